@@ -1,0 +1,45 @@
+"""Time as data: instants, spans and their two written forms (clause G5). Nobody here asks what time it is."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import TypeAlias
+
+Instant: TypeAlias = int
+"""Microseconds since 1970-01-01T00:00:00Z."""
+
+Span: TypeAlias = int
+"""A length of time in microseconds."""
+
+MICROSECOND: Span = 1
+MILLISECOND: Span = 1_000
+SECOND: Span = 1_000_000
+MINUTE: Span = 60 * SECOND
+HOUR: Span = 60 * MINUTE
+DAY: Span = 24 * HOUR
+
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+LAST_INSTANT: Instant = (datetime(9999, 12, 31, 23, 59, 59, 999_999, tzinfo=UTC) - EPOCH) // timedelta(
+    microseconds=1
+)
+FIRST_INSTANT: Instant = (datetime(1, 1, 1, tzinfo=UTC) - EPOCH) // timedelta(microseconds=1)
+
+
+def to_datetime(instant: Instant) -> datetime:
+    """The instant as an aware UTC datetime; raises OverflowError outside the years 1 to 9999."""
+    return EPOCH + timedelta(microseconds=instant)
+
+
+def from_datetime(moment: datetime) -> Instant:
+    """The instant of an aware datetime; digits beyond the microsecond do not exist there."""
+    return (moment - EPOCH) // timedelta(microseconds=1)
+
+
+def with_microseconds(instant: Instant) -> str:
+    """`YYYY-MM-DDThh:mm:ss.ffffffZ`, as transaction objects write it (G5)."""
+    return to_datetime(instant).isoformat(timespec="microseconds")[:26] + "Z"
+
+
+def with_seconds(instant: Instant) -> str:
+    """`YYYY-MM-DDThh:mm:ss+00:00`, as create responses write it: cut, not rounded (G5, T2)."""
+    return with_microseconds(instant)[:19] + "+00:00"

@@ -1,0 +1,142 @@
+"""Every refusal the merchant API can give: the causes, in their order of precedence (C9), and the problem
+they become (RFC 7807, clauses P1 to P5)."""
+
+from __future__ import annotations
+
+from attrs import frozen
+
+
+@frozen
+class FieldFault:
+    """One fault of one member of a request."""
+
+    field: str
+    """Dotted path of the member, as the merchant wrote it: `payer.msisdn`, `labels.order`, `pageSize`."""
+    detail: str
+    """What is wrong and what would be right, in one sentence."""
+
+
+@frozen
+class Problem:
+    """A refusal, ready to be rendered as a problem document (P1)."""
+
+    status: int
+    """The HTTP status."""
+    title: str
+    """The short category of the specification's table."""
+    error_code: str
+    """The generic category; for a dedicated 422 the same as the segment (P2)."""
+    segment: str
+    """The specific cause: the last path segment of the type URI."""
+    detail: str
+    """What happened this time, for a person."""
+    errors: tuple[FieldFault, ...] = ()
+    """Field faults in the order of C9; empty for refusals that are not about fields."""
+    allow: str | None = None
+    """The methods that a 405 names in `Allow`."""
+    retry_after_s: int | None = None
+    """Seconds that a 503 names in `Retry-After`."""
+
+
+class RefusedError(Exception):
+    """Raised while a request is taken apart; caught in one place and answered as its problem."""
+
+    def __init__(self, problem: Problem) -> None:
+        super().__init__(problem.detail)
+        self.problem = problem
+
+
+@frozen
+class Cause:
+    """One reason for a refusal: a row of the specification's error tables."""
+
+    status: int
+    title: str
+    error_code: str
+    segment: str
+
+    def problem(self, detail: str, *errors: FieldFault, allow: str | None = None) -> Problem:
+        """The refusal that this cause becomes with this detail and these field faults."""
+        retry_after_s = RETRY_AFTER_S if self.status == 503 else None
+        return Problem(
+            self.status, self.title, self.error_code, self.segment, detail, errors, allow, retry_after_s
+        )
+
+
+RETRY_AFTER_S = 2
+"""What a 503 advises: long enough for a short stall to pass, short enough for a waiting payer (P4)."""
+
+
+def _bad_request(status: int, segment: str) -> Cause:
+    return Cause(status, "Bad request", "bad_request", segment)
+
+
+def _validation(segment: str) -> Cause:
+    return Cause(400, "Validation failed", "validation_failed", segment)
+
+
+# What the listener finds in a request line, a head or a body on its way in.
+MALFORMED = _bad_request(400, "bad_request")
+REQUEST_TIMEOUT = _bad_request(408, "request_timeout")
+BODY_TOO_LARGE = _bad_request(413, "body_too_large")
+TARGET_TOO_LONG = _bad_request(414, "target_too_long")
+HEAD_TOO_LARGE = _bad_request(431, "head_too_large")
+NOT_IMPLEMENTED = _bad_request(501, "not_implemented")
+
+# Where to, and who asks.
+NOT_FOUND = Cause(404, "Not found", "not_found", "not_found")
+METHOD_NOT_ALLOWED = Cause(405, "Method not allowed", "method_not_allowed", "method_not_allowed")
+UNAUTHORIZED = Cause(401, "Unauthorized", "unauthorized", "unauthorized")
+MERCHANT_DISABLED = _validation("merchant_disabled")
+
+# What is asked.
+VALIDATION_FAILED = _validation("validation_failed")
+UNSUPPORTED_METHOD = _validation("config_unsupported_payment_method")
+UNSUPPORTED_COUNTRY = _validation("config_unsupported_country")
+UNSUPPORTED_CURRENCY = _validation("config_unsupported_currency")
+BELOW_MINIMUM = _validation("config_method_transaction_min_limit")
+ABOVE_MAXIMUM = _validation("config_method_transaction_max_limit")
+DUPLICATE_REFERENCE = Cause(
+    422,
+    "Business logic error",
+    "merchant_transactionid_duplicate",
+    "merchant_transactionid_duplicate",
+)
+BUSINESS_LOGIC_ERROR = Cause(
+    422, "Business logic error", "business_logic_error", "business_logic_error"
+)
+
+# What went wrong on our side.
+INTERNAL = Cause(500, "Internal server error", "internal_server_error", "internal_server_error")
+UNAVAILABLE = Cause(503, "Service unavailable", "service_unavailable", "service_unavailable")
+
+CREATION_PRECEDENCE: tuple[Cause, ...] = (
+    MALFORMED,
+    TARGET_TOO_LONG,
+    HEAD_TOO_LARGE,
+    NOT_FOUND,
+    METHOD_NOT_ALLOWED,
+    UNAUTHORIZED,
+    MERCHANT_DISABLED,
+    BODY_TOO_LARGE,
+    VALIDATION_FAILED,
+    UNSUPPORTED_METHOD,
+    UNSUPPORTED_COUNTRY,
+    UNSUPPORTED_CURRENCY,
+    BELOW_MINIMUM,
+    ABOVE_MAXIMUM,
+    DUPLICATE_REFERENCE,
+)
+"""The causes of a refused creation, the first that applies being the one reported (C9). Two lines of C9 reuse
+a cause: a wrong Content-Type and unreadable JSON are MALFORMED after MERCHANT_DISABLED, decimals are
+VALIDATION_FAILED after UNSUPPORTED_CURRENCY."""
+
+CATALOGUE: tuple[Cause, ...] = (
+    *CREATION_PRECEDENCE,
+    REQUEST_TIMEOUT,
+    NOT_IMPLEMENTED,
+    BUSINESS_LOGIC_ERROR,
+    INTERNAL,
+    UNAVAILABLE,
+)
+"""Every cause there is; each has its page behind its `type` URI."""
