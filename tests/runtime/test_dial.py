@@ -40,8 +40,3 @@ async def test_the_systems_resolver_knows_localhost_while_other_threads_are_busy
     finally:
         for number in range(int(everyone.total_tokens)):
             everyone.release_on_behalf_of(number)
-
-
-async def test_the_systems_resolver_doesnt_know_what_isnt_there() -> None:
-    with trio.fail_after(60), pytest.raises(OSError):
-        await SystemResolver()("nobody.invalid", 443)
