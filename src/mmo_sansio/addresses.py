@@ -158,8 +158,6 @@ def ipv4_of_host(host: str) -> IPv4Address | None:
 
 
 def _number(part: str) -> int:
-    if len(part) > 20:  # longer than any spelling of 32 bits; int() would take its time
-        raise AddressValueError(part)
     if _DECIMAL.fullmatch(part):
         return int(part)
     if _OCTAL.fullmatch(part):

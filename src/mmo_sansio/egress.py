@@ -220,7 +220,7 @@ def _in_a_labels(host: str) -> str:
     for."""
     if host.isascii():
         return host.lower()
-    if len(host) > HOST_LENGTH_MAX or _DEVIATIONS.search(host):
+    if _DEVIATIONS.search(host):
         raise UrlError("The host can't be converted to ASCII for sure: write it in its xn-- form.")
     try:
         return host.encode("idna").decode("ascii").lower()

@@ -260,3 +260,4 @@ async def test_a_delivery_ends_as_its_receiver_deserves(row: Row, jumping_clock:
         await trio.sleep(3600)
         assert receiver.connections == 1
         assert len(receiver.requests) <= 1
+        assert receiver.written < 16 * MEBIBYTE

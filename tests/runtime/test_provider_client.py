@@ -16,6 +16,7 @@ from hostile_receivers import (
     begins_tls_only,
     drips,
     floods,
+    hangs_up_rudely,
     honest,
     only_accepts,
     receiving,
@@ -75,6 +76,13 @@ async def test_a_provider_may_be_reached_in_the_clear_and_at_any_address() -> No
         (head,) = receiver.requests
         assert head.startswith(b"GET /a?b=c HTTP/1.1\r\nHost: 127.0.0.1:")
         assert b"Content-Length" not in head
+
+
+async def test_an_answer_may_end_where_the_connection_ends() -> None:
+    async with receiving(hangs_up_rudely, honest()) as receiver:
+        with trio.fail_after(30):
+            response = await client().ask(submission(receiver.url))
+    assert response.body == b"all of it"
 
 
 UNSENT: dict[str, Behaviour] = {

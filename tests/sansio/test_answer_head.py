@@ -18,6 +18,7 @@ from mmo_sansio.answer_head import (
 )
 
 GOOD = b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\nX-Empty:\r\nX-Tab: \ta\t\xff\r\n\r\n"
+INTERIM = b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n"
 PADDING = HEAD_BYTES_MAX - len(b"HTTP/1.1 200 OK\r\nX: \r\n\r\n")
 
 
@@ -31,11 +32,18 @@ def read(*pieces: bytes) -> FinalHead | None:
 
 
 @pytest.mark.spec("K2")
-@given(st.lists(st.integers(1, len(GOOD) - 1), unique=True).map(sorted))
+@given(st.sets(st.integers(1, len(INTERIM + GOOD) - 1)).map(sorted))
 def test_a_head_is_read_the_same_however_it_is_cut(cuts: list[int]) -> None:
-    edges = [0, *cuts, len(GOOD)]
-    pieces = [GOOD[start:end] for start, end in pairwise(edges)]
+    edges = [0, *cuts, len(INTERIM + GOOD)]
+    pieces = [(INTERIM + GOOD)[start:end] for start, end in pairwise(edges)]
     assert read(*pieces) == FinalHead(200, GOOD, b"")
+
+
+@pytest.mark.parametrize("cut", range(1, len(b"HTTP/1.1 200 OK\rX")))
+def test_a_stray_byte_is_seen_however_it_is_cut(cut: int) -> None:
+    for octets in (b"HTTP/1.1 200 OK\rX", b"HTTP/1.1 200 OKX\n", b"HTTP/1.1 200 OKX\x00"):
+        with pytest.raises(AnswerHeadError):
+            read(octets[:cut], octets[cut:])
 
 
 def test_what_follows_the_head_is_kept_for_the_body() -> None:

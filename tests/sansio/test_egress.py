@@ -87,7 +87,12 @@ REFUSED: dict[int, list[str]] = {
     29: ["https://[::127.0.0.1]/", "https://[::a9fe:a9fe]/"],
     31: ["https://[64:ff9b::a9fe:a9fe]/", "https://[64:ff9b:1::1]/"],
     32: ["https://[2002:a9fe:a9fe::1]/", "https://[2002:7f00:1::]/"],
-    34: ["https://[fe80::1]/", "https://[fe80::1%25eth0]/", "https://[febf::1]/"],
+    34: [
+        "https://[fe80::1]/",
+        "https://[fe80::1%25eth0]/",
+        "https://[2606:4700::1%25eth0]/",
+        "https://[febf::1]/",
+    ],
     35: ["https://[fc00::1]/", "https://[fd00:ec2::254]/"],
     37: [
         "https://user:pw@merchant.example/",
@@ -301,3 +306,9 @@ def test_any_text_is_refused_or_leads_to_a_clean_target(text: str) -> None:
             assert all("!" <= character <= "~" for character in target.path_and_query)
             again = f"{target.scheme}://{target.authority}{target.path_and_query}"
             assert len(again) > 2048 or split_url(again) == target
+
+
+@pytest.mark.spec("C8")
+@pytest.mark.parametrize("url", REFUSED[37])
+def test_a_user_name_is_called_one(url: str) -> None:
+    assert "user name" in (delivery_url_fault(url, rules=RULES) or "")

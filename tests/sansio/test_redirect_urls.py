@@ -60,3 +60,9 @@ def test_a_redirect_url_that_could_run_or_mislead_is_refused(url: str) -> None:
     assert fault is not None
     assert fault.endswith(".")
     assert fault.isprintable()
+
+
+@pytest.mark.spec("C8")
+def test_a_fault_names_the_schemes_that_would_do() -> None:
+    fault = redirect_url_fault("otherapp://x", further_schemes=["MyApp", "javascript"])
+    assert fault == "A redirect URL can't have the scheme otherapp: use one of https, http, myapp."

@@ -8,7 +8,6 @@ so far.
 from __future__ import annotations
 
 import ssl
-from contextlib import suppress
 from ipaddress import ip_address
 
 import h11
@@ -66,8 +65,8 @@ class Call:
     async def run(self, request: HttpRequest, resolver: Resolver, context: ssl.SSLContext) -> None:
         """Sends the request and takes in the answer until it ends, breaks off or is enough.
 
-        Raises RefusedError or one of TRANSPORT_ERRORS when no whole head came. What happens behind
-        a head can't undo it: then the call just ends.
+        Raises RefusedError or one of TRANSPORT_ERRORS when something breaks. Once there is a head,
+        that can't undo it any more: look at `head` first.
         """
         connection = h11.Connection(h11.CLIENT, max_incomplete_event_size=2 * HEAD_BYTES_MAX)
         octets = _written(connection, request, self._target)
@@ -83,8 +82,7 @@ class Call:
             await stream.send_all(octets)
             self.doing = "Waiting for the answer"
             self.head = await _receive_head(stream, connection)
-            with suppress(*TRANSPORT_ERRORS):
-                await self._receive_body(stream, connection)
+            await self._receive_body(stream, connection)
         finally:
             tcp.socket.close()
 
