@@ -18,7 +18,9 @@ from mmo_sansio.answer_head import (
 )
 
 GOOD = b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\nX-Empty:\r\nX-Tab: \ta\t\xff\r\n\r\n"
-INTERIM = b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n"
+INTERIM = (
+    b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: </" + b"a" * 80 + b">\r\n\r\n"
+)
 PADDING = HEAD_BYTES_MAX - len(b"HTTP/1.1 200 OK\r\nX: \r\n\r\n")
 
 
