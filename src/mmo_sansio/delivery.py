@@ -46,6 +46,7 @@ class Attempt:
     body: bytes = b""
     """The answer's body, as far as it was read; never parsed, never decompressed."""
     took: Span = 0
+    """From the look-up to the end of the body, or to what went wrong."""
 
 
 STOPPED_BY_BREAKER = Attempt(
@@ -53,6 +54,7 @@ STOPPED_BY_BREAKER = Attempt(
     None,
     "The breaker of this merchant was open, so nothing was sent.",
 )
+"""The record of a callback while the breaker is open or its probe is out (K5)."""
 
 
 @frozen
@@ -66,6 +68,7 @@ class Answered:
     complete: bool
     """Whether the body came to its end."""
     took: Span
+    """From the look-up to the end of the body, in microseconds."""
 
 
 class Failure(Enum):
@@ -87,6 +90,7 @@ class Unanswered:
     sent: bool
     """Whether the other side may have received the request (S6)."""
     took: Span
+    """From the look-up to what went wrong, in microseconds."""
 
 
 Exchange: TypeAlias = Answered | Unanswered
