@@ -5,9 +5,8 @@ from __future__ import annotations
 from enum import Enum, StrEnum
 from typing import TypeAlias, assert_never
 
-from attrs import frozen
+from attrs import field, frozen
 
-from mmo_sansio.clock import Span
 from mmo_sansio.http import Headers
 
 DEADLINE_S = 15.0
@@ -36,25 +35,24 @@ class DeliveryOutcome(StrEnum):
 
 @frozen
 class Attempt:
-    """The one attempt of a delivery, as its record keeps it."""
+    """One attempt, as it is recorded."""
 
     outcome: DeliveryOutcome
-    status: int | None
-    """The answer's status, when one came."""
-    detail: str
-    """What happened, in one sentence, for the person who looks into it; holds no secret."""
-    body: bytes = b""
-    """The answer's body, as far as it was read; never parsed, never decompressed."""
-    took: Span = 0
+    url: str
+    status: int | None = None
+    """The HTTP status of the answer, when there was one."""
+    duration_ms: int = 0
     """From the look-up to the end of the body, or to what went wrong."""
+    detail: str = ""
+    """What happened, in one sentence, for the person who looks into it; holds no secret."""
+    body: bytes = field(default=b"", repr=False)
+    """The first MiB of the answer's body (K4); never parsed, never decompressed."""
 
 
-STOPPED_BY_BREAKER = Attempt(
-    DeliveryOutcome.BREAKER_OPEN,
-    None,
-    "The breaker of this merchant was open, so nothing was sent.",
-)
-"""The record of a callback while the breaker is open or its probe is out (K5)."""
+def stopped_by_breaker(url: str) -> Attempt:
+    """The record of a callback while the breaker is open or its probe is out (K5)."""
+    detail = "The breaker of this merchant was open, so nothing was sent."
+    return Attempt(DeliveryOutcome.BREAKER_OPEN, url, detail=detail)
 
 
 @frozen
@@ -67,8 +65,7 @@ class Answered:
     """What came of the body within the deadline and the limit, its transfer coding undone."""
     complete: bool
     """Whether the body came to its end."""
-    took: Span
-    """From the look-up to the end of the body, in microseconds."""
+    duration_ms: int
 
 
 class Failure(Enum):
@@ -87,26 +84,25 @@ class Unanswered:
     failure: Failure
     detail: str
     """What happened, in one sentence."""
-    sent: bool
-    """Whether the other side may have received the request (S6)."""
-    took: Span
-    """From the look-up to what went wrong, in microseconds."""
+    may_have_arrived: bool
+    """False only when it is certain that no byte of the request left (S6)."""
+    duration_ms: int
 
 
 Exchange: TypeAlias = Answered | Unanswered
 """How one request to somebody else's server ended."""
 
 
-def classify(exchange: Exchange) -> Attempt:
-    """The record of a delivery that ended so: any 2xx in time is delivered, all else has failed
-    (K2)."""
+def classify(exchange: Exchange, *, url: str) -> Attempt:
+    """The record of a delivery to this URL: any 2xx in time is delivered, all else failed (K2)."""
     match exchange:
-        case Answered(status=status):
-            outcome = DeliveryOutcome.DELIVERED if 200 <= status <= 299 else DeliveryOutcome.NON_2XX
+        case Answered(status=status, duration_ms=duration_ms, body=body):
+            delivered = 200 <= status <= 299
+            outcome = DeliveryOutcome.DELIVERED if delivered else DeliveryOutcome.NON_2XX
             detail = f"The receiver answered {status}."
-            return Attempt(outcome, status, detail, exchange.body, exchange.took)
-        case Unanswered(failure=failure):
-            return Attempt(_outcome(failure), None, exchange.detail, took=exchange.took)
+            return Attempt(outcome, url, status, duration_ms, detail, body)
+        case Unanswered(failure=failure, duration_ms=duration_ms, detail=detail):
+            return Attempt(_outcome(failure), url, None, duration_ms, detail)
         case _:
             assert_never(exchange)
 

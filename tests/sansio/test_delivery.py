@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from mmo_sansio.delivery import Answered, Attempt, DeliveryOutcome, Failure, Unanswered, classify
+from mmo_sansio.delivery import Answered, Attempt, DeliveryOutcome, Failure, Unanswered, classify, stopped_by_breaker
+
+
+URL = "https://merchant.example/cb"
 
 
 @pytest.mark.spec("K2", "K4")
@@ -12,9 +15,9 @@ from mmo_sansio.delivery import Answered, Attempt, DeliveryOutcome, Failure, Una
 def test_an_answer_counts_by_its_status_alone(status: int) -> None:
     outcome = DeliveryOutcome.DELIVERED if status < 300 else DeliveryOutcome.NON_2XX
     for complete in (True, False):
-        answered = Answered(status, ((b"retry-after", b"1"),), b"body", complete, took=7)
-        assert classify(answered) == Attempt(
-            outcome, status, f"The receiver answered {status}.", b"body", 7
+        answered = Answered(status, ((b"retry-after", b"1"),), b"body", complete, duration_ms=7)
+        assert classify(answered, url=URL) == Attempt(
+            outcome, URL, status, 7, f"The receiver answered {status}.", b"body"
         )
 
 
@@ -28,16 +31,14 @@ def test_an_answer_counts_by_its_status_alone(status: int) -> None:
     ],
 )
 def test_no_answer_counts_by_its_cause(failure: Failure, outcome: DeliveryOutcome) -> None:
-    unanswered = Unanswered(failure, "The network is gone.", sent=True, took=9)
-    assert classify(unanswered) == Attempt(outcome, None, "The network is gone.", took=9)
+    unanswered = Unanswered(failure, "The network is gone.", may_have_arrived=True, duration_ms=9)
+    assert classify(unanswered, url=URL) == Attempt(
+        outcome, URL, None, 9, "The network is gone."
+    )
 
 
-def test_the_outcomes_have_the_names_that_the_sandbox_shows() -> None:
-    assert {str(outcome) for outcome in DeliveryOutcome} == {
-        "delivered",
-        "non_2xx",
-        "timeout",
-        "transport_error",
-        "egress_refused",
-        "breaker_open",
-    }
+@pytest.mark.spec("K5")
+def test_what_the_breaker_stops_is_recorded_as_such() -> None:
+    attempt = stopped_by_breaker(URL)
+    assert (attempt.outcome, attempt.url) == (DeliveryOutcome.BREAKER_OPEN, URL)
+    assert (attempt.status, attempt.duration_ms, attempt.body) == (None, 0, b"")

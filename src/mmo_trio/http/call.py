@@ -53,8 +53,8 @@ class Call:
         self._exempt = exempt
         self.doing = "Writing the request"
         """The step the call is at, to begin a sentence: `Connecting failed`."""
-        self.sent = False
-        """Whether the other side may have received the request."""
+        self.may_have_arrived = False
+        """False only while it is certain that no byte of the request left (S6)."""
         self.head: h11.Response | None = None
         """The final answer's head, once it is whole."""
         self.body = bytearray()
@@ -78,7 +78,7 @@ class Call:
             self._check_peer(tcp, addresses)
             stream = await self._secured(tcp, context)
             self.doing = "Sending the request"
-            self.sent = True
+            self.may_have_arrived = True
             await stream.send_all(octets)
             self.doing = "Waiting for the answer"
             self.head = await _receive_head(stream, connection)

@@ -15,7 +15,6 @@ from pathlib import Path
 import trio
 
 from mmo_sansio.answer_head import AnswerHeadError
-from mmo_sansio.clock import SECOND
 from mmo_sansio.delivery import (
     DEADLINE_S,
     Answered,
@@ -27,6 +26,7 @@ from mmo_sansio.delivery import (
 )
 from mmo_sansio.egress import EgressRules, Target, UrlError, delivery_url_fault, split_url
 from mmo_sansio.http import HttpRequest, HttpResponse
+from mmo_sansio.providers.conversation import ExchangeFailed
 from mmo_trio.http.call import TRANSPORT_ERRORS, Call, RefusedError
 from mmo_trio.http.resolve import Resolver, SystemResolver
 
@@ -45,15 +45,6 @@ def tls_context(extra_ca_file: Path | None = None) -> ssl.SSLContext:
     if extra_ca_file is not None:
         context.load_verify_locations(extra_ca_file)
     return context
-
-
-class NoAnswerError(Exception):
-    """A provider gave no whole answer; the message says why."""
-
-    def __init__(self, detail: str, *, sent: bool) -> None:
-        super().__init__(detail)
-        self.sent = sent
-        """Whether the provider may have received the request: if so it is never sent again (S6)."""
 
 
 class Client:
@@ -76,19 +67,20 @@ class Client:
         """The one attempt to deliver this request to a merchant (K2, K3, K7): its target is the
         merchant's URL, its headers are Content-Type and X-API-KEY. Whatever goes wrong is in the
         attempt, nothing is raised."""
-        return classify(await self.exchange(request, exempt=False, deadline_s=deadline_s))
+        exchange = await self.exchange(request, exempt=False, deadline_s=deadline_s)
+        return classify(exchange, url=request.target.decode("utf-8", "replace"))
 
     async def ask(self, request: HttpRequest, *, deadline_s: float = DEADLINE_S) -> HttpResponse:
         """A provider's answer to this request, of whatever status; redirects are not followed.
 
-        Raises NoAnswerError when none came in time, or its body broke off or was larger than
+        Raises ExchangeFailed when none came in time, or its body broke off or was larger than
         BODY_BYTES_MAX.
         """
         exchange = await self.exchange(request, exempt=True, deadline_s=deadline_s)
         if isinstance(exchange, Unanswered):
-            raise NoAnswerError(exchange.detail, sent=exchange.sent)
+            raise ExchangeFailed(exchange.detail, may_have_arrived=exchange.may_have_arrived)
         if not exchange.complete:
-            raise NoAnswerError("The answer's body didn't come to its end.", sent=True)
+            raise ExchangeFailed("The answer's body wasn't whole.", may_have_arrived=True)
         return HttpResponse(exchange.status, exchange.headers, exchange.body)
 
     async def exchange(
@@ -102,7 +94,7 @@ class Client:
         try:
             target = self._target(request, exempt=exempt)
         except UrlError as fault:
-            return Unanswered(Failure.REFUSED, str(fault), sent=False, took=0)
+            return Unanswered(Failure.REFUSED, str(fault), may_have_arrived=False, duration_ms=0)
         call = Call(target, allow_private=self._rules.allow_private, exempt=exempt)
         failure, detail = Failure.TIMEOUT, ""
         with trio.move_on_after(deadline_s):
@@ -114,13 +106,13 @@ class Client:
                 failure, detail = Failure.TRANSPORT, str(error)
             except TRANSPORT_ERRORS as error:
                 failure, detail = Failure.TRANSPORT, f"{call.doing} failed: {_reason(error)}."
-        took = round((trio.current_time() - started) * SECOND)
+        duration_ms = round((trio.current_time() - started) * 1000)
         if call.head is not None:
             headers = tuple(call.head.headers)
-            return Answered(call.head.status_code, headers, bytes(call.body), call.complete, took)
+            return Answered(call.head.status_code, headers, bytes(call.body), call.complete, duration_ms)
         if failure is Failure.TIMEOUT:
             detail = f"{call.doing} wasn't over after the {deadline_s:g} s that all may take."
-        return Unanswered(failure, detail, call.sent, took)
+        return Unanswered(failure, detail, call.may_have_arrived, duration_ms)
 
     def _target(self, request: HttpRequest, *, exempt: bool) -> Target:
         """Where the request goes. Raises UrlError when it may not."""
