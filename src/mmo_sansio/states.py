@@ -7,12 +7,12 @@ is sent or recorded as failed.
 
 A stage has five ways to move. A merchant's order is `CREATED` and wants to be submitted; a web order waits for its
 payer first (`AWAITING_CUSTOMER`). The dangerous moment lies between sending and knowing, so it has a stage of its
-own: `SUBMITTING` is on record before the request leaves. From there no road leads to a second submission but one, the
-provider's own word that it never received the first. A provider that says "accepted" moves it to `AWAITING_RESULT`;
-a result may come in any stage from `SUBMITTING` on, because an answer can be lost and its result arrive. (In `CREATED` it
-is believed only if a submission is on record: the provider contradicts its "never received", and we must not submit.) The clock may
-end any pending stage. Nothing leaves a terminal stage: those rows are empty, and what is told then goes to the
-suspense book.
+own: `SUBMITTING` is on record before the request leaves. From there no road leads to a second submission but one,
+the provider's own word that it never received the first. A provider that says "accepted" moves it to
+`AWAITING_RESULT`; a result may come in any stage from `SUBMITTING` on, because an answer can be lost and its result
+arrive. (In `CREATED` it is believed only if a submission is on record: the provider contradicts its "never received",
+and we must not submit again.) The clock may end any pending stage. Nothing leaves a terminal stage: those rows are
+empty, and what is told then goes to the suspense book.
 
 A stage that names itself as a target stays, with a new `wake_at`. To keep in step: `rules/` holds one function for each
 input; the diagram in the documentation is drawn from `TRANSITIONS`.
