@@ -4,8 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from mmo_sansio.delivery import Answered, Attempt, DeliveryOutcome, Failure, Unanswered, classify, stopped_by_breaker
-
+from mmo_sansio.delivery import (
+    Answered,
+    Attempt,
+    DeliveryOutcome,
+    Failure,
+    Unanswered,
+    classify,
+    stopped_by_breaker,
+)
 
 URL = "https://merchant.example/cb"
 
@@ -32,9 +39,7 @@ def test_an_answer_counts_by_its_status_alone(status: int) -> None:
 )
 def test_no_answer_counts_by_its_cause(failure: Failure, outcome: DeliveryOutcome) -> None:
     unanswered = Unanswered(failure, "The network is gone.", may_have_arrived=True, duration_ms=9)
-    assert classify(unanswered, url=URL) == Attempt(
-        outcome, URL, None, 9, "The network is gone."
-    )
+    assert classify(unanswered, url=URL) == Attempt(outcome, URL, None, 9, "The network is gone.")
 
 
 @pytest.mark.spec("K5")

@@ -109,7 +109,9 @@ class Client:
         duration_ms = round((trio.current_time() - started) * 1000)
         if call.head is not None:
             headers = tuple(call.head.headers)
-            return Answered(call.head.status_code, headers, bytes(call.body), call.complete, duration_ms)
+            return Answered(
+                call.head.status_code, headers, bytes(call.body), call.complete, duration_ms
+            )
         if failure is Failure.TIMEOUT:
             detail = f"{call.doing} wasn't over after the {deadline_s:g} s that all may take."
         return Unanswered(failure, detail, call.may_have_arrived, duration_ms)
