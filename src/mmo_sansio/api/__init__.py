@@ -1,0 +1,1 @@
+"""The merchant API as values: requests taken apart, replies rendered."""

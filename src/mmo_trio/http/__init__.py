@@ -1,0 +1,1 @@
+"""HTTP over Trio: the listener merchants talk to, and what it shares with other doors."""
