@@ -32,8 +32,6 @@ class Census:
         self._of_address: Counter[str] = Counter()
         self.idle_timeout_s = limits.idle_timeout_s
         """What a connection is granted now that begins to wait for a request."""
-        self.is_draining = False
-        """Whether answers shall be the last on their connection."""
 
     def __len__(self) -> int:
         return len(self._residents)
@@ -67,9 +65,8 @@ class Census:
             self.idle_timeout_s = self._limits.short_idle_timeout_s
             self._ask_idle_to_leave(self.idle_timeout_s)
 
-    def drain(self) -> None:
-        """Idle connections close now, busy ones after the answer they work on."""
-        self.is_draining = True
+    def send_idle_away(self) -> None:
+        """Who waits for a request now need not wait any longer."""
         self._ask_idle_to_leave(0)
 
     def _ask_idle_to_leave(self, after_s: float) -> None:

@@ -49,6 +49,8 @@ class House:
     """Base of the `type` URIs of problems, without a slash at its end (P1)."""
     mint_request_id: Callable[[], str]
     """Gives every request its own id: ASCII letters, digits and hyphens."""
+    drain: trio.Event
+    """Once it is set, the next answer on a connection is its last."""
 
 
 class _ClientLeftError(Exception):
@@ -111,11 +113,10 @@ class Conversation:
 
     async def _wait_for_request(self) -> bool:
         """Whether a next request begins; False when the client is done, or we are."""
-        census = self._house.census
-        if census.is_draining:
+        if self._house.drain.is_set():
             return False
         self.idle_since = trio.current_time()
-        self._scope.deadline = self.idle_since + census.idle_timeout_s
+        self._scope.deadline = self.idle_since + self._house.census.idle_timeout_s
         data = await self._stream.receive_some()
         self.idle_since = math.inf
         self._inbox.receive(data)
@@ -149,7 +150,7 @@ class Conversation:
         else:
             body = await self._read_body(opening, answer.body_limit)
             answer, is_read = await answer.respond(body), True
-        return answer, is_read and opening.keep_alive and not self._house.census.is_draining
+        return answer, is_read and opening.keep_alive and not self._house.drain.is_set()
 
     async def _read_head(self) -> Opening:
         while (opening := self._inbox.next_head()) is None:

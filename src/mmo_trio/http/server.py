@@ -55,7 +55,7 @@ async def serve_http(
     renewed certificate needs no restart; None serves in the clear. `mint_request_id` gives each
     request its id."""
     census = Census(limits)
-    house = House(service, limits, census, error_docs_url, mint_request_id)
+    house = House(service, limits, census, error_docs_url, mint_request_id, drain)
     async with trio.open_nursery() as conversations:
         entrance = _Entrance(house, tls, conversations)
         async with trio.open_nursery() as accepting:
@@ -64,7 +64,7 @@ async def serve_http(
             task_status.started()
             await drain.wait()
             accepting.cancel_scope.cancel()
-        census.drain()
+        census.send_idle_away()
         conversations.cancel_scope.deadline = trio.current_time() + limits.drain_timeout_s
 
 
