@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import os
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -192,8 +193,9 @@ async def listening(
     limits: ListenerLimits | None = None,
     tls: Callable[[], ssl.SSLContext] | None = None,
     service: SmallService | None = None,
+    patience_s: float = 10,
 ) -> AsyncIterator[Listening]:
-    """A listener that serves as long as the block lasts, which may last ten seconds."""
+    """A listener that serves as long as the block lasts, which fails after so long."""
     sockets = await trio.open_tcp_listeners(0, host="127.0.0.1")
     here = Listening(service or SmallService(), sockets[0].socket.getsockname()[1])
     ids = (f"request-{number}" for number in itertools.count())
@@ -211,7 +213,7 @@ async def listening(
         )
         here.ended.set()
 
-    with trio.fail_after(10):
+    with trio.fail_after(patience_s):
         async with trio.open_nursery() as nursery:
             await nursery.start(serve)
             yield here
@@ -227,3 +229,14 @@ def assert_problem(answer: Answer, status: int, segment: str) -> None:
     assert answer.json["type"] == f"{ERROR_DOCS}/{segment}"
     assert answer.headers["x-request-id"].startswith("request-")
     assert answer.headers["cache-control"] == "no-store"
+
+
+def open_descriptors() -> int:
+    """How many descriptors this process has open."""
+    return len(os.listdir("/dev/fd"))
+
+
+async def descriptors_are_back(before: int) -> None:
+    """Wait until no more are open than before; nobody announces a closed descriptor."""
+    while open_descriptors() > before:  # noqa: ASYNC110
+        await trio.sleep(0.01)

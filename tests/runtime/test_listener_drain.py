@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 import trio
-from tests.runtime.listening import Client, Listening, get, listening, post
+from listening import Client, Listening, get, listening, post
 
 from mmo_trio.http.limits import ListenerLimits
 

@@ -15,7 +15,7 @@ from typing import Any
 import attrs
 import pytest
 import trio
-from tests.runtime.listening import Client, Listening, assert_problem, get, listening, post
+from listening import Client, Listening, assert_problem, get, listening, post
 
 from mmo_trio.http.limits import ListenerLimits
 
@@ -224,7 +224,7 @@ async def test_an_accept_that_fails_for_another_reason_is_not_hidden(
 SCARCE = """
     import resource, sys, trio
     from mmo_trio.http.limits import ListenerLimits
-    from tests.runtime.listening import get, listening
+    from listening import get, listening
 
     async def main():
         limits = ListenerLimits(idle_timeout_s=60, short_idle_timeout_s=0.1)
@@ -249,7 +249,7 @@ async def test_a_process_out_of_descriptors_sends_the_idle_away_and_serves_on(
             stdout=subprocess.PIPE,
             stderr=stderr,
             cwd=root,
-            env={"PYTHONPATH": f"{root / 'src'}:{root}"},
+            env={"PYTHONPATH": f"{root / 'src'}:{Path(__file__).parent}"},
         )
     try:
         assert process.stdout is not None

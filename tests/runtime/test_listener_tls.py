@@ -10,7 +10,7 @@ import attrs
 import pytest
 import trio
 import trustme
-from tests.runtime.listening import Client, assert_problem, get, listening, post
+from listening import Client, assert_problem, get, listening, post
 
 from mmo_trio.http.limits import ListenerLimits
 

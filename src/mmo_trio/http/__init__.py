@@ -1,1 +1,2 @@
-"""HTTP over Trio: the listener merchants talk to, and what it shares with other doors."""
+"""HTTP on Trio: the listeners that merchants and providers reach, and the client that reaches out
+to them."""
