@@ -51,6 +51,8 @@ class House:
     """Gives every request its own id: ASCII letters, digits and hyphens."""
     drain: trio.Event
     """Once it is set, the next answer on a connection is its last."""
+    tls: Callable[[], ssl.SSLContext] | None
+    """Gives the context of one connection; None for clear HTTP."""
 
 
 class _ClientLeftError(Exception):
@@ -61,22 +63,13 @@ class Conversation:
     """One open connection, counted in the census by who accepted it. `run` owns it and sees it
     off."""
 
-    def __init__(
-        self,
-        house: House,
-        transport: LingeringStream,
-        client: str,
-        tls: ssl.SSLContext | None,
-    ) -> None:
+    def __init__(self, house: House, transport: LingeringStream, client: str) -> None:
         self.client = client
         self.idle_since = math.inf
         self._house = house
         self._limits = house.limits
         self._transport = transport
         self._stream: trio.abc.Stream = transport
-        if tls is not None:
-            self._stream = trio.SSLStream(transport, tls, server_side=True)
-        self._secure = tls is not None
         self._inbox = Inbox(house.limits.head)
         self._scope = trio.CancelScope()
         self._if_late: Problem | None = None
@@ -93,7 +86,7 @@ class Conversation:
                 await self._converse()
             if self._scope.cancelled_caught and self._if_late is not None:
                 await self._refuse_late(self._if_late)
-        except (_ClientLeftError, trio.BrokenResourceError):
+        except (_ClientLeftError, trio.BrokenResourceError, ssl.SSLError):
             pass  # nobody is left to tell
         except Exception as error:
             logger.error("a connection failed: %s", describe_fault(error))
@@ -102,9 +95,12 @@ class Conversation:
             self._house.census.leave(self)
 
     async def _converse(self) -> None:
-        if isinstance(self._stream, trio.SSLStream):
+        if self._house.tls is not None:
             self._allow(self._limits.handshake_timeout_s)
-            await self._stream.do_handshake()
+            self._stream = tls = trio.SSLStream(
+                self._transport, self._house.tls(), server_side=True
+            )
+            await tls.do_handshake()
         while not self._inbox.is_empty or await self._wait_for_request():
             if not await self._exchange():
                 break
@@ -143,7 +139,7 @@ class Conversation:
 
     async def _consult(self, opening: Opening) -> tuple[HttpResponse, bool]:
         """The service's answer, and whether another request may follow it."""
-        context = RequestContext(self._request_id, self.client, self._secure)
+        context = RequestContext(self._request_id, self.client, self._house.tls is not None)
         answer = await self._house.service.admit(opening.head, context)
         if isinstance(answer, HttpResponse):
             is_read = self._inbox.skip_body()

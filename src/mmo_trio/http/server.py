@@ -55,9 +55,9 @@ async def serve_http(
     renewed certificate needs no restart; None serves in the clear. `mint_request_id` gives each
     request its id."""
     census = Census(limits)
-    house = House(service, limits, census, error_docs_url, mint_request_id, drain)
+    house = House(service, limits, census, error_docs_url, mint_request_id, drain, tls)
     async with trio.open_nursery() as conversations:
-        entrance = _Entrance(house, tls, conversations)
+        entrance = _Entrance(house, conversations)
         async with trio.open_nursery() as accepting:
             for listener in listeners:
                 accepting.start_soon(entrance.accept_from, listener)
@@ -73,7 +73,6 @@ class _Entrance:
     """Where connections come in."""
 
     house: House
-    tls: Callable[[], ssl.SSLContext] | None
     conversations: trio.Nursery
     farewells: trio.CapacityLimiter = field(factory=lambda: trio.CapacityLimiter(FAREWELLS_MOST))
 
@@ -97,11 +96,10 @@ class _Entrance:
         if client is None:
             transport.close()
         elif census.has_room_for(client):
-            context = None if self.tls is None else self.tls()
-            conversation = Conversation(self.house, transport, client, context)
+            conversation = Conversation(self.house, transport, client)
             census.enter(conversation)
             self.conversations.start_soon(conversation.run)
-        elif self.tls is None and self.farewells.available_tokens:
+        elif self.house.tls is None and self.farewells.available_tokens:
             self.farewells.acquire_on_behalf_of_nowait(transport)
             self.conversations.start_soon(self._say_farewell, transport)
         else:

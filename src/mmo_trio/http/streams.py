@@ -26,7 +26,9 @@ class LingeringStream(trio.abc.Stream):
             address = self._socket.getpeername()
         except OSError:
             return None
-        return str(address[0]) if isinstance(address, tuple) else ""
+        if not isinstance(address, tuple):
+            return ""
+        return str(address[0]).removeprefix("::ffff:")  # IPv4, as a dual-stack socket writes it
 
     async def send_all(self, data: bytes | bytearray | memoryview) -> None:
         """Send all of it; raises BrokenResourceError when the client is gone."""
