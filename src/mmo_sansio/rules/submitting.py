@@ -83,6 +83,8 @@ def _addressed(
     was = ledger.transaction(given.gateway_reference)
     if was is None or was.order.provider != given.provider:
         return None
+    if was.progress.provider_data is None:
+        return None  # Nothing of ours was sent to this provider.
     return was if is_legal(was.progress.stage, given) else None
 
 
