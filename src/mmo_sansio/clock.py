@@ -19,9 +19,9 @@ HOUR: Span = 60 * MINUTE
 DAY: Span = 24 * HOUR
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-LAST_INSTANT: Instant = (datetime(9999, 12, 31, 23, 59, 59, 999_999, tzinfo=UTC) - EPOCH) // timedelta(
-    microseconds=1
-)
+LAST_INSTANT: Instant = (
+    datetime(9999, 12, 31, 23, 59, 59, 999_999, tzinfo=UTC) - EPOCH
+) // timedelta(microseconds=1)
 FIRST_INSTANT: Instant = (datetime(1, 1, 1, tzinfo=UTC) - EPOCH) // timedelta(microseconds=1)
 
 

@@ -59,7 +59,14 @@ class Cause:
         """The refusal that this cause becomes with this detail and these field faults."""
         retry_after_s = RETRY_AFTER_S if self.status == 503 else None
         return Problem(
-            self.status, self.title, self.error_code, self.segment, detail, errors, allow, retry_after_s
+            self.status,
+            self.title,
+            self.error_code,
+            self.segment,
+            detail,
+            errors,
+            allow,
+            retry_after_s,
         )
 
 

@@ -1,1 +1,1 @@
-"""The merchant API as values: requests taken apart, replies rendered."""
+"""The merchant API as pure functions: `HttpRequest` to `Input | Query`, `Reply` to `HttpResponse`."""

@@ -1,0 +1,110 @@
+"""The law: `decide` turns ledger, input and time into a decision; `reads` names the keys it will look at.
+
+1. `decide` never mutates the ledger and looks only at keys in `reads(given)`; the ledger raises NotPrefetched otherwise.
+2. Same ledger, input and now: same decision. No clock, randomness or environment.
+3. Terminal stages have empty rows: a later result changes nothing but the suspense book.
+4. Reply, changes and intents become visible together, changes first.
+5. With equal stamps, any partition of a list of inputs into batches ends in the same ledger as one by one.
+6. References and page tokens are minted at the edge and travel in the input, as does each input's own `now`.
+"""
+
+from __future__ import annotations
+
+from typing import assert_never
+
+from attrs import evolve
+
+from mmo_sansio import journal
+from mmo_sansio.clock import Instant
+from mmo_sansio.decisions import Decision
+from mmo_sansio.inputs import (
+    BeginSubmission,
+    CallbackConcluded,
+    ConfirmPage,
+    CreatePayment,
+    DepositNotified,
+    Input,
+    ProviderAccepted,
+    ProviderFailed,
+    ProviderNeverReceived,
+    ProviderSucceeded,
+    ProviderUnreachable,
+    ResolveManually,
+    TransactionWoke,
+    UnmatchedNotified,
+)
+from mmo_sansio.intents import IntentKind
+from mmo_sansio.ledger import Ledger, Reads
+from mmo_sansio.rules import creation, delivering, depositing, paying, settling, submitting, waking
+
+
+def reads(given: Input) -> Reads:
+    """The keys that `decide` will look at for this input."""
+    match given:
+        case CreatePayment():
+            key = (given.brand.id, given.draft.merchant_reference)
+            return Reads(references=frozenset((key,)))
+        case CallbackConcluded(reference):
+            return Reads(
+                transactions=frozenset((reference,)),
+                intents=frozenset(((reference, IntentKind.CALLBACK),)),
+            )
+        case DepositNotified():
+            return Reads(deposits=frozenset(((given.provider, given.provider_reference),)))
+        case UnmatchedNotified():
+            return Reads()
+        case (
+            ConfirmPage()
+            | ResolveManually()
+            | BeginSubmission()
+            | ProviderAccepted()
+            | ProviderSucceeded()
+            | ProviderFailed()
+            | ProviderUnreachable()
+            | ProviderNeverReceived()
+            | TransactionWoke()
+        ):
+            return Reads(transactions=frozenset((given.gateway_reference,)))
+        case _:
+            assert_never(given)
+
+
+def decide(ledger: Ledger, given: Input, *, now: Instant) -> Decision:
+    """What becomes of this input. A decision that changes something leaves one line in the journal."""
+    decision = _decide(ledger, given, now=now)
+    if not decision.changes:
+        return decision
+    written = journal.line(given, decision.changes, now=now)
+    return evolve(decision, changes=(*decision.changes, written))
+
+
+def _decide(ledger: Ledger, given: Input, *, now: Instant) -> Decision:
+    match given:
+        case CreatePayment():
+            return creation.create(ledger, given, now=now)
+        case BeginSubmission():
+            return submitting.begin(ledger, given, now=now)
+        case ProviderAccepted():
+            return submitting.accept(ledger, given, now=now)
+        case ProviderSucceeded():
+            return settling.succeed(ledger, given, now=now)
+        case ProviderFailed():
+            return settling.fail(ledger, given, now=now)
+        case CallbackConcluded():
+            return delivering.conclude_callback(ledger, given, now=now)
+        case TransactionWoke():
+            return waking.wake(ledger, given, now=now)
+        case ProviderUnreachable():
+            return submitting.lose_touch(ledger, given, now=now)
+        case ProviderNeverReceived():
+            return submitting.submit_again(ledger, given, now=now)
+        case ConfirmPage():
+            return paying.confirm_page(ledger, given, now=now)
+        case DepositNotified():
+            return depositing.deposit(ledger, given, now=now)
+        case UnmatchedNotified():
+            return depositing.keep_unmatched(given, now=now)
+        case ResolveManually():
+            return settling.resolve(ledger, given, now=now)
+        case _:
+            assert_never(given)

@@ -1,0 +1,57 @@
+"""Things to do after a decision is durable; each names its transaction and is done by one worker."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import TypeAlias
+
+from attrs import frozen
+
+
+class IntentKind(StrEnum):
+    """The kinds of intent that are kept until they are concluded."""
+
+    SUBMIT = "submit"
+    CALLBACK = "callback"
+
+
+@frozen
+class SubmitToProvider:
+    """Send the payment to its provider: kept until the submission is begun."""
+
+    gateway_reference: str
+    kind = IntentKind.SUBMIT
+
+
+@frozen
+class DeliverCallback:
+    """Make the one attempt to call the merchant back: kept until its outcome is recorded (K3)."""
+
+    gateway_reference: str
+    kind = IntentKind.CALLBACK
+
+
+@frozen
+class AskProvider:
+    """Ask the provider what became of the payment. Not kept: `wake_at` asks again if it is lost."""
+
+    gateway_reference: str
+
+
+KeptIntent: TypeAlias = SubmitToProvider | DeliverCallback
+"""An intent that is made durable in the commit that gives rise to it."""
+
+Intent: TypeAlias = KeptIntent | AskProvider
+"""Everything that a decision can ask for."""
+
+IntentKey: TypeAlias = tuple[str, IntentKind]
+"""(gatewayReference, kind): what identifies a kept intent; a transaction has at most one open of each kind."""
+
+
+def kept(kind: IntentKind, gateway_reference: str) -> KeptIntent:
+    """The intent that a store has kept under this kind and reference."""
+    match kind:
+        case IntentKind.SUBMIT:
+            return SubmitToProvider(gateway_reference)
+        case IntentKind.CALLBACK:
+            return DeliverCallback(gateway_reference)

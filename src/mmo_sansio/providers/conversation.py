@@ -1,0 +1,69 @@
+"""Conversations with providers as generators with a one-word vocabulary.
+
+A conversation yields an HttpRequest (absolute-form target), is sent the HttpResponse, and returns a report. Whoever
+drives it waits; when no answer could be had, it is thrown an ExchangeFailed, and says what that means.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from typing import Protocol, TypeAlias
+
+from mmo_sansio.clock import Instant
+from mmo_sansio.http import HttpRequest, HttpResponse
+from mmo_sansio.inputs import DepositNotified, ProviderReport, UnmatchedNotified
+from mmo_sansio.model import Transaction
+
+Conversation: TypeAlias = Generator[HttpRequest, HttpResponse, ProviderReport]
+
+
+class ExchangeFailed(Exception):
+    """A request had no usable answer."""
+
+    def __init__(self, reason: str, *, may_have_arrived: bool) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        """What went wrong, in words without secrets."""
+        self.may_have_arrived = may_have_arrived
+        """False only when it is certain that no byte of the request left (S6)."""
+
+
+class Provider(Protocol):
+    """One configured account with a provider of mobile money."""
+
+    name: str
+    """The name it is configured under; it stands in reports and in providerData."""
+    title: str
+    """Its display name."""
+
+    def submit(self, transaction: Transaction, *, now: Instant) -> Conversation:
+        """Ask it to move the money. A transaction is submitted once (S6)."""
+        ...
+
+    def ask(self, transaction: Transaction, *, now: Instant) -> Conversation:
+        """Ask it what became of a submission."""
+        ...
+
+    def read_notification(
+        self, request: HttpRequest
+    ) -> ProviderReport | DepositNotified | UnmatchedNotified:
+        """What a notification by the provider (a webhook) says; never raises for bad input."""
+        ...
+
+
+def drive(
+    conversation: Conversation, exchange: Callable[[HttpRequest], HttpResponse]
+) -> ProviderReport:
+    """Hold a conversation with a function that answers at once; what a test needs of a shell."""
+    try:
+        request = next(conversation)
+        while True:
+            try:
+                answer = exchange(request)
+            except ExchangeFailed as failure:
+                request = conversation.throw(failure)
+            else:
+                request = conversation.send(answer)
+    except StopIteration as end:
+        report: ProviderReport = end.value
+        return report

@@ -1,0 +1,1 @@
+"""The rules: one plain function for each input, from ledger, input and time to a decision."""

@@ -1,0 +1,90 @@
+"""Between sending and knowing: a request goes out once, and an unknown outcome is asked for (clause S6)."""
+
+from __future__ import annotations
+
+from mmo_sansio.clock import Instant
+from mmo_sansio.decisions import Decision, advanced, ignored, moved
+from mmo_sansio.inputs import (
+    BeginSubmission,
+    ProviderAccepted,
+    ProviderNeverReceived,
+    ProviderUnreachable,
+)
+from mmo_sansio.intents import SubmitToProvider
+from mmo_sansio.ledger import Ledger
+from mmo_sansio.model import Order, ProviderData, Stage, Transaction
+from mmo_sansio.replies import Noted
+from mmo_sansio.rules.waking import SUBMISSION_PATIENCE, ask_interval
+from mmo_sansio.states import is_legal
+
+
+def begin(ledger: Ledger, given: BeginSubmission, *, now: Instant) -> Decision:
+    """Put on record that the request is about to leave. `Noted` lets the worker send it; `Ignored` forbids it."""
+    was = ledger.transaction(given.gateway_reference)
+    if was is None or not is_legal(was.progress.stage, given):
+        return ignored("The payment was submitted before or has ended.", was)
+    if was.progress.wake_at is not None and now >= was.progress.wake_at:
+        return ignored("Its time is over.", was)
+    after = advanced(
+        was,
+        given,
+        Stage.SUBMITTING,
+        wake_at=min(now + SUBMISSION_PATIENCE, was.order.expires_at),
+        polls=0,
+        provider_data=_first_words(was.order),
+    )
+    return Decision(Noted(after), moved(was, after))
+
+
+def accept(ledger: Ledger, given: ProviderAccepted, *, now: Instant) -> Decision:
+    """The provider has it: wait for the result, and ask for it when it doesn't come."""
+    was = _addressed(ledger, given)
+    if was is None:
+        return ignored("No such payment waits for this provider.")
+    known = given.provider_reference or was.progress.provider_reference
+    if was.progress.stage is Stage.AWAITING_RESULT and given.ask_after is None:
+        if known == was.progress.provider_reference:
+            return ignored("Still pending.", was)
+        after = advanced(was, given, Stage.AWAITING_RESULT, provider_reference=known)
+    else:
+        after = advanced(
+            was,
+            given,
+            Stage.AWAITING_RESULT,
+            provider_reference=known,
+            wake_at=min(now + (given.ask_after or ask_interval(0)), was.order.expires_at),
+        )
+    return Decision(Noted(after), moved(was, after))
+
+
+def lose_touch(ledger: Ledger, given: ProviderUnreachable, *, now: Instant) -> Decision:
+    """No usable answer: whatever was sent may have been received, so the next step is to ask, soon."""
+    was = _addressed(ledger, given)
+    if was is None or was.progress.wake_at is None:
+        return ignored("No such payment waits for this provider.")
+    soon = now + ask_interval(was.progress.polls)
+    after = advanced(was, given, was.progress.stage, wake_at=min(soon, was.progress.wake_at))
+    return Decision(Noted(after), moved(was, after))
+
+
+def submit_again(ledger: Ledger, given: ProviderNeverReceived, *, now: Instant) -> Decision:
+    """The provider is certain that nothing reached it: the one way back to a submission."""
+    was = _addressed(ledger, given)
+    if was is None:
+        return ignored("No such payment waits for this provider.")
+    after = advanced(was, given, Stage.CREATED, wake_at=was.order.expires_at)
+    return Decision(Noted(after), moved(was, after), (SubmitToProvider(was.reference),))
+
+
+def _addressed(
+    ledger: Ledger, given: ProviderAccepted | ProviderUnreachable | ProviderNeverReceived
+) -> Transaction | None:
+    """The transaction that this report may move, if there is one."""
+    was = ledger.transaction(given.gateway_reference)
+    if was is None or was.order.provider != given.provider:
+        return None
+    return was if is_legal(was.progress.stage, given) else None
+
+
+def _first_words(order: Order) -> ProviderData:
+    return ProviderData(order.provider, order.provider_title)

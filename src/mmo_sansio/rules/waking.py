@@ -1,0 +1,64 @@
+"""The clock: expiry, the end of a hosted page, and when to ask a provider again (clauses S3, W1)."""
+
+from __future__ import annotations
+
+from mmo_sansio import clock
+from mmo_sansio.catalogue import EXPLANATIONS, ErrorCode
+from mmo_sansio.clock import Instant, Span
+from mmo_sansio.decisions import Decision, advanced, ignored, moved
+from mmo_sansio.inputs import TransactionWoke
+from mmo_sansio.intents import AskProvider, DeliverCallback
+from mmo_sansio.ledger import Ledger
+from mmo_sansio.model import Source, Stage, Transaction
+from mmo_sansio.replies import Noted
+
+FIRST_ASK: Span = 2 * clock.SECOND
+"""How long after a provider took a request it is asked for the result, unless it says otherwise."""
+
+LONGEST_ASK: Span = clock.HOUR
+"""The interval between questions doubles up to this, so that each payment is asked for in its last hour."""
+
+SUBMISSION_PATIENCE: Span = 30 * clock.SECOND
+"""How long a submission may be under way before the provider is asked what became of it; longer than any
+conversation with a provider may take."""
+
+_DOUBLINGS_MAX = 11
+"""2 s doubled eleven times is beyond LONGEST_ASK."""
+
+
+def ask_interval(polls: int) -> Span:
+    """How long to wait after this many questions without a result."""
+    return min(FIRST_ASK << min(polls, _DOUBLINGS_MAX), LONGEST_ASK)
+
+
+def wake(ledger: Ledger, given: TransactionWoke, *, now: Instant) -> Decision:
+    """Do what is due. Waking too early, or when nothing can change any more, is harmless."""
+    was = ledger.transaction(given.gateway_reference)
+    if was is None or was.progress.wake_at is None or now < was.progress.wake_at:
+        return ignored("Nothing is due.", was)
+    if now >= was.order.expires_at:
+        return _fail(was, given, ErrorCode.TRANSACTION_EXPIRED, now=now)
+    if was.progress.stage in (Stage.CREATED, Stage.AWAITING_CUSTOMER):
+        return _fail(was, given, ErrorCode.USER_TIMEOUT, now=now)
+    after = advanced(
+        was,
+        given,
+        was.progress.stage,
+        polls=was.progress.polls + 1,
+        wake_at=min(now + ask_interval(was.progress.polls), was.order.expires_at),
+    )
+    return Decision(Noted(after), moved(was, after), (AskProvider(was.reference),))
+
+
+def _fail(was: Transaction, given: TransactionWoke, code: ErrorCode, *, now: Instant) -> Decision:
+    after = advanced(
+        was,
+        given,
+        Stage.FAILED,
+        wake_at=None,
+        completed_at=now,
+        completion_source=Source.EXPIRY,
+        error_code=code,
+        error_message=EXPLANATIONS[code].meaning,
+    )
+    return Decision(Noted(after), moved(was, after), (DeliverCallback(was.reference),))

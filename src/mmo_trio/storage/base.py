@@ -1,0 +1,182 @@
+"""What the gateway needs of a store, and what every store promises."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Protocol, TypeAlias
+
+from attrs import field, frozen
+
+from mmo_sansio.changes import CallbackRecorded, Journaled, SuspenseReason
+from mmo_sansio.clock import Instant
+from mmo_sansio.decisions import Decision
+from mmo_sansio.intents import KeptIntent
+from mmo_sansio.ledger import Ledger, Reads
+from mmo_sansio.model import Brand, Status, Transaction
+from mmo_sansio.queries import ListRecords, LookUp, LookUpByMerchantReference, Records
+
+
+class StoreUnavailable(Exception):
+    """Nothing of what was asked has been stored, and it may be asked again (P5)."""
+
+
+class OutcomeUnknown(Exception):
+    """It can't be learnt whether the batch was stored (P5)."""
+
+
+@frozen
+class Work:
+    """A kept intent that this process has taken on, with its transaction as it is now."""
+
+    intent: KeptIntent
+    transaction: Transaction
+
+
+@frozen
+class SuspenseEntry:
+    """A line of the suspense book."""
+
+    id: int
+    reason: SuspenseReason
+    provider: str
+    told: str
+    """Text of a JSON object."""
+    gateway_reference: str | None
+    brand: str | None
+    first_at: Instant
+    last_at: Instant
+    times: int
+    """How often the same was told for the same reason."""
+    closed_at: Instant | None = None
+    closed_by: str | None = None
+    note: str | None = None
+    """Why a person closed it."""
+
+
+@frozen
+class StoredKey:
+    """An API key as it is kept: a digest to find it by, and sealed text to send back in callbacks (A4, A5)."""
+
+    id: int
+    brand: str
+    digest: bytes = field(repr=False)
+    sealed: bytes = field(repr=False)
+    added_at: Instant
+    retired_at: Instant | None = None
+
+
+@frozen
+class BrandRecord:
+    """A brand and its keys, the oldest first."""
+
+    brand: Brand
+    keys: tuple[StoredKey, ...]
+
+
+Decide: TypeAlias = Callable[[Ledger], Sequence[Decision]]
+"""Pure: given a working set it makes the batch's decisions, applying each to the working set. It may be called more
+than once, when the store lost a race and loads again."""
+
+
+class Store(Protocol):
+    """Every method that waits raises StoreUnavailable when the store can't serve."""
+
+    async def transact(self, reads: Reads, decide: Decide) -> Sequence[Decision]:
+        """Load what is read, decide, and make changes and kept intents of all decisions durable at once.
+
+        Kept intents belong to this process until they are concluded or it dies. When it raises
+        StoreUnavailable nothing was stored; OutcomeUnknown says that it can't be learnt. An exception of `decide`
+        itself stores nothing and comes through.
+        """
+        ...
+
+    async def latest_stamp(self) -> Instant:
+        """The latest instant that is stored anywhere: the clock never goes below it. 0 when nothing is stored."""
+        ...
+
+    async def next_wake(self) -> Instant | None:
+        """The earliest `wake_at`; None while nothing is pending."""
+        ...
+
+    async def woken(self, now: Instant, *, limit: int) -> Sequence[str]:
+        """gatewayReferences of transactions whose `wake_at` has come, the earliest first."""
+        ...
+
+    async def orphans(self, *, limit: int) -> Sequence[Work]:
+        """Take on kept intents that belong to nobody alive, oldest first; each is handed out once."""
+        ...
+
+    async def look_up(self, query: LookUp | LookUpByMerchantReference) -> bytes | None:
+        """The transaction object, or None (L1, L2)."""
+        ...
+
+    async def list_records(self, query: ListRecords) -> Records:
+        """A page of transaction objects (R1 to R7)."""
+        ...
+
+    async def transaction(self, gateway_reference: str) -> Transaction | None:
+        """One transaction, whosever it is."""
+        ...
+
+    async def transaction_by_page_token(self, token: str) -> Transaction | None:
+        """The transaction that this hosted page is for."""
+        ...
+
+    async def find_transactions(
+        self,
+        *,
+        reference: str | None = None,
+        brand: str | None = None,
+        status: Status | None = None,
+        limit: int = 50,
+    ) -> Sequence[Transaction]:
+        """For people: by either reference, brand or status, the newest first."""
+        ...
+
+    async def timeline(self, gateway_reference: str) -> Sequence[Journaled]:
+        """The journal of one transaction, in order."""
+        ...
+
+    async def callbacks(
+        self, *, brand: str | None = None, gateway_reference: str | None = None, limit: int = 500
+    ) -> Sequence[CallbackRecorded]:
+        """Recorded callbacks, in the order of their recording; the newest `limit` of them."""
+        ...
+
+    async def suspense(
+        self, *, brand: str | None = None, with_closed: bool = False, limit: int = 500
+    ) -> Sequence[SuspenseEntry]:
+        """The suspense book, in the order of first telling."""
+        ...
+
+    async def close_suspense(self, id: int, *, by: str, note: str, now: Instant) -> bool:
+        """Close an open entry; False when there is no open entry with this id."""
+        ...
+
+    async def brands(self) -> Sequence[BrandRecord]:
+        """Every brand, by id."""
+        ...
+
+    async def brand_by_key(self, digest: bytes) -> Brand | None:
+        """The brand, enabled or not, whose key that isn't retired has this digest."""
+        ...
+
+    async def save_brands(self, brands: Sequence[Brand], *, removed: Sequence[str] = ()) -> None:
+        """Add or replace brands, and remove some, all at once."""
+        ...
+
+    async def add_key(self, brand: str, digest: bytes, sealed: bytes, *, now: Instant) -> bool:
+        """Add a key; False when the same key is there already."""
+        ...
+
+    async def retire_key(self, brand: str, id: int, *, now: Instant) -> bool:
+        """Retire a key; False when the brand has no such key in use."""
+        ...
+
+    async def check(self) -> None:
+        """Return when the store is reachable and writable."""
+        ...
+
+    async def aclose(self) -> None:
+        """Let go of the store; later calls raise StoreUnavailable."""
+        ...
