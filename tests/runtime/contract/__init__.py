@@ -1,0 +1,1 @@
+"""Every clause of the specification, through real sockets, against a whole gateway."""
