@@ -50,6 +50,7 @@ def kept(given: DepositNotified, ledger: Ledger | None = None) -> SuspenseNoted:
     assert isinstance(line, Journaled)
     assert isinstance(decision.reply, Ignored)
     assert decision.intents == ()
+    assert noted.at == line.at == START + DAY
     return noted
 
 

@@ -77,8 +77,9 @@ def test_a_submission_begins_once() -> None:
 @pytest.mark.spec("S3", "S6")
 def test_nothing_is_submitted_from_the_moment_of_expiry() -> None:
     was = a_transaction()
-    assert why_ignored(was, a_begin(), now=EXPIRES) == "Its time is over."
-    assert why_ignored(was, a_begin(), now=EXPIRES + 1) == "Its time is over."
+    for now in (EXPIRES, EXPIRES + 1):
+        over = Decision(Ignored("Its time is over.", was))
+        assert decided(was, a_begin(), now=now) == over
     assert moved(was, a_begin(), now=EXPIRES - 1).wake_at == EXPIRES
 
 
