@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections import Counter
-
 import pytest
-from tests.sansio.simulation.__main__ import play, report
+from tests.sansio.simulation.play import play, play_all, report
 from tests.sansio.simulation.world import Simulation
 
 from mmo_sansio.inputs import CallbackConcluded, CreatePayment, DepositNotified, UnmatchedNotified
@@ -55,9 +53,7 @@ FAULTS = {
 
 @pytest.mark.spec("C12", "S1", "S2", "S3", "S4", "S5", "S6", "K1", "K3", "R7")
 def test_every_seed_keeps_every_invariant(capsys: pytest.CaptureFixture[str]) -> None:
-    tally: Counter[object] = Counter()
-    for seed in range(SEEDS):
-        tally += play(seed)
+    tally = play_all(range(SEEDS))
     with capsys.disabled():
         print(f"\n{SEEDS} seeds:\n{report(tally)}")
     rare = {key: tally[key] for key in CELLS | FAULTS if tally[key] < SEEN_MIN}

@@ -1,49 +1,25 @@
-"""Play seeds: one that failed, or a range.
+"""Play seeds: one that failed, or many.
 
 python -m tests.sansio.simulation SEED
-python -m tests.sansio.simulation FIRST COUNT
+python -m tests.sansio.simulation --seeds 20000
 """
 
 from __future__ import annotations
 
-import sys
-from collections import Counter
+from argparse import ArgumentParser
 
-from tests.sansio.simulation.world import Simulation
-
-
-def play(seed: int) -> Counter[object]:
-    """Play this seed to its end and say how often what happened. A failure names its seed."""
-    world = Simulation(seed)
-    try:
-        world.run()
-    except AssertionError as error:
-        raise AssertionError(f"seed {seed}, after {len(world.history)} inputs: {error}") from error
-    return world.tally
+from tests.sansio.simulation.play import play_all, report
 
 
-def report(tally: Counter[object]) -> str:
-    """How often each cell and each fault occurred."""
-    rows = sorted((_named(key), count) for key, count in tally.items())
-    return "\n".join(f"{count:9,}  {name}" for name, count in rows)
-
-
-def _named(key: object) -> str:
-    """`created x ConfirmPage` for a cell; a fault says itself."""
-    match key:
-        case (stage, type() as given):
-            return f"{stage or 'unknown'} x {given.__name__}"
-        case _:
-            return str(key)
-
-
-def main(first: int, count: int = 1) -> None:
-    """Play so many seeds and print what happened in them."""
-    tally: Counter[object] = Counter()
-    for seed in range(first, first + count):
-        tally += play(seed)
-    print(report(tally))
+def main() -> None:
+    """Play what the command line names and print what happened in it."""
+    parser = ArgumentParser(prog="python -m tests.sansio.simulation", description=__doc__)
+    parser.add_argument("seed", type=int, nargs="?", help="play this seed only")
+    parser.add_argument("--seeds", type=int, default=2_000, help="play so many, from 0 on")
+    wanted = parser.parse_args()
+    seeds = range(wanted.seeds) if wanted.seed is None else (wanted.seed,)
+    print(report(play_all(seeds)))
 
 
 if __name__ == "__main__":
-    main(*(int(each) for each in sys.argv[1:]))
+    main()
