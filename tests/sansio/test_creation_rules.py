@@ -30,7 +30,7 @@ from mmo_sansio.model import (
     Type,
 )
 from mmo_sansio.money import Money
-from mmo_sansio.problems import Cause, FieldFault
+from mmo_sansio.problems import Cause
 from mmo_sansio.replies import Accepted, Refused
 from mmo_sansio.testing import (
     KES,
@@ -271,8 +271,11 @@ def test_each_refusal_says_what_was_wrong() -> None:
         "The currency 'UGX' is not configured for the method 'test_ke'."
     )
     decimals = "must have at most 2 decimals in KES"
-    assert told["too many decimals"].detail == f"amount.value {decimals}."
-    assert told["too many decimals"].errors == (FieldFault("amount.value", decimals),)
+    assert told["too many decimals"].detail.endswith(f" {decimals}.")
+    assert "amount.value" in told["too many decimals"].detail
+    (fault,) = told["too many decimals"].errors
+    assert fault.field == "amount.value"
+    assert decimals in fault.detail
     assert told["a cent too little"].detail == (
         "The amount 9.99 KES is below the minimum of 10.00 KES."
     )
