@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Callable
 from pathlib import Path
 
 import attrs
@@ -253,39 +254,35 @@ def test_law_2_nothing_asks_for_the_time_or_for_chance(module: str) -> None:
 A, B = reference(1), reference(2)
 
 
-@pytest.mark.parametrize(
-    "look",
-    [
-        lambda ledger: ledger.transaction(B),
-        lambda ledger: ledger.reference_use("acme", "order-2"),
-        lambda ledger: ledger.deposit("test", "DEP-2"),
-        lambda ledger: ledger.is_open((B, IntentKind.CALLBACK)),
-    ],
-    ids=["transaction", "reference", "deposit", "intent"],
-)
-def test_absent_and_not_loaded_never_look_the_same(look: object) -> None:
-    assert callable(look)
-    covers = Reads(
+LOOKS: list[tuple[str, Callable[[Ledger], object], str]] = [
+    ("transaction", lambda ledger: ledger.transaction(B), B),
+    ("reference", lambda ledger: ledger.reference_use("acme", "order-2"), "order-2"),
+    ("deposit", lambda ledger: ledger.deposit("test", "DEP-2"), "DEP-2"),
+    ("intent", lambda ledger: ledger.is_open((B, IntentKind.CALLBACK)), B),
+]
+
+
+@pytest.mark.parametrize(("look", "key"), [row[1:] for row in LOOKS], ids=[row[0] for row in LOOKS])
+def test_absent_and_not_loaded_never_look_the_same(
+    look: Callable[[Ledger], object], key: str
+) -> None:
+    first = Reads(
         frozenset({A}),
         frozenset({("acme", "order-1")}),
         frozenset({("test", "DEP-1")}),
         frozenset({(A, IntentKind.CALLBACK)}),
     )
-    assert not look(Ledger())
-    with pytest.raises(NotPrefetched):
-        look(Ledger(covers))
-    wide = merge(
-        [
-            covers,
-            Reads(
-                frozenset({B}),
-                frozenset({("acme", "order-2")}),
-                frozenset({("test", "DEP-2")}),
-                frozenset({(B, IntentKind.CALLBACK)}),
-            ),
-        ]
+    second = Reads(
+        frozenset({B}),
+        frozenset({("acme", "order-2")}),
+        frozenset({("test", "DEP-2")}),
+        frozenset({(B, IntentKind.CALLBACK)}),
     )
-    assert not look(Ledger(wide))
+    assert not look(Ledger())
+    with pytest.raises(NotPrefetched, match=key):
+        look(Ledger(first))
+    assert not look(Ledger(merge([second, first])))
+    assert not look(Ledger(merge([first, second])))
 
 
 def test_a_change_that_does_not_fit_raises() -> None:
