@@ -48,7 +48,7 @@ from mmo_sansio.testing import (
 BRANDS = (a_brand(), a_brand(id="duka", methods=(a_method(provider="other"),)))
 Stamped = tuple[Input, Instant]
 
-references = st.integers(0, 7).map(reference)
+references = st.integers(0, 4).map(reference)
 providers = st.sampled_from(["test", "test", "test", "other"])
 sources = st.sampled_from([Source.WEBHOOK, Source.POLL])
 finals = st.sampled_from([None, KES(150), KES(149), Money(1, "UGX")])
@@ -94,7 +94,7 @@ def histories(draw: st.DrawFn) -> list[Stamped]:
     history: list[Stamped] = []
     now = START
     minted = 0
-    for given_input, pause in draw(st.lists(st.tuples(wanted, pauses), max_size=40)):
+    for given_input, pause in draw(st.lists(st.tuples(wanted, pauses), min_size=5, max_size=40)):
         each = given_input
         if hasattr(each, "draft") or hasattr(each, "party"):
             each = attrs.evolve(each, gateway_reference=reference(minted))
@@ -297,3 +297,13 @@ def test_a_change_that_does_not_fit_raises() -> None:
     with pytest.raises(AssertionError):
         ledger.apply(deposited.changes)
     assert set(ledger.intents.values()) == {DeliverCallback(B)}
+
+
+def test_a_working_set_can_conclude_an_intent_that_it_was_not_given() -> None:
+    """Beginning a submission looks at no intent, and ends one all the same."""
+    ledger, _ = one_by_one([(a_create_payment(A), START)])
+    working = loaded(ledger, reads(a_begin(A)))
+    begun = decide(working, a_begin(A), now=START + 1)
+    for each in (working, ledger):
+        each.apply(begun.changes, begun.intents)
+        assert each.intents == {}

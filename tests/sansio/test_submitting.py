@@ -164,6 +164,7 @@ def test_what_was_never_received_is_submitted_again() -> None:
     step, line = decision.changes
     assert isinstance(step, TransactionAdvanced)
     assert isinstance(line, Journaled)
+    assert line.at == NOW
     assert step.now.progress == Progress(Stage.CREATED, 7, EXPIRES, polls=2, provider_data=DATA)
 
 
