@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from attrs import Factory, define
+from attrs import Factory, define, evolve
 
 from mmo_sansio.model import Transaction
 from mmo_sansio.queries import ListRecords, Position
@@ -56,3 +56,22 @@ class Walk:
     seen: list[str] = Factory(list)
     seen_back: list[str] = Factory(list)
     is_over: bool = False
+
+    def take(self, found: list[Transaction], more: bool) -> None:
+        """Read this page and know what to ask for next: on to the end, then back to the beginning."""
+        names = [row.reference for row in found]
+        if self.query.before is None:
+            self.seen += names
+            if more:
+                self.query = evolve(self.query, after=position(found[-1]))
+            elif found:
+                self.query = evolve(self.query, after=None, before=position(found[-1]))
+                self.seen_back = names[-1:]
+            else:
+                self.is_over = True
+        else:
+            self.seen_back = names + self.seen_back
+            if more:
+                self.query = evolve(self.query, before=position(found[0]))
+            else:
+                self.is_over = True

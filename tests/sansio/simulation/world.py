@@ -7,11 +7,10 @@ from collections.abc import Callable, Iterable
 from random import Random
 from typing import Protocol
 
-from attrs import evolve
-from tests.sansio.simulation import invariants
+from tests.sansio.simulation import invariants, rest
 from tests.sansio.simulation.parties import BRANDS, Parties
 from tests.sansio.simulation.providers import SimulatedProvider
-from tests.sansio.simulation.records import Walk, page, position
+from tests.sansio.simulation.records import Walk, page
 
 from mmo_sansio import clock
 from mmo_sansio.changes import CallbackRecorded, Journaled, SuspenseNoted
@@ -113,7 +112,7 @@ class Simulation:
         while len(self.history) < inputs:
             self.step()
         self.heal()
-        invariants.check_rest(self)
+        rest.check_rest(self)
 
     def step(self) -> None:
         """Let one thing happen."""
@@ -314,23 +313,7 @@ class Simulation:
             self.walks.append(self.parties.begin_a_walk())
         walk = self.random.choice(self.walks)
         self.tally["page read"] += 1
-        found, more = self.page(walk.query)
-        names = [row.reference for row in found]
-        if walk.query.before is None:
-            walk.seen += names
-            if more:
-                walk.query = evolve(walk.query, after=position(found[-1]))
-            elif found:
-                walk.query = evolve(walk.query, after=None, before=position(found[-1]))
-                walk.seen_back = names[-1:]
-            else:
-                walk.is_over = True
-        else:
-            walk.seen_back = names + walk.seen_back
-            if more:
-                walk.query = evolve(walk.query, before=position(found[0]))
-            else:
-                walk.is_over = True
+        walk.take(*self.page(walk.query))
         if walk.is_over:
             self.tally["walk finished"] += 1
             invariants.a_walk_sees_each_row_once(walk)
