@@ -82,7 +82,7 @@ def simulate(session: nox.Session) -> None:
 @nox.session(python=FULL)
 def mutants(session: nox.Session) -> None:
     """Break the law on purpose and see whether a test notices."""
-    install(session, "sansio", core_only=True)
+    install(session, "mutants", core_only=True)
     session.run("python", "tests/mutants/run.py", *session.posargs)
 
 

@@ -59,7 +59,7 @@ def line(given: Input, changes: Iterable[Change], *, now: Instant) -> Journaled:
         brand=brand,
         stage_before=before,
         stage_after=after,
-        detail=json.dumps(detail, ensure_ascii=False) if detail else "{}",
+        detail=json.dumps(detail, ensure_ascii=False),
     )
 
 

@@ -36,6 +36,7 @@ class Reads:
     transactions: frozenset[str] = frozenset()
     references: frozenset[ReferenceKey] = frozenset()
     deposits: frozenset[DepositKey] = frozenset()
+    """With a deposit comes the transaction that it became."""
     intents: frozenset[IntentKey] = frozenset()
 
 

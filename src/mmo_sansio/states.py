@@ -11,8 +11,8 @@ own: `SUBMITTING` is on record before the request leaves. From there no road lea
 the provider's own word that it never received the first. A provider that says "accepted" moves it to
 `AWAITING_RESULT`; a result may come in any stage from `SUBMITTING` on, because an answer can be lost and its result
 arrive. (In `CREATED` a provider's acceptance or result is believed only if a submission is on record: the provider
-contradicts its "never received", and we must not submit again.) The clock may end any pending stage. Nothing leaves a terminal stage: those rows are
-empty, and what is told then goes to the suspense book.
+contradicts its "never received", and we must not submit again.) The clock may end any pending stage. Nothing leaves
+a terminal stage: those rows are empty, and what is told then goes to the suspense book.
 
 A stage that names itself as a target stays, with a new `wake_at`. To keep in step: `rules/` holds one function for each
 input; the diagram in the documentation is drawn from `TRANSITIONS`.

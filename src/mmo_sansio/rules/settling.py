@@ -98,7 +98,8 @@ def _ended(was: Transaction, after: Transaction) -> Decision:
 
 
 def _data(was: Transaction) -> ProviderData:
-    return was.progress.provider_data or ProviderData(was.order.provider, was.order.provider_title)
+    assert was.progress.provider_data is not None  # What was never submitted has no result.
+    return was.progress.provider_data
 
 
 def _unwelcome(

@@ -30,6 +30,7 @@ from mmo_sansio.testing.builders import (
 from mmo_sansio.testing.world import (
     Provider,
     Restless,
+    Script,
     World,
     accepts,
     fails,
@@ -46,6 +47,7 @@ __all__ = [
     "TITLE",
     "Provider",
     "Restless",
+    "Script",
     "World",
     "a_begin",
     "a_brand",

@@ -1,0 +1,53 @@
+"""Break the law on purpose, a thousand times and more, and see whether a test of the core notices.
+
+    python tests/mutants/run.py
+
+What is broken and which tests look is said in `[tool.mutmut]` of pyproject.toml. Prints the share that was noticed in
+each module and names what survived; `python -m mutmut show NAME` shows one. Exits 1 below the goal.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections import Counter
+
+GOAL = 0.9
+"""The share of mutants that must be noticed."""
+
+UNNOTICED = ("survived", "no tests")
+
+
+def module_of(mutant: str) -> str:
+    """`mmo_sansio.rules.waking.x_wake__mutmut_7` -> `mmo_sansio.rules.waking`."""
+    return mutant.rpartition(".")[0]
+
+
+def outcomes(listing: str) -> dict[str, str]:
+    """Every mutant and what became of it, from mutmut's listing."""
+    rows = (line.strip().partition(": ") for line in listing.splitlines())
+    return {name: outcome for name, found, outcome in rows if found and "__mutmut_" in name}
+
+
+def main() -> int:
+    """Run, report, and judge."""
+    mutmut = [sys.executable, "-m", "mutmut"]
+    subprocess.run([*mutmut, "run", *sys.argv[1:]], check=True)
+    listing = subprocess.run(
+        [*mutmut, "results", "--all", "true"], check=True, capture_output=True, text=True
+    )
+    every = outcomes(listing.stdout)
+    survivors = sorted(name for name, outcome in every.items() if outcome in UNNOTICED)
+    made = Counter(module_of(name) for name in every)
+    missed = Counter(module_of(name) for name in survivors)
+    for module, count in sorted(made.items()):
+        print(f"{1 - missed[module] / count:7.1%} of {count:5} in {module}")
+    for name in survivors:
+        print(f"{every[name]}: {name}")
+    noticed = 1 - len(survivors) / len(every)
+    print(f"{noticed:.1%} of {len(every)} mutants were noticed; the goal is {GOAL:.0%}")
+    return 0 if noticed >= GOAL else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,232 @@
+"""Those around the gateway: merchants, payers, operators, and whoever sends what nobody expects."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import TYPE_CHECKING
+
+from tests.sansio.simulation.records import Walk, page
+
+from mmo_sansio import clock
+from mmo_sansio.catalogue import ErrorCode
+from mmo_sansio.inputs import (
+    ConfirmPage,
+    CreatePayment,
+    DepositNotified,
+    Draft,
+    Input,
+    UnmatchedNotified,
+)
+from mmo_sansio.intents import IntentKind, SubmitToProvider
+from mmo_sansio.ledger import ReferenceUse
+from mmo_sansio.model import Brand, Operation, ReferenceReuse, Source, Status, Terms
+from mmo_sansio.queries import ListRecords
+from mmo_sansio.testing import (
+    ELSEWHERE,
+    KES,
+    START,
+    TITLE,
+    a_brand,
+    a_confirmation,
+    a_method,
+    a_party,
+    a_resolution,
+    a_wake,
+    accepted,
+    concluded,
+    failed,
+    lost,
+    never_received,
+    reference,
+    succeeded,
+)
+
+if TYPE_CHECKING:
+    from tests.sansio.simulation.world import Simulation
+
+METHODS = (a_method(), a_method(key="other_ke", provider="other", provider_title="Other"))
+BRANDS: tuple[Brand, ...] = (
+    a_brand(methods=METHODS),
+    a_brand(id="duka", methods=METHODS, push_result_url=None),
+    a_brand(id="soko", methods=METHODS, reference_reuse=ReferenceReuse.NEVER),
+)
+TERMS = (Terms(), Terms(), Terms(page_session=None), Terms(pending_timeout=clock.HOUR))
+OPERATIONS = (
+    Operation.DIRECT_PAYIN,
+    Operation.DIRECT_PAYIN,
+    Operation.DIRECT_PAYOUT,
+    Operation.WEB_PAYIN,
+    Operation.WEB_PAYIN,
+    Operation.QR_PAYIN,
+    Operation.DIRECT_TAXPAYOUT,
+)
+PARTIES = (a_party(), a_party(id="customer-2"))
+
+
+class Parties:
+    """What they do, chosen by the simulation's seed."""
+
+    def __init__(self, world: Simulation) -> None:
+        self.world = world
+        self.random = world.random
+        self.minted = 0
+        self.deposits: list[DepositNotified] = []
+
+    def mint(self) -> str:
+        """A fresh gatewayReference, as the edge makes them."""
+        self.minted += 1
+        return reference(self.minted)
+
+    def known(self) -> str:
+        """Some payment of ours."""
+        transactions = self.world.ledger.transactions
+        return self.random.choice(tuple(transactions)) if transactions else ELSEWHERE
+
+    def a_wish(self, brand: Brand, merchant_reference: str) -> CreatePayment:
+        """A creation request, sometimes for what the brand hasn't got."""
+        random, tally = self.random, self.world.tally
+        operation = random.choice(OPERATIONS)
+        fault = random.random()
+        draft = Draft(
+            operation,
+            random.choice(METHODS).key,
+            Decimal(random.randrange(10, 151 if fault > 0.05 else 400_000)),
+            "KES" if not 0.05 < fault < 0.1 else "UGX",
+            "KE",
+            "https://acme.example/result",
+            merchant_reference,
+            None,
+            None if operation is Operation.DIRECT_TAXPAYOUT else PARTIES[0],
+        )
+        tally["page" if operation is Operation.WEB_PAYIN else "no page"] += 1
+        token = f"token-{self.minted}"
+        return CreatePayment(brand, self.mint(), draft, token, random.choice(TERMS))
+
+    def create(self) -> None:
+        """A merchant wants a payment; brands use each other's references without knowing."""
+        brand = self.random.choice(BRANDS)
+        self.world.insist(self.a_wish(brand, f"order-{self.random.randrange(60)}"))
+
+    def reuse_a_reference(self) -> None:
+        """The same brand sends a reference again, often at the very edge of the window."""
+        world = self.world
+        if not world.ledger.references:
+            return
+        key = self.random.choice(tuple(world.ledger.references))
+        use: ReferenceUse = world.ledger.references[key]
+        edge = use.at + 15 * clock.MINUTE + self.random.choice((-1, -500, 0, 1))
+        if edge > world.stamp and self.random.random() < 0.6:
+            world.raw = world.stamp = edge - 1
+            world.tally["reuse at the edge of the window"] += 1
+        else:
+            world.tally["reuse"] += 1
+        brand = next(each for each in BRANDS if each.id == key[0])
+        keep = world.raw
+        world.raw = min(world.raw, world.stamp - 400_000)
+        world.insist(self.a_wish(brand, key[1]))
+        world.raw = max(keep, world.stamp)
+
+    def tell_a_deposit(self) -> None:
+        """A provider tells of a deposit: a new one, one told before, or one told otherwise."""
+        random, chance = self.random, self.random.random()
+        tally = self.world.tally
+        if chance < 0.5 or not self.deposits:
+            brand = random.choice((*BRANDS, None))
+            given = DepositNotified(
+                random.choice(("test", "other")),
+                f"DEP-{random.randrange(200)}",
+                TITLE,
+                self.mint(),
+                brand,
+                random.choice(("test_ke", "other_ke")),
+                KES(random.randrange(1, 9)),
+                random.choice(PARTIES),
+                random.random() > 0.1,
+            )
+            tally["deposit told"] += 1
+            self.deposits.append(given)
+        else:
+            was = random.choice(self.deposits)
+            amount = was.amount if chance < 0.8 else KES(999)
+            tally["deposit told again" if chance < 0.8 else "deposit told otherwise"] += 1
+            given = DepositNotified(
+                was.provider,
+                was.provider_reference,
+                was.provider_title,
+                self.mint(),
+                was.brand,
+                was.method,
+                amount,
+                was.party,
+            )
+        self.world.insist(given)
+
+    def confirm_a_page(self) -> None:
+        """A payer presses the button of some page that is open, or leaves it."""
+        pages = [each.reference for each in self.world.rows() if each.order.page is not None]
+        if pages and self.random.random() < 0.7:
+            self.world.tally["page confirmed"] += 1
+            self.world.receive(ConfirmPage(self.random.choice(pages)))
+        else:
+            self.world.tally["page abandoned"] += 1
+
+    def resolve_by_hand(self) -> None:
+        """An operator ends a payment."""
+        self.world.tally["resolved by hand"] += 1
+        code = self.random.choice((None, ErrorCode.PROVIDER_TIMEOUT))
+        self.world.receive(a_resolution(self.known(), error_code=code))
+
+    def notify(self) -> None:
+        """A provider sends a notification; it arrives some time, in any order."""
+        provider = self.world.providers[self.random.choice(("test", "other"))]
+        told = provider.notify()
+        if told is not None:
+            self.world.arriving.append(told)
+
+    def stray(self) -> None:
+        """Something comes for a payment that nobody expects it for."""
+        world, random = self.world, self.random
+        name = self.known() if random.random() < 0.85 else ELSEWHERE
+        world.tally["stray"] += 1
+        transaction = world.ledger.transactions.get(name)
+        provider = transaction.order.provider if transaction else "test"
+        wrong = "nobody" if random.random() < 0.2 else provider
+        strays: list[Input] = [
+            accepted(name, provider=wrong),
+            lost(name, provider=wrong),
+            never_received(name, provider=wrong, version=0),
+            succeeded(name, provider="nobody"),
+            failed(name, provider="nobody"),
+            a_wake(name),
+            a_confirmation(name),
+            a_resolution(name, final=KES(7)) if name == ELSEWHERE else a_confirmation(name),
+            UnmatchedNotified("test", "?"),
+        ]
+        if transaction is None or transaction.progress.provider_data is None:
+            strays += [
+                succeeded(name, provider=provider, source=Source.POLL),
+                failed(name, provider=provider),
+            ]
+        if (name, IntentKind.CALLBACK) not in world.ledger.intents:
+            strays.append(concluded(name))
+        index = random.randrange(len(strays) + 1)
+        if index < len(strays):
+            world.receive(strays[index])
+        else:
+            world.tally["handed out twice"] += 1
+            world.submit(name) if transaction is None else world.todo.append(SubmitToProvider(name))
+
+    def begin_a_walk(self) -> Walk:
+        """A reader pages through a window that lies wholly in the past."""
+        random, world = self.random, self.world
+        query = ListRecords(
+            random.choice(BRANDS).id,
+            START + random.choice((0, 0, clock.MINUTE)),
+            world.stamp + 1,
+            status=random.choice((None, None, Status.PENDING, Status.SUCCESS)),
+            page_size=random.randrange(1, 6),
+        )
+        every, _ = page(
+            world.rows(), ListRecords(query.brand, query.begin, query.end, page_size=10**6)
+        )
+        return Walk(query, [row.reference for row in every])

@@ -1,0 +1,241 @@
+"""Laws with one thing wrong each, and the words of the invariant that must see it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TypeAlias
+
+from attrs import evolve
+
+from mmo_sansio import clock
+from mmo_sansio.changes import (
+    Change,
+    DepositRecorded,
+    Journaled,
+    ReferenceConsumed,
+    SuspenseNoted,
+    TransactionAdvanced,
+)
+from mmo_sansio.clock import Instant
+from mmo_sansio.decide import decide
+from mmo_sansio.decisions import Decision, refused
+from mmo_sansio.inputs import (
+    CallbackConcluded,
+    CreatePayment,
+    Input,
+    ProviderAccepted,
+    ProviderFailed,
+    ProviderNeverReceived,
+    ProviderSucceeded,
+    TransactionWoke,
+)
+from mmo_sansio.intents import DeliverCallback
+from mmo_sansio.ledger import Ledger
+from mmo_sansio.model import Progress, Stage, Transaction
+from mmo_sansio.problems import DUPLICATE_REFERENCE
+from mmo_sansio.replies import Ignored, Noted, Refused
+
+Law: TypeAlias = Callable[[Ledger, Input, Instant], Decision]
+
+
+def with_changes(decision: Decision, changes: Sequence[Change]) -> Decision:
+    """The same decision with other changes."""
+    return Decision(decision.reply, tuple(changes), decision.intents)
+
+
+def with_progress(decision: Decision, change: Callable[[Progress], Progress]) -> Decision:
+    """The same decision with the progress that it leads to changed."""
+    changes: list[Change] = []
+    for each in decision.changes:
+        if isinstance(each, TransactionAdvanced):
+            after = Transaction(each.now.order, change(each.now.progress))
+            each = TransactionAdvanced(each.was, after)
+        changes.append(each)
+    return with_changes(decision, changes)
+
+
+def without(decision: Decision, kind: type[Change]) -> Decision:
+    """The same decision without this kind of change."""
+    return with_changes(decision, [each for each in decision.changes if not isinstance(each, kind)])
+
+
+def reuse_a_millisecond_early(ledger: Ledger, given: Input, now: Instant) -> Decision:
+    """The window ends at 14:59.999."""
+    if isinstance(given, CreatePayment):
+        window = given.terms.idempotency_window - clock.MILLISECOND
+        given = evolve(given, terms=evolve(given.terms, idempotency_window=window))
+    return decide(ledger, given, now=now)
+
+
+def reuse_a_microsecond_late(ledger: Ledger, given: Input, now: Instant) -> Decision:
+    """At 15:00 sharp a reference is still taken."""
+    if isinstance(given, CreatePayment):
+        window = given.terms.idempotency_window + clock.MICROSECOND
+        given = evolve(given, terms=evolve(given.terms, idempotency_window=window))
+    return decide(ledger, given, now=now)
+
+
+def a_result_after_the_end_is_applied(ledger: Ledger, given: Input, now: Instant) -> Decision:
+    """A success beats a failure that came first."""
+    decision = decide(ledger, given, now=now)
+    if isinstance(given, ProviderSucceeded) and isinstance(decision.reply, Ignored):
+        was = decision.reply.transaction
+        if was is not None and was.progress.stage is Stage.FAILED:
+            version = was.progress.version + 1
+            progress = evolve(was.progress, stage=Stage.SUCCEEDED, version=version)
+            step = TransactionAdvanced(was, Transaction(was.order, progress))
+            return with_changes(decision, (step, decision.changes[-1]))
+    return decision
+
+
+def expires_an_hour_early(ledger: Ledger, given: Input, now: Instant) -> Decision:
+    """The clock of expiry runs ahead."""
+    ahead = now + clock.HOUR if isinstance(given, TransactionWoke) else now
+    return decide(ledger, given, now=ahead)
+
+
+def a_failed_callback_is_tried_again(ledger: Ledger, given: Input, now: Instant) -> Decision:
+    """What everybody wants and nobody may have."""
+    decision = decide(ledger, given, now=now)
+    if isinstance(given, CallbackConcluded) and given.attempt.status is None and decision.changes:
+        return evolve(decision, intents=(DeliverCallback(given.gateway_reference),))
+    return decision
+
+
+def a_refusal_consumes_its_reference(ledger: Ledger, given: Input, now: Instant) -> Decision:
+    """The reference is put on record before the request is checked."""
+    decision = decide(ledger, given, now=now)
+    if isinstance(given, CreatePayment) and isinstance(decision.reply, Refused):
+        used = ReferenceConsumed(
+            given.brand.id, given.draft.merchant_reference, given.gateway_reference, now
+        )
+        return with_changes(decision, (used,))
+    return decision
+
+
+def another_currency_is_applied(ledger: Ledger, given: Input, now: Instant) -> Decision:
+    """Only the number is looked at."""
+    decision = decide(ledger, given, now=now)
+    if isinstance(given, ProviderSucceeded) and given.final and given.final.currency != "KES":
+        final = given.final
+        settled = decide(ledger, evolve(given, final=None), now=now)
+        return with_progress(settled, lambda progress: evolve(progress, final=final))
+    return decision
+
+
+def a_deposit_told_twice_makes_two(ledger: Ledger, given: Input, now: Instant) -> Decision:
+    """Nobody remembers the provider's own id."""
+    return without(decide(ledger, given, now=now), DepositRecorded)
+
+
+def a_callback_for_pending(ledger: Ledger, given: Input, now: Instant) -> Decision:
+    """The merchant would so much like to know."""
+    decision = decide(ledger, given, now=now)
+    if isinstance(given, ProviderAccepted) and isinstance(decision.reply, Noted):
+        return evolve(decision, intents=(DeliverCallback(given.gateway_reference),))
+    return decision
+
+
+def brands_share_references(ledger: Ledger, given: Input, now: Instant) -> Decision:
+    """The key of a reference lacks its brand."""
+    if isinstance(given, CreatePayment):
+        for (brand, reference), use in ledger.references.items():
+            is_other = brand != given.brand.id and reference == given.draft.merchant_reference
+            if is_other and now - use.at < given.terms.idempotency_window:
+                return refused(DUPLICATE_REFERENCE.problem("It was used before."))
+    return decide(ledger, given, now=now)
+
+
+def a_wake_is_left_behind(ledger: Ledger, given: Input, now: Instant) -> Decision:
+    """What has ended is woken for ever."""
+    decision = decide(ledger, given, now=now)
+    if not isinstance(given, ProviderFailed):
+        return decision
+    return with_progress(decision, lambda progress: evolve(progress, wake_at=now + clock.HOUR))
+
+
+def a_failure_has_a_final_amount(ledger: Ledger, given: Input, now: Instant) -> Decision:
+    """finalAmount is set whatever the result."""
+    decision = decide(ledger, given, now=now)
+    was = ledger.transactions.get(getattr(given, "gateway_reference", ""))
+    if was is None or not isinstance(given, ProviderFailed):
+        return decision
+    requested = was.order.requested
+    return with_progress(decision, lambda progress: evolve(progress, final=requested))
+
+
+def an_old_answer_undoes_a_submission(ledger: Ledger, given: Input, now: Instant) -> Decision:
+    """A "never received" is believed, however old the question is."""
+    if isinstance(given, ProviderNeverReceived) and given.version:
+        was = ledger.transactions[given.gateway_reference]
+        given = evolve(given, version=was.progress.version)
+    return decide(ledger, given, now=now)
+
+
+def nothing_ever_expires(ledger: Ledger, given: Input, now: Instant) -> Decision:
+    """The wake of what has never been sent does nothing."""
+    if isinstance(given, TransactionWoke):
+        was = ledger.transactions.get(given.gateway_reference)
+        if was is not None and was.progress.stage is Stage.AWAITING_CUSTOMER:
+            return Decision(Ignored("Nothing is due.", was))
+    return decide(ledger, given, now=now)
+
+
+def a_conflict_is_dropped(ledger: Ledger, given: Input, now: Instant) -> Decision:
+    """A second, different result leaves no trace."""
+    decision = decide(ledger, given, now=now)
+    if any(isinstance(each, SuspenseNoted) for each in decision.changes):
+        return Decision(decision.reply)
+    return decision
+
+
+def a_callback_is_forgotten(ledger: Ledger, given: Input, now: Instant) -> Decision:
+    """Expiry tells nobody."""
+    decision = decide(ledger, given, now=now)
+    if isinstance(given, TransactionWoke):
+        kept = tuple(each for each in decision.intents if not isinstance(each, DeliverCallback))
+        return evolve(decision, intents=kept)
+    return decision
+
+
+def a_move_leaves_no_line(ledger: Ledger, given: Input, now: Instant) -> Decision:
+    """The journal is written only for what merchants do."""
+    decision = decide(ledger, given, now=now)
+    return decision if isinstance(given, CreatePayment) else without(decision, Journaled)
+
+
+def settled_amounts_are_rounded(ledger: Ledger, given: Input, now: Instant) -> Decision:
+    """What a provider settles is rounded down to whole shillings."""
+
+    def rounded(progress: Progress) -> Progress:
+        if progress.final is None:
+            return progress
+        whole = evolve(progress.final, minor=progress.final.minor // 100 * 100)
+        return evolve(progress, final=whole)
+
+    return with_progress(decide(ledger, given, now=now), rounded)
+
+
+LAWS: tuple[tuple[Law, str], ...] = (
+    (reuse_a_millisecond_early, "a reference was taken twice within its window"),
+    (reuse_a_microsecond_late, "a free reference was refused"),
+    (a_result_after_the_end_is_applied, "a terminal transaction moved"),
+    (expires_an_hour_early, "early"),
+    (a_failed_callback_is_tried_again, "callbacks and ends don't match"),
+    (a_refusal_consumes_its_reference, "a refusal changed something"),
+    (another_currency_is_applied, "another currency"),
+    (
+        a_deposit_told_twice_makes_two,
+        "one deposit became two|isn't known by its id|a gatewayReference came twice",
+    ),
+    (a_callback_for_pending, "callbacks and ends don't match"),
+    (brands_share_references, "a free reference was refused"),
+    (a_wake_is_left_behind, "a wake on what has ended"),
+    (a_failure_has_a_final_amount, "finalAmount"),
+    (an_old_answer_undoes_a_submission, "money was asked for twice"),
+    (nothing_ever_expires, "does not come to rest"),
+    (a_conflict_is_dropped, "was dropped"),
+    (a_callback_is_forgotten, "callbacks and ends don't match"),
+    (a_move_leaves_no_line, "no line in the journal"),
+    (settled_amounts_are_rounded, "another amount"),
+)
