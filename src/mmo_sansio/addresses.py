@@ -1,0 +1,167 @@
+"""Which IP addresses a merchant may make the gateway connect to (K7).
+
+Three things are easy to get wrong. First, `ipaddress.is_global` says yes to ranges that lead back
+inside (NAT64, 6to4, IPv4-compatible, multicast) and to one public address that is a cloud's own
+(168.63.129.16): so the ranges are listed here, each with its name, and IPv6 beyond the list is
+good only inside 2000::/3, where all public addresses are (RFC 4291 section 2.4, the IANA
+special-purpose registries). Second, an IPv4 address can travel inside an IPv6 one: a mapped one
+*is* the IPv4 address and is judged as it, every other wrapping is refused whole. Third, the C
+library reads `127.1`, `0177.0.0.1` and `2130706433` as addresses too: `ipv4_of_host` does as well.
+"""
+
+from __future__ import annotations
+
+import re
+from ipaddress import (
+    AddressValueError,
+    IPv4Address,
+    IPv4Network,
+    IPv6Address,
+    IPv6Network,
+    ip_address,
+    ip_network,
+)
+from typing import TypeAlias
+
+from attrs import frozen
+
+Address: TypeAlias = IPv4Address | IPv6Address
+
+METADATA = "a cloud's metadata service"
+LOOPBACK = "a loopback address"
+PRIVATE = "a private address"
+
+
+@frozen
+class ForbiddenRange:
+    """A range of addresses that merchants' URLs may not lead to."""
+
+    network: IPv4Network | IPv6Network
+    what: str
+    """What an address in it is, to complete the sentence `10.0.0.1 is …`."""
+    private: bool = False
+    """Whether `allow_private` permits it: loopback, RFC 1918 and unique-local addresses (K7)."""
+
+
+def _forbidden(network: str, what: str) -> ForbiddenRange:
+    return ForbiddenRange(ip_network(network), what, private=what in (LOOPBACK, PRIVATE))
+
+
+FORBIDDEN: tuple[ForbiddenRange, ...] = (
+    # Metadata services first: two of them lie within ranges that allow_private permits.
+    _forbidden("169.254.169.254/32", METADATA),
+    _forbidden("169.254.170.2/32", METADATA),
+    _forbidden("168.63.129.16/32", METADATA),
+    _forbidden("100.100.100.200/32", METADATA),
+    _forbidden("192.0.0.192/32", METADATA),
+    _forbidden("fd00:ec2::/32", METADATA),
+    _forbidden("fd00:42::42/128", METADATA),
+    _forbidden("fd20:ce::254/128", METADATA),
+    # IPv4
+    _forbidden("0.0.0.0/8", "an address of this host itself"),
+    _forbidden("10.0.0.0/8", PRIVATE),
+    _forbidden("100.64.0.0/10", "a carrier's shared address"),
+    _forbidden("127.0.0.0/8", LOOPBACK),
+    _forbidden("169.254.0.0/16", "a link-local address"),
+    _forbidden("172.16.0.0/12", PRIVATE),
+    _forbidden("192.0.0.0/24", "reserved for protocol assignments"),
+    _forbidden("192.0.2.0/24", "an address for documentation"),
+    _forbidden("192.88.99.0/24", "a 6to4 relay"),
+    _forbidden("192.168.0.0/16", PRIVATE),
+    _forbidden("198.18.0.0/15", "an address for benchmarks"),
+    _forbidden("198.51.100.0/24", "an address for documentation"),
+    _forbidden("203.0.113.0/24", "an address for documentation"),
+    _forbidden("224.0.0.0/4", "a multicast address"),
+    _forbidden("240.0.0.0/4", "a reserved or broadcast address"),
+    # IPv6
+    _forbidden("::/128", "the unspecified address"),
+    _forbidden("::1/128", LOOPBACK),
+    _forbidden("::/96", "an IPv4 address in disguise (IPv4-compatible)"),
+    _forbidden("64:ff9b::/96", "an IPv4 address in disguise (NAT64)"),
+    _forbidden("64:ff9b:1::/48", "an IPv4 address in disguise (local NAT64)"),
+    _forbidden("2001::/32", "an IPv4 address in disguise (Teredo)"),
+    _forbidden("2002::/16", "an IPv4 address in disguise (6to4)"),
+    _forbidden("2001::/23", "reserved for protocol assignments"),
+    _forbidden("2001:db8::/32", "an address for documentation"),
+    _forbidden("3fff::/20", "an address for documentation"),
+    _forbidden("fc00::/7", PRIVATE),
+    _forbidden("fe80::/10", "a link-local address"),
+    _forbidden("ff00::/8", "a multicast address"),
+)
+"""Every forbidden range with a name of its own; the first that matches tells what the address
+is."""
+
+PUBLIC_IPV6 = IPv6Network("2000::/3")
+
+
+def address_fault(address: str | Address, *, allow_private: bool) -> str | None:
+    """Why no connection may go to this address, in one sentence; None when it may (K7).
+
+    `allow_private` permits loopback, private (RFC 1918) and unique-local addresses, never
+    link-local ones nor a cloud's metadata service. A text must be a canonical address, as a
+    resolver gives it; a zone (`%eth0`) may follow.
+    """
+    if isinstance(address, str):
+        try:
+            address = ip_address(address)
+        except ValueError:
+            return "The name look-up gave something that is not an IP address."
+    address = unmapped(address)
+    what = _what_is_forbidden(address, allow_private=allow_private)
+    if what is None:
+        return None
+    return f"{address} is {what}: only public addresses can be reached."
+
+
+def unmapped(address: Address) -> Address:
+    """The IPv4 address inside an IPv4-mapped IPv6 one (::ffff:0:0/96), else the address itself."""
+    if isinstance(address, IPv6Address) and address.ipv4_mapped is not None:
+        return address.ipv4_mapped
+    return address
+
+
+def _what_is_forbidden(address: Address, *, allow_private: bool) -> str | None:
+    for forbidden in FORBIDDEN:
+        if address in forbidden.network:
+            return None if forbidden.private and allow_private else forbidden.what
+    if isinstance(address, IPv6Address) and address not in PUBLIC_IPV6:
+        return "outside the public IPv6 space (2000::/3)"
+    return None
+
+
+_DECIMAL = re.compile(r"[1-9][0-9]*|0")
+_OCTAL = re.compile(r"0[0-7]+")
+_HEXADECIMAL = re.compile(r"0x[0-9a-f]*")
+_NUMBER = re.compile(r"[0-9]+|0x[0-9a-f]*")
+
+
+def ipv4_of_host(host: str) -> IPv4Address | None:
+    """The IPv4 address that this lower-case host spells, in any of inet_aton's ways; None for a
+    name.
+
+    One to four numbers, each decimal, octal (`0…`) or hexadecimal (`0x…`), the last filling the
+    bytes that are left. A host whose last label is a number is never a name (the URL standard's
+    "ends in a number"): raises ValueError when it is no address either.
+    """
+    parts = host.split(".")
+    if not _NUMBER.fullmatch(parts[-1]):
+        return None
+    numbers = [_number(part) for part in parts]
+    if len(numbers) > 4 or any(number > 255 for number in numbers[:-1]):
+        raise AddressValueError(host)
+    value = numbers[-1]
+    if value >= 256 ** (5 - len(numbers)):
+        raise AddressValueError(host)
+    for index, number in enumerate(numbers[:-1]):
+        value += number << (8 * (3 - index))
+    return IPv4Address(value)
+
+
+def _number(part: str) -> int:
+    if _DECIMAL.fullmatch(part):
+        return int(part)
+    if _OCTAL.fullmatch(part):
+        return int(part, 8)
+    if _HEXADECIMAL.fullmatch(part):
+        return int(part[2:] or "0", 16)
+    raise AddressValueError(part)

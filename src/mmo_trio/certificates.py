@@ -1,0 +1,173 @@
+"""A small certificate authority of our own, so that the sandbox, `mmo listen` and the demo speak
+real TLS.
+
+It lives in two files of a data directory: `ca-key.pem`, readable by its owner only, and `ca.pem`,
+which the sandbox trusts through `extra_ca_file`. Nothing in production uses it.
+"""
+
+from __future__ import annotations
+
+import os
+import ssl
+import tempfile
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
+from ipaddress import ip_address
+from pathlib import Path
+
+from attrs import field, frozen
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import ExtendedKeyUsageOID
+
+AUTHORITY_DAYS = 3650
+CERTIFICATE_DAYS = 397
+"""The most that browsers accept."""
+BACKDATED = timedelta(days=1)
+"""How far a certificate's time reaches back, for clocks that are behind."""
+NAME = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "mmo-gateway sandbox authority")])
+
+
+@frozen
+class Authority:
+    """An authority that issues certificates for local servers."""
+
+    certificate_file: Path
+    """Its certificate (PEM): what a client must trust."""
+    _key: ec.EllipticCurvePrivateKey = field(repr=False, eq=False)
+
+    def issue(self, *hosts: str) -> ssl.SSLContext:
+        """A server's TLS settings, with a fresh certificate for these host names and IP
+        addresses."""
+        key = ec.generate_private_key(ec.SECP256R1())
+        names = x509.SubjectAlternativeName([_general_name(host) for host in hosts])
+        subject = x509.Name([x509.NameAttribute(x509.NameOID.ORGANIZATION_NAME, "mmo-gateway")])
+        certificate = (
+            _lasting(CERTIFICATE_DAYS)
+            .subject_name(subject)
+            .issuer_name(NAME)
+            .public_key(key.public_key())
+            .add_extension(names, critical=True)
+            .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+            .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
+            .add_extension(
+                x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False
+            )
+            .add_extension(_issuer(self._key), critical=False)
+            .sign(self._key, hashes.SHA256())
+        )
+        return _server_context(_in_pem(key) + certificate.public_bytes(serialization.Encoding.PEM))
+
+
+def ensure_authority(directory: Path) -> Authority:
+    """The authority that lives in this directory, made when there is none yet.
+
+    Processes that start together end up with the same key. Raises OSError when the directory can't
+    be written, and ValueError when `ca-key.pem` there is no key of ours.
+    """
+    directory.mkdir(parents=True, exist_ok=True)
+    key_file, certificate_file = directory / "ca-key.pem", directory / "ca.pem"
+    if not key_file.exists():
+        fresh = _in_pem(ec.generate_private_key(ec.SECP256R1()))
+        with suppress(FileExistsError):  # somebody else was faster: then theirs it is
+            _write(key_file, fresh, replace=False)
+    key = serialization.load_pem_private_key(key_file.read_bytes(), password=None)
+    if not isinstance(key, ec.EllipticCurvePrivateKey):
+        raise ValueError(f"{key_file} holds no elliptic-curve key: remove it to have one made.")
+    if not _is_good(certificate_file, key):
+        octets = _self_signed(key).public_bytes(serialization.Encoding.PEM)
+        _write(certificate_file, octets, replace=True)
+    return Authority(certificate_file, key)
+
+
+def _is_good(file: Path, key: ec.EllipticCurvePrivateKey) -> bool:
+    """Whether the file holds this key's certificate, good for longer than any it will issue."""
+    try:
+        certificate = x509.load_pem_x509_certificate(file.read_bytes())
+    except (FileNotFoundError, ValueError):
+        return False
+    needed_until = datetime.now(UTC) + timedelta(days=CERTIFICATE_DAYS)
+    lasts = certificate.not_valid_after_utc > needed_until
+    return lasts and certificate.public_key() == key.public_key()
+
+
+def _self_signed(key: ec.EllipticCurvePrivateKey) -> x509.Certificate:
+    usage = x509.KeyUsage(
+        digital_signature=False,
+        content_commitment=False,
+        key_encipherment=False,
+        data_encipherment=False,
+        key_agreement=False,
+        key_cert_sign=True,
+        crl_sign=True,
+        encipher_only=False,
+        decipher_only=False,
+    )
+    return (
+        _lasting(AUTHORITY_DAYS)
+        .subject_name(NAME)
+        .issuer_name(NAME)
+        .public_key(key.public_key())
+        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+        .add_extension(usage, critical=True)
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
+        .sign(key, hashes.SHA256())
+    )
+
+
+def _lasting(days: int) -> x509.CertificateBuilder:
+    now = datetime.now(UTC)
+    return (
+        x509.CertificateBuilder()
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - BACKDATED)
+        .not_valid_after(now - BACKDATED + timedelta(days=days))
+    )
+
+
+def _issuer(key: ec.EllipticCurvePrivateKey) -> x509.AuthorityKeyIdentifier:
+    return x509.AuthorityKeyIdentifier.from_issuer_public_key(key.public_key())
+
+
+def _general_name(host: str) -> x509.GeneralName:
+    try:
+        return x509.IPAddress(ip_address(host))
+    except ValueError:
+        return x509.DNSName(host)
+
+
+def _in_pem(key: ec.EllipticCurvePrivateKey) -> bytes:
+    return key.private_bytes(
+        serialization.Encoding.PEM,
+        serialization.PrivateFormat.PKCS8,
+        serialization.NoEncryption(),
+    )
+
+
+def _server_context(key_and_certificate: bytes) -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    with tempfile.NamedTemporaryFile() as file:  # the ssl module reads keys from files only
+        file.write(key_and_certificate)
+        file.flush()
+        context.load_cert_chain(file.name)
+    return context
+
+
+def _write(file: Path, octets: bytes, *, replace: bool) -> None:
+    """Writes the file whole or not at all, for its owner only. Raises FileExistsError when it is
+    there and `replace` isn't said."""
+    descriptor, name = tempfile.mkstemp(dir=file.parent, prefix=f".{file.name}.")
+    try:
+        with os.fdopen(descriptor, "wb") as temporary:
+            temporary.write(octets)
+            temporary.flush()
+            os.fsync(temporary.fileno())
+        if replace:
+            os.replace(name, file)
+        else:
+            os.link(name, file)
+    finally:
+        with suppress(FileNotFoundError):
+            os.unlink(name)

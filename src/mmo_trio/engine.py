@@ -1,0 +1,204 @@
+"""The engine: gather what is waiting, decide it, make it durable, answer, then act. One for each process.
+
+While a batch is being made durable the next one gathers, so group commit needs no timer. The store calls the law
+with a working set that holds exactly what the batch reads; the law is pure, so it doesn't matter in which thread,
+or how often, that happens.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import TypeAlias
+
+import outcome
+import structlog
+import trio
+from attrs import Factory, define, frozen
+
+from mmo_sansio.changes import TransactionAdvanced, TransactionCreated
+from mmo_sansio.clock import Instant
+from mmo_sansio.decide import decide, reads
+from mmo_sansio.decisions import Decision
+from mmo_sansio.inputs import Input
+from mmo_sansio.intents import Intent
+from mmo_sansio.ledger import Ledger, merge
+from mmo_sansio.model import Transaction
+from mmo_sansio.replies import Reply
+from mmo_trio.storage.base import OutcomeUnknown, Store, StoreUnavailable
+from mmo_trio.wallclock import WallClock
+
+logger = structlog.get_logger(__name__)
+
+BATCH_MAX = 256
+"""Inputs in one commit: beyond this the store gains nothing and the first caller waits longer."""
+
+QUEUE_MAX = 4_096
+"""Inputs that may wait for the next batches; more are refused at once (P5)."""
+
+Act: TypeAlias = Callable[[Intent, Transaction], None]
+"""Takes an intent that has just become durable, with its transaction; it must not wait."""
+
+
+class DecisionFailed(Exception):
+    """The law itself failed on this input, which is a fault of ours; nothing was stored."""
+
+
+@frozen
+class EngineStatistics:
+    """What the engine has done so far."""
+
+    batches: int
+    inputs: int
+    waiting: int
+
+
+@define(eq=False)
+class _Call:
+    """One input and the task that waits for its reply; None once it has stopped waiting."""
+
+    given: Input
+    task: trio.lowlevel.Task | None
+
+    def answer(self, with_what: outcome.Outcome[Reply]) -> None:
+        if self.task is not None:
+            trio.lowlevel.reschedule(self.task, with_what)
+            self.task = None
+
+
+@define(eq=False)
+class Engine:
+    """Takes inputs from any task; `run` decides them in the order of their arrival."""
+
+    store: Store
+    clock: WallClock
+    act: Act
+    queue_max: int = QUEUE_MAX
+    batch_max: int = BATCH_MAX
+    _waiting: deque[_Call] = Factory(deque)
+    _idle: trio.lowlevel.Task | None = None
+    _batches: int = 0
+    _inputs: int = 0
+
+    async def submit(self, given: Input) -> Reply:
+        """The reply to this input, once what it changed is durable.
+
+        Raises StoreUnavailable when nothing was stored, OutcomeUnknown when that can't be learnt, DecisionFailed for
+        a fault of ours. A caller that is cancelled meanwhile doesn't stop what it asked for.
+        """
+        if len(self._waiting) >= self.queue_max:
+            raise StoreUnavailable("the queue into the engine is full")
+        call = _Call(given, trio.lowlevel.current_task())
+        self._waiting.append(call)
+        self._rouse()
+
+        def stop_waiting(_: object) -> trio.lowlevel.Abort:
+            call.task = None
+            return trio.lowlevel.Abort.SUCCEEDED
+
+        reply: Reply = await trio.lowlevel.wait_task_rescheduled(stop_waiting)
+        return reply
+
+    async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """Decide batches until cancelled. Who is still waiting then is told that nothing was stored."""
+        self.clock.never_below(await self.store.latest_stamp())
+        task_status.started()
+        try:
+            while True:
+                while not self._waiting:
+                    await self._rest()
+                await self._decide_batch()
+        finally:
+            while self._waiting:
+                self._waiting.popleft().answer(outcome.Error(StoreUnavailable("shutting down")))
+
+    def statistics(self) -> EngineStatistics:
+        """What it has done so far."""
+        return EngineStatistics(self._batches, self._inputs, len(self._waiting))
+
+    async def _decide_batch(self) -> None:
+        calls = [self._waiting.popleft() for _ in range(min(self.batch_max, len(self._waiting)))]
+        batch = _Batch(calls, self.clock.stamps(len(calls)))
+        needed = merge(reads(call.given) for call in calls)
+        try:
+            await self.store.transact(needed, batch.decide)
+        except (StoreUnavailable, OutcomeUnknown) as error:
+            logger.warning("batch not stored", inputs=len(calls), error=str(error))
+            for call in calls:
+                call.answer(outcome.Error(type(error)(str(error))))
+            return
+        except Exception:
+            logger.exception("batch failed", inputs=len(calls))
+            for call in calls:
+                call.answer(outcome.Error(DecisionFailed("the store failed")))
+            return
+        self._batches += 1
+        self._inputs += len(calls)
+        batch.answer(self.act)
+
+    async def _rest(self) -> None:
+        def stop(_: object) -> trio.lowlevel.Abort:
+            self._idle = None
+            return trio.lowlevel.Abort.SUCCEEDED
+
+        self._idle = trio.lowlevel.current_task()
+        await trio.lowlevel.wait_task_rescheduled(stop)
+
+    def _rouse(self) -> None:
+        if self._idle is not None:
+            trio.lowlevel.reschedule(self._idle)
+            self._idle = None
+
+
+@define(eq=False)
+class _Batch:
+    """Calls with their stamps, and what became of each."""
+
+    calls: Sequence[_Call]
+    stamps: Sequence[Instant]
+    decided: list[Decision | Exception] = Factory(list)
+
+    def decide(self, ledger: Ledger) -> Sequence[Decision]:
+        """Decide one after the other, later calls seeing what earlier ones changed. A fault of the law costs only
+        its own caller: nothing of that input was applied."""
+        self.decided = [
+            self._decide_one(ledger, call.given, now)
+            for call, now in zip(self.calls, self.stamps, strict=True)
+        ]
+        return [each for each in self.decided if isinstance(each, Decision)]
+
+    def answer(self, act: Act) -> None:
+        """Tell every caller, then hand on what is to be done."""
+        for call, became in zip(self.calls, self.decided, strict=True):
+            if isinstance(became, Decision):
+                call.answer(outcome.Value(became.reply))
+            else:
+                logger.error("decision failed", input=type(call.given).__name__, exc_info=became)
+                call.answer(outcome.Error(DecisionFailed("the law failed")))
+        for became in self.decided:
+            if isinstance(became, Decision) and became.intents:
+                subject = _subject(became)
+                for intent in became.intents:
+                    act(intent, subject)
+
+    @staticmethod
+    def _decide_one(ledger: Ledger, given: Input, now: Instant) -> Decision | Exception:
+        try:
+            decision = decide(ledger, given, now=now)
+        except Exception as error:
+            return error
+        ledger.apply(decision.changes, decision.intents)
+        return decision
+
+
+def _subject(decision: Decision) -> Transaction:
+    """The transaction that the decision's intents are about."""
+    for change in decision.changes:
+        match change:
+            case TransactionCreated(transaction):
+                return transaction
+            case TransactionAdvanced(_, now):
+                return now
+            case _:
+                pass
+    raise AssertionError("a decision with intents makes or moves a transaction")

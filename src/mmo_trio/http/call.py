@@ -1,0 +1,179 @@
+"""One request on a connection of its own, and as much of its answer as comes.
+
+A call is ended by its deadline wherever it happens to be, so it keeps what it knows in itself:
+what it is doing, whether the request may have been received, the head once it is whole, the body
+so far.
+"""
+
+from __future__ import annotations
+
+import ssl
+from ipaddress import ip_address
+
+import h11
+import trio
+
+from mmo_sansio import __version__
+from mmo_sansio.addresses import Address, address_fault, unmapped
+from mmo_sansio.answer_head import HEAD_BYTES_MAX, AnswerHeadError, AnswerHeadReader
+from mmo_sansio.delivery import BODY_BYTES_MAX
+from mmo_sansio.egress import Target
+from mmo_sansio.http import Headers, HttpRequest
+from mmo_trio.http.dial import dial
+from mmo_trio.http.resolve import Resolver
+
+USER_AGENT = f"mmo-gateway/{__version__}".encode()
+ADDRESSES_MAX = 32
+"""Addresses of one name that are looked at; any that follow are neither checked nor dialled."""
+PIECES_MAX = 4096
+"""Pieces (chunks, TLS records) of a body that are read: one sent byte by byte is cut early, as each
+piece costs us more than its sender."""
+RECEIVE_BYTES = 16 * 1024
+
+TRANSPORT_ERRORS = (
+    OSError,
+    trio.BrokenResourceError,
+    AnswerHeadError,
+    h11.ProtocolError,
+)
+"""What a call raises when the network, TLS or the other side's HTTP fails."""
+
+
+class RefusedError(Exception):
+    """An address behind the name is forbidden, so nothing was sent; the message says why."""
+
+
+class Call:
+    """One request and its answer."""
+
+    def __init__(self, target: Target, *, allow_private: bool, exempt: bool) -> None:
+        """`exempt`: the target is our own configuration, so its addresses are not judged (K7)."""
+        self._target = target
+        self._allow_private = allow_private
+        self._exempt = exempt
+        self.doing = "Writing the request"
+        """The step the call is at, to begin a sentence: `Connecting failed`."""
+        self.may_have_arrived = False
+        """False only while it is certain that no byte of the request left (S6)."""
+        self.head: h11.Response | None = None
+        """The final answer's head, once it is whole."""
+        self.body = bytearray()
+        """The answer's body, as far as it came."""
+        self.complete = False
+        """Whether the body came to its end."""
+
+    async def run(self, request: HttpRequest, resolver: Resolver, context: ssl.SSLContext) -> None:
+        """Sends the request and takes in the answer until it ends, breaks off or is enough.
+
+        Raises RefusedError or one of TRANSPORT_ERRORS when something breaks. Once there is a head,
+        that can't undo it any more: look at `head` first.
+        """
+        connection = h11.Connection(h11.CLIENT, max_incomplete_event_size=2 * HEAD_BYTES_MAX)
+        octets = _written(connection, request, self._target)
+        self.doing = "Looking up the name"
+        addresses = await self._addresses(resolver)
+        self.doing = "Connecting"
+        tcp = await dial(addresses, self._target.port)
+        try:
+            self._check_peer(tcp, addresses)
+            stream = await self._secured(tcp, context)
+            self.doing = "Sending the request"
+            self.may_have_arrived = True
+            await stream.send_all(octets)
+            self.doing = "Waiting for the answer"
+            self.head = await _receive_head(stream, connection)
+            await self._receive_body(stream, connection)
+        finally:
+            tcp.socket.close()
+
+    async def _addresses(self, resolver: Resolver) -> list[Address]:
+        """The addresses of the target, looked up once, each of them checked."""
+        if self._target.address is not None:
+            found = [str(self._target.address)]
+        else:
+            found = await resolver(self._target.host, self._target.port)
+        found = list(dict.fromkeys(found))[:ADDRESSES_MAX]
+        if not found:
+            raise OSError("the name has no address")
+        for address in found:
+            fault = address_fault(address, allow_private=self._allow_private)
+            if fault is not None and not self._exempt:
+                raise RefusedError(fault)
+        return [unmapped(ip_address(address)) for address in found]
+
+    def _check_peer(self, tcp: trio.SocketStream, addresses: list[Address]) -> None:
+        """Makes sure that we are connected to one of the addresses that were checked."""
+        peer = unmapped(ip_address(tcp.socket.getpeername()[0]))
+        if peer not in addresses and not self._exempt:
+            raise RefusedError(f"The connection led to {peer}, which nobody had checked.")
+
+    async def _secured(self, tcp: trio.SocketStream, context: ssl.SSLContext) -> trio.abc.Stream:
+        """The connection under TLS, the certificate checked against the target's name."""
+        if self._target.scheme == "http":
+            return tcp
+        self.doing = "The TLS handshake"
+        host = self._target.host
+        stream = trio.SSLStream(tcp, context, server_hostname=host, https_compatible=True)
+        await stream.do_handshake()
+        return stream
+
+    async def _receive_body(self, stream: trio.abc.Stream, connection: h11.Connection) -> None:
+        for _ in range(PIECES_MAX):
+            match await _next_event(stream, connection):
+                case h11.Data(data=data):
+                    self.body += data[: BODY_BYTES_MAX - len(self.body)]
+                    if len(self.body) == BODY_BYTES_MAX:
+                        return
+                case _:
+                    self.complete = True
+                    return
+
+
+async def _receive_head(stream: trio.abc.Stream, connection: h11.Connection) -> h11.Response:
+    """The final answer's head, its bytes checked before h11 reads them."""
+    reader = AnswerHeadReader()
+    final = None
+    while final is None:
+        final = reader.receive(bytes(await stream.receive_some(RECEIVE_BYTES)))
+    connection.receive_data(final.raw + final.rest)
+    head = connection.next_event()
+    if not isinstance(head, h11.Response):
+        raise AnswerHeadError("The answer's head can't be read.")
+    return head
+
+
+async def _next_event(stream: trio.abc.Stream, connection: h11.Connection) -> object:
+    """The next piece of the body, or its end."""
+    while (event := connection.next_event()) is h11.NEED_DATA:
+        connection.receive_data(bytes(await stream.receive_some(RECEIVE_BYTES)))
+    return event
+
+
+def _written(connection: h11.Connection, request: HttpRequest, target: Target) -> bytes:
+    """The request as it goes out: its own fields, and those that every request of ours has."""
+    head = h11.Request(
+        method=request.method,
+        target=target.path_and_query,
+        headers=[*_own_fields(request, target), *map(_as_spelled, request.headers)],
+    )
+    pieces = [connection.send(head), connection.send(h11.Data(data=request.body))]
+    pieces.append(connection.send(h11.EndOfMessage()))
+    return b"".join(piece for piece in pieces if piece is not None)
+
+
+def _own_fields(request: HttpRequest, target: Target) -> Headers:
+    fields = [
+        (b"Host", target.authority.encode("ascii")),
+        (b"User-Agent", USER_AGENT),
+        (b"Accept-Encoding", b"identity"),
+    ]
+    if request.body or request.method not in ("GET", "HEAD", "DELETE"):
+        fields.append((b"Content-Length", str(len(request.body)).encode("ascii")))
+    return tuple(fields)
+
+
+def _as_spelled(field: tuple[bytes, bytes]) -> tuple[bytes, bytes]:
+    """Field names as people write them, `X-API-KEY` as the specification does (Events, rule 2):
+    the case means nothing (RFC 9110 section 5.1), but home-made receivers may look."""
+    name, value = field
+    return (b"X-API-KEY" if name == b"x-api-key" else name.title(), value)

@@ -1,0 +1,70 @@
+"""Connecting to the first of several addresses that answers (Happy Eyeballs, RFC 8305)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import chain, zip_longest
+
+import trio
+
+from mmo_sansio.addresses import Address
+
+ATTEMPT_DELAY_S = 0.25
+"""Seconds an attempt has for itself before the next address is tried beside it (RFC 8305 section
+5)."""
+
+
+async def dial(addresses: Sequence[Address], port: int) -> trio.SocketStream:
+    """A connection to one of these addresses, tried in turn, the families taking turns.
+
+    Raises OSError when none answers, with the reason of the first. Never ends by itself when an
+    address stays silent: the caller has the deadline.
+    """
+    connected: list[trio.SocketStream] = []
+    errors: list[OSError] = []
+
+    async def attempt(address: Address, over: trio.Event) -> None:
+        try:
+            stream = await _connect(address, port)
+        except OSError as error:
+            errors.append(error)
+            over.set()
+        else:
+            connected.append(stream)
+            nursery.cancel_scope.cancel()
+
+    try:
+        async with trio.open_nursery() as nursery:
+            for address in alternating(addresses):
+                over = trio.Event()
+                nursery.start_soon(attempt, address, over)
+                with trio.move_on_after(ATTEMPT_DELAY_S):
+                    await over.wait()
+    except BaseException:
+        for stream in connected:
+            stream.socket.close()
+        raise
+    for stream in connected[1:]:
+        stream.socket.close()
+    if not connected:
+        raise errors[0]
+    return connected[0]
+
+
+async def _connect(address: Address, port: int) -> trio.SocketStream:
+    family = trio.socket.AF_INET if address.version == 4 else trio.socket.AF_INET6
+    sock = trio.socket.socket(family, trio.socket.SOCK_STREAM)
+    try:
+        await sock.connect((str(address), port))
+        return trio.SocketStream(sock)
+    except BaseException:
+        sock.close()
+        raise
+
+
+def alternating(addresses: Sequence[Address]) -> list[Address]:
+    """The addresses in their order, but the families in turn, so that one that is broken costs one
+    delay."""
+    first = [each for each in addresses if each.version == addresses[0].version]
+    second = [each for each in addresses if each.version != addresses[0].version]
+    return [each for each in chain(*zip_longest(first, second)) if each is not None]

@@ -1,0 +1,28 @@
+"""Unexpected exceptions, described for the log: where and what kind, never the values they speak of
+(P3, A5)."""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Iterator
+
+
+def describe_fault(error: BaseException) -> str:
+    """The kinds of the exception, its causes and its parts, each with the lines it came through.
+
+    Messages are left out: `invalid literal: '254700…'` would put a customer's number into the
+    log."""
+    return "\n".join(_descriptions(error, set()))
+
+
+def _descriptions(error: BaseException, seen: set[int]) -> Iterator[str]:
+    if id(error) in seen:
+        return
+    seen.add(id(error))
+    kind = type(error)
+    yield f"{kind.__module__}.{kind.__qualname__}"
+    yield "".join(traceback.format_tb(error.__traceback__)).rstrip("\n")
+    parts = error.exceptions if isinstance(error, BaseExceptionGroup) else ()
+    for other in (*parts, error.__cause__ or error.__context__):
+        if other is not None:
+            yield from _descriptions(other, seen)
