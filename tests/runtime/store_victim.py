@@ -6,8 +6,8 @@ import sys
 
 import trio
 
-from mmo_trio.storage.check_inputs import creation
-from mmo_trio.storage.check_store import NOON, feed
+from mmo_trio.storage.check_store.feeding import NOON, feed
+from mmo_trio.storage.check_store.inputs import creation
 from mmo_trio.storage.sqlite import open_sqlite
 
 

@@ -15,7 +15,7 @@ from mmo_trio.auth import Authenticator
 from mmo_trio.brands import add_key, make_key
 from mmo_trio.keys import KeyRing, SealError, load_master_key, make_api_key
 from mmo_trio.settings.errors import SettingsError
-from mmo_trio.storage.check_inputs import brand
+from mmo_trio.storage.check_store.inputs import brand
 from mmo_trio.storage.memory import MemoryStore, open_memory
 
 RING = KeyRing(bytes(range(32)))

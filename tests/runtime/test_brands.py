@@ -16,7 +16,7 @@ from mmo_trio.brands_file import WantedBrand, read_brands, read_brands_file
 from mmo_trio.keys import KeyRing
 from mmo_trio.settings.errors import SettingsError
 from mmo_trio.storage.base import Store
-from mmo_trio.storage.check_inputs import brand
+from mmo_trio.storage.check_store.inputs import brand
 from mmo_trio.storage.memory import open_memory
 
 RING = KeyRing(bytes(range(32)))

@@ -18,8 +18,8 @@ from mmo_sansio.inputs import BeginSubmission
 from mmo_sansio.ledger import Ledger, Reads
 from mmo_sansio.queries import ListRecords, LookUp
 from mmo_trio.storage.base import OutcomeUnknown, StoreCorrupt, StoreRefused, StoreUnavailable
-from mmo_trio.storage.check_inputs import brand, creation, reference, succeeded
-from mmo_trio.storage.check_store import NOON, feed
+from mmo_trio.storage.check_store.feeding import NOON, feed
+from mmo_trio.storage.check_store.inputs import brand, creation, reference, succeeded
 from mmo_trio.storage.sqlite import SqliteStore, connection, migrations, open_sqlite
 
 
