@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sqlite3
-import threading
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import ExitStack, asynccontextmanager
@@ -15,7 +14,6 @@ import trio
 from mmo_sansio.changes import CallbackRecorded, Journaled
 from mmo_sansio.clock import Instant
 from mmo_sansio.decisions import Decision
-from mmo_sansio.intents import IntentKey
 from mmo_sansio.ledger import Reads
 from mmo_sansio.model import Brand, Status, Transaction
 from mmo_sansio.queries import ListRecords, LookUp, LookUpByMerchantReference, Records
@@ -31,6 +29,7 @@ from mmo_trio.storage.base import (
 )
 from mmo_trio.storage.batch import batch_of
 from mmo_trio.storage.sqlite import administration, reading, writing
+from mmo_trio.storage.sqlite.attempt import Attempt
 from mmo_trio.storage.sqlite.connection import (
     ServingLock,
     connect,
@@ -92,31 +91,6 @@ def _open(path: Path, serving: bool, patience_s: float) -> SqliteStore:
     return SqliteStore(path, writer, lock, patience_s)
 
 
-class _Attempt:
-    """Settles who was first: the thread beginning to commit, or its caller losing patience."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._is_abandoned = False
-        self._is_committing = False
-        self.has_ended = False
-        self.scheduled: Sequence[IntentKey] = ()
-        """Kept intents that it writes, if it comes to that."""
-
-    def begin_commit(self) -> None:
-        """Called by the thread; raises StoreUnavailable when nobody waits any more."""
-        with self._lock:
-            if self._is_abandoned:
-                raise StoreUnavailable("the caller has given up")
-            self._is_committing = True
-
-    def abandon(self) -> bool:
-        """Called by the caller; True when it is too late to keep the thread from committing."""
-        with self._lock:
-            self._is_abandoned = True
-            return self._is_committing
-
-
 class SqliteStore:
     """See :class:`mmo_trio.storage.base.Store`; made by :func:`open_sqlite`."""
 
@@ -133,14 +107,14 @@ class SqliteStore:
         self._is_closed = False
         self._taken_on = 0
         """Id of the last kept intent of nobody that was handed out."""
-        self._in_doubt: list[_Attempt] = []
+        self._in_doubt: list[Attempt] = []
         """Attempts whose caller doesn't know what became of them, and so can't do what they scheduled."""
 
     # What the engine and the workers need
 
     async def transact(self, reads: Reads, decide: Decide) -> Sequence[Decision]:
         """One hop: BEGIN IMMEDIATE, load, decide, write, COMMIT."""
-        attempt = _Attempt()
+        attempt = Attempt()
 
         def work(connection: sqlite3.Connection) -> Sequence[Decision]:
             decisions = decide(writing.load(connection, reads))
@@ -259,9 +233,9 @@ class SqliteStore:
 
     # Threads
 
-    async def _write(self, work: Ask[T], attempt: _Attempt | None = None) -> T:
+    async def _write(self, work: Ask[T], attempt: Attempt | None = None) -> T:
         """Run it in the writer thread and commit. Whoever loses patience leaves the thread to itself."""
-        attempt = attempt or _Attempt()
+        attempt = attempt or Attempt()
         in_doubt = True
         with trio.move_on_after(self._patience_s):
             try:
@@ -287,7 +261,7 @@ class SqliteStore:
             raise OutcomeUnknown(f"the commit took longer than {self._patience_s:g} s")
         raise StoreUnavailable(f"the store didn't answer within {self._patience_s:g} s")
 
-    def _write_in_thread(self, work: Ask[T], attempt: _Attempt) -> T:
+    def _write_in_thread(self, work: Ask[T], attempt: Attempt) -> T:
         try:
             with errors_translated():
                 connection = self._connected()
