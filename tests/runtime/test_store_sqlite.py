@@ -8,6 +8,7 @@ import sys
 import threading
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 import trio
@@ -114,6 +115,73 @@ async def test_a_file_that_is_gone_is_unavailable_and_never_replaced_by_an_empty
             assert not path.exists()
             (tmp_path / "elsewhere.db").rename(path)
             await creates(store, 1)
+
+
+def modes_in(folder: Path) -> dict[str, int]:
+    return {each.name: each.stat().st_mode & 0o777 for each in folder.iterdir()}
+
+
+async def test_the_files_are_for_their_owner_only(tmp_path: Path) -> None:
+    async with open_sqlite(tmp_path / "gateway.db", serving=True) as store:
+        await creates(store, 1)
+        modes = modes_in(tmp_path)
+    assert set(modes) >= {"gateway.db", "gateway.db-wal", "gateway.db.lock"}
+    assert set(modes.values()) == {0o600}
+    with pytest.raises(StoreUnavailable, match="nowhere"):
+        async with open_sqlite(tmp_path / "nowhere" / "gateway.db", serving=False):
+            pass
+
+
+@pytest.mark.spec("P5")
+async def test_an_io_error_while_committing_leaves_the_outcome_unknown_and_service_goes_on(
+    tmp_path: Path,
+) -> None:
+    class Failing(sqlite3.Connection):
+        def execute(self, sql: str, *values: Any) -> sqlite3.Cursor:
+            if sql == "COMMIT":
+                super().execute(sql)  # It got to the disk, and nobody knows.
+                error = sqlite3.OperationalError("disk I/O error")
+                error.sqlite_errorcode = sqlite3.SQLITE_IOERR_FSYNC
+                raise error
+            return super().execute(sql, *values)
+
+    path = tmp_path / "gateway.db"
+    with trio.fail_after(30):
+        async with open_sqlite(path, serving=True) as store:
+            await creates(store, 0)
+            assert store._writer is not None
+            store._writer.close()
+            store._writer = sqlite3.connect(
+                path, factory=Failing, isolation_level=None, check_same_thread=False
+            )
+            with pytest.raises(OutcomeUnknown):
+                await creates(store, 1)
+            await creates(store, 2)
+            (work,) = await store.orphans(limit=10)
+            assert work.intent.gateway_reference == reference(1)
+
+
+async def test_a_long_page_does_not_hold_up_commits(tmp_path: Path) -> None:
+    reading, may_go_on = threading.Event(), threading.Event()
+
+    def slow(asked: sqlite3.Connection) -> int:
+        (before,) = asked.execute("SELECT count(*) FROM transactions").fetchone()
+        reading.set()
+        assert may_go_on.wait(20)
+        (after,) = asked.execute("SELECT count(*) FROM transactions").fetchone()
+        assert before == after, "a question sees one snapshot"
+        return int(after)
+
+    with trio.fail_after(30):
+        async with (
+            open_sqlite(tmp_path / "gateway.db", serving=True) as store,
+            trio.open_nursery() as nursery,
+        ):
+            nursery.start_soon(store._read, slow)
+            await trio.to_thread.run_sync(reading.wait, 20)
+            await creates(store, 1)
+            assert await store.look_up(LookUp("acme", reference(1))) is not None
+            may_go_on.set()
 
 
 async def test_a_second_server_is_refused_and_administration_is_not(tmp_path: Path) -> None:

@@ -186,6 +186,9 @@ async def check_brands_and_keys(open_store: OpenStore) -> None:
         await store.save_brands([brand("initech")], removed=["acme"])
         assert [each.brand.id for each in await store.brands()] == ["globex", "initech"]
         assert await store.brand_by_key(b"digest-2") is None
+        assert not await store.keys_of("acme")
+        await store.save_brands([brand("acme")])
+        assert await store.add_key("acme", b"digest-2", b"sealed-4", now=NOON + 5)
 
 
 async def check_a_closed_store_is_unavailable(open_store: OpenStore) -> None:

@@ -83,7 +83,8 @@ def _open(path: Path, serving: bool, patience_s: float) -> SqliteStore:
             raise StoreRefused(
                 f"{path} has schema {version}: bring it up to date with `mmo db migrate`"
             )
-        writer.execute("PRAGMA journal_mode = WAL")
+        if writer.execute("PRAGMA journal_mode = WAL").fetchone() != ("wal",):
+            raise StoreRefused(f"{path} can't have a write-ahead log: put it on a local disk")
         migrate(writer)
         if serving:  # What a dead process held belongs to nobody.
             writer.execute("UPDATE intents SET is_held = 0 WHERE is_held = 1")
@@ -224,12 +225,14 @@ class SqliteStore:
         return await trio.to_thread.run_sync(self._look_for_faults, limiter=self._reading)
 
     async def aclose(self) -> None:
-        """Let go of the file, once the write that is under way has ended, and of the right to serve it."""
+        """Let go of the file, and of the right to serve it, once the write that is under way has ended. A write that
+        hangs is left to the end of the process."""
         if self._is_closed:
             return
         self._is_closed = True
-        async with self._writing:
-            await trio.to_thread.run_sync(self._close)
+        with trio.move_on_after(self._patience_s):
+            async with self._writing:
+                await trio.to_thread.run_sync(self._close)
 
     # Threads
 
@@ -316,9 +319,7 @@ class SqliteStore:
             raise StoreUnavailable("the store is closed")
         deadline = time.monotonic() + self._patience_s
         with errors_translated():
-            connection = (
-                self._readers.pop() if self._readers else connect(self._path, query_only=True)
-            )
+            connection = self._reader()
             try:
                 connection.set_progress_handler(
                     lambda: time.monotonic() > deadline, _STEPS_BETWEEN_LOOKS_AT_THE_CLOCK
@@ -333,6 +334,12 @@ class SqliteStore:
         if self._is_closed:
             self._close_readers()
         return result
+
+    def _reader(self) -> sqlite3.Connection:
+        try:
+            return self._readers.pop()
+        except IndexError:
+            return connect(self._path, query_only=True)
 
     def _look_for_faults(self) -> Sequence[str]:
         with errors_translated():
