@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import ExitStack, asynccontextmanager
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TypeVar
 
@@ -22,7 +21,6 @@ from mmo_trio.storage.base import (
     Decide,
     OutcomeUnknown,
     StoredKey,
-    StoreRefused,
     StoreUnavailable,
     SuspenseEntry,
     Work,
@@ -37,7 +35,6 @@ from mmo_trio.storage.sqlite.connection import (
     is_broken_by,
     primary_code,
 )
-from mmo_trio.storage.sqlite.migrations import migrate, scripts, stored_version
 
 T = TypeVar("T")
 Ask = Callable[[sqlite3.Connection], T]
@@ -52,48 +49,8 @@ READERS = 4
 _STEPS_BETWEEN_LOOKS_AT_THE_CLOCK = 50_000
 
 
-@asynccontextmanager
-async def open_sqlite(
-    path: str | Path, *, serving: bool, patience_s: float = PATIENCE_S
-) -> AsyncIterator[SqliteStore]:
-    """Open the file, making it when it isn't there.
-
-    The one serving process brings the schema up to date and takes on what its predecessor left. Administration may
-    open the file beside it: the kept intents that it writes are taken on by the serving process. Raises StoreRefused
-    when another process serves the file or its schema isn't ours, StoreUnavailable when it can't be opened.
-    """
-    store = await trio.to_thread.run_sync(_open, Path(path), serving, patience_s)
-    try:
-        yield store
-    finally:
-        with trio.CancelScope(shield=True):
-            await store.aclose()
-
-
-def _open(path: Path, serving: bool, patience_s: float) -> SqliteStore:
-    with errors_translated(), ExitStack() as undo:
-        lock = None
-        if serving:
-            lock = ServingLock(path)
-            undo.callback(lock.release)
-        writer = connect(path, create=True)
-        undo.callback(writer.close)
-        version = stored_version(writer)
-        if not serving and 0 < version < max(scripts()):
-            raise StoreRefused(
-                f"{path} has schema {version}: bring it up to date with `mmo db migrate`"
-            )
-        if writer.execute("PRAGMA journal_mode = WAL").fetchone() != ("wal",):
-            raise StoreRefused(f"{path} can't have a write-ahead log: put it on a local disk")
-        migrate(writer)
-        if serving:  # What a dead process held belongs to nobody.
-            writer.execute("UPDATE intents SET is_held = 0 WHERE is_held = 1")
-        undo.pop_all()
-    return SqliteStore(path, writer, lock, patience_s)
-
-
 class SqliteStore:
-    """See :class:`mmo_trio.storage.base.Store`; made by :func:`open_sqlite`."""
+    """See :class:`mmo_trio.storage.base.Store`; made by :func:`mmo_trio.storage.sqlite.open_sqlite`."""
 
     def __init__(
         self, path: Path, writer: sqlite3.Connection, lock: ServingLock | None, patience_s: float
