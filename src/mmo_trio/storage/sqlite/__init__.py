@@ -1,0 +1,8 @@
+"""The embedded store: one SQLite file beside the gateway."""
+
+from __future__ import annotations
+
+from mmo_trio.storage.sqlite.opening import open_sqlite
+from mmo_trio.storage.sqlite.store import SqliteStore
+
+__all__ = ["SqliteStore", "open_sqlite"]
