@@ -116,14 +116,20 @@ class BreakerSnapshot:
         )
 
 
+USUAL = BreakerSettings()
+"""The specification's figures."""
+FRESH = BreakerSnapshot()
+"""What a breaker remembers that never had a call."""
+
+
 class Breaker:
     """One merchant's breaker; independent of every other merchant's."""
 
     def __init__(
         self,
-        settings: BreakerSettings = BreakerSettings(),  # noqa: B008: it is frozen
+        settings: BreakerSettings = USUAL,
         *,
-        restored: BreakerSnapshot = BreakerSnapshot(),  # noqa: B008: it is frozen
+        restored: BreakerSnapshot = FRESH,
     ) -> None:
         """`restored`: go on from there. Who held its permits is gone and won't report, so a probe
         that was out fails at its deadline, or, where permits have none, counts as abandoned."""
