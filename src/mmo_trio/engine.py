@@ -74,6 +74,7 @@ class Engine:
     clock: WallClock
     act: Act
     queue_max: int = QUEUE_MAX
+    batch_max: int = BATCH_MAX
     _waiting: deque[_Call] = Factory(deque)
     _idle: trio.lowlevel.Task | None = None
     _batches: int = 0
@@ -116,7 +117,7 @@ class Engine:
         return EngineStatistics(self._batches, self._inputs, len(self._waiting))
 
     async def _decide_batch(self) -> None:
-        calls = [self._waiting.popleft() for _ in range(min(BATCH_MAX, len(self._waiting)))]
+        calls = [self._waiting.popleft() for _ in range(min(self.batch_max, len(self._waiting)))]
         batch = _Batch(calls, self.clock.stamps(len(calls)))
         needed = merge(reads(call.given) for call in calls)
         try:

@@ -1,0 +1,106 @@
+"""Sessions: `nox` runs what every change must pass; `nox -l` lists the rest."""
+
+from __future__ import annotations
+
+import nox
+
+nox.needs_version = ">=2024.10"
+nox.options.sessions = ["lint", "sansio", "runtime", "smoke", "docs", "clauses"]
+nox.options.error_on_missing_interpreters = False
+nox.options.reuse_venv = "yes"
+
+FULL = "3.11"
+OTHERS = ["3.12", "3.13"]
+CORE_ONLY = ["attrs>=24.2,<27"]
+
+
+def install(session: nox.Session, group: str, *, core_only: bool = False) -> None:
+    """The project and one of its dependency groups; `core_only` leaves out everything but attrs."""
+    if core_only:
+        session.install(*CORE_ONLY)
+        session.install("--no-deps", ".")
+    else:
+        session.install(".")
+    session.install(*nox.project.dependency_groups(nox.project.load_toml("pyproject.toml"), group))
+
+
+@nox.session(python=FULL)
+def lint(session: nox.Session) -> None:
+    """Form and types: ruff, mypy strict."""
+    install(session, "typing")
+    install(session, "lint")
+    session.run("ruff", "format", "--check", ".")
+    session.run("ruff", "check", ".")
+    session.run("mypy")
+
+
+@nox.session(python=[FULL, *OTHERS])
+def sansio(session: nox.Session) -> None:
+    """The core with nothing installed but attrs and the test tools."""
+    install(session, "sansio", core_only=True)
+    session.run("python", "-c", "import importlib.util as u; assert u.find_spec('trio') is None")
+    session.run("pytest", "tests/sansio", *session.posargs)
+
+
+@nox.session(python=FULL)
+def runtime(session: nox.Session) -> None:
+    """The shell in full: real sockets, TLS, SQLite, processes."""
+    install(session, "test")
+    session.run("pytest", "tests/runtime", *session.posargs)
+
+
+@nox.session(python=OTHERS)
+def smoke(session: nox.Session) -> None:
+    """A payment end to end on the other interpreters."""
+    install(session, "test")
+    session.run("pytest", "tests/runtime", "-m", "smoke", *session.posargs)
+
+
+@nox.session(python=FULL)
+def docs(session: nox.Session) -> None:
+    """Pages that are drawn from the code are current, and their examples run."""
+    install(session, "test")
+    session.run("pytest", "tests/docs", *session.posargs)
+
+
+@nox.session(python=FULL)
+def clauses(session: nox.Session) -> None:
+    """Every clause of the specification with the tests that prove it through a socket."""
+    install(session, "test")
+    session.run("python", "tests/clauses.py", *session.posargs)
+
+
+@nox.session(python=FULL)
+def simulate(session: nox.Session) -> None:
+    """The long simulation of the core: `nox -s simulate -- --seeds 20000`."""
+    install(session, "sansio", core_only=True)
+    session.run(
+        "python", "-m", "tests.sansio.simulation", *(session.posargs or ["--seeds", "20000"])
+    )
+
+
+@nox.session(python=FULL)
+def mutants(session: nox.Session) -> None:
+    """Break the law on purpose and see whether a test notices."""
+    install(session, "sansio", core_only=True)
+    session.run("python", "tests/mutants/run.py", *session.posargs)
+
+
+@nox.session(python=FULL)
+def fuzz(session: nox.Session) -> None:
+    """100,000 mutated requests against a whole gateway."""
+    install(session, "test")
+    session.run(
+        "pytest",
+        "tests/runtime/contract/test_fuzz.py",
+        "--fuzz-requests",
+        "100000",
+        *session.posargs,
+    )
+
+
+@nox.session(python=FULL)
+def bench(session: nox.Session) -> None:
+    """Measurements, printed as ratios of things run in turn."""
+    install(session, "test")
+    session.run("python", "bench/engine_sqlite.py", *session.posargs)

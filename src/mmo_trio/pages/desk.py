@@ -1,0 +1,39 @@
+"""What the pages need of the gateway behind them."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import TypeAlias
+
+from attrs import frozen
+
+from mmo_sansio.clock import Instant, Span
+from mmo_sansio.inputs import Input
+from mmo_sansio.replies import Reply
+from mmo_trio.storage.base import Store
+
+Submit: TypeAlias = Callable[[Input], Awaitable[Reply]]
+"""The engine: the reply once what it changed is durable."""
+
+
+@frozen
+class Desk:
+    """The gateway as pages see it."""
+
+    store: Store
+    submit: Submit
+    now: Callable[[], Instant]
+    error_docs_url: str
+    """Base of the type URIs of problems."""
+
+
+@frozen
+class SandboxDesk:
+    """What only a sandbox can do."""
+
+    new_reference: Callable[[], str]
+    """A fresh ULID."""
+    advance_clock: Callable[[Span], Awaitable[Instant]]
+    """Moves the clock and gives the new time once everything due on the way is committed."""
+    provider_titles: dict[str, str]
+    """Display names of the providers, by name."""

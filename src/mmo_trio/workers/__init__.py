@@ -1,0 +1,1 @@
+"""Those who act on what was decided: submit, ask, call back, wake."""
