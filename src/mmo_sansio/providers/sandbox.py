@@ -67,7 +67,7 @@ class SandboxProvider:
         except ExchangeFailed as failure:
             if failure.may_have_arrived:
                 return ProviderUnreachable(reference, self.name, failure.reason)
-            return ProviderNeverReceived(reference, self.name)
+            return _never_received(self.name, transaction)
         if answer.status != 202:
             return self._unusable(reference, f"answered {answer.status} to a submission")
         return self._answered(reference, answer)
@@ -81,7 +81,7 @@ class SandboxProvider:
         except ExchangeFailed as failure:
             return ProviderUnreachable(reference, self.name, failure.reason)
         if answer.status == 404:
-            return ProviderNeverReceived(reference, self.name)
+            return _never_received(self.name, transaction)
         if answer.status != 200:
             return self._unusable(reference, f"answered {answer.status} to a question")
         return self._answered(reference, answer)
@@ -96,8 +96,8 @@ class SandboxProvider:
                 return self._deposit(member(document, "deposit", dict))
             return self._report(member(document, "reference", str), document, Source.WEBHOOK)
         except ValueError:
-            told = request.body.decode("utf-8", "replace")[:TOLD_CHARACTERS_MAX]
-            return UnmatchedNotified(self.name, told)
+            told = request.body.decode("utf-8", "replace").replace("\0", "\ufffd")
+            return UnmatchedNotified(self.name, told[:TOLD_CHARACTERS_MAX])
 
     def _answered(self, reference: str, answer: HttpResponse) -> ProviderReport:
         try:
@@ -166,6 +166,10 @@ class SandboxProvider:
 
     def _unusable(self, reference: str, what: str) -> ProviderUnreachable:
         return ProviderUnreachable(reference, self.name, f"The sandbox operator {what}.")
+
+
+def _never_received(provider: str, transaction: Transaction) -> ProviderNeverReceived:
+    return ProviderNeverReceived(transaction.reference, provider, transaction.progress.version)
 
 
 def _submission(transaction: Transaction) -> bytes:

@@ -18,7 +18,7 @@ from typing import Any
 from attrs import frozen
 
 from mmo_sansio.catalogue import ErrorCode
-from mmo_sansio.money import Money, money, parse_number
+from mmo_sansio.money import Money, check_amount, money, parse_number
 
 ORIGIN = "https://sandbox.invalid"
 """Where the operator would live; the name is reserved never to resolve (RFC 6761 section 6.4)."""
@@ -60,14 +60,23 @@ def written(document: Mapping[str, Any]) -> bytes:
 
 
 def read(body: bytes) -> dict[str, Any]:
-    """The JSON object in a body; raises ValueError for anything else."""
+    """The JSON object in a body; raises ValueError for anything else, and for text that no store can hold."""
     try:
-        document = json.loads(body)
+        document = json.loads(body.decode())
     except RecursionError:
         raise ValueError("nested too deeply") from None
     if not isinstance(document, dict):
         raise ValueError("not a JSON object")
+    if b"\\u" in body:
+        _check_characters(document)
     return document
+
+
+def _check_characters(document: dict[str, Any]) -> None:
+    """Escapes can spell U+0000 and lone surrogates, which UTF-8 text in a store can't hold."""
+    if b"\\u0000" in json.dumps(document).encode():
+        raise ValueError("it holds U+0000")
+    written(document)  # Encoding a lone surrogate raises UnicodeEncodeError, a ValueError.
 
 
 def amount_written(amount: Money) -> dict[str, str]:
@@ -81,7 +90,7 @@ def amount_read(document: Mapping[str, Any], name: str) -> Money:
     if not isinstance(value, str) or not isinstance(currency, str):
         raise ValueError(f"{name} is no amount")
     try:
-        return money(parse_number(value), currency)
+        return money(check_amount(parse_number(value)), currency)
     except KeyError:
         raise ValueError(f"{name} has no currency that exists") from None
 
