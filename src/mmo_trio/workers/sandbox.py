@@ -47,6 +47,7 @@ class SandboxWorker:
     """Set, and replaced, whenever it may have come to rest."""
     _sleeps_until: float = math.inf
     _telling: int = 0
+    """Notifications that the operator has given out and that haven't ended."""
 
     def __attrs_post_init__(self) -> None:
         self._operator.restore(read_book(self.book.path))
@@ -102,6 +103,7 @@ class SandboxWorker:
                 task_status.started()
                 while True:
                     told = self._operator.due(now=self.now())
+                    self._telling += len(told)
                     await self._save_surely()
                     for each in told:
                         await room.acquire()
@@ -119,7 +121,6 @@ class SandboxWorker:
         *,
         task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
     ) -> None:
-        self._telling += 1
         task_status.started()
         try:
             if await self._notify_surely(notification.request):
