@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 
 import pytest
 import trio
@@ -101,6 +102,7 @@ class Bench:
     """When each request left, and its method."""
     stages: list[Stage] = Factory(list)
     """Where the payment stood when each request left."""
+    drain: trio.Event = Factory(trio.Event)
     conversations_max: int = 256
     waiting_max: int = 10_000
     worker: ProviderWorker = Factory(
@@ -128,6 +130,10 @@ class Bench:
         await self.engine.submit(created)
         return self.engine.work(SubmitToProvider(subject))
 
+    def worker_takes(self, work: Work) -> None:
+        if isinstance(work.intent, SubmitToProvider | AskProvider):
+            self.worker.take_nowait(work)
+
     @property
     def stage(self) -> Stage:
         return self.engine.transaction().progress.stage
@@ -141,12 +147,8 @@ class Bench:
 async def at_work(bench: Bench) -> AsyncIterator[Bench]:
     with trio.fail_after(7 * 86_400):
         async with trio.open_nursery() as nursery:
-            bench.engine.act = lambda work: (
-                bench.worker.take_nowait(work)
-                if isinstance(work.intent, SubmitToProvider | AskProvider)
-                else None
-            )
-            await nursery.start(bench.worker.run)
+            bench.engine.act = bench.worker_takes
+            await nursery.start(partial(bench.worker.run, drain=bench.drain, grace_s=5))
             yield bench
             nursery.cancel_scope.cancel()
 
@@ -324,27 +326,34 @@ async def test_without_room_questions_are_dropped_and_submissions_given_back(
         assert len(bench.sent) == 3
 
 
-@pytest.mark.spec("S6")
-async def test_closing_lets_conversations_finish_and_begins_none(autojump_clock: MockClock) -> None:
-    bench = Bench(conversations_max=2, answers=[succeeds, hangs])
+async def drained(bench: Bench) -> None:
+    """Set the worker to drain, and wait for its end."""
     with trio.fail_after(60):
-        async with at_work(bench):
+        async with trio.open_nursery() as nursery:
+            bench.engine.act = bench.worker_takes
+            await nursery.start(partial(bench.worker.run, drain=bench.drain, grace_s=5))
             for number in range(3):
                 await bench.create(number)
             await wait_all_tasks_blocked()
-            await bench.worker.close(grace_s=5)
-            assert trio.current_time() == 5
-        stages = [bench.engine.transaction(reference(n)).progress.stage for n in range(3)]
-        assert sorted(stages) == sorted([Stage.SUCCEEDED, Stage.SUBMITTING, Stage.CREATED])
+            bench.drain.set()
 
 
-async def test_closing_ends_at_once_when_all_is_done(autojump_clock: MockClock) -> None:
-    async with at_work(Bench()) as bench:
-        await bench.create()
-        await wait_all_tasks_blocked()
-        await bench.worker.close(grace_s=60)
-        assert bench.stage is Stage.SUCCEEDED
-        assert trio.current_time() == 1
+@pytest.mark.spec("S6")
+async def test_draining_lets_conversations_finish_and_begins_none(
+    autojump_clock: MockClock,
+) -> None:
+    bench = Bench(conversations_max=2, answers=[succeeds, hangs])
+    await drained(bench)
+    assert trio.current_time() == 5
+    stages = {bench.engine.transaction(reference(n)).progress.stage for n in range(3)}
+    assert stages == {Stage.SUCCEEDED, Stage.SUBMITTING, Stage.CREATED}
+
+
+async def test_draining_ends_as_soon_as_conversations_have(autojump_clock: MockClock) -> None:
+    bench = Bench(conversations_max=3, answers=[is_refused, succeeds])
+    await drained(bench)
+    assert trio.current_time() == 1
+    assert len(bench.sent) == 3
 
 
 def test_a_conversation_ends_before_the_law_loses_patience() -> None:

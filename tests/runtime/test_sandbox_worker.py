@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -88,7 +89,7 @@ async def open_for_business(shop: Shop) -> AsyncIterator[Shop]:
                 if isinstance(work.intent, SubmitToProvider | AskProvider)
                 else None
             )
-            await nursery.start(shop.worker.run)
+            await nursery.start(partial(shop.worker.run, drain=trio.Event()))
             await nursery.start(shop.sandbox.run)
             yield shop
             nursery.cancel_scope.cancel()

@@ -43,6 +43,9 @@ but its own payments."""
 WAITING_MAX = 10_000
 """Payments that may wait for a conversation with one provider."""
 
+GRACE_S = 20.0
+"""How long conversations under way may take once the worker drains."""
+
 RETRY_S = 0.5
 """How long to wait before something is tried again; twice as long each time."""
 
@@ -95,7 +98,10 @@ class ProviderWorker:
     now: Callable[[], Instant]
     conversations_max: int = CONVERSATIONS_MAX
     waiting_max: int = WAITING_MAX
-    _nursery: trio.Nursery | None = None
+    _talks: trio.Nursery | None = None
+    """For conversations; None while none may begin."""
+    _timers: trio.Nursery | None = None
+    """For submissions that wait for their time."""
     _lanes: dict[str, _Lane] = Factory(dict)
     _in_hand: dict[str, Work | None] = Factory(dict)
     """By gatewayReference: taken and not finished, with the submission that shall follow."""
@@ -153,34 +159,37 @@ class ProviderWorker:
             dropped=self._dropped,
         )
 
-    async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """Hold conversations until `close`, or until cancelled."""
-        async with trio.open_nursery() as nursery:
-            self._nursery = nursery
-            for lane in self._lanes.values():
-                self._start_waiting(lane)
-            task_status.started()
-            await trio.sleep_forever()
-
-    async def close(self, *, grace_s: float) -> None:
-        """Begin nothing new, let conversations finish for at most `grace_s` seconds, then end `run`.
+    async def run(
+        self,
+        *,
+        drain: trio.Event,
+        grace_s: float = GRACE_S,
+        task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
+    ) -> None:
+        """Hold conversations until `drain` is set; then begin none, and leave those under way this many seconds.
 
         What was not begun is kept by the store; what was cut off will be asked about.
         """
-        nursery, self._nursery = self._nursery, None
-        with trio.move_on_after(grace_s):
-            while any(lane.talking for lane in self._lanes.values()):
-                await self._idle.wait()
-        if nursery is not None:
-            nursery.cancel_scope.cancel()
+        async with trio.open_nursery() as talks:
+            async with trio.open_nursery() as timers:
+                self._talks, self._timers = talks, timers
+                for lane in self._lanes.values():
+                    self._start_waiting(lane)
+                task_status.started()
+                try:
+                    await drain.wait()
+                finally:
+                    self._talks = self._timers = None
+                    timers.cancel_scope.cancel()
+            talks.cancel_scope.deadline = trio.current_time() + grace_s
 
     def _take(self, lane: _Lane, work: Work) -> None:
         reference = work.intent.gateway_reference
         self._in_hand[reference] = None
         setbacks = self._setbacks.get(reference, 0)
-        if setbacks and self._nursery and isinstance(work.intent, SubmitToProvider):
+        if setbacks and self._timers and isinstance(work.intent, SubmitToProvider):
             wait_s = _patience_s(setbacks, SUBMISSION_RETRY_S_MAX)
-            self._nursery.start_soon(self._queue_later, lane, work, wait_s)
+            self._timers.start_soon(self._queue_later, lane, work, wait_s)
         else:
             self._queue(lane, work)
 
@@ -193,9 +202,9 @@ class ProviderWorker:
         self._start_waiting(lane)
 
     def _start_waiting(self, lane: _Lane) -> None:
-        while self._nursery and lane.waiting and lane.talking < self.conversations_max:
+        while self._talks and lane.waiting and lane.talking < self.conversations_max:
             lane.talking += 1
-            self._nursery.start_soon(self._handle, lane, lane.waiting.popleft())
+            self._talks.start_soon(self._handle, lane, lane.waiting.popleft())
 
     async def _handle(self, lane: _Lane, work: Work) -> None:
         reference = work.intent.gateway_reference
@@ -212,7 +221,7 @@ class ProviderWorker:
             if follows is not None:
                 self._take(lane, follows)
             self._start_waiting(lane)
-            if not self._in_hand or self._nursery is None:
+            if not self._in_hand:
                 self._idle.set()
                 self._idle = trio.Event()
 
