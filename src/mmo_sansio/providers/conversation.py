@@ -31,10 +31,15 @@ class ExchangeFailed(Exception):
 class Provider(Protocol):
     """One configured account with a provider of mobile money."""
 
-    name: str
-    """The name it is configured under; it stands in reports and in providerData."""
-    title: str
-    """Its display name."""
+    @property
+    def name(self) -> str:
+        """The name it is configured under; it stands in reports and in providerData."""
+        ...
+
+    @property
+    def title(self) -> str:
+        """Its display name."""
+        ...
 
     def submit(self, transaction: Transaction, *, now: Instant) -> Conversation:
         """Ask it to move the money. A transaction is submitted once (S6)."""

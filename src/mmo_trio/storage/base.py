@@ -10,7 +10,7 @@ from attrs import field, frozen
 from mmo_sansio.changes import CallbackRecorded, Journaled, SuspenseReason
 from mmo_sansio.clock import Instant
 from mmo_sansio.decisions import Decision
-from mmo_sansio.intents import KeptIntent
+from mmo_sansio.intents import Intent
 from mmo_sansio.ledger import Ledger, Reads
 from mmo_sansio.model import Brand, Status, Transaction
 from mmo_sansio.queries import ListRecords, LookUp, LookUpByMerchantReference, Records
@@ -34,9 +34,9 @@ class StoreRefused(Exception):
 
 @frozen
 class Work:
-    """A kept intent that this process has taken on, with its transaction as it is now."""
+    """An intent that this process has taken on, with its transaction as it is now."""
 
-    intent: KeptIntent
+    intent: Intent
     transaction: Transaction
 
 

@@ -1,0 +1,196 @@
+"""The sandbox provider: how the gateway speaks with its make-believe operator (:mod:`.sandbox_operator`).
+
+It doesn't offer idempotent submission, as real ones often don't: a repeat would be a second payment in the operator's
+book, so after a crash the gateway has to ask (S6).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+from attrs import frozen
+
+from mmo_sansio.clock import Instant
+from mmo_sansio.http import HttpRequest, HttpResponse
+from mmo_sansio.inputs import (
+    DepositNotified,
+    ProviderAccepted,
+    ProviderFailed,
+    ProviderNeverReceived,
+    ProviderReport,
+    ProviderSucceeded,
+    ProviderUnreachable,
+    UnmatchedNotified,
+)
+from mmo_sansio.model import Brand, Party, Source, Transaction
+from mmo_sansio.money import Money
+from mmo_sansio.providers.conversation import Conversation, ExchangeFailed
+from mmo_sansio.providers.sandbox_scenarios import scenario_of
+from mmo_sansio.providers.sandbox_wire import (
+    ERROR_CODES,
+    JSON_HEADERS,
+    ORIGIN,
+    PAYMENTS_PATH,
+    amount_read,
+    amount_written,
+    member,
+    optional,
+    read,
+    written,
+)
+
+TOLD_CHARACTERS_MAX = 2_000
+"""How much of a notification that can't be read is kept."""
+
+
+@frozen
+class SandboxProvider:
+    """An account with the sandbox operator."""
+
+    name: str
+    title: str
+    brand_of: Callable[[str], Brand | None]
+    """The brand with this id: an offline deposit names the brand whose account was paid."""
+    new_reference: Callable[[], str]
+    """Mints the gatewayReference of a deposit (law 6)."""
+
+    def submit(self, transaction: Transaction, *, now: Instant) -> Conversation:
+        """Ask the operator to play the order's scenario."""
+        reference = transaction.reference
+        request = HttpRequest(
+            "POST", f"{ORIGIN}{PAYMENTS_PATH}".encode(), JSON_HEADERS, _submission(transaction)
+        )
+        try:
+            answer = yield request
+        except ExchangeFailed as failure:
+            if failure.may_have_arrived:
+                return ProviderUnreachable(reference, self.name, failure.reason)
+            return _never_received(self.name, transaction)
+        if answer.status != 202:
+            return self._unusable(reference, f"answered {answer.status} to a submission")
+        return self._answered(reference, answer)
+
+    def ask(self, transaction: Transaction, *, now: Instant) -> Conversation:
+        """Ask the operator what became of a submission; it is certain about what it never received."""
+        reference = transaction.reference
+        target = f"{ORIGIN}{PAYMENTS_PATH}/{reference}".encode()
+        try:
+            answer = yield HttpRequest("GET", target)
+        except ExchangeFailed as failure:
+            return ProviderUnreachable(reference, self.name, failure.reason)
+        if answer.status == 404:
+            return _never_received(self.name, transaction)
+        if answer.status != 200:
+            return self._unusable(reference, f"answered {answer.status} to a question")
+        return self._answered(reference, answer)
+
+    def read_notification(
+        self, request: HttpRequest
+    ) -> ProviderReport | DepositNotified | UnmatchedNotified:
+        """A payment's result, or a deposit; what can't be read is kept as it came."""
+        try:
+            document = read(request.body)
+            if "deposit" in document:
+                return self._deposit(member(document, "deposit", dict))
+            return self._report(member(document, "reference", str), document, Source.WEBHOOK)
+        except ValueError:
+            told = request.body.decode("utf-8", "replace").replace("\0", "\ufffd")
+            return UnmatchedNotified(self.name, told[:TOLD_CHARACTERS_MAX])
+
+    def _answered(self, reference: str, answer: HttpResponse) -> ProviderReport:
+        try:
+            document = read(answer.body)
+            if member(document, "reference", str) != reference:
+                raise ValueError("it is about another payment")
+            return self._report(reference, document, Source.POLL)
+        except ValueError as error:
+            return self._unusable(reference, f"gave an answer that can't be read: {error}")
+
+    def _report(
+        self, reference: str, document: dict[str, Any], source: Source
+    ) -> ProviderAccepted | ProviderSucceeded | ProviderFailed:
+        """What a payment of the operator says; raises ValueError when it says nothing that makes sense."""
+        known_as = optional(document, "providerReference", str)
+        match member(document, "status", str):
+            case "pending":
+                ask_after = optional(document, "askAfterUs", int)
+                return ProviderAccepted(reference, self.name, source, known_as, ask_after)
+            case "success":
+                return ProviderSucceeded(
+                    reference,
+                    self.name,
+                    source,
+                    known_as,
+                    final=amount_read(document, "amount"),
+                    fee=_optional_amount(document, "fee"),
+                    party_data=_text_of(optional(document, "partyData", dict)),
+                )
+            case "failed":
+                code = member(document, "errorCode", str)
+                if code not in ERROR_CODES:
+                    raise ValueError(f"{code} is no known error")
+                return ProviderFailed(
+                    reference,
+                    self.name,
+                    source,
+                    ERROR_CODES[code],
+                    known_as,
+                    native_code=code,
+                    native_message=optional(document, "errorMessage", str),
+                )
+            case other:
+                raise ValueError(f"{other} is no known status")
+
+    def _deposit(self, document: dict[str, Any]) -> DepositNotified:
+        party = member(document, "party", dict)
+        msisdn = member(party, "msisdn", str)
+        return DepositNotified(
+            provider=self.name,
+            provider_reference=member(document, "providerReference", str),
+            provider_title=self.title,
+            gateway_reference=self.new_reference(),
+            brand=self.brand_of(member(document, "brand", str)),
+            method=member(document, "method", str),
+            amount=amount_read(document, "amount"),
+            party=Party(
+                optional(party, "id", str) or msisdn,
+                msisdn,
+                optional(party, "firstName", str),
+                optional(party, "lastName", str),
+                optional(party, "email", str),
+            ),
+            succeeded=optional(document, "status", str) != "failed",
+        )
+
+    def _unusable(self, reference: str, what: str) -> ProviderUnreachable:
+        return ProviderUnreachable(reference, self.name, f"The sandbox operator {what}.")
+
+
+def _never_received(provider: str, transaction: Transaction) -> ProviderNeverReceived:
+    return ProviderNeverReceived(transaction.reference, provider, transaction.progress.version)
+
+
+def _submission(transaction: Transaction) -> bytes:
+    order = transaction.order
+    return written(
+        {
+            "reference": order.gateway_reference,
+            "type": order.type,
+            "amount": amount_written(order.requested),
+            "msisdn": order.party.msisdn,
+            "firstName": order.party.first_name,
+            "lastName": order.party.last_name,
+            "expiresAtUs": order.expires_at,
+            "scenario": scenario_of(order).name,
+        }
+    )
+
+
+def _optional_amount(document: dict[str, Any], name: str) -> Money | None:
+    return None if document.get(name) is None else amount_read(document, name)
+
+
+def _text_of(document: dict[str, Any] | None) -> str | None:
+    return None if document is None else json.dumps(document, ensure_ascii=False)

@@ -1,0 +1,137 @@
+"""Wakes transactions whose time has come, and takes on work that the dead have left (clauses S3, S6)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Protocol, TypeAlias
+
+import structlog
+import trio
+from attrs import Factory, define
+
+from mmo_sansio import clock
+from mmo_sansio.clock import Instant, Span
+from mmo_sansio.clock_guard import ClockGuard
+from mmo_sansio.inputs import Input, TransactionWoke
+from mmo_sansio.replies import Reply
+from mmo_trio.storage.base import OutcomeUnknown, StoreUnavailable, Work
+
+logger = structlog.get_logger(__name__)
+
+ROUND_MAX = 500
+"""Transactions that are woken, and intents that are taken on, in one round: other inputs get their turn between."""
+
+POLL_S = 1.0
+"""How often it looks for orphans, and at the latest for times that have come up meanwhile."""
+
+PAUSE_S = 0.05
+"""The shortest rest between two rounds, so that a transaction that can't be woken doesn't keep the store busy."""
+
+RETRY_S = 1.0
+"""How long it rests when the store can't serve."""
+
+Submit: TypeAlias = Callable[[Input], Awaitable[Reply]]
+
+
+class Wakes(Protocol):
+    """What the scanner needs of a store; see :class:`mmo_trio.storage.base.Store`."""
+
+    async def next_wake(self) -> Instant | None: ...
+    async def woken(self, now: Instant, *, limit: int) -> Sequence[str]: ...
+    async def orphans(self, *, limit: int) -> Sequence[Work]: ...
+
+
+@define(eq=False)
+class Scanner:
+    """One for each process; several on one store only do some work twice, harmlessly."""
+
+    store: Wakes
+    submit: Submit
+    hand_over: Callable[[Work], None]
+    """Gives an orphan to the worker that does it."""
+    has_room: Callable[[], bool]
+    """Whether the workers can take on orphans."""
+    now: Callable[[], Instant]
+    monotonic: Callable[[], Span]
+    """Moves along with `now` when a sandbox's clock is advanced."""
+    guard: ClockGuard = Factory(ClockGuard)
+    _kicked: trio.Event = Factory(trio.Event)
+    _orphans_at: float = -math.inf
+    """Trio's time when it looks for orphans next."""
+
+    def kick(self) -> None:
+        """Look again now: the clock has moved, or something due soon is new."""
+        self._kicked.set()
+
+    async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """Scan until cancelled; a store that fails is tried again."""
+        task_status.started()
+        while True:
+            try:
+                rest_s = await self._round()
+            except (StoreUnavailable, OutcomeUnknown) as error:
+                logger.warning("scan failed", error=str(error))
+                rest_s = RETRY_S
+            except Exception:
+                logger.exception("scan failed")
+                rest_s = RETRY_S
+            with trio.move_on_after(rest_s):
+                await self._kicked.wait()
+            self._kicked = trio.Event()
+
+    async def wake_all_due(self) -> int:
+        """Wake everything that is due by now, whoever else does so too; how many there were. For a sandbox's clock.
+
+        Raises StoreUnavailable when the store can't serve.
+        """
+        count = 0
+        while True:
+            woken = await self._wake_due()
+            count += woken
+            if woken < ROUND_MAX:
+                return count
+
+    async def _round(self) -> float:
+        """Do what is to be done; how many seconds to rest then."""
+        believed = self.guard.believes(wall=self.now(), monotonic=self.monotonic())
+        woken = await self._wake_due() if believed else 0
+        if self.has_room() and trio.current_time() >= self._orphans_at:
+            for each in await self.store.orphans(limit=ROUND_MAX):
+                self.hand_over(each)
+            self._orphans_at = trio.current_time() + POLL_S
+        if woken == ROUND_MAX:
+            return PAUSE_S
+        return await self._rest_s() if believed else POLL_S
+
+    async def _rest_s(self) -> float:
+        at = await self.store.next_wake()
+        if at is None:
+            return POLL_S
+        return min(max((at - self.now()) / clock.SECOND, PAUSE_S), POLL_S)
+
+    async def _wake_due(self) -> int:
+        """Wake one round of them, in the order of their times; how many there were. Raises the first error once all
+        have been tried."""
+        woken = await self.store.woken(self.now(), limit=ROUND_MAX)
+        errors: list[Exception] = []
+        async with trio.open_nursery() as nursery:
+            for reference in woken:
+                # `start` rather than `start_soon`, which keeps no order.
+                await nursery.start(self._wake, reference, errors)
+        if errors:
+            raise errors[0]
+        return len(woken)
+
+    async def _wake(
+        self,
+        reference: str,
+        errors: list[Exception],
+        *,
+        task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
+    ) -> None:
+        task_status.started()
+        try:
+            await self.submit(TransactionWoke(reference))
+        except Exception as error:
+            errors.append(error)
