@@ -24,6 +24,14 @@ class OutcomeUnknown(Exception):
     """It can't be learnt whether the batch was stored (P5)."""
 
 
+class StoreCorrupt(Exception):
+    """What is stored is damaged; nothing was made of it, and asking again won't help."""
+
+
+class StoreRefused(Exception):
+    """The store can't be opened as it is; the message says why and names the remedy."""
+
+
 @frozen
 class Work:
     """A kept intent that this process has taken on, with its transaction as it is now."""
@@ -46,7 +54,7 @@ class SuspenseEntry:
     first_at: Instant
     last_at: Instant
     times: int
-    """How often the same was told for the same reason."""
+    """How often the same was told for the same reason; counts on when it is told again after it was closed."""
     closed_at: Instant | None = None
     closed_by: str | None = None
     note: str | None = None
@@ -79,14 +87,15 @@ than once, when the store lost a race and loads again."""
 
 
 class Store(Protocol):
-    """Every method that waits raises StoreUnavailable when the store can't serve."""
+    """Every method raises StoreUnavailable when the store can't serve, StoreCorrupt when what it reads is damaged."""
 
     async def transact(self, reads: Reads, decide: Decide) -> Sequence[Decision]:
         """Load what is read, decide, and make changes and kept intents of all decisions durable at once.
 
         Kept intents belong to this process until they are concluded or it dies. When it raises
-        StoreUnavailable nothing was stored; OutcomeUnknown says that it can't be learnt. An exception of `decide`
-        itself stores nothing and comes through.
+        StoreUnavailable nothing was stored; OutcomeUnknown says that it can't be learnt, and if it was stored after
+        all its kept intents are handed out by `orphans`. An exception of `decide` itself stores nothing and comes
+        through.
         """
         ...
 
@@ -140,7 +149,10 @@ class Store(Protocol):
     async def callbacks(
         self, *, brand: str | None = None, gateway_reference: str | None = None, limit: int = 500
     ) -> Sequence[CallbackRecorded]:
-        """Recorded callbacks, in the order of their recording; the newest `limit` of them."""
+        """Recorded callbacks, in the order of their recording; the newest `limit` of them.
+
+        The bodies of answers are there only when one transaction is asked for: each may be a megabyte (K4).
+        """
         ...
 
     async def suspense(
@@ -162,11 +174,11 @@ class Store(Protocol):
         ...
 
     async def save_brands(self, brands: Sequence[Brand], *, removed: Sequence[str] = ()) -> None:
-        """Add or replace brands, and remove some, all at once."""
+        """Add or replace brands, and remove some with their keys, all at once."""
         ...
 
     async def add_key(self, brand: str, digest: bytes, sealed: bytes, *, now: Instant) -> bool:
-        """Add a key; False when the same key is there already."""
+        """Add a key; False when the same key is there already. Raises KeyError when there is no such brand."""
         ...
 
     async def retire_key(self, brand: str, id: int, *, now: Instant) -> bool:

@@ -1,0 +1,7 @@
+"""The embedded store: one SQLite file beside the gateway."""
+
+from __future__ import annotations
+
+from mmo_trio.storage.sqlite.store import SqliteStore, open_sqlite
+
+__all__ = ["SqliteStore", "open_sqlite"]

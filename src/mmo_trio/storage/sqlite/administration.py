@@ -1,0 +1,142 @@
+"""What administration changes in the SQLite file, and how it looks for damage."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator, Sequence
+
+from mmo_sansio.api.transaction_object import transaction_object
+from mmo_sansio.clock import Instant
+from mmo_sansio.model import Brand
+from mmo_trio.storage.base import StoreCorrupt
+from mmo_trio.storage.rows import brand_of, brand_row, transaction_of, without_checksum
+
+
+def close_suspense(
+    connection: sqlite3.Connection, id: int, *, by: str, note: str, now: Instant
+) -> bool:
+    """Close an open entry; False when there is none."""
+    closed = connection.execute(
+        "UPDATE suspense SET closed_at = ?, closed_by = ?, note = ?"
+        " WHERE id = ? AND closed_at IS NULL",
+        (now, by, note, id),
+    )
+    _stamp(connection, now)
+    return closed.rowcount == 1
+
+
+def save_brands(
+    connection: sqlite3.Connection, brands: Sequence[Brand], removed: Sequence[str]
+) -> None:
+    """Add, replace and remove; the keys of a removed brand go with it."""
+    connection.executemany("DELETE FROM brands WHERE id = ?", [(id,) for id in removed])
+    connection.executemany(
+        "INSERT INTO brands (id, brand) VALUES (?, ?)"
+        " ON CONFLICT (id) DO UPDATE SET brand = excluded.brand",
+        [(brand.id, brand_row(brand)) for brand in brands],
+    )
+
+
+def add_key(
+    connection: sqlite3.Connection, brand: str, digest: bytes, sealed: bytes, now: Instant
+) -> bool:
+    """Add a key; False when its digest is there. Raises KeyError for an unknown brand."""
+    if connection.execute("SELECT 1 FROM brands WHERE id = ?", (brand,)).fetchone() is None:
+        raise KeyError(brand)
+    added = connection.execute(
+        "INSERT INTO api_keys (brand, digest, sealed, added_at) VALUES (?, ?, ?, ?)"
+        " ON CONFLICT (digest) DO NOTHING",
+        (brand, digest, sealed, now),
+    )
+    _stamp(connection, now)
+    return added.rowcount == 1
+
+
+def retire_key(connection: sqlite3.Connection, brand: str, id: int, now: Instant) -> bool:
+    """Retire a key; False when the brand has no such key in use."""
+    retired = connection.execute(
+        "UPDATE api_keys SET retired_at = ? WHERE id = ? AND brand = ? AND retired_at IS NULL",
+        (now, id, brand),
+    )
+    _stamp(connection, now)
+    return retired.rowcount == 1
+
+
+def touch(connection: sqlite3.Connection) -> None:
+    """Write something that changes nothing."""
+    _stamp(connection, 0)
+
+
+def _stamp(connection: sqlite3.Connection, now: Instant) -> None:
+    connection.execute("UPDATE latest_stamp SET at = max(at, ?)", (now,))
+
+
+def faults(connection: sqlite3.Connection) -> Sequence[str]:
+    """What is wrong with the file: its pages, its rows, and what must be true between rows."""
+    connection.execute("BEGIN")  # One snapshot, while the gateway may go on writing.
+    pages = [row[0] for row in connection.execute("PRAGMA integrity_check")]
+    found = [] if pages == ["ok"] else [f"SQLite finds: {each}" for each in pages]
+    found += _damaged_rows(connection)
+    for what, count in _BROKEN_PROMISES.items():
+        (times,) = connection.execute(count).fetchone()
+        if times:
+            found.append(f"{what}: {times}")
+    return found
+
+
+def _damaged_rows(connection: sqlite3.Connection) -> Iterator[str]:
+    rows = connection.execute(
+        "SELECT gateway_reference, brand, type, method, status, created_at, version, wake_at,"
+        " page_token, order_row, progress, object FROM transactions"
+    )
+    for row in rows:
+        try:
+            transaction = transaction_of(row[9], row[10])
+            order, progress = transaction.order, transaction.progress
+            columns = (
+                order.gateway_reference,
+                order.brand,
+                order.type,
+                order.method,
+                transaction.status,
+                order.created_at,
+                progress.version,
+                progress.wake_at,
+                order.page.token if order.page else None,
+            )
+            if row[:9] != columns or without_checksum(row[11]) != transaction_object(transaction):
+                yield f"transaction {row[0]}: its columns or its object differ from it"
+        except (StoreCorrupt, ValueError, TypeError, LookupError) as error:
+            yield f"transaction {row[0]}: {error}"
+    for id, brand in connection.execute("SELECT id, brand FROM brands"):
+        try:
+            brand_of(brand)
+        except StoreCorrupt as error:
+            yield f"brand {id}: {error}"
+
+
+_BROKEN_PROMISES = {
+    "transactions that are final and still wake, or pending and never do": (
+        "SELECT count(*) FROM transactions WHERE (status = 'pending') = (wake_at IS NULL)"
+    ),
+    "kept intents without their transaction": (
+        "SELECT count(*) FROM intents"
+        " WHERE gateway_reference NOT IN (SELECT gateway_reference FROM transactions)"
+    ),
+    "merchantReferences without their transaction": (
+        "SELECT count(*) FROM reference_uses"
+        " WHERE gateway_reference NOT IN (SELECT gateway_reference FROM transactions)"
+    ),
+    "deposits without their transaction": (
+        "SELECT count(*) FROM deposits"
+        " WHERE gateway_reference NOT IN (SELECT gateway_reference FROM transactions)"
+    ),
+    "transactions without a line in the journal": (
+        "SELECT count(*) FROM transactions"
+        " WHERE gateway_reference NOT IN"
+        " (SELECT gateway_reference FROM journal WHERE gateway_reference IS NOT NULL)"
+    ),
+    "lines of the journal later than the latest stamp": (
+        "SELECT count(*) FROM journal WHERE at > (SELECT at FROM latest_stamp)"
+    ),
+}

@@ -1,0 +1,114 @@
+"""Connections to the SQLite file: how they are opened, what their errors mean, and who may serve it."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from urllib.parse import quote
+
+from mmo_trio.storage.base import StoreCorrupt, StoreRefused, StoreUnavailable
+
+BUSY_TIMEOUT_S = 2.0
+"""How long to wait for another process's write, e.g. an administrator's command, before the caller is told to retry."""
+
+_PRAGMAS = """
+    PRAGMA synchronous = FULL;
+    PRAGMA foreign_keys = ON;
+    PRAGMA cache_size = -65536;
+    PRAGMA temp_store = MEMORY;
+    PRAGMA wal_autocheckpoint = 2000;
+    PRAGMA journal_size_limit = 67108864;
+"""
+"""Every commit is on the disk before it is answered; the write-ahead log is emptied every 2,000 pages (8 MB) and cut
+back to 64 MiB after a long reader let it grow."""
+
+_TEMPORARY = {
+    sqlite3.SQLITE_BUSY,
+    sqlite3.SQLITE_LOCKED,
+    sqlite3.SQLITE_FULL,
+    sqlite3.SQLITE_INTERRUPT,
+}
+_RECONNECT = {
+    sqlite3.SQLITE_IOERR,
+    sqlite3.SQLITE_READONLY,
+    sqlite3.SQLITE_CANTOPEN,
+    sqlite3.SQLITE_PROTOCOL,
+    sqlite3.SQLITE_PERM,
+    sqlite3.SQLITE_NOMEM,
+}
+_CORRUPT = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
+
+
+def connect(path: Path, *, create: bool = False, query_only: bool = False) -> sqlite3.Connection:
+    """A connection in autocommit mode: BEGIN and COMMIT are ours to say. Makes the file only if asked to."""
+    mode = "rwc" if create else "rw"
+    connection = sqlite3.connect(
+        f"file:{quote(str(path))}?mode={mode}",
+        uri=True,
+        timeout=BUSY_TIMEOUT_S,
+        isolation_level=None,
+        check_same_thread=False,
+        cached_statements=256,
+    )
+    try:
+        connection.executescript(_PRAGMAS)
+        if query_only:
+            connection.execute("PRAGMA query_only = ON")
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def primary_code(error: sqlite3.Error) -> int:
+    """SQLite's primary result code; SQLITE_OK for errors of Python's module itself."""
+    return (getattr(error, "sqlite_errorcode", None) or 0) & 0xFF
+
+
+def is_broken_by(error: BaseException) -> bool:
+    """Whether the connection that raised this is better opened anew."""
+    return isinstance(error, sqlite3.Error) and primary_code(error) not in _TEMPORARY
+
+
+@contextmanager
+def errors_translated() -> Iterator[None]:
+    """SQLite's errors as a store's; programming errors stay what they are."""
+    try:
+        yield
+    except sqlite3.Error as error:
+        code = primary_code(error)
+        if code in _TEMPORARY or code in _RECONNECT:
+            raise StoreUnavailable(f"SQLite: {error}") from error
+        if code in _CORRUPT:
+            raise StoreCorrupt(
+                f"SQLite: {error}: restore a backup, or run `mmo db check`"
+            ) from error
+        raise
+
+
+class ServingLock:
+    """Holds `<database>.lock` as long as this process serves the file; the system lets go of it with the process."""
+
+    def __init__(self, path: Path) -> None:
+        """Raises StoreRefused when another process serves the file, StoreUnavailable when there is no place for it."""
+        lock_path = path.with_name(path.name + ".lock")
+        try:
+            self._descriptor = os.open(lock_path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            raise StoreUnavailable(f"{lock_path} can't be opened: {error}") from error
+        try:
+            fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            os.close(self._descriptor)
+            raise StoreRefused(
+                f"another process serves {path}: stop it first, or give this one a database of its own"
+                " (several processes on one database need PostgreSQL)"
+            ) from error
+
+    def release(self) -> None:
+        """Let others serve the file."""
+        os.close(self._descriptor)

@@ -1,0 +1,66 @@
+"""Bringing a database file to the schema of this version; the file itself knows its version."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from importlib.resources import files
+
+from mmo_trio.storage.base import StoreRefused
+
+OLDEST_SQLITE = (3, 38, 0)
+"""STRICT tables came with 3.37, the operator `->>` with 3.38."""
+
+APPLICATION_ID = 0x4D4D4F47
+"""`MMOG` in the file's head: other people's databases are not touched."""
+
+
+def scripts() -> dict[int, str]:
+    """The migrations by number; each brings a file from the number before to its own."""
+    found = files("mmo_trio.storage").joinpath("schema", "sqlite").iterdir()
+    named = {int(each.name[:4]): each for each in found if each.name.endswith(".sql")}
+    return {number: named[number].read_text("utf-8") for number in sorted(named)}
+
+
+def stored_version(connection: sqlite3.Connection) -> int:
+    """The schema version of the file; 0 for an empty one. Raises StoreRefused when it isn't ours to use."""
+    if sqlite3.sqlite_version_info < OLDEST_SQLITE:
+        needed = ".".join(map(str, OLDEST_SQLITE))
+        raise StoreRefused(
+            f"this Python has SQLite {sqlite3.sqlite_version}; {needed} or later is needed"
+        )
+    version = int(connection.execute("PRAGMA user_version").fetchone()[0])
+    (application,) = connection.execute("PRAGMA application_id").fetchone()
+    (tables,) = connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()
+    if application != APPLICATION_ID and tables:
+        raise StoreRefused("the file is a database of another program: name another file")
+    if version > max(scripts()):
+        raise StoreRefused(
+            f"the database has schema {version}, which this version doesn't know: install a later mmo-gateway"
+        )
+    return version
+
+
+def migrate(connection: sqlite3.Connection) -> None:
+    """Apply what is missing, each migration in a transaction of its own; two processes may try at once."""
+    for number, script in scripts().items():
+        connection.execute("BEGIN IMMEDIATE")
+        try:
+            if stored_version(connection) < number:
+                for statement in _statements(script):
+                    connection.execute(statement)
+                connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+                connection.execute(f"PRAGMA user_version = {number}")
+            connection.execute("COMMIT")
+        except BaseException:
+            connection.rollback()
+            raise
+
+
+def _statements(script: str) -> Iterator[str]:
+    statement = ""
+    for line in script.splitlines(keepends=True):
+        statement += line
+        if sqlite3.complete_statement(statement):
+            yield statement
+            statement = ""

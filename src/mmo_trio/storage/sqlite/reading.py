@@ -1,0 +1,263 @@
+"""Questions to the SQLite file: each function is one read transaction on a connection of its own."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Sequence
+from typing import Any
+
+from mmo_sansio.changes import CallbackRecorded, Journaled, SuspenseReason
+from mmo_sansio.clock import Instant
+from mmo_sansio.delivery import Attempt, DeliveryOutcome
+from mmo_sansio.intents import IntentKey, IntentKind, kept
+from mmo_sansio.model import Brand, Status, Transaction
+from mmo_sansio.queries import ListRecords, LookUp, LookUpByMerchantReference, Position, Records
+from mmo_trio.storage.base import BrandRecord, StoredKey, SuspenseEntry, Work
+from mmo_trio.storage.rows import brand_of, transaction_of, without_checksum
+
+_TRANSACTIONS = "SELECT order_row, progress FROM transactions"
+
+
+def latest_stamp(connection: sqlite3.Connection) -> Instant:
+    """The latest instant that is stored anywhere."""
+    (at,) = connection.execute("SELECT at FROM latest_stamp").fetchone()
+    return int(at)
+
+
+def next_wake(connection: sqlite3.Connection) -> Instant | None:
+    """The earliest `wake_at`."""
+    row = connection.execute(
+        "SELECT min(wake_at) FROM transactions WHERE wake_at IS NOT NULL"
+    ).fetchone()
+    return None if row[0] is None else int(row[0])
+
+
+def woken(connection: sqlite3.Connection, now: Instant, limit: int) -> Sequence[str]:
+    """What is due, the earliest first."""
+    rows = connection.execute(
+        "SELECT gateway_reference FROM transactions WHERE wake_at <= ?"
+        " ORDER BY wake_at, id LIMIT ?",
+        (now, limit),
+    )
+    return [reference for (reference,) in rows]
+
+
+_WORK = """
+    SELECT intents.id, intents.gateway_reference, kind, order_row, progress
+    FROM intents JOIN transactions USING (gateway_reference)
+"""
+
+
+def intents_of_nobody(
+    connection: sqlite3.Connection, mark: int, limit: int
+) -> Sequence[tuple[int, Work]]:
+    """Kept intents above the mark that nobody holds, oldest first, each with its id."""
+    rows = connection.execute(
+        f"{_WORK} WHERE is_held = 0 AND intents.id > ? ORDER BY intents.id LIMIT ?", (mark, limit)
+    )
+    return [(row[0], _work_of(row)) for row in rows]
+
+
+def open_intents(connection: sqlite3.Connection, keys: Sequence[IntentKey]) -> Sequence[Work]:
+    """Those of these kept intents that are open."""
+    found: list[Work] = []
+    for reference, kind in keys:
+        rows = connection.execute(
+            f"{_WORK} WHERE intents.gateway_reference = ? AND kind = ?", (reference, kind.value)
+        )
+        found.extend(map(_work_of, rows))
+    return found
+
+
+def _work_of(row: tuple[Any, ...]) -> Work:
+    _, reference, kind, order, progress = row
+    return Work(kept(IntentKind(kind), reference), transaction_of(order, progress))
+
+
+def look_up(
+    connection: sqlite3.Connection, query: LookUp | LookUpByMerchantReference
+) -> bytes | None:
+    """The transaction object of the brand's transaction."""
+    if isinstance(query, LookUp):
+        row = connection.execute(
+            "SELECT object FROM transactions WHERE gateway_reference = ? AND brand = ?",
+            (query.gateway_reference, query.brand),
+        ).fetchone()
+    else:
+        row = connection.execute(
+            "SELECT object FROM reference_uses AS used JOIN transactions USING (gateway_reference)"
+            " WHERE used.merchant_reference = ? AND used.brand = ? ORDER BY used.at DESC LIMIT 1",
+            (query.merchant_reference, query.brand),
+        ).fetchone()
+    return None if row is None else without_checksum(row[0])
+
+
+def list_records(connection: sqlite3.Connection, query: ListRecords) -> Records:
+    """A page: one row more than asked for tells whether there is more on that side; a look tells about the other."""
+    backwards = query.before is not None
+    rows = _page(connection, query, query.before or query.after, backwards, query.page_size + 1)
+    is_more, rows = len(rows) > query.page_size, rows[: query.page_size]
+    if not rows:
+        return Records((), None, None, has_previous=False, has_next=False)
+    if backwards:
+        rows.reverse()
+    first, last = Position(rows[0][0], rows[0][1]), Position(rows[-1][0], rows[-1][1])
+    opposite = bool(_page(connection, query, last if backwards else first, not backwards, 1))
+    return Records(
+        tuple(without_checksum(row[2]) for row in rows),
+        first,
+        last,
+        has_previous=is_more if backwards else opposite,
+        has_next=opposite if backwards else is_more,
+    )
+
+
+def _page(
+    connection: sqlite3.Connection,
+    query: ListRecords,
+    beyond: Position | None,
+    backwards: bool,
+    limit: int,
+) -> list[tuple[Instant, str, bytes]]:
+    """Matching rows beyond a position, nearest first."""
+    begin, end = query.begin, query.end
+    if beyond is not None and backwards:
+        end = min(end, beyond.created_at + 1)
+    elif beyond is not None:  # The index is entered at the position, not at the window's edge.
+        begin = max(begin, beyond.created_at)
+    conditions = ["brand = ?", "created_at >= ?", "created_at < ?"]
+    values: list[object] = [query.brand, begin, end]
+    if beyond is not None:
+        conditions.append(f"(created_at, gateway_reference) {'<' if backwards else '>'} (?, ?)")
+        values += [beyond.created_at, beyond.gateway_reference]
+    filters = {"type": query.type, "method": query.method, "status": query.status}
+    for column, wanted in filters.items():
+        if wanted is not None:
+            conditions.append(f"{column} = ?")
+            values.append(str(wanted))
+    order = "DESC" if backwards else "ASC"
+    return connection.execute(
+        "SELECT created_at, gateway_reference, object FROM transactions"
+        f" WHERE {' AND '.join(conditions)}"
+        f" ORDER BY created_at {order}, gateway_reference {order} LIMIT ?",
+        (*values, limit),
+    ).fetchall()
+
+
+def transaction(connection: sqlite3.Connection, gateway_reference: str) -> Transaction | None:
+    """One transaction, whosever it is."""
+    return _one(connection, "gateway_reference = ?", gateway_reference)
+
+
+def transaction_by_page_token(connection: sqlite3.Connection, token: str) -> Transaction | None:
+    """The transaction that this hosted page is for."""
+    return _one(connection, "page_token = ?", token)
+
+
+def _one(connection: sqlite3.Connection, condition: str, value: str) -> Transaction | None:
+    row = connection.execute(f"{_TRANSACTIONS} WHERE {condition}", (value,)).fetchone()
+    return None if row is None else transaction_of(*row)
+
+
+def find_transactions(
+    connection: sqlite3.Connection,
+    reference: str | None,
+    brand: str | None,
+    status: Status | None,
+    limit: int,
+) -> Sequence[Transaction]:
+    """For people, the newest first."""
+    conditions, values = ["TRUE"], list[object]()
+    if reference is not None:
+        conditions.append(
+            "gateway_reference IN (SELECT ? UNION ALL SELECT gateway_reference FROM reference_uses"
+            " WHERE merchant_reference = ?)"
+        )
+        values += [reference, reference]
+    if brand is not None:
+        conditions.append("brand = ?")
+        values.append(brand)
+    if status is not None:
+        conditions.append("status = ?")
+        values.append(status.value)
+    order = "created_at DESC, gateway_reference DESC" if reference or brand else "id DESC"
+    rows = connection.execute(
+        f"{_TRANSACTIONS} WHERE {' AND '.join(conditions)} ORDER BY {order} LIMIT ?",
+        (*values, limit),
+    )
+    return [transaction_of(*row) for row in rows]
+
+
+def timeline(connection: sqlite3.Connection, gateway_reference: str) -> Sequence[Journaled]:
+    """The journal of one transaction."""
+    rows = connection.execute(
+        "SELECT at, what, actor, gateway_reference, brand, stage_before, stage_after, detail"
+        " FROM journal WHERE gateway_reference = ? ORDER BY id",
+        (gateway_reference,),
+    )
+    return [Journaled(*row) for row in rows]
+
+
+def callbacks(
+    connection: sqlite3.Connection, brand: str | None, gateway_reference: str | None, limit: int
+) -> Sequence[CallbackRecorded]:
+    """The newest recorded callbacks, in the order of their recording."""
+    conditions, values = ["TRUE"], list[object]()
+    if brand is not None:
+        conditions.append("brand = ?")
+        values.append(brand)
+    if gateway_reference is not None:
+        conditions.append("gateway_reference = ?")
+        values.append(gateway_reference)
+    body = "x''" if gateway_reference is None else "body"
+    rows = connection.execute(
+        f"SELECT gateway_reference, brand, at, outcome, url, status, duration_ms, detail, {body}"
+        f" FROM callbacks WHERE {' AND '.join(conditions)} ORDER BY id DESC LIMIT ?",
+        (*values, limit),
+    ).fetchall()
+    return [
+        CallbackRecorded(row[0], row[1], Attempt(DeliveryOutcome(row[3]), *row[4:]), row[2])
+        for row in reversed(rows)
+    ]
+
+
+def suspense(
+    connection: sqlite3.Connection, brand: str | None, with_closed: bool, limit: int
+) -> Sequence[SuspenseEntry]:
+    """The suspense book, in the order of first telling."""
+    conditions, values = ["TRUE"], list[object]()
+    if brand is not None:
+        conditions.append("brand = ?")
+        values.append(brand)
+    if not with_closed:
+        conditions.append("closed_at IS NULL")
+    rows = connection.execute(
+        "SELECT id, reason, provider, told, gateway_reference, brand, first_at, last_at, times,"
+        " closed_at, closed_by, note FROM suspense"
+        f" WHERE {' AND '.join(conditions)} ORDER BY id LIMIT ?",
+        (*values, limit),
+    )
+    return [SuspenseEntry(row[0], SuspenseReason(row[1]), *row[2:]) for row in rows]
+
+
+def brands(connection: sqlite3.Connection) -> Sequence[BrandRecord]:
+    """Every brand with its keys."""
+    keys: dict[str, list[StoredKey]] = {}
+    for row in connection.execute(
+        "SELECT id, brand, digest, sealed, added_at, retired_at FROM api_keys ORDER BY id"
+    ):
+        keys.setdefault(row[1], []).append(StoredKey(*row))
+    return [
+        BrandRecord(brand_of(row), tuple(keys.get(id, ())))
+        for id, row in connection.execute("SELECT id, brand FROM brands ORDER BY id")
+    ]
+
+
+def brand_by_key(connection: sqlite3.Connection, digest: bytes) -> Brand | None:
+    """The brand whose key in use has this digest."""
+    row = connection.execute(
+        "SELECT brands.brand FROM api_keys JOIN brands ON brands.id = api_keys.brand"
+        " WHERE digest = ? AND retired_at IS NULL",
+        (digest,),
+    ).fetchone()
+    return None if row is None else brand_of(row[0])

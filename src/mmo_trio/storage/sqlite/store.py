@@ -1,0 +1,376 @@
+"""The store on SQLite: one writer thread that makes a whole batch durable in one hop, and readers beside it."""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+import time
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import ExitStack, asynccontextmanager
+from pathlib import Path
+from typing import TypeVar
+
+import trio
+
+from mmo_sansio.changes import CallbackRecorded, Journaled
+from mmo_sansio.clock import Instant
+from mmo_sansio.decisions import Decision
+from mmo_sansio.intents import IntentKey
+from mmo_sansio.ledger import Reads
+from mmo_sansio.model import Brand, Status, Transaction
+from mmo_sansio.queries import ListRecords, LookUp, LookUpByMerchantReference, Records
+from mmo_trio.storage.base import (
+    BrandRecord,
+    Decide,
+    OutcomeUnknown,
+    StoreRefused,
+    StoreUnavailable,
+    SuspenseEntry,
+    Work,
+)
+from mmo_trio.storage.batch import batch_of
+from mmo_trio.storage.sqlite import administration, reading, writing
+from mmo_trio.storage.sqlite.connection import (
+    ServingLock,
+    connect,
+    errors_translated,
+    is_broken_by,
+    primary_code,
+)
+from mmo_trio.storage.sqlite.migrations import migrate, scripts, stored_version
+
+T = TypeVar("T")
+Ask = Callable[[sqlite3.Connection], T]
+"""Plain code that runs in a thread, inside one transaction."""
+
+PATIENCE_S = 10.0
+"""How long a caller waits for its answer before it is told that it can't be had (P5)."""
+
+READERS = 4
+"""How many questions are answered at once; a commit never waits for them."""
+
+_STEPS_BETWEEN_LOOKS_AT_THE_CLOCK = 50_000
+
+
+@asynccontextmanager
+async def open_sqlite(
+    path: str | Path, *, serving: bool, patience_s: float = PATIENCE_S
+) -> AsyncIterator[SqliteStore]:
+    """Open the file, making it when it isn't there.
+
+    The one serving process brings the schema up to date and takes on what its predecessor left. Administration may
+    open the file beside it: the kept intents that it writes are taken on by the serving process. Raises StoreRefused
+    when another process serves the file or its schema isn't ours, StoreUnavailable when it can't be opened.
+    """
+    store = await trio.to_thread.run_sync(_open, Path(path), serving, patience_s)
+    try:
+        yield store
+    finally:
+        with trio.CancelScope(shield=True):
+            await store.aclose()
+
+
+def _open(path: Path, serving: bool, patience_s: float) -> SqliteStore:
+    with errors_translated(), ExitStack() as undo:
+        lock = None
+        if serving:
+            lock = ServingLock(path)
+            undo.callback(lock.release)
+        writer = connect(path, create=True)
+        undo.callback(writer.close)
+        version = stored_version(writer)
+        if not serving and 0 < version < max(scripts()):
+            raise StoreRefused(
+                f"{path} has schema {version}: bring it up to date with `mmo db migrate`"
+            )
+        writer.execute("PRAGMA journal_mode = WAL")
+        migrate(writer)
+        if serving:  # What a dead process held belongs to nobody.
+            writer.execute("UPDATE intents SET is_held = 0 WHERE is_held = 1")
+        undo.pop_all()
+    return SqliteStore(path, writer, lock, patience_s)
+
+
+class _Attempt:
+    """Settles who was first: the thread beginning to commit, or its caller losing patience."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._is_abandoned = False
+        self._is_committing = False
+        self.has_ended = False
+        self.scheduled: Sequence[IntentKey] = ()
+        """Kept intents that it writes, if it comes to that."""
+
+    def begin_commit(self) -> None:
+        """Called by the thread; raises StoreUnavailable when nobody waits any more."""
+        with self._lock:
+            if self._is_abandoned:
+                raise StoreUnavailable("the caller has given up")
+            self._is_committing = True
+
+    def abandon(self) -> bool:
+        """Called by the caller; True when it is too late to keep the thread from committing."""
+        with self._lock:
+            self._is_abandoned = True
+            return self._is_committing
+
+
+class SqliteStore:
+    """See :class:`mmo_trio.storage.base.Store`; made by :func:`open_sqlite`."""
+
+    def __init__(
+        self, path: Path, writer: sqlite3.Connection, lock: ServingLock | None, patience_s: float
+    ) -> None:
+        self._path = path
+        self._patience_s = patience_s
+        self._lock = lock
+        self._writer: sqlite3.Connection | None = writer
+        self._writing = trio.CapacityLimiter(1)
+        self._readers: list[sqlite3.Connection] = []
+        self._reading = trio.CapacityLimiter(READERS)
+        self._is_closed = False
+        self._taken_on = 0
+        """Id of the last kept intent of nobody that was handed out."""
+        self._in_doubt: list[_Attempt] = []
+        """Attempts whose caller doesn't know what became of them, and so can't do what they scheduled."""
+
+    # What the engine and the workers need
+
+    async def transact(self, reads: Reads, decide: Decide) -> Sequence[Decision]:
+        """One hop: BEGIN IMMEDIATE, load, decide, write, COMMIT."""
+        attempt = _Attempt()
+
+        def work(connection: sqlite3.Connection) -> Sequence[Decision]:
+            decisions = decide(writing.load(connection, reads))
+            batch = batch_of(decisions)
+            if not batch.is_empty:
+                attempt.scheduled = tuple(batch.scheduled)
+                writing.write(connection, batch, is_held=self._lock is not None)
+            return decisions
+
+        return await self._write(work, attempt)
+
+    async def latest_stamp(self) -> Instant:
+        return await self._read(reading.latest_stamp)
+
+    async def next_wake(self) -> Instant | None:
+        return await self._read(reading.next_wake)
+
+    async def woken(self, now: Instant, *, limit: int) -> Sequence[str]:
+        return await self._read(lambda c: reading.woken(c, now, limit))
+
+    async def orphans(self, *, limit: int) -> Sequence[Work]:
+        """Only a serving process takes on work. What was handed out lies at or below a mark: nothing is written."""
+        assert self._lock is not None, "administration takes on no work"
+        settled = [each for each in self._in_doubt if each.has_ended]
+        strays = [key for each in settled for key in each.scheduled]
+        mark = self._taken_on
+
+        def ask(connection: sqlite3.Connection) -> Sequence[tuple[int, Work]]:
+            stray = [(0, work) for work in reading.open_intents(connection, strays)]
+            return (*stray, *reading.intents_of_nobody(connection, mark, limit))
+
+        found = await self._read(ask)
+        assert self._taken_on == mark, "one task at a time takes on work"
+        self._in_doubt = [each for each in self._in_doubt if each not in settled]
+        self._taken_on = max((mark, *(id for id, _ in found)))
+        return [work for _, work in found]
+
+    # Questions
+
+    async def look_up(self, query: LookUp | LookUpByMerchantReference) -> bytes | None:
+        return await self._read(lambda c: reading.look_up(c, query))
+
+    async def list_records(self, query: ListRecords) -> Records:
+        return await self._read(lambda c: reading.list_records(c, query))
+
+    async def transaction(self, gateway_reference: str) -> Transaction | None:
+        return await self._read(lambda c: reading.transaction(c, gateway_reference))
+
+    async def transaction_by_page_token(self, token: str) -> Transaction | None:
+        return await self._read(lambda c: reading.transaction_by_page_token(c, token))
+
+    async def find_transactions(
+        self,
+        *,
+        reference: str | None = None,
+        brand: str | None = None,
+        status: Status | None = None,
+        limit: int = 50,
+    ) -> Sequence[Transaction]:
+        return await self._read(
+            lambda c: reading.find_transactions(c, reference, brand, status, limit)
+        )
+
+    async def timeline(self, gateway_reference: str) -> Sequence[Journaled]:
+        return await self._read(lambda c: reading.timeline(c, gateway_reference))
+
+    async def callbacks(
+        self, *, brand: str | None = None, gateway_reference: str | None = None, limit: int = 500
+    ) -> Sequence[CallbackRecorded]:
+        return await self._read(lambda c: reading.callbacks(c, brand, gateway_reference, limit))
+
+    async def suspense(
+        self, *, brand: str | None = None, with_closed: bool = False, limit: int = 500
+    ) -> Sequence[SuspenseEntry]:
+        return await self._read(lambda c: reading.suspense(c, brand, with_closed, limit))
+
+    async def brands(self) -> Sequence[BrandRecord]:
+        return await self._read(reading.brands)
+
+    async def brand_by_key(self, digest: bytes) -> Brand | None:
+        return await self._read(lambda c: reading.brand_by_key(c, digest))
+
+    # Administration
+
+    async def close_suspense(self, id: int, *, by: str, note: str, now: Instant) -> bool:
+        return await self._write(
+            lambda c: administration.close_suspense(c, id, by=by, note=note, now=now)
+        )
+
+    async def save_brands(self, brands: Sequence[Brand], *, removed: Sequence[str] = ()) -> None:
+        await self._write(lambda c: administration.save_brands(c, brands, removed))
+
+    async def add_key(self, brand: str, digest: bytes, sealed: bytes, *, now: Instant) -> bool:
+        return await self._write(lambda c: administration.add_key(c, brand, digest, sealed, now))
+
+    async def retire_key(self, brand: str, id: int, *, now: Instant) -> bool:
+        return await self._write(lambda c: administration.retire_key(c, brand, id, now))
+
+    async def check(self) -> None:
+        await self._write(administration.touch)
+
+    async def faults(self) -> Sequence[str]:
+        """Everything that is wrong with the file, in words; empty when it is sound. Reads all of it."""
+        return await trio.to_thread.run_sync(self._look_for_faults, limiter=self._reading)
+
+    async def aclose(self) -> None:
+        """Let go of the file, once the write that is under way has ended, and of the right to serve it."""
+        if self._is_closed:
+            return
+        self._is_closed = True
+        async with self._writing:
+            await trio.to_thread.run_sync(self._close)
+
+    # Threads
+
+    async def _write(self, work: Ask[T], attempt: _Attempt | None = None) -> T:
+        """Run it in the writer thread and commit. Whoever loses patience leaves the thread to itself."""
+        attempt = attempt or _Attempt()
+        in_doubt = True
+        with trio.move_on_after(self._patience_s):
+            try:
+                result = await trio.to_thread.run_sync(
+                    self._write_in_thread,
+                    work,
+                    attempt,
+                    limiter=self._writing,
+                    abandon_on_cancel=True,
+                )
+                in_doubt = False
+                return result
+            except OutcomeUnknown:
+                raise
+            except Exception:
+                in_doubt = False
+                raise
+            finally:
+                in_doubt = attempt.abandon() and in_doubt
+                if in_doubt:
+                    self._in_doubt.append(attempt)
+        if in_doubt:
+            raise OutcomeUnknown(f"the commit took longer than {self._patience_s:g} s")
+        raise StoreUnavailable(f"the store didn't answer within {self._patience_s:g} s")
+
+    def _write_in_thread(self, work: Ask[T], attempt: _Attempt) -> T:
+        try:
+            with errors_translated():
+                connection = self._connected()
+                try:
+                    connection.execute("BEGIN IMMEDIATE")
+                    result = work(connection)
+                    attempt.begin_commit()
+                    self._commit(connection)
+                except BaseException as error:
+                    self._undo(connection, error)
+                    raise
+                return result
+        finally:
+            attempt.has_ended = True
+
+    def _commit(self, connection: sqlite3.Connection) -> None:
+        try:
+            connection.execute("COMMIT")
+        except sqlite3.Error as error:
+            if primary_code(error) == sqlite3.SQLITE_IOERR:  # It may be on the disk all the same.
+                raise OutcomeUnknown(f"SQLite: {error}") from error
+            raise
+
+    def _undo(self, connection: sqlite3.Connection, error: BaseException) -> None:
+        """Roll back; a connection that is broken is closed, and the next write opens another."""
+        broken = is_broken_by(error) or isinstance(error, OutcomeUnknown)
+        try:
+            connection.rollback()
+        except sqlite3.Error:
+            broken = True
+        if broken:
+            self._writer = None
+            connection.close()
+
+    def _connected(self) -> sqlite3.Connection:
+        if self._is_closed:
+            raise StoreUnavailable("the store is closed")
+        if self._writer is None:
+            self._writer = connect(self._path)
+        return self._writer
+
+    async def _read(self, ask: Ask[T]) -> T:
+        with trio.move_on_after(self._patience_s):
+            return await trio.to_thread.run_sync(
+                self._read_in_thread, ask, limiter=self._reading, abandon_on_cancel=True
+            )
+        raise StoreUnavailable(f"the store didn't answer within {self._patience_s:g} s")
+
+    def _read_in_thread(self, ask: Ask[T]) -> T:
+        """One snapshot for all statements, and a deadline for them (SQLite looks at it itself)."""
+        if self._is_closed:
+            raise StoreUnavailable("the store is closed")
+        deadline = time.monotonic() + self._patience_s
+        with errors_translated():
+            connection = (
+                self._readers.pop() if self._readers else connect(self._path, query_only=True)
+            )
+            try:
+                connection.set_progress_handler(
+                    lambda: time.monotonic() > deadline, _STEPS_BETWEEN_LOOKS_AT_THE_CLOCK
+                )
+                connection.execute("BEGIN")
+                result = ask(connection)
+                connection.execute("COMMIT")
+            except BaseException:
+                connection.close()
+                raise
+        self._readers.append(connection)
+        if self._is_closed:
+            self._close_readers()
+        return result
+
+    def _look_for_faults(self) -> Sequence[str]:
+        with errors_translated():
+            connection = connect(self._path, query_only=True)
+            try:
+                return administration.faults(connection)
+            finally:
+                connection.close()
+
+    def _close(self) -> None:
+        self._close_readers()
+        if self._writer is not None:
+            self._writer.close()
+        if self._lock is not None:
+            self._lock.release()
+
+    def _close_readers(self) -> None:
+        while self._readers:
+            self._readers.pop().close()
