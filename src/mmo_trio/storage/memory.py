@@ -1,0 +1,325 @@
+"""The store in memory: for tests and for reading; it keeps the same promises except surviving its process."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterable, Sequence
+from contextlib import asynccontextmanager
+
+import trio
+from attrs import Factory, define, evolve, frozen
+
+from mmo_sansio.api.transaction_object import transaction_object
+from mmo_sansio.changes import CallbackRecorded, Journaled, SuspenseNoted
+from mmo_sansio.clock import Instant
+from mmo_sansio.decisions import Decision
+from mmo_sansio.intents import AskProvider, IntentKey
+from mmo_sansio.ledger import Ledger, Reads
+from mmo_sansio.model import Brand, Status, Transaction
+from mmo_sansio.queries import ListRecords, LookUp, LookUpByMerchantReference, Position, Records
+from mmo_trio.storage.base import (
+    BrandRecord,
+    Decide,
+    StoredKey,
+    StoreUnavailable,
+    SuspenseEntry,
+    Work,
+)
+
+
+@define
+class Memory:
+    """What a store in memory keeps. Opening it again is what a restart is to other stores."""
+
+    ledger: Ledger = Factory(Ledger)
+    held: set[IntentKey] = Factory(set)
+    """Kept intents that are with the process that has it open."""
+    journal: list[Journaled] = Factory(list)
+    callbacks: list[CallbackRecorded] = Factory(list)
+    suspense: list[SuspenseEntry] = Factory(list)
+    brands: dict[str, Brand] = Factory(dict)
+    keys: list[StoredKey] = Factory(list)
+    keys_made: int = 0
+    latest_stamp: Instant = 0
+
+
+@asynccontextmanager
+async def open_memory(memory: Memory | None = None) -> AsyncIterator[MemoryStore]:
+    """Open it as its one serving process."""
+    store = MemoryStore(memory or Memory())
+    try:
+        yield store
+    finally:
+        await store.aclose()
+
+
+@frozen
+class _Row:
+    position: Position
+    transaction: Transaction
+
+
+class MemoryStore:
+    """See :class:`mmo_trio.storage.base.Store`; made by :func:`open_memory`."""
+
+    def __init__(self, memory: Memory) -> None:
+        self._kept: Memory | None = memory
+        memory.held.clear()
+
+    async def _memory(self) -> Memory:
+        await trio.lowlevel.checkpoint()
+        if self._kept is None:
+            raise StoreUnavailable("the store is closed")
+        return self._kept
+
+    async def transact(self, reads: Reads, decide: Decide) -> Sequence[Decision]:
+        memory = await self._memory()
+        decisions = decide(_working_set(memory.ledger, reads))
+        for decision in decisions:
+            memory.ledger.apply(decision.changes, decision.intents)
+            memory.held.update(
+                (intent.gateway_reference, intent.kind)
+                for intent in decision.intents
+                if not isinstance(intent, AskProvider)
+            )
+            for change in decision.changes:
+                _keep(memory, change)
+        return decisions
+
+    async def latest_stamp(self) -> Instant:
+        return (await self._memory()).latest_stamp
+
+    async def next_wake(self) -> Instant | None:
+        return min((at for at, _ in _due(await self._memory())), default=None)
+
+    async def woken(self, now: Instant, *, limit: int) -> Sequence[str]:
+        due = sorted((at, reference) for at, reference in _due(await self._memory()) if at <= now)
+        return [reference for _, reference in due[:limit]]
+
+    async def orphans(self, *, limit: int) -> Sequence[Work]:
+        memory = await self._memory()
+        ledger = memory.ledger
+        free = [key for key in ledger.intents if key not in memory.held][:limit]
+        memory.held.update(free)
+        return [Work(ledger.intents[key], ledger.transactions[key[0]]) for key in free]
+
+    async def look_up(self, query: LookUp | LookUpByMerchantReference) -> bytes | None:
+        ledger = (await self._memory()).ledger
+        if isinstance(query, LookUp):
+            reference: str | None = query.gateway_reference
+        else:
+            use = ledger.references.get((query.brand, query.merchant_reference))
+            reference = use.gateway_reference if use else None
+        found = ledger.transactions.get(reference) if reference else None
+        if found is None or found.order.brand != query.brand:
+            return None
+        return transaction_object(found)
+
+    async def list_records(self, query: ListRecords) -> Records:
+        rows = [row for row in _rows(await self._memory()) if _matches(row.transaction, query)]
+        if query.before is not None:
+            before = [row for row in rows if _precedes(row.position, query.before)]
+            page = before[-query.page_size :]
+        else:
+            after = query.after
+            following = [row for row in rows if after is None or _precedes(after, row.position)]
+            page = following[: query.page_size]
+        if not page:
+            return Records((), None, None, has_previous=False, has_next=False)
+        return Records(
+            tuple(transaction_object(row.transaction) for row in page),
+            page[0].position,
+            page[-1].position,
+            has_previous=page[0] != rows[0],
+            has_next=page[-1] != rows[-1],
+        )
+
+    async def transaction(self, gateway_reference: str) -> Transaction | None:
+        return (await self._memory()).ledger.transactions.get(gateway_reference)
+
+    async def transaction_by_page_token(self, token: str) -> Transaction | None:
+        for each in (await self._memory()).ledger.transactions.values():
+            if each.order.page and each.order.page.token == token:
+                return each
+        return None
+
+    async def find_transactions(
+        self,
+        *,
+        reference: str | None = None,
+        brand: str | None = None,
+        status: Status | None = None,
+        limit: int = 50,
+    ) -> Sequence[Transaction]:
+        found = [
+            row.transaction
+            for row in reversed(_rows(await self._memory()))
+            if reference in (None, row.transaction.reference)
+            or reference == row.transaction.order.merchant_reference
+        ]
+        return [
+            each
+            for each in found
+            if brand in (None, each.order.brand) and status in (None, each.status)
+        ][:limit]
+
+    async def timeline(self, gateway_reference: str) -> Sequence[Journaled]:
+        journal = (await self._memory()).journal
+        return [line for line in journal if line.gateway_reference == gateway_reference]
+
+    async def callbacks(
+        self, *, brand: str | None = None, gateway_reference: str | None = None, limit: int = 500
+    ) -> Sequence[CallbackRecorded]:
+        found = [
+            each
+            for each in (await self._memory()).callbacks
+            if brand in (None, each.brand) and gateway_reference in (None, each.gateway_reference)
+        ][-limit:]
+        if gateway_reference is not None:
+            return found
+        return [evolve(each, attempt=evolve(each.attempt, body=b"")) for each in found]
+
+    async def suspense(
+        self, *, brand: str | None = None, with_closed: bool = False, limit: int = 500
+    ) -> Sequence[SuspenseEntry]:
+        return [
+            each
+            for each in (await self._memory()).suspense
+            if brand in (None, each.brand) and (with_closed or each.closed_at is None)
+        ][:limit]
+
+    async def close_suspense(self, id: int, *, by: str, note: str, now: Instant) -> bool:
+        memory = await self._memory()
+        for index, each in enumerate(memory.suspense):
+            if each.id == id and each.closed_at is None:
+                memory.suspense[index] = evolve(each, closed_at=now, closed_by=by, note=note)
+                memory.latest_stamp = max(memory.latest_stamp, now)
+                return True
+        return False
+
+    async def brands(self) -> Sequence[BrandRecord]:
+        memory = await self._memory()
+        return [
+            BrandRecord(brand, tuple(key for key in memory.keys if key.brand == id))
+            for id, brand in sorted(memory.brands.items())
+        ]
+
+    async def brand_by_key(self, digest: bytes) -> Brand | None:
+        memory = await self._memory()
+        for key in memory.keys:
+            if key.digest == digest and key.retired_at is None:
+                return memory.brands[key.brand]
+        return None
+
+    async def save_brands(self, brands: Sequence[Brand], *, removed: Sequence[str] = ()) -> None:
+        memory = await self._memory()
+        for id in removed:
+            memory.brands.pop(id, None)
+        memory.keys = [key for key in memory.keys if key.brand in memory.brands]
+        memory.brands.update((brand.id, brand) for brand in brands)
+
+    async def add_key(self, brand: str, digest: bytes, sealed: bytes, *, now: Instant) -> bool:
+        memory = await self._memory()
+        if brand not in memory.brands:
+            raise KeyError(brand)
+        if any(key.digest == digest for key in memory.keys):
+            return False
+        memory.keys_made += 1
+        memory.keys.append(StoredKey(memory.keys_made, brand, digest, sealed, now))
+        memory.latest_stamp = max(memory.latest_stamp, now)
+        return True
+
+    async def retire_key(self, brand: str, id: int, *, now: Instant) -> bool:
+        memory = await self._memory()
+        for index, key in enumerate(memory.keys):
+            if (key.brand, key.id, key.retired_at) == (brand, id, None):
+                memory.keys[index] = evolve(key, retired_at=now)
+                memory.latest_stamp = max(memory.latest_stamp, now)
+                return True
+        return False
+
+    async def check(self) -> None:
+        await self._memory()
+
+    async def aclose(self) -> None:
+        self._kept = None
+        await trio.lowlevel.checkpoint()
+
+
+def _working_set(ledger: Ledger, reads: Reads) -> Ledger:
+    """What is read, and nothing else; a known deposit brings its transaction along."""
+    deposits = {key: ledger.deposits[key] for key in reads.deposits & ledger.deposits.keys()}
+    wanted = reads.transactions.union(deposits.values())
+    return Ledger(
+        covers=evolve(reads, transactions=wanted),
+        transactions={key: ledger.transactions[key] for key in wanted & ledger.transactions.keys()},
+        references={
+            key: ledger.references[key] for key in reads.references & ledger.references.keys()
+        },
+        deposits=deposits,
+        intents={key: ledger.intents[key] for key in reads.intents & ledger.intents.keys()},
+    )
+
+
+def _keep(memory: Memory, change: object) -> None:
+    """What people look at and no decision does."""
+    match change:
+        case Journaled():
+            memory.journal.append(change)
+            memory.latest_stamp = max(memory.latest_stamp, change.at)
+        case CallbackRecorded():
+            memory.callbacks.append(change)
+        case SuspenseNoted():
+            _keep_suspense(memory, change)
+        case _:
+            pass
+
+
+def _keep_suspense(memory: Memory, told: SuspenseNoted) -> None:
+    identity = (told.provider, told.reason, told.gateway_reference, told.told)
+    for index, each in enumerate(memory.suspense):
+        if (each.provider, each.reason, each.gateway_reference, each.told) == identity:
+            memory.suspense[index] = evolve(each, times=each.times + 1, last_at=told.at)
+            return
+    memory.suspense.append(
+        SuspenseEntry(
+            id=len(memory.suspense) + 1,
+            reason=told.reason,
+            provider=told.provider,
+            told=told.told,
+            gateway_reference=told.gateway_reference,
+            brand=told.brand,
+            first_at=told.at,
+            last_at=told.at,
+            times=1,
+        )
+    )
+
+
+def _due(memory: Memory) -> Iterable[tuple[Instant, str]]:
+    for each in memory.ledger.transactions.values():
+        if each.progress.wake_at is not None:
+            yield each.progress.wake_at, each.reference
+
+
+def _rows(memory: Memory) -> list[_Row]:
+    """All transactions in the total order of records."""
+    rows = [
+        _Row(Position(each.order.created_at, each.reference), each)
+        for each in memory.ledger.transactions.values()
+    ]
+    return sorted(rows, key=lambda row: (row.position.created_at, row.position.gateway_reference))
+
+
+def _precedes(one: Position, other: Position) -> bool:
+    return (one.created_at, one.gateway_reference) < (other.created_at, other.gateway_reference)
+
+
+def _matches(transaction: Transaction, query: ListRecords) -> bool:
+    order = transaction.order
+    return (
+        order.brand == query.brand
+        and query.begin <= order.created_at < query.end
+        and query.type in (None, order.type)
+        and query.method in (None, order.method)
+        and query.status in (None, transaction.status)
+    )

@@ -1,0 +1,34 @@
+"""Every store keeps the promises of the protocol: the public suite, on memory and on SQLite."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import trio
+
+from mmo_trio.storage.check_store import CHECKS, Check, OpenStore
+from mmo_trio.storage.memory import Memory, open_memory
+from mmo_trio.storage.sqlite import open_sqlite
+
+
+def memory(folder: Path) -> OpenStore:
+    """An empty memory."""
+    kept = Memory()
+    return lambda: open_memory(kept)
+
+
+def sqlite(folder: Path) -> OpenStore:
+    """An empty file."""
+    return lambda: open_sqlite(folder / "gateway.db", serving=True)
+
+
+@pytest.mark.spec("A4", "C6", "C12", "L1", "L2", "R1", "R6", "S3", "S5")
+@pytest.mark.parametrize("fresh", [memory, sqlite])
+@pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
+async def test_a_store_keeps_its_promises(
+    check: Check, fresh: Callable[[Path], OpenStore], tmp_path: Path
+) -> None:
+    with trio.fail_after(60):
+        await check(fresh(tmp_path))
