@@ -3,6 +3,8 @@ they become (RFC 7807, clauses P1 to P5)."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from attrs import frozen
 
 
@@ -147,3 +149,9 @@ CATALOGUE: tuple[Cause, ...] = (
     UNAVAILABLE,
 )
 """Every cause there is; each has its page behind its `type` URI."""
+
+
+def fields_refused(faults: Sequence[FieldFault]) -> Problem:
+    """The refusal of a request for these field faults, of which there is at least one; its detail is the
+    first one's (C9)."""
+    return VALIDATION_FAILED.problem(faults[0].detail, *faults)

@@ -77,8 +77,7 @@ def _offer(brand: Brand, draft: Draft) -> _Offer | Problem:
     try:
         amount = money(draft.amount, draft.currency)
     except AmountError as error:
-        fault = FieldFault("amount.value", str(error))
-        return problems.VALIDATION_FAILED.problem(f"amount.value {error}.", fault)
+        return problems.fields_refused([FieldFault("amount.value", f"'amount.value' {error}.")])
     if amount.minor < limits.minimum.minor:
         return problems.BELOW_MINIMUM.problem(
             f"The amount {amount} is below the minimum of {limits.minimum}."

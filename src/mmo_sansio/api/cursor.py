@@ -1,0 +1,90 @@
+"""The cursor of the records: a place in a query, signed, so that only we make them (R5, R6).
+
+    base64url( version, 1 byte | HMAC-SHA256, 32 bytes | the query and the place as JSON )
+
+It holds the query as it was asked, as text, so that it can be asked again and resent filters can be compared. The
+signing key is derived from the brand, so that a cursor is worthless to any other. It holds no secret and never
+expires. A change of this form gets a new version, and the old one stays readable.
+"""
+
+from __future__ import annotations
+
+import json
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from collections.abc import Mapping
+from enum import StrEnum
+from hashlib import sha256
+from hmac import compare_digest
+from hmac import digest as hmac_digest
+from typing import Final, TypeAlias
+
+from attrs import frozen
+
+from mmo_sansio.queries import Position
+
+CURSOR_MAX: Final = 2_048
+"""Characters of a cursor that are looked at at all; the longest we make has fewer than 1,500."""
+
+_VERSION: Final = b"\x01"
+_TAG_BYTES: Final = sha256().digest_size
+
+
+class CursorError(ValueError):
+    """No cursor that this gateway made for this brand."""
+
+
+Filters: TypeAlias = Mapping[str, str]
+"""What a query for records said: by parameter, its text in the one form that compares (R5). What it didn't say is
+not there."""
+
+
+class Direction(StrEnum):
+    """Where to go from a place."""
+
+    AFTER = "after"
+    BEFORE = "before"
+
+
+@frozen
+class Cursor:
+    """A page of a query."""
+
+    filters: Filters
+    direction: Direction
+    position: Position
+
+
+def write_cursor(cursor: Cursor, *, brand: str, key: bytes) -> str:
+    """The cursor as it stands in `pages.next` and `pages.previous`; needs no escaping in a URL."""
+    place = cursor.position
+    said = [cursor.filters, cursor.direction, place.created_at, place.gateway_reference]
+    payload = json.dumps(said, ensure_ascii=False, separators=(",", ":")).encode()
+    return _armoured(_VERSION + _tag(payload, brand, key) + payload)
+
+
+def read_cursor(text: str, *, brand: str, key: bytes) -> Cursor:
+    """The cursor that was written like this, for this brand and with this key. Raises CursorError for any
+    other text; the time it takes tells nothing of the signature."""
+    if len(text) > CURSOR_MAX:
+        raise CursorError("too long")
+    try:
+        packed = urlsafe_b64decode(text + "=" * (-len(text) % 4))
+    except ValueError:
+        raise CursorError("not base64url") from None
+    # Decoding skips foreign characters and spare bits: only the one spelling we write is ours.
+    if _armoured(packed) != text or packed[:1] != _VERSION:
+        raise CursorError("not of a known form")
+    tag, payload = packed[1 : 1 + _TAG_BYTES], packed[1 + _TAG_BYTES :]
+    if not compare_digest(tag, _tag(payload, brand, key)):
+        raise CursorError("not signed by this gateway for this brand")
+    filters, direction, created_at, gateway_reference = json.loads(payload)
+    return Cursor(filters, Direction(direction), Position(created_at, gateway_reference))
+
+
+def _armoured(packed: bytes) -> str:
+    return urlsafe_b64encode(packed).rstrip(b"=").decode("ascii")
+
+
+def _tag(payload: bytes, brand: str, key: bytes) -> bytes:
+    brands_key = hmac_digest(key, b"records cursor 1\0" + brand.encode(), sha256)
+    return hmac_digest(brands_key, payload, sha256)

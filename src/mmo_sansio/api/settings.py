@@ -1,0 +1,25 @@
+"""What the merchant API has to know beside the request."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from attrs import field, frozen
+
+from mmo_sansio.egress import EgressRules
+
+
+@frozen
+class ApiSettings:
+    """Base addresses, the cursors' key and what may differ from one gateway to another."""
+
+    error_docs_url: str
+    """Base of the problems' `type` URIs, without a slash at its end."""
+    hpp_url: str
+    """Base of the hosted payment page, without a slash at its end."""
+    cursor_key: bytes = field(repr=False)
+    """Signs the cursors of the records; the same on every node and after every restart (R5)."""
+    egress_rules: EgressRules = EgressRules()
+    """Where merchants' URLs may lead (C8)."""
+    sandbox_scenarios: Collection[str] | None = None
+    """What `X-Sandbox-Scenario` may name; None outside the sandbox, where the header means nothing."""
