@@ -215,9 +215,7 @@ def test_a_missing_file_is_named(tmp_path: Path) -> None:
 
 def test_what_is_in_force_hides_the_password_of_the_database() -> None:
     url = "postgresql://mmo:hunter2@db1,db2/mmo?target_session_attrs=read-write"
-    rows = {
-        row.key: row for row in effective(load_settings(environment={"MMO_DATABASE_URL": url}))
-    }
+    rows = {row.key: row for row in effective(load_settings(environment={"MMO_DATABASE_URL": url}))}
     shown = rows["database.url"]
     assert shown.value == "postgresql://mmo:***@db1,db2/mmo?target_session_attrs=read-write"
     assert not shown.is_default

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import http.client
 import json
 from pathlib import Path
-from urllib.parse import urlsplit
 
 import click
 
 from mmo_sansio.clock import with_microseconds
+from mmo_trio.cli.calling import call
 from mmo_trio.cli.failures import Negative, Unusable
 from mmo_trio.cli.output import print_json, say
 from mmo_trio.cli.places import CLOCK_FILE, RUNNING_FILE, default_data_directory, json_option
@@ -71,21 +70,13 @@ def _pages_address(directory: Path) -> str | None:
 
 def _advance_running(pages: str, by: str) -> str | None:
     """The new time of the sandbox that serves there; None when none does."""
-    address = urlsplit(pages)
-    assert address.hostname is not None
-    scheme = http.client.HTTPSConnection if address.scheme == "https" else http.client.HTTPConnection
-    connection = scheme(address.hostname, address.port, timeout=ANSWER_TIMEOUT_S)
-    body = json.dumps({"advance": by})
     try:
-        connection.request("POST", "/sandbox/clock", body, {"Content-Type": "application/json"})
-        answer = connection.getresponse()
-        text = answer.read()
+        answer = call(f"{pages}/sandbox/clock", body={"advance": by}, timeout_s=ANSWER_TIMEOUT_S)
+        if answer.status == 200:
+            return str(answer.members()["now"])
     except ConnectionRefusedError:
         return None
-    except OSError as error:
-        raise Unusable(f"The sandbox at {pages} doesn't answer: {error}.") from None
-    finally:
-        connection.close()
-    if answer.status != 200:
-        raise Negative(f"The sandbox at {pages} answered {answer.status}: {text.decode()[:500]}")
-    return str(json.loads(text)["now"])
+    except (OSError, ValueError, KeyError) as error:
+        raise Negative(f"The sandbox at {pages} didn't move its clock: {error}.") from None
+    told = answer.body.decode(errors="replace")[:500]
+    raise Negative(f"The sandbox at {pages} answered {answer.status}: {told}")

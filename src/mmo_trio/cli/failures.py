@@ -7,7 +7,12 @@ from typing import Any
 import click
 
 from mmo_trio.settings import SettingsError
-from mmo_trio.storage.base import OutcomeUnknown, StoreUnavailable
+from mmo_trio.storage.base import (
+    OutcomeUnknown,
+    StoreCorrupt,
+    StoreRefused,
+    StoreUnavailable,
+)
 
 
 class Negative(click.ClickException):
@@ -50,9 +55,11 @@ def _as_failure(error: Exception) -> click.ClickException | None:
             return Unusable(str(error))
         case StoreUnavailable():
             return StoreUnreachable(
-                f"The store can't be reached: {error}. Check database.url"
-                " (MMO_DATABASE_URL, --config or --data)."
+                f"The store can't be reached: {error}."
+                " Check --data, --config or database.url (MMO_DATABASE_URL)."
             )
+        case StoreRefused() | StoreCorrupt():
+            return StoreUnreachable(f"The store can't be used: {error}.")
         case OutcomeUnknown():
             return StoreUnreachable(
                 f"It can't be learnt whether this was stored: {error}. Look before trying again."

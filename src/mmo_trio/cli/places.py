@@ -15,6 +15,7 @@ from attrs import frozen
 from mmo_trio.service_config import sandbox_presets
 from mmo_trio.settings import Settings, load_settings
 from mmo_trio.storage.base import Store
+from mmo_trio.storage.opening import open_store
 from mmo_trio.wallclock import WallClock, read_offset
 
 Answer = TypeVar("Answer")
@@ -43,11 +44,18 @@ class Place:
             return WallClock()
         return WallClock(offset=read_offset(self.data_directory / CLOCK_FILE))
 
-    def with_store(self, use: Callable[[Store], Awaitable[Answer]]) -> Answer:
-        """Open the store, use it, close it. Raises StoreUnavailable when there is none."""
+    def with_store(
+        self,
+        use: Callable[[Store], Awaitable[Answer]],
+        *,
+        make: bool = False,
+        serving: bool = False,
+    ) -> Answer:
+        """Open the store, use it, close it. Raises StoreUnavailable when there is none and none shall be made."""
 
         async def within() -> Answer:
-            async with open_store(self.settings.database.url) as store:
+            url = self.settings.database.url
+            async with open_store(url, serving=serving, make=make) as store:
                 return await use(store)
 
         return trio.run(within)
@@ -59,9 +67,7 @@ def find_place(
     """The sandbox in this data directory, or what the configuration file describes; raises SettingsError."""
     directory = None if config is not None and data is None else data or default_data_directory()
     presets = {} if directory is None else sandbox_presets(directory.absolute())
-    settings = load_settings(
-        file=config, environment=os.environ, options=options, presets=presets
-    )
+    settings = load_settings(file=config, environment=os.environ, options=options, presets=presets)
     return Place(settings, directory)
 
 

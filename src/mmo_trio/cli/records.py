@@ -7,6 +7,7 @@ import json
 import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import nullcontext
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TextIO
 
@@ -50,8 +51,8 @@ def records() -> None:
 def export(
     form: str,
     brand: str | None,
-    begin: clock.datetime | None,
-    end: clock.datetime | None,
+    begin: datetime | None,
+    end: datetime | None,
     type_: str | None,
     method: str | None,
     status: str | None,
@@ -74,7 +75,9 @@ def export(
         page_size=EXPORT_PAGE,
     )
     place = find_place(data, config)
-    with output.open("w", encoding="utf-8", newline="") if output else nullcontext(sys.stdout) as to:
+    with (
+        output.open("w", encoding="utf-8", newline="") if output else nullcontext(sys.stdout) as to
+    ):
         write = _csv_writer(to) if form == "csv" else _line_writer(to)
         count = place.with_store(lambda store: _export(store, asked, brand, write))
         to.flush()
@@ -120,5 +123,5 @@ def _csv_writer(to: TextIO) -> Write:
     return lambda brand, written: rows.writerow(flat.cells(brand, written))
 
 
-def _instant(given: clock.datetime | None, otherwise: Instant) -> Instant:
-    return otherwise if given is None else clock.from_datetime(given.replace(tzinfo=clock.UTC))
+def _instant(given: datetime | None, otherwise: Instant) -> Instant:
+    return otherwise if given is None else clock.from_datetime(given.replace(tzinfo=UTC))

@@ -73,9 +73,7 @@ def show(id: int, data: Path | None, config: Path | None, as_json: bool) -> None
 @click.option("--note", required=True, help="Why it is closed, and what was done.")
 @click.option("--operator", help="Who closes it; by default the user of this machine.")
 @place_options
-def close(
-    id: int, note: str, operator: str | None, data: Path | None, config: Path | None
-) -> None:
+def close(id: int, note: str, operator: str | None, data: Path | None, config: Path | None) -> None:
     """Close an entry; it stays in the book."""
     if not note.strip():
         raise Unusable("--note is empty: say why it is closed.")

@@ -74,7 +74,9 @@ def _happened(line: Journaled) -> str:
         before = line.stage_before or "nothing"
         words.append(f"[{before} → {line.stage_after}]")
     details = json.loads(line.detail)
-    told = ", ".join(f"{name} {value}" for name, value in details.items() if value not in (None, ""))
+    told = ", ".join(
+        f"{name} {value}" for name, value in details.items() if value not in (None, "")
+    )
     if told:
         words.append(f"({told})")
     return " ".join(words)
