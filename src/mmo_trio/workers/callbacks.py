@@ -1,0 +1,217 @@
+"""Calls merchants back: one attempt for each callback, one breaker and a fair share of the places
+for each merchant (K1 to K7).
+
+Nothing here loops. Work that is taken, and a delivery that ends, both look who may start next; a
+task lives as long as its delivery is under way, until what became of it is recorded. A callback
+that was sent is never sent again by this process, even if its outcome can't be recorded.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Final, TypeAlias, TypeVar
+
+import structlog
+import trio
+from attrs import evolve, frozen
+
+from mmo_sansio.breaker import Breaker, BreakerSettings, BreakerState
+from mmo_sansio.callbacks import PLACES, PLACES_PER_MERCHANT, build
+from mmo_sansio.clock import Instant
+from mmo_sansio.delivery import Attempt, DeliveryOutcome, stopped_by_breaker
+from mmo_sansio.http import HttpRequest
+from mmo_sansio.inputs import CallbackConcluded
+from mmo_sansio.intents import DeliverCallback
+from mmo_sansio.model import Transaction
+from mmo_sansio.turns import Turns
+from mmo_trio.storage.base import OutcomeUnknown, StoreUnavailable, Work
+
+logger = structlog.get_logger(__name__)
+
+WAITING_MOST: Final = 65_536
+"""Callbacks that may wait in memory: some 100 MB of transactions."""
+GRACE_S: Final = 20.0
+"""How long deliveries under way may take once the worker drains: their 15 s, and time to record."""
+FIRST_PAUSE_S: Final = 0.1
+LONGEST_PAUSE_S: Final = 5.0
+"""Between two questions to a store that isn't available; the pause doubles from the first on."""
+
+Deliver: TypeAlias = Callable[[HttpRequest], Awaitable[Attempt]]
+"""Makes one attempt, within the callback deadline over everything; raises nothing that others
+cause."""
+KeyFor: TypeAlias = Callable[[str], Awaitable[bytes | None]]
+"""The API key that a brand's callbacks carry now (A4); None when there is no such brand, or no key
+in use. May raise StoreUnavailable."""
+Conclude: TypeAlias = Callable[[CallbackConcluded], Awaitable[object]]
+"""Records an outcome; may raise StoreUnavailable and OutcomeUnknown. To repeat it does no harm."""
+
+Answer = TypeVar("Answer")
+
+
+@frozen
+class CallbackStatistics:
+    """What the worker is doing, and what it has done."""
+
+    waiting: int
+    under_way: int
+    outcomes: Mapping[DeliveryOutcome, int]
+    """Concluded callbacks since the start."""
+    open_breakers: frozenset[str]
+    """Brands whose breaker isn't closed."""
+
+
+class CallbackWorker:
+    """Takes callbacks from anywhere in this process with `take`; `run` delivers them."""
+
+    def __init__(
+        self,
+        *,
+        deliver: Deliver,
+        key_for: KeyFor,
+        conclude: Conclude,
+        monotonic: Callable[[], Instant],
+        breaker: BreakerSettings,
+        places: int = PLACES,
+        per_merchant: int = PLACES_PER_MERCHANT,
+        waiting_most: int = WAITING_MOST,
+    ) -> None:
+        """`monotonic`: the breakers' clock, in microseconds; a sandbox moves it, so it says nothing
+        of how long a delivery takes. That is for `deliver` to see to, and here every permit comes
+        to an end with its delivery: permits need no deadline on that clock."""
+        self._deliver = deliver
+        self._key_for = key_for
+        self._conclude = conclude
+        self._monotonic = monotonic
+        self._settings = evolve(breaker, permit_deadline=None)
+        self._breakers: dict[str, Breaker] = {}
+        self._turns: Turns[Work] = Turns(
+            waiting_most=waiting_most, places=places, per_merchant=per_merchant
+        )
+        self._in_hand: set[str] = set()
+        self._outcomes: Counter[DeliveryOutcome] = Counter()
+        self._deliveries: trio.Nursery | None = None
+        self._is_draining = False
+
+    def has_room_for(self, brand: str) -> bool:
+        """Whether one more callback of this brand would be taken. A brand without a backlog finds
+        room as long as there is any."""
+        return not self._is_draining and self._turns.has_room_for(brand)
+
+    def take(self, work: Work) -> bool:
+        """Take on a callback, or refuse: False leaves it to be handed out again later. What is
+        taken twice is done once. Never waits."""
+        assert isinstance(work.intent, DeliverCallback)
+        brand = work.transaction.order.brand
+        if work.transaction.reference in self._in_hand:
+            return True
+        if not self.has_room_for(brand):
+            return False
+        self._in_hand.add(work.transaction.reference)
+        self._turns.add(brand, work)
+        self._start_who_may()
+        return True
+
+    async def run(
+        self,
+        *,
+        drain: trio.Event,
+        grace_s: float = GRACE_S,
+        task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
+    ) -> None:
+        """Deliver until `drain` is set; then start nothing more, and leave what is under way this
+        many seconds. What is cancelled or hasn't begun by then isn't concluded, and its intent
+        stays open."""
+        async with trio.open_nursery() as self._deliveries:
+            self._start_who_may()
+            task_status.started()
+            try:
+                await drain.wait()
+            finally:
+                self._is_draining = True
+            self._deliveries.cancel_scope.deadline = trio.current_time() + grace_s
+
+    def statistics(self) -> CallbackStatistics:
+        """As of now."""
+        return CallbackStatistics(
+            self._turns.waiting,
+            self._turns.under_way,
+            dict(self._outcomes),
+            frozenset(
+                brand
+                for brand, breaker in self._breakers.items()
+                if breaker.state is not BreakerState.CLOSED
+            ),
+        )
+
+    def _start_who_may(self) -> None:
+        if self._deliveries is None or self._is_draining:
+            return
+        while (work := self._turns.next()) is not None:
+            self._deliveries.start_soon(self._see_through, work.transaction)
+
+    async def _see_through(self, transaction: Transaction) -> None:
+        """From the breaker to the record. A fault of ours costs this callback only; as it may have
+        been sent, it stays in hand, so that nobody sends it again before a restart."""
+        reference, brand = transaction.reference, transaction.order.brand
+        try:
+            attempt = await self._attempt(transaction)
+            concluded = CallbackConcluded(reference, attempt)
+            await _insist(lambda: self._conclude(concluded))
+            self._in_hand.discard(reference)
+            self._outcomes[attempt.outcome] += 1
+            _log(reference, brand, attempt)
+        except Exception:
+            logger.exception("callback not recorded", reference=reference, brand=brand)
+        finally:
+            self._turns.leave(brand)
+            self._start_who_may()
+
+    async def _attempt(self, transaction: Transaction) -> Attempt:
+        """The one attempt, if the breaker lets it through."""
+        brand, url = transaction.order.brand, transaction.order.result_url
+        assert url is not None
+        breaker = self._breakers.setdefault(brand, Breaker(self._settings))
+        permit = breaker.permit(self._monotonic())
+        if permit is None:
+            return stopped_by_breaker(url)
+        try:
+            key = await _insist(lambda: self._key_for(brand))
+            if key is None:
+                detail = "The brand has no API key in use, so nothing was sent."
+                return Attempt(DeliveryOutcome.TRANSPORT_ERROR, url, detail=detail)
+            attempt = await self._deliver(build(transaction, key))
+            if attempt.outcome is not DeliveryOutcome.EGRESS_REFUSED:
+                succeeded = attempt.outcome is DeliveryOutcome.DELIVERED
+                before = breaker.state
+                breaker.record(permit, succeeded=succeeded, now=self._monotonic())
+                if breaker.state is not before:
+                    logger.warning("breaker changed", brand=brand, state=breaker.state.value)
+            return attempt
+        finally:
+            breaker.abandon(permit, now=self._monotonic())  # nothing, once it was recorded
+
+
+async def _insist(ask: Callable[[], Awaitable[Answer]]) -> Answer:
+    """The answer of a store that may be unavailable for a while."""
+    pause_s = FIRST_PAUSE_S
+    while True:
+        try:
+            return await ask()
+        except (StoreUnavailable, OutcomeUnknown) as error:
+            logger.warning("store unavailable to callbacks", error=str(error), pause_s=pause_s)
+        await trio.sleep(pause_s)
+        pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
+
+
+def _log(reference: str, brand: str, attempt: Attempt) -> None:
+    """The URL and the answer's body stand in the delivery record, not here: either may hold what is
+    the merchant's only."""
+    logger.info(
+        "callback concluded",
+        reference=reference,
+        brand=brand,
+        outcome=attempt.outcome.value,
+        status=attempt.status,
+        duration_ms=attempt.duration_ms,
+    )
