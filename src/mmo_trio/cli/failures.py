@@ -6,6 +6,7 @@ from typing import Any
 
 import click
 
+from mmo_trio.keys import SealError
 from mmo_trio.settings import SettingsError
 from mmo_trio.storage.base import (
     OutcomeUnknown,
@@ -53,6 +54,8 @@ def _as_failure(error: Exception) -> click.ClickException | None:
     match error:
         case SettingsError():
             return Unusable(str(error))
+        case SealError():
+            return Unusable(f"keys.master_key_file: {error}.")
         case StoreUnavailable():
             return StoreUnreachable(
                 f"The store can't be reached: {error}."

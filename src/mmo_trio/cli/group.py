@@ -6,13 +6,13 @@ import click
 
 from mmo_sansio import __version__
 from mmo_trio.cli import (
-    # brands,
+    brands,
     clock,
     configuration,
     database,
     demonstration,
     explanation,
-    # listening,
+    listening,
     records,
     serving,
     suspense,
@@ -34,8 +34,8 @@ for command in (
     demonstration.demo,
     serving.sandbox,
     serving.serve,
-    #     listening.listen,
-    #     brands.brands,
+    listening.listen,
+    brands.brands,
     transactions.tx,
     explanation.explain,
     suspense.suspense,

@@ -14,7 +14,6 @@ from mmo_trio.certificates import ensure_authority
 from mmo_trio.cli.failures import Negative, Unusable
 from mmo_trio.cli.output import console
 from mmo_trio.cli.places import default_data_directory, find_place
-from mmo_trio.keys import keys_in_use
 from mmo_trio.receiver import Received, receive
 from mmo_trio.storage.base import StoreUnavailable
 
@@ -59,7 +58,7 @@ async def _listen(directory: Path, port: int, keys: Sequence[bytes], as_json: bo
     else:
         console().print(Text(f"Listening at {address}"))
 
-    async def tell(received: Received) -> None:
+    def tell(received: Received) -> None:
         if as_json:
             click.echo(f'{{"callback":{received.body.decode()}}}')
         else:
@@ -81,16 +80,19 @@ async def _listen(directory: Path, port: int, keys: Sequence[bytes], as_json: bo
 
 
 def _keys_of_sandbox(directory: Path) -> Sequence[bytes]:
+    """The keys in use of all its brands; raises Negative when there are none."""
     place = find_place(directory, None)
     try:
-        keys = place.with_store(lambda store: keys_in_use(store, place.settings))
+        records = place.with_store(lambda store: store.brands())
     except StoreUnavailable:
-        keys = ()
-    if not keys:
+        records = ()
+    sealed = [key for each in records for key in each.keys if key.retired_at is None]
+    if not sealed:
         raise Negative(
             f"There are no API keys in {directory}. Start `mmo sandbox` first, or give --key."
         )
-    return keys
+    keyring = place.keyring()
+    return [keyring.open(key.brand, key.sealed) for key in sealed]
 
 
 def _line(members: object) -> None:

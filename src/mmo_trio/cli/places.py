@@ -12,6 +12,7 @@ import platformdirs
 import trio
 from attrs import frozen
 
+from mmo_trio.keys import KeyRing, load_master_key
 from mmo_trio.service_config import sandbox_presets
 from mmo_trio.settings import Settings, load_settings
 from mmo_trio.storage.base import Store
@@ -43,6 +44,13 @@ class Place:
         if self.data_directory is None:
             return WallClock()
         return WallClock(offset=read_offset(self.data_directory / CLOCK_FILE))
+
+    def keyring(self, *, create: bool = False) -> KeyRing:
+        """What opens and seals that gateway's API keys; with `create` its master key is made when there is none.
+
+        Raises SettingsError.
+        """
+        return KeyRing(load_master_key(self.settings.keys.master_key_file, create=create))
 
     def with_store(
         self,
