@@ -173,6 +173,10 @@ class Store(Protocol):
         """The brand, enabled or not, whose key that isn't retired has this digest."""
         ...
 
+    async def keys_of(self, brand: str) -> Sequence[StoredKey]:
+        """The keys of a brand, retired ones too, the oldest first; none when there is no such brand."""
+        ...
+
     async def save_brands(self, brands: Sequence[Brand], *, removed: Sequence[str] = ()) -> None:
         """Add or replace brands, and remove some with their keys, all at once."""
         ...

@@ -142,7 +142,7 @@ def _random_input(random: Random, number: int) -> Input:
         ProviderSucceeded(about, provider, random.choice(list(Source)), fee=Money(15, "KES")),
         ProviderFailed(about, provider, Source.WEBHOOK, random.choice(list(ErrorCode)), None, "17"),
         ProviderUnreachable(about, provider, "no answer"),
-        ProviderNeverReceived(about, provider),
+        ProviderNeverReceived(about, provider, random.randrange(1, 6)),
         ResolveManually(about, "ada", "statement", random.choice((None, ErrorCode.USER_CANCELLED))),
         TransactionWoke(about),
         CallbackConcluded(about, DELIVERED),

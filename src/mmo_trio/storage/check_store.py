@@ -408,6 +408,8 @@ async def check_brands_and_keys(open_store: OpenStore) -> None:
         assert globex.brand.reference_reuse is ReferenceReuse.NEVER
         assert [key.sealed for key in acme.keys] == [b"sealed-1", b"sealed-2"]
         assert not globex.keys
+        assert tuple(await store.keys_of("acme")) == acme.keys
+        assert not await store.keys_of("globex")
         assert await store.brand_by_key(b"digest-1") == brand("acme")
         assert await store.brand_by_key(b"digest-9") is None
         old = acme.keys[0]

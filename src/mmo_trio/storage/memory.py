@@ -210,6 +210,9 @@ class MemoryStore:
                 return memory.brands[key.brand]
         return None
 
+    async def keys_of(self, brand: str) -> Sequence[StoredKey]:
+        return [key for key in (await self._memory()).keys if key.brand == brand]
+
     async def save_brands(self, brands: Sequence[Brand], *, removed: Sequence[str] = ()) -> None:
         memory = await self._memory()
         for id in removed:

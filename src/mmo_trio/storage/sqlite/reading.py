@@ -240,12 +240,13 @@ def suspense(
     return [SuspenseEntry(row[0], SuspenseReason(row[1]), *row[2:]) for row in rows]
 
 
+_KEYS = "SELECT id, brand, digest, sealed, added_at, retired_at FROM api_keys"
+
+
 def brands(connection: sqlite3.Connection) -> Sequence[BrandRecord]:
     """Every brand with its keys."""
     keys: dict[str, list[StoredKey]] = {}
-    for row in connection.execute(
-        "SELECT id, brand, digest, sealed, added_at, retired_at FROM api_keys ORDER BY id"
-    ):
+    for row in connection.execute(f"{_KEYS} ORDER BY id"):
         keys.setdefault(row[1], []).append(StoredKey(*row))
     return [
         BrandRecord(brand_of(row), tuple(keys.get(id, ())))
@@ -261,3 +262,9 @@ def brand_by_key(connection: sqlite3.Connection, digest: bytes) -> Brand | None:
         (digest,),
     ).fetchone()
     return None if row is None else brand_of(row[0])
+
+
+def keys_of(connection: sqlite3.Connection, brand: str) -> Sequence[StoredKey]:
+    """The keys of a brand, the oldest first."""
+    rows = connection.execute(f"{_KEYS} WHERE brand = ? ORDER BY id", (brand,))
+    return [StoredKey(*row) for row in rows]

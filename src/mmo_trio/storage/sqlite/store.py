@@ -23,6 +23,7 @@ from mmo_trio.storage.base import (
     BrandRecord,
     Decide,
     OutcomeUnknown,
+    StoredKey,
     StoreRefused,
     StoreUnavailable,
     SuspenseEntry,
@@ -221,6 +222,9 @@ class SqliteStore:
 
     async def brand_by_key(self, digest: bytes) -> Brand | None:
         return await self._read(lambda c: reading.brand_by_key(c, digest))
+
+    async def keys_of(self, brand: str) -> Sequence[StoredKey]:
+        return await self._read(lambda c: reading.keys_of(c, brand))
 
     # Administration
 

@@ -1,0 +1,119 @@
+"""API keys at rest: sealed so that callbacks can carry them, digested so that requests find their brand (A4, A5)."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import hmac
+import os
+import secrets
+import stat
+from contextlib import suppress
+from pathlib import Path
+
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+
+from mmo_trio.settings.errors import SettingsError
+
+MASTER_KEY_BYTES = 32
+_NONCE_BYTES = 12
+"""What AES-GCM takes without hashing (NIST SP 800-38D section 8.2)."""
+
+_KEY_ENTROPY_BYTES = 32
+
+
+class SealError(Exception):
+    """Sealed text can't be opened: it is damaged, another brand's, or sealed with another master key."""
+
+
+class KeyRing:
+    """Two keys derived from the master key (HKDF, RFC 5869): one seals API keys, one digests them."""
+
+    def __init__(self, master_key: bytes) -> None:
+        """Raises ValueError when it isn't 32 bytes."""
+        if len(master_key) != MASTER_KEY_BYTES:
+            raise ValueError(f"a master key has {MASTER_KEY_BYTES} bytes")
+        self._cipher = AESGCM(_derived(master_key, b"mmo-gateway api keys: seal"))
+        self._digest_key = _derived(master_key, b"mmo-gateway api keys: digest")
+
+    def __repr__(self) -> str:
+        return "<KeyRing>"
+
+    def digest(self, api_key: bytes) -> bytes:
+        """What finds the key in a store. Who can't compute it learns nothing from how long a look-up takes (A1)."""
+        return hmac.digest(self._digest_key, api_key, hashlib.sha256)
+
+    def seal(self, brand: str, api_key: bytes) -> bytes:
+        """The key, encrypted for this brand; each time another text."""
+        nonce = os.urandom(_NONCE_BYTES)
+        return nonce + self._cipher.encrypt(nonce, api_key, brand.encode())
+
+    def open(self, brand: str, sealed: bytes) -> bytes:
+        """The key that was sealed for this brand. Raises SealError."""
+        try:
+            return self._cipher.decrypt(
+                sealed[:_NONCE_BYTES], sealed[_NONCE_BYTES:], brand.encode()
+            )
+        except (InvalidTag, ValueError):
+            raise SealError(
+                f"a stored API key of brand '{brand}' can't be opened: use the master key file that it was sealed with"
+            ) from None
+
+
+def make_api_key() -> str:
+    """A fresh API key: 43 characters that may stand in a header."""
+    return secrets.token_urlsafe(_KEY_ENTROPY_BYTES)
+
+
+def load_master_key(path: Path, *, create: bool) -> bytes:
+    """The master key in this file, readable by its owner only; with `create` one is made when there is none.
+
+    Raises SettingsError when it can't be read, is readable by everybody, or holds something else.
+    """
+    where = f"keys.master_key_file ({path})"
+    if create and not path.exists():
+        _make_master_key(path)
+    try:
+        mode, text = path.stat().st_mode, path.read_bytes()
+    except FileNotFoundError:
+        remedy = "Name the file that the API keys in the store were sealed with."
+        raise SettingsError(where, "there is no such file.", remedy) from None
+    except OSError as error:
+        remedy = "Let the gateway's user read it."
+        raise SettingsError(where, f"it can't be read ({error.strerror}).", remedy) from None
+    if mode & stat.S_IROTH:
+        raise SettingsError(where, "everybody can read it.", f"Run: chmod 600 {path}")
+    with suppress(binascii.Error):
+        master_key = base64.b64decode(text.strip(), validate=True)
+        if len(master_key) == MASTER_KEY_BYTES:
+            return master_key
+    remedy = "Restore it from a backup; a new one can't open the keys in the store."
+    raise SettingsError(where, "it doesn't hold 32 bytes in Base64.", remedy)
+
+
+def _make_master_key(path: Path) -> None:
+    """Write it whole or not at all, so that of two processes that start at once both use the same."""
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(base64.b64encode(os.urandom(MASTER_KEY_BYTES)) + b"\n")
+            file.flush()
+            os.fsync(file.fileno())
+        with suppress(FileExistsError):
+            os.link(temporary, path)
+    except OSError as error:
+        where = f"keys.master_key_file ({path})"
+        remedy = "Let the gateway's user write there, or name another file."
+        raise SettingsError(where, f"it can't be made ({error.strerror}).", remedy) from None
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def _derived(master_key: bytes, purpose: bytes) -> bytes:
+    return HKDF(algorithm=SHA256(), length=32, salt=None, info=purpose).derive(master_key)
