@@ -23,8 +23,8 @@ class Answer:
     body: bytes
 
     def members(self) -> dict[str, Any]:
-        """The body's JSON object; raises ValueError when it is none."""
-        found = json.loads(self.body)
+        """The body's JSON object, decimals as the text that they are; raises ValueError when it is none."""
+        found = json.loads(self.body, parse_float=str)
         if not isinstance(found, dict):
             raise ValueError("not a JSON object")
         return found

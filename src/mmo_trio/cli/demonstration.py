@@ -60,10 +60,11 @@ async def _demo(directory: Path, once: bool) -> None:
             served = await ready.receive()
         announce(served)
         async with _receiver(directory) as (address, callbacks):
-            await _Show(served, directory, address, callbacks).play()
-            if once:
-                nursery.cancel_scope.cancel()
-            await trio.sleep_forever()
+            show = _Show(served, directory, address, callbacks)
+            await show.play()
+            if not once:
+                await show.go_on()
+            nursery.cancel_scope.cancel()
 
 
 @asynccontextmanager
@@ -135,8 +136,20 @@ class _Show:
         )
         if forged.status != 401:
             raise Negative(f"The receiver answered {forged.status} to a forged callback, not 401.")
+        refused = await self._callback()
+        if "refused" not in refused:
+            raise Negative(f"The receiver says {refused} instead of a refusal.")
         self._say("4. A forged callback comes", "its X-API-KEY is wrong: refused with 401")
-        self._say_what_next(method)
+
+    async def go_on(self) -> None:
+        """Serve what is tried next, and show its callbacks, until stopped."""
+        self._say_what_next(await self._method())
+        async for printed in self.callbacks:
+            told = printed.get("callback", {})
+            why = f", {told['errorCode']}" if told.get("errorCode") else ""
+            what = f"{told.get('merchantReference')} {told.get('status')}{why}"
+            self._say("Callback", what if told else "refused, its X-API-KEY is wrong")
+        raise Negative("The receiver has ended; what it says stands above.")
 
     async def _method(self) -> Method:
         """A method with which the demo brand takes direct pay-ins."""
@@ -200,6 +213,7 @@ class _Show:
         ):
             out.print(Text(line), soft_wrap=True)
         out.print(Text(f"Console: {self.served.console}   Pages: {self.served.pages}"))
+        out.print(Text("Serving until Ctrl-C; callbacks are shown as they come."))
 
 
 def _first_payment(
