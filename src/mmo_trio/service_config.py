@@ -11,6 +11,12 @@ from attrs import field, frozen
 from mmo_trio.settings import Settings, SettingsError
 from mmo_trio.settings.values import Endpoint
 
+CLOCK_FILE = "clock-offset"
+"""In a sandbox's data directory: how far its clock is ahead; see `mmo_trio.wallclock.read_offset`."""
+
+RUNNING_FILE = "running.json"
+"""In a sandbox's data directory while it serves: its addresses, as a JSON object with `api`, `pages`, `console`."""
+
 
 @frozen
 class ServiceConfig:

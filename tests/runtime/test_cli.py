@@ -247,12 +247,27 @@ def test_an_export_can_be_narrowed(data: Path) -> None:
     assert "--format" in refusal(2, "records", "export", "--data", data)
 
 
+def test_an_export_that_fails_leaves_the_file_as_it_was(data: Path) -> None:
+    file = data / "kept.csv"
+    file.write_text("of yesterday")
+    words = ("records", "export", "--format", "csv", "--output", file)
+    refusal(1, *words, "--brand", "nobody", "--data", data)
+    refusal(3, *words, "--data", data / "none")
+    assert file.read_text() == "of yesterday"
+    assert not [*data.glob(".kept*")]
+
+
 def test_a_store_that_is_not_there_is_unreachable(tmp_path: Path, home: Path) -> None:
     for words in (("tx", "list"), ("suspense", "list"), ("explain", "x"), ("db", "check")):
         said = refusal(3, *words, "--data", tmp_path / "none")
         assert "none/gateway.db" in said
         assert "--data" in said
     assert str(home) in refusal(3, "tx", "list")
+
+
+def test_the_environment_names_the_store(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MMO_DATABASE_URL", f"sqlite:///{data}/gateway.db")
+    assert len(as_json("tx", "list")) == 4
 
 
 def test_a_file_that_is_no_store_is_refused(tmp_path: Path) -> None:

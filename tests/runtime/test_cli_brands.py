@@ -159,6 +159,7 @@ def listening(*arguments: object) -> Iterator[tuple[str, Iterator[Any]]]:
     finally:
         process.terminate()
         process.communicate(timeout=30)
+    assert process.returncode == 0
 
 
 @pytest.mark.spec("K1")
@@ -175,6 +176,11 @@ def test_the_receiver_believes_the_keys_of_the_sandbox(data: Path) -> None:
 
 
 def test_the_receiver_says_what_it_lacks(tmp_path: Path) -> None:
+    with listening("--data", tmp_path, "--key", GIVEN) as (address, _):
+        port = address.rstrip("/").rpartition(":")[2]
+        taken = mmo("listen", "--data", tmp_path, "--key", "k", "--port", port)
+        assert taken.exit_code == 2
+        assert f"--port {port}" in taken.stderr
     done = mmo("listen", "--data", tmp_path)
     assert done.exit_code == 1
     assert "mmo sandbox" in done.stderr

@@ -11,7 +11,8 @@ from mmo_sansio.clock import with_microseconds
 from mmo_trio.cli.calling import call
 from mmo_trio.cli.failures import Negative, Unusable
 from mmo_trio.cli.output import print_json, say
-from mmo_trio.cli.places import CLOCK_FILE, RUNNING_FILE, default_data_directory, json_option
+from mmo_trio.cli.places import default_data_directory, json_option
+from mmo_trio.service_config import CLOCK_FILE, RUNNING_FILE
 from mmo_trio.settings import read_span, write_span
 from mmo_trio.wallclock import WallClock, read_offset, write_offset
 

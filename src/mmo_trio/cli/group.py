@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import sys
+
 import click
+import structlog
 
 from mmo_sansio import __version__
 from mmo_trio.cli import (
@@ -28,6 +31,7 @@ def main() -> None:
 
     `mmo demo` shows a whole payment; `mmo sandbox` serves one to build against.
     """
+    structlog.configure(logger_factory=lambda *_: structlog.PrintLogger(sys.stderr))
 
 
 for command in (

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import signal
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 import click
@@ -70,13 +72,20 @@ async def _listen(directory: Path, port: int, keys: Sequence[bytes], as_json: bo
         else:
             console().print(Text("Refused a callback whose X-API-KEY is missing or wrong", "red"))
 
-    await receive(
-        listeners,
-        tls=lambda: tls,
-        expected_keys=keys,
-        on_callback=tell,
-        on_refused=tell_refused,
-    )
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(
+            partial(
+                receive,
+                listeners,
+                tls=lambda: tls,
+                expected_keys=keys,
+                on_callback=tell,
+                on_refused=tell_refused,
+            )
+        )
+        with trio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
+            await anext(signals)
+        nursery.cancel_scope.cancel()
 
 
 def _keys_of_sandbox(directory: Path) -> Sequence[bytes]:

@@ -13,7 +13,7 @@ import trio
 from attrs import frozen
 
 from mmo_trio.keys import KeyRing, load_master_key
-from mmo_trio.service_config import sandbox_presets
+from mmo_trio.service_config import CLOCK_FILE, sandbox_presets
 from mmo_trio.settings import Settings, load_settings
 from mmo_trio.storage.base import Store
 from mmo_trio.storage.opening import open_store
@@ -22,8 +22,7 @@ from mmo_trio.wallclock import WallClock, read_offset
 Answer = TypeVar("Answer")
 Command = TypeVar("Command", bound=Callable[..., Any])
 
-CLOCK_FILE = "clock-offset"
-RUNNING_FILE = "running.json"
+DATABASE_VARIABLE = "MMO_DATABASE_URL"
 
 
 def default_data_directory() -> Path:
@@ -37,7 +36,7 @@ class Place:
 
     settings: Settings
     data_directory: Path | None
-    """The sandbox's; None when a configuration file says where everything is."""
+    """The sandbox's; None when file or environment say where everything is."""
 
     def clock(self) -> WallClock:
         """The clock of that gateway: a sandbox's may be ahead."""
@@ -72,8 +71,13 @@ class Place:
 def find_place(
     data: Path | None, config: Path | None, options: Mapping[str, str] | None = None
 ) -> Place:
-    """The sandbox in this data directory, or what the configuration file describes; raises SettingsError."""
-    directory = None if config is not None and data is None else data or default_data_directory()
+    """The sandbox in this data directory, or what file and environment describe; raises SettingsError.
+
+    Without any of them it is the sandbox in the user's own data directory.
+    """
+    directory = data
+    if data is None and config is None and DATABASE_VARIABLE not in os.environ:
+        directory = default_data_directory()
     presets = {} if directory is None else sandbox_presets(directory.absolute())
     settings = load_settings(file=config, environment=os.environ, options=options, presets=presets)
     return Place(settings, directory)

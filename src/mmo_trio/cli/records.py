@@ -5,8 +5,8 @@ from __future__ import annotations
 import csv
 import json
 import sys
-from collections.abc import AsyncIterator, Callable
-from contextlib import nullcontext
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TextIO
@@ -75,23 +75,46 @@ def export(
         page_size=EXPORT_PAGE,
     )
     place = find_place(data, config)
-    with (
-        output.open("w", encoding="utf-8", newline="") if output else nullcontext(sys.stdout) as to
-    ):
-        write = _csv_writer(to) if form == "csv" else _line_writer(to)
-        count = place.with_store(lambda store: _export(store, asked, brand, write))
+    writer = _csv_writer if form == "csv" else _line_writer
+
+    async def exported(store: Store, to: TextIO) -> int:
+        brands = await _brands(store, brand)
+        return await _export(store, asked, brands, writer(to))
+
+    with _destination(output) as to:
+        count = place.with_store(lambda store: exported(store, to))
         to.flush()
     say(f"{count} transactions.")
 
 
-async def _export(store: Store, asked: ListRecords, brand: str | None, write: Write) -> int:
+@contextmanager
+def _destination(output: Path | None) -> Iterator[TextIO]:
+    """Standard output, or a file that is there whole or as it was before."""
+    if output is None:
+        yield sys.stdout
+        return
+    draft = output.with_name(f".{output.name}.part")
+    try:
+        with draft.open("w", encoding="utf-8", newline="") as to:
+            yield to
+        draft.replace(output)
+    finally:
+        draft.unlink(missing_ok=True)
+
+
+async def _brands(store: Store, brand: str | None) -> Sequence[str]:
+    """The brands to export, by id; raises Negative when there is no such brand."""
     known = [each.brand.id for each in await store.brands()]
     if brand is not None and brand not in known:
         raise Negative(f"There is no brand {brand}. `mmo brands list` shows those there are.")
+    return known if brand is None else [brand]
+
+
+async def _export(store: Store, asked: ListRecords, brands: Sequence[str], write: Write) -> int:
     count = 0
     with progress() as bar:
         task = bar.add_task("exporting", total=None)
-        for each in known if brand is None else [brand]:
+        for each in brands:
             async for page in _pages(store, evolve(asked, brand=each)):
                 for written in page:
                     write(each, written)
