@@ -329,6 +329,15 @@ def test_administration_keeps_to_the_sandboxs_clock(data: Path) -> None:
     assert done["completedAt"][:10] > done["createdAt"][:10]
 
 
+def test_administration_never_stamps_below_what_is_stored(data: Path) -> None:
+    assert mmo("sandbox-clock", "advance", "1d", "--data", data).exit_code == 0
+    words = ("--reason", "seen", "--data", data)
+    ahead = as_json("tx", "resolve", "order-3", "--success", *words)["transaction"]
+    (data / "clock-offset").unlink()
+    after = as_json("tx", "resolve", OTHERS, "--failed", "user_timeout", *words)["transaction"]
+    assert after["completedAt"] > ahead["completedAt"]
+
+
 def test_the_command_is_a_process_of_its_own(data: Path) -> None:
     def run(*arguments: object) -> subprocess.CompletedProcess[str]:
         words = [sys.executable, "-m", "mmo_trio.cli", *map(str, arguments)]
