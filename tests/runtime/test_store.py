@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 import trio
 
-from mmo_trio.storage.check_store import CHECKS, Check, OpenStore
+from mmo_trio.storage.check_store import CHECKS, Check
+from mmo_trio.storage.check_store.feeding import OpenStore
 from mmo_trio.storage.memory import Memory, open_memory
 from mmo_trio.storage.sqlite import open_sqlite
 

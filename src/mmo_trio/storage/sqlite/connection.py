@@ -44,10 +44,15 @@ _CORRUPT = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
 
 
 def connect(path: Path, *, create: bool = False, query_only: bool = False) -> sqlite3.Connection:
-    """A connection in autocommit mode: BEGIN and COMMIT are ours to say. Makes the file only if asked to."""
-    mode = "rwc" if create else "rw"
+    """A connection in autocommit mode: BEGIN and COMMIT are ours to say. Makes the file only if asked to, for its
+    owner only; SQLite gives the files beside it the same mode."""
+    if create:
+        try:
+            os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+        except OSError as error:
+            raise StoreUnavailable(f"{path} can't be opened: {error.strerror}") from error
     connection = sqlite3.connect(
-        f"file:{quote(str(path))}?mode={mode}",
+        f"file:{quote(str(path))}?mode=rw",
         uri=True,
         timeout=BUSY_TIMEOUT_S,
         isolation_level=None,

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import sqlite3
-import threading
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import ExitStack, asynccontextmanager
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TypeVar
 
@@ -15,7 +13,6 @@ import trio
 from mmo_sansio.changes import CallbackRecorded, Journaled
 from mmo_sansio.clock import Instant
 from mmo_sansio.decisions import Decision
-from mmo_sansio.intents import IntentKey
 from mmo_sansio.ledger import Reads
 from mmo_sansio.model import Brand, Status, Transaction
 from mmo_sansio.queries import ListRecords, LookUp, LookUpByMerchantReference, Records
@@ -24,13 +21,13 @@ from mmo_trio.storage.base import (
     Decide,
     OutcomeUnknown,
     StoredKey,
-    StoreRefused,
     StoreUnavailable,
     SuspenseEntry,
     Work,
 )
 from mmo_trio.storage.batch import batch_of
 from mmo_trio.storage.sqlite import administration, reading, writing
+from mmo_trio.storage.sqlite.attempt import Attempt
 from mmo_trio.storage.sqlite.connection import (
     ServingLock,
     connect,
@@ -38,7 +35,6 @@ from mmo_trio.storage.sqlite.connection import (
     is_broken_by,
     primary_code,
 )
-from mmo_trio.storage.sqlite.migrations import migrate, scripts, stored_version
 
 T = TypeVar("T")
 Ask = Callable[[sqlite3.Connection], T]
@@ -53,72 +49,8 @@ READERS = 4
 _STEPS_BETWEEN_LOOKS_AT_THE_CLOCK = 50_000
 
 
-@asynccontextmanager
-async def open_sqlite(
-    path: str | Path, *, serving: bool, patience_s: float = PATIENCE_S
-) -> AsyncIterator[SqliteStore]:
-    """Open the file, making it when it isn't there.
-
-    The one serving process brings the schema up to date and takes on what its predecessor left. Administration may
-    open the file beside it: the kept intents that it writes are taken on by the serving process. Raises StoreRefused
-    when another process serves the file or its schema isn't ours, StoreUnavailable when it can't be opened.
-    """
-    store = await trio.to_thread.run_sync(_open, Path(path), serving, patience_s)
-    try:
-        yield store
-    finally:
-        with trio.CancelScope(shield=True):
-            await store.aclose()
-
-
-def _open(path: Path, serving: bool, patience_s: float) -> SqliteStore:
-    with errors_translated(), ExitStack() as undo:
-        lock = None
-        if serving:
-            lock = ServingLock(path)
-            undo.callback(lock.release)
-        writer = connect(path, create=True)
-        undo.callback(writer.close)
-        version = stored_version(writer)
-        if not serving and 0 < version < max(scripts()):
-            raise StoreRefused(
-                f"{path} has schema {version}: bring it up to date with `mmo db migrate`"
-            )
-        writer.execute("PRAGMA journal_mode = WAL")
-        migrate(writer)
-        if serving:  # What a dead process held belongs to nobody.
-            writer.execute("UPDATE intents SET is_held = 0 WHERE is_held = 1")
-        undo.pop_all()
-    return SqliteStore(path, writer, lock, patience_s)
-
-
-class _Attempt:
-    """Settles who was first: the thread beginning to commit, or its caller losing patience."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._is_abandoned = False
-        self._is_committing = False
-        self.has_ended = False
-        self.scheduled: Sequence[IntentKey] = ()
-        """Kept intents that it writes, if it comes to that."""
-
-    def begin_commit(self) -> None:
-        """Called by the thread; raises StoreUnavailable when nobody waits any more."""
-        with self._lock:
-            if self._is_abandoned:
-                raise StoreUnavailable("the caller has given up")
-            self._is_committing = True
-
-    def abandon(self) -> bool:
-        """Called by the caller; True when it is too late to keep the thread from committing."""
-        with self._lock:
-            self._is_abandoned = True
-            return self._is_committing
-
-
 class SqliteStore:
-    """See :class:`mmo_trio.storage.base.Store`; made by :func:`open_sqlite`."""
+    """See :class:`mmo_trio.storage.base.Store`; made by :func:`mmo_trio.storage.sqlite.open_sqlite`."""
 
     def __init__(
         self, path: Path, writer: sqlite3.Connection, lock: ServingLock | None, patience_s: float
@@ -133,14 +65,14 @@ class SqliteStore:
         self._is_closed = False
         self._taken_on = 0
         """Id of the last kept intent of nobody that was handed out."""
-        self._in_doubt: list[_Attempt] = []
+        self._in_doubt: list[Attempt] = []
         """Attempts whose caller doesn't know what became of them, and so can't do what they scheduled."""
 
     # What the engine and the workers need
 
     async def transact(self, reads: Reads, decide: Decide) -> Sequence[Decision]:
         """One hop: BEGIN IMMEDIATE, load, decide, write, COMMIT."""
-        attempt = _Attempt()
+        attempt = Attempt()
 
         def work(connection: sqlite3.Connection) -> Sequence[Decision]:
             decisions = decide(writing.load(connection, reads))
@@ -250,18 +182,20 @@ class SqliteStore:
         return await trio.to_thread.run_sync(self._look_for_faults, limiter=self._reading)
 
     async def aclose(self) -> None:
-        """Let go of the file, once the write that is under way has ended, and of the right to serve it."""
+        """Let go of the file, and of the right to serve it, once the write that is under way has ended. A write that
+        hangs is left to the end of the process."""
         if self._is_closed:
             return
         self._is_closed = True
-        async with self._writing:
-            await trio.to_thread.run_sync(self._close)
+        with trio.move_on_after(self._patience_s):
+            async with self._writing:
+                await trio.to_thread.run_sync(self._close)
 
     # Threads
 
-    async def _write(self, work: Ask[T], attempt: _Attempt | None = None) -> T:
+    async def _write(self, work: Ask[T], attempt: Attempt | None = None) -> T:
         """Run it in the writer thread and commit. Whoever loses patience leaves the thread to itself."""
-        attempt = attempt or _Attempt()
+        attempt = attempt or Attempt()
         in_doubt = True
         with trio.move_on_after(self._patience_s):
             try:
@@ -287,7 +221,7 @@ class SqliteStore:
             raise OutcomeUnknown(f"the commit took longer than {self._patience_s:g} s")
         raise StoreUnavailable(f"the store didn't answer within {self._patience_s:g} s")
 
-    def _write_in_thread(self, work: Ask[T], attempt: _Attempt) -> T:
+    def _write_in_thread(self, work: Ask[T], attempt: Attempt) -> T:
         try:
             with errors_translated():
                 connection = self._connected()
@@ -342,9 +276,7 @@ class SqliteStore:
             raise StoreUnavailable("the store is closed")
         deadline = time.monotonic() + self._patience_s
         with errors_translated():
-            connection = (
-                self._readers.pop() if self._readers else connect(self._path, query_only=True)
-            )
+            connection = self._reader()
             try:
                 connection.set_progress_handler(
                     lambda: time.monotonic() > deadline, _STEPS_BETWEEN_LOOKS_AT_THE_CLOCK
@@ -359,6 +291,12 @@ class SqliteStore:
         if self._is_closed:
             self._close_readers()
         return result
+
+    def _reader(self) -> sqlite3.Connection:
+        try:
+            return self._readers.pop()
+        except IndexError:
+            return connect(self._path, query_only=True)
 
     def _look_for_faults(self) -> Sequence[str]:
         with errors_translated():

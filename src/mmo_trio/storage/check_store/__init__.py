@@ -1,0 +1,41 @@
+"""The public suite for stores: every store that passes keeps the promises of `mmo_trio.storage.base.Store`.
+
+    await check_store(fresh)                                     # all of it, or
+    @pytest.mark.parametrize("check", CHECKS)                    # one test for each check
+
+`fresh()` makes an empty storage and gives a function that opens it, each time as its one serving process: closing
+and opening again is a restart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import TypeAlias
+
+from mmo_trio.storage.check_store import asking, deciding
+from mmo_trio.storage.check_store.feeding import OpenStore
+
+Check: TypeAlias = Callable[[OpenStore], Awaitable[None]]
+
+CHECKS: tuple[Check, ...] = (
+    asking.check_an_empty_store,
+    asking.check_a_payment_is_kept,
+    deciding.check_a_reference_is_consumed,
+    deciding.check_the_batch_law,
+    deciding.check_a_batch_is_all_or_nothing,
+    deciding.check_only_what_is_read_is_seen,
+    deciding.check_orphans_are_handed_out_once,
+    deciding.check_what_is_due,
+    asking.check_records_page_both_ways,
+    asking.check_people_find_transactions,
+    asking.check_the_suspense_book,
+    asking.check_brands_and_keys,
+    asking.check_a_closed_store_is_unavailable,
+)
+"""Every check, by itself."""
+
+
+async def check_store(fresh: Callable[[], OpenStore]) -> None:
+    """Run every check, each on an empty storage; raises AssertionError at the first broken promise."""
+    for check in CHECKS:
+        await check(fresh())

@@ -1,0 +1,38 @@
+"""How the checks drive a store: whole batches, as an engine would."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import AbstractAsyncContextManager
+from typing import TypeAlias
+
+from mmo_sansio import clock
+from mmo_sansio.clock import Instant
+from mmo_sansio.decide import decide, reads
+from mmo_sansio.decisions import Decision
+from mmo_sansio.inputs import (
+    Input,
+)
+from mmo_sansio.ledger import Ledger, merge
+from mmo_sansio.replies import Reply
+from mmo_trio.storage.base import Store
+
+OpenStore: TypeAlias = Callable[[], AbstractAsyncContextManager[Store]]
+"""Opens the same storage each time, as its one serving process."""
+
+NOON: Instant = 1_700_000_000 * clock.SECOND
+
+
+async def feed(store: Store, *given: tuple[Input, Instant]) -> Sequence[Reply]:
+    """One batch, as an engine would do it."""
+
+    def decide_all(ledger: Ledger) -> Sequence[Decision]:
+        decisions = []
+        for each, now in given:
+            decision = decide(ledger, each, now=now)
+            ledger.apply(decision.changes, decision.intents)
+            decisions.append(decision)
+        return decisions
+
+    decisions = await store.transact(merge(reads(each) for each, _ in given), decide_all)
+    return [decision.reply for decision in decisions]
