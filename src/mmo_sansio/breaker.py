@@ -142,7 +142,6 @@ class Breaker:
         self._last_number = 0
         self._probe = restored.probe if settings.permit_deadline is not None else None
         if self._probe is not None:
-            self._last_number = self._probe.number
             self._unreported[self._probe.number] = self._probe
 
     @property

@@ -18,7 +18,7 @@ from mmo_sansio.delivery import Attempt, DeliveryOutcome
 from mmo_sansio.egress import EgressRules
 from mmo_sansio.http import HttpRequest
 from mmo_trio.storage.base import OutcomeUnknown, StoreUnavailable
-from mmo_trio.workers.callbacks import CallbackWorker
+from mmo_trio.workers.callbacks import CallbackStatistics, CallbackWorker
 
 DELIVERED = DeliveryOutcome.DELIVERED
 NON_2XX = DeliveryOutcome.NON_2XX
@@ -221,7 +221,8 @@ async def test_a_fault_of_ours_after_sending_costs_one_callback_and_sends_nothin
         assert worker.take(work_for("acme", 1))
         assert worker.take(work_for("acme", 2))
         assert await books.outcomes(2) == [DELIVERED]
-        assert worker.statistics().under_way == 0
+        await wait_all_tasks_blocked()
+        assert worker.statistics() == CallbackStatistics(0, 0, {DELIVERED: 1}, frozenset(), 1)
     assert outside.times_sent("acme") == 2
     assert [line["event"] for line in logged] == ["callback not recorded", "callback concluded"]
 
@@ -238,6 +239,25 @@ async def test_a_brand_without_a_key_is_sent_nothing_and_its_breaker_stays_close
         assert not worker.statistics().open_breakers
     assert not outside.sent
     assert all("no API key" in attempt.detail for attempt in books.recorded.values())
+
+
+@pytest.mark.spec("K5", "K7")
+async def test_a_probe_that_is_not_sent_leaves_its_place_to_the_next_callback(
+    autojump_clock: MockClock,
+) -> None:
+    books, outside = Books(), Outside({"acme": (NON_2XX, 0)})
+    async with working(books, outside.deliver) as worker:
+        for number in range(5):
+            worker.take(work_for("acme", number))
+        await books.outcomes(*range(5))
+        await trio.sleep(30)
+        outside.answers["acme"] = (EGRESS_REFUSED, 0)
+        worker.take(work_for("acme", 5))
+        assert await books.outcomes(5) == [EGRESS_REFUSED]
+        outside.answers["acme"] = (DELIVERED, 0)
+        worker.take(work_for("acme", 6))
+        assert await books.outcomes(6) == [DELIVERED]
+        assert not worker.statistics().open_breakers
 
 
 @pytest.mark.spec("A4")

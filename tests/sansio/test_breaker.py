@@ -150,6 +150,17 @@ def test_the_figures_are_the_specification_s() -> None:
 
 
 @pytest.mark.spec("K5")
+def test_a_sub_window_lasts_six_seconds_and_goes_as_a_whole() -> None:
+    told("S@0,5.999999; health@59.999999=2; health@60=0")
+    told("S@0,6; health@59.999999=2; health@60=1; health@65.999999=1; health@66=0")
+
+
+@pytest.mark.spec("K5")
+def test_a_read_begins_a_sub_window_too() -> None:
+    told("health@0=0; S@5; health@59=1; health@60=0")
+
+
+@pytest.mark.spec("K5")
 def test_opening_keeps_the_counts_and_late_outcomes_add_to_them() -> None:
     story = told("try@0,0; F@0,1,2,3,4; lateS@5; lateF@6; open until 34")
     assert story.breaker.health(7 * SECOND) == Health(successes=1, failures=6)
@@ -226,6 +237,8 @@ def test_a_successor_goes_on_where_the_breaker_was(before: str, after: str) -> N
 def test_a_successor_with_another_monotonic_clock_shifts_the_times() -> None:
     snapshot = told("F@0,1,2,3,4").breaker.snapshot().shifted(100 * SECOND)
     Story(Breaker(restored=snapshot)).tell("open until 134; refused@133.9; try@134; half-open")
+    failing = told("F@0,1,2,3").breaker.snapshot().shifted(100 * SECOND)
+    Story(Breaker(restored=failing)).tell("closed; F@104; open until 134")
     probing = told("F@0,1,2,3,4; try@34").breaker.snapshot().shifted(100 * SECOND)
     Story(Breaker(restored=probing)).tell("refused@148.9; refused@149; open until 179")
 

@@ -59,6 +59,8 @@ class CallbackStatistics:
     """Concluded callbacks since the start."""
     open_breakers: frozenset[str]
     """Brands whose breaker isn't closed."""
+    unrecorded: int
+    """Callbacks that ended in a fault of ours; they stay open until a restart."""
 
 
 class CallbackWorker:
@@ -142,6 +144,7 @@ class CallbackWorker:
                 for brand, breaker in self._breakers.items()
                 if breaker.state is not BreakerState.CLOSED
             ),
+            len(self._in_hand) - self._turns.waiting - self._turns.under_way,
         )
 
     def _start_who_may(self) -> None:
