@@ -72,6 +72,7 @@ def test_content_is_declared_as_json(value: bytes) -> None:
             (16, ((b"content-type", b"application/x-www-form-urlencoded"),)),
             (18, ((b"content-type", b"application/json; charset=utf-16"),)),
             (18, ((b"content-type", b"application/json; charset=latin1"),)),
+            (18, ((b"content-type", b"application/json;CharSet=latin1"),)),
             (18, ((b"content-type", b"application/json; charset=utf-8; charset=latin1"),)),
             (19, ((b"content-type", b"application/problem+json"),)),
             (19, ((b"content-type", b"application/vnd.x+json"),)),

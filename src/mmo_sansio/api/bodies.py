@@ -9,7 +9,12 @@ from typing import Final
 
 from mmo_sansio.api.members import Members, text_fault
 from mmo_sansio.api.strict_json import JsonValue, Number
-from mmo_sansio.egress import EgressRules, delivery_url_fault, redirect_url_fault
+from mmo_sansio.egress import (
+    URL_LENGTH_MAX,
+    EgressRules,
+    delivery_url_fault,
+    redirect_url_fault,
+)
 from mmo_sansio.inputs import Draft
 from mmo_sansio.model import Brand, Operation, Party
 from mmo_sansio.money import (
@@ -26,7 +31,6 @@ MSISDN_MIN: Final = 3
 MSISDN_MAX: Final = 20
 EMAIL_MAX: Final = 320
 COUNTRY_MAX: Final = 10
-URL_MAX: Final = 2_048
 LABELS_MAX: Final = 10
 LABEL_KEY_MAX: Final = 255
 LABEL_TEXT_MAX: Final = 1_000
@@ -155,7 +159,7 @@ def _email(party: Members) -> str | None:
 
 def _delivery_url(body: Members, name: str, rules: EgressRules) -> str:
     """A required URL that the gateway itself will call (C8)."""
-    url = body.text(name, at_most=URL_MAX)
+    url = body.text(name, at_most=URL_LENGTH_MAX)
     fault = delivery_url_fault(url, rules=rules) if url else None
     if fault is not None:
         body.fault(name, f"can't be used. {fault.removesuffix('.')}")
@@ -164,7 +168,7 @@ def _delivery_url(body: Members, name: str, rules: EgressRules) -> str:
 
 def _redirect_url(body: Members, name: str, brand: Brand) -> str | None:
     """An optional URL that the payer's browser will be sent to (C8)."""
-    url = body.optional_text(name, at_most=URL_MAX)
+    url = body.optional_text(name, at_most=URL_LENGTH_MAX)
     if url is None:
         return None
     fault = redirect_url_fault(url, further_schemes=brand.redirect_schemes)

@@ -139,7 +139,7 @@ def _timestamp(name: str, text: str, faults: Faults) -> str:
 
 
 def _one_of(name: str, text: str, values: Collection[str], faults: Faults) -> str:
-    folded = text.lower() if text.isascii() else text
+    folded = text.lower()
     if folded not in values:
         faults.add(name, f"must be one of: {', '.join(values)}")
     return folded

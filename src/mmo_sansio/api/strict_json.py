@@ -33,7 +33,7 @@ def parse_object(body: bytes) -> dict[str, JsonValue]:
     trailing bytes included), has lone surrogates, a member twice in one object, or more than 32 levels, and for
     any value but an object. Takes time in proportion to the body's length.
     """
-    if body.count(b"{") + body.count(b"[") > NESTING_MAX and _nesting(body) > NESTING_MAX:
+    if body.count(b"{") + body.count(b"[") > NESTING_MAX and _is_nested_deeper(body):
         _refuse(f"it is nested deeper than {NESTING_MAX} levels")
     try:
         parsed = _DECODER.decode(body.decode())
@@ -70,17 +70,18 @@ _STRING_OR_BRACKET: Final = re.compile(rb'"(?:[^"\\]++|\\.)*+"?|[\[{\]}]', re.DO
 _ESCAPED_SURROGATE: Final = re.compile(rb"\\u[dD][89a-fA-F]")
 
 
-def _nesting(body: bytes) -> int:
-    """How deep the brackets go, looked at without parsing: the parser below would recurse."""
-    depth = deepest = 0
+def _is_nested_deeper(body: bytes) -> bool:
+    """Whether the brackets go too deep, looked at without parsing: the parser would recurse."""
+    depth = 0
     for found in _STRING_OR_BRACKET.finditer(body):
         token = found[0]
         if token in (b"{", b"["):
             depth += 1
-            deepest = max(deepest, depth)
+            if depth > NESTING_MAX:
+                return True
         elif token in (b"}", b"]"):
             depth -= 1
-    return deepest
+    return False
 
 
 def _has_lone_surrogates(parsed: JsonValue) -> bool:
