@@ -16,7 +16,10 @@ from mmo_trio.settings import effective, load_settings
 @click.option("--config", type=click.Path(path_type=Path, dir_okay=False), help="mmo.toml.")
 @json_option
 def check_config(config: Path | None, as_json: bool) -> None:
-    """Check file and environment, and show the settings in force; secrets are masked."""
+    """Check the settings and show them.
+
+    What file and environment come to; secrets are masked.
+    """
     rows = effective(load_settings(file=config, environment=os.environ))
     if as_json:
         print_json({row.key: {"value": row.value, "default": row.is_default} for row in rows})

@@ -35,7 +35,10 @@ FORGED_KEY = "not-the-merchants-key"
 @click.command()
 @click.option("--once", is_flag=True, help="End after the payment.")
 def demo(once: bool) -> None:
-    """Serve a sandbox in a temporary folder, make a first payment, and show all that happens."""
+    """Show a whole first payment.
+
+    Serves a sandbox in a temporary folder, with a receiver of its own.
+    """
     with tempfile.TemporaryDirectory(prefix="mmo-demo-") as folder:
         trio.run(_demo, Path(folder).resolve(), once)
 

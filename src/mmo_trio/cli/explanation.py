@@ -25,7 +25,10 @@ from mmo_trio.storage.base import Store
 def explain(
     reference: str, brand: str | None, data: Path | None, config: Path | None, as_json: bool
 ) -> None:
-    """Say what happened to a payment and why, by either reference."""
+    """Say what became of a payment, and why.
+
+    REFERENCE is its gatewayReference or merchantReference.
+    """
     case = find_place(data, config).with_store(lambda store: _case(store, reference, brand))
     if as_json:
         click.echo(_as_json(case))

@@ -39,9 +39,9 @@ DEFAULT_PORT = 8443
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, one object a line.")
 def listen(port: int, given: Sequence[str], data: Path | None, as_json: bool) -> None:
-    """Receive callbacks over HTTPS, check their X-API-KEY, and print them.
+    """Receive callbacks and print them.
 
-    Without --key it believes the keys of the sandbox's brands. Use the address that it prints as resultUrl.
+    It speaks HTTPS and checks X-API-KEY. Without --key it believes the keys of the sandbox's brands. Use the address that it prints as resultUrl.
     """
     directory = (data or default_data_directory()).absolute()
     keys = [key.encode() for key in given] or _keys_of_sandbox(directory)

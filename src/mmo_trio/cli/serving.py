@@ -45,7 +45,10 @@ def sandbox(
     pages: str | None,
     console: str | None,
 ) -> None:
-    """Serve a sandbox: embedded store, a demo brand, a provider that plays every case, a virtual phone."""
+    """Serve a sandbox to build against.
+
+    Embedded store, a demo brand, a provider that plays every case, a virtual phone.
+    """
     directory = (data or default_data_directory()).absolute()
     directory.mkdir(parents=True, exist_ok=True, mode=0o700)
     settings = find_place(directory, config, _given(api, pages, console)).settings
@@ -74,7 +77,10 @@ def serve(
     pages: str | None,
     console: str | None,
 ) -> None:
-    """Serve in production, on SQLite or PostgreSQL."""
+    """Serve in production.
+
+    On SQLite, or on PostgreSQL with any number of workers and nodes.
+    """
     options = _given(api, pages, console)
     settings = load_settings(file=config, environment=os.environ, options=options)
     check_production(settings, workers=workers)
