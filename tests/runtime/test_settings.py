@@ -40,7 +40,7 @@ LIMITS: list[tuple[str, str, object]] = [
     ("msisdn shortest", "mmo_sansio.api.bodies:MSISDN_MIN", 3),
     ("msisdn longest", "mmo_sansio.api.bodies:MSISDN_MAX", 20),
     ("country", "mmo_sansio.api.bodies:COUNTRY_MAX", 10),
-    ("URLs", "mmo_sansio.api.bodies:URL_MAX", 2048),
+    ("URLs", "mmo_sansio.egress:URL_LENGTH_MAX", 2048),
 ]
 """The specification's table "Limits". Two of its rows are no figures of ours: the polling interval is advice to
 merchants (L4), and an amount is limited by its currency and the brand's methods (M1, C11)."""
