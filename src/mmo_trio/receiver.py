@@ -1,7 +1,7 @@
 """The HTTPS receiver behind `mmo listen` and the demo: what a merchant's callback endpoint has to
 do, done right.
 
-It believes a callback only with its own API key, compared in constant time; it drops repeats by
+It believes a callback only with one of its own API keys, compared in constant time; it drops repeats by
 gatewayReference, as a callback may arrive twice (K3); and it answers at once.
 """
 
@@ -46,21 +46,26 @@ OnCallback: TypeAlias = Callable[[Received], None]
 """Told of each callback before it is answered; must not wait. If it raises, the callback isn't
 believed to have arrived."""
 
+OnRefused: TypeAlias = Callable[[], None]
+"""Told of each callback whose X-API-KEY is missing, repeated or wrong; must not wait."""
+
 
 async def receive(
     listeners: Sequence[trio.SocketListener],
     *,
     tls: Callable[[], ssl.SSLContext],
-    expected_key: bytes,
+    expected_keys: Sequence[bytes],
     on_callback: OnCallback,
+    on_refused: OnRefused = lambda: None,
     drain: trio.Event | None = None,
     task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
 ) -> None:
     """Receive callbacks at any path until cancelled, or until `drain` is set and what has begun is
     answered: 204 to a genuine one, new or repeated; 401 to a missing, repeated or wrong key; 405 to
-    anything but POST; 400 to a body that is no transaction object."""
+    anything but POST; 400 to a body that is no transaction object. Several keys are expected while
+    a merchant changes keys, or when one receiver serves several brands."""
     await serve_http(
-        _Receiver(expected_key, on_callback),
+        _Receiver(expected_keys, on_callback, on_refused),
         listeners,
         limits=ListenerLimits(),
         error_docs_url=DOCS_URL,
@@ -75,17 +80,24 @@ async def receive(
 class _Receiver:
     """Judges callbacks."""
 
-    expected_key: bytes = field(repr=False)
+    expected_keys: Sequence[bytes] = field(repr=False)
     on_callback: OnCallback
+    on_refused: OnRefused
     _seen: OrderedDict[str, None] = Factory(OrderedDict)
 
     async def admit(self, head: RequestHead, context: RequestContext) -> HttpResponse | Admitted:
         if head.method != "POST":
             return HttpResponse(405, ((b"allow", b"POST"),))
-        keys = head.values(b"x-api-key")
-        if len(keys) != 1 or not hmac.compare_digest(keys[0], self.expected_key):
+        if not self._is_genuine(head.values(b"x-api-key")):
+            self.on_refused()
             return HttpResponse(401)
         return Admitted(BODY_LIMIT, self._respond)
+
+    def _is_genuine(self, keys: Sequence[bytes]) -> bool:
+        """Whether exactly one key came and it is expected; takes as long for every one."""
+        if len(keys) != 1:
+            return False
+        return sum(hmac.compare_digest(keys[0], each) for each in self.expected_keys) > 0
 
     async def _respond(self, body: bytes) -> HttpResponse:
         received = _parse(body)

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 
 from attrs import field, frozen
 
 from mmo_trio.settings import Settings, SettingsError
 from mmo_trio.settings.values import Endpoint
+
+CLOCK_FILE = "clock-offset"
+"""In a sandbox's data directory: how far its clock is ahead; see `mmo_trio.wallclock.read_offset`."""
+
+RUNNING_FILE = "running.json"
+"""In a sandbox's data directory while it serves: its addresses, as a JSON object with `api`, `pages`, `console`."""
 
 
 @frozen
@@ -89,3 +97,22 @@ def check_clear(settings: Settings) -> None:
                 "Set listen.tls_certificate and listen.tls_key, name the proxy in front of it in"
                 " listen.proxy_trusted, or set listen.allow_clear = true.",
             )
+
+
+TITLES: Mapping[str, str] = MappingProxyType(
+    {
+        "sandbox": "Sandbox",
+        "mpesa_daraja": "M-Pesa",
+        "mtn_momo": "MTN MoMo",
+        "airtel_money": "Airtel Money",
+    }
+)
+"""Display names by kind of provider, where the configuration gives no `title`."""
+
+
+def provider_titles(settings: Settings, *, is_sandbox: bool) -> Mapping[str, str]:
+    """The display names of the configured providers, by name; a sandbox always has `sandbox`."""
+    titles = {"sandbox": TITLES["sandbox"]} if is_sandbox else {}
+    for name, provider in settings.providers.items():
+        titles[name] = str(provider.options.get("title", TITLES[provider.kind]))
+    return MappingProxyType(titles)

@@ -59,7 +59,7 @@ async def listening() -> AsyncIterator[Endpoint]:
         await receive(
             listeners,
             tls=honest,
-            expected_key=KEY,
+            expected_keys=[b"another", KEY],
             on_callback=endpoint.on_callback,
             task_status=task_status,
         )

@@ -24,7 +24,7 @@ class ValueFault(ValueError):
 def near_match(name: str, known: Iterable[str]) -> str:
     """`Did you mean NAME?`, or what there is, for a name that isn't known."""
     names = sorted(known)
-    close = difflib.get_close_matches(name, names, n=1, cutoff=0.6)
+    close = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
     if close:
         return f"Did you mean {close[0]}?"
     return f"Known are: {', '.join(names)}."

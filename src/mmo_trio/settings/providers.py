@@ -42,7 +42,7 @@ def providers_from(
         if variable.startswith(PROVIDER_PREFIX):
             name, key = _place(variable, found)
             found.setdefault(name, {})[key] = environment[variable]
-    return MappingProxyType({name: _provider(name, table, file) for name, table in found.items()})
+    return MappingProxyType({name: _provider(name, table) for name, table in found.items()})
 
 
 def provider_variable(name: str, key: str) -> str:
@@ -60,8 +60,8 @@ def _place(variable: str, known: Mapping[str, Any]) -> tuple[str, str]:
     return next(same, name.lower()), key.lower()
 
 
-def _provider(name: str, table: Mapping[str, Any], file: str) -> ProviderSection:
-    where = f"provider.{name}.kind ({file} or {provider_variable(name, 'kind')})"
+def _provider(name: str, table: Mapping[str, Any]) -> ProviderSection:
+    where = f"provider.{name}.kind ({provider_variable(name, 'kind')})"
     kind = table.get("kind")
     if kind is None:
         raise SettingsError(where, "is missing.", f"Known are: {', '.join(PROVIDER_KINDS)}.")

@@ -1,0 +1,51 @@
+"""The commands of `mmo`, by name."""
+
+from __future__ import annotations
+
+import sys
+
+import click
+import structlog
+
+from mmo_sansio import __version__
+from mmo_trio.cli import (
+    brands,
+    clock,
+    configuration,
+    database,
+    demonstration,
+    explanation,
+    listening,
+    records,
+    serving,
+    suspense,
+    transactions,
+)
+from mmo_trio.cli.failures import CarefulGroup
+
+
+@click.group(cls=CarefulGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="mmo", message="%(prog)s %(version)s")
+def main() -> None:
+    """An open mobile money gateway.
+
+    `mmo demo` shows a whole payment; `mmo sandbox` serves one to build against.
+    """
+    structlog.configure(logger_factory=lambda *_: structlog.PrintLogger(sys.stderr))
+
+
+for command in (
+    demonstration.demo,
+    serving.sandbox,
+    serving.serve,
+    listening.listen,
+    brands.brands,
+    transactions.tx,
+    explanation.explain,
+    suspense.suspense,
+    records.records,
+    database.db,
+    configuration.check_config,
+    clock.sandbox_clock,
+):
+    main.add_command(command)

@@ -1,0 +1,107 @@
+"""`mmo sandbox` and `mmo serve`: run the gateway in this process until it is told to stop."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import click
+import trio
+
+from mmo_trio.cli.places import Command, default_data_directory, find_place
+from mmo_trio.service_config import Ready, ServiceConfig, check_clear, check_production
+from mmo_trio.settings import load_settings
+
+file_type = click.Path(path_type=Path, dir_okay=False)
+brands_option = click.option(
+    "--brands", "brands_file", type=file_type, help="brands.toml, applied before serving."
+)
+
+
+def listen_options(command: Command) -> Command:
+    """`--api`, `--pages`, `--console`: where to listen."""
+    for name in ("console", "pages", "api"):
+        command = click.option(
+            f"--{name}", metavar="HOST:PORT", help=f"Where the {name} listens; port 0: a free one."
+        )(command)
+    return command
+
+
+@click.command()
+@click.option(
+    "--data",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="Where everything is kept; by default in the user's own data folder.",
+)
+@click.option("--config", type=file_type, help="Further settings: mmo.toml.")
+@brands_option
+@listen_options
+def sandbox(
+    data: Path | None,
+    config: Path | None,
+    brands_file: Path | None,
+    api: str | None,
+    pages: str | None,
+    console: str | None,
+) -> None:
+    """Serve a sandbox to build against.
+
+    Embedded store, a demo brand, a provider that plays every case, a virtual phone.
+    """
+    directory = (data or default_data_directory()).absolute()
+    directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+    settings = find_place(directory, config, _given(api, pages, console)).settings
+    check_clear(settings)
+    run(
+        ServiceConfig(
+            settings,
+            data_directory=directory,
+            is_sandbox=True,
+            has_demo_brand=brands_file is None,
+            brands_file=brands_file,
+        )
+    )
+
+
+@click.command()
+@click.option("--config", type=file_type, help="The settings: mmo.toml.")
+@brands_option
+@click.option("--workers", type=click.IntRange(1, 64), default=1, show_default=True)
+@listen_options
+def serve(
+    config: Path | None,
+    brands_file: Path | None,
+    workers: int,
+    api: str | None,
+    pages: str | None,
+    console: str | None,
+) -> None:
+    """Serve in production.
+
+    On SQLite, or on PostgreSQL with any number of workers and nodes.
+    """
+    options = _given(api, pages, console)
+    settings = load_settings(file=config, environment=os.environ, options=options)
+    check_production(settings, workers=workers)
+    run(ServiceConfig(settings, brands_file=brands_file, workers=workers))
+
+
+def run(config: ServiceConfig, on_ready: Callable[[Ready], None] | None = None) -> None:
+    """Serve until stopped; what is ready is said on standard output."""
+    from mmo_trio.service import run_service  # Only who serves needs it, and it is much to load.
+
+    async def serving() -> None:
+        await run_service(config, on_ready=on_ready or announce)
+
+    trio.run(serving)
+
+
+def announce(ready: Ready) -> None:
+    """The READY line."""
+    click.echo(ready.line())
+
+
+def _given(api: str | None, pages: str | None, console: str | None) -> Mapping[str, str]:
+    given = {"listen.api": api, "listen.pages": pages, "listen.console": console}
+    return {key: value for key, value in given.items() if value is not None}

@@ -1,0 +1,184 @@
+"""`mmo tx`: look at transactions, and complete one by hand."""
+
+from __future__ import annotations
+
+import getpass
+from pathlib import Path
+
+import click
+
+from mmo_sansio.catalogue import ErrorCode
+from mmo_sansio.inputs import ResolveManually
+from mmo_sansio.model import Status, Transaction
+from mmo_sansio.replies import Noted
+from mmo_trio.administer import administer
+from mmo_trio.cli.failures import Negative, Unusable
+from mmo_trio.cli.output import administered, moment, print_table, say
+from mmo_trio.cli.places import find_place, json_option, place_options
+from mmo_trio.storage.base import Store
+
+brand_option = click.option("--brand", help="Only this brand's.")
+
+
+async def find_one(store: Store, reference: str, brand: str | None) -> Transaction:
+    """The transaction with this reference, the newest when a brand has used it again (C12).
+
+    Raises Negative when there is none, Unusable when several brands have one.
+    """
+    found = await store.find_transactions(reference=reference, brand=brand)
+    if not found and reference != reference.upper():
+        found = await store.find_transactions(reference=reference.upper(), brand=brand)
+    if not found:
+        of_brand = f" of brand {brand}" if brand else ""
+        raise Negative(f"There is no transaction{of_brand} with the reference {reference}.")
+    brands = sorted({each.order.brand for each in found})
+    if len(brands) > 1:
+        raise Unusable(
+            f"Several brands have a transaction {reference}: {', '.join(brands)}."
+            " Say which one with --brand."
+        )
+    return found[0]
+
+
+@click.group()
+def tx() -> None:
+    """Transactions."""
+
+
+@tx.command()
+@click.argument("reference")
+@brand_option
+@place_options
+@json_option
+def show(
+    reference: str, brand: str | None, data: Path | None, config: Path | None, as_json: bool
+) -> None:
+    """Show one transaction, by its gatewayReference or merchantReference."""
+    place = find_place(data, config)
+    found = place.with_store(lambda store: find_one(store, reference, brand))
+    if as_json:
+        click.echo(administered(found))
+    else:
+        print_table(("member", "value"), members(found))
+
+
+@tx.command("list")
+@brand_option
+@click.option("--status", type=click.Choice([each.value for each in Status]))
+@click.option("--limit", type=click.IntRange(1, 5_000), default=50, show_default=True)
+@place_options
+@json_option
+def list_(
+    brand: str | None,
+    status: str | None,
+    limit: int,
+    data: Path | None,
+    config: Path | None,
+    as_json: bool,
+) -> None:
+    """List transactions, the newest first."""
+    wanted = None if status is None else Status(status)
+    found = find_place(data, config).with_store(
+        lambda store: store.find_transactions(brand=brand, status=wanted, limit=limit)
+    )
+    if as_json:
+        click.echo(f"[{','.join(map(administered, found))}]")
+        return
+    print_table(
+        ("created", "gatewayReference", "brand", "merchantReference", "amount", "status", "why"),
+        (
+            (
+                moment(each.order.created_at),
+                each.reference,
+                each.order.brand,
+                each.order.merchant_reference,
+                each.order.requested,
+                each.status,
+                each.progress.error_code,
+            )
+            for each in found
+        ),
+    )
+
+
+@tx.command()
+@click.argument("reference")
+@brand_option
+@click.option("--success", "succeeded", is_flag=True, help="The money has moved.")
+@click.option(
+    "--failed",
+    "code",
+    type=click.Choice([each.value for each in ErrorCode]),
+    help="The money has not moved and will not; why.",
+)
+@click.option("--reason", required=True, help="On what evidence; kept in the journal.")
+@click.option("--operator", help="Who decides; by default the user of this machine.")
+@place_options
+@json_option
+def resolve(
+    reference: str,
+    brand: str | None,
+    succeeded: bool,
+    code: str | None,
+    reason: str,
+    operator: str | None,
+    data: Path | None,
+    config: Path | None,
+    as_json: bool,
+) -> None:
+    """Complete a pending transaction by hand; the merchant is called back as always."""
+    if succeeded == (code is not None):
+        raise Unusable("Say either --success or --failed CODE.")
+    if not reason.strip():
+        raise Unusable("--reason is empty: say on what evidence.")
+    place = find_place(data, config)
+
+    async def resolved(store: Store) -> Transaction:
+        found = await find_one(store, reference, brand)
+        given = ResolveManually(
+            found.reference,
+            operator=operator or getpass.getuser(),
+            reason=reason,
+            error_code=None if code is None else ErrorCode(code),
+        )
+        reply = await administer(store, given, place.clock())
+        if not isinstance(reply, Noted):
+            raise Negative(getattr(reply, "reason", "It can't be resolved."))
+        return reply.transaction
+
+    done = place.with_store(resolved)
+    if as_json:
+        click.echo(administered(done))
+    else:
+        print_table(("member", "value"), members(done))
+    say("Done. The gateway that serves this store makes the callback.")
+
+
+def members(transaction: Transaction) -> list[tuple[str, object]]:
+    """What a person wants to see of it."""
+    order, progress = transaction.order, transaction.progress
+    data = progress.provider_data
+    rows: list[tuple[str, object]] = [
+        ("status", f"{transaction.status} ({progress.stage})"),
+        ("brand", order.brand),
+        ("type / flow", f"{order.type} / {order.flow}"),
+        ("gatewayReference", order.gateway_reference),
+        ("merchantReference", order.merchant_reference),
+        ("reconciliationReference", order.reconciliation_reference),
+        ("provider", f"{order.provider} ({order.provider_title})"),
+        ("providerReference", progress.provider_reference),
+        ("method / country", f"{order.method} / {order.country}"),
+        ("party", f"{order.party.id}, {order.party.msisdn}"),
+        ("requested", order.requested),
+        ("final", progress.final),
+        ("fee", data and data.fee),
+        ("created", moment(order.created_at)),
+        ("expires", moment(order.expires_at)),
+        ("completed", moment(progress.completed_at)),
+        ("completed by", progress.completion_source),
+        ("error", progress.error_code),
+        ("meaning", progress.error_message),
+        ("provider's error", data and data.error_code),
+        ("resultUrl", order.result_url),
+    ]
+    return [row for row in rows if row[1] is not None]
