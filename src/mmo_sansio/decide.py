@@ -1,6 +1,6 @@
 """The law: `decide` turns ledger, input and time into a decision; `reads` names the keys it will look at.
 
-1. `decide` never mutates the ledger and looks only at keys in `reads(given)`; the ledger raises NotPrefetched otherwise.
+1. `decide` never mutates the ledger and looks only at keys in `reads(given)`; else the ledger raises NotPrefetched.
 2. Same ledger, input and now: same decision. No clock, randomness or environment.
 3. Terminal stages have empty rows: a later result changes nothing but the suspense book.
 4. Reply, changes and intents become visible together, changes first.

@@ -137,6 +137,9 @@ class ProviderNeverReceived:
 
     gateway_reference: str
     provider: str
+    version: int
+    """The transaction's version when it was submitted or asked about: a slow answer to an old question says nothing
+    about a submission made since (S6)."""
 
 
 @frozen

@@ -116,10 +116,8 @@ def _fault_of_form(head: bytes, limits: HeadLimits) -> Problem:
         return _forbidden_byte(forbidden[0])
     if fault := _fault_of_request_line(request_line, limits):
         return fault
-    for line in field_lines:
-        if not _FIELD_LINE.fullmatch(line):
-            return MALFORMED.problem(_detail_of_field_line(line))
-    return MALFORMED.problem("The request head does not end where it should.")
+    faulty = (line for line in field_lines if not _FIELD_LINE.fullmatch(line))
+    return MALFORMED.problem(_detail_of_field_line(next(faulty, b"")))
 
 
 def _fault_of_request_line(line: bytes, limits: HeadLimits) -> Problem | None:

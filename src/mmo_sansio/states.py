@@ -10,8 +10,8 @@ payer first (`AWAITING_CUSTOMER`). The dangerous moment lies between sending and
 own: `SUBMITTING` is on record before the request leaves. From there no road leads to a second submission but one,
 the provider's own word that it never received the first. A provider that says "accepted" moves it to
 `AWAITING_RESULT`; a result may come in any stage from `SUBMITTING` on, because an answer can be lost and its result
-arrive. (In `CREATED` it is believed only if a submission is on record: the provider contradicts its "never received",
-and we must not submit again.) The clock may end any pending stage. Nothing leaves a terminal stage: those rows are
+arrive. (In `CREATED` a provider's acceptance or result is believed only if a submission is on record: the provider
+contradicts its "never received", and we must not submit again.) The clock may end any pending stage. Nothing leaves a terminal stage: those rows are
 empty, and what is told then goes to the suspense book.
 
 A stage that names itself as a target stays, with a new `wake_at`. To keep in step: `rules/` holds one function for each
@@ -41,6 +41,9 @@ TRANSITIONS: Mapping[Stage, Mapping[type[Any], tuple[Stage, ...]]] = MappingProx
     {
         Stage.CREATED: {
             BeginSubmission: (Stage.SUBMITTING,),
+            ProviderAccepted: (Stage.AWAITING_RESULT,),
+            ProviderSucceeded: (Stage.SUCCEEDED,),
+            ProviderFailed: (Stage.FAILED,),
             TransactionWoke: (Stage.FAILED,),
             ResolveManually: (Stage.FAILED,),
         },

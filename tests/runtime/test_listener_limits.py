@@ -18,6 +18,7 @@ import trio
 from listening import Client, Listening, assert_problem, get, listening, post
 
 from mmo_trio.http.limits import ListenerLimits
+from mmo_trio.http.server import FAREWELLS_MOST
 
 PATIENT = ListenerLimits(
     idle_timeout_s=9, head_timeout_s=9, body_timeout_s=9, write_timeout_s=9, linger_timeout_s=9
@@ -159,6 +160,20 @@ async def test_a_connection_too_many_is_a_503_and_closed() -> None:
             fourth = await here.connect()
             if (await fourth.ask(get())).status == 200:
                 break
+
+
+async def test_a_flood_above_the_limit_is_told_so_as_long_as_it_listens() -> None:
+    async with listening_with(connections=1) as here:
+        only = await here.connect()
+        assert (await only.ask(get())).status == 200
+        for _ in range(FAREWELLS_MOST + 5):
+            refused = await here.connect()
+            assert (await refused.answer()).status == 503
+            await trio.aclose_forcefully(refused.stream)
+        deaf = [await here.connect() for _ in range(FAREWELLS_MOST)]
+        assert await (await here.connect()).is_closed(), "without a word"
+        for client in deaf:
+            assert (await client.answer()).status == 503
 
 
 @pytest.mark.spec("P4")

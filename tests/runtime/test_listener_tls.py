@@ -115,6 +115,22 @@ def _certificate(client: Client) -> object:
     return client.stream.getpeercert(binary_form=True)
 
 
+async def test_a_certificate_that_cannot_be_had_costs_one_connection_only(
+    authority: trustme.CA, trusting: ssl.SSLContext, caplog: pytest.LogCaptureFixture
+) -> None:
+    missing = [FileNotFoundError("the new certificate is not there yet")]
+
+    def renewed() -> ssl.SSLContext:
+        if missing:
+            raise missing.pop()
+        return server_side(authority)
+
+    async with listening(LIMITS, renewed) as here:
+        assert await (await here.connect()).is_closed()
+        assert "FileNotFoundError" in caplog.text
+        assert (await (await here.connect(trusting)).ask(get())).status == 200
+
+
 async def test_above_the_limit_a_tls_client_is_turned_away_without_the_cost_of_a_handshake(
     tls: Callable[[], ssl.SSLContext], trusting: ssl.SSLContext
 ) -> None:

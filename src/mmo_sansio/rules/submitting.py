@@ -68,10 +68,16 @@ def lose_touch(ledger: Ledger, given: ProviderUnreachable, *, now: Instant) -> D
 
 
 def submit_again(ledger: Ledger, given: ProviderNeverReceived, *, now: Instant) -> Decision:
-    """The provider is certain that nothing reached it: the one way back to a submission."""
+    """The provider is certain that nothing reached it: the one way back to a submission.
+
+    Only the answer to the latest question counts: an older one may have been answered before the submission that
+    is on record now.
+    """
     was = _addressed(ledger, given)
     if was is None:
         return ignored("No such payment waits for this provider.")
+    if given.version != was.progress.version:
+        return ignored("The payment has moved since the provider was asked.", was)
     after = advanced(was, given, Stage.CREATED, wake_at=was.order.expires_at)
     return Decision(Noted(after), moved(was, after), (SubmitToProvider(was.reference),))
 
@@ -83,6 +89,8 @@ def _addressed(
     was = ledger.transaction(given.gateway_reference)
     if was is None or was.order.provider != given.provider:
         return None
+    if was.progress.provider_data is None:
+        return None  # Nothing of ours was sent to this provider.
     return was if is_legal(was.progress.stage, given) else None
 
 

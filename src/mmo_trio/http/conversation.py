@@ -192,10 +192,10 @@ class Conversation:
             await self._stream.aclose()
 
     def _to_wire(self, answer: HttpResponse, opening: Opening | None, may_follow: bool) -> bytes:
-        if not may_follow:
-            connection = b"close"
-        else:
-            connection = b"keep-alive" if opening and opening.version == b"1.0" else b""
+        connection = b"close"
+        if may_follow:
+            is_old = opening is not None and opening.version == b"1.0"
+            connection = b"keep-alive" if is_old else b""
         return answer_bytes(
             answer,
             request_id=self._request_id,

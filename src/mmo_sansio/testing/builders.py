@@ -1,0 +1,316 @@
+"""Builders: each makes a valid value whose every member can be replaced by name, so that a test says only what it
+is about."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import Any
+
+from attrs import evolve
+
+from mmo_sansio import clock
+from mmo_sansio.catalogue import EXPLANATIONS, ErrorCode
+from mmo_sansio.changes import DepositRecorded
+from mmo_sansio.clock import Instant
+from mmo_sansio.delivery import Attempt, DeliveryOutcome
+from mmo_sansio.inputs import (
+    BeginSubmission,
+    CallbackConcluded,
+    ConfirmPage,
+    CreatePayment,
+    DepositNotified,
+    Draft,
+    ProviderAccepted,
+    ProviderFailed,
+    ProviderNeverReceived,
+    ProviderSucceeded,
+    ProviderUnreachable,
+    ResolveManually,
+    TransactionWoke,
+)
+from mmo_sansio.intents import DeliverCallback, KeptIntent, SubmitToProvider
+from mmo_sansio.ledger import Ledger, ReferenceUse
+from mmo_sansio.model import (
+    Brand,
+    Flow,
+    Limits,
+    Method,
+    Operation,
+    Order,
+    Page,
+    Party,
+    Progress,
+    ProviderData,
+    Source,
+    Stage,
+    Terms,
+    Transaction,
+)
+from mmo_sansio.money import Money
+
+START: Instant = 1_790_000_000 * clock.SECOND
+"""When the tests' time begins: a second in September 2026."""
+
+REFERENCE = "01K5TESTTESTTESTTESTTEST00"
+"""The gatewayReference of the payment that a test is about."""
+
+ELSEWHERE = "01K5TESTTESTTESTTESTTEST0Z"
+"""A gatewayReference that no builder uses."""
+
+TITLE = "Test Money"
+"""The display name of the provider `test`."""
+
+_ULID_ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
+
+
+def KES(value: str | int) -> Money:  # It reads as the currency that it is.
+    """An amount of Kenyan shillings: `KES("150.00")`."""
+    return Money(int(Decimal(value) * 100), "KES")
+
+
+def reference(number: int) -> str:
+    """The gatewayReference with this number: distinct for distinct numbers, a ULID in form."""
+    digits = ""
+    for _ in range(8):
+        number, digit = divmod(number, 32)
+        digits = _ULID_ALPHABET[digit] + digits
+    return "01K5TESTTESTTEST00" + digits
+
+
+def a_party(**members: Any) -> Party:
+    """A payer."""
+    return Party(**{"id": "customer-1", "msisdn": "+254700000200", **members})
+
+
+def a_method(**members: Any) -> Method:
+    """A method for every operation in Kenya, from KES 10 to KES 150000."""
+    standard: dict[str, Any] = {
+        "key": "test_ke",
+        "provider": "test",
+        "provider_title": TITLE,
+        "country": "KE",
+        "operations": frozenset(Operation),
+        "limits": {"KES": Limits(KES(10), KES(150_000))},
+    }
+    return Method(**{**standard, **members})
+
+
+def a_brand(**members: Any) -> Brand:
+    """A merchant with one method, and a place for results of deposits."""
+    standard: dict[str, Any] = {
+        "id": "acme",
+        "name": "Acme Ltd",
+        "methods": (a_method(),),
+        "push_result_url": "https://acme.example/push",
+    }
+    return Brand(**{**standard, **members})
+
+
+def a_draft(**members: Any) -> Draft:
+    """A direct pay-in of KES 150."""
+    standard: dict[str, Any] = {
+        "operation": Operation.DIRECT_PAYIN,
+        "method": "test_ke",
+        "amount": Decimal("150.00"),
+        "currency": "KES",
+        "country": "KE",
+        "result_url": "https://acme.example/result",
+        "merchant_reference": "order-1",
+        "party": a_party(),
+    }
+    return Draft(**{**standard, **members})
+
+
+def a_create_payment(
+    gateway_reference: str = REFERENCE,
+    *,
+    brand: Brand | None = None,
+    terms: Terms | None = None,
+    page_token: str = "page-token",
+    **draft: Any,
+) -> CreatePayment:
+    """A merchant's wish for a payment; further members are those of its draft."""
+    return CreatePayment(
+        brand or a_brand(), gateway_reference, a_draft(**draft), page_token, terms or Terms()
+    )
+
+
+def a_begin(gateway_reference: str = REFERENCE) -> BeginSubmission:
+    """A worker is about to send it."""
+    return BeginSubmission(gateway_reference)
+
+
+def a_confirmation(gateway_reference: str = REFERENCE) -> ConfirmPage:
+    """The payer presses the button."""
+    return ConfirmPage(gateway_reference)
+
+
+def a_wake(gateway_reference: str = REFERENCE) -> TransactionWoke:
+    """Its time may have come."""
+    return TransactionWoke(gateway_reference)
+
+
+def a_resolution(gateway_reference: str = REFERENCE, **members: Any) -> ResolveManually:
+    """An operator makes it a success; with an `error_code`, a failure."""
+    standard = {"operator": "amina", "reason": "The provider's statement of today shows it."}
+    return ResolveManually(gateway_reference, **{**standard, **members})
+
+
+def accepted(gateway_reference: str = REFERENCE, **members: Any) -> ProviderAccepted:
+    """The provider has it."""
+    standard = {"provider": "test", "source": Source.POLL}
+    return ProviderAccepted(gateway_reference, **{**standard, **members})
+
+
+def succeeded(gateway_reference: str = REFERENCE, **members: Any) -> ProviderSucceeded:
+    """The provider's notification of a success."""
+    standard = {"provider": "test", "source": Source.WEBHOOK}
+    return ProviderSucceeded(gateway_reference, **{**standard, **members})
+
+
+def failed(gateway_reference: str = REFERENCE, **members: Any) -> ProviderFailed:
+    """The provider's notification of a failure."""
+    standard = {
+        "provider": "test",
+        "source": Source.WEBHOOK,
+        "error_code": ErrorCode.USER_CANCELLED,
+        "native_code": "1032",
+        "native_message": "Request cancelled by user",
+    }
+    return ProviderFailed(gateway_reference, **{**standard, **members})
+
+
+def lost(gateway_reference: str = REFERENCE, **members: Any) -> ProviderUnreachable:
+    """No usable answer."""
+    standard = {"provider": "test", "reason": "The connection was reset."}
+    return ProviderUnreachable(gateway_reference, **{**standard, **members})
+
+
+def never_received(
+    gateway_reference: str = REFERENCE, *, provider: str = "test", version: int = 2
+) -> ProviderNeverReceived:
+    """The provider is certain that it never got it; by default, the first submission of a direct payment."""
+    return ProviderNeverReceived(gateway_reference, provider, version)
+
+
+def a_deposit(**members: Any) -> DepositNotified:
+    """Somebody paid KES 75 through the provider's own channel."""
+    standard: dict[str, Any] = {
+        "provider": "test",
+        "provider_reference": "DEP-1",
+        "provider_title": TITLE,
+        "gateway_reference": REFERENCE,
+        "brand": a_brand(),
+        "method": "test_ke",
+        "amount": KES(75),
+        "party": a_party(id="account-7"),
+    }
+    return DepositNotified(**{**standard, **members})
+
+
+def an_attempt(outcome: DeliveryOutcome = DeliveryOutcome.DELIVERED, **members: Any) -> Attempt:
+    """An attempt to deliver a callback."""
+    status = 200 if outcome is DeliveryOutcome.DELIVERED else None
+    standard: dict[str, Any] = {"url": "https://acme.example/result", "status": status}
+    return Attempt(outcome, **{**standard, **members})
+
+
+def concluded(
+    gateway_reference: str = REFERENCE, outcome: DeliveryOutcome = DeliveryOutcome.DELIVERED
+) -> CallbackConcluded:
+    """The callback's one attempt has ended."""
+    return CallbackConcluded(gateway_reference, an_attempt(outcome))
+
+
+def a_transaction(stage: Stage = Stage.CREATED, **members: Any) -> Transaction:
+    """A payment in this stage, as the law would have brought it there; members of its order or progress by name.
+
+    One that awaits its customer is a web pay-in whose page closes after 30 minutes.
+    """
+    progress_names = {each.name for each in Progress.__attrs_attrs__}
+    progress = {name: value for name, value in members.items() if name in progress_names}
+    order = {name: value for name, value in members.items() if name not in progress_names}
+    return Transaction(evolve(_an_order(stage), **order), evolve(_a_progress(stage), **progress))
+
+
+def ledger_with(*transactions: Transaction) -> Ledger:
+    """A ledger that holds these, with the references they used, the deposits they are and the intents they left."""
+    ledger = Ledger()
+    for each in transactions:
+        order, stage = each.order, each.progress.stage
+        ledger.transactions[each.reference] = each
+        if order.merchant_reference is not None:
+            key = (order.brand, order.merchant_reference)
+            ledger.references[key] = ReferenceUse(each.reference, order.created_at)
+        if order.flow is Flow.PUSH:
+            known = each.progress.provider_reference or ""
+            deposit = DepositRecorded(order.provider, known, each.reference)
+            ledger.apply((deposit,))
+        intent: KeptIntent
+        if stage is Stage.CREATED:
+            intent = SubmitToProvider(each.reference)
+        elif stage.is_terminal and order.result_url is not None:
+            intent = DeliverCallback(each.reference)
+        else:
+            continue
+        ledger.intents[each.reference, intent.kind] = intent
+    return ledger
+
+
+def _an_order(stage: Stage) -> Order:
+    is_web = stage is Stage.AWAITING_CUSTOMER
+    operation = Operation.WEB_PAYIN if is_web else Operation.DIRECT_PAYIN
+    return Order(
+        gateway_reference=REFERENCE,
+        brand="acme",
+        type=operation.type,
+        flow=operation.flow,
+        method="test_ke",
+        country="KE",
+        provider="test",
+        provider_title=TITLE,
+        requested=KES(150),
+        party=a_party(),
+        merchant_reference="order-1",
+        reconciliation_reference="order-1",
+        labels=None,
+        result_url="https://acme.example/result",
+        created_at=START,
+        expires_at=START + 3 * clock.DAY,
+        page=Page("page-token", START + 30 * clock.MINUTE) if is_web else None,
+    )
+
+
+def _a_progress(stage: Stage) -> Progress:
+    expires_at = START + 3 * clock.DAY
+    data = ProviderData("test", TITLE)
+    match stage:
+        case Stage.CREATED:
+            return Progress(stage, 1, expires_at)
+        case Stage.AWAITING_CUSTOMER:
+            return Progress(stage, 1, START + 30 * clock.MINUTE)
+        case Stage.SUBMITTING:
+            return Progress(stage, 2, START + 30 * clock.SECOND, provider_data=data)
+        case Stage.AWAITING_RESULT:
+            return Progress(stage, 3, START + 2 * clock.SECOND, provider_data=data)
+        case Stage.SUCCEEDED:
+            return Progress(
+                stage,
+                4,
+                None,
+                provider_data=data,
+                final=KES(150),
+                completed_at=START + clock.SECOND,
+                completion_source=Source.WEBHOOK,
+            )
+        case Stage.FAILED:
+            return Progress(
+                stage,
+                4,
+                None,
+                provider_data=data,
+                completed_at=START + clock.SECOND,
+                completion_source=Source.WEBHOOK,
+                error_code=ErrorCode.USER_CANCELLED,
+                error_message=EXPLANATIONS[ErrorCode.USER_CANCELLED].meaning,
+            )

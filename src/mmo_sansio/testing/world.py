@@ -1,0 +1,205 @@
+"""A small world: a merchant, a provider and a clock that moves only when it is told to, around one `Gateway`.
+
+    world = World(Provider(on_submit=(accepts,), on_ask=(succeeds,)))
+    world.create()
+    world.run()
+    assert world.transaction().status is Status.SUCCESS
+
+The drive is bounded: it steps until nothing is left to do, jumps to the next wake, and gives up loudly.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias, assert_never
+
+from attrs import Factory, define
+
+from mmo_sansio.catalogue import ErrorCode
+from mmo_sansio.clock import Instant, Span
+from mmo_sansio.delivery import Attempt, DeliveryOutcome
+from mmo_sansio.gateway import Gateway
+from mmo_sansio.inputs import (
+    BeginSubmission,
+    CallbackConcluded,
+    Input,
+    ProviderAccepted,
+    ProviderFailed,
+    ProviderNeverReceived,
+    ProviderReport,
+    ProviderSucceeded,
+    ProviderUnreachable,
+)
+from mmo_sansio.intents import AskProvider, DeliverCallback, Intent, SubmitToProvider
+from mmo_sansio.model import Source, Stage, Transaction
+from mmo_sansio.replies import Noted, Reply
+from mmo_sansio.testing.builders import REFERENCE, START, a_create_payment
+
+STEPS_MAX = 1_000
+"""So many steps without coming to rest are a loop."""
+
+Script: TypeAlias = Callable[[Transaction], ProviderReport]
+"""What a provider answers about a payment."""
+
+
+class Restless(AssertionError):
+    """The world did not come to rest within STEPS_MAX steps."""
+
+
+def accepts(transaction: Transaction) -> ProviderReport:
+    """It has the request, and has not decided."""
+    return ProviderAccepted(transaction.reference, transaction.order.provider, Source.POLL)
+
+
+def succeeds(transaction: Transaction) -> ProviderReport:
+    """It moved the money."""
+    return ProviderSucceeded(
+        transaction.reference, transaction.order.provider, Source.POLL, "PROV-1"
+    )
+
+
+def fails(transaction: Transaction) -> ProviderReport:
+    """The payer lacks the money."""
+    return ProviderFailed(
+        transaction.reference,
+        transaction.order.provider,
+        Source.POLL,
+        ErrorCode.USER_INSUFFICIENT_FUNDS,
+    )
+
+
+def is_silent(transaction: Transaction) -> ProviderReport:
+    """No answer comes back."""
+    return ProviderUnreachable(transaction.reference, transaction.order.provider, "No answer.")
+
+
+def never_got_it(transaction: Transaction) -> ProviderReport:
+    """It is certain that nothing reached it."""
+    return ProviderNeverReceived(
+        transaction.reference, transaction.order.provider, transaction.progress.version
+    )
+
+
+@define
+class Provider:
+    """A provider that answers from two lists; the last answer of a list is given again for ever."""
+
+    on_submit: Sequence[Script] = (accepts,)
+    on_ask: Sequence[Script] = (accepts,)
+    submissions: list[str] = Factory(list)
+    """The references that were sent to it, in order."""
+    questions: list[tuple[Instant, str]] = Factory(list)
+    """When it was asked, and about what."""
+
+    def submit(self, transaction: Transaction) -> ProviderReport:
+        """What it answers to a submission."""
+        self.submissions.append(transaction.reference)
+        script = self.on_submit[min(len(self.submissions), len(self.on_submit)) - 1]
+        return script(transaction)
+
+    def ask(self, transaction: Transaction, *, now: Instant) -> ProviderReport:
+        """What it answers to a question."""
+        self.questions.append((now, transaction.reference))
+        script = self.on_ask[min(len(self.questions), len(self.on_ask)) - 1]
+        return script(transaction)
+
+
+@define
+class World:
+    """One gateway, whoever is around it, and the time."""
+
+    provider: Provider = Factory(Provider)
+    receiver: DeliveryOutcome = DeliveryOutcome.DELIVERED
+    """What becomes of every callback."""
+    now: Instant = START
+    gateway: Gateway = Factory(Gateway)
+    callbacks: list[Transaction] = Factory(list)
+    """What the merchant was told, in order."""
+    _todo: list[Intent] = Factory(list)
+
+    def create(self, gateway_reference: str = REFERENCE, **members: Any) -> Reply:
+        """The merchant asks for a payment; nothing is done about it yet."""
+        return self.receive(a_create_payment(gateway_reference, **members))
+
+    def receive(self, given: Input) -> Reply:
+        """Let this happen now; what is to be done about it waits for `settle`."""
+        reply = self.gateway.receive(given, now=self.now)
+        self._todo.extend(self.gateway.take_intents())
+        return reply
+
+    def given(self, *past: Input) -> World:
+        """Let these happen one microsecond apart, with nobody doing what they ask for. Returns the world."""
+        for each in past:
+            self.receive(each)
+            self._todo.clear()
+            self.now += 1
+        return self
+
+    def transaction(self, gateway_reference: str = REFERENCE) -> Transaction:
+        """The payment as it is now."""
+        return self.gateway.transaction(gateway_reference)
+
+    def crash(self) -> None:
+        """Forget everything that isn't durable, and start again with the intents that are kept."""
+        self._todo = list(self.gateway.ledger.intents.values())
+
+    def step(self) -> bool:
+        """Do the next thing that is to be done; False when there is nothing."""
+        if not self._todo:
+            return False
+        match self._todo.pop(0):
+            case SubmitToProvider(gateway_reference):
+                self._submit(gateway_reference)
+            case AskProvider(gateway_reference):
+                self.receive(self.provider.ask(self.transaction(gateway_reference), now=self.now))
+            case DeliverCallback(gateway_reference):
+                self._deliver(self.transaction(gateway_reference))
+            case other:
+                assert_never(other)
+        return True
+
+    def settle(self) -> None:
+        """Step until nothing is to be done; no time passes. Raises Restless when that doesn't end."""
+        for _ in range(STEPS_MAX):
+            if not self.step():
+                return
+        raise Restless(f"{len(self._todo)} intents are left, the next is {self._todo[0]}")
+
+    def advance(self, span: Span) -> None:
+        """Let this much time pass, stopping at every wake on the way."""
+        until = self.now + span
+        self.settle()
+        for _ in range(STEPS_MAX):
+            at = self.gateway.next_wake()
+            if at is None or at > until:
+                self.now = until
+                return
+            self._wake(at)
+        raise Restless(f"{STEPS_MAX} wakes before {until}")
+
+    def run(self) -> None:
+        """Let time pass until every payment has ended. Raises Restless when that doesn't happen."""
+        self.settle()
+        for _ in range(STEPS_MAX):
+            at = self.gateway.next_wake()
+            if at is None:
+                return
+            self._wake(at)
+        raise Restless("Some payment is pending still.")
+
+    def _wake(self, at: Instant) -> None:
+        self.now = max(self.now, at)
+        self.gateway.wake(now=self.now)
+        self._todo.extend(self.gateway.take_intents())
+        self.settle()
+
+    def _submit(self, gateway_reference: str) -> None:
+        reply = self.receive(BeginSubmission(gateway_reference))
+        if isinstance(reply, Noted) and reply.transaction.progress.stage is Stage.SUBMITTING:
+            self.receive(self.provider.submit(reply.transaction))
+
+    def _deliver(self, transaction: Transaction) -> None:
+        self.callbacks.append(transaction)
+        url = transaction.order.result_url or ""
+        attempt = Attempt(self.receiver, url)
+        self.receive(CallbackConcluded(transaction.reference, attempt))

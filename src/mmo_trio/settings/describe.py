@@ -1,0 +1,120 @@
+"""The settings as people read them: the page of the documentation, and what is in force."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from attrs import fields, frozen
+
+from mmo_trio.settings.load import keys_of, kind_of, variable
+from mmo_trio.settings.model import PROVIDER_KINDS, SECTIONS, Settings
+
+MASKED = "***"
+
+
+@frozen
+class SettingRow:
+    """One key, as it is documented."""
+
+    key: str
+    """`section.key`."""
+    variable: str
+    """Its environment variable."""
+    kind: str
+    """What its values look like."""
+    default: str
+    meaning: str
+
+
+@frozen
+class EffectiveRow:
+    """One key and the value in force."""
+
+    key: str
+    value: str
+    is_default: bool
+
+
+def describe_settings() -> tuple[SettingRow, ...]:
+    """Every key there is, in the order of the file."""
+    return tuple(_described())
+
+
+def effective(settings: Settings) -> tuple[EffectiveRow, ...]:
+    """What is in force, without secrets: passwords and providers' options are masked."""
+    return tuple(_in_force(settings))
+
+
+def as_page() -> str:
+    """`docs/settings.md`, made from the settings themselves."""
+    lines = [
+        "# Settings",
+        "",
+        "Made from `mmo_trio.settings` by `python -m mmo_trio.settings > docs/settings.md`.",
+        "",
+        "Every key stands in `mmo.toml` under its section and has a default; the environment variable beside it goes",
+        "over the file, the command line over both. `mmo check-config` shows what is in force. A wrong key or value",
+        "stops the start with a message that names it. Variables that begin with `MMO_TEST_` are left alone.",
+        "",
+        'Durations are written with their unit (`"3d"`, `"15m"`, `"1h30m"`, `"500ms"`), sizes as `"64KiB"` or',
+        '`"1MiB"`. In the environment, a list is written with commas.',
+    ]
+    rows = describe_settings()
+    for section, made in SECTIONS.items():
+        lines += ["", f"## [{section}]", "", _first_sentence(made.__doc__), ""]
+        lines += ["| Key | Variable | Kind | Default | Meaning |", "|---|---|---|---|---|"]
+        for row in rows:
+            if row.key.startswith(f"{section}."):
+                key = row.key.partition(".")[2]
+                lines.append(
+                    f"| `{key}` | `{row.variable}` | {row.kind} | {row.default} | {row.meaning} |"
+                )
+    kinds = ", ".join(f"`{kind}`" for kind in PROVIDER_KINDS)
+    lines += [
+        "",
+        "## [provider.NAME]",
+        "",
+        f"A provider that methods of `brands.toml` name. `kind` is one of {kinds}; the other keys are those of its",
+        "kind. The variable for a key is `MMO_PROVIDER__NAME__KEY`, with `_` for a `-` in the name.",
+        "",
+    ]
+    return "\n".join(lines)
+
+
+def _described() -> Iterator[SettingRow]:
+    for section, made in SECTIONS.items():
+        for each in fields(made):
+            kind = each.metadata["kind"]
+            default = each.metadata["otherwise"] or f"`{kind.write(each.default)}`"
+            yield SettingRow(
+                f"{section}.{each.name}",
+                variable(section, each.name),
+                kind.name,
+                default,
+                each.metadata["meaning"],
+            )
+
+
+def _in_force(settings: Settings) -> Iterator[EffectiveRow]:
+    defaults = Settings()
+    for section in SECTIONS:
+        for key in keys_of(section):
+            value = getattr(getattr(settings, section), key)
+            usual = getattr(getattr(defaults, section), key)
+            written = _written(section, key, value)
+            yield EffectiveRow(f"{section}.{key}", written, value == usual)
+    for name, provider in settings.providers.items():
+        yield EffectiveRow(f"provider.{name}.kind", provider.kind, False)
+        for key in provider.options:
+            yield EffectiveRow(f"provider.{name}.{key}", MASKED, False)
+
+
+def _written(section: str, key: str, value: object) -> str:
+    otherwise: str = getattr(fields(SECTIONS[section]), key).metadata["otherwise"]
+    if value is None and otherwise:
+        return f"({otherwise})"
+    return kind_of(section, key).write(value)
+
+
+def _first_sentence(text: str | None) -> str:
+    return " ".join((text or "").split())

@@ -1,0 +1,180 @@
+"""From file, environment and command line to settings; whatever is wrong is said before anything starts.
+
+The layers, each over the one before: the defaults, what a mode of running presets (the sandbox), the file, the
+environment, the command line. Every value keeps where it came from, so that an error can name the place.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NoReturn
+
+from attrs import fields, frozen
+
+from mmo_trio.settings.errors import SettingsError, ValueFault, near_match
+from mmo_trio.settings.model import (
+    API_KEY_CACHE_MAX,
+    SECTIONS,
+    Settings,
+)
+from mmo_trio.settings.providers import PROVIDER_PREFIX, providers_from
+from mmo_trio.settings.values import Kind
+
+PREFIX = "MMO_"
+TEST_PREFIX = "MMO_TEST_"
+
+
+@frozen
+class _Found:
+    """A value and where it stands."""
+
+    where: str
+    value: Any
+
+
+def load_settings(
+    *,
+    file: Path | None = None,
+    environment: Mapping[str, str] | None = None,
+    options: Mapping[str, str] | None = None,
+    presets: Mapping[str, str] | None = None,
+) -> Settings:
+    """The settings in force.
+
+    `options` (command line) and `presets` (of a mode of running) are text by dotted key: `{"listen.api": "[::1]:0"}`.
+    Raises SettingsError for a file that can't be read, a key that doesn't exist, a value that can't be used, and
+    values that don't go together.
+    """
+    found: dict[str, _Found] = {}
+    for key, value in (presets or {}).items():
+        found[key] = _Found(f"preset {key}", value)
+    document = {} if file is None else _read(file)
+    found |= _from_document(document, str(file))
+    variables = environment or {}
+    found |= _from_environment(variables)
+    for key, value in (options or {}).items():
+        found[key] = _Found(f"command line ({key})", value)
+    providers = providers_from(document.get("provider", {}), str(file), variables)
+    settings = Settings(
+        **{name: _section(name, found) for name in SECTIONS},
+        providers=providers,
+    )
+    _check(settings, found)
+    return settings
+
+
+def kind_of(section: str, key: str) -> Kind:
+    """The kind of value that a key takes."""
+    kind: Kind = getattr(fields(SECTIONS[section]), key).metadata["kind"]
+    return kind
+
+
+def keys_of(section: str) -> tuple[str, ...]:
+    """The keys of a section, in the order of the documentation."""
+    return tuple(each.name for each in fields(SECTIONS[section]))
+
+
+def variable(section: str, key: str) -> str:
+    """The environment variable for a key."""
+    return f"{PREFIX}{section.upper()}_{key.upper()}"
+
+
+def _read(file: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(file.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise SettingsError(
+            str(file),
+            f"can't be read: {error.strerror}.",
+            "Name an existing file with --config, or leave it out.",
+        ) from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise SettingsError(str(file), f"is not TOML: {error}.", "Correct that line.") from None
+
+
+def _from_document(document: Mapping[str, Any], file: str) -> dict[str, _Found]:
+    found = {}
+    for section, table in document.items():
+        if section == "provider":
+            continue
+        if section not in SECTIONS:
+            hint = near_match(section, [*SECTIONS, "provider"])
+            raise SettingsError(f"{file}: [{section}]", "is no section.", hint)
+        if not isinstance(table, dict):
+            raise SettingsError(
+                f"{file}: {section}", "is a section, not a value.", f"Write [{section}] above it."
+            )
+        for key, value in table.items():
+            where = f"{file}: {section}.{key}"
+            if key not in keys_of(section):
+                raise SettingsError(where, "is no setting.", near_match(key, keys_of(section)))
+            found[f"{section}.{key}"] = _Found(where, value)
+    return found
+
+
+def _from_environment(environment: Mapping[str, str]) -> dict[str, _Found]:
+    known = {
+        variable(section, key): f"{section}.{key}"
+        for section in SECTIONS
+        for key in keys_of(section)
+    }
+    found = {}
+    for name in sorted(environment):
+        if not name.startswith(PREFIX) or name.startswith((TEST_PREFIX, PROVIDER_PREFIX)):
+            continue
+        if name not in known:
+            raise SettingsError(
+                name, "is no setting; it comes from the environment.", near_match(name, known)
+            )
+        found[known[name]] = _Found(name, environment[name])
+    return found
+
+
+def _section(section: str, found: Mapping[str, _Found]) -> Any:
+    given = {}
+    for key in keys_of(section):
+        if (here := found.get(f"{section}.{key}")) is None:
+            continue
+        try:
+            given[key] = kind_of(section, key).read(here.value)
+        except ValueFault as fault:
+            raise SettingsError(here.where, f"{fault}.", _shown(section, key, here)) from None
+    return SECTIONS[section](**given)
+
+
+def _shown(section: str, key: str, here: _Found) -> str:
+    return "" if kind_of(section, key).is_private else f"It is {here.value!r} now."
+
+
+def _check(settings: Settings, found: Mapping[str, _Found]) -> None:
+    """What must go together."""
+
+    def refuse(key: str, fault: str, remedy: str) -> NoReturn:
+        raise SettingsError(found[key].where if key in found else key, fault, remedy)
+
+    limits, listen = settings.limits, settings.listen
+    if limits.api_key_cache > API_KEY_CACHE_MAX:
+        refuse(
+            "limits.api_key_cache",
+            "is longer than 60s, the longest that a retired key may still be believed.",
+            'Set it to "60s" or less.',
+        )
+    if limits.callbacks_per_merchant > limits.callbacks:
+        refuse(
+            "limits.callbacks_per_merchant",
+            f"is more than limits.callbacks ({limits.callbacks}).",
+            "Lower it, or raise limits.callbacks.",
+        )
+    if limits.connections_per_address > limits.connections:
+        refuse(
+            "limits.connections_per_address",
+            f"is more than limits.connections ({limits.connections}).",
+            "Lower it, or raise limits.connections.",
+        )
+    if (listen.tls_certificate is None) != (listen.tls_key is None):
+        given, missing = "listen.tls_certificate", "listen.tls_key"
+        if listen.tls_certificate is None:
+            given, missing = missing, given
+        refuse(given, f"needs {missing} beside it.", f"Set {missing}, too.")

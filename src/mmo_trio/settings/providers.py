@@ -1,0 +1,73 @@
+"""The providers of `mmo.toml`: a table each, whose keys its own kind knows and checks."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any
+
+from mmo_trio.settings.errors import SettingsError, near_match
+from mmo_trio.settings.model import PROVIDER_KINDS, ProviderSection
+
+PROVIDER_PREFIX = "MMO_PROVIDER__"
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}", re.ASCII)
+
+
+def providers_from(
+    tables: Any, file: str, environment: Mapping[str, str]
+) -> Mapping[str, ProviderSection]:
+    """The providers by name, the environment's values over the file's.
+
+    `MMO_PROVIDER__MPESA_KE__PASSKEY` is the key `passkey` of `[provider.mpesa_ke]` or `[provider.mpesa-ke]`,
+    whichever the file has. Raises SettingsError for a name, a table or a kind that can't be used.
+    """
+    if not isinstance(tables, dict):
+        raise SettingsError(
+            f"{file}: provider", "is a section, not a value.", "Write [provider.NAME] above it."
+        )
+    found: dict[str, dict[str, Any]] = {}
+    for name, table in tables.items():
+        where = f"{file}: [provider.{name}]"
+        if _NAME.fullmatch(name) is None:
+            raise SettingsError(
+                where, "is no good name.", "Use letters, digits, - and _, at most 64 of them."
+            )
+        if not isinstance(table, dict):
+            raise SettingsError(
+                where, "must be a table.", f"Write [provider.{name}] above its keys."
+            )
+        found[name] = dict(table)
+    for variable in sorted(environment):
+        if variable.startswith(PROVIDER_PREFIX):
+            name, key = _place(variable, found)
+            found.setdefault(name, {})[key] = environment[variable]
+    return MappingProxyType({name: _provider(name, table, file) for name, table in found.items()})
+
+
+def provider_variable(name: str, key: str) -> str:
+    """The environment variable for a provider's key."""
+    return f"{PROVIDER_PREFIX}{name.replace('-', '_').upper()}__{key.upper()}"
+
+
+def _place(variable: str, known: Mapping[str, Any]) -> tuple[str, str]:
+    name, separator, key = variable.removeprefix(PROVIDER_PREFIX).partition("__")
+    if not separator or not name or not key:
+        raise SettingsError(
+            variable, "names no provider's key.", f"Write {PROVIDER_PREFIX}NAME__KEY."
+        )
+    same = (each for each in known if each.replace("-", "_").upper() == name.upper())
+    return next(same, name.lower()), key.lower()
+
+
+def _provider(name: str, table: Mapping[str, Any], file: str) -> ProviderSection:
+    where = f"provider.{name}.kind ({file} or {provider_variable(name, 'kind')})"
+    kind = table.get("kind")
+    if kind is None:
+        raise SettingsError(where, "is missing.", f"Known are: {', '.join(PROVIDER_KINDS)}.")
+    if kind not in PROVIDER_KINDS:
+        raise SettingsError(
+            where, f"{kind!r} is no kind of provider.", near_match(str(kind), PROVIDER_KINDS)
+        )
+    rest = {key: value for key, value in table.items() if key != "kind"}
+    return ProviderSection(name, str(kind), MappingProxyType(rest))

@@ -1,0 +1,73 @@
+"""Whose connection it is, and how it ends."""
+
+from __future__ import annotations
+
+import socket
+
+import pytest
+import trio
+
+from mmo_trio.http.streams import LingeringStream
+
+
+async def accepted_from(family: socket.AddressFamily, listen: str, dial: str) -> LingeringStream:
+    """The listener's end of one connection."""
+    with trio.socket.socket(family) as listening:
+        if family is socket.AF_INET6:
+            listening.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
+        await listening.bind((listen, 0))
+        listening.listen()
+        client = await trio.open_tcp_stream(dial, listening.getsockname()[1])
+        async with client:
+            server, _ = await listening.accept()
+            return LingeringStream(server)
+
+
+async def test_the_address_is_the_clients_also_through_a_socket_for_both_families() -> None:
+    stream = await accepted_from(socket.AF_INET, "127.0.0.1", "127.0.0.1")
+    assert stream.peer_address() == "127.0.0.1"
+    stream.close()
+    assert stream.peer_address() is None
+    if socket.has_ipv6:
+        dual = await accepted_from(socket.AF_INET6, "::", "127.0.0.1")
+        assert dual.peer_address() == "127.0.0.1"
+        dual.close()
+
+
+async def test_a_unix_socket_has_no_address() -> None:
+    ours, theirs = trio.socket.socketpair()
+    with theirs:
+        stream = LingeringStream(ours)
+        assert stream.peer_address() == ""
+        stream.close()
+
+
+async def test_closing_waits_until_the_client_has_closed_too() -> None:
+    ours, theirs = trio.socket.socketpair()
+    stream = LingeringStream(ours)
+    await theirs.send(b"what nobody reads any more")
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(stream.aclose)
+        with trio.fail_after(5):
+            assert await theirs.recv(10) == b""
+        assert ours.fileno() >= 0
+        theirs.close()
+    assert ours.fileno() == -1
+
+
+async def test_closing_can_be_cut_short() -> None:
+    ours, theirs = trio.socket.socketpair()
+    with theirs:
+        await trio.aclose_forcefully(LingeringStream(ours))
+        assert ours.fileno() == -1
+
+
+async def test_a_broken_connection_is_told_in_trios_words() -> None:
+    ours, theirs = trio.socket.socketpair()
+    stream = LingeringStream(ours)
+    theirs.close()
+    with pytest.raises(trio.BrokenResourceError):
+        await stream.send_all(b"x")
+    stream.close()
+    with pytest.raises(trio.BrokenResourceError):
+        await stream.receive_some()
