@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import socket
 import ssl
 import subprocess
 import sys
@@ -222,6 +223,11 @@ def test_what_is_no_result_is_refused_and_nothing_kept(receiver: Receiver, body:
     before = receiver.kept()
     assert receiver.call(body) == 400
     assert receiver.kept() == before
+
+
+def test_who_says_nothing_keeps_nobody_waiting(receiver: Receiver) -> None:
+    with socket.create_connection(("127.0.0.1", receiver.port), ANSWER_WITHIN_S):
+        assert receiver.call(result("01JDQ0ET000000000000000001")) == 204
 
 
 def test_without_a_key_it_does_not_start(root: Path, tmp_path: Path) -> None:
