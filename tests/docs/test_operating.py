@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import re
+import shlex
+import subprocess
+import sys
 import tomllib
 from pathlib import Path
 
@@ -54,3 +58,28 @@ def test_the_brands_to_copy_can_be_read(page: str) -> None:
         text, source="brands.toml", providers={"sandbox": "Sandbox"}, rules=EgressRules()
     )
     assert wanted.brand.id == "acme"
+
+
+def test_the_start_of_the_page_leads_up_to_serving(page: str, tmp_path: Path) -> None:
+    pytest.importorskip("mmo_trio.cli", reason="not merged yet")
+    for name, text in zip(("mmo.toml", "brands.toml"), TOML.findall(page), strict=True):
+        local = text.replace("/etc/mmo", str(tmp_path)).replace("/var/lib/mmo", str(tmp_path))
+        (tmp_path / name).write_text(local, encoding="utf-8")
+    start = page.partition("## Start")[2].partition("\n## ")[0]
+    [block] = re.findall(r"^```sh\n(.*?)^```$", start, re.MULTILINE | re.DOTALL)
+    *lines, last = block.replace("/etc/mmo", str(tmp_path)).splitlines()
+    assert last.startswith("mmo serve ")
+    outside = {key: value for key, value in os.environ.items() if not key.startswith("MMO_")}
+    for line in lines:
+        done = subprocess.run(
+            [sys.executable, "-m", "mmo_trio.cli", *shlex.split(line)[1:]],
+            cwd=tmp_path,
+            env=outside,
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+        assert done.returncode == 0, f"{line}\n{done.stderr}"
+    assert (tmp_path / "gateway.db").exists()
+    assert (tmp_path / "master.key").exists()
