@@ -73,7 +73,6 @@ def test_the_start_of_the_page_leads_up_to_serving(page: str, tmp_path: Path) ->
     for line in lines:
         done = subprocess.run(
             [sys.executable, "-m", "mmo_trio.cli", *shlex.split(line)[1:]],
-            cwd=tmp_path,
             env=outside,
             capture_output=True,
             text=True,
