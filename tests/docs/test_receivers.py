@@ -20,12 +20,17 @@ from http.client import HTTPConnection, HTTPSConnection
 from pathlib import Path
 
 import pytest
+import trio
 import trustme
 from attrs import field, frozen
 
 from mmo_sansio.api.transaction_object import transaction_object
+from mmo_sansio.delivery import Attempt, DeliveryOutcome
+from mmo_sansio.egress import EgressRules
+from mmo_sansio.http import HttpRequest
 from mmo_sansio.model import Flow, Order, Party, Progress, Source, Stage, Transaction, Type
 from mmo_sansio.money import Money
+from mmo_trio.http.client import Client
 
 KEY, NEW_KEY = "old-key-0123456789abcdef", "new-key-0123456789abcdef"
 START_WITHIN_S = 60.0
@@ -183,6 +188,24 @@ def test_any_other_key_is_refused_and_nothing_kept(receiver: Receiver, key: byte
     before = receiver.kept()
     assert receiver.call(result("01JDWRNGKEY000000000000001"), key) == 401
     assert receiver.kept() == before
+
+
+@pytest.mark.spec("K1", "K2")
+def test_the_gateways_own_client_delivers_to_it(receiver: Receiver) -> None:
+    if receiver.tls is None:
+        pytest.skip("this receiver leaves TLS to a web server, and the gateway delivers over TLS")
+    client = Client(rules=EgressRules(allow_private=True), context=receiver.tls)
+
+    def deliver(key: str) -> Attempt:
+        headers = ((b"content-type", b"application/json"), (b"x-api-key", key.encode()))
+        url = f"https://127.0.0.1:{receiver.port}/results".encode()
+        body = result("01JDCV1ENT0000000000000001")
+        return trio.run(client.deliver, HttpRequest("POST", url, headers, body))
+
+    assert deliver(KEY).outcome is DeliveryOutcome.DELIVERED
+    refused = deliver("wrong")
+    assert (refused.outcome, refused.status) == (DeliveryOutcome.NON_2XX, 401)
+    assert receiver.kept() >= {"01JDCV1ENT0000000000000001.json"}
 
 
 def test_a_repeat_is_answered_and_dropped(receiver: Receiver) -> None:
