@@ -1,0 +1,124 @@
+"""A payout whose answer is lost, driven by hand: no network, no database, no clock but the numbers below.
+
+    python examples/drive_without_io.py
+
+The core says what is to be done; this script plays everybody else: the worker that carries it out, the operator
+that moves the money and loses its answer, and time.
+"""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import assert_never
+
+from mmo_sansio.clock import SECOND, Instant, with_seconds
+from mmo_sansio.delivery import Attempt, DeliveryOutcome
+from mmo_sansio.gateway import Gateway
+from mmo_sansio.inputs import (
+    BeginSubmission,
+    CallbackConcluded,
+    CreatePayment,
+    Draft,
+    ProviderSucceeded,
+    ProviderUnreachable,
+)
+from mmo_sansio.intents import AskProvider, DeliverCallback, Intent, SubmitToProvider
+from mmo_sansio.model import Brand, Limits, Method, Operation, Party, Source
+from mmo_sansio.money import Money
+from mmo_sansio.replies import Accepted, Noted
+
+START: Instant = 1_767_225_600 * SECOND  # 2026-01-01T00:00:00Z
+REFERENCE = "01KDVN4D00DR1VEW1TH0VT10AA"
+
+METHOD = Method(
+    key="mpesa_ke",
+    provider="paper",
+    provider_title="An operator made of paper",
+    country="KE",
+    operations=frozenset({Operation.DIRECT_PAYOUT}),
+    limits={"KES": Limits(Money(1_000, "KES"), Money(15_000_000, "KES"))},
+)
+BRAND = Brand(id="acme", name="Acme Ltd", methods=(METHOD,))
+DRAFT = Draft(
+    operation=Operation.DIRECT_PAYOUT,
+    method="mpesa_ke",
+    amount=Decimal("2500.00"),
+    currency="KES",
+    country="KE",
+    result_url="https://merchant.example/results",
+    merchant_reference="salary-42",
+    party=Party(id="employee-42", msisdn="254700000042"),
+)
+
+
+class PaperOperator:
+    """Pays at once, but its first answers never arrive."""
+
+    def __init__(self, answers_lost: int) -> None:
+        self.answers_lost = answers_lost
+        self.paid: list[str] = []
+
+    def submit(self, reference: str) -> ProviderSucceeded | ProviderUnreachable:
+        """Move the money, and answer if the wire holds."""
+        self.paid.append(reference)
+        return self._answer(reference)
+
+    def ask(self, reference: str) -> ProviderSucceeded | ProviderUnreachable:
+        """What became of it."""
+        return self._answer(reference)
+
+    def _answer(self, reference: str) -> ProviderSucceeded | ProviderUnreachable:
+        if self.answers_lost > 0:
+            self.answers_lost -= 1
+            return ProviderUnreachable(reference, METHOD.provider, "the connection broke")
+        return ProviderSucceeded(
+            reference, METHOD.provider, Source.POLL, "PAPER-1", fee=Money(2_500, "KES")
+        )
+
+
+def carry_out(gateway: Gateway, operator: PaperOperator, intent: Intent, *, now: Instant) -> None:
+    """What a worker does with one intent."""
+    match intent:
+        case SubmitToProvider(reference):
+            leave = gateway.receive(BeginSubmission(reference), now=now)
+            if isinstance(leave, Noted):  # anything else forbids to send
+                say(now, "the payout goes out to the operator")
+                gateway.receive(operator.submit(reference), now=now)
+        case AskProvider(reference):
+            say(now, "the operator is asked what became of it")
+            gateway.receive(operator.ask(reference), now=now)
+        case DeliverCallback(reference):
+            say(now, "the merchant is called back")
+            attempt = Attempt(DeliveryOutcome.DELIVERED, DRAFT.result_url, 200)
+            gateway.receive(CallbackConcluded(reference, attempt), now=now)
+        case _:
+            assert_never(intent)
+
+
+def say(now: Instant, what: str) -> None:
+    """One line of the story."""
+    print(f"{with_seconds(now)[11:19]}  {what}")
+
+
+def main() -> None:
+    """Ask for the payout, then do what is to be done until nothing is left."""
+    gateway, operator = Gateway(), PaperOperator(answers_lost=3)
+    now: Instant | None = START
+    reply = gateway.receive(CreatePayment(BRAND, REFERENCE, DRAFT), now=START)
+    assert isinstance(reply, Accepted)
+    say(START, f"accepted as {reply.order.gateway_reference}")
+    while now is not None:
+        gateway.wake(now=now)
+        while intents := gateway.take_intents():
+            for intent in intents:
+                carry_out(gateway, operator, intent, now=now)
+        now = gateway.next_wake()
+    payment = gateway.transaction(REFERENCE)
+    print(f"{payment.status}: {payment.progress.final}, paid {len(operator.paid)} time")
+    for line in gateway.journal:
+        way = f"{line.stage_before or ''} -> {line.stage_after}" if line.stage_after else ""
+        print(f"  {line.actor:15} {line.what:20} {way}".rstrip())
+
+
+if __name__ == "__main__":
+    main()

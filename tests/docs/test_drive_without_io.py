@@ -1,0 +1,33 @@
+"""`examples/drive_without_io.py` runs, and tells the story that the law promises."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+
+@pytest.mark.spec("S6", "S2", "K3")
+def test_a_payout_whose_answer_is_lost_is_asked_for_and_never_sent_again(root: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, str(root / "examples/drive_without_io.py")],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+        env=os.environ | {"PYTHONIOENCODING": "utf-8"},
+    )
+    assert done.returncode == 0, done.stderr
+    story = [line[10:] for line in done.stdout.splitlines() if line[2:3] == ":"]
+    assert story == [
+        "accepted as 01KDVN4D00DR1VEW1TH0VT10AA",
+        "the payout goes out to the operator",
+        "the operator is asked what became of it",
+        "the operator is asked what became of it",
+        "the operator is asked what became of it",
+        "the merchant is called back",
+    ]
+    assert "success: 2500.00 KES, paid 1 time\n" in done.stdout

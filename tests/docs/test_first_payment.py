@@ -1,0 +1,82 @@
+"""The README's first payment by hand works as it stands: sandbox, receiver, request, callback, look-up."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from http.client import HTTPConnection
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("mmo_trio.service", reason="the service is not merged yet")
+
+START_WITHIN_S = 60.0
+END_WITHIN_S = 60.0
+CURL = re.compile(r"^curl -s http://127\.0\.0\.1:8080(\S+)(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+@contextmanager
+def running(log: Path, *arguments: str) -> Iterator[Callable[[str], re.Match[str]]]:
+    """A command of `mmo`; gives a function that waits until its standard output matches."""
+    outside = {key: value for key, value in os.environ.items() if not key.startswith("MMO_")}
+    with log.open("wb") as output, log.with_suffix(".err").open("wb") as errors:
+        command = [sys.executable, "-m", "mmo_trio.cli", *arguments]
+        process = subprocess.Popen(command, stdout=output, stderr=errors, env=outside)
+
+    def wait_for(pattern: str) -> re.Match[str]:
+        end = time.monotonic() + START_WITHIN_S
+        while (found := re.search(pattern, log.read_text(encoding="utf-8"))) is None:
+            told = log.read_text() + log.with_suffix(".err").read_text()
+            assert process.poll() is None, told
+            assert time.monotonic() < end, told
+            time.sleep(0.02)
+        return found
+
+    try:
+        yield wait_for
+    finally:
+        process.terminate()
+        process.wait(END_WITHIN_S)
+
+
+def call(api: str, path: str, key: str, body: str | None = None) -> dict[str, Any]:
+    """The JSON object that the gateway answers with."""
+    connection = HTTPConnection(api, timeout=START_WITHIN_S)
+    headers = {"X-Api-Key": key} | ({"Content-Type": "application/json"} if body else {})
+    try:
+        connection.request("POST" if body else "GET", path, body, headers)
+        answer: dict[str, Any] = json.loads(connection.getresponse().read())
+        return answer
+    finally:
+        connection.close()
+
+
+@pytest.mark.spec("C1", "C6", "K1", "L2")
+def test_the_first_payment_of_the_readme(root: Path, tmp_path: Path) -> None:
+    (create, rest), (look_up, _) = CURL.findall((root / "README.md").read_text(encoding="utf-8"))
+    [body] = re.findall(r"-d '(.*)'", rest, re.DOTALL)
+    data = ["--data", str(tmp_path / "data")]
+    free = ["--api", "127.0.0.1:0", "--pages", "127.0.0.1:0", "--console", "127.0.0.1:0"]
+    with running(tmp_path / "sandbox", "sandbox", *data, *free) as sandbox_says:
+        ready = sandbox_says(r"READY api=http://(\S+) .* brand=demo api_key=(\S+)\n")
+        api, key = ready[1], ready[2]
+        with running(tmp_path / "listen", "listen", *data, "--port", "0") as receiver_says:
+            address = receiver_says(r"https://127\.0\.0\.1:[0-9]+/")[0]
+            answer = call(api, create, key, body.replace("https://127.0.0.1:8443/", address))
+            assert answer.get("status") == "pending", answer
+            assert answer["merchantReference"] == "order-1"
+            receiver_says(rf"success +{answer['gatewayReference']}")
+        found = call(api, look_up, key)
+        assert (found["status"], found["gatewayReference"]) == (
+            "success",
+            answer["gatewayReference"],
+        )
+        assert found["finalAmount"] == {"value": 150.0, "currency": "KES"}

@@ -1,0 +1,84 @@
+"""What the operator's page says of settings and of the suspense book is what there is."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from mmo_sansio.changes import SuspenseReason
+from mmo_sansio.egress import EgressRules
+from mmo_trio.settings import load_settings
+from mmo_trio.settings.load import keys_of
+from mmo_trio.settings.model import SECTIONS
+
+TOML = re.compile(r"^```toml\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+NAMED = re.compile(rf"`({'|'.join(SECTIONS)})\.([a-z_]+)`")
+
+
+@pytest.fixture
+def page(root: Path) -> str:
+    """The operator's page."""
+    return (root / "docs/operating.md").read_text(encoding="utf-8")
+
+
+def test_every_reason_of_the_suspense_book_has_its_advice(page: str) -> None:
+    table = page.partition("## The suspense book")[2].partition("\n## ")[0]
+    rows = re.findall(r"^\| (`.*?) \|", table, re.MULTILINE)
+    assert sorted(re.findall(r"`(\w+)`", " ".join(rows))) == sorted(SuspenseReason)
+
+
+@pytest.mark.parametrize("name", ["README.md", "docs/operating.md", "docs/callbacks.md"])
+def test_pages_name_only_settings_that_there_are(root: Path, name: str) -> None:
+    for section, key in NAMED.findall((root / name).read_text(encoding="utf-8")):
+        if (section, key) != ("gateway", "db"):
+            assert key in keys_of(section), f"{section}.{key}"
+
+
+def test_the_settings_to_copy_can_be_loaded(page: str, tmp_path: Path) -> None:
+    text, _ = TOML.findall(page)
+    file = tmp_path / "mmo.toml"
+    file.write_text(text, encoding="utf-8")
+    settings = load_settings(file=file, environment={})
+    assert settings.gateway.base_url == "https://pay.example.com"
+    assert list(settings.providers) == ["sandbox"]
+
+
+def test_the_brands_to_copy_can_be_read(page: str) -> None:
+    brands_file = pytest.importorskip("mmo_trio.brands_file", reason="not merged yet")
+    _, text = TOML.findall(page)
+    assert tomllib.loads(text)
+    [wanted] = brands_file.read_brands(
+        text, source="brands.toml", providers={"sandbox": "Sandbox"}, rules=EgressRules()
+    )
+    assert wanted.brand.id == "acme"
+
+
+def test_the_start_of_the_page_leads_up_to_serving(page: str, tmp_path: Path) -> None:
+    pytest.importorskip("mmo_trio.cli", reason="not merged yet")
+    for name, text in zip(("mmo.toml", "brands.toml"), TOML.findall(page), strict=True):
+        local = text.replace("/etc/mmo", str(tmp_path)).replace("/var/lib/mmo", str(tmp_path))
+        (tmp_path / name).write_text(local, encoding="utf-8")
+    start = page.partition("## Start")[2].partition("\n## ")[0]
+    [block] = re.findall(r"^```sh\n(.*?)^```$", start, re.MULTILINE | re.DOTALL)
+    *lines, last = block.replace("/etc/mmo", str(tmp_path)).splitlines()
+    assert last.startswith("mmo serve ")
+    outside = {key: value for key, value in os.environ.items() if not key.startswith("MMO_")}
+    for line in lines:
+        done = subprocess.run(
+            [sys.executable, "-m", "mmo_trio.cli", *shlex.split(line)[1:]],
+            env=outside,
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+        assert done.returncode == 0, f"{line}\n{done.stderr}"
+    assert (tmp_path / "gateway.db").exists()
+    assert (tmp_path / "master.key").exists()

@@ -1,0 +1,56 @@
+"""What the README lets people copy is what it says: two commands of one line, and a payment that is in order."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+TESTS = re.compile(r"<!-- the tests -->\n```sh\n(.*?)```\n<!-- /the tests -->", re.DOTALL)
+
+
+@pytest.fixture
+def readme(root: Path) -> str:
+    """The README."""
+    return (root / "README.md").read_text(encoding="utf-8")
+
+
+def test_the_tests_are_one_line_between_their_marks(readme: str) -> None:
+    [block] = TESTS.findall(readme)
+    assert block == (
+        'python3 -m venv .venv && .venv/bin/pip install "nox>=2024.10,<2027" && .venv/bin/nox\n'
+    )
+    assert readme.count("the tests -->") == 2
+
+
+def test_the_demo_is_one_line(readme: str) -> None:
+    demo = "python3 -m venv .venv && .venv/bin/pip install . && .venv/bin/mmo demo --once"
+    assert f"```sh\n{demo}\n```" in readme
+
+
+@pytest.mark.spec("C1", "C13")
+def test_the_first_payment_has_what_a_payment_needs(readme: str) -> None:
+    [body] = re.findall(r"-d '(\{.*?\})'\n```", readme, re.DOTALL)
+    assert json.loads(body).keys() == {
+        "amount", "payer", "country", "resultUrl", "merchantReference",
+    }  # fmt: skip
+
+
+@pytest.mark.spec("C6")
+def test_its_answer_has_the_members_of_the_specification(readme: str) -> None:
+    [answer] = re.findall(r"^```json\n(.*?)^```$", readme, re.DOTALL | re.MULTILINE)
+    assert json.loads(answer).keys() == {
+        "status", "gatewayReference", "merchantReference", "reconciliationReference", "createdAt",
+    }  # fmt: skip
+
+
+def test_shell_blocks_are_shell(root: Path) -> None:
+    for page in (root / "README.md", *(root / "docs").glob("*.md")):
+        for block in re.findall(r"^```sh\n(.*?)^```$", page.read_text("utf-8"), re.M | re.S):
+            done = subprocess.run(
+                ["bash", "-n"], input=block, text=True, capture_output=True, timeout=60, check=False
+            )
+            assert done.returncode == 0, f"{page.name}: {done.stderr}"

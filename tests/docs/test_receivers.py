@@ -1,0 +1,266 @@
+"""The callback receivers of `examples/`: the right key is let in, everybody else is not, a repeat is dropped.
+
+Each runs as a process of its own and is called over a real socket (with TLS where it serves TLS itself). Node and PHP
+are skipped where they aren't installed.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import socket
+import ssl
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from http.client import HTTPConnection, HTTPSConnection
+from pathlib import Path
+
+import pytest
+import trio
+import trustme
+from attrs import field, frozen
+
+from mmo_sansio.api.transaction_object import transaction_object
+from mmo_sansio.delivery import Attempt, DeliveryOutcome
+from mmo_sansio.egress import EgressRules
+from mmo_sansio.http import HttpRequest
+from mmo_sansio.model import Flow, Order, Party, Progress, Source, Stage, Transaction, Type
+from mmo_sansio.money import Money
+from mmo_trio.http.client import Client
+
+KEY, NEW_KEY = "old-key-0123456789abcdef", "new-key-0123456789abcdef"
+START_WITHIN_S = 60.0
+ANSWER_WITHIN_S = 30.0
+PORT = re.compile(r"listening on port (\d+)|http://127\.0\.0\.1:(\d+)\) started")
+
+
+@frozen
+class Receiver:
+    """A running receiver."""
+
+    port: int
+    tls: ssl.SSLContext | None
+    results: Path
+    log: Path
+    process: subprocess.Popen[bytes] = field(repr=False)
+
+    def call(self, body: bytes, key: bytes | None = KEY.encode()) -> int:
+        """The status of the answer to a callback; without a key the header is left out."""
+        connection = (
+            HTTPConnection("127.0.0.1", self.port, timeout=ANSWER_WITHIN_S)
+            if self.tls is None
+            else HTTPSConnection("127.0.0.1", self.port, timeout=ANSWER_WITHIN_S, context=self.tls)
+        )
+        headers: dict[str, str | bytes] = {"Content-Type": "application/json"}
+        if key is not None:
+            headers["X-API-KEY"] = key
+        try:
+            connection.request("POST", "/results", body, headers)
+            return connection.getresponse().status
+        finally:
+            connection.close()
+
+    def kept(self) -> set[str]:
+        """The names of the files it keeps results in."""
+        return {each.name for each in self.results.iterdir()}
+
+    def wait_for_lines(self, word: str, reference: str, count: int) -> None:
+        """Return once its output holds that many lines with this word about this reference."""
+        end = time.monotonic() + ANSWER_WITHIN_S
+        while self.log.read_text().count(f"{word} {reference}") < count:
+            assert time.monotonic() < end, self.log.read_text()
+            time.sleep(0.01)
+
+
+@pytest.fixture(scope="module", params=["python", "node", "php"])
+def receiver(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, root: Path
+) -> Iterator[Receiver]:
+    """Each receiver in turn, started with two keys as during a change of keys."""
+    language: str = request.param
+    program = sys.executable if language == "python" else shutil.which(language)
+    if program is None:
+        pytest.skip(f"{language} is not installed: its receiver isn't tried")
+    place = tmp_path_factory.mktemp(language)
+    results = place / "results"
+    results.mkdir()
+    certificates = trustme.CA()
+    issued = certificates.issue_cert("127.0.0.1")
+    issued.cert_chain_pems[0].write_to_path(place / "certificate.pem")
+    issued.private_key_pem.write_to_path(place / "key.pem")
+    options = ["--port", "0", "--results", str(results)]
+    options += ["--certificate", str(place / "certificate.pem"), "--key", str(place / "key.pem")]
+    command = {
+        "python": [program, str(root / "examples/callback_receiver.py"), *options],
+        "node": [program, str(root / "examples/callback_receiver.mjs"), *options],
+        "php": [program, "-S", "127.0.0.1:0", str(root / "examples/callback_receiver.php")],
+    }[language]
+    tls = None
+    if language != "php":
+        tls = ssl.create_default_context()
+        certificates.configure_trust(tls)
+    environment = os.environ | {"API_KEY": f"{KEY} {NEW_KEY}", "RESULTS": str(results)}
+    log = place / "log"
+    with log.open("wb") as output:
+        process = subprocess.Popen(
+            command, stdout=output, stderr=subprocess.STDOUT, env=environment, cwd=place
+        )
+    try:
+        yield Receiver(_port(process, log), tls, results, log, process)
+    finally:
+        process.terminate()
+        process.wait(START_WITHIN_S)
+
+
+def _port(process: subprocess.Popen[bytes], log: Path) -> int:
+    end = time.monotonic() + START_WITHIN_S
+    while (found := PORT.search(log.read_text())) is None:
+        assert process.poll() is None, log.read_text()
+        assert time.monotonic() < end, log.read_text()
+        time.sleep(0.01)
+    return int(found[1] or found[2])
+
+
+def result(reference: str) -> bytes:
+    """The body of a callback, made by the gateway's own serializer."""
+    order = Order(
+        gateway_reference=reference,
+        brand="acme",
+        type=Type.PAYIN,
+        flow=Flow.DIRECT,
+        method="mpesa_ke",
+        country="KE",
+        provider="sandbox",
+        provider_title="Sandbox",
+        requested=Money(15_000, "KES"),
+        party=Party("customer-7", "254700000001", first_name="Zuhura Łucja 🙂"),
+        merchant_reference="order-1",
+        reconciliation_reference="order-1",
+        labels=None,
+        result_url="https://merchant.example/results",
+        created_at=0,
+        expires_at=1,
+    )
+    progress = Progress(
+        stage=Stage.SUCCEEDED,
+        version=3,
+        wake_at=None,
+        final=Money(15_000, "KES"),
+        completed_at=1,
+        completion_source=Source.WEBHOOK,
+    )
+    return transaction_object(Transaction(order, progress))
+
+
+@pytest.mark.spec("K1", "K2")
+def test_a_result_with_our_key_is_kept_as_it_came(receiver: Receiver) -> None:
+    body = result("01JDRGHTKEY000000000000001")
+    assert receiver.call(body) == 204
+    assert (receiver.results / "01JDRGHTKEY000000000000001.json").read_bytes() == body
+
+
+@pytest.mark.spec("A4")
+def test_while_keys_change_both_are_ours(receiver: Receiver) -> None:
+    assert receiver.call(result("01JDNEWKEY0000000000000001"), NEW_KEY.encode()) == 204
+    assert receiver.call(result("01JD0DKEY00000000000000001"), KEY.encode()) == 204
+
+
+@pytest.mark.spec("K1")
+@pytest.mark.parametrize(
+    "key",
+    [
+        None,
+        b"",
+        b"wrong",
+        KEY[:-1].encode(),
+        KEY.encode() + b"0",
+        KEY.upper().encode(),
+        f"{KEY} {NEW_KEY}".encode(),
+        b"\xff\xfe",
+    ],
+    ids=["none", "empty", "wrong", "shorter", "longer", "upper", "both", "no-ascii"],
+)
+def test_any_other_key_is_refused_and_nothing_kept(receiver: Receiver, key: bytes | None) -> None:
+    before = receiver.kept()
+    assert receiver.call(result("01JDWRNGKEY000000000000001"), key) == 401
+    assert receiver.kept() == before
+
+
+@pytest.mark.spec("K1", "K2")
+@pytest.mark.parametrize("receiver", ["python", "node"], indirect=True)  # PHP's speaks no TLS
+def test_the_gateways_own_client_delivers_to_it(receiver: Receiver) -> None:
+    assert receiver.tls is not None
+    client = Client(rules=EgressRules(allow_private=True), context=receiver.tls)
+
+    def deliver(key: str) -> Attempt:
+        headers = ((b"content-type", b"application/json"), (b"x-api-key", key.encode()))
+        url = f"https://127.0.0.1:{receiver.port}/results".encode()
+        body = result("01JDCV1ENT0000000000000001")
+        return trio.run(client.deliver, HttpRequest("POST", url, headers, body))
+
+    assert deliver(KEY).outcome is DeliveryOutcome.DELIVERED
+    refused = deliver("wrong")
+    assert (refused.outcome, refused.status) == (DeliveryOutcome.NON_2XX, 401)
+    assert receiver.kept() >= {"01JDCV1ENT0000000000000001.json"}
+
+
+def test_a_repeat_is_answered_and_dropped(receiver: Receiver) -> None:
+    reference = "01JDREPEAT0000000000000001"
+    first, second = result(reference), result(reference).replace(b"success", b"altered")
+    assert receiver.call(first) == 204
+    assert receiver.call(second) == 204
+    assert (receiver.results / f"{reference}.json").read_bytes() == first
+    receiver.wait_for_lines("result", reference, 1)
+    receiver.wait_for_lines("repeat", reference, 1)
+
+
+def test_of_many_at_once_one_is_the_result(receiver: Receiver) -> None:
+    reference = "01JDATNCE00000000000000001"
+    with ThreadPoolExecutor(8) as pool:
+        answers = list(pool.map(receiver.call, [result(reference)] * 8))
+    assert answers == [204] * 8
+    receiver.wait_for_lines("result", reference, 1)
+    receiver.wait_for_lines("repeat", reference, 7)
+    assert not [each for each in receiver.kept() if each.endswith(".new")]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"nonsense",
+        b"[]",
+        b"null",
+        b"{}",
+        b'{"gatewayReference":7}',
+        b'{"gatewayReference":"../../01JDREPEAT000000000001"}',
+        b'{"gatewayReference":"01JDREPEAT0000000000000001/"}',
+        b"\xff\xff",
+    ],
+)
+def test_what_is_no_result_is_refused_and_nothing_kept(receiver: Receiver, body: bytes) -> None:
+    before = receiver.kept()
+    assert receiver.call(body) == 400
+    assert receiver.kept() == before
+
+
+def test_who_says_nothing_keeps_nobody_waiting(receiver: Receiver) -> None:
+    with socket.create_connection(("127.0.0.1", receiver.port), ANSWER_WITHIN_S):
+        assert receiver.call(result("01JDQ0ET000000000000000001")) == 204
+
+
+def test_without_a_key_it_does_not_start(root: Path, tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, str(root / "examples/callback_receiver.py"), "--port", "0"],
+        env={name: value for name, value in os.environ.items() if name != "API_KEY"},
+        cwd=tmp_path,
+        capture_output=True,
+        timeout=START_WITHIN_S,
+        check=False,
+    )
+    assert done.returncode != 0
+    assert b"API_KEY" in done.stderr
