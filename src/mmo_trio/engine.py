@@ -121,7 +121,10 @@ class Engine:
         batch = _Batch(calls, self.clock.stamps(len(calls)))
         needed = merge(reads(call.given) for call in calls)
         try:
-            await self.store.transact(needed, batch.decide)
+            with trio.CancelScope(
+                shield=True
+            ):  # What is under way must be answered, whatever ends.
+                await self.store.transact(needed, batch.decide)
         except (StoreUnavailable, OutcomeUnknown) as error:
             logger.warning("batch not stored", inputs=len(calls), error=str(error))
             for call in calls:

@@ -31,7 +31,7 @@ class SealError(Exception):
 
 
 class KeyRing:
-    """Two keys derived from the master key (HKDF, RFC 5869): one seals API keys, one digests them."""
+    """Keys derived from the master key (HKDF, RFC 5869): one seals API keys, one digests them, one signs cursors."""
 
     def __init__(self, master_key: bytes) -> None:
         """Raises ValueError when it isn't 32 bytes."""
@@ -39,6 +39,7 @@ class KeyRing:
             raise ValueError(f"a master key has {MASTER_KEY_BYTES} bytes")
         self._cipher = AESGCM(_derived(master_key, b"mmo-gateway api keys: seal"))
         self._digest_key = _derived(master_key, b"mmo-gateway api keys: digest")
+        self.cursor_key = _derived(master_key, b"mmo-gateway records: cursor")
 
     def __repr__(self) -> str:
         return "<KeyRing>"

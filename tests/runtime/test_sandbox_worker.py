@@ -42,9 +42,7 @@ class Shop:
     """Raised by the next notifications, one each."""
     told: list[str] = Factory(list)
     """The payments that were told about, in order."""
-    provider: SandboxProvider = Factory(
-        lambda: SandboxProvider("test", "Test Money", lambda id: None, lambda: reference(99))
-    )
+    provider: SandboxProvider = Factory(lambda: SandboxProvider("test", "Test Money"))
     sandbox: SandboxWorker = Factory(
         lambda self: SandboxWorker(Book(self.path), self.now, self.notify), takes_self=True
     )

@@ -16,7 +16,6 @@ from mmo_sansio.gateway import Gateway
 from mmo_sansio.http import HttpRequest, HttpResponse
 from mmo_sansio.inputs import (
     BeginSubmission,
-    DepositNotified,
     ProviderAccepted,
     ProviderNeverReceived,
     ProviderSucceeded,
@@ -36,15 +35,13 @@ from mmo_sansio.providers.sandbox_book import (
     entry_read,
     entry_written,
 )
-from mmo_sansio.providers.sandbox_operator import SandboxOperator, deposit_notification
+from mmo_sansio.providers.sandbox_operator import SandboxOperator
 from mmo_sansio.providers.sandbox_scenarios import BY_NAME, SCENARIOS, Scenario, scenario_of
 from mmo_sansio.replies import Noted
 from mmo_sansio.testing import (
-    ELSEWHERE,
     KES,
     REFERENCE,
     START,
-    a_brand,
     a_create_payment,
     a_party,
     a_transaction,
@@ -55,9 +52,7 @@ STEPS_MAX = 500
 
 
 def a_provider() -> SandboxProvider:
-    return SandboxProvider(
-        "test", "Test Money", lambda id: a_brand() if id == "acme" else None, lambda: ELSEWHERE
-    )
+    return SandboxProvider("test", "Test Money")
 
 
 class Sandbox:
@@ -355,23 +350,6 @@ def test_a_repeated_submission_stands_in_the_book_twice() -> None:
 # --- notifications
 
 
-@pytest.mark.spec("S4")
-def test_a_deposit_is_read_with_its_brand() -> None:
-    told = deposit_notification(
-        brand="acme",
-        method="test_ke",
-        amount=KES(75),
-        party={"msisdn": "2547***200"},
-        provider_reference="DEP-1",
-    )
-    report = a_provider().read_notification(told)
-    assert isinstance(report, DepositNotified)
-    assert report.brand == a_brand()
-    assert (report.amount, report.provider_reference) == (KES(75), "DEP-1")
-    assert report.party == a_party(id="2547***200", msisdn="2547***200")
-    assert report.succeeded
-
-
 @pytest.mark.spec("S5")
 @pytest.mark.parametrize(
     "body",
@@ -389,8 +367,6 @@ def test_a_deposit_is_read_with_its_brand() -> None:
         b'{"reference":"A","status":"failed","errorCode":"SBX-999"}',
         b'{"reference":"A","status":"failed","errorCode":"SBX-101","errorMessage":"\\ud800"}',
         b'{"reference":"A\\u0000","status":"pending"}',
-        b'{"deposit":{"brand":"acme"}}',
-        b'{"deposit":7}',
     ],
 )
 def test_a_notification_that_makes_no_sense_is_kept_as_it_came(body: bytes) -> None:

@@ -7,7 +7,6 @@ book, so after a crash the gateway has to ask (S6).
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from typing import Any
 
 from attrs import frozen
@@ -15,7 +14,6 @@ from attrs import frozen
 from mmo_sansio.clock import Instant
 from mmo_sansio.http import HttpRequest, HttpResponse
 from mmo_sansio.inputs import (
-    DepositNotified,
     ProviderAccepted,
     ProviderFailed,
     ProviderNeverReceived,
@@ -24,7 +22,7 @@ from mmo_sansio.inputs import (
     ProviderUnreachable,
     UnmatchedNotified,
 )
-from mmo_sansio.model import Brand, Party, Source, Transaction
+from mmo_sansio.model import Source, Transaction
 from mmo_sansio.money import Money
 from mmo_sansio.providers.conversation import Conversation, ExchangeFailed
 from mmo_sansio.providers.sandbox_scenarios import scenario_of
@@ -51,10 +49,6 @@ class SandboxProvider:
 
     name: str
     title: str
-    brand_of: Callable[[str], Brand | None]
-    """The brand with this id: an offline deposit names the brand whose account was paid."""
-    new_reference: Callable[[], str]
-    """Mints the gatewayReference of a deposit (law 6)."""
 
     def submit(self, transaction: Transaction, *, now: Instant) -> Conversation:
         """Ask the operator to play the order's scenario."""
@@ -86,14 +80,10 @@ class SandboxProvider:
             return self._unusable(reference, f"answered {answer.status} to a question")
         return self._answered(reference, answer)
 
-    def read_notification(
-        self, request: HttpRequest
-    ) -> ProviderReport | DepositNotified | UnmatchedNotified:
-        """A payment's result, or a deposit; what can't be read is kept as it came."""
+    def read_notification(self, request: HttpRequest) -> ProviderReport | UnmatchedNotified:
+        """A payment's result; what can't be read is kept as it came."""
         try:
             document = read(request.body)
-            if "deposit" in document:
-                return self._deposit(member(document, "deposit", dict))
             return self._report(member(document, "reference", str), document, Source.WEBHOOK)
         except ValueError:
             told = request.body.decode("utf-8", "replace").replace("\0", "\ufffd")
@@ -142,27 +132,6 @@ class SandboxProvider:
                 )
             case other:
                 raise ValueError(f"{other} is no known status")
-
-    def _deposit(self, document: dict[str, Any]) -> DepositNotified:
-        party = member(document, "party", dict)
-        msisdn = member(party, "msisdn", str)
-        return DepositNotified(
-            provider=self.name,
-            provider_reference=member(document, "providerReference", str),
-            provider_title=self.title,
-            gateway_reference=self.new_reference(),
-            brand=self.brand_of(member(document, "brand", str)),
-            method=member(document, "method", str),
-            amount=amount_read(document, "amount"),
-            party=Party(
-                optional(party, "id", str) or msisdn,
-                msisdn,
-                optional(party, "firstName", str),
-                optional(party, "lastName", str),
-                optional(party, "email", str),
-            ),
-            succeeded=optional(document, "status", str) != "failed",
-        )
 
     def _unusable(self, reference: str, what: str) -> ProviderUnreachable:
         return ProviderUnreachable(reference, self.name, f"The sandbox operator {what}.")

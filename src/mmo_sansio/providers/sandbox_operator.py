@@ -233,27 +233,6 @@ class SandboxOperator:
             heappush(self._agenda, (at, entry.reference))
 
 
-def deposit_notification(
-    *,
-    brand: str,
-    method: str,
-    amount: Money,
-    party: dict[str, str],
-    provider_reference: str,
-    succeeded: bool = True,
-) -> HttpRequest:
-    """The operator's notification of an offline deposit (S4); `party` has at least an `msisdn`."""
-    deposit = {
-        "brand": brand,
-        "method": method,
-        "amount": amount_written(amount),
-        "party": party,
-        "providerReference": provider_reference,
-        "status": "success" if succeeded else "failed",
-    }
-    return HttpRequest("POST", HOOK_TARGET, JSON_HEADERS, written({"deposit": deposit}))
-
-
 def _submission(body: bytes, *, now: Instant) -> Submitted:
     document = read(body)
     scenario = member(document, "scenario", str)

@@ -2,7 +2,7 @@
 
     POST /payments              a submission                          202, a payment
     GET  /payments/{reference}  what became of it                     200, a payment; 404: it was never received
-    POST {hooks}/sandbox        the operator tells a payment's result, or a deposit
+    POST {hooks}/sandbox        the operator tells a payment's result
 
 A payment is `{"reference", "providerReference", "status", "amount", "fee", "partyData", "errorCode", "errorMessage",
 "askAfterUs"}`, its status `pending`, `success` or `failed`. Amounts are `{"value": "150.00", "currency": "KES"}`.

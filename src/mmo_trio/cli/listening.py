@@ -41,7 +41,8 @@ DEFAULT_PORT = 8443
 def listen(port: int, given: Sequence[str], data: Path | None, as_json: bool) -> None:
     """Receive callbacks and print them.
 
-    It speaks HTTPS and checks X-API-KEY. Without --key it believes the keys of the sandbox's brands. Use the address that it prints as resultUrl.
+    It speaks HTTPS and checks X-API-KEY. Without --key it believes the keys of the sandbox's brands.
+    Use the address that it prints as resultUrl.
     """
     directory = (data or default_data_directory()).absolute()
     keys = [key.encode() for key in given] or _keys_of_sandbox(directory)

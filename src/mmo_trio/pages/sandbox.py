@@ -16,7 +16,8 @@ from mmo_sansio.money import AmountError, check_amount, money, parse_number
 from mmo_sansio.problems import FieldFault, Problem, RefusedError
 from mmo_sansio.replies import Ignored, Noted
 from mmo_trio.pages.desk import Desk, SandboxDesk
-from mmo_trio.settings.values import ValueFault, read_span
+from mmo_trio.settings.errors import ValueFault
+from mmo_trio.settings.values import read_span
 
 Body = dict[str, Any]
 

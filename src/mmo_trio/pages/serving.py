@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 from typing import Any
 
 import trio
@@ -21,15 +20,18 @@ KEEP_ALIVE_S = 30
 
 async def serve_app(
     app: QuartTrio,
-    listening: socket.socket,
+    descriptor: int,
     *,
     drain: trio.Event,
     certificate: tuple[str, str] | None = None,
     task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
 ) -> None:
-    """Serve until `drain` is set. `certificate` names the files of a chain and its key; None serves in the clear."""
+    """Serve on the listening socket with this descriptor, ours from now on, until `drain` is set.
+
+    `certificate` names the files of a chain and its key; None serves in the clear.
+    """
     config = Config()
-    config.bind = [f"fd://{listening.detach()}"]
+    config.bind = [f"fd://{descriptor}"]
     config.accesslog = None
     config.errorlog = None
     config.graceful_timeout = GRACE_S
@@ -42,7 +44,7 @@ async def serve_app(
     async with trio.open_nursery() as nursery:
         await nursery.start(
             lambda task_status: serve(
-                _Whole(app),  # type: ignore[arg-type]
+                _Whole(app),
                 config,
                 shutdown_trigger=drain.wait,
                 task_status=task_status,

@@ -17,19 +17,10 @@ def open_store(url: str, *, serving: bool, make: bool = True) -> AbstractAsyncCo
     Raises what the store's own opening does, and StoreUnavailable for a SQLite file that isn't there.
     """
     if not url.startswith(SQLITE):
-        return _open_postgres(url, serving=serving)
+        raise StoreRefused("PostgreSQL is not built yet: set database.url to a sqlite:/// file")
     file = Path(url.removeprefix(SQLITE))
     if not make and not file.exists():
         raise StoreUnavailable(
             f"there is no file {file}; `mmo sandbox` or `mmo db migrate` makes one"
         )
     return open_sqlite(file, serving=serving)
-
-
-def _open_postgres(url: str, *, serving: bool) -> AbstractAsyncContextManager[Store]:
-    """Its driver is an extra of the distribution, so it is imported only when it is needed."""
-    try:
-        from mmo_trio.storage.postgres import open_postgres
-    except ImportError:
-        raise StoreRefused("PostgreSQL needs its driver: install mmo-gateway[postgresql]") from None
-    return open_postgres(url, serving=serving)

@@ -24,7 +24,7 @@ from mmo_sansio.money import Money
 from mmo_sansio.queries import ListRecords, LookUp, LookUpByMerchantReference
 from mmo_sansio.replies import Accepted, Refused, Reply
 from mmo_trio.storage.base import Store, SuspenseEntry
-from mmo_trio.storage.check_store.feeding import NOON, OpenStore, feed
+from mmo_trio.storage.check_store.feeding import NOON, OpenStore, feed, key_of
 from mmo_trio.storage.check_store.inputs import (
     DELIVERED,
     PAYER,
@@ -82,9 +82,7 @@ async def check_the_batch_law(open_store: OpenStore) -> None:
     async with open_store() as store:
         await _compare(store, oracle)
         left = await store.orphans(limit=10_000)
-        assert {(work.intent.gateway_reference, work.intent.kind) for work in left} == set(
-            oracle.ledger.intents
-        )
+        assert {key_of(work.intent) for work in left} == set(oracle.ledger.intents)
         for work in left:
             assert work.transaction == oracle.transaction(work.transaction.reference)
 
@@ -195,7 +193,7 @@ async def check_orphans_are_handed_out_once(open_store: OpenStore) -> None:
     async with open_store() as store:
         await feed(store, (CallbackConcluded(reference(0), DELIVERED), NOON + 12))
         left = await store.orphans(limit=10)
-        assert {work.intent.kind for work in left} == {IntentKind.SUBMIT}
+        assert {key_of(work.intent)[1] for work in left} == {IntentKind.SUBMIT}
         (recorded,) = await store.callbacks(gateway_reference=reference(0))
         assert recorded.attempt == DELIVERED
         (listed,) = await store.callbacks(brand="acme")

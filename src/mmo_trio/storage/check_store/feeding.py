@@ -13,6 +13,7 @@ from mmo_sansio.decisions import Decision
 from mmo_sansio.inputs import (
     Input,
 )
+from mmo_sansio.intents import AskProvider, Intent, IntentKey
 from mmo_sansio.ledger import Ledger, merge
 from mmo_sansio.replies import Reply
 from mmo_trio.storage.base import Store
@@ -36,3 +37,9 @@ async def feed(store: Store, *given: tuple[Input, Instant]) -> Sequence[Reply]:
 
     decisions = await store.transact(merge(reads(each) for each, _ in given), decide_all)
     return [decision.reply for decision in decisions]
+
+
+def key_of(intent: Intent) -> IntentKey:
+    """What identifies a kept intent; a store hands out no other."""
+    assert not isinstance(intent, AskProvider)
+    return (intent.gateway_reference, intent.kind)

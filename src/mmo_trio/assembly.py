@@ -1,0 +1,285 @@
+"""Puts a gateway together from its settings: which part gets which."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import trio
+from attrs import Factory, define, evolve
+
+from mmo_sansio.api.settings import ApiSettings
+from mmo_sansio.breaker import BreakerSettings
+from mmo_sansio.egress import EgressRules
+from mmo_sansio.http import HttpRequest
+from mmo_sansio.providers.conversation import Provider
+from mmo_sansio.providers.sandbox import SandboxProvider
+from mmo_sansio.providers.sandbox_scenarios import BY_NAME
+from mmo_trio.auth import Authenticator
+from mmo_trio.brands import apply_plan, plan_apply
+from mmo_trio.brands_file import read_brands_file
+from mmo_trio.console import Figures
+from mmo_trio.demo_brand import DEMO_BRAND, ensure_demo_brand
+from mmo_trio.engine import Engine
+from mmo_trio.hosts import Hosts
+from mmo_trio.http.client import Client, tls_context
+from mmo_trio.http.limits import ListenerLimits
+from mmo_trio.ids import References
+from mmo_trio.keys import KeyRing, load_master_key
+from mmo_trio.merchant_api import MerchantApi
+from mmo_trio.pages.desk import Desk, SandboxDesk
+from mmo_trio.sandbox_clock import SandboxClock
+from mmo_trio.service_config import CLOCK_FILE, Ready, ServiceConfig, provider_titles
+from mmo_trio.settings import LimitsSection, Settings, SettingsError, seconds
+from mmo_trio.storage.base import Store
+from mmo_trio.wallclock import WallClock, read_offset
+from mmo_trio.workers.callbacks import CallbackWorker
+from mmo_trio.workers.dispatcher import Dispatcher
+from mmo_trio.workers.providers import ProviderWorker
+from mmo_trio.workers.sandbox import SandboxWorker
+from mmo_trio.workers.sandbox_book import Book
+from mmo_trio.workers.scanner import Scanner
+
+BOOK_FILE = "sandbox-provider.ndjson"
+"""The sandbox operator's book, in the data directory; in production beside the master key."""
+
+
+@define(eq=False)
+class Gateway:
+    """Every part of one gateway process, wired."""
+
+    config: ServiceConfig
+    store: Store
+    clock: WallClock
+    keyring: KeyRing
+    engine: Engine
+    api: MerchantApi
+    listener_limits: ListenerLimits
+    providers: ProviderWorker
+    callbacks: CallbackWorker
+    dispatcher: Dispatcher
+    scanner: Scanner
+    operator: SandboxWorker
+    desk: Desk
+    sandbox_desk: SandboxDesk | None
+    figures: Figures
+    addresses: Ready
+    titles: Mapping[str, str]
+    rules: EgressRules
+    _ended: list[trio.Event] = Factory(list)
+
+    async def prepare(self) -> Ready:
+        """Apply the brands that it shall start with; what the READY line says."""
+        now = self.clock.now()
+        if self.config.brands_file is not None:
+            wanted = read_brands_file(
+                self.config.brands_file, providers=self.titles, rules=self.rules
+            )
+            plan = plan_apply(await self.store.brands(), wanted, self.keyring, prune=False)
+            if plan.keys_to_make:
+                raise SettingsError(
+                    f"{self.config.brands_file}",
+                    f"these brands have no API key: {', '.join(plan.keys_to_make)}.",
+                    "Give them api_keys, or run `mmo brands apply`, which makes keys and shows them.",
+                )
+            await apply_plan(self.store, self.keyring, plan, now=now)
+        if not self.config.has_demo_brand:
+            return self.addresses
+        provider = next(iter(self.titles))
+        key = await ensure_demo_brand(
+            self.store, self.keyring, provider=provider, title=self.titles[provider], now=now
+        )
+        return evolve(self.addresses, brand=DEMO_BRAND, api_key=key)
+
+    async def start_workers(self, nursery: trio.Nursery, stop: trio.Event) -> None:
+        """Start all workers; those that talk to others drain when `stop` is set."""
+        await nursery.start(self.operator.run)
+        for worker in (self.providers, self.callbacks):
+            ended = trio.Event()
+            self._ended.append(ended)
+            await nursery.start(_run_until_drained, worker, stop, ended)
+        nursery.start_soon(self.dispatcher.run)
+        await nursery.start(self.scanner.run)
+
+    async def workers_ended(self) -> None:
+        """Return once no conversation and no callback is under way."""
+        for each in self._ended:
+            await each.wait()
+
+
+async def _run_until_drained(
+    worker: ProviderWorker | CallbackWorker,
+    stop: trio.Event,
+    ended: trio.Event,
+    *,
+    task_status: trio.TaskStatus[None],
+) -> None:
+    await worker.run(drain=stop, task_status=task_status)
+    ended.set()
+
+
+async def assemble(config: ServiceConfig, store: Store, addresses: Ready) -> Gateway:
+    """The parts of a gateway on this store, reached at these addresses. Raises SettingsError."""
+    settings, limits = config.settings, config.settings.limits
+    keyring = KeyRing(_master_key(config))
+    clock = WallClock(offset=_kept_offset(config))
+    references = References(clock.now)
+    titles = provider_titles(settings, is_sandbox=config.is_sandbox)
+    base_url = settings.gateway.base_url or addresses.api
+    hpp_url = settings.gateway.hpp_url or addresses.pages
+    error_docs_url = settings.gateway.error_docs_url or f"{hpp_url}/errors"
+    rules = EgressRules(
+        allow_private=settings.egress.allow_private,
+        allowed_ports=frozenset(settings.egress.allowed_ports),
+        own_hosts=frozenset({urlsplit(base_url).netloc, urlsplit(hpp_url).netloc}),
+    )
+    client = Client(rules=rules, context=tls_context(_extra_authorities(settings)))
+
+    # The engine hands work to the dispatcher, whose workers report to the engine.
+    engine = Engine(
+        store,
+        clock,
+        lambda intent, transaction: dispatcher.act(intent, transaction),
+        queue_max=limits.queue,
+        batch_max=limits.batch,
+    )
+    authenticator = Authenticator(
+        store, keyring, monotonic=clock.monotonic, cache=limits.api_key_cache
+    )
+    callbacks = CallbackWorker(
+        deliver=partial(client.deliver, deadline_s=seconds(limits.callback_timeout)),
+        key_for=authenticator.callback_key,
+        conclude=engine.submit,
+        monotonic=clock.monotonic,
+        breaker=_breaker(settings),
+        places=limits.callbacks,
+        per_merchant=limits.callbacks_per_merchant,
+    )
+    operator = SandboxWorker(Book(_book_file(config)), clock.now, lambda told: notify(told))
+    accounts = _accounts(config, titles)
+
+    async def notify(told: HttpRequest) -> None:
+        for account in accounts.values():
+            await engine.submit(account.read_notification(told))
+
+    providers = ProviderWorker(engine.submit, accounts, lambda name: operator.exchange, clock.now)
+    dispatcher = Dispatcher(store, providers, callbacks)
+    scanner = Scanner(
+        store,
+        engine.submit,
+        dispatcher.hand_over,
+        dispatcher.has_room,
+        clock.now,
+        clock.monotonic,
+    )
+    api = MerchantApi(
+        settings=ApiSettings(
+            error_docs_url=error_docs_url,
+            hpp_url=hpp_url,
+            cursor_key=keyring.cursor_key,
+            egress_rules=rules,
+            sandbox_scenarios=tuple(BY_NAME) if config.is_sandbox else None,
+        ),
+        terms=limits.terms,
+        body_limit=limits.body,
+        store=store,
+        submit=engine.submit,
+        authenticator=authenticator,
+        hosts=Hosts(store, monotonic=clock.monotonic, proxies=settings.listen.proxy_trusted),
+        references=references,
+    )
+    sandbox_desk = None
+    if config.is_sandbox and config.data_directory is not None:
+        moves = SandboxClock(
+            clock, store, scanner, operator, providers, config.data_directory / CLOCK_FILE
+        )
+        sandbox_desk = SandboxDesk(references.next, moves.advance, dict(titles))
+    return Gateway(
+        config=config,
+        store=store,
+        clock=clock,
+        keyring=keyring,
+        engine=engine,
+        api=api,
+        listener_limits=_listener_limits(limits),
+        providers=providers,
+        callbacks=callbacks,
+        dispatcher=dispatcher,
+        scanner=scanner,
+        operator=operator,
+        desk=Desk(store, engine.submit, clock.now, error_docs_url),
+        sandbox_desk=sandbox_desk,
+        figures=Figures(engine.statistics, providers.statistics, callbacks.statistics),
+        addresses=addresses,
+        titles=titles,
+        rules=rules,
+    )
+
+
+def _accounts(config: ServiceConfig, titles: Mapping[str, str]) -> Mapping[str, Provider]:
+    """The configured providers by name; a sandbox always has one."""
+    for name, section in config.settings.providers.items():
+        if section.kind != "sandbox":
+            raise SettingsError(
+                f"provider.{name}.kind",
+                f"{section.kind!r} is not built yet.",
+                "Use the kind 'sandbox' for now.",
+            )
+    if len(titles) > 1:
+        raise SettingsError(
+            f"provider.{list(titles)[-1]}",
+            "there is one sandbox operator, so one provider of that kind is enough.",
+            "Remove all but one.",
+        )
+    return {name: SandboxProvider(name, title) for name, title in titles.items()}
+
+
+def _master_key(config: ServiceConfig) -> bytes:
+    path = config.settings.keys.master_key_file or Path("master.key")
+    return load_master_key(path, create=config.is_sandbox)
+
+
+def _kept_offset(config: ServiceConfig) -> int:
+    if not config.is_sandbox or config.data_directory is None:
+        return 0
+    return read_offset(config.data_directory / CLOCK_FILE)
+
+
+def _book_file(config: ServiceConfig) -> Path:
+    if config.data_directory is not None:
+        return config.data_directory / BOOK_FILE
+    key_file = config.settings.keys.master_key_file or Path("master.key")
+    return key_file.parent / BOOK_FILE
+
+
+def _extra_authorities(settings: Settings) -> Path | None:
+    file = settings.egress.extra_ca_file
+    if file is not None and not file.is_file():
+        raise SettingsError(
+            "egress.extra_ca_file",
+            f"there is no file {file}.",
+            "Name a PEM file of authorities, or leave the setting out.",
+        )
+    return file
+
+
+def _breaker(settings: Settings) -> BreakerSettings:
+    breaker = settings.breaker
+    return BreakerSettings(
+        breaker.window, breaker.minimum_requests, breaker.failure_ratio, breaker.open_for
+    )
+
+
+def _listener_limits(limits: LimitsSection) -> ListenerLimits:
+    return ListenerLimits(
+        handshake_timeout_s=seconds(limits.handshake_timeout),
+        idle_timeout_s=seconds(limits.idle_timeout),
+        head_timeout_s=seconds(limits.head_timeout),
+        body_timeout_s=seconds(limits.body_timeout),
+        write_timeout_s=seconds(limits.write_timeout),
+        drain_timeout_s=seconds(limits.drain_timeout),
+        connections=limits.connections,
+        connections_per_address=limits.connections_per_address,
+    )

@@ -1,0 +1,154 @@
+"""The merchant API behind a door: who asks, what for, and the answer."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Awaitable, Callable
+from typing import TypeAlias, TypeVar, assert_never
+
+from attrs import define
+
+from mmo_sansio import problems
+from mmo_sansio.api import calls, queries, render
+from mmo_sansio.api.routes import (
+    ApiRoute,
+    Create,
+    Health,
+    Hook,
+    ListRecordsRoute,
+    Ready,
+    StatusByMerchantReference,
+    StatusByReference,
+    route,
+)
+from mmo_sansio.api.settings import ApiSettings
+from mmo_sansio.http import HttpRequest, HttpResponse, RequestHead
+from mmo_sansio.inputs import CreatePayment, Input
+from mmo_sansio.model import Brand, Terms
+from mmo_sansio.problems import Problem, RefusedError
+from mmo_sansio.rawhead import origin_form
+from mmo_sansio.replies import Reply
+from mmo_trio.auth import Authenticator
+from mmo_trio.hosts import Hosts
+from mmo_trio.http.service import Admitted, RequestContext
+from mmo_trio.ids import References, page_token
+from mmo_trio.storage.base import OutcomeUnknown, Store, StoreUnavailable
+
+Submit: TypeAlias = Callable[[Input], Awaitable[Reply]]
+Answer = TypeVar("Answer")
+
+UNAVAILABLE = problems.UNAVAILABLE.problem(
+    "Nothing was stored. Send the same request again, with the same reference."
+)
+OUTCOME_UNKNOWN = problems.INTERNAL.problem(
+    "It is not known whether the payment was taken. Look it up by its merchantReference before sending it again."
+)
+
+
+@define(eq=False)
+class MerchantApi:
+    """Answers the requests of merchants; serve it behind any door (:mod:`mmo_trio.http.service`)."""
+
+    settings: ApiSettings
+    terms: Terms
+    body_limit: int
+    """Bytes of a creation request's body (G7)."""
+    store: Store
+    submit: Submit
+    authenticator: Authenticator
+    hosts: Hosts
+    references: References
+
+    async def admit(self, head: RequestHead, context: RequestContext, /) -> HttpResponse | Admitted:
+        """The answer, or leave to send a creation request's body, after all that can be said without it (C9)."""
+        return await self._guarded(lambda: self._admit(head, context))
+
+    async def _admit(self, head: RequestHead, context: RequestContext) -> HttpResponse | Admitted:
+        match route(_origin(head)):
+            case Health():
+                return _alive(b"alive")
+            case Ready():
+                await self.store.check()
+                return _alive(b"ready")
+            case Hook():
+                raise RefusedError(problems.NOT_FOUND.problem("No provider notifies here."))
+            case asked:
+                brand = await self._brand(head, context)
+                return await self._asked(asked, head, brand)
+
+    async def _brand(self, head: RequestHead, context: RequestContext) -> Brand:
+        """Who asks. Raises RefusedError for a wrong key, a key on another brand's host, and a disabled brand."""
+        brand = await self.authenticator.brand_for(calls.presented_key(head))
+        if brand is None or not await self.hosts.is_open_to(brand.id, head, context):
+            raise RefusedError(calls.unauthorized())
+        calls.check_enabled(brand)
+        return brand
+
+    async def _asked(
+        self, asked: ApiRoute, head: RequestHead, brand: Brand
+    ) -> HttpResponse | Admitted:
+        match asked:
+            case Create():
+                calls.check_content(head)
+                return Admitted(self.body_limit, self._creating(asked, head, brand))
+            case StatusByReference(reference):
+                query = queries.look_up(brand.id, reference)
+                return render.look_up_response(await self.store.look_up(query), self.settings)
+            case StatusByMerchantReference(reference):
+                by_merchant = queries.look_up_by_merchant_reference(brand.id, reference)
+                return render.look_up_response(await self.store.look_up(by_merchant), self.settings)
+            case ListRecordsRoute(text):
+                call = queries.records_call(brand.id, text, cursor_key=self.settings.cursor_key)
+                records = await self.store.list_records(call.query)
+                return render.records_response(records, call, self.settings)
+            case _:
+                assert_never(asked)
+
+    def _creating(
+        self, asked: Create, head: RequestHead, brand: Brand
+    ) -> Callable[[bytes], Awaitable[HttpResponse]]:
+        async def create(body: bytes) -> HttpResponse:
+            given = self._creation(asked, head, brand, body)
+            return render.creation_response(await self.submit(given), self.settings)
+
+        async def respond(body: bytes) -> HttpResponse:
+            return await self._guarded(lambda: create(body))
+
+        return respond
+
+    def _creation(
+        self, asked: Create, head: RequestHead, brand: Brand, body: bytes
+    ) -> CreatePayment:
+        return calls.creation(
+            HttpRequest(head.method, head.target, head.headers, body),
+            asked,
+            self.settings,
+            brand=brand,
+            gateway_reference=self.references.next(),
+            page_token=page_token(),
+            terms=self.terms,
+        )
+
+    async def _guarded(self, answer: Callable[[], Awaitable[Answer]]) -> Answer | HttpResponse:
+        """The answer, or the problem document that stands in for it (P5)."""
+        try:
+            return await answer()
+        except RefusedError as error:
+            return self._refusal(error.problem)
+        except StoreUnavailable:
+            return self._refusal(UNAVAILABLE)
+        except OutcomeUnknown:
+            return self._refusal(OUTCOME_UNKNOWN)
+
+    def _refusal(self, problem: Problem) -> HttpResponse:
+        return render.refusal(problem, self.settings)
+
+
+def _origin(head: RequestHead) -> RequestHead:
+    target = origin_form(head.target)
+    return head if target is head.target else RequestHead(head.method, target, head.headers)
+
+
+def _alive(state: bytes) -> HttpResponse:
+    body = json.dumps({"status": state.decode()}).encode()
+    return HttpResponse(200, ((b"content-type", b"application/json"),), body)

@@ -1,0 +1,56 @@
+"""Lets time pass in a sandbox: everything that falls due on the way happens in its order, then the clock is there."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import trio
+from attrs import Factory, define
+
+from mmo_sansio.clock import Instant, Span
+from mmo_trio.storage.base import Store
+from mmo_trio.wallclock import WallClock, write_offset
+from mmo_trio.workers.providers import ProviderWorker
+from mmo_trio.workers.sandbox import SandboxWorker
+from mmo_trio.workers.scanner import Scanner
+
+
+@define(eq=False)
+class SandboxClock:
+    """Moves wall and breaker time forward; deadlines of input and output stay real."""
+
+    clock: WallClock
+    store: Store
+    scanner: Scanner
+    operator: SandboxWorker
+    providers: ProviderWorker
+    kept_in: Path
+    """The file that the offset survives a restart in."""
+    _one_at_a_time: trio.Lock = Factory(trio.Lock)
+
+    async def advance(self, span: Span) -> Instant:
+        """The new time, once everything that was due on the way is decided, in the order of its due time, and
+        committed. Raises ValueError for a step back and StoreUnavailable when the store can't serve."""
+        async with self._one_at_a_time:
+            target = self.clock.now() + span
+            await self._settle()
+            while (due := await self._next_due()) is not None and due <= target:
+                self.clock.advance(max(0, due - self.clock.now()))
+                await self._settle()
+            self.clock.advance(max(0, target - self.clock.now()))
+            await self._settle()
+            write_offset(self.kept_in, self.clock.offset)
+            return self.clock.now()
+
+    async def _settle(self) -> None:
+        """Do everything that is due by now, and what follows from it at once."""
+        self.operator.clock_moved()
+        await self.operator.wait_idle()
+        await self.scanner.wake_all_due()
+        await self.providers.wait_idle()
+        self.scanner.kick()
+
+    async def _next_due(self) -> Instant | None:
+        """When something happens next, by the payments' own times or the operator's."""
+        times = (await self.store.next_wake(), self.operator.next_due())
+        return min((at for at in times if at is not None), default=None)

@@ -1,0 +1,73 @@
+"""Hands each intent to the worker that does it, and offers again what a worker had no room for."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import assert_never
+
+import structlog
+import trio
+from attrs import Factory, define
+
+from mmo_sansio.intents import AskProvider, DeliverCallback, Intent, SubmitToProvider
+from mmo_sansio.model import Transaction
+from mmo_trio.storage.base import Store, StoreUnavailable, Work
+from mmo_trio.workers.callbacks import CallbackWorker
+from mmo_trio.workers.providers import ProviderWorker
+
+logger = structlog.get_logger(__name__)
+
+OFFER_AGAIN_S = 0.5
+"""How long what didn't fit waits before it is offered again."""
+
+OFFERS = 512
+"""How much is offered in one go; in between others get their turn."""
+
+
+@define(eq=False)
+class Dispatcher:
+    """Knows both workers. What waits is kept as references only, so a long queue costs little memory."""
+
+    store: Store
+    providers: ProviderWorker
+    callbacks: CallbackWorker
+    _waiting: deque[Intent] = Factory(deque)
+
+    def act(self, intent: Intent, transaction: Transaction) -> None:
+        """Hand over an intent that has just become durable."""
+        self.hand_over(Work(intent, transaction))
+
+    def hand_over(self, work: Work) -> None:
+        """Hand over work; what its worker can't take now waits here."""
+        if not self._taken(work):
+            self._waiting.append(work.intent)
+
+    def has_room(self) -> bool:
+        """Whether more of what others have left can be taken on."""
+        return not self._waiting
+
+    async def run(self) -> None:
+        """Offer again what waits, until cancelled."""
+        while True:
+            await trio.sleep(OFFER_AGAIN_S)
+            try:
+                await self._offer_again()
+            except StoreUnavailable as error:
+                logger.warning("waiting work can't be read", error=str(error))
+
+    async def _offer_again(self) -> None:
+        for _ in range(min(OFFERS, len(self._waiting))):
+            intent = self._waiting[0]
+            transaction = await self.store.transaction(intent.gateway_reference)
+            self._waiting.popleft()
+            if transaction is not None:
+                self.hand_over(Work(intent, transaction))
+
+    def _taken(self, work: Work) -> bool:
+        match work.intent:
+            case SubmitToProvider() | AskProvider():
+                return self.providers.take_nowait(work)
+            case DeliverCallback():
+                return self.callbacks.take(work)
+            case _:
+                assert_never(work.intent)
