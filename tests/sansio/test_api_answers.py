@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from api_requests import (
+from attrs import evolve
+from tests.sansio.api_requests import (
     BRAND,
     NOW,
     SETTINGS,
@@ -16,7 +17,6 @@ from api_requests import (
     request,
     text,
 )
-from attrs import evolve
 
 from mmo_sansio.api.render import creation_response, look_up_response, refusal
 from mmo_sansio.api.transaction_object import transaction_object

@@ -7,8 +7,8 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
-from api_requests import BRAND, SETTINGS, body, call, draft, problem_of, request, text
 from attrs import evolve
+from tests.sansio.api_requests import BRAND, SETTINGS, body, call, draft, problem_of, request, text
 
 from mmo_sansio.gateway import Gateway
 from mmo_sansio.inputs import Draft

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from api_requests import BRAND, ULID, request
 from attrs import evolve
+from tests.sansio.api_requests import BRAND, ULID, request
 
 from mmo_sansio.api import calls
 from mmo_sansio.api.queries import look_up, look_up_by_merchant_reference

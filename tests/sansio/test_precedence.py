@@ -7,8 +7,8 @@ from itertools import combinations
 from typing import Any
 
 import pytest
-from api_requests import BRAND, body, call, request
 from attrs import evolve, frozen
+from tests.sansio.api_requests import BRAND, body, call, request
 
 from mmo_sansio.gateway import Gateway
 from mmo_sansio.model import Operation

@@ -8,9 +8,9 @@ from typing import Any
 from urllib.parse import quote
 
 import pytest
-from api_requests import SETTINGS, ULID
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.sansio.api_requests import SETTINGS, ULID
 
 from mmo_sansio.api.queries import RecordsCall, records_call
 from mmo_sansio.api.render import records_response

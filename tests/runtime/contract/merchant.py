@@ -42,18 +42,18 @@ async def ask(
     url: str,
     *,
     method: str = "GET",
-    headers: Mapping[str, str | bytes] | None = None,
+    headers: Mapping[str, str] | None = None,
     body: bytes | None = None,
 ) -> Answer:
     """One request on a connection of its own; the target goes out exactly as it stands in the URL."""
     parts = urlsplit(url)
     target = url.split(parts.netloc, 1)[1] or "/"
-    lines: list[tuple[str, str | bytes]] = [("Connection", "close")]
-    if not any(name.lower() == "host" for name in headers or {}):
-        lines.append(("Host", parts.netloc))
-    lines.extend((headers or {}).items())
+    given = {"Connection": "close"} | dict(headers or {})
+    if not any(name.lower() == "host" for name in given):
+        given["Host"] = parts.netloc
     if body is not None:
-        lines.append(("Content-Length", str(len(body))))
+        given["Content-Length"] = str(len(body))
+    lines = [(name.encode(), value.encode("latin-1")) for name, value in given.items()]
     with trio.fail_after(PATIENCE_S):
         stream = await trio.open_tcp_stream(parts.hostname or "", parts.port or 80)
         async with stream:
