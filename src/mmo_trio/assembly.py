@@ -195,7 +195,7 @@ async def assemble(config: ServiceConfig, store: Store, addresses: Ready) -> Gat
         moves = SandboxClock(
             clock, store, scanner, operator, providers, config.data_directory / CLOCK_FILE
         )
-        sandbox_desk = SandboxDesk(references.next, moves.advance, dict(titles))
+        sandbox_desk = SandboxDesk(references.next, moves.advance)
     return Gateway(
         config=config,
         store=store,
