@@ -50,7 +50,7 @@ def assert_problem(
     assert problem["detail"], (note, problem)
     names = ["type", "title", "status", "detail", "errorCode"]
     has_fields = (status, segment) == (400, "validation_failed")
-    assert list(problem) == (names + ["errors"] if has_fields else names), (note, problem)
+    assert list(problem) == ([*names, "errors"] if has_fields else names), (note, problem)
     assert ("allow" in answer.headers) == (status == 405), note
     assert ("retry-after" in answer.headers) == (status == 503), note
     return problem
