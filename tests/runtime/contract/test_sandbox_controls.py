@@ -1,0 +1,213 @@
+"""The sandbox's controls, as the outside contract has them: paths, shapes, refusals; and none of it in production."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trio
+
+from mmo_trio.service import run_service
+from mmo_trio.service_config import Ready, ServiceConfig, sandbox_presets
+from mmo_trio.settings import load_settings
+
+from .conftest import Running, Serve
+from .merchant import PATIENCE_S, Merchant, ask
+from .merchants import ACME, ACME_KEY, deposit, deposited
+from .receivers import receiver, url_of
+
+
+def _moment(text: str) -> datetime:
+    assert text.endswith("Z")
+    return datetime.fromisoformat(text)
+
+
+async def test_the_clock_moves_forward_by_what_it_is_told_and_says_where_it_is(
+    sandbox: Running,
+) -> None:
+    answer = await sandbox.control("clock", advance="3d")
+    assert answer.status == 200
+    assert set(answer.json) == {"now"}
+    ahead = _moment(answer.json["now"]) - datetime.now(UTC)
+    assert timedelta(days=2, hours=23) < ahead < timedelta(days=3, hours=1)
+
+    further = await sandbox.control("clock", advance="1h30m")
+    assert _moment(further.json["now"]) > _moment(answer.json["now"]) + timedelta(minutes=89)
+
+
+async def test_a_clock_that_was_moved_stays_moved_after_a_restart(serve: Serve) -> None:
+    async with serve() as sandbox:
+        await sandbox.advance("3d")
+    async with serve() as sandbox:
+        accepted = await sandbox.merchant.accepted()
+        ahead = datetime.fromisoformat(accepted["createdAt"]) - datetime.now(UTC)
+        assert timedelta(days=2, hours=23) < ahead < timedelta(days=3, hours=1)
+
+
+@pytest.mark.parametrize("span", ["-1s", "0s", "yesterday", "", "3", 3, None])
+async def test_a_clock_moves_by_spans_above_zero_only(sandbox: Running, span: Any) -> None:
+    refused = await sandbox.control("clock", advance=span)
+    assert (refused.status, refused.json["errorCode"]) == (400, "validation_failed")
+    assert refused.json["errors"][0]["field"] == "advance"
+
+
+@pytest.mark.parametrize("name", ["clock", "push", "pay"])
+async def test_a_control_needs_a_json_object(sandbox: Running, name: str) -> None:
+    for body in (b"", b"[]", b"advance=3d"):
+        refused = await ask(f"{sandbox.ready.pages}/sandbox/{name}", method="POST", body=body)
+        assert (refused.status, refused.json["errorCode"]) == (400, "bad_request")
+        assert refused.headers["content-type"] == "application/problem+json"
+
+
+@pytest.mark.spec("S3", "W1")
+async def test_what_is_due_on_the_way_happens_at_its_own_time_and_in_that_order(
+    sandbox: Running,
+) -> None:
+    merchant = sandbox.merchant
+    never = await merchant.accepted(scenario="never")
+    page = await merchant.accepted("web/payin")
+    slow = await merchant.accepted(scenario="slow")
+    await sandbox.advance("4d")
+
+    spans = []
+    for accepted in (slow, page, never):
+        found = await merchant.status(accepted["gatewayReference"])
+        spans.append(_moment(found["completedAt"]) - _moment(found["createdAt"]))
+    due = (timedelta(seconds=10), timedelta(minutes=30), timedelta(days=3))
+    for span, at in zip(spans, due, strict=True):
+        assert at <= span < at + timedelta(minutes=5)
+
+
+@pytest.mark.spec("S4")
+async def test_a_push_gives_a_reference_and_the_same_again_for_a_repeat(sandbox: Running) -> None:
+    first = await deposit(sandbox)
+    assert first.status == 200
+    assert set(first.json) == {"gatewayReference"}
+    again = await deposit(sandbox)
+    assert (again.status, again.json) == (200, first.json)
+
+
+@pytest.mark.spec("S4")
+async def test_a_failed_deposit_gives_null(sandbox: Running) -> None:
+    answer = await deposit(sandbox, status="failed")
+    assert (answer.status, answer.json) == (200, {"gatewayReference": None})
+
+
+@pytest.mark.parametrize("unknown", [{"brand": "nobody"}, {"method": "no_such"}])
+async def test_a_push_to_an_unknown_brand_or_method_is_404(
+    sandbox: Running, unknown: dict[str, str]
+) -> None:
+    answer = await deposit(sandbox, **unknown)
+    assert (answer.status, answer.json["errorCode"]) == (404, "not_found")
+
+
+@pytest.mark.parametrize(
+    ("fault", "field"),
+    [
+        ({"brand": None}, "brand"),
+        ({"method": " "}, "method"),
+        ({"providerReference": None}, "providerReference"),
+        ({"amount": 250}, "amount"),
+        ({"amount": {"value": 0, "currency": "KES"}}, "amount.value"),
+        ({"amount": {"value": 1.001, "currency": "KES"}}, "amount.value"),
+        ({"amount": {"value": 1, "currency": "ZZZ"}}, "amount.currency"),
+        ({"party": None}, "party"),
+        ({"party": {"id": "ACC-7"}}, "msisdn"),
+    ],
+)
+async def test_a_push_that_says_too_little_is_400_and_names_the_field(
+    sandbox: Running, fault: dict[str, Any], field: str
+) -> None:
+    answer = await deposit(sandbox, **fault)
+    assert (answer.status, answer.json["errorCode"]) == (400, "validation_failed")
+    assert answer.json["errors"][0]["field"] == field
+
+
+@pytest.mark.spec("W1")
+async def test_paying_submits_the_hosted_page_once(sandbox: Running) -> None:
+    accepted = await sandbox.merchant.accepted("web/payin")
+    reference = accepted["gatewayReference"]
+    assert (await sandbox.control("pay", gatewayReference=reference)).status == 200
+    assert (await sandbox.merchant.ended(reference))["status"] == "success"
+    again = await sandbox.control("pay", gatewayReference=reference)
+    assert again.status == 200
+    assert again.json["gatewayReference"] == reference
+    assert "ended" in again.json["ignored"]
+
+
+async def test_paying_what_has_no_page_is_404(sandbox: Running) -> None:
+    direct = await sandbox.merchant.accepted()
+    for reference in (direct["gatewayReference"], "01ARZ3NDEKTSV4RRFFQ69G5FAV"):
+        answer = await sandbox.control("pay", gatewayReference=reference)
+        assert (answer.status, answer.json["errorCode"]) == (404, "not_found")
+
+
+@pytest.mark.spec("K2", "K3")
+async def test_the_callbacks_that_were_recorded_are_shown(sandbox: Running) -> None:
+    accepted = await sandbox.merchant.accepted()
+    shown = await sandbox.outcome_of(accepted["gatewayReference"])
+    assert set(shown) == {"gatewayReference", "url", "outcome", "status", "durationMs", "at"}
+    assert (shown["url"], shown["outcome"], shown["status"]) == (
+        sandbox.merchant.result_url,
+        "delivered",
+        204,
+    )
+    assert shown["durationMs"] >= 0
+    assert _moment(shown["at"])
+    assert await sandbox.seen("callbacks?brand=demo") == [shown]
+    assert await sandbox.seen("callbacks?brand=nobody") == []
+
+
+@pytest.mark.spec("S4", "S5")
+async def test_the_suspense_book_is_shown_by_brand(sandbox: Running) -> None:
+    reference = await deposited(sandbox)
+    await deposit(sandbox, amount={"value": 251, "currency": "KES"})
+    (entry,) = await sandbox.seen("suspense?brand=demo")
+    assert (entry["reason"], entry["gatewayReference"]) == ("conflicting_deposit", reference)
+    assert (entry["provider"], entry["times"]) == ("sandbox", 1)
+    assert entry["told"]["amount"] == "251.00 KES"
+    assert await sandbox.seen("suspense?brand=nobody") == []
+
+
+@pytest.mark.spec("K1", "S1")
+async def test_in_production_a_payment_goes_through_and_no_control_exists(
+    serve: Serve, tmp_path: Path
+) -> None:
+    async with serve(brands=ACME):
+        pass  # It leaves a master key, an authority and a brand.
+    settings = load_settings(
+        environment={"MMO_PROVIDER__SANDBOX__KIND": "sandbox"},
+        presets=sandbox_presets(tmp_path, free_ports=True),
+    )
+    drain = trio.Event()
+    told, heard = trio.open_memory_channel[Ready](1)
+    serving = partial(
+        run_service,
+        ServiceConfig(settings, is_sandbox=False),
+        on_ready=told.send_nowait,
+        drain=drain,
+    )
+    async with receiver(tmp_path) as found, trio.open_nursery() as nursery:
+        nursery.start_soon(serving)
+        with trio.fail_after(PATIENCE_S):
+            ready = await heard.receive()
+            assert ready.api_key is None
+            for method, name in (
+                ("POST", "clock"),
+                ("POST", "push"),
+                ("POST", "pay"),
+                ("GET", "callbacks"),
+                ("GET", "suspense"),
+            ):
+                url = f"{ready.pages}/sandbox/{name}"
+                assert (await ask(url, method=method)).status == 404
+            merchant = Merchant(ready.api, ACME_KEY, result_url=url_of(found))
+            accepted = await merchant.accepted(scenario="no_such")  # A header like any other.
+            ended = await merchant.ended(accepted["gatewayReference"])
+            assert ended["status"] == "success"
+            while not found.requests:
+                await trio.sleep(0.02)
+        drain.set()

@@ -1,0 +1,148 @@
+"""The sandbox's table of scenarios, row by row: by the last three digits of the msisdn, and by the header."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from attrs import frozen
+
+from mmo_sansio.catalogue import EXPLANATIONS, ErrorCode
+
+from .conftest import Running, Serve
+from .merchants import ACME, ACME_KEY, developer
+
+
+@frozen
+class Row:
+    """A row of the table, and what a merchant sees of it."""
+
+    digits: str
+    name: str
+    status: str
+    after: str | None = None
+    """How much time has to pass; None: it happens by itself at once."""
+    source: str | None = "webhook"
+    code: str | None = None
+    paid: str = "150.00"
+    suspense: str | None = None
+    """Why the suspense book has an entry about it, one more second later."""
+
+
+ROWS = [
+    Row("101", "insufficient_funds", "failed", code="user_insufficient_funds"),
+    Row("102", "timeout", "failed", code="user_timeout"),
+    Row("103", "cancelled", "failed", code="user_cancelled"),
+    Row("104", "unavailable", "failed", code="provider_unavailable"),
+    Row("105", "provider_timeout", "failed", code="provider_timeout"),
+    Row("110", "by_poll", "success", after="2s", source="poll"),
+    Row("120", "other_amount", "success", paid="149.99"),
+    Row("130", "never", "failed", after="3d", source="expiry", code="transaction_expired"),
+    Row(
+        "140",
+        "after_expiry",
+        "failed",
+        after="3d",
+        source="expiry",
+        code="transaction_expired",
+        suspense="late_result",
+    ),
+    Row("150", "twice", "success", suspense="repeated_result"),
+    Row("160", "conflicting", "success", suspense="conflicting_result"),
+    Row("170", "slow", "success", after="10s"),
+    Row("180", "phone", "pending", after="2h", source=None),
+    Row("678", "success", "success"),
+]
+
+
+@pytest.mark.spec("S1", "S2", "S5", "E1", "K1")
+@pytest.mark.parametrize("row", ROWS, ids=[f"{row.digits}-{row.name}" for row in ROWS])
+async def test_a_row_holds_by_digits_and_by_header(sandbox: Running, row: Row) -> None:
+    merchant = sandbox.merchant
+    others = "101" if row.name == "success" else "678"
+    accepted = [
+        await merchant.accepted(msisdn=f"254712345{row.digits}"),
+        await merchant.accepted(msisdn=f"254712345{others}", scenario=row.name),
+    ]
+    if row.after is not None:
+        await sandbox.advance(row.after)
+
+    references = [each["gatewayReference"] for each in accepted]
+    for reference in references:
+        if row.status == "pending":
+            _agrees(await merchant.status(reference), row)
+        else:
+            _agrees(await merchant.ended(reference), row)
+            assert (await sandbox.callback_for(reference)).transaction["status"] == row.status
+
+    await sandbox.advance("2s")
+    entries = await sandbox.seen("suspense")
+    expected = {(reference, row.suspense) for reference in references if row.suspense}
+    assert {(each["gatewayReference"], each["reason"]) for each in entries} == expected
+    for reference in references:
+        _agrees(await merchant.status(reference), row)
+
+
+def _agrees(found: dict[str, Any], row: Row) -> None:
+    assert (found["status"], found["errorCode"]) == (row.status, row.code)
+    assert found["completionSource"] == row.source
+    if row.code is not None:
+        assert found["errorMessage"] == EXPLANATIONS[ErrorCode(row.code)].meaning
+    if row.status == "success":
+        paid, asked = Decimal(row.paid), Decimal("150.00")
+        assert found["finalAmount"] == {"value": paid, "currency": "KES"}
+        assert found["requestedAmount"] == {"value": asked, "currency": "KES"}
+        fee = (paid / 100).quantize(Decimal("0.01"))
+        assert found["providerData"]["fee"] == {"value": fee, "currency": "KES"}
+    else:
+        assert found["finalAmount"] is None
+
+
+@pytest.mark.spec("S2")
+async def test_neither_another_amount_nor_a_fee_is_below_one_minor_unit(serve: Serve) -> None:
+    async with serve(brands=ACME.replace('min = "10"', 'min = "0.01"')) as sandbox:
+        merchant = developer(sandbox, ACME_KEY)
+        accepted = await merchant.accepted(
+            amount={"value": 0.01, "currency": "KES"}, scenario="other_amount"
+        )
+        found = await merchant.ended(accepted["gatewayReference"])
+        assert found["finalAmount"]["value"] == Decimal("0.01")
+        assert found["providerData"]["fee"]["value"] == Decimal("0.01")
+
+
+async def test_an_unknown_scenario_is_refused_and_consumes_nothing(sandbox: Running) -> None:
+    body = sandbox.merchant.body()
+    refused = await sandbox.merchant.post(
+        "direct/payin", body, headers={"X-Sandbox-Scenario": "no_such"}
+    )
+    assert (refused.status, refused.json["errorCode"]) == (400, "validation_failed")
+    assert (await sandbox.merchant.post("direct/payin", body)).status == 200
+
+
+async def test_a_tax_payout_without_the_header_succeeds_and_with_it_plays_the_scenario(
+    sandbox: Running,
+) -> None:
+    plain = await sandbox.merchant.accepted("direct/taxpayout")
+    played = await sandbox.merchant.accepted("direct/taxpayout", scenario="unavailable")
+    assert (await sandbox.merchant.ended(plain["gatewayReference"]))["status"] == "success"
+    failed = await sandbox.merchant.ended(played["gatewayReference"])
+    assert failed["errorCode"] == "provider_unavailable"
+
+
+@pytest.mark.spec("W1")
+async def test_a_web_payin_plays_its_scenario_once_the_payer_has_confirmed(
+    sandbox: Running,
+) -> None:
+    accepted = await sandbox.merchant.accepted("web/payin", msisdn="254712345103")
+    await sandbox.advance("1m")
+    assert (await sandbox.merchant.status(accepted["gatewayReference"]))["status"] == "pending"
+    paid = await sandbox.control("pay", gatewayReference=accepted["gatewayReference"])
+    assert (paid.status, paid.json) == (200, {"gatewayReference": accepted["gatewayReference"]})
+    failed = await sandbox.merchant.ended(accepted["gatewayReference"])
+    assert failed["errorCode"] == "user_cancelled"
+
+
+@pytest.mark.spec("E1")
+def test_the_table_reaches_every_code_of_the_catalogue() -> None:
+    assert {row.code for row in ROWS if row.code} == {code.value for code in ErrorCode}
