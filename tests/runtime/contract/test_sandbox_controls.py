@@ -208,6 +208,6 @@ async def test_in_production_a_payment_goes_through_and_no_control_exists(
             accepted = await merchant.accepted(scenario="no_such")  # A header like any other.
             ended = await merchant.ended(accepted["gatewayReference"])
             assert ended["status"] == "success"
-            while not found.requests:
+            while not found.requests:  # noqa: ASYNC110
                 await trio.sleep(0.02)
         drain.set()
