@@ -17,7 +17,7 @@ from mmo_trio.settings import load_settings
 from .conftest import Running, Serve
 from .merchant import PATIENCE_S, Merchant, ask
 from .merchants import ACME, ACME_KEY, deposit, deposited
-from .receivers import receiver, url_of
+from .receivers import arrived, receiver, url_of
 
 
 def _moment(text: str) -> datetime:
@@ -208,6 +208,5 @@ async def test_in_production_a_payment_goes_through_and_no_control_exists(
             accepted = await merchant.accepted(scenario="no_such")  # A header like any other.
             ended = await merchant.ended(accepted["gatewayReference"])
             assert ended["status"] == "success"
-            while not found.requests:
-                await trio.sleep(0.02)
+            await arrived(found)
         drain.set()
