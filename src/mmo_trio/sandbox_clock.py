@@ -32,8 +32,8 @@ class SandboxClock:
         """The new time, once everything that was due on the way is decided, in the order of its due time, and
         committed. Raises ValueError for a step back and StoreUnavailable when the store can't serve."""
         async with self._one_at_a_time:
-            target = self.clock.now() + span
             await self._settle()
+            target = self.clock.now() + span  # Counted from what was accepted before the call.
             while (due := await self._next_due()) is not None and due <= target:
                 self.clock.advance(max(0, due - self.clock.now()))
                 await self._settle()
