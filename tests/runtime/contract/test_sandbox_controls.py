@@ -81,6 +81,21 @@ async def test_what_is_due_on_the_way_happens_at_its_own_time_and_in_that_order(
         assert at <= span < at + timedelta(minutes=5)
 
 
+async def test_the_clock_moves_while_payments_come_in_without_a_pause(sandbox: Running) -> None:
+    by_poll = await sandbox.merchant.accepted(scenario="by_poll")
+
+    async def create_for_ever() -> None:
+        while True:
+            await sandbox.merchant.accepted()
+
+    async with trio.open_nursery() as nursery:
+        for _ in range(4):
+            nursery.start_soon(create_for_ever)
+        await sandbox.advance("2s")
+        nursery.cancel_scope.cancel()
+    assert (await sandbox.merchant.status(by_poll["gatewayReference"]))["status"] == "success"
+
+
 @pytest.mark.spec("S4")
 async def test_a_push_gives_a_reference_and_the_same_again_for_a_repeat(sandbox: Running) -> None:
     first = await deposit(sandbox)
