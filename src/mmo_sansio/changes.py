@@ -68,7 +68,7 @@ class SuspenseReason(StrEnum):
     """Why something stands in the suspense book (S4, S5)."""
 
     LATE_RESULT = "late_result"
-    """A result for a transaction that had expired or had been completed by hand or otherwise ended."""
+    """A result for a transaction that one of our own timers had ended."""
     REPEATED_RESULT = "repeated_result"
     """The same result told again."""
     CONFLICTING_RESULT = "conflicting_result"

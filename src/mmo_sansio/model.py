@@ -250,7 +250,7 @@ class Progress:
     wake_at: Instant | None
     """When it wants a tick (expiry, next poll, end of page); None exactly when terminal."""
     polls: int = 0
-    """How often the provider was asked since it last said something."""
+    """How often the provider was asked since the payment was submitted."""
     provider_reference: str | None = None
     provider_data: ProviderData | None = None
     """None until a request to the provider is on record (T3)."""

@@ -8,7 +8,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import trio
-from attrs import Factory, define, evolve
+from attrs import Factory, define, evolve, frozen
 
 from mmo_sansio.api.settings import ApiSettings
 from mmo_sansio.breaker import BreakerSettings
@@ -38,7 +38,7 @@ from mmo_trio.wallclock import WallClock, read_offset
 from mmo_trio.workers.callbacks import CallbackWorker
 from mmo_trio.workers.dispatcher import Dispatcher
 from mmo_trio.workers.providers import ProviderWorker
-from mmo_trio.workers.sandbox import SandboxWorker
+from mmo_trio.workers.sandbox import Notify, SandboxWorker
 from mmo_trio.workers.sandbox_book import Book
 from mmo_trio.workers.scanner import Scanner
 
@@ -120,24 +120,21 @@ async def _run_until_drained(
     ended.set()
 
 
-async def assemble(config: ServiceConfig, store: Store, addresses: Ready) -> Gateway:
+def assemble(config: ServiceConfig, store: Store, addresses: Ready) -> Gateway:
     """The parts of a gateway on this store, reached at these addresses. Raises SettingsError."""
     settings, limits = config.settings, config.settings.limits
     keyring = KeyRing(_master_key(config))
     clock = WallClock(offset=_kept_offset(config))
     references = References(clock.now)
     titles = provider_titles(settings, is_sandbox=config.is_sandbox)
-    base_url = settings.gateway.base_url or addresses.api
-    hpp_url = settings.gateway.hpp_url or addresses.pages
-    error_docs_url = settings.gateway.error_docs_url or f"{hpp_url}/errors"
-    rules = EgressRules(
-        allow_private=settings.egress.allow_private,
-        allowed_ports=frozenset(settings.egress.allowed_ports),
-        own_hosts=frozenset({urlsplit(base_url).netloc, urlsplit(hpp_url).netloc}),
+    accounts = _accounts(config, titles)
+    urls = Urls.of(settings, addresses)
+    rules = urls.egress_rules(settings)
+    authenticator = Authenticator(
+        store, keyring, monotonic=clock.monotonic, cache=limits.api_key_cache
     )
-    client = Client(rules=rules, context=tls_context(_extra_authorities(settings)))
 
-    # The engine hands work to the dispatcher, whose workers report to the engine.
+    # A circle, closed here: the engine hands work to the dispatcher, whose workers report to the engine.
     engine = Engine(
         store,
         clock,
@@ -145,9 +142,9 @@ async def assemble(config: ServiceConfig, store: Store, addresses: Ready) -> Gat
         queue_max=limits.queue,
         batch_max=limits.batch,
     )
-    authenticator = Authenticator(
-        store, keyring, monotonic=clock.monotonic, cache=limits.api_key_cache
-    )
+    operator = SandboxWorker(Book(_book_file(config)), clock.now, _notifying(engine, accounts))
+    providers = ProviderWorker(engine.submit, accounts, lambda _: operator.exchange, clock.now)
+    client = Client(rules=rules, context=tls_context(_extra_authorities(settings)))
     callbacks = CallbackWorker(
         deliver=partial(client.deliver, deadline_s=seconds(limits.callback_timeout)),
         key_for=authenticator.callback_key,
@@ -157,14 +154,6 @@ async def assemble(config: ServiceConfig, store: Store, addresses: Ready) -> Gat
         places=limits.callbacks,
         per_merchant=limits.callbacks_per_merchant,
     )
-    operator = SandboxWorker(Book(_book_file(config)), clock.now, lambda told: notify(told))
-    accounts = _accounts(config, titles)
-
-    async def notify(told: HttpRequest) -> None:
-        for account in accounts.values():
-            await engine.submit(account.read_notification(told))
-
-    providers = ProviderWorker(engine.submit, accounts, lambda name: operator.exchange, clock.now)
     dispatcher = Dispatcher(store, providers, callbacks)
     scanner = Scanner(
         store,
@@ -174,48 +163,89 @@ async def assemble(config: ServiceConfig, store: Store, addresses: Ready) -> Gat
         clock.now,
         clock.monotonic,
     )
-    api = MerchantApi(
-        settings=ApiSettings(
-            error_docs_url=error_docs_url,
-            hpp_url=hpp_url,
-            cursor_key=keyring.cursor_key,
-            egress_rules=rules,
-            sandbox_scenarios=tuple(BY_NAME) if config.is_sandbox else None,
-        ),
-        terms=limits.terms,
-        body_limit=limits.body,
-        store=store,
-        submit=engine.submit,
-        authenticator=authenticator,
-        hosts=Hosts(store, monotonic=clock.monotonic, proxies=settings.listen.proxy_trusted),
-        references=references,
-    )
     sandbox_desk = None
     if config.is_sandbox and config.data_directory is not None:
-        moves = SandboxClock(
-            clock, store, scanner, operator, providers, config.data_directory / CLOCK_FILE
-        )
-        sandbox_desk = SandboxDesk(references.next, moves.advance, dict(titles))
+        kept_in = config.data_directory / CLOCK_FILE
+        moves = SandboxClock(clock, store, scanner, operator, providers, kept_in)
+        sandbox_desk = SandboxDesk(references.next, moves.advance)
     return Gateway(
         config=config,
         store=store,
         clock=clock,
         keyring=keyring,
         engine=engine,
-        api=api,
+        api=MerchantApi(
+            settings=_api_settings(config, urls, rules, keyring),
+            terms=limits.terms,
+            body_limit=limits.body,
+            store=store,
+            submit=engine.submit,
+            authenticator=authenticator,
+            hosts=Hosts(store, monotonic=clock.monotonic, proxies=settings.listen.proxy_trusted),
+            references=references,
+        ),
         listener_limits=_listener_limits(limits),
         providers=providers,
         callbacks=callbacks,
         dispatcher=dispatcher,
         scanner=scanner,
         operator=operator,
-        desk=Desk(store, engine.submit, clock.now, error_docs_url),
+        desk=Desk(store, engine.submit, clock.now, urls.error_docs),
         sandbox_desk=sandbox_desk,
         figures=Figures(engine.statistics, providers.statistics, callbacks.statistics),
         addresses=addresses,
         titles=titles,
         rules=rules,
     )
+
+
+@frozen
+class Urls:
+    """Under which addresses the world knows this gateway; none ends with a slash."""
+
+    base: str
+    hosted_pages: str
+    error_docs: str
+
+    @classmethod
+    def of(cls, settings: Settings, addresses: Ready) -> Urls:
+        """As they are set; where they aren't, the listeners' own."""
+        pages = (settings.gateway.hpp_url or addresses.pages).rstrip("/")
+        return cls(
+            base=(settings.gateway.base_url or addresses.api).rstrip("/"),
+            hosted_pages=pages,
+            error_docs=(settings.gateway.error_docs_url or f"{pages}/errors").rstrip("/"),
+        )
+
+    def egress_rules(self, settings: Settings) -> EgressRules:
+        """Where merchants' URLs may lead: as set, and never to ourselves (K7)."""
+        return EgressRules(
+            allow_private=settings.egress.allow_private,
+            allowed_ports=frozenset(settings.egress.allowed_ports),
+            own_hosts=frozenset(urlsplit(each).netloc for each in (self.base, self.hosted_pages)),
+        )
+
+
+def _api_settings(
+    config: ServiceConfig, urls: Urls, rules: EgressRules, keyring: KeyRing
+) -> ApiSettings:
+    return ApiSettings(
+        error_docs_url=urls.error_docs,
+        hpp_url=urls.hosted_pages,
+        cursor_key=keyring.cursor_key,
+        egress_rules=rules,
+        sandbox_scenarios=tuple(BY_NAME) if config.is_sandbox else None,
+    )
+
+
+def _notifying(engine: Engine, accounts: Mapping[str, Provider]) -> Notify:
+    """How the operator's notifications reach the engine."""
+
+    async def notify(told: HttpRequest) -> None:
+        for account in accounts.values():
+            await engine.submit(account.read_notification(told))
+
+    return notify
 
 
 def _accounts(config: ServiceConfig, titles: Mapping[str, str]) -> Mapping[str, Provider]:

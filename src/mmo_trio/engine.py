@@ -101,9 +101,9 @@ class Engine:
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Decide batches until cancelled. Who is still waiting then is told that nothing was stored."""
-        self.clock.never_below(await self.store.latest_stamp())
-        task_status.started()
         try:
+            self.clock.never_below(await self.store.latest_stamp())
+            task_status.started()
             while True:
                 while not self._waiting:
                     await self._rest()
@@ -117,27 +117,33 @@ class Engine:
         return EngineStatistics(self._batches, self._inputs, len(self._waiting))
 
     async def _decide_batch(self) -> None:
-        calls = [self._waiting.popleft() for _ in range(min(self.batch_max, len(self._waiting)))]
+        waiting = self._waiting
+        calls = [waiting.popleft() for _ in range(min(self.batch_max, len(waiting)))]
+        with trio.CancelScope(shield=True):  # What is under way must be answered, whatever ends.
+            await self._decide_together(calls)
+
+    async def _decide_together(self, calls: Sequence[_Call]) -> None:
+        """Decide these in one commit. When the store fails on something in it, which is a fault of ours, it fails on
+        that alone: the others are decided one by one."""
         batch = _Batch(calls, self.clock.stamps(len(calls)))
         needed = merge(reads(call.given) for call in calls)
         try:
-            with trio.CancelScope(
-                shield=True
-            ):  # What is under way must be answered, whatever ends.
-                await self.store.transact(needed, batch.decide)
+            await self.store.transact(needed, batch.decide)
         except (StoreUnavailable, OutcomeUnknown) as error:
             logger.warning("batch not stored", inputs=len(calls), error=str(error))
             for call in calls:
                 call.answer(outcome.Error(type(error)(str(error))))
-            return
         except Exception:
-            logger.exception("batch failed", inputs=len(calls))
-            for call in calls:
-                call.answer(outcome.Error(DecisionFailed("the store failed")))
-            return
-        self._batches += 1
-        self._inputs += len(calls)
-        batch.answer(self.act)
+            if len(calls) > 1:
+                for call in calls:
+                    await self._decide_together([call])
+            else:
+                logger.exception("input failed", input=type(calls[0].given).__name__)
+                calls[0].answer(outcome.Error(DecisionFailed("the store failed")))
+        else:
+            self._batches += 1
+            self._inputs += len(calls)
+            batch.answer(self.act)
 
     async def _rest(self) -> None:
         def stop(_: object) -> trio.lowlevel.Abort:

@@ -57,7 +57,7 @@ async def run_service(
             await signals.start(_listen_to_signals, stop, certificates)
         doors = await _open_doors(config.settings)
         try:
-            gateway = await assemble(config, store, _addresses(doors, certificates is not None))
+            gateway = assemble(config, store, _addresses(doors, certificates is not None))
             await _run(gateway, doors, certificates, stop, config, on_ready)
         finally:
             for listener in doors.values():

@@ -111,8 +111,8 @@ TITLES: Mapping[str, str] = MappingProxyType(
 
 
 def provider_titles(settings: Settings, *, is_sandbox: bool) -> Mapping[str, str]:
-    """The display names of the configured providers, by name; a sandbox always has `sandbox`."""
-    titles = {"sandbox": TITLES["sandbox"]} if is_sandbox else {}
+    """The display names of the configured providers, by name; a sandbox without any has `sandbox`."""
+    titles = {"sandbox": TITLES["sandbox"]} if is_sandbox and not settings.providers else {}
     for name, provider in settings.providers.items():
         titles[name] = str(provider.options.get("title", TITLES[provider.kind]))
     return MappingProxyType(titles)

@@ -8,9 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import click
-import pytest
 
-cli = pytest.importorskip("mmo_trio.cli", reason="the commands are not merged yet")
+from mmo_trio import cli
 
 FENCED = re.compile(r"^```sh\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 INLINE = re.compile(r"`(mmo [^`]+)`")

@@ -16,8 +16,6 @@ from typing import Any
 
 import pytest
 
-pytest.importorskip("mmo_trio.service", reason="the service is not merged yet")
-
 START_WITHIN_S = 60.0
 END_WITHIN_S = 60.0
 CURL = re.compile(r"^curl -s http://127\.0\.0\.1:8080(\S+)(.*?)^```$", re.MULTILINE | re.DOTALL)

@@ -14,6 +14,7 @@ import pytest
 
 from mmo_sansio.changes import SuspenseReason
 from mmo_sansio.egress import EgressRules
+from mmo_trio.brands_file import read_brands
 from mmo_trio.settings import load_settings
 from mmo_trio.settings.load import keys_of
 from mmo_trio.settings.model import SECTIONS
@@ -51,17 +52,15 @@ def test_the_settings_to_copy_can_be_loaded(page: str, tmp_path: Path) -> None:
 
 
 def test_the_brands_to_copy_can_be_read(page: str) -> None:
-    brands_file = pytest.importorskip("mmo_trio.brands_file", reason="not merged yet")
     _, text = TOML.findall(page)
     assert tomllib.loads(text)
-    [wanted] = brands_file.read_brands(
+    [wanted] = read_brands(
         text, source="brands.toml", providers={"sandbox": "Sandbox"}, rules=EgressRules()
     )
     assert wanted.brand.id == "acme"
 
 
 def test_the_start_of_the_page_leads_up_to_serving(page: str, tmp_path: Path) -> None:
-    pytest.importorskip("mmo_trio.cli", reason="not merged yet")
     for name, text in zip(("mmo.toml", "brands.toml"), TOML.findall(page), strict=True):
         local = text.replace("/etc/mmo", str(tmp_path)).replace("/var/lib/mmo", str(tmp_path))
         (tmp_path / name).write_text(local, encoding="utf-8")

@@ -7,8 +7,6 @@ import sys
 
 import pytest
 
-pytest.importorskip("mmo_trio.service", reason="the demo serves the whole gateway")
-
 STEPS = (
     "READY api=http://127.0.0.1:",
     "1. A payment is taken",

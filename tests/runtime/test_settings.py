@@ -28,7 +28,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "settings.md"
 LIMITS: list[tuple[str, str, object]] = [
     ("Pending transaction timeout", "limits.pending_timeout", 3 * clock.DAY),
     ("Callback timeout", "limits.callback_timeout", 15 * clock.SECOND),
-    ("Callback response body logged", "limits.callback_body", 1024 * 1024),
+    ("Callback response body logged", "mmo_sansio.delivery:BODY_BYTES_MAX", 1024 * 1024),
     ("Idempotency tracking window", "limits.idempotency_window", 15 * clock.MINUTE),
     ("API key cache", "limits.api_key_cache", clock.MINUTE),
     ("records pageSize default", "mmo_sansio.queries:RECORDS_PAGE_DEFAULT", 50),

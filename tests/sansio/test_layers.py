@@ -29,13 +29,15 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("testing",),
     # The shell.
     ("mmo_trio.settings", "mmo_trio.wallclock", "mmo_trio.ids", "mmo_trio.certificates"),
-    ("mmo_trio.keys", "mmo_trio.logs", "mmo_trio.metrics", "mmo_trio.service_config"),
+    ("mmo_trio.keys", "mmo_trio.service_config", "mmo_trio.doors"),
     ("mmo_trio.storage", "mmo_trio.http"),
     ("mmo_trio.brands_file", "mmo_trio.administer", "mmo_trio.engine", "mmo_trio.receiver"),
-    ("mmo_trio.brands", "mmo_trio.auth"),
-    ("mmo_trio.workers", "mmo_trio.pages", "mmo_trio.console", "mmo_trio.api"),
+    ("mmo_trio.brands", "mmo_trio.auth", "mmo_trio.hosts"),
+    ("mmo_trio.workers", "mmo_trio.merchant_api", "mmo_trio.demo_brand"),
+    ("mmo_trio.sandbox_clock", "mmo_trio.pages", "mmo_trio.console"),
+    ("mmo_trio.assembly",),
     ("mmo_trio.service",),
-    ("mmo_trio.cli", "mmo_trio.testing"),
+    ("mmo_trio.cli",),
 )
 """What stands in a line may import only what stands in the lines above it."""
 

@@ -35,5 +35,3 @@ class SandboxDesk:
     """A fresh ULID."""
     advance_clock: Callable[[Span], Awaitable[Instant]]
     """Moves the clock and gives the new time once everything due on the way is committed."""
-    provider_titles: dict[str, str]
-    """Display names of the providers, by name."""

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from decimal import Decimal
 from typing import Any
 
 from quart import Blueprint, Response, request
 
 from mmo_sansio import problems
 from mmo_sansio.api.problem_document import problem_response
+from mmo_sansio.api.strict_json import Number, parse_object
 from mmo_sansio.clock import with_microseconds
 from mmo_sansio.inputs import ConfirmPage, DepositNotified
 from mmo_sansio.model import Brand, Method, Party
@@ -18,6 +20,7 @@ from mmo_sansio.replies import Ignored, Noted
 from mmo_trio.pages.desk import Desk, SandboxDesk
 from mmo_trio.settings.errors import ValueFault
 from mmo_trio.settings.values import read_span
+from mmo_trio.storage.base import OutcomeUnknown, StoreUnavailable
 
 Body = dict[str, Any]
 
@@ -92,6 +95,12 @@ def sandbox_controls(desk: Desk, sandbox: SandboxDesk) -> Blueprint:
             ]
         )
 
+    @controls.errorhandler(StoreUnavailable)
+    @controls.errorhandler(OutcomeUnknown)
+    async def busy(_: Exception) -> Response:
+        problem = problems.UNAVAILABLE.problem("The store can't serve right now; try again.")
+        return _problem(problem, desk.error_docs_url)
+
     @controls.errorhandler(RefusedError)
     async def refused(error: RefusedError) -> Response:
         return _problem(error.problem, desk.error_docs_url)
@@ -100,14 +109,8 @@ def sandbox_controls(desk: Desk, sandbox: SandboxDesk) -> Blueprint:
 
 
 async def _body() -> Body:
-    raw = await request.get_data()
-    try:
-        body = json.loads(raw, parse_float=parse_number, parse_int=parse_number)
-    except (ValueError, RecursionError):
-        body = None
-    if not isinstance(body, dict):
-        raise RefusedError(problems.MALFORMED.problem("The body must be a JSON object."))
-    return body
+    raw: bytes = await request.body
+    return parse_object(raw)
 
 
 def _deposit(body: Body, brand: Brand, method: Method, sandbox: SandboxDesk) -> DepositNotified:
@@ -118,7 +121,7 @@ def _deposit(body: Body, brand: Brand, method: Method, sandbox: SandboxDesk) -> 
         raise _fault("party", "must be an object with msisdn, and id if the payer typed one")
     currency, msisdn = _text(amount, "currency"), _text(party, "msisdn")
     try:
-        paid = money(check_amount(parse_number(str(amount.get("value")))), currency)
+        paid = money(check_amount(_number(amount)), currency)
     except AmountError as error:
         raise _fault("amount.value", str(error)) from None
     except KeyError:
@@ -126,17 +129,17 @@ def _deposit(body: Body, brand: Brand, method: Method, sandbox: SandboxDesk) -> 
     return DepositNotified(
         provider=method.provider,
         provider_reference=_text(body, "providerReference"),
-        provider_title=sandbox.provider_titles.get(method.provider, method.provider_title),
+        provider_title=method.provider_title,
         gateway_reference=sandbox.new_reference(),
         brand=brand,
         method=method.key,
         amount=paid,
         party=Party(
-            id=str(party.get("id") or msisdn),
+            id=_optional_text(party, "id") or msisdn,
             msisdn=msisdn,
-            first_name=party.get("firstName"),
-            last_name=party.get("lastName"),
-            email=party.get("email"),
+            first_name=_optional_text(party, "firstName"),
+            last_name=_optional_text(party, "lastName"),
+            email=_optional_text(party, "email"),
         ),
         succeeded=body.get("status", "success") != "failed",
     )
@@ -155,11 +158,22 @@ async def _brand_and_method(desk: Desk, body: Body) -> tuple[Brand, Method]:
     raise RefusedError(problems.NOT_FOUND.problem(f"There is no brand '{brand_id}'."))
 
 
+def _number(amount: Body) -> Decimal:
+    value = amount.get("value")
+    if not isinstance(value, Number):
+        raise AmountError("must be a number")
+    return parse_number(value.text)
+
+
 def _text(body: Body, field: str) -> str:
     value = body.get(field)
     if not isinstance(value, str) or not value.strip():
         raise _fault(field, "is required and must be a string")
     return value
+
+
+def _optional_text(body: Body, field: str) -> str | None:
+    return None if body.get(field) is None else _text(body, field)
 
 
 def _fault(field: str, detail: str) -> RefusedError:

@@ -127,9 +127,6 @@ class LimitsSection:
     callback_timeout: Span = setting(
         values.SPAN, 15 * clock.SECOND, "How long one callback may take in all (K2)."
     )
-    callback_body: int = setting(
-        values.SIZE, 1024 * 1024, "How much of the answer to a callback is logged (K4)."
-    )
     page_session: Span | None = setting(
         values.SPAN_OR_OFF,
         TERMS.page_session,

@@ -1,0 +1,441 @@
+"""Creating payments: clauses C1 to C8, C10, C11, C13 and C14 through the merchant's door."""
+
+from __future__ import annotations
+
+import json
+import re
+import sqlite3
+from datetime import datetime
+from typing import Any
+
+import pytest
+
+from .conftest import Running, Serve
+from .merchant import ROOT, a_reference, ask
+from .refusals import assert_field_refused, assert_problem
+
+INITIATED = [
+    "status",
+    "gatewayReference",
+    "merchantReference",
+    "reconciliationReference",
+    "createdAt",
+]
+PARTY = {
+    "id": "user-7",
+    "msisdn": "+254712345678",
+    "firstName": "Ada",
+    "lastName": "Byron",
+    "email": "ada@shop.example",
+}
+
+
+@pytest.mark.parametrize(
+    ("operation", "party", "type_and_flow"),
+    [
+        pytest.param(
+            "direct/payin", "payer", ("payin", "direct"), marks=pytest.mark.spec("C1", "C6", "T1")
+        ),
+        pytest.param(
+            "direct/payout", "payee", ("payout", "direct"), marks=pytest.mark.spec("C2", "C6", "T1")
+        ),
+        pytest.param(
+            "qr/payin", "payer", ("payin", "qr"), marks=pytest.mark.spec("C3", "C6", "T1")
+        ),
+        pytest.param(
+            "web/payin", "payer", ("payin", "web"), marks=pytest.mark.spec("C4", "C6", "T1")
+        ),
+        pytest.param(
+            "direct/taxpayout", None, ("tax", "direct"), marks=pytest.mark.spec("C5", "C6", "T1")
+        ),
+    ],
+)
+async def test_each_operation_is_answered_at_once_and_makes_its_transaction(
+    sandbox: Running, operation: str, party: str | None, type_and_flow: tuple[str, str]
+) -> None:
+    given = {} if party is None else {party: PARTY}
+    accepted = await sandbox.merchant.accepted(
+        operation, labels={"till": 4}, reconciliationReference="books-1", **given
+    )
+    page = ["pageUrl", "pageOpenMode"] if operation == "web/payin" else []
+    assert list(accepted) == INITIATED + page
+    assert accepted["status"] == "pending"
+    assert re.fullmatch("[0-7][0-9A-HJKMNP-TV-Z]{25}", accepted["gatewayReference"])
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\+00:00", accepted["createdAt"])
+
+    transaction = await sandbox.merchant.status(accepted["gatewayReference"])
+    assert (transaction["type"], transaction["flow"]) == type_and_flow
+    assert transaction["party"] == (
+        PARTY
+        if party
+        else {"id": "mpesa_ke", "msisdn": "000", "firstName": None, "lastName": None, "email": None}
+    )
+    assert transaction["method"] == "mpesa_ke"
+    assert transaction["country"] == "KE"
+    assert transaction["labels"] == {"till": 4}
+    for name in ("gatewayReference", "merchantReference", "reconciliationReference"):
+        assert transaction[name] == accepted[name], name
+    at = datetime.fromisoformat(transaction["createdAt"])
+    assert datetime.fromisoformat(accepted["createdAt"]) == at.replace(microsecond=0)
+
+
+@pytest.mark.spec("C1", "C2", "C3", "C4", "C5", "G1")
+async def test_any_other_flow_and_direction_is_a_404(sandbox: Running) -> None:
+    for pair in (
+        "qr/payout",
+        "web/payout",
+        "qr/taxpayout",
+        "web/taxpayout",
+        "push/payin",
+        "direct/payins",
+        "Direct/payin",
+        "payin/direct",
+    ):
+        answer = await sandbox.merchant.post(pair, sandbox.merchant.body())
+        assert_problem(answer, 404, "not_found", note=pair)
+
+
+@pytest.mark.spec("C4", "W1")
+async def test_a_web_payin_opens_a_page_that_the_browser_is_sent_to(sandbox: Running) -> None:
+    accepted = await sandbox.merchant.accepted("web/payin")
+    assert accepted["pageOpenMode"] == "redirect"
+    page = await ask(accepted["pageUrl"])
+    assert page.status == 200
+    assert b"150.00" in page.body
+
+
+@pytest.mark.spec("C3", "C8", "C13")
+async def test_a_qr_payin_needs_a_display_url(sandbox: Running) -> None:
+    for note, url in (("missing", None), ("http", "http://shop.example/qr"), ("no text", 1)):
+        answer = await sandbox.merchant.create("qr/payin", displayQrUrl=url)
+        assert_field_refused(answer, "displayQrUrl", note=("row 89", note))
+    assert (await sandbox.merchant.create("direct/payin", displayQrUrl="no url")).status == 200
+
+
+@pytest.mark.spec("C5", "C7", "C13")
+async def test_a_tax_payout_needs_its_reconciliation_reference_and_no_party(
+    sandbox: Running,
+) -> None:
+    answer = await sandbox.merchant.create("direct/taxpayout", reconciliationReference=None)
+    assert_field_refused(answer, "reconciliationReference", note="row 69")
+    accepted = await sandbox.merchant.accepted(
+        "direct/taxpayout", payer="ignored, row 68", reconciliationReference="tax-2026-11"
+    )
+    assert accepted["reconciliationReference"] == "tax-2026-11"
+
+
+@pytest.mark.spec("C7")
+async def test_the_reconciliation_reference_is_the_merchant_reference_unless_given(
+    sandbox: Running,
+) -> None:
+    for operation in ("direct/payin", "direct/payout", "qr/payin", "web/payin"):
+        accepted = await sandbox.merchant.accepted(operation)
+        assert accepted["reconciliationReference"] == accepted["merchantReference"]
+        transaction = await sandbox.merchant.status(accepted["gatewayReference"])
+        assert transaction["reconciliationReference"] == accepted["merchantReference"]
+    longest = "é" * 255
+    accepted = await sandbox.merchant.accepted(reconciliationReference=longest)
+    assert accepted["reconciliationReference"] == longest
+    answer = await sandbox.merchant.create(reconciliationReference=longest + "é")
+    assert_field_refused(answer, "reconciliationReference")
+
+
+@pytest.mark.spec("C6", "L1", "L2")
+async def test_a_payment_is_durable_before_its_answer_leaves(sandbox: Running) -> None:
+    accepted = await sandbox.merchant.accepted()
+    beside = sqlite3.connect(f"file:{sandbox.directory / 'gateway.db'}?mode=ro", uri=True)
+    rows = beside.execute("SELECT gateway_reference, status FROM transactions").fetchall()
+    uses = beside.execute("SELECT merchant_reference FROM reference_uses").fetchall()
+    beside.close()
+    assert rows == [(accepted["gatewayReference"], rows[0][1])]
+    assert uses == [(accepted["merchantReference"],)]
+
+
+HTTPS = "https://shop.example/"
+BAD_DELIVERY_URLS = (
+    "http://shop.example/",
+    "https://user:secret@shop.example/",
+    "https:///nowhere",
+    "/relative",
+    "ftp://shop.example/",
+    HTTPS + "x" * 2048,
+    "https://169.254.169.254/latest/meta-data",
+    "https://[fe80::1]/",
+)
+
+
+@pytest.mark.spec("C8", "K7")
+async def test_result_urls_are_absolute_https_and_lead_nowhere_forbidden(
+    sandbox: Running,
+) -> None:
+    for url in BAD_DELIVERY_URLS:
+        assert_field_refused(
+            await sandbox.merchant.create(resultUrl=url), "resultUrl", note=("row 88", url)
+        )
+        answer = await sandbox.merchant.create("qr/payin", displayQrUrl=url)
+        assert_field_refused(answer, "displayQrUrl", note=url)
+    longest = HTTPS + "x" * (2048 - len(HTTPS))
+    for url in (longest, "https://shop.example:8443/a?b=c", "HTTPS://SHOP.example"):
+        assert (await sandbox.merchant.create(resultUrl=url)).status == 200, url
+
+
+@pytest.mark.spec("C8", "K7")
+async def test_without_allow_private_no_private_address_is_taken(serve: Serve) -> None:
+    async with serve(environment={"MMO_EGRESS_ALLOW_PRIVATE": "false"}) as sandbox:
+        for url in (
+            "https://127.0.0.1/",
+            "https://10.0.0.1/",
+            "https://[::1]/",
+            "https://2130706433/",
+        ):
+            answer = await sandbox.merchant.create(resultUrl=url)
+            assert_field_refused(answer, "resultUrl", note=url)
+        assert (await sandbox.merchant.create(resultUrl=HTTPS)).status == 200
+
+
+BRAND = """
+[[brand]]
+id = "acme"
+name = "Acme"
+api_keys = ["the-key-of-acme"]
+redirect_schemes = ["acmeapp"]
+
+[[brand.method]]
+key = "mpesa_ke"
+provider = "sandbox"
+country = "KE"
+flows = ["direct/payin", "web/payin", "direct/taxpayout"]
+limits.KES = { min = "10.50", max = "150.25" }
+limits.USD = { min = "1", max = "1" }
+tax_authority_id = "KRA"
+tax_authority_account = "572572"
+
+[[brand.method]]
+key = "mpesa_ke"
+provider = "sandbox"
+country = "TZ"
+flows = ["direct/payin"]
+limits.TZS = { min = "500", max = "5000" }
+
+[[brand.method]]
+key = "payouts_only"
+provider = "sandbox"
+country = "KE"
+flows = ["direct/payout"]
+limits.KES = { min = "100", max = "200" }
+"""
+
+
+@pytest.mark.spec("C8", "W2")
+async def test_redirect_urls_may_be_web_addresses_or_a_scheme_of_the_brand(serve: Serve) -> None:
+    async with serve(brands=BRAND) as sandbox:
+        sandbox.merchant.key = "the-key-of-acme"
+        for name in ("successRedirectUrl", "errorRedirectUrl"):
+            for url in (
+                "javascript:alert(1)",
+                "JAVASCRIPT:alert(1)",
+                "data:text/html,x",
+                "vbscript:x",
+                "file:///etc/passwd",
+                "otherapp://done",
+                "/relative",
+                "https://" + "x" * 2048,
+            ):
+                answer = await sandbox.merchant.create("web/payin", **{name: url})
+                assert_field_refused(answer, name, note=("row 90", url))
+            for url in (
+                "http://shop.example/done",
+                "https://shop.example/done?a=b",
+                "acmeapp://done",
+            ):
+                changes: dict[str, Any] = {name: url}
+                answer = await sandbox.merchant.create("web/payin", amount=_kes(100), **changes)
+                assert answer.status == 200, (name, url, answer.body)
+
+
+def _kes(value: float, currency: str = "KES") -> dict[str, Any]:
+    return {"value": value, "currency": currency}
+
+
+@pytest.mark.spec("C10", "C11", "C14", "M2", "M5", "P2")
+async def test_method_country_currency_and_limits_are_the_brands_own(serve: Serve) -> None:
+    async with serve(brands=BRAND) as sandbox:
+        merchant = sandbox.merchant
+        merchant.key = "the-key-of-acme"
+        unknown_method = "config_unsupported_payment_method"
+        for note, operation, method, changes, segment in (
+            ("row 62", "direct/payin", "unknown", {}, unknown_method),
+            ("not for this flow", "direct/payin", "payouts_only", {}, unknown_method),
+            ("not for this flow", "direct/payout", "mpesa_ke", {}, unknown_method),
+            ("row 65", "direct/payin", "MPESA_KE", {}, unknown_method),
+            ("row 63: 100 characters", "direct/payin", "m" * 100, {}, unknown_method),
+            ("row 60", "direct/payin", "mpesa_ke", {"country": "ZZ"}, "config_unsupported_country"),
+            ("row 61", "direct/payin", "mpesa_ke", {"country": "ke"}, "config_unsupported_country"),
+            (
+                "row 61",
+                "direct/payin",
+                "mpesa_ke",
+                {"country": "KEN"},
+                "config_unsupported_country",
+            ),
+            ("row 59", "direct/payin", "mpesa_ke", _kes(100, "EUR"), "config_unsupported_currency"),
+            ("row 58", "direct/payin", "mpesa_ke", _kes(100, "kes"), "config_unsupported_currency"),
+            (
+                "not there",
+                "direct/payin",
+                "mpesa_ke",
+                _kes(600, "TZS"),
+                "config_unsupported_currency",
+            ),
+            (
+                "row 56",
+                "direct/payin",
+                "mpesa_ke",
+                _kes(10.49),
+                "config_method_transaction_min_limit",
+            ),
+            (
+                "row 56",
+                "direct/payin",
+                "mpesa_ke",
+                _kes(150.26),
+                "config_method_transaction_max_limit",
+            ),
+        ):
+            if "value" in changes:
+                changes = {"amount": changes}
+            body = merchant.body(operation, **{"amount": _kes(100)} | changes)
+            answer = await merchant.post(operation, body, method=method)
+            assert_problem(answer, 400, segment, note=(note, changes))
+        for amount in (_kes(10.5), _kes(150.25), _kes(1, "USD")):
+            assert (await merchant.create(amount=amount)).status == 200, amount
+        tanzania = merchant.body(amount=_kes(500, "TZS"), country="TZ")
+        assert (await merchant.post("direct/payin", tanzania)).status == 200
+
+        tax = await merchant.accepted("direct/taxpayout", amount=_kes(100))
+        party = (await merchant.status(tax["gatewayReference"]))["party"]
+        assert (party["id"], party["msisdn"]) == ("KRA", "572572")
+
+
+@pytest.mark.spec("C10", "C13", "C14", "G8")
+async def test_what_is_missing_or_of_a_wrong_kind_is_named(sandbox: Running) -> None:
+    merchant = sandbox.merchant
+    answer = await merchant.post("direct/payin", merchant.body(), method="m" * 101)
+    assert_field_refused(answer, "method", note="row 63")
+    party = {"id": "u", "msisdn": "254712345678"}
+    for operation, changes, fields in (
+        ("direct/payin", {"amount": None}, ["amount"]),
+        ("direct/payin", {"amount": 150}, ["amount"]),
+        ("direct/payin", {"amount": "150"}, ["amount"]),
+        ("direct/payin", {"amount": {}}, ["amount.value", "amount.currency"]),
+        ("direct/payin", {"payer": None}, ["payer"]),
+        ("direct/payin", {"payer": {}}, ["payer.id", "payer.msisdn"]),
+        ("direct/payin", {"payer": party | {"id": " "}}, ["payer.id"]),
+        ("direct/payin", {"payer": party | {"id": "x" * 256}}, ["payer.id"]),
+        ("qr/payin", {"payer": None}, ["payer"]),
+        ("web/payin", {"payer": None}, ["payer"]),
+        ("direct/payout", {"payee": None, "payer": party}, ["payee"]),  # row 67
+        ("direct/payin", {"country": None}, ["country"]),
+        ("direct/payin", {"country": ""}, ["country"]),
+        ("direct/payin", {"country": "K" * 11}, ["country"]),
+        ("direct/payin", {"country": 254}, ["country"]),
+        ("direct/payin", {"resultUrl": None}, ["resultUrl"]),
+        ("direct/payin", {"merchantReference": None}, ["merchantReference"]),
+        ("direct/payin", {"merchantReference": ""}, ["merchantReference"]),
+        ("direct/payin", {"merchantReference": "  "}, ["merchantReference"]),
+        ("direct/payin", {"merchantReference": 7}, ["merchantReference"]),
+        ("direct/payin", {"merchantReference": "x" * 256}, ["merchantReference"]),
+        ("direct/payin", {"merchantReference": "."}, ["merchantReference"]),
+        ("direct/payin", {"merchantReference": ".."}, ["merchantReference"]),
+        ("direct/payin", {"merchantReference": "a\0b"}, ["merchantReference"]),
+    ):
+        answer = await merchant.create(operation, **changes)
+        assert_field_refused(answer, *fields, note=(operation, changes))
+
+
+@pytest.mark.spec("C9", "P1", "P2", "P4")
+async def test_one_refusal_is_reported_and_mending_it_shows_the_next(serve: Serve) -> None:
+    shut = (
+        '[[brand]]\nid = "shut"\nname = "Shut"\nenabled = false\napi_keys = ["the-key-of-shut"]\n'
+    )
+    async with serve(brands=BRAND + shut) as sandbox:
+        merchant = sandbox.merchant
+        used = a_reference()
+        merchant.key = "the-key-of-acme"
+        await merchant.accepted(amount=_kes(100), merchantReference=used)
+        merchant.key = ""
+
+        path, verb, content_type, method = f"{ROOT}/direct/payin", "GET", "text/plain", "m" * 101
+        body: Any = b'{"amount": ' + b" " * 70_000
+
+        async def refused(status: int, segment: str, end: str = "") -> None:
+            answer = await ask(
+                f"{sandbox.ready.api}{path}/{method}{end}",
+                method=verb,
+                headers={"X-Api-Key": merchant.key, "Content-Type": content_type},
+                body=body if isinstance(body, bytes) else json.dumps(body).encode(),
+            )
+            assert_problem(answer, status, segment)
+
+        await refused(400, "bad_request", "#fragment")
+        path = path.replace("v2", "v3")
+        await refused(404, "not_found")
+        path = path.replace("v3", "v2")
+        await refused(405, "method_not_allowed")
+        verb = "POST"
+        await refused(401, "unauthorized")
+        merchant.key = "the-key-of-shut"
+        await refused(400, "merchant_disabled")
+        merchant.key = "the-key-of-acme"
+        await refused(400, "bad_request")
+        content_type = "application/json"
+        await refused(413, "body_too_large")
+        body = b"{"
+        await refused(400, "bad_request")
+        body = merchant.body(
+            country="ZZ", amount=_kes(0.001, "GBP"), merchantReference=used, resultUrl="x"
+        )
+        await refused(400, "validation_failed")
+        body["resultUrl"] = merchant.result_url
+        await refused(400, "validation_failed")
+        method = "unknown"
+        await refused(400, "config_unsupported_payment_method")
+        method = "mpesa_ke"
+        await refused(400, "config_unsupported_country")
+        body["country"] = "KE"
+        await refused(400, "config_unsupported_currency")
+        body["amount"]["currency"] = "KES"
+        await refused(400, "validation_failed")
+        body["amount"]["value"] = 0.01
+        await refused(400, "config_method_transaction_min_limit")
+        body["amount"]["value"] = 10_000
+        await refused(400, "config_method_transaction_max_limit")
+        body["amount"]["value"] = 100
+        await refused(422, "merchant_transactionid_duplicate")
+        body["merchantReference"] = a_reference()
+        assert (await merchant.post("direct/payin", body)).status == 200
+
+
+@pytest.mark.spec("C9", "P1")
+async def test_field_faults_are_told_all_at_once_in_the_order_of_the_fields(
+    sandbox: Running,
+) -> None:
+    body = {
+        "labels": 1,
+        "reconciliationReference": 1,
+        "merchantReference": 1,
+        "errorRedirectUrl": 1,
+        "successRedirectUrl": 1,
+        "resultUrl": 1,
+        "country": 1,
+        "payer": {"email": 1, "lastName": 1, "firstName": 1, "msisdn": 1, "id": 1},
+        "amount": {"currency": 1, "value": "1"},
+    }
+    answer = await sandbox.merchant.post("web/payin", body, method="m" * 101)
+    assert_field_refused(
+        answer,
+        *("method", "amount.value", "amount.currency"),
+        *("payer.id", "payer.msisdn", "payer.firstName", "payer.lastName", "payer.email"),
+        *("country", "resultUrl", "successRedirectUrl", "errorRedirectUrl"),
+        *("merchantReference", "reconciliationReference", "labels"),
+    )

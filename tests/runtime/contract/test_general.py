@@ -1,0 +1,275 @@
+"""The general conventions: clauses G1 to G9 through the merchant's door (rows 10 to 37 and 74 to 77)."""
+
+from __future__ import annotations
+
+import json
+import re
+from datetime import datetime
+from typing import Any
+
+import pytest
+
+from .conftest import Running
+from .merchant import ROOT, ask
+from .refusals import ENDPOINTS, assert_field_refused, assert_problem, head, say
+
+OK = (b'"ok"', b'"ok"')
+
+
+def _raw(sandbox: Running, change: tuple[bytes, bytes] = OK, **changes: Any) -> bytes:
+    """A good request's body with one piece of its text exchanged."""
+    body = json.dumps(sandbox.merchant.body(**changes)).encode()
+    assert change == OK or change[0] in body
+    return body.replace(*change)
+
+
+@pytest.mark.spec("G1", "G3")
+async def test_every_path_begins_with_the_root_and_is_written_exactly_so(
+    sandbox: Running,
+) -> None:
+    key = sandbox.merchant.key
+    for method, path in ENDPOINTS:
+        bare, _, query = path.partition("?")
+        for note, wrong in (
+            ("row 10", path),
+            ("row 10", f"/gateway/mmo/v1{path}"),
+            ("row 14", f"/{ROOT}{path}"),
+            ("row 14", f"//gateway//mmo/v2{path}"),
+            ("row 14", f"{ROOT}{bare}/?{query}"),
+            ("row 14", f"{ROOT}/{path}"),
+            ("an encoded letter", f"{ROOT}{path}".replace("gateway", "%67ateway")),
+            ("another case", f"{ROOT}{path}".replace("gateway", "Gateway")),
+        ):
+            answer = await ask(sandbox.ready.api + wrong, method=method, headers={"X-Api-Key": key})
+            assert_problem(answer, 404, "not_found", note=(note, wrong))
+
+
+@pytest.mark.spec("G1")
+async def test_health_readiness_and_hooks_share_the_listener(sandbox: Running) -> None:
+    for path, state in (("/healthz", "alive"), ("/readyz", "ready")):
+        answer = await ask(sandbox.ready.api + path)
+        assert (answer.status, answer.json) == (200, {"status": state})
+    hook = await ask(f"{sandbox.ready.api}/hooks/nobody/token", method="POST", body=b"{}")
+    assert_problem(hook, 404, "not_found")
+    assert_problem(await ask(f"{sandbox.ready.api}/hooks/nobody/token"), 405, "method_not_allowed")
+
+
+@pytest.mark.spec("G2")
+async def test_a_body_is_declared_as_json_in_utf_8(sandbox: Running) -> None:
+    merchant = sandbox.merchant
+    for row, content_type in (
+        (17, "application/json"),
+        (17, "Application/JSON"),
+        (17, "application/json; charset=utf-8"),
+        (17, 'application/json;charset="UTF-8"'),
+        (17, "application/json ; Charset=Utf-8"),
+    ):
+        answer = await merchant.post(
+            "direct/payin", merchant.body(), headers={"Content-Type": content_type}
+        )
+        assert answer.status == 200, (row, content_type, answer.body)
+    for row, content_type in (
+        (15, ""),
+        (16, "text/plain"),
+        (16, "application/x-www-form-urlencoded"),
+        (16, "multipart/form-data; boundary=x"),
+        (18, "application/json; charset=utf-16"),
+        (18, "application/json; charset=latin1"),
+        (19, "application/problem+json"),
+        (19, "application/vnd.x+json"),
+        (19, "application/jsonp"),
+        (19, "text/json"),
+        (19, "application/json, text/plain"),
+    ):
+        answer = await merchant.post(
+            "direct/payin", merchant.body(), headers={"Content-Type": content_type}
+        )
+        assert_problem(answer, 400, "bad_request", note=(row, content_type))
+    for coding in ("gzip", "identity"):
+        answer = await merchant.post(
+            "direct/payin", merchant.body(), headers={"Content-Encoding": coding}
+        )
+        assert_problem(answer, 400, "bad_request", note=coding)
+    missing = head("POST", "/direct/payin/mpesa_ke", b"Content-Length: 0", key=merchant.key)
+    assert_problem(await say(sandbox, missing), 400, "bad_request", note="row 15")
+
+
+@pytest.mark.spec("G4")
+async def test_unknown_members_are_ignored_and_null_means_absent(sandbox: Running) -> None:
+    merchant = sandbox.merchant
+    body = merchant.body() | {
+        "reconciliationReference": None,
+        "labels": None,
+        "unknown": {"deep": [1, {"a": None}]},
+        "Amount": 1,
+        "result_url": "x",
+    }
+    body["payer"] |= {"email": None, "firstName": None, "lastName": None, "age": 7}
+    body["amount"] |= {"unit": "shilling"}
+    accepted = (await merchant.post("direct/payin", body)).json
+    assert accepted["reconciliationReference"] == accepted["merchantReference"], "row 33"
+    found = await merchant.status(accepted["gatewayReference"])
+    assert found["labels"] is None
+    assert found["party"]["email"] is None
+    for name in ("amount", "payer", "country", "resultUrl", "merchantReference"):
+        nothing = await merchant.post("direct/payin", merchant.body() | {name: None})
+        assert_field_refused(nothing, name, note="null is absent")
+    other_case = merchant.body()
+    other_case["Amount"] = other_case.pop("amount")
+    assert_field_refused(await merchant.post("direct/payin", other_case), "amount", note="row 32")
+
+
+@pytest.mark.spec("G4", "G5", "G6")
+async def test_names_are_camel_case_enums_are_strings_and_times_have_two_forms(
+    sandbox: Running,
+) -> None:
+    accepted = await sandbox.merchant.create(amount={"value": 150.5, "currency": "KES"})
+    created_at = accepted.json["createdAt"]
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\+00:00", created_at)
+    reference = accepted.json["gatewayReference"]
+    await sandbox.callback_for(reference)
+    found = await sandbox.merchant.get(f"status/{reference}")
+    members = found.json
+    for name in ("createdAt", "completedAt"):
+        assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z", members[name])
+    whole_second = datetime.fromisoformat(members["createdAt"]).replace(microsecond=0)
+    assert whole_second == datetime.fromisoformat(created_at)
+    for name in re.findall(rb'"([^"]+)":', accepted.body + found.body):
+        assert re.fullmatch(rb"[a-z]+([A-Z][a-z]+)*", name), name
+    for name in ("status", "type", "flow", "completionSource"):
+        assert isinstance(members[name], str)
+    values = re.findall(rb'"value":([^,}]+)', found.body)
+    assert values == [b"150.50", b"150.50", b"1.51"], "requested, final, fee"
+
+
+@pytest.mark.spec("G7")
+async def test_what_is_not_strictly_json_is_a_bad_request(sandbox: Running) -> None:
+    good = _raw(sandbox)
+    value = b'"value": 150'
+    deep = b"[" * 100_000
+    for row, body in (
+        ("21", b""),
+        ("21", b"  "),
+        ("22", b"null"),
+        ("22", b"[]"),
+        ("22", b'"x"'),
+        ("22", b"1"),
+        ("22", b"true"),
+        ("23", good[:-1]),
+        ("23", good[:-1] + b",}"),
+        ("23", good[:-1] + b"/* comment */}"),
+        ("23", good.replace(b'"', b"'")),
+        ("24", good + b"{}"),
+        ("24", good + b"x"),
+        ("24", good + b"\0"),
+        *(
+            ("25", good.replace(value, b'"value": ' + text))
+            for text in (b"NaN", b"Infinity", b"-Infinity")
+        ),
+        *(
+            ("26", good.replace(value, b'"value": ' + text))
+            for text in (b"00.5", b"+1", b".5", b"1.", b"0x10", b"1_000")
+        ),
+        ("27", b"\xef\xbb\xbf" + good),
+        ("28", good.decode().encode("utf-16")),
+        ("28", good.decode().encode("utf-16-le")),
+        *(
+            ("29", good.replace(b"user-1", text))
+            for text in (
+                b"\xff",
+                b"\xc0\xaf",
+                b"\xed\xa0\x80",
+                b"\xf8\x88\x80\x80\x80",
+                b"\xe2\x82",
+            )
+        ),
+        *(("30", good.replace(b"user-1", text)) for text in (b"a\tb", b"a\nb", b"a\0b")),
+        ("31", good.replace(b'{"amount"', b'{"amount": 1, "amount"')),
+        ("31", good.replace(value, value + b", " + value)),
+        ("31", good[:-1] + b', "x": {"y": [{"a": 1, "a": 1}]}}'),
+        ("35", good[:-1] + b', "x": ' + deep[:60_000] + b"}"),
+        ("35", good[:-1] + b', "x": ' + b"[" * 32 + b"]" * 32 + b"}"),
+        ("35", good[:-1] + b', "x": ' + b'{"a":' * 10_000),
+        ("77", good.replace(b"user-1", b"\\ud800")),
+        ("77", good.replace(b"user-1", b"\\udc00\\ud800")),
+        ("77", good.replace(b"user-1", b"\\ud83cx")),
+    ):
+        answer = await sandbox.merchant.post("direct/payin", body)
+        assert_problem(answer, 400, "bad_request", note=("row", row, body[:80]))
+    for note, body in (
+        ("31 levels below the first", good[:-1] + b', "x": ' + b"[" * 31 + b"]" * 31 + b"}"),
+        ("a whole pair", _raw(sandbox, (b"user-1", b"\\ud83c\\udf89"))),
+        ("white space around", b" \r\n\t" + _raw(sandbox) + b"\n"),
+    ):
+        answer = await sandbox.merchant.post("direct/payin", body)
+        assert answer.status == 200, (note, answer.body)
+
+
+@pytest.mark.spec("G7", "P1")
+async def test_what_is_json_but_cannot_be_is_refused_by_name(sandbox: Running) -> None:
+    merchant = sandbox.merchant
+    for code in (*range(0x20), *range(0x7F, 0xA0)):
+        answer = await merchant.create(payer={"id": f"a{chr(code)}b", "msisdn": "254712345678"})
+        assert_field_refused(answer, "payer.id", note=("row 76", hex(code)))
+    long_number = _raw(sandbox, (b'"value": 150', b'"value": ' + b"1" * 41))
+    assert_field_refused(await merchant.post("direct/payin", long_number), "amount.value")
+    many = {str(number): number for number in range(4_000)}
+    assert_field_refused(await merchant.create(labels=many), "labels", note="row 37")
+    long_text = await merchant.create(merchantReference="x" * 60_000)
+    assert_field_refused(long_text, "merchantReference", note="row 37")
+
+
+@pytest.mark.spec("G7", "P4")
+async def test_a_body_has_at_most_64_kib(sandbox: Running) -> None:
+    body = _raw(sandbox)
+    answer = await sandbox.merchant.post("direct/payin", body.ljust(64 * 1024))
+    assert answer.status == 200, answer.body
+    answer = await sandbox.merchant.post("direct/payin", _raw(sandbox).ljust(64 * 1024 + 1))
+    assert_problem(answer, 413, "body_too_large", note="row 36")
+    lines = (b"Content-Type: application/json", b"Content-Length: 1000000000000")
+    announced = head("POST", "/direct/payin/mpesa_ke", *lines, key=sandbox.merchant.key)
+    refused = await say(sandbox, announced)
+    assert_problem(refused, 413, "body_too_large", note="row 36: not a byte of it was waited for")
+    assert refused.is_last
+
+
+@pytest.mark.spec("G8", "C13")
+async def test_lengths_count_code_points_and_required_text_is_not_blank(
+    sandbox: Running,
+) -> None:
+    merchant = sandbox.merchant
+    for character in ("x", "é", "\N{PARTY POPPER}", "\N{COMBINING ACUTE ACCENT}"):
+        for name in ("merchantReference", "reconciliationReference"):
+            accepted = await merchant.create(**{name: character * 255})
+            assert accepted.status == 200, ("row 75", name, character)
+            answer = await merchant.create(**{name: character * 256})
+            assert_field_refused(answer, name, note=("row 75", name, character))
+    for blank in ("", " ", "\N{NO-BREAK SPACE}", "\N{IDEOGRAPHIC SPACE} "):
+        answer = await merchant.create(merchantReference=blank)
+        assert_field_refused(answer, "merchantReference", note="row 74")
+        answer = await merchant.create(country=blank)
+        assert_field_refused(answer, "country")
+
+
+@pytest.mark.spec("G9", "G3")
+async def test_every_answer_has_an_id_of_its_own_and_is_not_kept(sandbox: Running) -> None:
+    merchant = sandbox.merchant
+    accepted = await merchant.create()
+    answers = [
+        accepted,
+        await merchant.get(f"status/{accepted.json['gatewayReference']}"),
+        await merchant.records(begin="2026-01-01", to="2026-01-02"),
+        await merchant.create(country="ZZ"),
+        await merchant.create(merchantReference=accepted.json["merchantReference"]),
+        await merchant.get("status/unknown"),
+        await merchant.get("nowhere"),
+        await merchant.get("direct/payin/mpesa_ke"),
+        await ask(sandbox.ready.api + "/healthz"),
+        await ask(sandbox.ready.api + "/readyz"),
+    ]
+    nonsense = await say(sandbox, b"NONSENSE\r\n\r\n")
+    heads = [each.headers for each in answers] + [nonsense.headers]
+    assert {each["cache-control"] for each in heads} == {"no-store"}
+    assert len({each["x-request-id"] for each in heads}) == len(heads)
+    given = await merchant.get("status/unknown", **{"X-Request-Id": "chosen-by-the-client"})
+    assert given.headers["x-request-id"] != "chosen-by-the-client"

@@ -1,0 +1,257 @@
+"""`kill -9` of the whole gateway, again and again, in the middle of its work: nothing that was promised is lost."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+from collections import Counter, deque
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from itertools import count
+from pathlib import Path
+
+import pytest
+import trio
+import trio.testing
+from attrs import Factory, define
+from listening import Client, NoAnswerError
+
+from mmo_sansio.callbacks import PLACES_PER_MERCHANT
+from mmo_sansio.model import Stage, Transaction
+from mmo_sansio.providers.sandbox_book import Submitted
+from mmo_trio.assembly import BOOK_FILE
+from mmo_trio.certificates import ensure_authority
+from mmo_trio.keys import load_master_key
+from mmo_trio.storage.base import Store
+from mmo_trio.storage.opening import open_store
+from mmo_trio.workers.sandbox_book import read_book
+
+from .merchant import ROOT, Merchant
+from .program import Keeper, Process, keeping, mmo, serving_process
+
+KILLS = 3 if os.environ.get("MMO_TEST_QUICK") else 20
+SEED = 20
+KEY = "a-key-that-survives-kills"
+CONNECTIONS = 16
+CREATES_PER_S = 160
+"""How many are sent; at least LOAD_PER_S must be answered in the last moment before each kill."""
+LOAD_PER_S = 100
+MOMENT_S = 0.5
+ENOUGH_S = 60.0
+"""Longer than a payment whose submission was cut off is left alone before it is asked about."""
+
+CONFIGURATION = """
+[database]
+url = "sqlite:///{directory}/gateway.db"
+
+[keys]
+master_key_file = "{directory}/master.key"
+
+[egress]
+allow_private = true
+extra_ca_file = "{directory}/ca.pem"
+
+[listen]
+api = "127.0.0.1:0"
+pages = "127.0.0.1:0"
+console = "127.0.0.1:0"
+
+[provider.sandbox]
+kind = "sandbox"
+"""
+
+BRANDS = f"""
+[[brand]]
+id = "acme"
+name = "Acme"
+api_keys = ["{KEY}"]
+
+[[brand.method]]
+key = "mpesa_ke"
+provider = "sandbox"
+country = "KE"
+flows = ["direct/payin", "direct/payout"]
+limits.KES = {{ min = "10", max = "150000" }}
+"""
+
+ENDINGS = ("000", "001", "101", "150", "002", "110")
+"""Of the payers' numbers: they succeed, have no money, are told twice, or must be asked about."""
+
+
+@define(eq=False)
+class Log:
+    """What the merchant knows."""
+
+    numbers: count[int] = Factory(count)
+    asked: set[str] = Factory(set)
+    """merchantReferences that were sent."""
+    answered: dict[str, str] = Factory(dict)
+    """merchantReference by the gatewayReference of the answer."""
+    recent: deque[float] = Factory(deque)
+    """When the answers of the last moment came."""
+
+    def note(self, gateway_reference: str, merchant_reference: str) -> None:
+        """An answer has come."""
+        assert gateway_reference not in self.answered
+        self.answered[gateway_reference] = merchant_reference
+        self.recent.append(trio.current_time())
+
+    def per_s(self) -> float:
+        """Answers per second in the last moment."""
+        while self.recent and self.recent[0] < trio.current_time() - MOMENT_S:
+            self.recent.popleft()
+        return len(self.recent) / MOMENT_S
+
+
+def creation(number: int, result_url: str) -> bytes:
+    """A pay-in or payout as its octets."""
+    direction, party = (("payin", "payer"), ("payout", "payee"))[number % 2]
+    body = {
+        "amount": {"value": 10 + number % 1000, "currency": "KES"},
+        party: {"id": "user-1", "msisdn": f"254712345{ENDINGS[number % len(ENDINGS)]}"},
+        "country": "KE",
+        "resultUrl": result_url,
+        "merchantReference": f"kill-{number}",
+    }
+    raw = json.dumps(body).encode()
+    head = (
+        f"POST {ROOT}/direct/{direction}/mpesa_ke HTTP/1.1\r\nHost: gateway\r\nX-Api-Key: {KEY}\r\n"
+        f"Content-Type: application/json\r\nContent-Length: {len(raw)}\r\n\r\n"
+    )
+    return head.encode() + raw
+
+
+async def create_without_end(port: int, log: Log, result_url: str) -> None:
+    """One payment after the other on one connection, at this connection's pace, until the connection breaks."""
+    stream = await trio.open_tcp_stream("127.0.0.1", port)
+    async with stream:
+        client = Client(stream)
+        turn = trio.current_time()
+        while True:
+            number = next(log.numbers)
+            log.asked.add(f"kill-{number}")
+            try:
+                answer = await client.ask(creation(number, result_url))
+            except (NoAnswerError, trio.BrokenResourceError):
+                return
+            assert answer.status == 200, answer.body
+            assert answer.json["status"] == "pending"
+            log.note(answer.json["gatewayReference"], answer.json["merchantReference"])
+            turn += CONNECTIONS / CREATES_PER_S
+            await trio.sleep_until(turn)
+
+
+async def load_and_kill(gateway: Process, log: Log, result_url: str, after: int) -> None:
+    """Create from all connections at once, and kill the gateway after so many answers, under full load."""
+    enough = len(log.answered) + after
+    log.recent.clear()
+    with trio.fail_after(ENOUGH_S):
+        async with trio.open_nursery() as nursery:
+            for _ in range(CONNECTIONS):
+                nursery.start_soon(create_without_end, gateway.port, log, result_url)
+            while len(log.answered) < enough or log.per_s() < LOAD_PER_S:  # noqa: ASYNC110
+                await trio.sleep(0.002)
+            await gateway.kill()
+
+
+@asynccontextmanager
+async def started(directory: Path) -> AsyncIterator[Process]:
+    """`mmo serve`, until the block ends or it is killed."""
+    async with serving_process(
+        *("serve", "--config", directory / "mmo.toml", "--brands", directory / "brands.toml"),
+        log=directory / "log",
+    ) as gateway:
+        yield gateway
+
+
+async def all_ended(gateway: Process) -> None:
+    """Wait until no payment is pending."""
+    merchant = Merchant(gateway.ready["api"], KEY)
+    window = {"begin": "2020-01-01", "to": "2100-01-01", "status": "pending", "pageSize": 1}
+    with trio.fail_after(ENOUGH_S):
+        while (await merchant.records(**window)).json["data"]:  # noqa: ASYNC110
+            await trio.sleep(0.2)
+
+
+async def all_called(store: Store, references: list[str]) -> None:
+    """Wait until the outcome of every callback is recorded."""
+    with trio.fail_after(ENOUGH_S):
+        while len(await store.callbacks(limit=len(references) + 1)) < len(references):  # noqa: ASYNC110
+            await trio.sleep(0.2)
+
+
+@pytest.mark.spec("S1", "S6", "K3", "C6")
+async def test_what_was_answered_survives_every_kill_and_happens_once(tmp_path: Path) -> None:
+    load_master_key(tmp_path / "master.key", create=True)
+    ensure_authority(tmp_path)
+    (tmp_path / "mmo.toml").write_text(CONFIGURATION.format(directory=tmp_path), encoding="utf-8")
+    (tmp_path / "brands.toml").write_text(BRANDS, encoding="utf-8")
+    chance = random.Random(SEED)
+    log = Log()
+    url = f"sqlite:///{tmp_path / 'gateway.db'}"
+    async with keeping(tmp_path) as keeper:
+        for keeper.run in range(KILLS):
+            async with started(tmp_path) as gateway:
+                await load_and_kill(gateway, log, keeper.url, after=chance.randint(60, 160))
+            # What the dead one had sent is still to be read by the receiver, as that run's.
+            await trio.testing.wait_all_tasks_blocked(0.05)
+        keeper.run = KILLS
+        await mmo("db", "check", "--config", tmp_path / "mmo.toml")
+        async with started(tmp_path) as gateway, open_store(url, serving=False) as store:
+            await all_ended(gateway)
+            found = await store.find_transactions(limit=len(log.asked) + 1)
+            await all_called(store, [each.reference for each in found])
+        await mmo("db", "check", "--config", tmp_path / "mmo.toml")
+    assert len(log.answered) >= KILLS * 60
+    async with open_store(url, serving=False) as store:
+        nothing_is_lost(log, found)
+        await each_ended_once(store, found)
+    each_was_submitted_once(tmp_path, found)
+    each_was_called_back(keeper, found)
+
+
+def nothing_is_lost(log: Log, found: Sequence[Transaction]) -> None:
+    """Every answered payment is there, and none that nobody asked for."""
+    stored = {each.reference: each.order.merchant_reference for each in found}
+    assert log.answered.items() <= stored.items()
+    assert set(stored.values()) <= log.asked
+    assert len(set(stored.values())) == len(stored)
+
+
+async def each_ended_once(store: Store, found: Sequence[Transaction]) -> None:
+    """Each payment has come to its one end."""
+    for each in found:
+        assert each.progress.stage.is_terminal
+        ends = [
+            line
+            for line in await store.timeline(each.reference)
+            if line.stage_after is not None
+            and Stage(line.stage_after).is_terminal
+            and line.stage_before != line.stage_after
+        ]
+        assert len(ends) == 1, each.reference
+
+
+def each_was_submitted_once(directory: Path, found: Sequence[Transaction]) -> None:
+    """The operator was asked at most once to move the money of a payment, and once if it succeeded."""
+    entries = read_book(directory / BOOK_FILE)
+    submitted = Counter(each.reference for each in entries if isinstance(each, Submitted))
+    assert max(submitted.values()) == 1
+    assert submitted.keys() <= {each.reference for each in found}
+    paid = {each.reference for each in found if each.progress.stage is Stage.SUCCEEDED}
+    assert paid <= submitted.keys()
+
+
+def each_was_called_back(keeper: Keeper, found: Sequence[Transaction]) -> None:
+    """Each was called back, in one run of the gateway once at most, and again only if a kill came between."""
+    calls = Counter((each.gateway_reference, each.run) for each in keeper.called)
+    assert max(calls.values()) == 1
+    bodies: dict[str, set[bytes]] = {}
+    for each in keeper.called:
+        bodies.setdefault(each.gateway_reference, set()).add(each.body)
+        assert each.key == KEY.encode()
+    assert bodies.keys() == {each.reference for each in found}
+    assert {len(each) for each in bodies.values()} == {1}
+    repeats = len(keeper.called) - len(bodies)
+    assert repeats <= KILLS * PLACES_PER_MERCHANT

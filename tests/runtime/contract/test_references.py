@@ -1,0 +1,203 @@
+"""merchantReference is unique per brand: clause C12 through the merchant's door (rows 79 to 84, 91, 92)."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from urllib.parse import quote
+
+import pytest
+import trio
+
+from .conftest import Running, Serve
+from .merchant import PATIENCE_S, Answer, Merchant, a_reference
+from .refusals import assert_field_refused, assert_problem, connected, head
+from .test_authentication import METHOD
+
+DUPLICATE = "merchant_transactionid_duplicate"
+
+
+def _assert_duplicate(answer: Answer, note: object = "") -> None:
+    assert_problem(answer, 422, DUPLICATE, note=note)
+
+
+@pytest.mark.spec("C12", "P2")
+async def test_a_reference_is_used_once_whatever_became_of_its_payment(sandbox: Running) -> None:
+    merchant = sandbox.merchant
+    pending = (await merchant.accepted(scenario="phone"))["merchantReference"]
+    failed = await merchant.accepted(scenario="cancelled")
+    assert (await merchant.ended(failed["gatewayReference"]))["status"] == "failed"
+    for reference in (pending, failed["merchantReference"]):
+        for operation in ("direct/payin", "direct/payout", "qr/payin", "web/payin"):
+            answer = await merchant.create(operation, merchantReference=reference)
+            _assert_duplicate(answer, ("row 81", operation))
+        other = merchant.body(
+            merchantReference=reference, country="UG", amount={"value": 500, "currency": "UGX"}
+        )
+        _assert_duplicate(await merchant.post("direct/payin", other, method="mtn_ug"), "row 81")
+    invalid = await merchant.create(merchantReference=pending, labels=1)
+    assert_field_refused(invalid, "labels", note="row 85")
+
+
+@pytest.mark.spec("C12")
+async def test_of_fifty_at_the_same_moment_one_is_taken(sandbox: Running) -> None:
+    reference, answers = a_reference(), Counter[int]()
+    bodies: list[Answer] = []
+
+    async def create() -> None:
+        answer = await sandbox.merchant.create(merchantReference=reference)
+        answers[answer.status] += 1
+        bodies.append(answer)
+
+    async with trio.open_nursery() as nursery:
+        for _ in range(50):
+            nursery.start_soon(create)
+    assert answers == {200: 1, 422: 49}, "row 84"
+    [taken] = [each.json["gatewayReference"] for each in bodies if each.status == 200]
+    found = await sandbox.merchant.get(f"status/mref/{reference}")
+    assert found.json["gatewayReference"] == taken
+    for each in bodies:
+        if each.status != 200:
+            _assert_duplicate(each)
+
+
+@pytest.mark.spec("C12", "L2", "V1")
+async def test_after_fifteen_minutes_a_reference_may_be_used_again_and_finds_the_newest(
+    sandbox: Running,
+) -> None:
+    merchant = sandbox.merchant
+    first = await merchant.accepted()
+    reference = first["merchantReference"]
+    await sandbox.advance("14m30s")
+    _assert_duplicate(await merchant.create(merchantReference=reference), "row 81")
+    await sandbox.advance("30s")
+    second = await merchant.accepted(merchantReference=reference)
+    _assert_duplicate(await merchant.create(merchantReference=reference), "guarded anew")
+    found = (await merchant.get(f"status/mref/{reference}")).json
+    assert found["gatewayReference"] == second["gatewayReference"] != first["gatewayReference"]
+    assert (await merchant.status(first["gatewayReference"]))["merchantReference"] == reference
+
+
+@pytest.mark.spec("C12", "V1")
+async def test_the_window_is_a_setting(serve: Serve) -> None:
+    async with serve(environment={"MMO_LIMITS_IDEMPOTENCY_WINDOW": "2h"}) as sandbox:
+        reference = (await sandbox.merchant.accepted())["merchantReference"]
+        await sandbox.advance("1h59m")
+        _assert_duplicate(await sandbox.merchant.create(merchantReference=reference))
+        await sandbox.advance("1m")
+        await sandbox.merchant.accepted(merchantReference=reference)
+
+
+BRANDS = f"""
+[[brand]]
+id = "strict"
+name = "Strict"
+reference_reuse = "never"
+api_keys = ["the-key-of-strict"]
+{METHOD}
+[[brand]]
+id = "other"
+name = "Other"
+api_keys = ["the-key-of-other"]
+{METHOD}
+"""
+
+
+@pytest.mark.spec("C12", "L2")
+async def test_references_are_each_brands_own_and_a_brand_may_refuse_reuse_for_ever(
+    serve: Serve,
+) -> None:
+    async with serve(brands=BRANDS) as sandbox:
+        strict = Merchant(sandbox.ready.api, "the-key-of-strict")
+        other = Merchant(sandbox.ready.api, "the-key-of-other")
+        first = await strict.accepted()
+        reference = first["merchantReference"]
+        second = await other.accepted(merchantReference=reference)  # Row 82.
+        for merchant, accepted in ((strict, first), (other, second)):
+            found = (await merchant.get(f"status/mref/{reference}")).json
+            assert found["gatewayReference"] == accepted["gatewayReference"]
+
+        strangers = await other.get(f"status/{first['gatewayReference']}")
+        nobodys = await other.get("status/01ARZ3NDEKTSV4RRFFQ69G5FAV")
+        assert_problem(strangers, 404, "not_found", note="row 96")
+        assert strangers.body == nobodys.body, "row 96"
+
+        await sandbox.advance("3650d")
+        _assert_duplicate(await strict.create(merchantReference=reference), "row 83")
+        assert (await other.create(merchantReference=reference)).status == 200, "row 83"
+
+
+@pytest.mark.spec("C12")
+async def test_a_refused_request_consumes_nothing(sandbox: Running) -> None:
+    merchant, reference = sandbox.merchant, a_reference()
+    for changes in (
+        {"labels": 1},
+        {"country": "ZZ"},
+        {"amount": {"value": 1, "currency": "KES"}},
+        {"amount": {"value": 100.001, "currency": "KES"}},
+    ):
+        refused = await merchant.create(merchantReference=reference, **changes)
+        assert refused.status == 400
+    assert (await merchant.get(f"status/mref/{reference}")).status == 404
+    await merchant.accepted(merchantReference=reference)
+
+
+@pytest.mark.spec("C12", "C13", "G8", "L3")
+async def test_a_reference_of_any_characters_is_found_again(sandbox: Running) -> None:
+    for reference in (
+        "a/b",
+        "a?b",
+        "a#b",
+        "a%2Fb",
+        ";x=1",
+        "a+b",
+        "\N{PARTY POPPER}" * 255,
+        "\N{RIGHT-TO-LEFT OVERRIDE}x",
+        " leading and trailing ",
+        "...",
+        "./..",
+    ):
+        accepted = await sandbox.merchant.accepted(merchantReference=reference)
+        assert accepted["merchantReference"] == reference
+        found = await sandbox.merchant.get(f"status/mref/{quote(reference, safe='')}")
+        assert found.status == 200, ("rows 79 and 80", reference)
+        assert found.json["gatewayReference"] == accepted["gatewayReference"]
+        assert found.json["merchantReference"] == reference
+
+
+@pytest.mark.spec("C6", "C12")
+async def test_a_client_that_leaves_in_the_middle_of_its_body_leaves_nothing(
+    sandbox: Running,
+) -> None:
+    merchant, reference = sandbox.merchant, a_reference()
+    whole, start = _request(merchant, reference)
+    async with connected(sandbox) as client:
+        await client.send(start + whole[:-1])
+    async with connected(sandbox) as client:  # This client says so and still waits for an answer.
+        await client.send(start + whole[:-1])
+        assert isinstance(client.stream, trio.SocketStream)
+        await client.stream.send_eof()
+        assert await client.is_closed()
+    assert (await merchant.get(f"status/mref/{reference}")).status == 404, "row 91"
+    await merchant.accepted(merchantReference=reference)
+
+
+@pytest.mark.spec("C6", "C12", "L2")
+async def test_a_client_that_leaves_before_its_answer_finds_its_payment(sandbox: Running) -> None:
+    merchant, reference = sandbox.merchant, a_reference()
+    whole, start = _request(merchant, reference)
+    async with connected(sandbox) as client:
+        await client.send(start + whole)
+    with trio.fail_after(PATIENCE_S):
+        while (found := await merchant.get(f"status/mref/{reference}")).status == 404:
+            await trio.lowlevel.checkpoint()
+    assert found.json["merchantReference"] == reference, "row 92"
+    _assert_duplicate(await merchant.create(merchantReference=reference), "row 92")
+
+
+def _request(merchant: Merchant, reference: str) -> tuple[bytes, bytes]:
+    """A good request's body, and its head."""
+    body = json.dumps(merchant.body(merchantReference=reference)).encode()
+    length = b"Content-Length: %d" % len(body)
+    lines = (b"Content-Type: application/json", length)
+    return body, head("POST", "/direct/payin/mpesa_ke", *lines, key=merchant.key)
