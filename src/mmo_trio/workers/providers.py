@@ -28,6 +28,7 @@ from mmo_sansio.intents import AskProvider, SubmitToProvider
 from mmo_sansio.model import Transaction
 from mmo_sansio.providers.conversation import Conversation, ExchangeFailed, Provider
 from mmo_sansio.replies import Noted, Reply
+from mmo_trio.http.faults import describe_fault
 from mmo_trio.storage.base import OutcomeUnknown, StoreUnavailable, Work
 
 logger = structlog.get_logger(__name__)
@@ -214,8 +215,8 @@ class ProviderWorker:
                 await self._submit(work)
             else:
                 await self._ask(work)
-        except Exception:
-            logger.exception("conversation failed", reference=reference)
+        except Exception as error:
+            logger.error("conversation failed", reference=reference, fault=describe_fault(error))
         finally:
             lane.talking -= 1
             follows = self._in_hand.pop(reference, None)
@@ -285,7 +286,12 @@ class ProviderWorker:
             report: ProviderReport = end.value
             return report
         except Exception as fault:
-            logger.exception("provider conversation failed", provider=name, reference=reference)
+            logger.error(
+                "provider conversation failed",
+                provider=name,
+                reference=reference,
+                fault=describe_fault(fault),
+            )
             return ProviderUnreachable(reference, name, f"A fault of ours: {type(fault).__name__}.")
 
     async def _tell(self, given: Input) -> tuple[Reply, float]:

@@ -19,6 +19,7 @@ from mmo_sansio.clock import Instant
 from mmo_sansio.http import HttpRequest, HttpResponse
 from mmo_sansio.providers.conversation import ExchangeFailed
 from mmo_sansio.providers.sandbox_operator import Notification, Prompt, SandboxOperator
+from mmo_trio.http.faults import describe_fault
 from mmo_trio.storage.base import OutcomeUnknown, StoreUnavailable
 from mmo_trio.workers.sandbox_book import Book, read_book
 
@@ -142,8 +143,8 @@ class SandboxWorker:
             except (StoreUnavailable, OutcomeUnknown) as error:
                 logger.warning("sandbox notification not stored", error=str(error))
                 await trio.sleep(RETRY_S)
-            except Exception:
-                logger.exception("sandbox notification failed")
+            except Exception as error:
+                logger.error("sandbox notification failed", fault=describe_fault(error))
                 return False
             else:
                 return True
