@@ -25,6 +25,7 @@ from mmo_sansio.intents import Intent
 from mmo_sansio.ledger import Ledger, merge
 from mmo_sansio.model import Transaction
 from mmo_sansio.replies import Reply
+from mmo_trio.http.faults import describe_fault
 from mmo_trio.storage.base import OutcomeUnknown, Store, StoreUnavailable
 from mmo_trio.wallclock import WallClock
 
@@ -133,12 +134,13 @@ class Engine:
             logger.warning("batch not stored", inputs=len(calls), error=str(error))
             for call in calls:
                 call.answer(outcome.Error(type(error)(str(error))))
-        except Exception:
+        except Exception as error:
             if len(calls) > 1:
                 for call in calls:
                     await self._decide_together([call])
             else:
-                logger.exception("input failed", input=type(calls[0].given).__name__)
+                kind = type(calls[0].given).__name__
+                logger.error("input failed", input=kind, fault=describe_fault(error))
                 calls[0].answer(outcome.Error(DecisionFailed("the store failed")))
         else:
             self._batches += 1
@@ -182,7 +184,8 @@ class _Batch:
             if isinstance(became, Decision):
                 call.answer(outcome.Value(became.reply))
             else:
-                logger.error("decision failed", input=type(call.given).__name__, exc_info=became)
+                kind = type(call.given).__name__
+                logger.error("decision failed", input=kind, fault=describe_fault(became))
                 call.answer(outcome.Error(DecisionFailed("the law failed")))
         for became in self.decided:
             if isinstance(became, Decision) and became.intents:

@@ -25,7 +25,8 @@ from mmo_trio.http.limits import ListenerLimits
 
 REQUESTS = 500 if os.environ.get("MMO_TEST_QUICK") else 10_000
 VISITORS = 16
-LIMITS = ListenerLimits(idle_timeout_s=0.1, head_timeout_s=0.1, body_timeout_s=0.1)
+LIMITS = ListenerLimits(idle_timeout_s=0.5, head_timeout_s=0.5, body_timeout_s=0.5)
+"""Short, and yet longer than a busy machine makes a visitor wait."""
 
 
 async def in_http_1_0(client: Client) -> None:

@@ -214,6 +214,20 @@ async def test_body_after_its_answer_breaks_no_other_connection() -> None:
         assert (await door.ask(get())).status == 200
 
 
+@pytest.mark.spec("V1")
+async def test_idling_and_a_slow_head_are_cut_off_but_not_a_slow_answer() -> None:
+    async with second_door(ListenerLimits(idle_timeout_s=0.05)) as door:
+        busy, slow, idle = await door.connect(), await door.connect(), await door.connect()
+        await busy.send(get(b"/wait"))
+        await door.service.at_work.wait()
+        await idle.ask(get())
+        await slow.send(b"GET / HTTP/1.1\r\nHost")
+        assert await slow.is_closed()
+        assert await idle.is_closed()
+        door.service.go_on.set()
+        assert (await busy.answer()).status == 200
+
+
 async def test_drained_it_answers_what_it_has_begun_and_ends() -> None:
     async with second_door() as door:
         busy, idle = await door.connect(), await door.connect()

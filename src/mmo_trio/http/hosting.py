@@ -72,8 +72,9 @@ def _config(limits: ListenerLimits, certificate: tuple[str, str] | None) -> Conf
     config.h2_max_header_list_size = limits.head.head
     config.keep_alive_timeout = limits.idle_timeout_s
     config.ssl_handshake_timeout = limits.handshake_timeout_s
-    # Between two reads, so it also runs while a connection idles: it must not be the shorter one.
-    config.read_timeout = max(1, round(limits.idle_timeout_s))
+    # It would also count while a request is answered, which may take long; everything else that a
+    # client may delay has a deadline without it: the head is part of idling, the body is the app's.
+    config.read_timeout = None
     if certificate is not None:
         config.certfile, config.keyfile = certificate
     return config

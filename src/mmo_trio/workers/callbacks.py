@@ -25,6 +25,7 @@ from mmo_sansio.inputs import CallbackConcluded
 from mmo_sansio.intents import DeliverCallback
 from mmo_sansio.model import Transaction
 from mmo_sansio.turns import Turns
+from mmo_trio.http.faults import describe_fault
 from mmo_trio.storage.base import OutcomeUnknown, StoreUnavailable, Work
 
 logger = structlog.get_logger(__name__)
@@ -164,8 +165,9 @@ class CallbackWorker:
             self._in_hand.discard(reference)
             self._outcomes[attempt.outcome] += 1
             _log(reference, brand, attempt)
-        except Exception:
-            logger.exception("callback not recorded", reference=reference, brand=brand)
+        except Exception as error:
+            fault = describe_fault(error)
+            logger.error("callback not recorded", reference=reference, brand=brand, fault=fault)
         finally:
             self._turns.leave(brand)
             self._start_who_may()

@@ -28,6 +28,7 @@ from mmo_sansio.intents import AskProvider, SubmitToProvider
 from mmo_sansio.model import Transaction
 from mmo_sansio.providers.conversation import Conversation, ExchangeFailed, Provider
 from mmo_sansio.replies import Noted, Reply
+from mmo_trio.http.faults import describe_fault
 from mmo_trio.storage.base import OutcomeUnknown, StoreUnavailable, Work
 
 logger = structlog.get_logger(__name__)
@@ -107,8 +108,8 @@ class ProviderWorker:
     """By gatewayReference: taken and not finished, with the submission that shall follow."""
     _setbacks: dict[str, int] = Factory(dict)
     """How often in a row a submission certainly didn't reach its provider."""
-    _idle: trio.Event = Factory(trio.Event)
-    """Set, and replaced, whenever nothing is in hand any more."""
+    _finished: trio.Event = Factory(trio.Event)
+    """Set, and replaced, whenever something is finished."""
     _submissions: int = 0
     _questions: int = 0
     _unreachable: int = 0
@@ -142,9 +143,10 @@ class ProviderWorker:
         return all(len(lane.waiting) < self.waiting_max for lane in self._lanes.values())
 
     async def wait_idle(self) -> None:
-        """Return once nothing is in hand."""
-        while self._in_hand:
-            await self._idle.wait()
+        """Return once what is in hand now is finished; what is taken on meanwhile isn't waited for."""
+        waited_for = frozenset(self._in_hand)
+        while not waited_for.isdisjoint(self._in_hand):
+            await self._finished.wait()
         await trio.lowlevel.checkpoint()
 
     def statistics(self) -> ProviderStatistics:
@@ -213,17 +215,16 @@ class ProviderWorker:
                 await self._submit(work)
             else:
                 await self._ask(work)
-        except Exception:
-            logger.exception("conversation failed", reference=reference)
+        except Exception as error:
+            logger.error("conversation failed", reference=reference, fault=describe_fault(error))
         finally:
             lane.talking -= 1
             follows = self._in_hand.pop(reference, None)
             if follows is not None:
                 self._take(lane, follows)
             self._start_waiting(lane)
-            if not self._in_hand:
-                self._idle.set()
-                self._idle = trio.Event()
+            self._finished.set()
+            self._finished = trio.Event()
 
     async def _submit(self, work: Work) -> None:
         """Put the submission on record; only if that was noted, hold the conversation and report its end."""
@@ -285,7 +286,12 @@ class ProviderWorker:
             report: ProviderReport = end.value
             return report
         except Exception as fault:
-            logger.exception("provider conversation failed", provider=name, reference=reference)
+            logger.error(
+                "provider conversation failed",
+                provider=name,
+                reference=reference,
+                fault=describe_fault(fault),
+            )
             return ProviderUnreachable(reference, name, f"A fault of ours: {type(fault).__name__}.")
 
     async def _tell(self, given: Input) -> tuple[Reply, float]:

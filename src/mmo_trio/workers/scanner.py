@@ -15,6 +15,7 @@ from mmo_sansio.clock import Instant, Span
 from mmo_sansio.clock_guard import ClockGuard
 from mmo_sansio.inputs import Input, TransactionWoke
 from mmo_sansio.replies import Reply
+from mmo_trio.http.faults import describe_fault
 from mmo_trio.storage.base import OutcomeUnknown, StoreUnavailable, Work
 
 logger = structlog.get_logger(__name__)
@@ -73,8 +74,8 @@ class Scanner:
             except (StoreUnavailable, OutcomeUnknown) as error:
                 logger.warning("scan failed", error=str(error))
                 rest_s = RETRY_S
-            except Exception:
-                logger.exception("scan failed")
+            except Exception as error:
+                logger.error("scan failed", fault=describe_fault(error))
                 rest_s = RETRY_S
             with trio.move_on_after(rest_s):
                 await self._kicked.wait()

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import ssl
+from pathlib import Path
+from urllib.parse import urlsplit
+
 import pytest
 import trio
+import trustme
+from listening import Client
 
 from .conftest import Running, Serve
-from .merchant import ROOT
+from .merchant import PATIENCE_S, ROOT
 from .refusals import ENDPOINTS, assert_problem, connected, head, say
 
 LINES = (b"Content-Type: application/json", b"Content-Length: 100")
@@ -200,3 +206,30 @@ async def test_a_connection_too_many_is_a_503(serve: Serve) -> None:
         with trio.fail_after(5):
             while (await say(sandbox, head("GET", "/status/x"))).status == 503:
                 await trio.lowlevel.checkpoint()
+
+
+@pytest.mark.spec("G3", "V1")
+async def test_the_door_can_have_tls_of_its_own(serve: Serve, tmp_path: Path) -> None:
+    authority, file = trustme.CA(), tmp_path / "door.pem"
+    authority.issue_cert("localhost").private_key_and_cert_chain_pem.write_to_path(file)
+    door = {
+        "MMO_LISTEN_TLS_CERTIFICATE": str(file),
+        "MMO_LISTEN_TLS_KEY": str(file),
+        "MMO_LIMITS_HANDSHAKE_TIMEOUT": "500ms",
+    }
+    trust = ssl.create_default_context()
+    authority.configure_trust(trust)
+    async with serve(environment=door) as sandbox:
+        api = urlsplit(sandbox.ready.api)
+        assert (api.scheme, urlsplit(sandbox.ready.pages).scheme) == ("https", "https")
+        with trio.fail_after(PATIENCE_S):
+            stream = await trio.open_ssl_over_tcp_stream(
+                "localhost", api.port or 0, ssl_context=trust, https_compatible=True
+            )
+            async with stream:
+                client = Client(stream)
+                answer = await client.ask(head("GET", "/status/x", key=sandbox.merchant.key))
+                assert_problem(answer, 404, "not_found")
+                assert_problem(await client.ask(b"NONSENSE\r\n\r\n"), 400, "bad_request")
+        async with connected(sandbox) as stalled:
+            assert await stalled.is_closed(), "row 125: a stalled handshake"

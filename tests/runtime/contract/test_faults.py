@@ -1,0 +1,307 @@
+"""When something is broken on our side: clauses P3, P5 and C6 (rows 127 and 128), with faults in the real store."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import threading
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+import pytest
+import trio
+from attrs import Factory, define
+
+from mmo_sansio.clock import Instant
+from mmo_sansio.decide import decide
+from mmo_sansio.decisions import Decision
+from mmo_sansio.inputs import CreatePayment, Input
+from mmo_sansio.ledger import Ledger
+from mmo_trio import engine
+from mmo_trio.storage.sqlite import connection as sqlite_connection
+from mmo_trio.storage.sqlite import opening, store
+from mmo_trio.storage.sqlite.connection import ServingLock
+from mmo_trio.storage.sqlite.store import SqliteStore
+
+from .conftest import Running, Serve
+from .merchant import PATIENCE_S, Answer, a_reference, ask
+from .refusals import assert_problem
+
+SECRET_MSISDN = "254799000777"
+
+
+@contextmanager
+def _beside(sandbox: Running) -> Iterator[sqlite3.Connection]:
+    """Another program's connection to the store."""
+    with closing(sqlite3.connect(sandbox.directory / "gateway.db", isolation_level=None)) as other:
+        yield other
+
+
+def _assert_tells_nothing(answer: Answer) -> None:
+    problem = assert_problem(answer, 500, "internal_server_error")
+    told = json.dumps(problem).lower()
+    for word in ("sqlite", "select", "transactions", "traceback", "error:", ".py", SECRET_MSISDN):
+        assert word not in told, word
+
+
+@pytest.mark.spec("P3", "G9", "A5")
+async def test_an_unexpected_fault_is_a_500_that_tells_nothing(
+    sandbox: Running, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
+) -> None:
+    merchant = sandbox.merchant
+    reference = (await merchant.accepted())["gatewayReference"]
+    await sandbox.callback_for(reference)
+    with _beside(sandbox) as other:
+        other.execute("ALTER TABLE transactions RENAME TO hidden")
+        failed = await merchant.create(msisdn=SECRET_MSISDN)
+        answers = [
+            failed,
+            await merchant.get(f"status/{reference}"),
+            await merchant.records(begin="2026-01-01", to="2027-01-01"),
+        ]
+        other.execute("ALTER TABLE hidden RENAME TO transactions")
+    logged = caplog.text + "".join(capfd.readouterr())
+    for answer in answers:
+        _assert_tells_nothing(answer)
+        assert answer.headers["x-request-id"] in logged, "row 127: the log says where"
+    assert SECRET_MSISDN not in logged
+    assert (await merchant.get(f"status/{reference}")).status == 200, "and it serves on"
+    assert (await merchant.create()).status == 200
+
+
+@pytest.mark.spec("P3", "T4")
+async def test_a_damaged_row_is_a_500_and_never_wrong_data(sandbox: Running) -> None:
+    merchant = sandbox.merchant
+    damaged, sound = [(await merchant.accepted())["gatewayReference"] for _ in range(2)]
+    for reference in (damaged, sound):
+        await sandbox.callback_for(reference)
+    with _beside(sandbox) as other:
+        [row] = other.execute(
+            "SELECT object FROM transactions WHERE gateway_reference = ?", (damaged,)
+        ).fetchone()
+        flipped = row.replace(b"150.00", b"950.00")
+        assert flipped != row
+        other.execute(
+            "UPDATE transactions SET object = ? WHERE gateway_reference = ?", (flipped, damaged)
+        )
+    _assert_tells_nothing(await merchant.get(f"status/{damaged}"))
+    assert (await merchant.get(f"status/{sound}")).status == 200
+
+
+@pytest.mark.spec("P3")
+async def test_a_fault_of_ours_in_one_request_costs_only_that_request(
+    sandbox: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    planted = a_reference()
+
+    def faulty(ledger: Ledger, given: Input, *, now: Instant) -> Decision:
+        if isinstance(given, CreatePayment) and given.draft.merchant_reference == planted:
+            raise ZeroDivisionError(SECRET_MSISDN)
+        return decide(ledger, given, now=now)
+
+    monkeypatch.setattr(engine, "decide", faulty)
+    statuses: list[int] = []
+
+    async def create(reference: str) -> None:
+        answer = await sandbox.merchant.create(merchantReference=reference)
+        statuses.append(answer.status)
+        if reference == planted:
+            _assert_tells_nothing(answer)
+
+    async with trio.open_nursery() as nursery:
+        for reference in (a_reference(), planted, a_reference(), a_reference()):
+            nursery.start_soon(create, reference)
+    assert sorted(statuses) == [200, 200, 200, 500]
+    monkeypatch.setattr(engine, "decide", decide)
+    await sandbox.merchant.accepted(merchantReference=planted)
+
+
+@pytest.mark.spec("P5", "P4", "C6", "C12")
+async def test_a_store_that_is_locked_is_a_503_and_nothing_was_stored(sandbox: Running) -> None:
+    merchant, reference = sandbox.merchant, a_reference()
+    with _beside(sandbox) as other:
+        other.execute("BEGIN EXCLUSIVE")
+        refused = await merchant.create(merchantReference=reference)
+        other.execute("ROLLBACK")
+        problem = assert_problem(refused, 503, "service_unavailable", note="row 128")
+        assert int(refused.headers["retry-after"]) > 0
+        assert "same reference" in problem["detail"]
+        assert (await merchant.get(f"status/mref/{reference}")).status == 404
+        assert other.execute("SELECT count(*) FROM transactions").fetchone() == (0,)
+        assert other.execute("SELECT count(*) FROM reference_uses").fetchone() == (0,)
+    assert (await merchant.accepted(merchantReference=reference))["merchantReference"] == reference
+
+
+@define
+class Wires:
+    """The store's own connections; a test can hold a statement of theirs as a slow disk would."""
+
+    opened: list[sqlite3.Connection] = Factory(list)
+    held: threading.Event = Factory(threading.Event)
+    """Set when a statement is being held."""
+    go_on: threading.Event = Factory(threading.Event)
+
+    @property
+    def writer(self) -> sqlite3.Connection:
+        """The connection that all writes go through."""
+        return self.opened[0]
+
+    def hold(self, start: str, *, reading: bool = False) -> None:
+        """Hold the writer's next statement that starts so, or a reader's."""
+
+        def look(statement: str) -> None:
+            if statement.lstrip().startswith(start) and not self.held.is_set():
+                self.held.set()
+                assert self.go_on.wait(PATIENCE_S)
+
+        for each in self.opened[1:] if reading else self.opened[:1]:
+            each.set_trace_callback(look)
+
+    async def until_held(self) -> None:
+        """Return once the statement is being held."""
+        assert await trio.to_thread.run_sync(self.held.wait, PATIENCE_S)
+
+
+@pytest.fixture
+def wires(monkeypatch: pytest.MonkeyPatch) -> Iterator[Wires]:
+    """The connections of the store that is opened next."""
+    wires = Wires()
+
+    def connect(
+        path: Path, *, create: bool = False, query_only: bool = False
+    ) -> sqlite3.Connection:
+        found = sqlite_connection.connect(path, create=create, query_only=query_only)
+        wires.opened.append(found)
+        return found
+
+    monkeypatch.setattr(opening, "connect", connect)
+    monkeypatch.setattr(store, "connect", connect)
+    yield wires
+    wires.go_on.set()
+
+
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A quarter of a second stands for the ten seconds that the store waits for its disk."""
+    assert store.PATIENCE_S == 10
+
+    def made(
+        path: Path, writer: sqlite3.Connection, lock: ServingLock | None, _: float
+    ) -> SqliteStore:
+        return SqliteStore(path, writer, lock, 0.25)
+
+    monkeypatch.setattr(opening, "SqliteStore", made)
+
+
+@pytest.mark.spec("C6")
+async def test_no_answer_leaves_before_the_commit_has_ended(wires: Wires, serve: Serve) -> None:
+    async with serve() as sandbox:
+        merchant, reference = sandbox.merchant, a_reference()
+        assert wires.writer.execute("PRAGMA synchronous").fetchone() == (2,), "FULL: on the disk"
+        answers: list[Answer] = []
+
+        async def create() -> None:
+            answers.append(await merchant.create(merchantReference=reference))
+
+        wires.hold("COMMIT")
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(create)
+            await wires.until_held()
+            for _ in range(10):
+                assert (await merchant.get(f"status/mref/{reference}")).status == 404
+            assert answers == []
+            wires.go_on.set()
+        assert [each.status for each in answers] == [200]
+        assert (await merchant.get(f"status/mref/{reference}")).status == 200
+
+
+@pytest.mark.spec("P5", "P4", "C12")
+async def test_a_full_disk_is_a_503_until_there_is_room_again(wires: Wires, serve: Serve) -> None:
+    labels = {str(number): "x" * 1000 for number in range(10)}
+    async with serve() as sandbox:
+        merchant = sandbox.merchant
+        wires.writer.execute("PRAGMA max_page_count = 1")  # The file stays as large as it is.
+        reference = a_reference()
+        refused = await merchant.create(merchantReference=reference, labels=labels)
+        assert_problem(refused, 503, "service_unavailable", note="row 128")
+        assert (await merchant.get(f"status/mref/{reference}")).status == 404
+        wires.writer.execute("PRAGMA max_page_count = 1000000")
+        await merchant.accepted(merchantReference=reference, labels=labels)
+
+
+@pytest.mark.usefixtures("impatient")
+@pytest.mark.spec("P5", "P3", "C12")
+async def test_when_it_cannot_be_learnt_whether_a_payment_was_stored_the_answer_says_so(
+    wires: Wires, serve: Serve
+) -> None:
+    async with serve() as sandbox:
+        merchant, reference = sandbox.merchant, a_reference()
+        wires.hold("COMMIT")
+        answer = await merchant.create(merchantReference=reference)
+        problem = assert_problem(answer, 500, "internal_server_error")
+        assert "Look it up by its merchantReference before sending it again" in problem["detail"]
+        wires.go_on.set()
+        with trio.fail_after(PATIENCE_S):
+            while (found := await merchant.get(f"status/mref/{reference}")).status == 404:
+                await trio.lowlevel.checkpoint()
+        again = await merchant.create(merchantReference=reference)
+        assert_problem(again, 422, "merchant_transactionid_duplicate")
+        ended = await merchant.ended(found.json["gatewayReference"])
+        assert ended["status"] == "success", "what was stored is carried out all the same"
+
+
+@pytest.mark.usefixtures("impatient")
+@pytest.mark.spec("P5", "P4")
+async def test_a_store_that_is_too_slow_is_a_503(wires: Wires, serve: Serve) -> None:
+    async with serve() as sandbox:
+        merchant, reference = sandbox.merchant, a_reference()
+        assert (await merchant.get(f"status/mref/{reference}")).status == 404
+        wires.hold("BEGIN")
+        refused = await merchant.create(merchantReference=reference)
+        assert_problem(refused, 503, "service_unavailable", note="row 128: before the commit")
+        assert_problem(await _ready(sandbox), 503, "service_unavailable", note="nor is it ready")
+        wires.go_on.set()
+        await merchant.accepted(merchantReference=reference)
+        assert (await _ready(sandbox)).status == 200
+
+
+@pytest.mark.usefixtures("impatient")
+@pytest.mark.spec("P5", "P4")
+async def test_a_question_that_takes_too_long_is_a_503(wires: Wires, serve: Serve) -> None:
+    async with serve() as sandbox:
+        window = {"begin": "1926-01-01", "to": "2026-01-01"}
+        assert (await sandbox.merchant.records(**window)).status == 200
+        wires.hold("SELECT created_at", reading=True)
+        refused = await sandbox.merchant.records(**window)
+        assert_problem(refused, 503, "service_unavailable", note="row 121")
+        wires.go_on.set()
+        assert (await sandbox.merchant.records(**window)).status == 200
+
+
+@pytest.mark.spec("P5", "P4", "V1")
+async def test_a_full_queue_is_a_503_at_once(wires: Wires, serve: Serve) -> None:
+    async with serve(environment={"MMO_LIMITS_QUEUE": "1"}) as sandbox:
+        merchant = sandbox.merchant
+        answers: list[Answer] = []
+        refused = trio.Event()
+
+        async def create() -> None:
+            answers.append(await merchant.create())
+            refused.set()
+
+        wires.hold("COMMIT")
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(create)
+            await wires.until_held()  # One is being decided; one more may wait.
+            nursery.start_soon(create)
+            nursery.start_soon(create)
+            with trio.fail_after(PATIENCE_S):
+                await refused.wait()
+            assert_problem(answers[0], 503, "service_unavailable")
+            wires.go_on.set()
+        assert [each.status for each in answers] == [503, 200, 200]
+
+
+async def _ready(sandbox: Running) -> Answer:
+    return await ask(sandbox.ready.api + "/readyz")
