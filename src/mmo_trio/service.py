@@ -10,9 +10,11 @@ from __future__ import annotations
 
 import json
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
+from typing import Protocol
 
 import structlog
 import trio
@@ -21,10 +23,11 @@ from mmo_trio.assembly import Gateway, assemble
 from mmo_trio.certificates import ensure_authority
 from mmo_trio.console import console_app
 from mmo_trio.doors import Certificates, address_of, open_listener
+from mmo_trio.http.asgi import asgi_app
+from mmo_trio.http.hosting import serve_app
 from mmo_trio.http.server import serve_http
 from mmo_trio.ids import request_id
 from mmo_trio.pages.app import pages_app
-from mmo_trio.pages.serving import READ_TIMEOUT_S, serve_app
 from mmo_trio.service_config import RUNNING_FILE, Ready, ServiceConfig
 from mmo_trio.settings import Settings, SettingsError
 from mmo_trio.storage.opening import open_store
@@ -34,16 +37,54 @@ logger = structlog.get_logger(__name__)
 STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 
+class FurtherDoor(Protocol):
+    """Serves something of the gateway until `drain` is set."""
+
+    async def __call__(
+        self, gateway: Gateway, *, drain: trio.Event, task_status: trio.TaskStatus[None]
+    ) -> None: ...
+
+
+def second_door(
+    listener: trio.SocketListener, *, certificate: tuple[str, str] | None = None
+) -> FurtherDoor:
+    """The merchant API once more, under Hypercorn, for HTTP/2: serves on this listener.
+
+    `certificate` names the files of a chain and its key; None serves in the clear.
+    """
+
+    async def serve(
+        gateway: Gateway, *, drain: trio.Event, task_status: trio.TaskStatus[None]
+    ) -> None:
+        app = asgi_app(
+            gateway.api,
+            error_docs_url=gateway.api.settings.error_docs_url,
+            mint_request_id=request_id,
+            limits=gateway.listener_limits,
+        )
+        await serve_app(
+            app,
+            listener,
+            limits=gateway.listener_limits,
+            drain=drain,
+            certificate=certificate,
+            task_status=task_status,
+        )
+
+    return serve
+
+
 async def run_service(
     config: ServiceConfig,
     *,
     on_ready: Callable[[Ready], None],
     drain: trio.Event | None = None,
+    further_doors: Sequence[FurtherDoor] = (),
 ) -> None:
     """Serve until SIGTERM, SIGINT or `drain`, then drain and return; SIGHUP reads the certificate again.
 
     Raises SettingsError, StoreRefused or StoreUnavailable when it can't begin. With `drain` given no signal is
-    listened to: whoever gives it decides.
+    listened to: whoever gives it decides. `further_doors` open and close together with ours.
     """
     if config.is_sandbox and config.data_directory is not None:
         ensure_authority(config.data_directory)
@@ -58,7 +99,7 @@ async def run_service(
         doors = await _open_doors(config.settings)
         try:
             gateway = assemble(config, store, _addresses(doors, certificates is not None))
-            await _run(gateway, doors, certificates, stop, config, on_ready)
+            await _run(gateway, doors, certificates, stop, config, on_ready, further_doors)
         finally:
             for listener in doors.values():
                 listener.socket.close()
@@ -72,6 +113,7 @@ async def _run(
     stop: trio.Event,
     config: ServiceConfig,
     on_ready: Callable[[Ready], None],
+    further_doors: Sequence[FurtherDoor],
 ) -> None:
     """The tree: engine outside, workers within, doors inmost; each level ends before the one around it."""
     async with trio.open_nursery() as engine:
@@ -83,6 +125,8 @@ async def _run(
             with ExitStack() as until_drained:
                 async with trio.open_nursery() as open_doors:
                     await _serve(open_doors, gateway, doors, certificates, stop)
+                    for door in further_doors:
+                        await open_doors.start(partial(door, gateway, drain=stop))
                     if config.is_sandbox and config.data_directory is not None:
                         until_drained.enter_context(_Running(config.data_directory, ready))
                     on_ready(ready)
@@ -115,27 +159,26 @@ async def _serve(
         )
 
     async def people(*, task_status: trio.TaskStatus[None]) -> None:
-        is_sandbox = gateway.sandbox_desk is not None  # Its clock may have far to go.
         await serve_app(
             pages_app(gateway.desk, sandbox=gateway.sandbox_desk),
-            _handed_over(doors["pages"]),
+            doors["pages"],
+            limits=gateway.listener_limits,
             drain=stop,
             certificate=None if certificates is None else certificates.files,
-            read_timeout_s=None if is_sandbox else READ_TIMEOUT_S,
             task_status=task_status,
         )
 
     async def operators(*, task_status: trio.TaskStatus[None]) -> None:
-        app = console_app(gateway.figures)
-        await serve_app(app, _handed_over(doors["console"]), drain=stop, task_status=task_status)
+        await serve_app(
+            console_app(gateway.figures),
+            doors["console"],
+            limits=gateway.listener_limits,
+            drain=stop,
+            task_status=task_status,
+        )
 
     for door in (api, people, operators):
         await open_doors.start(door)
-
-
-def _handed_over(listener: trio.SocketListener) -> int:
-    """The descriptor of the socket, which is the new owner's to close."""
-    return listener.socket.detach()
 
 
 async def _open_doors(settings: Settings) -> dict[str, trio.SocketListener]:

@@ -14,6 +14,9 @@ from mmo_sansio.http import Headers, HttpResponse
 
 CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
 
+NO_STORE: Final = b"no-store"
+"""What every answer says in `Cache-Control` (G9)."""
+
 _FIELD_LINE = re.compile(rb"[!#$%&'*+\-.^_`|~0-9A-Za-z]+: [\t\x20-\x7e\x80-\xff]*\r\n")
 _PHRASES = {status.value: status.phrase.encode("ascii") for status in HTTPStatus}
 _WITHOUT_BODY = frozenset({204, 304})
@@ -41,6 +44,20 @@ def answer_bytes(
     )
 
 
+def answer_fields(answer: HttpResponse, *, request_id: str) -> list[tuple[bytes, bytes]]:
+    """The same fields as a list, names in lower case, for a server that writes them by itself; the
+    date and the connection are that server's. Raises ValueError like `answer_bytes`."""
+    _start_of_answer(answer.status, answer.headers)
+    fields = [
+        *answer.headers,
+        (b"cache-control", NO_STORE),
+        (b"x-request-id", request_id.encode("ascii")),
+    ]
+    if answer.status not in _WITHOUT_BODY:
+        fields.append((b"content-length", b"%d" % len(answer.body)))
+    return fields
+
+
 @lru_cache(maxsize=256)
 def _start_of_answer(status: int, headers: Headers) -> bytes:
     """Status line and fields; an API has few different ones."""
@@ -48,7 +65,7 @@ def _start_of_answer(status: int, headers: Headers) -> bytes:
     if not all(map(_FIELD_LINE.fullmatch, lines)):
         raise ValueError("a header field of an answer holds what a header field cannot hold")
     status_line = b"HTTP/1.1 %d %s\r\n" % (status, _PHRASES.get(status, b""))
-    return b"".join((status_line, *lines, b"Cache-Control: no-store\r\n"))
+    return b"".join((status_line, *lines, b"Cache-Control: " + NO_STORE + b"\r\n"))
 
 
 @lru_cache(maxsize=1)

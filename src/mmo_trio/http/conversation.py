@@ -15,16 +15,16 @@ import logging
 import math
 import ssl
 from collections.abc import Callable
-from typing import Final
 
 import trio
 from attrs import frozen
 
 from mmo_sansio.api.problem_document import problem_response
 from mmo_sansio.http import HttpResponse
-from mmo_sansio.problems import INTERNAL, REQUEST_TIMEOUT, Problem, RefusedError
+from mmo_sansio.problems import Problem
 from mmo_trio.http.answers import CONTINUE, answer_bytes
 from mmo_trio.http.census import Census
+from mmo_trio.http.door import LATE_BODY, LATE_HEAD, problem_of
 from mmo_trio.http.faults import describe_fault
 from mmo_trio.http.inbox import Inbox, Opening
 from mmo_trio.http.limits import ListenerLimits
@@ -32,10 +32,6 @@ from mmo_trio.http.service import RequestContext, Service
 from mmo_trio.http.streams import LingeringStream
 
 logger = logging.getLogger(__name__)
-
-LATE_HEAD: Final = REQUEST_TIMEOUT.problem("The head of the request did not arrive in time.")
-LATE_BODY: Final = REQUEST_TIMEOUT.problem("The body of the request did not arrive in time.")
-FAULT: Final = INTERNAL.problem("Something went wrong here; the request id says where to look.")
 
 
 @frozen
@@ -129,7 +125,7 @@ class Conversation:
         except _ClientLeftError:
             raise
         except Exception as error:
-            problem = error.problem if isinstance(error, RefusedError) else self._log_fault(error)
+            problem = problem_of(error, self._request_id)
             answer, may_follow = problem_response(problem, self._house.error_docs_url), False
             wire = self._to_wire(answer, opening, may_follow)
         self._if_late = None
@@ -202,15 +198,6 @@ class Conversation:
             connection=connection,
             without_body=opening is not None and opening.head.method == "HEAD",
         )
-
-    def _log_fault(self, error: Exception) -> Problem:
-        logger.error(
-            "request %s failed: %s",
-            self._request_id,
-            describe_fault(error),
-            extra={"request_id": self._request_id},
-        )
-        return FAULT
 
     def _allow(self, seconds: float) -> None:
         """The phase that begins now may take this long in all."""

@@ -12,8 +12,9 @@ import h11
 from attrs import frozen
 
 from mmo_sansio.http import Headers, RequestHead, header_values
-from mmo_sansio.problems import BODY_TOO_LARGE, MALFORMED, RefusedError
+from mmo_sansio.problems import MALFORMED, RefusedError
 from mmo_sansio.rawhead import END_OF_HEAD, HeadLimits, find_early_fault, find_fault, origin_form
+from mmo_trio.http.door import body_too_large
 
 CHUNKS_MOST: Final = 2048
 """Chunks of one body: 64 KiB in chunks of 32 bytes fit; chunks of one byte would only burn our
@@ -81,7 +82,7 @@ class Inbox:
             self._unread = b"" if chunked is None else self._due.left_over
             return chunked
         if self._due > limit:
-            raise _body_too_large(limit)
+            raise body_too_large(limit)
         if self._due > len(self._unread):
             return None
         body, self._unread = self._unread[: self._due], self._unread[self._due :]
@@ -138,7 +139,7 @@ class _Chunks:
             self._body += event.data
             self._count += event.chunk_start
             if len(self._body) > limit:
-                raise _body_too_large(limit)
+                raise body_too_large(limit)
             if self._count > CHUNKS_MOST:
                 raise RefusedError(MALFORMED.problem("The body comes in too many chunks."))
         received = self._last_bytes + data
@@ -166,7 +167,3 @@ def _keeps_alive(headers: Headers, version: bytes) -> bool:
         return version == b"1.1"
     named = {option.strip() for option in options.split(b",")}
     return b"close" not in named and (version == b"1.1" or b"keep-alive" in named)
-
-
-def _body_too_large(limit: int) -> RefusedError:
-    return RefusedError(BODY_TOO_LARGE.problem(f"The body is larger than {limit} bytes."))

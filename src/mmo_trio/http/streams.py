@@ -8,6 +8,11 @@ RECEIVE_SIZE = 64 * 1024
 """Bytes of one read: a request with the largest body of the API comes in two."""
 
 
+def plain_address(address: str) -> str:
+    """The address, an IPv4 one without the prefix that a dual-stack socket gives it."""
+    return address.removeprefix("::ffff:")
+
+
 class LingeringStream(trio.abc.Stream):
     """One accepted connection.
 
@@ -28,7 +33,7 @@ class LingeringStream(trio.abc.Stream):
             return None
         if not isinstance(address, tuple):
             return ""
-        return str(address[0]).removeprefix("::ffff:")  # IPv4, as a dual-stack socket writes it
+        return plain_address(str(address[0]))
 
     async def send_all(self, data: bytes | bytearray | memoryview) -> None:
         """Send all of it; raises BrokenResourceError when the client is gone."""

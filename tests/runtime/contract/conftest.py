@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
 from pathlib import Path
@@ -15,7 +15,7 @@ from attrs import Factory, define
 
 from mmo_trio.certificates import ensure_authority
 from mmo_trio.receiver import Received, receive
-from mmo_trio.service import run_service
+from mmo_trio.service import FurtherDoor, run_service
 from mmo_trio.service_config import Ready, ServiceConfig, sandbox_presets
 from mmo_trio.settings import load_settings
 
@@ -79,7 +79,11 @@ Serve = Callable[..., AbstractAsyncContextManager[Running]]
 
 @asynccontextmanager
 async def serving(
-    directory: Path, *, environment: dict[str, str] | None = None, brands: str | None = None
+    directory: Path,
+    *,
+    environment: dict[str, str] | None = None,
+    brands: str | None = None,
+    further_doors: Sequence[FurtherDoor] = (),
 ) -> AsyncIterator[Running]:
     """A sandbox in this directory and a receiver for its demo brand; both end with the block.
 
@@ -107,7 +111,9 @@ async def serving(
         ended = trio.Event()
 
         async def serve_until_drained() -> None:
-            await run_service(config, on_ready=told.send_nowait, drain=drain)
+            await run_service(
+                config, on_ready=told.send_nowait, drain=drain, further_doors=further_doors
+            )
             ended.set()
 
         nursery.start_soon(serve_until_drained)

@@ -1,0 +1,41 @@
+"""What a door says by itself, whichever door it is: requests that come late or too large, and
+faults of ours."""
+
+from __future__ import annotations
+
+import logging
+from typing import Final
+
+from mmo_sansio.problems import (
+    BODY_TOO_LARGE,
+    INTERNAL,
+    REQUEST_TIMEOUT,
+    Problem,
+    RefusedError,
+)
+from mmo_trio.http.faults import describe_fault
+
+logger = logging.getLogger(__name__)
+
+LATE_HEAD: Final = REQUEST_TIMEOUT.problem("The head of the request did not arrive in time.")
+LATE_BODY: Final = REQUEST_TIMEOUT.problem("The body of the request did not arrive in time.")
+FAULT: Final = INTERNAL.problem("Something went wrong here; the request id says where to look.")
+
+
+def body_too_large(limit: int) -> RefusedError:
+    """The refusal of a body of more than `limit` bytes (G7)."""
+    return RefusedError(BODY_TOO_LARGE.problem(f"The body is larger than {limit} bytes."))
+
+
+def problem_of(error: Exception, request_id: str) -> Problem:
+    """The problem of a refusal; anything else goes into the log without its values, and the client
+    learns no more than where to ask (P3)."""
+    if isinstance(error, RefusedError):
+        return error.problem
+    logger.error(
+        "request %s failed: %s",
+        request_id,
+        describe_fault(error),
+        extra={"request_id": request_id},
+    )
+    return FAULT
