@@ -70,6 +70,24 @@ async def test_an_unexpected_fault_is_a_500_that_tells_nothing(
     assert (await merchant.create()).status == 200
 
 
+@pytest.mark.spec("P3", "W3")
+async def test_a_fault_behind_a_payment_page_tells_nothing_either(
+    sandbox: Running, caplog: pytest.LogCaptureFixture
+) -> None:
+    page = (await sandbox.merchant.accepted("web/payin", msisdn=SECRET_MSISDN))["pageUrl"]
+    with _beside(sandbox) as other:
+        other.execute("ALTER TABLE transactions RENAME TO hidden")
+        answer = await ask(page)
+        other.execute("ALTER TABLE hidden RENAME TO transactions")
+    token = page.rsplit("/", 1)[1]
+    assert answer.status == 500
+    for word in (b"sqlite", b"transactions", b".py", token.encode()):
+        assert word not in answer.body.lower()
+    assert "GET /pay/<token> failed: sqlite3.OperationalError" in caplog.text
+    assert token not in caplog.text, "who reads the log can't pay"
+    assert (await ask(page)).status == 200
+
+
 @pytest.mark.spec("P3", "T4")
 async def test_a_damaged_row_is_a_500_and_never_wrong_data(sandbox: Running) -> None:
     merchant = sandbox.merchant
