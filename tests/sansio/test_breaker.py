@@ -255,3 +255,15 @@ def test_looking_at_a_breaker_changes_nothing() -> None:
     breaker = Breaker()
     assert breaker.snapshot() == BreakerSnapshot()
     assert breaker.snapshot() == BreakerSnapshot()
+
+
+@pytest.mark.spec("K5")
+def test_outcomes_within_six_seconds_go_together_whenever_the_first_was() -> None:
+    told("S@10,10,10,10; F@15,15,15; closed; F@70; closed; F@70.1; closed")
+
+
+@pytest.mark.spec("K5")
+def test_a_call_from_between_two_openings_is_foreign_to_the_second_probe() -> None:
+    story = Story(Breaker(BreakerSettings(permit_deadline=None)))
+    story.tell("F@0,1,2,3,4; S@34; closed; try@34.5; F@35,36,37,38,39; try@69; half-open")
+    story.tell("lateS@70; half-open; lateS@71; closed")

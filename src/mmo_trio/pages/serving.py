@@ -15,6 +15,7 @@ GRACE_S = 5.0
 
 HEAD_BYTES_MAX = 16 * 1024
 READ_TIMEOUT_S = 10
+"""How long a connection may be silent, which Hypercorn counts while we work on the answer as well."""
 KEEP_ALIVE_S = 30
 
 
@@ -24,11 +25,13 @@ async def serve_app(
     *,
     drain: trio.Event,
     certificate: tuple[str, str] | None = None,
+    read_timeout_s: int | None = READ_TIMEOUT_S,
     task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
 ) -> None:
     """Serve on the listening socket with this descriptor, ours from now on, until `drain` is set.
 
-    `certificate` names the files of a chain and its key; None serves in the clear.
+    `certificate` names the files of a chain and its key; None serves in the clear. `read_timeout_s` of None gives
+    every answer the time that it takes.
     """
     config = Config()
     config.bind = [f"fd://{descriptor}"]
@@ -37,7 +40,7 @@ async def serve_app(
     config.graceful_timeout = GRACE_S
     config.h11_max_incomplete_size = HEAD_BYTES_MAX
     config.keep_alive_timeout = KEEP_ALIVE_S
-    config.read_timeout = READ_TIMEOUT_S
+    config.read_timeout = read_timeout_s
     config.include_server_header = False
     if certificate is not None:
         config.certfile, config.keyfile = certificate

@@ -108,8 +108,8 @@ class ProviderWorker:
     """By gatewayReference: taken and not finished, with the submission that shall follow."""
     _setbacks: dict[str, int] = Factory(dict)
     """How often in a row a submission certainly didn't reach its provider."""
-    _idle: trio.Event = Factory(trio.Event)
-    """Set, and replaced, whenever nothing is in hand any more."""
+    _finished: trio.Event = Factory(trio.Event)
+    """Set, and replaced, whenever something is finished."""
     _submissions: int = 0
     _questions: int = 0
     _unreachable: int = 0
@@ -143,9 +143,10 @@ class ProviderWorker:
         return all(len(lane.waiting) < self.waiting_max for lane in self._lanes.values())
 
     async def wait_idle(self) -> None:
-        """Return once nothing is in hand."""
-        while self._in_hand:
-            await self._idle.wait()
+        """Return once what is in hand now is finished; what is taken on meanwhile isn't waited for."""
+        waited_for = frozenset(self._in_hand)
+        while not waited_for.isdisjoint(self._in_hand):
+            await self._finished.wait()
         await trio.lowlevel.checkpoint()
 
     def statistics(self) -> ProviderStatistics:
@@ -222,9 +223,8 @@ class ProviderWorker:
             if follows is not None:
                 self._take(lane, follows)
             self._start_waiting(lane)
-            if not self._in_hand:
-                self._idle.set()
-                self._idle = trio.Event()
+            self._finished.set()
+            self._finished = trio.Event()
 
     async def _submit(self, work: Work) -> None:
         """Put the submission on record; only if that was noted, hold the conversation and report its end."""

@@ -6,6 +6,7 @@ Nothing leaves before the book holds it. Writing a line of the book doesn't wait
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Awaitable, Callable
 from typing import TypeAlias
 
@@ -45,10 +46,10 @@ class SandboxWorker:
     _news: trio.Event = Factory(trio.Event)
     """Set when the operator may have something to do sooner than was thought."""
     _told: trio.Event = Factory(trio.Event)
-    """Set, and replaced, whenever it may have come to rest."""
+    """Set, and replaced, whenever a notification has ended, or nothing was due."""
     _sleeps_until: float = math.inf
-    _telling: int = 0
-    """Notifications that the operator has given out and that haven't ended."""
+    _telling: Counter[Instant] = Factory(Counter)
+    """How many notifications the operator has given out that haven't ended, by when the first of its round was due."""
 
     def __attrs_post_init__(self) -> None:
         self._operator.restore(read_book(self.book.path))
@@ -90,9 +91,10 @@ class SandboxWorker:
         self._news.set()
 
     async def wait_idle(self) -> None:
-        """Return once everything due by now was told and acknowledged."""
+        """Return once everything due by now was told and acknowledged; what falls due meanwhile isn't waited for."""
+        now = self.now()
         self.clock_moved()
-        while self._telling or self._is_due():
+        while self._is_due(now) or any(due <= now for due in self._telling):
             await self._told.wait()
         await trio.lowlevel.checkpoint()
 
@@ -103,14 +105,15 @@ class SandboxWorker:
             async with trio.open_nursery() as nursery:
                 task_status.started()
                 while True:
+                    due = self._operator.next_due() or 0
                     told = self._operator.due(now=self.now())
-                    self._telling += len(told)
+                    self._telling[due] += len(told)
                     await self._save_surely()
                     for each in told:
                         await room.acquire()
                         # `start` rather than `start_soon`, which keeps no order.
-                        await nursery.start(self._tell, each, room)
-                    self._may_rest()
+                        await nursery.start(self._tell, each, due, room)
+                    self._has_told(due, 0)
                     await self._sleep()
         finally:
             self.book.close()
@@ -118,6 +121,7 @@ class SandboxWorker:
     async def _tell(
         self,
         notification: Notification,
+        due: Instant,
         room: trio.Semaphore,
         *,
         task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
@@ -128,9 +132,8 @@ class SandboxWorker:
                 self._operator.acknowledge(notification.id, now=self.now())
                 await self._save_surely()
         finally:
-            self._telling -= 1
             room.release()
-            self._may_rest()
+            self._has_told(due, 1)
 
     async def _notify_surely(self, request: HttpRequest) -> bool:
         """Tell until the gateway has it. False for a fault of ours: it is told again after a restart."""
@@ -174,11 +177,14 @@ class SandboxWorker:
         self._news = trio.Event()
         self._sleeps_until = -math.inf
 
-    def _may_rest(self) -> None:
-        if not self._telling and not self._is_due():
-            self._told.set()
-            self._told = trio.Event()
+    def _has_told(self, due: Instant, count: int) -> None:
+        """This many notifications of the round that was due then have ended."""
+        self._telling[due] -= count
+        if not self._telling[due]:
+            del self._telling[due]
+        self._told.set()
+        self._told = trio.Event()
 
-    def _is_due(self) -> bool:
+    def _is_due(self, now: Instant) -> bool:
         due = self._operator.next_due()
-        return due is not None and due <= self.now()
+        return due is not None and due <= now

@@ -8,10 +8,13 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import trio
 from attrs import frozen
 from hostile_receivers import Behaviour, Receiver, answers, receiving
 
 from mmo_trio.certificates import ensure_authority
+
+from .merchant import PATIENCE_S
 
 NO_CONTENT = answers(b"HTTP/1.1 204 No Content\r\n\r\n")
 """What a merchant answers to a callback."""
@@ -35,6 +38,15 @@ async def receiver(
 def url_of(found: Receiver) -> str:
     """Where it is called back."""
     return f"https://localhost:{found.port}/callback"
+
+
+async def arrived(found: Receiver, count: int = 1) -> None:
+    """Return once this many requests have arrived whole."""
+    with trio.fail_after(PATIENCE_S):
+        while True:
+            if len(found.requests) >= count:
+                return
+            await trio.sleep(0.02)
 
 
 @frozen

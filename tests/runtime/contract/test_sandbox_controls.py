@@ -17,7 +17,7 @@ from mmo_trio.settings import load_settings
 from .conftest import Running, Serve
 from .merchant import PATIENCE_S, Merchant, ask
 from .merchants import ACME, ACME_KEY, deposit, deposited
-from .receivers import receiver, url_of
+from .receivers import arrived, receiver, url_of
 
 
 def _moment(text: str) -> datetime:
@@ -79,6 +79,21 @@ async def test_what_is_due_on_the_way_happens_at_its_own_time_and_in_that_order(
     due = (timedelta(seconds=10), timedelta(minutes=30), timedelta(days=3))
     for span, at in zip(spans, due, strict=True):
         assert at <= span < at + timedelta(minutes=5)
+
+
+async def test_the_clock_moves_while_payments_come_in_without_a_pause(sandbox: Running) -> None:
+    by_poll = await sandbox.merchant.accepted(scenario="by_poll")
+
+    async def create_for_ever() -> None:
+        while True:
+            await sandbox.merchant.accepted()
+
+    async with trio.open_nursery() as nursery:
+        for _ in range(4):
+            nursery.start_soon(create_for_ever)
+        await sandbox.advance("2s")
+        nursery.cancel_scope.cancel()
+    assert (await sandbox.merchant.status(by_poll["gatewayReference"]))["status"] == "success"
 
 
 @pytest.mark.spec("S4")
@@ -208,6 +223,5 @@ async def test_in_production_a_payment_goes_through_and_no_control_exists(
             accepted = await merchant.accepted(scenario="no_such")  # A header like any other.
             ended = await merchant.ended(accepted["gatewayReference"])
             assert ended["status"] == "success"
-            while not found.requests:
-                await trio.sleep(0.02)
+            await arrived(found)
         drain.set()

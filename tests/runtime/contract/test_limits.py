@@ -1,0 +1,111 @@
+"""The specification's table of limits: each is a named constant or a setting, with that default (clause V1)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from mmo_sansio import clock, delivery, egress, queries
+from mmo_sansio.api import bodies
+from mmo_trio.settings import load_settings
+
+from .conftest import Running, Serve
+
+SETTINGS = load_settings()
+
+NAMED: Mapping[str, tuple[object, object]] = {
+    "pending transaction timeout": (SETTINGS.limits.pending_timeout, 3 * clock.DAY),
+    "callback timeout": (SETTINGS.limits.callback_timeout, 15 * clock.SECOND),
+    "callback response body logged": (delivery.BODY_BYTES_MAX, 1024 * 1024),
+    "breaker window": (SETTINGS.breaker.window, 60 * clock.SECOND),
+    "breaker minimum requests": (SETTINGS.breaker.minimum_requests, 5),
+    "breaker failure ratio": (SETTINGS.breaker.failure_ratio, 0.5),
+    "breaker stays open": (SETTINGS.breaker.open_for, 30 * clock.SECOND),
+    "idempotency tracking window": (SETTINGS.limits.idempotency_window, 15 * clock.MINUTE),
+    "API key cache": (SETTINGS.limits.api_key_cache, clock.MINUTE),
+    "records pageSize, most": (queries.RECORDS_PAGE_MAX, 5000),
+    "records pageSize, default": (queries.RECORDS_PAGE_DEFAULT, 50),
+    "labels": (bodies.LABELS_MAX, 10),
+    "method path segment": (bodies.METHOD_MAX, 100),
+    "references, id and names": (bodies.TEXT_MAX, 255),
+    "email": (bodies.EMAIL_MAX, 320),
+    "msisdn, least": (bodies.MSISDN_MIN, 3),
+    "msisdn, most": (bodies.MSISDN_MAX, 20),
+    "country": (bodies.COUNTRY_MAX, 10),
+    "URLs": (egress.URL_LENGTH_MAX, 2048),
+    "page session": (SETTINGS.limits.page_session, 30 * clock.MINUTE),
+}
+
+
+@pytest.mark.spec("V1")
+@pytest.mark.parametrize(("value", "expected"), NAMED.values(), ids=NAMED.keys())
+def test_a_limit_has_a_name_and_the_specifications_value(value: object, expected: object) -> None:
+    assert value == expected
+
+
+def _party(**changes: str) -> dict[str, Any]:
+    return {"payer": {"id": "user-1", "msisdn": "254712345678"} | changes}
+
+
+def _labels(count: int) -> dict[str, Any]:
+    return {"labels": {f"label-{number}": number for number in range(count)}}
+
+
+def _url(length: int) -> str:
+    return "https://shop.example/".ljust(length, "x")
+
+
+def _email(length: int) -> str:
+    return f"{'a' * 64}@{'b' * 63}.{'c' * 63}.{'d' * 63}.".ljust(length, "e")
+
+
+BOUNDS: Mapping[str, tuple[dict[str, Any], dict[str, Any]]] = {
+    "labels": (_labels(10), _labels(11)),
+    "merchantReference": ({"merchantReference": "m" * 255}, {"merchantReference": "m" * 256}),
+    "reconciliationReference": (
+        {"reconciliationReference": "r" * 255},
+        {"reconciliationReference": "r" * 256},
+    ),
+    "payer.id": (_party(id="i" * 255), _party(id="i" * 256)),
+    "payer.firstName": (_party(firstName="f" * 255), _party(firstName="f" * 256)),
+    "payer.lastName": (_party(lastName="l" * 255), _party(lastName="l" * 256)),
+    "payer.email": (_party(email=_email(315)), _party(email=_email(321))),
+    "payer.msisdn": (_party(msisdn="2" * 20), _party(msisdn="2" * 21)),
+    "payer.msisdn, least": (_party(msisdn="254"), _party(msisdn="25")),
+    "resultUrl": ({"resultUrl": _url(2048)}, {"resultUrl": _url(2049)}),
+    "successRedirectUrl": (
+        {"successRedirectUrl": _url(2048)},
+        {"successRedirectUrl": _url(2049)},
+    ),
+    "errorRedirectUrl": ({"errorRedirectUrl": _url(2048)}, {"errorRedirectUrl": _url(2049)}),
+    "amount.value": (
+        {"amount": {"value": 149999.99, "currency": "KES"}},
+        {"amount": {"value": 149999.999, "currency": "KES"}},
+    ),
+}
+
+
+@pytest.mark.spec("V1", "C13")
+@pytest.mark.parametrize("name", BOUNDS)
+async def test_a_limit_is_kept_at_the_door_and_no_tighter(sandbox: Running, name: str) -> None:
+    allowed, refused = BOUNDS[name]
+    assert (await sandbox.merchant.create("web/payin", **allowed)).status == 200
+    answer = await sandbox.merchant.create("web/payin", **refused)
+    assert (answer.status, answer.json["errorCode"]) == (400, "validation_failed")
+    assert answer.json["errors"][0]["field"] == name.partition(",")[0]
+
+
+@pytest.mark.spec("V1", "S3", "C12")
+async def test_settings_change_the_limits_that_are_settings(serve: Serve) -> None:
+    environment = {"MMO_LIMITS_PENDING_TIMEOUT": "2h", "MMO_LIMITS_IDEMPOTENCY_WINDOW": "1m"}
+    async with serve(environment=environment) as sandbox:
+        first = await sandbox.merchant.accepted(merchantReference="again", scenario="never")
+        again = await sandbox.merchant.create(merchantReference="again", scenario="never")
+        assert again.status == 422
+        await sandbox.advance("1m")
+        await sandbox.merchant.accepted(merchantReference="again", scenario="never")
+        await sandbox.advance("2h")
+        expired = await sandbox.merchant.status(first["gatewayReference"])
+        assert expired["errorCode"] == "transaction_expired"

@@ -1,0 +1,364 @@
+"""Listing transactions, page by page (clauses R1 to R7)."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import Any
+
+import pytest
+import trio
+
+from .conftest import Running, Serve
+from .merchant import ROOT, Answer, Merchant, ask
+from .merchants import ACME, ACME_KEY, ZENITH, ZENITH_KEY, deposited, developer
+
+ALWAYS = {"begin": "2026-01-01", "to": "2100-01-01"}
+
+
+async def _made(merchant: Merchant, count: int, **changes: Any) -> list[str]:
+    """That many payments that stay pending, in the order of their creation."""
+    return [
+        (await merchant.accepted(scenario="never", **changes))["gatewayReference"]
+        for _ in range(count)
+    ]
+
+
+def _references(answer: Answer) -> list[str]:
+    assert answer.status == 200, answer.body
+    return [each["gatewayReference"] for each in answer.json["data"]]
+
+
+async def _walked(merchant: Merchant, first: Answer, way: str = "next") -> list[list[str]]:
+    """The pages from this one to the end, or back to the beginning."""
+    pages = [_references(first)]
+    answer = first
+    while (cursor := answer.json["pages"][way]) is not None:
+        answer = await merchant.records(page=cursor)
+        pages.append(_references(answer))
+    return pages
+
+
+def _refused(answer: Answer, detail: str | None = None) -> None:
+    assert (answer.status, answer.json["errorCode"]) == (400, "validation_failed")
+    if detail is not None:
+        assert answer.json["detail"] == detail
+
+
+@pytest.mark.spec("R1")
+@pytest.mark.parametrize("missing", ["from", "to"])
+async def test_from_and_to_are_required_without_page(sandbox: Running, missing: str) -> None:
+    query = {"from": "2026-01-01", "to": "2026-12-31"} | {missing: " "}
+    for left in (query, {name: text for name, text in query.items() if name != missing}):
+        answer = await sandbox.merchant.records(**left)
+        _refused(answer)
+        assert answer.json["errors"][0]["field"] == missing
+
+
+@pytest.mark.spec("R1")
+async def test_from_belongs_to_the_window_and_to_does_not(sandbox: Running) -> None:
+    (reference,) = await _made(sandbox.merchant, 1)
+    at = (await sandbox.merchant.status(reference))["createdAt"]
+    after = (datetime.fromisoformat(at) + timedelta(microseconds=1)).isoformat()
+    assert _references(await sandbox.merchant.records(begin=at, to=after)) == [reference]
+    assert _references(await sandbox.merchant.records(begin="2026-01-01", to=at)) == []
+
+
+@pytest.mark.spec("R1")
+@pytest.mark.parametrize(
+    "begin",
+    [
+        "2026-01-01",
+        "2026-01-01T00:00",
+        "2026-01-01T00:00:00",
+        "2026-01-01T00:00:00Z",
+        "2026-01-01T00:00:00.123456Z",
+        "2026-01-01T03:00:00+03:00",
+    ],
+)
+async def test_a_time_is_a_date_or_a_date_time_with_offset_or_without(
+    sandbox: Running, begin: str
+) -> None:
+    (reference,) = await _made(sandbox.merchant, 1)
+    answer = await sandbox.merchant.records(begin=begin, to="2100-01-01")
+    assert _references(answer) == [reference]
+
+
+@pytest.mark.spec("R1")
+async def test_without_an_offset_it_is_utc_and_a_plus_may_arrive_as_a_space(
+    sandbox: Running,
+) -> None:
+    merchant = sandbox.merchant
+    (reference,) = await _made(merchant, 1)
+    at = (await merchant.status(reference))["createdAt"]
+    plus = at[:-1] + "+00:00"
+    for begin in (at[:-1], plus):
+        assert _references(await merchant.records(begin=begin, to="2100-01-01")) == [reference]
+    unescaped = await merchant.get(f"records?from={plus}&to=2100-01-01")
+    assert _references(unescaped) == [reference]
+
+
+@pytest.mark.spec("R1")
+@pytest.mark.parametrize("text", ["yesterday", "2026-13-01", "2026-W01-1", "1700000000"])
+async def test_what_is_no_time_is_refused(sandbox: Running, text: str) -> None:
+    answer = await sandbox.merchant.records(begin=text, to="2100-01-01")
+    _refused(answer)
+    assert answer.json["errors"][0]["field"] == "from"
+
+
+@pytest.mark.spec("R1")
+async def test_the_order_is_that_of_creation_and_no_window_is_too_wide(sandbox: Running) -> None:
+    references = await _made(sandbox.merchant, 5)
+    answer = await sandbox.merchant.records(begin="0001-01-01", to="9999-12-31")
+    assert _references(answer) == references
+    created = [each["createdAt"] for each in answer.json["data"]]
+    assert created == sorted(created)
+
+
+@pytest.mark.spec("R2")
+@pytest.mark.parametrize("to", ["2026-01-02", "2026-01-01", "2026-01-02T01:00:00+01:00"])
+async def test_to_must_be_later_than_from(sandbox: Running, to: str) -> None:
+    answer = await sandbox.merchant.records(begin="2026-01-02", to=to)
+    _refused(answer, "'to' must be later than 'from'.")
+
+
+@pytest.mark.spec("R3")
+async def test_the_filters_choose_by_type_status_and_method(sandbox: Running) -> None:
+    merchant = sandbox.merchant
+    payin = (await merchant.accepted())["gatewayReference"]
+    payout = (await merchant.accepted("direct/payout", scenario="cancelled"))["gatewayReference"]
+    tax = (await merchant.accepted("direct/taxpayout", scenario="never"))["gatewayReference"]
+    push = await deposited(sandbox)
+    for reference in (payin, payout):
+        await merchant.ended(reference)
+
+    for query, expected in (
+        ({"type": "payin"}, [payin, push]),
+        ({"type": " PayOut "}, [payout]),
+        ({"type": "TAX"}, [tax]),
+        ({"status": "success"}, [payin, push]),
+        ({"status": "FAILED"}, [payout]),
+        ({"status": "Pending"}, [tax]),
+        ({"type": "payin", "status": "failed"}, []),
+        ({"method": "mpesa_ke"}, [payin, payout, tax, push]),
+        ({"method": " mpesa_ke "}, [payin, payout, tax, push]),
+        ({"method": "MPESA_KE"}, []),
+        ({"method": "mtn_ug"}, []),
+        ({"method": "no_such_method"}, []),
+        ({"type": " ", "status": "", "method": ""}, [payin, payout, tax, push]),
+        ({"colour": "blue"}, [payin, payout, tax, push]),
+    ):
+        assert _references(await merchant.records(**ALWAYS, **query)) == expected, query
+
+
+@pytest.mark.spec("R3")
+async def test_an_unknown_type_or_status_is_refused_with_what_there_is(sandbox: Running) -> None:
+    answer = await sandbox.merchant.records(**ALWAYS, type="push")
+    _refused(answer, "'type' must be one of: payin, payout, tax.")
+    answer = await sandbox.merchant.records(**ALWAYS, status="done")
+    _refused(answer, "'status' must be one of: pending, success, failed.")
+    # No Turkish dotless letter folds to an ASCII one.
+    _refused(await sandbox.merchant.records(**ALWAYS, type="payın"))
+
+
+@pytest.mark.spec("R3")
+@pytest.mark.parametrize("name", ["from", "to", "type", "status", "method", "pageSize", "page"])
+async def test_a_repeated_parameter_is_refused(sandbox: Running, name: str) -> None:
+    query = f"records?from=2026-01-01&to=2100-01-01&{name}=1&{name}=1"
+    _refused(await sandbox.merchant.get(query))
+
+
+@pytest.mark.spec("R4")
+async def test_page_size_is_50_unless_said_otherwise_and_clamped(sandbox: Running) -> None:
+    merchant = sandbox.merchant
+    async with trio.open_nursery() as nursery:
+        for _ in range(51):
+            nursery.start_soon(lambda: merchant.accepted("web/payin"))
+    assert len(_references(await merchant.records(**ALWAYS))) == 50
+    for size, count in (("1", 1), ("0", 1), ("-7", 1), ("+2", 2), ("5000", 51), ("9" * 99, 51)):
+        assert len(_references(await merchant.records(**ALWAYS, pageSize=size))) == count, size
+
+
+@pytest.mark.spec("R4")
+@pytest.mark.parametrize("size", ["ten", "1.0", "1e2", "٣", "0x10", "1 2", "--1"])
+async def test_a_page_size_that_is_no_integer_is_refused(sandbox: Running, size: str) -> None:
+    answer = await sandbox.merchant.records(**ALWAYS, pageSize=size)
+    _refused(answer)
+    assert answer.json["errors"][0]["field"] == "pageSize"
+
+
+@pytest.mark.spec("R5", "R6")
+async def test_walking_both_ways_with_filters_gives_every_row_and_the_same_pages(
+    sandbox: Running,
+) -> None:
+    merchant = sandbox.merchant
+    wanted = []
+    for _ in range(7):
+        wanted += await _made(merchant, 1)
+        await merchant.accepted("direct/payout", scenario="never")
+    query = ALWAYS | {"type": "PAYIN", "status": "pending", "method": "mpesa_ke", "pageSize": "3"}
+    first = await merchant.records(**query)
+    assert first.json["pages"]["previous"] is None
+    pages = await _walked(merchant, first)
+    assert pages == [wanted[:3], wanted[3:6], wanted[6:]]
+
+    last = await merchant.records(page=first.json["pages"]["next"])
+    last = await merchant.records(page=last.json["pages"]["next"])
+    assert last.json["pages"]["next"] is None
+    assert await _walked(merchant, last, "previous") == pages[::-1]
+
+
+@pytest.mark.spec("R6")
+async def test_an_empty_window_has_no_rows_and_no_neighbours(sandbox: Running) -> None:
+    answer = await sandbox.merchant.records(begin="2001-01-01", to="2002-01-01")
+    assert answer.json == {"data": [], "pages": {"next": None, "previous": None}}
+
+
+@pytest.mark.spec("R6")
+async def test_a_page_that_ends_with_the_last_row_has_no_next(sandbox: Running) -> None:
+    await _made(sandbox.merchant, 2)
+    answer = await sandbox.merchant.records(**ALWAYS, pageSize=2)
+    assert answer.json["pages"] == {"next": None, "previous": None}
+
+
+@pytest.mark.spec("R5")
+async def test_filters_that_are_resent_must_equal_the_original(sandbox: Running) -> None:
+    merchant = sandbox.merchant
+    await _made(merchant, 3)
+    query = {"from": "2026-01-01", "to": "2100-01-01", "status": "pending", "pageSize": "1"}
+    page = (await merchant.records(**query)).json["pages"]["next"]
+
+    for same in (
+        {},
+        query,
+        {"status": " PENDING "},
+        {"pageSize": "0"},
+        {"from": "2026-01-01 "},
+        {"type": ""},
+    ):
+        assert (await merchant.records(page=page, **same)).status == 200, same
+    for changed in (
+        {"status": "success"},
+        {"pageSize": "2"},
+        {"from": "2026-01-01T00:00:00Z"},
+        {"to": "2100-01-02"},
+        {"type": "payin"},
+        {"method": "mpesa_ke"},
+        query | {"method": "mpesa_ke"},
+    ):
+        _refused(await merchant.records(page=page, **changed))
+
+
+@pytest.mark.spec("R5")
+async def test_a_cursor_that_was_altered_is_refused(sandbox: Running) -> None:
+    await _made(sandbox.merchant, 2)
+    page = (await sandbox.merchant.records(**ALWAYS, pageSize=1)).json["pages"]["next"]
+    middle = len(page) // 2
+    flipped = page[:middle] + ("A" if page[middle] != "A" else "B") + page[middle + 1 :]
+    for altered in (flipped, page[:-1], page + "A", page.swapcase(), "AAAA", "nonsense", "=", "✓"):
+        _refused(await sandbox.merchant.records(page=altered))
+
+
+@pytest.mark.spec("R5")
+async def test_a_cursor_is_worth_nothing_to_another_brand(serve: Serve) -> None:
+    async with serve(brands=ACME + ZENITH) as sandbox:
+        acme, zenith = developer(sandbox, ACME_KEY), developer(sandbox, ZENITH_KEY)
+        await _made(acme, 2)
+        await _made(zenith, 2)
+        page = (await acme.records(**ALWAYS, pageSize=1)).json["pages"]["next"]
+        _refused(await zenith.records(page=page))
+        assert (await acme.records(page=page)).status == 200
+
+
+@pytest.mark.spec("R5")
+async def test_cursors_survive_time_and_a_restart_of_the_gateway(serve: Serve) -> None:
+    async with serve() as sandbox:
+        references = await _made(sandbox.merchant, 4)
+        first = await sandbox.merchant.records(**ALWAYS, pageSize=2)
+        await sandbox.advance("5d")
+    async with serve() as sandbox:
+        second = await sandbox.merchant.records(page=first.json["pages"]["next"])
+        assert _references(second) == references[2:]
+        back = await sandbox.merchant.records(page=second.json["pages"]["previous"])
+        assert _references(back) == references[:2]
+
+
+@pytest.mark.spec("R7")
+async def test_a_transaction_is_listed_by_the_first_call_after_its_answer(
+    sandbox: Running,
+) -> None:
+    merchant = sandbox.merchant
+    missed = []
+
+    async def create_and_list() -> None:
+        for _ in range(5):
+            reference = (await merchant.accepted())["gatewayReference"]
+            answer = await merchant.records(**ALWAYS, pageSize=5000)
+            if reference not in _references(answer):
+                missed.append(reference)
+
+    async with trio.open_nursery() as nursery:
+        for _ in range(10):
+            nursery.start_soon(create_and_list)
+    assert missed == []
+
+
+@pytest.mark.spec("R7")
+async def test_a_window_in_the_past_gives_each_exactly_once_whatever_is_being_written(
+    sandbox: Running,
+) -> None:
+    merchant = sandbox.merchant
+    references = await _made(merchant, 9)
+    slow = (await merchant.accepted(scenario="slow"))["gatewayReference"]
+    await sandbox.advance("1s")
+    end = (await sandbox.control("clock", advance="1ms")).json["now"]
+    walks: list[list[str]] = []
+
+    async def create_for_ever() -> None:
+        while True:
+            await merchant.accepted("web/payin")
+
+    async def walk() -> None:
+        first = await merchant.records(begin="2026-01-01", to=end, pageSize=3)
+        pages = await _walked(merchant, first)
+        walks.append([reference for page in pages for reference in page])
+
+    async with trio.open_nursery() as writers:
+        for _ in range(4):
+            writers.start_soon(create_for_ever)
+        async with trio.open_nursery() as readers:
+            for _ in range(4):
+                readers.start_soon(walk)
+            await sandbox.advance("10s")  # The slow one succeeds meanwhile.
+        writers.cancel_scope.cancel()
+    assert walks == [[*references, slow]] * 4
+
+
+@pytest.mark.spec("R7")
+async def test_with_a_status_filter_each_is_given_at_most_once(sandbox: Running) -> None:
+    merchant = sandbox.merchant
+    slow = [
+        (await merchant.accepted(scenario="slow"))["gatewayReference"],
+        (await merchant.accepted(scenario="slow"))["gatewayReference"],
+    ]
+    never = await _made(merchant, 3)
+    first = await merchant.records(**ALWAYS, status="pending", pageSize=1)
+    assert _references(first) == slow[:1]
+    await sandbox.advance("10s")
+    pages = await _walked(merchant, first)
+    walked = [reference for page in pages for reference in page]
+    assert walked == [slow[0], *never]
+
+
+@pytest.mark.spec("R1")
+async def test_another_brands_transactions_are_never_listed(serve: Serve) -> None:
+    async with serve(brands=ACME + ZENITH) as sandbox:
+        acme, zenith = developer(sandbox, ACME_KEY), developer(sandbox, ZENITH_KEY)
+        references = await _made(acme, 2)
+        assert _references(await acme.records(**ALWAYS)) == references
+        assert _references(await zenith.records(**ALWAYS)) == []
+
+
+@pytest.mark.spec("R1", "A1")
+async def test_records_need_a_key(sandbox: Running) -> None:
+    answer = await ask(f"{sandbox.ready.api}{ROOT}/records?from=2026-01-01&to=2100-01-01")
+    assert (answer.status, answer.json["errorCode"]) == (401, "unauthorized")
