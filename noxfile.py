@@ -102,5 +102,6 @@ def fuzz(session: nox.Session) -> None:
 @nox.session(python=FULL)
 def bench(session: nox.Session) -> None:
     """Measurements, printed as ratios of things run in turn."""
-    install(session, "test")
-    session.run("python", "bench/engine_sqlite.py", *session.posargs)
+    install(session, "bench")
+    session.run("python", "bench/engine_sqlite.py")
+    session.run("python", "bench/creates.py", *session.posargs)

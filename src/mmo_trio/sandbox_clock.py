@@ -38,6 +38,7 @@ class SandboxClock:
         async with self._one_at_a_time:
             await self._settle()
             target = self.clock.now() + span  # Counted from what was accepted before the call.
+            write_offset(self.kept_in, self.clock.offset + span)  # A restart goes on, never back.
             while (due := await self._next_due()) is not None and due <= target:
                 self.clock.advance(max(0, min(self._stop(due), target) - self.clock.now()))
                 await self._settle()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from mmo_trio.http.faults import describe_fault
@@ -33,3 +35,12 @@ def test_exceptions_that_cause_each_other_are_told_once() -> None:
     first, second = ValueError(), KeyError()
     first.__cause__, second.__cause__ = second, first
     assert describe_fault(first).count("ValueError") == 1
+
+
+def test_no_module_logs_a_traceback() -> None:
+    """A renderer may print the values of every frame with it: `describe_fault` tells the places alone."""
+    sources = Path(__file__).parents[2] / "src"
+    for file in sources.rglob("*.py"):
+        text = file.read_text(encoding="utf-8")
+        assert "logger.exception(" not in text, file
+        assert "exc_info" not in text, file

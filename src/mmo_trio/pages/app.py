@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from quart import Response
+from types import TracebackType
+from typing import TypeAlias
+
+from quart import Response, request
 from quart_trio import QuartTrio
 
+from mmo_trio.http.faults import describe_fault
 from mmo_trio.pages.desk import Desk, SandboxDesk
 from mmo_trio.pages.payment import payment_pages
 from mmo_trio.pages.sandbox import sandbox_controls
@@ -17,9 +21,21 @@ CONTENT_SECURITY_POLICY = (
 BODY_BYTES_MAX = 64 * 1024
 
 
+ExceptionInfo: TypeAlias = tuple[type, BaseException, TracebackType] | tuple[None, None, None]
+
+
+class _DiscreetApp(QuartTrio):
+    """Logs faults by their route and kind: a path holds a page's token, a message may hold a payer's number (W3)."""
+
+    def log_exception(self, exception_info: ExceptionInfo) -> None:
+        fault = exception_info[1]
+        told = "" if fault is None else describe_fault(fault)
+        self.logger.error("%s %s failed: %s", request.method, request.url_rule, told)
+
+
 def pages_app(desk: Desk, *, sandbox: SandboxDesk | None) -> QuartTrio:
     """Payment pages, and in a sandbox its controls as well."""
-    app = QuartTrio(__name__)
+    app = _DiscreetApp(__name__)
     app.config["MAX_CONTENT_LENGTH"] = BODY_BYTES_MAX
     app.register_blueprint(payment_pages(desk))
     if sandbox is not None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 from .conftest import Running
@@ -60,8 +59,3 @@ async def deposited(running: Running, **changes: Any) -> str:
     reference = answer.json["gatewayReference"]
     assert isinstance(reference, str)
     return reference
-
-
-def clock_file(directory: Path) -> Path:
-    """Where a sandbox keeps how far its clock is ahead."""
-    return directory / "clock-offset"

@@ -105,9 +105,7 @@ async def test_after_three_days_a_pending_payment_has_expired_and_is_called_back
         await arrived(found)
         await sandbox.advance("4d")
         (call,) = calls_to(found)
-        assert call.transaction == expired | {
-            name: call.transaction[name] for name in ("requestedAmount",)
-        }
+        assert call.body == (await sandbox.merchant.get(f"status/{reference}")).body
 
 
 @pytest.mark.spec("S3")
