@@ -241,6 +241,18 @@ async def test_drained_it_answers_what_it_has_begun_and_ends() -> None:
         await door.ended.wait()
 
 
+async def test_a_client_that_does_not_read_cannot_keep_it_from_ending() -> None:
+    async with second_door(ListenerLimits(drain_timeout_s=0.05)) as door:
+        client = await door.connect()
+        await client.send(get(b"/large"))
+        fast = await Http2Client.connect(door.port)
+        async with fast.stream:
+            await fast.begin(b"GET", b"/large", [RIGHT], ends=True)
+            assert (await fast.ask(b"GET", b"/nothing", [RIGHT])).status == 204
+            door.drain.set()
+            await door.ended.wait()
+
+
 UPGRADE = (b"Connection: Upgrade, HTTP2-Settings", b"Upgrade: h2c", b"HTTP2-Settings: AAMAAABk")
 WEBSOCKET = (
     b"Connection: Upgrade",

@@ -4,7 +4,10 @@ every write, sends that always end, and connections that fail alone."""
 from __future__ import annotations
 
 import logging
+import math
 import ssl
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import trio
@@ -44,10 +47,11 @@ async def serve_app(
     `certificate` names the files of a chain and its key; None serves in the clear.
     """
     config = _config(limits, certificate)
-    wrapper = ASGIWrapper(_Punctual(app, limits.write_timeout_s))
+    patience = _Patience(limits.write_timeout_s)
+    wrapper = ASGIWrapper(_Punctual(app, patience))
     lifespan = Lifespan(wrapper, config, {})
     context = WorkerContext(None)
-    house = _House(wrapper, config, context, config.create_ssl_context(), limits.write_timeout_s)
+    house = _House(wrapper, config, context, config.create_ssl_context(), patience)
     async with trio.open_nursery() as living:
         await living.start(lifespan.handle_lifespan)
         await lifespan.wait_for_startup()
@@ -58,7 +62,9 @@ async def serve_app(
                 await drain.wait()
                 accepting.cancel_scope.cancel()
             await context.terminated.set()
-            connections.cancel_scope.deadline = trio.current_time() + limits.drain_timeout_s
+            end = trio.current_time() + limits.drain_timeout_s
+            connections.cancel_scope.deadline = end
+            patience.end_by(end)
         await lifespan.wait_for_shutdown()
         living.cancel_scope.cancel()
 
@@ -88,11 +94,11 @@ class _House:
     config: Config
     context: WorkerContext
     tls: ssl.SSLContext | None
-    write_timeout_s: float
+    patience: _Patience
 
     async def converse(self, accepted: trio.SocketStream) -> None:
         """Let Hypercorn hold one connection; whatever it raises ends this connection only."""
-        transport = _PunctualStream(accepted, self.write_timeout_s)
+        transport = _PunctualStream(accepted, self.patience)
         stream: Any = transport
         if self.tls is not None:
             stream = trio.SSLStream(transport, self.tls, server_side=True, https_compatible=True)
@@ -104,6 +110,36 @@ class _House:
             accepted.socket.close()
 
 
+class _Patience:
+    """How long writes may take: each its own time, and none beyond the end of a drain. They are
+    shielded from every other deadline, so somebody has to tell them."""
+
+    def __init__(self, write_timeout_s: float) -> None:
+        self._write_timeout_s = write_timeout_s
+        self._end = math.inf
+        self._under_way: set[trio.CancelScope] = set()
+
+    @contextmanager
+    def limit(self, *, shield: bool = False) -> Iterator[None]:
+        """Bound what happens within; raises TooSlowError when its time is over."""
+        deadline = min(trio.current_time() + self._write_timeout_s, self._end)
+        scope = trio.CancelScope(deadline=deadline, shield=shield)
+        self._under_way.add(scope)
+        try:
+            with scope:
+                yield
+        finally:
+            self._under_way.discard(scope)
+        if scope.cancelled_caught:
+            raise trio.TooSlowError
+
+    def end_by(self, moment: float) -> None:
+        """From this moment of Trio's time on, nothing is written any more."""
+        self._end = moment
+        for scope in self._under_way:
+            scope.deadline = min(scope.deadline, moment)
+
+
 async def _accept(house: _House, listener: trio.SocketListener, connections: trio.Nursery) -> None:
     await trio.serve_listeners(house.converse, [listener], handler_nursery=connections)
 
@@ -112,17 +148,18 @@ class _PunctualStream(trio.abc.HalfCloseableStream):
     """A connection that ends when a write takes longer than it may: Hypercorn shields its writes
     from every deadline but the stream's own."""
 
-    def __init__(self, stream: trio.SocketStream, write_timeout_s: float) -> None:
+    def __init__(self, stream: trio.SocketStream, patience: _Patience) -> None:
         self.socket = stream.socket
         self._stream = stream
-        self._write_timeout_s = write_timeout_s
+        self._patience = patience
 
     async def send_all(self, data: bytes | bytearray | memoryview) -> None:
-        with trio.move_on_after(self._write_timeout_s) as scope:
-            await self._stream.send_all(data)
-        if scope.cancelled_caught:
+        try:
+            with self._patience.limit():
+                await self._stream.send_all(data)
+        except trio.TooSlowError as error:
             self.socket.close()
-            raise trio.BrokenResourceError("the client did not read in time")
+            raise trio.BrokenResourceError("the client did not read in time") from error
 
     async def wait_send_all_might_not_block(self) -> None:
         await self._stream.wait_send_all_might_not_block()
@@ -145,18 +182,15 @@ class _Punctual:
     nothing cancels a `send` but its own deadline, which a client that opens no HTTP/2 window meets.
     """
 
-    def __init__(self, app: QuartTrio, write_timeout_s: float) -> None:
+    def __init__(self, app: QuartTrio, patience: _Patience) -> None:
         self._app: Any = app
-        self._write_timeout_s = write_timeout_s
+        self._patience = patience
 
     async def __call__(
         self, scope: Scope, receive: ASGIReceiveCallable, send: ASGISendCallable
     ) -> None:
         async def send_whole(event: ASGISendEvent) -> None:
-            deadline = trio.current_time() + self._write_timeout_s
-            with trio.CancelScope(shield=True, deadline=deadline) as sending:
+            with self._patience.limit(shield=True):
                 await send(event)
-            if sending.cancelled_caught:
-                raise trio.TooSlowError("the client did not read in time")
 
         await self._app(scope, receive, send_whole)
