@@ -90,7 +90,6 @@ REQUEST_TIMEOUT = _bad_request(408, "request_timeout")
 BODY_TOO_LARGE = _bad_request(413, "body_too_large")
 TARGET_TOO_LONG = _bad_request(414, "target_too_long")
 HEAD_TOO_LARGE = _bad_request(431, "head_too_large")
-NOT_IMPLEMENTED = _bad_request(501, "not_implemented")
 
 # Where to, and who asks.
 NOT_FOUND = Cause(404, "Not found", "not_found", "not_found")
@@ -143,7 +142,6 @@ VALIDATION_FAILED after UNSUPPORTED_CURRENCY."""
 CATALOGUE: tuple[Cause, ...] = (
     *CREATION_PRECEDENCE,
     REQUEST_TIMEOUT,
-    NOT_IMPLEMENTED,
     BUSINESS_LOGIC_ERROR,
     INTERNAL,
     UNAVAILABLE,

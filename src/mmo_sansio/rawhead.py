@@ -11,7 +11,6 @@ from attrs import frozen
 from mmo_sansio.problems import (
     HEAD_TOO_LARGE,
     MALFORMED,
-    NOT_IMPLEMENTED,
     TARGET_TOO_LONG,
     Problem,
 )
@@ -197,7 +196,7 @@ def _fault_of_coding(codings: list[bytes], lengths: list[bytes], minor: bytes) -
     if len(codings) > 1:
         return MALFORMED.problem("Transfer-Encoding is sent more than once.")
     if codings[0].lower() != b"chunked":
-        return NOT_IMPLEMENTED.problem("The only transfer coding understood here is chunked.")
+        return MALFORMED.problem("The only transfer coding understood here is chunked.")
     return None
 
 

@@ -25,7 +25,7 @@ async def test_no_mutated_request_breaks_an_invariant() -> None:
         tally = await fuzz(("127.0.0.1", here.port), VALID, seed=1, count=COUNT)
         await descriptors_are_back(before)
     assert tally.total() >= COUNT
-    assert {0, 200, 400, 401, 413, 414, 431, 501} <= tally.keys(), "the mutations reach everywhere"
+    assert {0, 200, 400, 401, 413, 414, 431} <= tally.keys(), "the mutations reach everywhere"
 
 
 def test_a_case_is_made_from_its_seed_and_number_alone() -> None:

@@ -26,7 +26,6 @@ TITLES_AND_CODES: Mapping[int, tuple[str, str]] = MappingProxyType(
         422: ("Business logic error", "merchant_transactionid_duplicate"),
         431: ("Bad request", "bad_request"),
         500: ("Internal server error", "internal_server_error"),
-        501: ("Bad request", "bad_request"),
         503: ("Service unavailable", "service_unavailable"),
     }
 )

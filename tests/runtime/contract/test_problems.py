@@ -130,8 +130,8 @@ async def test_what_the_listener_refuses_is_a_problem_and_the_end_of_the_connect
         (
             122,
             head("POST", create, b"Transfer-Encoding: xchunked", key=key),
-            501,
-            "not_implemented",
+            400,
+            "bad_request",
         ),
         (122, head("POST", create, b"Transfer-Encoding : chunked", key=key), 400, "bad_request"),
         (122, head("GET", "/records", b"X: a\nY: b", key=key), 400, "bad_request"),
