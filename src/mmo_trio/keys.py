@@ -66,8 +66,11 @@ class KeyRing:
 
 
 def make_api_key() -> str:
-    """A fresh API key: 43 characters that may stand in a header."""
-    return secrets.token_urlsafe(_KEY_ENTROPY_BYTES)
+    """A fresh API key: 43 characters that may stand in a header, and, as it doesn't begin with a dash, on a command
+    line."""
+    while (api_key := secrets.token_urlsafe(_KEY_ENTROPY_BYTES)).startswith("-"):
+        pass
+    return api_key
 
 
 def load_master_key(path: Path, *, create: bool) -> bytes:

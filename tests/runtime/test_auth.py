@@ -69,6 +69,12 @@ def test_digests_need_the_master_key_and_are_not_sealing_keys() -> None:
     assert len({make_api_key() for _ in range(100)}) == 100
 
 
+def test_a_made_key_never_looks_like_an_option(monkeypatch: pytest.MonkeyPatch) -> None:
+    drawn = iter(["-starts-with-a-dash", "fine"])
+    monkeypatch.setattr("secrets.token_urlsafe", lambda _: next(drawn))
+    assert make_api_key() == "fine"
+
+
 def test_a_master_key_is_made_once_for_its_owner_only(tmp_path: Path) -> None:
     path = tmp_path / "keys" / "master.key"
     made = load_master_key(path, create=True)
