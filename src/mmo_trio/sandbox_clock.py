@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import trio
-from attrs import Factory, define
+from attrs import define
 
 from mmo_sansio.clock import SECOND, Instant, Span
 from mmo_trio.storage.base import Store
@@ -30,12 +29,11 @@ class SandboxClock:
     providers: ProviderWorker
     kept_in: Path
     """The file that the offset survives a restart in."""
-    _one_at_a_time: trio.Lock = Factory(trio.Lock)
 
     async def advance(self, span: Span) -> Instant:
         """The new time, once everything that was due on the way is decided, in the order of its due time, and
         committed. Raises ValueError for a step back and StoreUnavailable when the store can't serve."""
-        async with self._one_at_a_time:
+        async with self.scanner.held:
             await self._settle()
             target = self.clock.now() + span  # Counted from what was accepted before the call.
             write_offset(self.kept_in, self.clock.offset + span)  # A restart goes on, never back.
@@ -48,10 +46,11 @@ class SandboxClock:
             return self.clock.now()
 
     async def _settle(self) -> None:
-        """Do everything that is due by now, and what follows from it at once."""
-        self.operator.clock_moved()
-        await self.operator.wait_idle()
-        await self.scanner.wake_all_due()
+        """Do everything that is due by now, and what follows from it at once. A result that was due before a question
+        has been told before it is asked: time goes on meanwhile, so both go by one `now`."""
+        now = self.clock.now()
+        await self.operator.wait_idle(now)
+        await self.scanner.wake_all_due(now)
         await self.providers.wait_idle()
         self.scanner.kick()
 

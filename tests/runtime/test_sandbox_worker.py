@@ -143,7 +143,7 @@ async def test_a_fault_in_one_notification_harms_no_other(
         await shop.create(reference(1))
         await shop.create(reference(2))
         await trio.sleep(1)
-        await shop.sandbox.wait_idle()
+        await shop.sandbox.wait_idle(shop.now())
         assert shop.stage(reference(1)) is Stage.AWAITING_RESULT
         assert shop.stage(reference(2)) is Stage.SUCCEEDED
 
@@ -172,7 +172,7 @@ async def test_the_virtual_phone_decides_at_once(autojump_clock: MockClock, shop
         assert shop.sandbox.approve(reference(1))
         assert shop.sandbox.refuse(reference(2))
         assert not shop.sandbox.refuse(reference(2))
-        await shop.sandbox.wait_idle()
+        await shop.sandbox.wait_idle(shop.now())
         assert shop.stage(reference(1)) is Stage.SUCCEEDED
         refused = shop.engine.transaction(reference(2)).progress
         assert refused.error_code is ErrorCode.USER_CANCELLED
@@ -188,7 +188,7 @@ async def test_when_the_clock_is_moved_what_is_due_is_told_before_wait_idle_retu
         assert due is not None
         before = trio.current_time()
         shop.advanced = due - shop.now()
-        await shop.sandbox.wait_idle()
+        await shop.sandbox.wait_idle(shop.now())
         assert shop.stage() is Stage.SUCCEEDED
         assert shop.sandbox.next_due() is None
         assert trio.current_time() == before

@@ -242,5 +242,5 @@ async def test_wake_all_due_returns_once_all_is_decided(
     for number in range(5):
         await floor.create(number, pending_for=clock.DAY)
     floor.advanced = clock.DAY
-    assert await floor.scanner.wake_all_due() == 5
+    assert await floor.scanner.wake_all_due(floor.now()) == 5
     assert floor.engine.gateway.next_wake() is None

@@ -90,11 +90,10 @@ class SandboxWorker:
         """Look again at what is due."""
         self._news.set()
 
-    async def wait_idle(self) -> None:
-        """Return once everything due by now was told and acknowledged; what falls due meanwhile isn't waited for."""
-        now = self.now()
+    async def wait_idle(self, until: Instant) -> None:
+        """Return once everything due until then was told and acknowledged; what falls due later isn't waited for."""
         self.clock_moved()
-        while self._is_due(now) or any(due <= now for due in self._telling):
+        while self._is_due(until) or any(due <= until for due in self._telling):
             await self._told.wait()
         await trio.lowlevel.checkpoint()
 
@@ -185,6 +184,6 @@ class SandboxWorker:
         self._told.set()
         self._told = trio.Event()
 
-    def _is_due(self, now: Instant) -> bool:
+    def _is_due(self, until: Instant) -> bool:
         due = self._operator.next_due()
-        return due is not None and due <= now
+        return due is not None and due <= until

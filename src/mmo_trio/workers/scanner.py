@@ -57,6 +57,8 @@ class Scanner:
     monotonic: Callable[[], Span]
     """Moves along with `now` when a sandbox's clock is advanced."""
     guard: ClockGuard = Factory(ClockGuard)
+    held: trio.Lock = Factory(trio.Lock)
+    """Whoever holds it is the only one who wakes."""
     _kicked: trio.Event = Factory(trio.Event)
     _orphans_at: float = -math.inf
     """Trio's time when it looks for orphans next."""
@@ -70,7 +72,8 @@ class Scanner:
         task_status.started()
         while True:
             try:
-                rest_s = await self._round()
+                async with self.held:
+                    rest_s = await self._round()
             except (StoreUnavailable, OutcomeUnknown) as error:
                 logger.warning("scan failed", error=str(error))
                 rest_s = RETRY_S
@@ -81,22 +84,23 @@ class Scanner:
                 await self._kicked.wait()
             self._kicked = trio.Event()
 
-    async def wake_all_due(self) -> int:
-        """Wake everything that is due by now, whoever else does so too; how many there were. For a sandbox's clock.
+    async def wake_all_due(self, until: Instant) -> int:
+        """Wake everything that is due by then; how many there were. For a sandbox's clock, which holds `held`.
 
         Raises StoreUnavailable when the store can't serve.
         """
         count = 0
         while True:
-            woken = await self._wake_due()
+            woken = await self._wake_due(until)
             count += woken
             if woken < ROUND_MAX:
                 return count
 
     async def _round(self) -> float:
         """Do what is to be done; how many seconds to rest then."""
-        believed = self.guard.believes(wall=self.now(), monotonic=self.monotonic())
-        woken = await self._wake_due() if believed else 0
+        now = self.now()
+        believed = self.guard.believes(wall=now, monotonic=self.monotonic())
+        woken = await self._wake_due(now) if believed else 0
         if self.has_room() and trio.current_time() >= self._orphans_at:
             for each in await self.store.orphans(limit=ROUND_MAX):
                 self.hand_over(each)
@@ -111,10 +115,10 @@ class Scanner:
             return POLL_S
         return min(max((at - self.now()) / clock.SECOND, PAUSE_S), POLL_S)
 
-    async def _wake_due(self) -> int:
+    async def _wake_due(self, until: Instant) -> int:
         """Wake one round of them, in the order of their times; how many there were. Raises the first error once all
         have been tried."""
-        woken = await self.store.woken(self.now(), limit=ROUND_MAX)
+        woken = await self.store.woken(until, limit=ROUND_MAX)
         errors: list[Exception] = []
         async with trio.open_nursery() as nursery:
             for reference in woken:
