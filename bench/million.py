@@ -53,7 +53,8 @@ def our_million(kept: Path, rows: int) -> Ours:
     folder = kept / f"ours-{rows}-{_fingerprint()}"
     references = folder / "references"
     if not references.exists():
-        shutil.rmtree(folder, ignore_errors=True)
+        for outdated in kept.glob(f"ours-{rows}-*"):
+            shutil.rmtree(outdated)
         folder.mkdir(parents=True)
         fill(folder, a_success(), rows)
         step = max(1, rows // SAMPLE)
