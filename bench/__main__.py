@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import datetime as dt
 import os
+import signal
 import sys
 import tempfile
 import time
@@ -38,6 +39,7 @@ def main() -> None:
         parser.error(f"there is no benchmark {', '.join(sorted(unknown))}")
     machine.check()
     machine.pin(os.getpid(), machine.LOAD_CORE)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("Stopped."))  # All servers end with us.
     failed = []
     for name in given.names or SUITE:
         begin = time.monotonic()
