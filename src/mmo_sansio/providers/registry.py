@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 from attrs import frozen
 
+from mmo_sansio.providers.airtel_money.adapter import open_airtel_money
 from mmo_sansio.providers.conversation import Provider
 from mmo_sansio.providers.options import Options
 from mmo_sansio.providers.sandbox import SandboxProvider
@@ -41,7 +42,15 @@ def _open_sandbox(
     return SandboxProvider(name, title)
 
 
-KINDS: Mapping[str, Factory] = MappingProxyType({"sandbox": _open_sandbox})
+def _open_airtel_money(
+    name: str, title: str, options: Mapping[str, Any], surroundings: Surroundings
+) -> Provider:
+    return open_airtel_money(name, title, options, surroundings.ciphers)
+
+
+KINDS: Mapping[str, Factory] = MappingProxyType(
+    {"airtel_money": _open_airtel_money, "sandbox": _open_sandbox}
+)
 """By the name that `kind` has in the settings."""
 
 
