@@ -129,6 +129,8 @@ class ProviderUnreachable:
     gateway_reference: str
     provider: str
     reason: str
+    ask_after: Span | None = None
+    """When the provider wants to be asked again; None: the usual interval."""
 
 
 @frozen
@@ -140,6 +142,24 @@ class ProviderNeverReceived:
     version: int
     """The transaction's version when it was submitted or asked about: a slow answer to an old question says nothing
     about a submission made since (S6)."""
+
+
+@frozen
+class ProviderCannotTell:
+    """The provider offers no way to ask what became of this payment: only its own notification or a person can tell."""
+
+    gateway_reference: str
+    provider: str
+
+
+@frozen
+class ProviderHinted:
+    """A notification that nobody has signed speaks of a payment: a reason to ask the provider, and no result."""
+
+    gateway_reference: str
+    provider: str
+    told: str = ""
+    """What it said, as text; kept for a person when the payment is none of ours (S5)."""
 
 
 @frozen
@@ -190,6 +210,7 @@ ProviderReport: TypeAlias = (
     | ProviderFailed
     | ProviderUnreachable
     | ProviderNeverReceived
+    | ProviderCannotTell
 )
 """What a conversation with a provider, or a notification by it, can come to."""
 
@@ -199,6 +220,7 @@ Input: TypeAlias = (
     | ResolveManually
     | BeginSubmission
     | ProviderReport
+    | ProviderHinted
     | DepositNotified
     | UnmatchedNotified
     | TransactionWoke

@@ -23,7 +23,9 @@ from mmo_sansio.inputs import (
     DepositNotified,
     Input,
     ProviderAccepted,
+    ProviderCannotTell,
     ProviderFailed,
+    ProviderHinted,
     ProviderNeverReceived,
     ProviderSucceeded,
     ProviderUnreachable,
@@ -81,6 +83,8 @@ def _actor(given: Input) -> str:
             | ProviderFailed()
             | ProviderUnreachable()
             | ProviderNeverReceived()
+            | ProviderCannotTell()
+            | ProviderHinted()
             | DepositNotified()
             | UnmatchedNotified()
         ):
@@ -126,6 +130,8 @@ def _detail(given: Input) -> dict[str, object]:
             | TransactionWoke()
             | BeginSubmission()
             | ProviderNeverReceived()
+            | ProviderCannotTell()
+            | ProviderHinted()
             | UnmatchedNotified()
         ):
             return {}

@@ -259,6 +259,8 @@ class Progress:
     completion_source: Source | None = None
     error_code: ErrorCode | None = None
     error_message: str | None = None
+    submitted_at: Instant | None = None
+    """When the latest submission began; None while none is on record."""
 
 
 @frozen

@@ -14,7 +14,6 @@ from mmo_sansio.api.settings import ApiSettings
 from mmo_sansio.breaker import BreakerSettings
 from mmo_sansio.egress import EgressRules
 from mmo_sansio.http import HttpRequest
-from mmo_sansio.providers.conversation import Provider
 from mmo_sansio.providers.sandbox import SandboxProvider
 from mmo_sansio.providers.sandbox_scenarios import BY_NAME
 from mmo_trio.auth import Authenticator
@@ -238,7 +237,7 @@ def _api_settings(
     )
 
 
-def _notifying(engine: Engine, accounts: Mapping[str, Provider]) -> Notify:
+def _notifying(engine: Engine, accounts: Mapping[str, SandboxProvider]) -> Notify:
     """How the operator's notifications reach the engine."""
 
     async def notify(told: HttpRequest) -> None:
@@ -248,7 +247,7 @@ def _notifying(engine: Engine, accounts: Mapping[str, Provider]) -> Notify:
     return notify
 
 
-def _accounts(config: ServiceConfig, titles: Mapping[str, str]) -> Mapping[str, Provider]:
+def _accounts(config: ServiceConfig, titles: Mapping[str, str]) -> Mapping[str, SandboxProvider]:
     """The configured providers by name; a sandbox always has one."""
     for name, section in config.settings.providers.items():
         if section.kind != "sandbox":

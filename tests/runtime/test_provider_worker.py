@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from functools import partial
 
@@ -25,6 +25,7 @@ from mmo_sansio.inputs import (
 from mmo_sansio.intents import AskProvider, SubmitToProvider
 from mmo_sansio.model import Source, Stage, Transaction
 from mmo_sansio.providers.conversation import Conversation, ExchangeFailed
+from mmo_sansio.providers.operations import Operation, OperationKey
 from mmo_sansio.rules.waking import SUBMISSION_PATIENCE
 from mmo_sansio.testing import (
     REFERENCE,
@@ -46,6 +47,13 @@ class PlainProvider:
     name: str = "test"
     title: str = "Test Money"
     is_broken: bool = False
+    operations: Mapping[OperationKey, Operation] = Factory(dict)
+
+    def sign_in(self, *, now: Instant) -> None:
+        return None
+
+    def answer_notification(self, request: HttpRequest, accepted: bool) -> HttpResponse:
+        return HttpResponse(200)
 
     def submit(self, transaction: Transaction, *, now: Instant) -> Conversation:
         if self.is_broken:

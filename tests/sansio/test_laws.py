@@ -37,8 +37,10 @@ from mmo_sansio.testing import (
     a_resolution,
     a_wake,
     accepted,
+    cannot_tell,
     concluded,
     failed,
+    hinted,
     lost,
     never_received,
     reference,
@@ -66,6 +68,8 @@ reports = st.one_of(
     st.builds(failed, references, provider=providers, source=sources, error_code=codes),
     st.builds(lost, references, provider=providers),
     st.builds(never_received, references, provider=providers, version=st.integers(1, 5)),
+    st.builds(cannot_tell, references, provider=providers),
+    st.builds(hinted, references, provider=providers),
 )
 others = st.one_of(
     st.builds(a_begin, references),

@@ -111,6 +111,7 @@ def progress_row(progress: Progress) -> bytes:
                 progress.completion_source,
                 progress.error_code,
                 progress.error_message,
+                progress.submitted_at,
             )
         ).encode()
     )
@@ -169,6 +170,7 @@ def _progress_of(row: list[Any]) -> Progress:
         completion_source=None if source is None else Source(source),
         error_code=None if code is None else ErrorCode(code),
         error_message=row[10],
+        submitted_at=row[11] if len(row) > 11 else None,
     )
 
 

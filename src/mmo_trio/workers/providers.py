@@ -27,6 +27,7 @@ from mmo_sansio.inputs import (
 from mmo_sansio.intents import AskProvider, SubmitToProvider
 from mmo_sansio.model import Transaction
 from mmo_sansio.providers.conversation import Conversation, ExchangeFailed, Provider
+from mmo_sansio.providers.operations import paced
 from mmo_sansio.replies import Noted, Reply
 from mmo_trio.http.faults import describe_fault
 from mmo_trio.storage.base import OutcomeUnknown, StoreUnavailable, Work
@@ -250,6 +251,7 @@ class ProviderWorker:
     ) -> None:
         """Hold the conversation and tell the engine what it came to."""
         report = await self._converse(conversation, transaction, deadline)
+        report = paced(report, self.providers[transaction.order.provider].operations, transaction)
         match report:
             case ProviderNeverReceived():
                 self._setbacks[transaction.reference] = (

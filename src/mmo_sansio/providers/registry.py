@@ -1,0 +1,52 @@
+"""The kinds of provider: which adapter a `[provider.NAME]` of the settings opens."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any, Protocol
+
+from attrs import frozen
+
+from mmo_sansio.providers.conversation import Provider
+from mmo_sansio.providers.options import Options
+from mmo_sansio.providers.sandbox import SandboxProvider
+
+
+@frozen
+class Surroundings:
+    """What an adapter is given beside its own options."""
+
+    hooks_url: str
+    """Under which address this account's notifications arrive: `https://HOST/hooks/NAME/TOKEN`. Further segments may be
+    appended; they come back in the target of the notification's request."""
+    ciphers: Any = None
+    """See :mod:`mmo_sansio.providers.ciphers`; None for a kind that needs none."""
+
+
+class Factory(Protocol):
+    """Makes the adapter of one account."""
+
+    def __call__(
+        self, name: str, title: str, options: Mapping[str, Any], surroundings: Surroundings
+    ) -> Provider:
+        """Raises OptionError for an option that is unknown, missing or can't be used."""
+        ...
+
+
+def _open_sandbox(
+    name: str, title: str, options: Mapping[str, Any], surroundings: Surroundings
+) -> Provider:
+    Options(options).finish()
+    return SandboxProvider(name, title)
+
+
+KINDS: Mapping[str, Factory] = MappingProxyType({"sandbox": _open_sandbox})
+"""By the name that `kind` has in the settings."""
+
+
+def open_provider(
+    kind: str, name: str, title: str, options: Mapping[str, Any], surroundings: Surroundings
+) -> Provider:
+    """The adapter of one account. Raises KeyError for a kind that isn't there, OptionError for a bad option."""
+    return KINDS[kind](name, title, options, surroundings)
