@@ -29,11 +29,11 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("testing",),
     # The shell.
     ("mmo_trio.settings", "mmo_trio.wallclock", "mmo_trio.ids", "mmo_trio.certificates"),
-    ("mmo_trio.keys", "mmo_trio.service_config", "mmo_trio.doors"),
+    ("mmo_trio.keys", "mmo_trio.ciphers", "mmo_trio.service_config", "mmo_trio.doors"),
     ("mmo_trio.storage", "mmo_trio.http"),
     ("mmo_trio.brands_file", "mmo_trio.administer", "mmo_trio.engine", "mmo_trio.receiver"),
     ("mmo_trio.brands", "mmo_trio.auth", "mmo_trio.hosts"),
-    ("mmo_trio.workers", "mmo_trio.merchant_api", "mmo_trio.demo_brand"),
+    ("mmo_trio.workers", "mmo_trio.merchant_api", "mmo_trio.demo_brand", "mmo_trio.simulators"),
     ("mmo_trio.sandbox_clock", "mmo_trio.pages", "mmo_trio.console"),
     ("mmo_trio.assembly",),
     ("mmo_trio.service",),
