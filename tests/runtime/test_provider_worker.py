@@ -24,7 +24,7 @@ from mmo_sansio.inputs import (
 )
 from mmo_sansio.intents import AskProvider, SubmitToProvider
 from mmo_sansio.model import Source, Stage, Transaction
-from mmo_sansio.providers.conversation import Conversation, ExchangeFailed
+from mmo_sansio.providers.conversation import Conversation, ExchangeFailed, SignIn
 from mmo_sansio.rules.waking import SUBMISSION_PATIENCE
 from mmo_sansio.testing import (
     REFERENCE,
@@ -54,6 +54,12 @@ class PlainProvider:
 
     def ask(self, transaction: Transaction, *, now: Instant) -> Conversation:
         return (yield from self._talk("GET", transaction))
+
+    def scope_of(self, request: HttpRequest) -> None:
+        pass
+
+    def sign_in(self, scope: str, *, now: Instant) -> SignIn:
+        raise AssertionError(scope)
 
     def read_notification(self, request: HttpRequest) -> UnmatchedNotified:
         return UnmatchedNotified(self.name, "")

@@ -9,12 +9,44 @@ from __future__ import annotations
 from collections.abc import Callable, Generator
 from typing import Protocol, TypeAlias
 
-from mmo_sansio.clock import Instant
+from attrs import field, frozen
+
+from mmo_sansio.clock import SECOND, Instant, Span
 from mmo_sansio.http import HttpRequest, HttpResponse
 from mmo_sansio.inputs import DepositNotified, ProviderReport, UnmatchedNotified
 from mmo_sansio.model import Transaction
 
 Conversation: TypeAlias = Generator[HttpRequest, HttpResponse, ProviderReport]
+
+RENEW_BEFORE_MAX: Span = 60 * SECOND
+"""How long before its end a token is renewed, or a tenth of its life if that is less."""
+
+
+@frozen
+class AccessToken:
+    """What a provider gives for credentials; it goes with each request of its scope as `Authorization: Bearer`."""
+
+    value: str = field(repr=False)
+    issued_at: Instant
+    expires_at: Instant
+
+    def is_fresh(self, now: Instant) -> bool:
+        """Whether it will do for another request; false a while before it expires."""
+        life = self.expires_at - self.issued_at
+        return now < self.expires_at - min(RENEW_BEFORE_MAX, life // 10)
+
+
+SignIn: TypeAlias = Generator[HttpRequest, HttpResponse, AccessToken]
+"""A conversation that fetches a token; it raises SignInFailed, and lets an ExchangeFailed pass."""
+
+
+class SignInFailed(Exception):
+    """The provider gave no token."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        """What it said, in words without secrets."""
 
 
 class ExchangeFailed(Exception):
@@ -47,6 +79,15 @@ class Provider(Protocol):
 
     def ask(self, transaction: Transaction, *, now: Instant) -> Conversation:
         """Ask it what became of a submission."""
+        ...
+
+    def scope_of(self, request: HttpRequest) -> str | None:
+        """Which of its access tokens this request needs, by a name of the adapter's own; None: none. A provider with
+        several products may give a token for each."""
+        ...
+
+    def sign_in(self, scope: str, *, now: Instant) -> SignIn:
+        """Fetch the token of this scope, one that `scope_of` gave."""
         ...
 
     def read_notification(

@@ -24,7 +24,7 @@ from mmo_sansio.inputs import (
 )
 from mmo_sansio.model import Source, Transaction
 from mmo_sansio.money import Money
-from mmo_sansio.providers.conversation import Conversation, ExchangeFailed
+from mmo_sansio.providers.conversation import Conversation, ExchangeFailed, SignIn
 from mmo_sansio.providers.sandbox_scenarios import scenario_of
 from mmo_sansio.providers.sandbox_wire import (
     ERROR_CODES,
@@ -79,6 +79,13 @@ class SandboxProvider:
         if answer.status != 200:
             return self._unusable(reference, f"answered {answer.status} to a question")
         return self._answered(reference, answer)
+
+    def scope_of(self, request: HttpRequest) -> None:
+        """The operator knows the gateway without a token."""
+
+    def sign_in(self, scope: str, *, now: Instant) -> SignIn:
+        """Never called, as no request has a scope."""
+        raise AssertionError(scope)
 
     def read_notification(self, request: HttpRequest) -> ProviderReport | UnmatchedNotified:
         """A payment's result; what can't be read is kept as it came."""
