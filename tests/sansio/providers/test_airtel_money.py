@@ -672,7 +672,7 @@ def test_an_unknown_payment_was_never_taken_only_after_a_safe_wait(
 @pytest.mark.parametrize(("life", "expected"), [("180", 180), (3600, 3600), (None, 180)])
 def test_a_token_lives_as_long_as_is_said_in_text_or_number(life: Any, expected: int) -> None:
     told = {"access_token": "SECRET-TOKEN", "token_type": "bearer", "expires_in": life}
-    conversation = an_adapter().sign_in(now=START)
+    conversation = an_adapter().sign_in("all", now=START)
     request = next(conversation)
     assert request.target == b"https://openapi.airtel.ug/auth/oauth2/token"
     assert body_of(request) == {
@@ -683,7 +683,7 @@ def test_a_token_lives_as_long_as_is_said_in_text_or_number(life: Any, expected:
     with pytest.raises(StopIteration) as end:
         conversation.send(json_answer(told))
     token = end.value.value
-    assert token == AccessToken("SECRET-TOKEN", START + expected * SECOND, START)
+    assert token == AccessToken("SECRET-TOKEN", START, START + expected * SECOND)
     assert "SECRET" not in repr(token)
 
 
@@ -700,7 +700,7 @@ def test_a_token_lives_as_long_as_is_said_in_text_or_number(life: Any, expected:
     ],
 )
 def test_a_refused_sign_in_is_told_without_secrets(given: HttpResponse) -> None:
-    conversation = an_adapter().sign_in(now=START)
+    conversation = an_adapter().sign_in("all", now=START)
     next(conversation)
     with pytest.raises(SignInFailed) as refusal:
         conversation.send(given)

@@ -106,7 +106,11 @@ class AirtelMoney:
     def __attrs_post_init__(self) -> None:
         self.operations = operations_of(self.account)
 
-    def sign_in(self, *, now: Instant) -> SignIn:
+    def scope_of(self, request: HttpRequest) -> str:
+        """One token is for everything."""
+        return "all"
+
+    def sign_in(self, scope: str, *, now: Instant) -> SignIn:
         """Get a token; it lives three minutes."""
         answer = yield messages.sign_in(self.account)
         if answer.status != 200:
@@ -118,7 +122,7 @@ class AirtelMoney:
             value, life = None, 0
         if not isinstance(value, str) or not value.isascii() or not value.isprintable() or not life:
             raise SignInFailed("Airtel Money gave no token that can be read.")
-        return AccessToken(value, expires_at=now + life * SECOND, issued_at=now)
+        return AccessToken(value, issued_at=now, expires_at=now + life * SECOND)
 
     def submit(self, transaction: Transaction, *, now: Instant) -> Conversation:
         """Ask to move the money, once; a second time only when a kept RSA key turned out to be an old one."""
