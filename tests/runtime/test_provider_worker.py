@@ -24,7 +24,7 @@ from mmo_sansio.inputs import (
 )
 from mmo_sansio.intents import AskProvider, SubmitToProvider
 from mmo_sansio.model import Source, Stage, Transaction
-from mmo_sansio.providers.conversation import Conversation, ExchangeFailed
+from mmo_sansio.providers.conversation import Conversation, ExchangeFailed, SignIn
 from mmo_sansio.providers.operations import Operation, OperationKey
 from mmo_sansio.rules.waking import SUBMISSION_PATIENCE
 from mmo_sansio.testing import (
@@ -49,8 +49,11 @@ class PlainProvider:
     is_broken: bool = False
     operations: Mapping[OperationKey, Operation] = Factory(dict)
 
-    def sign_in(self, *, now: Instant) -> None:
+    def scope_of(self, request: HttpRequest) -> None:
         return None
+
+    def sign_in(self, scope: str, *, now: Instant) -> SignIn:
+        raise AssertionError(scope)
 
     def answer_notification(self, request: HttpRequest, accepted: bool) -> HttpResponse:
         return HttpResponse(200)

@@ -41,9 +41,8 @@ class AccessToken:
     """What a provider gave for our credentials."""
 
     value: str = field(repr=False)
-    expires_at: Instant
     issued_at: Instant
-    """When it was asked for."""
+    expires_at: Instant
 
     def is_fresh(self, now: Instant) -> bool:
         """Whether it may be used still: it is renewed a minute, or a tenth of its life, before its end."""
@@ -101,8 +100,13 @@ class Provider(Protocol):
         """What it offers, and how each behaves."""
         ...
 
-    def sign_in(self, *, now: Instant) -> SignIn | None:
-        """Get a token for the account; None when this provider wants none."""
+    def scope_of(self, request: HttpRequest) -> str | None:
+        """Which of its access tokens this request needs, by a name of the adapter's own; None: none. A provider with
+        several products may give a token for each."""
+        ...
+
+    def sign_in(self, scope: str, *, now: Instant) -> SignIn:
+        """Get the token of this scope, one that `scope_of` gave."""
         ...
 
     def submit(self, transaction: Transaction, *, now: Instant) -> Conversation:

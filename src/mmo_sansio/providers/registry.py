@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 from attrs import frozen
 
+from mmo_sansio.providers.ciphers import Ciphers
 from mmo_sansio.providers.conversation import Provider
 from mmo_sansio.providers.options import Options
 from mmo_sansio.providers.sandbox import SandboxProvider
@@ -20,8 +21,7 @@ class Surroundings:
     hooks_url: str
     """Under which address this account's notifications arrive: `https://HOST/hooks/NAME/TOKEN`. Further segments may be
     appended; they come back in the target of the notification's request."""
-    ciphers: Any = None
-    """See :mod:`mmo_sansio.providers.ciphers`; None for a kind that needs none."""
+    ciphers: Ciphers
 
 
 class Factory(Protocol):

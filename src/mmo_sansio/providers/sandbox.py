@@ -26,7 +26,7 @@ from mmo_sansio.inputs import (
 )
 from mmo_sansio.model import Source, Transaction
 from mmo_sansio.money import Money
-from mmo_sansio.providers.conversation import Conversation, ExchangeFailed
+from mmo_sansio.providers.conversation import Conversation, ExchangeFailed, SignIn
 from mmo_sansio.providers.operations import (
     DIRECT_PAYIN,
     DIRECT_PAYOUT,
@@ -85,9 +85,12 @@ class SandboxProvider:
         """Everything a merchant can ask for."""
         return OPERATIONS
 
-    def sign_in(self, *, now: Instant) -> None:
+    def scope_of(self, request: HttpRequest) -> None:
         """Nobody else can reach the operator, so it wants no token."""
-        return
+
+    def sign_in(self, scope: str, *, now: Instant) -> SignIn:
+        """Never called, as no request has a scope."""
+        raise AssertionError(scope)
 
     def submit(self, transaction: Transaction, *, now: Instant) -> Conversation:
         """Ask the operator to play the order's scenario."""

@@ -33,6 +33,8 @@ class Opening:
     expects_continue: bool
     """Whether the client holds its body back until it is told to go on (RFC 9110 section
     10.1.1)."""
+    body_length: int
+    """Bytes of the body that follows; 0 for a chunked one, too, which tells its length itself."""
 
 
 class Inbox:
@@ -42,6 +44,9 @@ class Inbox:
         self._limits = limits
         self._unread = b""
         self._looked_at = 0
+        self._last: tuple[bytes, Opening] | None = None
+        """The last head without a chunked body, and what it says: most clients send the same one
+        again and again."""
         self._due: int | _Chunks = (
             0  # the body that belongs to the last head: its length, or its chunks
         )
@@ -66,13 +71,19 @@ class Inbox:
         if end < 0:
             fault = find_early_fault(self._unread, self._limits, looked_at=self._looked_at)
             self._looked_at = len(self._unread)
-        else:
-            end += len(END_OF_HEAD)
-            head, self._unread, self._looked_at = self._unread[:end], self._unread[end:], 0
+            if fault is not None:
+                raise RefusedError(fault)
+            return None
+        end += len(END_OF_HEAD)
+        head, self._unread, self._looked_at = self._unread[:end], self._unread[end:], 0
+        if self._last is None or self._last[0] != head:
             fault = find_fault(head, self._limits)
-        if fault is not None:
-            raise RefusedError(fault)
-        return None if end < 0 else self._open(head)
+            if fault is not None:
+                raise RefusedError(fault)
+            return self._open(head)
+        opening = self._last[1]
+        self._due = opening.body_length
+        return opening
 
     def next_body(self, limit: int) -> bytes | None:
         """The body once it is complete; raises RefusedError for one larger than `limit` bytes, as
@@ -102,18 +113,20 @@ class Inbox:
         request = cast(h11.Request, _next_event(parser))  # a complete head is nothing else
         headers = tuple(request.headers)
         fields = dict(headers)
-        if b"transfer-encoding" in fields:
-            self._due = _Chunks(parser)
-        else:
-            self._due = int(fields.get(b"content-length", b"0"))
-        return Opening(
+        is_chunked = b"transfer-encoding" in fields
+        length = int(fields.get(b"content-length", b"0"))
+        self._due = _Chunks(parser) if is_chunked else length
+        opening = Opening(
             RequestHead(request.method.decode("ascii"), origin_form(request.target), headers),
             request.http_version,
             _keeps_alive(headers, request.http_version),
             fields.get(b"expect", b"").lower() == b"100-continue"
             and request.http_version == b"1.1"
             and self._due != 0,
+            length,
         )
+        self._last = None if is_chunked else (head, opening)
+        return opening
 
 
 class _Chunks:

@@ -184,7 +184,9 @@ class Parties:
 
     def notify(self) -> None:
         """A provider sends a notification; it arrives some time, in any order."""
-        provider = self.world.providers[self.random.choice(("test", "other", "test", "other", "mute"))]
+        provider = self.world.providers[
+            self.random.choice(("test", "other", "test", "other", "mute"))
+        ]
         told = provider.notify()
         if told is not None:
             self.world.arriving.append(told)
