@@ -67,7 +67,7 @@ def account_from(options: Mapping[str, Any], *, hooks_url: str, ciphers: Ciphers
         shortcode=shortcode,
         hooks_url=_usable(hooks_url),
         passkey=given.optional("passkey"),
-        till=given.optional("till"),
+        till=_shortcode(given, "till") if "till" in options else given.optional("till"),
         payout_shortcode=_shortcode(given, "payout_shortcode", shortcode),
         initiator=initiator,
         security_credential=_credential(given, ciphers) if initiator else "",

@@ -20,7 +20,7 @@ from mmo_sansio.inputs import (
     ProviderSucceeded,
     ProviderUnreachable,
 )
-from mmo_sansio.model import Source, Transaction, Type
+from mmo_sansio.model import Source, Stage, Transaction, Type
 from mmo_sansio.providers.conversation import (
     AccessToken,
     Conversation,
@@ -57,6 +57,9 @@ from mmo_sansio.providers.operations import (
     key_of,
 )
 
+SCOPE: Final = "daraja"
+"""The name of its one access token."""
+
 TOKEN_LIFE_S: Final = 3600
 """How long an access token lives whose answer doesn't say."""
 
@@ -87,7 +90,11 @@ class DarajaProvider:
         }
         return MappingProxyType({key: each for key, each in OPERATIONS.items() if has[key]})
 
-    def sign_in(self, *, now: Instant) -> SignIn:
+    def scope_of(self, request: HttpRequest) -> str:
+        """One token serves for all."""
+        return SCOPE
+
+    def sign_in(self, scope: str, *, now: Instant) -> SignIn:
         """Get a token. Daraja ends the one before with it, so that an account signs in once for all."""
         answer = yield requests.token(self.account)
         try:
@@ -111,9 +118,12 @@ class DarajaProvider:
             return False
 
     def submit(self, transaction: Transaction, *, now: Instant) -> Conversation:
-        """Prompt the payer, pay out, pay the tax, or get a QR code. What can't be said to Daraja is refused here, before
-        anything leaves: an amount with cents or in another currency, a number that is none in Kenya, a tax without a
-        payment registration number, and an operation for which the account has no credentials."""
+        """Prompt the payer, pay out, pay the tax, or get a QR code.
+
+        What can't be said to Daraja fails here, before anything leaves: an amount with cents or in another currency,
+        a number that is none in Kenya, a tax without a payment registration number, and an operation for which the
+        account has no credentials.
+        """
         order, key = transaction.order, key_of(transaction)
         shillings = whole_shillings(order.requested)
         msisdn = msisdn_written(order.party.msisdn)
@@ -278,7 +288,9 @@ class DarajaProvider:
             return self._unknown(transaction, f"Daraja's answer can't be read: {fault}.")
         if answer.status != 200 or code != SUCCESS:
             return self._unknown(transaction, f"Daraja answered {answer.status} to a question.")
-        return ProviderAccepted(transaction.reference, self.name, Source.POLL)
+        if transaction.progress.stage is Stage.AWAITING_RESULT:
+            return ProviderAccepted(transaction.reference, self.name, Source.POLL)
+        return self._unknown(transaction, "Daraja will answer the question by a callback.")
 
     def _failed(
         self, transaction: Transaction, means: ErrorCode, code: str, message: str

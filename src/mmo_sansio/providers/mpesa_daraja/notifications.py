@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from typing import Final, assert_never
 
+from mmo_sansio.clock import HOUR
 from mmo_sansio.http import HttpRequest, HttpResponse
 from mmo_sansio.inputs import (
     ProviderAccepted,
@@ -17,6 +18,7 @@ from mmo_sansio.inputs import (
     ProviderNeverReceived,
     ProviderReport,
     ProviderSucceeded,
+    ProviderUnreachable,
     UnmatchedNotified,
 )
 from mmo_sansio.model import Source
@@ -60,7 +62,9 @@ def notified(provider: str, account: Account, request: HttpRequest) -> Notified:
             case Kind.QUEUE:
                 return ProviderHinted(address.reference, provider)
             case Kind.ANSWER:
-                return _answer(provider, address, result(request.body))
+                told = result(request.body)
+                fits = _fits(told.amount, address)
+                return _answer(provider, address, told) if fits else _unmatched(provider, request)
             case Kind.CONFIRMATION | Kind.VALIDATION:
                 return _deposit(provider, account, request)
             case _:
@@ -112,7 +116,8 @@ def _answer(provider: str, address: ReturnAddress, told: Result) -> ProviderRepo
         return ProviderNeverReceived(reference, provider, 0, address.submitted_at)
     state = told.parameters.get("TransactionStatus", "").lower()
     if told.code != SUCCESS or not state:
-        return ProviderAccepted(reference, provider, Source.POLL)
+        why = f"Daraja answered the question with {told.code}: {told.message}."
+        return ProviderUnreachable(reference, provider, why, ask_after=HOUR)
     if state == TRANSACTION_COMPLETED:
         receipt = told.parameters.get("ReceiptNo") or None
         who = told.parameters.get("CreditPartyName")
