@@ -18,6 +18,7 @@ from mmo_trio.cli import (
     listening,
     records,
     serving,
+    simulating,
     suspense,
     transactions,
 )
@@ -47,5 +48,6 @@ for command in (
     database.db,
     configuration.check_config,
     clock.sandbox_clock,
+    simulating.simulate,
 ):
     main.add_command(command)
