@@ -98,7 +98,11 @@ def _detail(given: Input) -> dict[str, object]:
         case CreatePayment():
             return {"method": given.draft.method, "operation": given.draft.operation}
         case ResolveManually():
-            return {"reason": given.reason, "errorCode": given.error_code}
+            return {
+                "reason": given.reason,
+                "evidence": given.evidence,
+                "errorCode": given.error_code,
+            }
         case ProviderAccepted():
             return {"source": given.source, "providerReference": given.provider_reference}
         case ProviderSucceeded():
