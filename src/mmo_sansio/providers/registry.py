@@ -11,6 +11,8 @@ from attrs import frozen
 from mmo_sansio.providers.airtel_money.adapter import open_airtel_money
 from mmo_sansio.providers.ciphers import Ciphers
 from mmo_sansio.providers.conversation import Provider
+from mmo_sansio.providers.mpesa_daraja import account as mpesa_daraja
+from mmo_sansio.providers.mpesa_daraja.adapter import DarajaProvider
 from mmo_sansio.providers.options import Options
 from mmo_sansio.providers.sandbox import SandboxProvider
 
@@ -48,8 +50,21 @@ def _open_airtel_money(
     return open_airtel_money(name, title, options, surroundings.ciphers)
 
 
+def _open_mpesa_daraja(
+    name: str, title: str, options: Mapping[str, Any], surroundings: Surroundings
+) -> Provider:
+    account = mpesa_daraja.account_from(
+        options, hooks_url=surroundings.hooks_url, ciphers=surroundings.ciphers
+    )
+    return DarajaProvider(name, title, account)
+
+
 KINDS: Mapping[str, Factory] = MappingProxyType(
-    {"airtel_money": _open_airtel_money, "sandbox": _open_sandbox}
+    {
+        "airtel_money": _open_airtel_money,
+        "mpesa_daraja": _open_mpesa_daraja,
+        "sandbox": _open_sandbox,
+    }
 )
 """By the name that `kind` has in the settings."""
 
