@@ -10,6 +10,8 @@ from attrs import frozen
 
 from mmo_sansio.providers.ciphers import Ciphers
 from mmo_sansio.providers.conversation import Provider
+from mmo_sansio.providers.mtn_momo.account import account_from
+from mmo_sansio.providers.mtn_momo.adapter import MtnMomoProvider
 from mmo_sansio.providers.options import Options
 from mmo_sansio.providers.sandbox import SandboxProvider
 
@@ -41,7 +43,15 @@ def _open_sandbox(
     return SandboxProvider(name, title)
 
 
-KINDS: Mapping[str, Factory] = MappingProxyType({"sandbox": _open_sandbox})
+def _open_mtn_momo(
+    name: str, title: str, options: Mapping[str, Any], surroundings: Surroundings
+) -> Provider:
+    return MtnMomoProvider(name, title, account_from(options, surroundings.hooks_url))
+
+
+KINDS: Mapping[str, Factory] = MappingProxyType(
+    {"sandbox": _open_sandbox, "mtn_momo": _open_mtn_momo}
+)
 """By the name that `kind` has in the settings."""
 
 
