@@ -65,7 +65,7 @@ BOTH = pytest.mark.parametrize("type", [Type.PAYIN, Type.PAYOUT], ids=["pay-in",
 
 
 def a_line(simulator: MtnSimulator | None = None, **options: str) -> Line:
-    provider = MtnMomoProvider("mtn", "MTN", account_from({**OPTIONS, **options}, HOOKS))
+    provider = MtnMomoProvider("mtn", "MTN", account_from({**OPTIONS, **options}, hooks_url=HOOKS))
     return Line(provider, simulator or MtnSimulator(), START)
 
 

@@ -62,7 +62,7 @@ NOT_FOUND_BODY = {"message": "Requested resource was not found.", "code": "RESOU
 
 def a_provider(**options: Any) -> MtnMomoProvider:
     given = {key: value for key, value in {**OPTIONS, **options}.items() if value is not None}
-    return MtnMomoProvider("mtn_ug", "MTN Uganda", account_from(given, HOOKS))
+    return MtnMomoProvider("mtn_ug", "MTN Uganda", account_from(given, hooks_url=HOOKS))
 
 
 PROVIDER = a_provider()

@@ -10,7 +10,9 @@ from attrs import frozen
 
 from mmo_sansio.providers.ciphers import Ciphers
 from mmo_sansio.providers.conversation import Provider
-from mmo_sansio.providers.mtn_momo.account import account_from
+from mmo_sansio.providers.mpesa_daraja import account as mpesa_daraja
+from mmo_sansio.providers.mpesa_daraja.adapter import DarajaProvider
+from mmo_sansio.providers.mtn_momo import account as mtn_momo
 from mmo_sansio.providers.mtn_momo.adapter import MtnMomoProvider
 from mmo_sansio.providers.options import Options
 from mmo_sansio.providers.sandbox import SandboxProvider
@@ -43,14 +45,28 @@ def _open_sandbox(
     return SandboxProvider(name, title)
 
 
+def _open_mpesa_daraja(
+    name: str, title: str, options: Mapping[str, Any], surroundings: Surroundings
+) -> Provider:
+    account = mpesa_daraja.account_from(
+        options, hooks_url=surroundings.hooks_url, ciphers=surroundings.ciphers
+    )
+    return DarajaProvider(name, title, account)
+
+
 def _open_mtn_momo(
     name: str, title: str, options: Mapping[str, Any], surroundings: Surroundings
 ) -> Provider:
-    return MtnMomoProvider(name, title, account_from(options, surroundings.hooks_url))
+    account = mtn_momo.account_from(options, hooks_url=surroundings.hooks_url)
+    return MtnMomoProvider(name, title, account)
 
 
 KINDS: Mapping[str, Factory] = MappingProxyType(
-    {"sandbox": _open_sandbox, "mtn_momo": _open_mtn_momo}
+    {
+        "mpesa_daraja": _open_mpesa_daraja,
+        "mtn_momo": _open_mtn_momo,
+        "sandbox": _open_sandbox,
+    }
 )
 """By the name that `kind` has in the settings."""
 

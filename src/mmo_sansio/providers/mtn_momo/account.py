@@ -90,7 +90,7 @@ class Account:
         return {each.name: each for each in (self.collection, self.disbursement) if each}
 
 
-def account_from(options: Mapping[str, Any], hooks_url: str) -> Account:
+def account_from(options: Mapping[str, Any], *, hooks_url: str) -> Account:
     """The account that these options describe; raises OptionError for one that is unknown, missing or of no use."""
     given = Options(options)
     market = given.text("market")
