@@ -40,13 +40,14 @@ class Line:
     def exchange(self, request: HttpRequest) -> HttpResponse:
         """Send a request with its token, and once more with a new one if that is refused."""
         self.requests.append(request)
-        answer = self._send(self._signed(request))
+        answer = self._send(self.sign(request))
         if answer.status == 401 and (scope := self.provider.scope_of(request)) is not None:
             self.tokens.pop(scope, None)
-            answer = self._send(self._signed(request))
+            answer = self._send(self.sign(request))
         return answer
 
-    def _signed(self, request: HttpRequest) -> HttpRequest:
+    def sign(self, request: HttpRequest) -> HttpRequest:
+        """The request with its token; one that isn't fresh is fetched anew."""
         scope = self.provider.scope_of(request)
         if scope is None:
             return request

@@ -282,7 +282,7 @@ def a_request(**changed: Any) -> HttpRequest:
     simulator = changed.pop("simulator")
     line = a_line(simulator)
     request = next(line.provider.submit(a_payment(), now=START))
-    headers: dict[bytes, bytes] = dict(line._signed(request).headers)
+    headers: dict[bytes, bytes] = dict(line.sign(request).headers)
     document = json.loads(request.body)
     for name, value in changed.items():
         key = name.replace("_", "-").encode()
