@@ -8,7 +8,7 @@ from typing import TypeAlias
 from attrs import field, frozen
 
 from mmo_sansio.catalogue import ErrorCode
-from mmo_sansio.clock import Span
+from mmo_sansio.clock import Instant, Span
 from mmo_sansio.delivery import Attempt
 from mmo_sansio.model import Brand, Operation, Party, Source, Terms
 from mmo_sansio.money import Money
@@ -144,6 +144,9 @@ class ProviderNeverReceived:
     version: int
     """The transaction's version when it was submitted or asked about: a slow answer to an old question says nothing
     about a submission made since (S6)."""
+    submitted_at: Instant | None = None
+    """When the submission began that it speaks of, where the answer comes apart from the question, so that the version
+    may have changed meanwhile; the version isn't looked at then."""
 
 
 @frozen
@@ -161,7 +164,8 @@ class ProviderHinted:
     gateway_reference: str
     provider: str
     told: str = ""
-    """What it said, as text; kept for a person when the payment is none of ours (S5)."""
+    """What it said, as text: kept with the payment for the adapter that asks, and for a person when the payment is none
+    of ours (S5)."""
 
 
 @frozen

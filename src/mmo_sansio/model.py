@@ -263,6 +263,8 @@ class Progress:
     error_message: str | None = None
     submitted_at: Instant | None = None
     """When the latest submission began; None while none is on record."""
+    hint: str | None = None
+    """What the latest hint told (S5), for the provider's adapter, which then asks and may need it; None: nothing."""
 
 
 @frozen

@@ -10,6 +10,8 @@ from attrs import frozen
 
 from mmo_sansio.providers.ciphers import Ciphers
 from mmo_sansio.providers.conversation import Provider
+from mmo_sansio.providers.mpesa_daraja import account as mpesa_daraja
+from mmo_sansio.providers.mpesa_daraja.adapter import DarajaProvider
 from mmo_sansio.providers.options import Options
 from mmo_sansio.providers.sandbox import SandboxProvider
 
@@ -41,7 +43,18 @@ def _open_sandbox(
     return SandboxProvider(name, title)
 
 
-KINDS: Mapping[str, Factory] = MappingProxyType({"sandbox": _open_sandbox})
+def _open_mpesa_daraja(
+    name: str, title: str, options: Mapping[str, Any], surroundings: Surroundings
+) -> Provider:
+    account = mpesa_daraja.account_from(
+        options, hooks_url=surroundings.hooks_url, ciphers=surroundings.ciphers
+    )
+    return DarajaProvider(name, title, account)
+
+
+KINDS: Mapping[str, Factory] = MappingProxyType(
+    {"mpesa_daraja": _open_mpesa_daraja, "sandbox": _open_sandbox}
+)
 """By the name that `kind` has in the settings."""
 
 

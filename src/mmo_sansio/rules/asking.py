@@ -14,6 +14,9 @@ from mmo_sansio.rules.waking import FIRST_ASK
 from mmo_sansio.states import is_legal
 from mmo_sansio.suspense import suspended
 
+HINT_CHARACTERS_MAX = 2_000
+"""How much of what a hint told is kept with its payment."""
+
 
 def take_hint(ledger: Ledger, given: ProviderHinted, *, now: Instant) -> Decision:
     """Ask at once, whoever sent it; what names nothing of ours is kept for a person.
@@ -31,13 +34,13 @@ def take_hint(ledger: Ledger, given: ProviderHinted, *, now: Instant) -> Decisio
         return suspended(given, SuspenseReason.UNKNOWN_TRANSACTION, was, now=now)
     if was.progress.stage.is_terminal:
         return _hinted_late(was)
-    if not is_legal(was.progress.stage, given) or _may_be_under_way(was):
-        return ignored("Its submission may be under way; it is asked about when that is over.", was)
+    if not is_legal(was.progress.stage, given):
+        return ignored("The payment waits for no result.", was)
     assert was.progress.wake_at is not None
     soon = now + FIRST_ASK
-    if was.progress.wake_at <= soon:
-        return ignored("It is about to be asked about.", was)
-    after = advanced(was, given, was.progress.stage, wake_at=soon)
+    if _may_be_under_way(was) or was.progress.wake_at <= soon:
+        return _remembered(was, given)
+    after = advanced(was, given, was.progress.stage, wake_at=soon, hint=_told(was, given))
     return Decision(Noted(after), moved(was, after), (AskProvider(was.reference),))
 
 
@@ -52,6 +55,20 @@ def stop_asking(ledger: Ledger, given: ProviderCannotTell, *, now: Instant) -> D
         return ignored("It waits for a notification or a person.", was)
     after = advanced(was, given, was.progress.stage, wake_at=was.order.expires_at)
     return Decision(Noted(after), moved(was, after))
+
+
+def _remembered(was: Transaction, given: ProviderHinted) -> Decision:
+    """Keep what was told; the payment is about to be asked about, or its submission may be under way."""
+    told = _told(was, given)
+    if told == was.progress.hint:
+        return ignored("It is about to be asked about.", was)
+    after = advanced(was, given, was.progress.stage, hint=told)
+    return Decision(Noted(after), moved(was, after))
+
+
+def _told(was: Transaction, given: ProviderHinted) -> str | None:
+    """The latest that says anything."""
+    return given.told[:HINT_CHARACTERS_MAX] or was.progress.hint
 
 
 def _hinted_late(was: Transaction) -> Decision:

@@ -31,6 +31,7 @@ def begin(ledger: Ledger, given: BeginSubmission, *, now: Instant) -> Decision:
         Stage.SUBMITTING,
         wake_at=min(now + SUBMISSION_PATIENCE, was.order.expires_at),
         polls=0,
+        hint=None,
         submitted_at=now,
         provider_data=_first_words(was.order),
     )
@@ -80,10 +81,16 @@ def submit_again(ledger: Ledger, given: ProviderNeverReceived, *, now: Instant) 
     was = _addressed(ledger, given)
     if was is None:
         return ignored("No such payment waits for this provider.")
-    if given.version != was.progress.version:
+    if not _is_about_latest(was, given):
         return ignored("The payment has moved since the provider was asked.", was)
     after = advanced(was, given, Stage.CREATED, wake_at=was.order.expires_at)
     return Decision(Noted(after), moved(was, after), (SubmitToProvider(was.reference),))
+
+
+def _is_about_latest(was: Transaction, given: ProviderNeverReceived) -> bool:
+    if given.submitted_at is not None:
+        return given.submitted_at == was.progress.submitted_at
+    return given.version == was.progress.version
 
 
 def _addressed(

@@ -19,6 +19,7 @@ from mmo_trio.cli import (
     providers,
     records,
     serving,
+    simulating,
     suspense,
     transactions,
 )
@@ -49,5 +50,6 @@ for command in (
     database.db,
     configuration.check_config,
     clock.sandbox_clock,
+    simulating.simulate,
 ):
     main.add_command(command)

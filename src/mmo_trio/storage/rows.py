@@ -112,6 +112,7 @@ def progress_row(progress: Progress) -> bytes:
                 progress.error_code,
                 progress.error_message,
                 progress.submitted_at,
+                progress.hint,
             )
         ).encode()
     )
@@ -171,6 +172,7 @@ def _progress_of(row: list[Any]) -> Progress:
         error_code=None if code is None else ErrorCode(code),
         error_message=row[10],
         submitted_at=row[11] if len(row) > 11 else None,
+        hint=row[12] if len(row) > 12 else None,
     )
 
 
