@@ -67,12 +67,14 @@ class ResolveManually:
     operator: str
     """Who does it, for the journal."""
     reason: str
-    """Why, and on what evidence, for the journal."""
+    """Why, for the journal."""
     error_code: ErrorCode | None = None
     """None: it succeeded."""
     final: Money | None = None
     """What was settled; None means the requested amount."""
     provider_reference: str | None = None
+    evidence: str = ""
+    """What shows it, for the journal."""
 
 
 @frozen

@@ -140,6 +140,8 @@ class Method:
     tax_authority_id: str | None = None
     """Who receives tax payouts; None means the method key (M5)."""
     tax_authority_account: str = "000"
+    push_accounts: tuple[str, ...] = ()
+    """Which offline deposits are its own: `ACCOUNT` or `ACCOUNT/PREFIX of the bill reference` (S4)."""
 
 
 @frozen

@@ -55,6 +55,9 @@ class PlainProvider:
     def sign_in(self, scope: str, *, now: Instant) -> SignIn:
         raise AssertionError(scope)
 
+    def refuses_token(self, answer: HttpResponse) -> bool:
+        return answer.status == 401
+
     def answer_notification(self, request: HttpRequest, accepted: bool) -> HttpResponse:
         return HttpResponse(200)
 

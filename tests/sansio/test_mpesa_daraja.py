@@ -362,7 +362,8 @@ def test_a_refused_token_moves_nothing(status: int, code: str) -> None:
     document = {"errorCode": code, "errorMessage": "Invalid Access Token"}
     assert isinstance(submitted("payout", status, document), ProviderNeverReceived)
     answer = HttpResponse(status, (), json.dumps(document).encode())
-    assert adapter().refuses_token(answer) is bool(code)
+    assert adapter().refuses_token(answer)
+    assert not adapter().refuses_token(HttpResponse(400, (), b'{"errorCode":"400.002.02"}'))
 
 
 @pytest.mark.spec("S6")

@@ -109,6 +109,10 @@ class Provider(Protocol):
         """Get the token of this scope, one that `scope_of` gave."""
         ...
 
+    def refuses_token(self, answer: HttpResponse) -> bool:
+        """Whether this answer says that the token wasn't accepted, so that nothing was done: usually a 401."""
+        ...
+
     def submit(self, transaction: Transaction, *, now: Instant) -> Conversation:
         """Ask it to move the money. A transaction is submitted once (S6)."""
         ...

@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 from attrs import frozen
 
+from mmo_sansio.providers.airtel_money.adapter import open_airtel_money
 from mmo_sansio.providers.ciphers import Ciphers
 from mmo_sansio.providers.conversation import Provider
 from mmo_sansio.providers.mpesa_daraja import account as mpesa_daraja
@@ -61,8 +62,15 @@ def _open_mtn_momo(
     return MtnMomoProvider(name, title, account)
 
 
+def _open_airtel_money(
+    name: str, title: str, options: Mapping[str, Any], surroundings: Surroundings
+) -> Provider:
+    return open_airtel_money(name, title, options, surroundings.ciphers)
+
+
 KINDS: Mapping[str, Factory] = MappingProxyType(
     {
+        "airtel_money": _open_airtel_money,
         "mpesa_daraja": _open_mpesa_daraja,
         "mtn_momo": _open_mtn_momo,
         "sandbox": _open_sandbox,

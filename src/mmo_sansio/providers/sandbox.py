@@ -92,6 +92,10 @@ class SandboxProvider:
         """Never called, as no request has a scope."""
         raise AssertionError(scope)
 
+    def refuses_token(self, answer: HttpResponse) -> bool:
+        """It wants none."""
+        return False
+
     def submit(self, transaction: Transaction, *, now: Instant) -> Conversation:
         """Ask the operator to play the order's scenario."""
         reference = transaction.reference

@@ -16,8 +16,10 @@ from mmo_trio.cli import (
     demonstration,
     explanation,
     listening,
+    providers,
     records,
     serving,
+    simulating,
     suspense,
     transactions,
 )
@@ -43,9 +45,11 @@ for command in (
     transactions.tx,
     explanation.explain,
     suspense.suspense,
+    providers.providers,
     records.records,
     database.db,
     configuration.check_config,
     clock.sandbox_clock,
+    simulating.simulate,
 ):
     main.add_command(command)

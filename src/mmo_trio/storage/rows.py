@@ -231,6 +231,7 @@ def _method_row(method: Method) -> dict[str, object]:
         },
         "tax_authority_id": method.tax_authority_id,
         "tax_authority_account": method.tax_authority_account,
+        "push_accounts": method.push_accounts,
     }
 
 
@@ -247,4 +248,5 @@ def _method_of(fields: dict[str, Any]) -> Method:
         },
         tax_authority_id=fields["tax_authority_id"],
         tax_authority_account=fields["tax_authority_account"],
+        push_accounts=tuple(fields.get("push_accounts", ())),
     )

@@ -100,6 +100,8 @@ class ProviderWorker:
     now: Callable[[], Instant]
     conversations_max: int = CONVERSATIONS_MAX
     waiting_max: int = WAITING_MAX
+    is_closed: Callable[[str], bool] = lambda _: False
+    """Whether a person has closed the provider with this name for new payments."""
     _talks: trio.Nursery | None = None
     """For conversations; None while none may begin."""
     _timers: trio.Nursery | None = None
@@ -238,43 +240,44 @@ class ProviderWorker:
         transaction = reply.transaction
         provider = self.providers[transaction.order.provider]
         conversation = provider.submit(transaction, now=self.now())
-        await self._report(conversation, transaction, told_at + CONVERSATION_S)
+        is_closed = self.is_closed(provider.name)
+        exchange = _stay_closed if is_closed else self.exchange_for(provider.name)
+        await self._report(conversation, exchange, transaction, told_at + CONVERSATION_S)
 
     async def _ask(self, work: Work) -> None:
         self._questions += 1
         provider = self.providers[work.transaction.order.provider]
         conversation = provider.ask(work.transaction, now=self.now())
-        await self._report(conversation, work.transaction, trio.current_time() + CONVERSATION_S)
+        deadline = trio.current_time() + CONVERSATION_S
+        exchange = self.exchange_for(provider.name)
+        await self._report(conversation, exchange, work.transaction, deadline)
 
     async def _report(
-        self, conversation: Conversation, transaction: Transaction, deadline: float
+        self, conversation: Conversation, exchange: Exchange, about: Transaction, deadline: float
     ) -> None:
         """Hold the conversation and tell the engine what it came to."""
-        report = await self._converse(conversation, transaction, deadline)
-        report = paced(report, self.providers[transaction.order.provider].operations, transaction)
+        report = await self._converse(conversation, exchange, about, deadline)
+        report = paced(report, self.providers[about.order.provider].operations, about)
         match report:
             case ProviderNeverReceived():
-                self._setbacks[transaction.reference] = (
-                    self._setbacks.get(transaction.reference, 0) + 1
-                )
+                self._setbacks[about.reference] = self._setbacks.get(about.reference, 0) + 1
             case ProviderUnreachable(_, name, reason):
                 self._unreachable += 1
                 logger.warning(
                     "provider unreachable",
                     provider=name,
-                    reference=transaction.reference,
+                    reference=about.reference,
                     reason=reason,
                 )
             case _:
-                self._setbacks.pop(transaction.reference, None)
+                self._setbacks.pop(about.reference, None)
         await self._tell(report)
 
     async def _converse(
-        self, conversation: Conversation, transaction: Transaction, deadline: float
+        self, conversation: Conversation, exchange: Exchange, about: Transaction, deadline: float
     ) -> ProviderReport:
         """Hold the conversation to its end, or until its time is over; it always comes to a report."""
-        name, reference = transaction.order.provider, transaction.reference
-        exchange = self.exchange_for(name)
+        name, reference = about.order.provider, about.reference
         try:
             request = next(conversation)
             while True:
@@ -311,6 +314,11 @@ class ProviderWorker:
                 attempt += 1
                 logger.warning("not stored", given=type(given).__name__, error=str(error))
                 await trio.sleep(_patience_s(attempt, STORE_RETRY_S_MAX))
+
+
+async def _stay_closed(request: HttpRequest) -> HttpResponse:
+    await trio.lowlevel.checkpoint()
+    raise ExchangeFailed("The provider is closed by hand.", may_have_arrived=False)
 
 
 async def _exchange_by(deadline: float, exchange: Exchange, request: HttpRequest) -> HttpResponse:

@@ -110,6 +110,8 @@ class DarajaProvider:
 
     def refuses_token(self, answer: HttpResponse) -> bool:
         """Whether an answer of any status says that the access token isn't valid any more."""
+        if answer.status == 401:
+            return True
         try:
             return (
                 answer.status >= 400 and text_of(read(answer.body), "errorCode") in TOKEN_REFUSALS

@@ -18,6 +18,7 @@ from mmo_sansio.model import Brand, Status, Transaction
 from mmo_sansio.queries import ListRecords, LookUp, LookUpByMerchantReference, Records
 from mmo_trio.storage.base import (
     BrandRecord,
+    ClosedProvider,
     Decide,
     OutcomeUnknown,
     StoredKey,
@@ -35,6 +36,7 @@ from mmo_trio.storage.sqlite.connection import (
     is_broken_by,
     primary_code,
 )
+from mmo_trio.storage.sqlite.recent import Recent
 
 T = TypeVar("T")
 Ask = Callable[[sqlite3.Connection], T]
@@ -59,6 +61,7 @@ class SqliteStore:
         self._patience_s = patience_s
         self._lock = lock
         self._writer: sqlite3.Connection | None = writer
+        self._recent = Recent()
         self._writing = trio.CapacityLimiter(1)
         self._readers: list[sqlite3.Connection] = []
         self._reading = trio.CapacityLimiter(READERS)
@@ -75,11 +78,13 @@ class SqliteStore:
         attempt = Attempt()
 
         def work(connection: sqlite3.Connection) -> Sequence[Decision]:
-            decisions = decide(writing.load(connection, reads))
+            self._recent.begin(connection)
+            decisions = decide(writing.load(connection, reads, self._recent))
             batch = batch_of(decisions)
             if not batch.is_empty:
                 attempt.scheduled = tuple(batch.scheduled)
                 writing.write(connection, batch, is_held=self._lock is not None)
+                self._recent.keep(batch.written)
             return decisions
 
         return await self._write(work, attempt)
@@ -136,6 +141,15 @@ class SqliteStore:
             lambda c: reading.find_transactions(c, reference, brand, status, limit)
         )
 
+    async def transaction_by_ending(self, ending: str) -> Transaction | None:
+        return await self._read(lambda c: reading.transaction_by_ending(c, ending))
+
+    async def unknown_since(self, before: Instant, *, limit: int = 500) -> Sequence[Transaction]:
+        return await self._read(lambda c: reading.unknown_since(c, before, limit))
+
+    async def closed_providers(self) -> Sequence[ClosedProvider]:
+        return await self._read(reading.closed_providers)
+
     async def timeline(self, gateway_reference: str) -> Sequence[Journaled]:
         return await self._read(lambda c: reading.timeline(c, gateway_reference))
 
@@ -173,6 +187,12 @@ class SqliteStore:
 
     async def retire_key(self, brand: str, id: int, *, now: Instant) -> bool:
         return await self._write(lambda c: administration.retire_key(c, brand, id, now))
+
+    async def close_provider(self, closed: ClosedProvider) -> bool:
+        return await self._write(lambda c: administration.close_provider(c, closed))
+
+    async def open_provider(self, name: str) -> bool:
+        return await self._write(lambda c: administration.open_provider(c, name))
 
     async def check(self) -> None:
         await self._write(administration.touch)
@@ -247,6 +267,7 @@ class SqliteStore:
 
     def _undo(self, connection: sqlite3.Connection, error: BaseException) -> None:
         """Roll back; a connection that is broken is closed, and the next write opens another."""
+        self._recent.forget()
         broken = is_broken_by(error) or isinstance(error, OutcomeUnknown)
         try:
             connection.rollback()

@@ -1,0 +1,13 @@
+"""The simulators there are, by the name that `mmo simulate` calls them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Final
+
+from mmo_trio.simulators.base import Simulator
+from mmo_trio.simulators.mpesa_keys import open_mpesa
+
+SIMULATORS: Final[Mapping[str, Callable[[], Simulator]]] = MappingProxyType({"mpesa": open_mpesa})
+"""Each opens a new operator, with accounts to begin with."""
