@@ -13,6 +13,8 @@ from mmo_sansio.providers.ciphers import Ciphers
 from mmo_sansio.providers.conversation import Provider
 from mmo_sansio.providers.mpesa_daraja import account as mpesa_daraja
 from mmo_sansio.providers.mpesa_daraja.adapter import DarajaProvider
+from mmo_sansio.providers.mtn_momo import account as mtn_momo
+from mmo_sansio.providers.mtn_momo.adapter import MtnMomoProvider
 from mmo_sansio.providers.options import Options
 from mmo_sansio.providers.sandbox import SandboxProvider
 
@@ -44,12 +46,6 @@ def _open_sandbox(
     return SandboxProvider(name, title)
 
 
-def _open_airtel_money(
-    name: str, title: str, options: Mapping[str, Any], surroundings: Surroundings
-) -> Provider:
-    return open_airtel_money(name, title, options, surroundings.ciphers)
-
-
 def _open_mpesa_daraja(
     name: str, title: str, options: Mapping[str, Any], surroundings: Surroundings
 ) -> Provider:
@@ -59,10 +55,24 @@ def _open_mpesa_daraja(
     return DarajaProvider(name, title, account)
 
 
+def _open_mtn_momo(
+    name: str, title: str, options: Mapping[str, Any], surroundings: Surroundings
+) -> Provider:
+    account = mtn_momo.account_from(options, hooks_url=surroundings.hooks_url)
+    return MtnMomoProvider(name, title, account)
+
+
+def _open_airtel_money(
+    name: str, title: str, options: Mapping[str, Any], surroundings: Surroundings
+) -> Provider:
+    return open_airtel_money(name, title, options, surroundings.ciphers)
+
+
 KINDS: Mapping[str, Factory] = MappingProxyType(
     {
         "airtel_money": _open_airtel_money,
         "mpesa_daraja": _open_mpesa_daraja,
+        "mtn_momo": _open_mtn_momo,
         "sandbox": _open_sandbox,
     }
 )
