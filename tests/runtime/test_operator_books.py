@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
+from typing import Any
 
 import pytest
 from airtel_stage import a_simulator as an_airtel
@@ -49,7 +50,7 @@ def open_mtn() -> tuple[Provider, Simulator]:
 
 
 def open_airtel() -> tuple[Provider, Simulator]:
-    market: dict[str, str] = {"country": "KE", "currency": "UGX", "callback_key": "shared"}
+    market: dict[str, Any] = {"country": "KE", "currency": "UGX", "callback_key": "shared"}
     simulator = an_airtel(callback_url=HOOKS, **market)
     simulator.open_accounts([{"account": "disbursement", "balance": "10000000"}])
     simulator.open_accounts(
