@@ -75,7 +75,7 @@ def as_page() -> str:
         "## [provider.NAME]",
         "",
         f"A provider that methods of `brands.toml` name. `kind` is one of {kinds}; the other keys are those of its",
-        "kind, see `docs/providers`. The variable for a key is `MMO_PROVIDER__NAME__KEY`, with `_` for a `-` in the name.",
+        "kind, see `docs/providers`. A key's variable is `MMO_PROVIDER__NAME__KEY`, with `_` for a `-` in the name.",
         "An unknown key stops the start. `KEY_file` names a file that holds the value of `KEY`, for secrets.",
         "",
         "Every kind but `sandbox` has these keys, too:",
