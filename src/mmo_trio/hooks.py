@@ -15,6 +15,7 @@ import structlog
 from attrs import define, field, frozen
 
 from mmo_sansio import problems
+from mmo_sansio.addresses import unmapped
 from mmo_sansio.http import HttpRequest, HttpResponse, RequestHead
 from mmo_sansio.inputs import Input, ProviderHinted, ProviderReport, UnmatchedNotified
 from mmo_sansio.model import Transaction
@@ -129,10 +130,10 @@ class Hooks:
     ) -> bool:
         """Whether the sender's address is allowed; behind a trusted proxy, the last one that it names."""
         try:
-            sender = ipaddress.ip_address(context.client)
+            sender = unmapped(ipaddress.ip_address(context.client))
             if any(sender in each for each in self.proxies):
                 named = (head.value(b"x-forwarded-for") or b"").decode("latin-1")
-                sender = ipaddress.ip_address(named.rpartition(",")[2].strip())
+                sender = unmapped(ipaddress.ip_address(named.rpartition(",")[2].strip()))
         except ValueError:
             return False
         return any(sender in each for each in allowed)

@@ -8,10 +8,13 @@ from typing import Any, Protocol
 
 from attrs import frozen
 
+from mmo_sansio.providers.airtel_money.adapter import open_airtel_money
 from mmo_sansio.providers.ciphers import Ciphers
 from mmo_sansio.providers.conversation import Provider
 from mmo_sansio.providers.mpesa_daraja import account as mpesa_daraja
 from mmo_sansio.providers.mpesa_daraja.adapter import DarajaProvider
+from mmo_sansio.providers.mtn_momo import account as mtn_momo
+from mmo_sansio.providers.mtn_momo.adapter import MtnMomoProvider
 from mmo_sansio.providers.options import Options
 from mmo_sansio.providers.sandbox import SandboxProvider
 
@@ -52,8 +55,26 @@ def _open_mpesa_daraja(
     return DarajaProvider(name, title, account)
 
 
+def _open_mtn_momo(
+    name: str, title: str, options: Mapping[str, Any], surroundings: Surroundings
+) -> Provider:
+    account = mtn_momo.account_from(options, hooks_url=surroundings.hooks_url)
+    return MtnMomoProvider(name, title, account)
+
+
+def _open_airtel_money(
+    name: str, title: str, options: Mapping[str, Any], surroundings: Surroundings
+) -> Provider:
+    return open_airtel_money(name, title, options, surroundings.ciphers)
+
+
 KINDS: Mapping[str, Factory] = MappingProxyType(
-    {"mpesa_daraja": _open_mpesa_daraja, "sandbox": _open_sandbox}
+    {
+        "airtel_money": _open_airtel_money,
+        "mpesa_daraja": _open_mpesa_daraja,
+        "mtn_momo": _open_mtn_momo,
+        "sandbox": _open_sandbox,
+    }
 )
 """By the name that `kind` has in the settings."""
 

@@ -6,6 +6,7 @@ framing of a chunked body."""
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Final, cast
 
 import h11
@@ -20,6 +21,10 @@ CHUNKS_MOST: Final = 2048
 """Chunks of one body: 64 KiB in chunks of 32 bytes fit; chunks of one byte would only burn our
 time."""
 
+HEADS_REMEMBERED: Final = 512
+REMEMBERED_HEAD: Final = 2048
+"""Bytes of the largest head that is remembered; larger ones are read anew."""
+
 
 @frozen
 class Opening:
@@ -33,8 +38,8 @@ class Opening:
     expects_continue: bool
     """Whether the client holds its body back until it is told to go on (RFC 9110 section
     10.1.1)."""
-    body_length: int
-    """Bytes of the body that follows; 0 for a chunked one, too, which tells its length itself."""
+    body_length: int | None
+    """Bytes of the body that follows; None for a chunked one, which tells its length itself."""
 
 
 class Inbox:
@@ -44,9 +49,6 @@ class Inbox:
         self._limits = limits
         self._unread = b""
         self._looked_at = 0
-        self._last: tuple[bytes, Opening] | None = None
-        """The last head without a chunked body, and what it says: most clients send the same one
-        again and again."""
         self._due: int | _Chunks = (
             0  # the body that belongs to the last head: its length, or its chunks
         )
@@ -76,13 +78,9 @@ class Inbox:
             return None
         end += len(END_OF_HEAD)
         head, self._unread, self._looked_at = self._unread[:end], self._unread[end:], 0
-        if self._last is None or self._last[0] != head:
-            fault = find_fault(head, self._limits)
-            if fault is not None:
-                raise RefusedError(fault)
-            return self._open(head)
-        opening = self._last[1]
-        self._due = opening.body_length
+        read = _remembered if len(head) <= REMEMBERED_HEAD else _read
+        opening = read(head, self._limits)
+        self._due = _Chunks(head) if opening.body_length is None else opening.body_length
         return opening
 
     def next_body(self, limit: int) -> bytes | None:
@@ -107,33 +105,41 @@ class Inbox:
         self._unread = self._unread[self._due :]
         return True
 
-    def _open(self, head: bytes) -> Opening:
-        parser = h11.Connection(h11.SERVER)
-        parser.receive_data(head)
-        request = cast(h11.Request, _next_event(parser))  # a complete head is nothing else
-        headers = tuple(request.headers)
-        fields = dict(headers)
-        is_chunked = b"transfer-encoding" in fields
-        length = int(fields.get(b"content-length", b"0"))
-        self._due = _Chunks(parser) if is_chunked else length
-        opening = Opening(
-            RequestHead(request.method.decode("ascii"), origin_form(request.target), headers),
-            request.http_version,
-            _keeps_alive(headers, request.http_version),
-            fields.get(b"expect", b"").lower() == b"100-continue"
-            and request.http_version == b"1.1"
-            and self._due != 0,
-            length,
-        )
-        self._last = None if is_chunked else (head, opening)
-        return opening
+
+def _read(head: bytes, limits: HeadLimits) -> Opening:
+    """What a whole head says; raises RefusedError for one that may not be read."""
+    fault = find_fault(head, limits)
+    if fault is not None:
+        raise RefusedError(fault)
+    parser = h11.Connection(h11.SERVER)
+    parser.receive_data(head)
+    request = cast(h11.Request, _next_event(parser))  # a complete head is nothing else
+    headers = tuple(request.headers)
+    fields = dict(headers)
+    is_chunked = b"transfer-encoding" in fields
+    length = None if is_chunked else int(fields.get(b"content-length", b"0"))
+    return Opening(
+        RequestHead(request.method.decode("ascii"), origin_form(request.target), headers),
+        request.http_version,
+        _keeps_alive(headers, request.http_version),
+        fields.get(b"expect", b"").lower() == b"100-continue"
+        and request.http_version == b"1.1"
+        and length != 0,
+        length,
+    )
+
+
+_remembered = lru_cache(maxsize=HEADS_REMEMBERED)(_read)
+"""A client sends the same head again and again, but for the length of its body."""
 
 
 class _Chunks:
     """A chunked body on its way in (RFC 9112 section 7.1)."""
 
-    def __init__(self, parser: h11.Connection) -> None:
-        self._parser = parser
+    def __init__(self, head: bytes) -> None:
+        self._parser = h11.Connection(h11.SERVER)
+        self._parser.receive_data(head)
+        _next_event(self._parser)  # the head, which was read before
         self._body = bytearray()
         self._count = 0
         self._last_bytes = b""

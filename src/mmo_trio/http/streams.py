@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import socket
+from typing import TypeVar
 
 import trio
+
+Sent = TypeVar("Sent", bytes, memoryview)
 
 RECEIVE_SIZE = 64 * 1024
 """Bytes of one read: a request with the largest body of the API comes in two."""
@@ -43,7 +46,7 @@ class LingeringStream(trio.abc.Stream):
             return ""
         return plain_address(str(address[0]))
 
-    def send_now(self, data: bytes) -> bytes:
+    def send_now(self, data: Sent) -> Sent:
         """Send what the socket takes at once; what it left. Raises BrokenResourceError when the
         client is gone."""
         try:
@@ -56,16 +59,10 @@ class LingeringStream(trio.abc.Stream):
     async def send_all(self, data: bytes | bytearray | memoryview) -> None:
         """Send all of it; raises BrokenResourceError when the client is gone."""
         rest = memoryview(data)
-        try:
-            while rest:
-                self._check_open()
-                await trio.lowlevel.wait_writable(self._socket)
-                try:
-                    rest = rest[self._socket.send(rest) :]
-                except BlockingIOError:
-                    pass
-        except OSError as error:
-            raise trio.BrokenResourceError from error
+        while rest:
+            self._check_open()
+            await trio.lowlevel.wait_writable(self._socket)
+            rest = self.send_now(rest)
 
     async def wait_send_all_might_not_block(self) -> None:
         """Wait until the socket takes more."""

@@ -58,7 +58,7 @@ class Account:
     """How one configured provider is reached; `exchange` is what its conversations talk through."""
 
     provider: Provider
-    ask: Ask
+    ask: Ask = field(repr=False)
     now: Callable[[], Instant]
     monotonic: Callable[[], Span]
     breaker: Breaker = Factory(Breaker)

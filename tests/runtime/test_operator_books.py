@@ -1,0 +1,90 @@
+"""Each operator's books are the gateway's successes and its suspense book, to the unit, whatever is lost, late, told
+twice or killed. `MMO_TEST_WORLDS` says how many worlds of 100 payments each operator gets; a world is its seed."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+
+import pytest
+from operator_world import Operator, World
+
+from mmo_sansio.model import Operation, Type
+from mmo_sansio.providers.conversation import Provider
+from mmo_sansio.providers.mtn_momo.account import account_from as mtn_account_from
+from mmo_sansio.providers.mtn_momo.adapter import MtnMomoProvider
+from mmo_trio.simulators.base import Simulator
+from mmo_trio.simulators.mtn import (
+    API_KEY,
+    API_USER,
+    COLLECTION_KEY,
+    DISBURSEMENT_KEY,
+    MtnSimulator,
+)
+from mmo_trio.simulators.mtn_till import Till
+
+WORLDS = int(os.environ.get("MMO_TEST_WORLDS", "2"))
+PAYMENTS = 100
+KILLS = 12
+HOOKS = "https://gw.example/hooks/NAME/token"
+
+
+def open_mtn() -> tuple[Provider, Simulator]:
+    options = {
+        "market": "mtnuganda",
+        "collection_subscription_key": COLLECTION_KEY,
+        "collection_api_user": API_USER,
+        "collection_api_key": API_KEY,
+        "disbursement_subscription_key": DISBURSEMENT_KEY,
+        "disbursement_api_user": API_USER,
+        "disbursement_api_key": API_KEY,
+    }
+    account = mtn_account_from(options, hooks_url=HOOKS)
+    simulator = MtnSimulator(market="mtnuganda", till=Till(currency="UGX"))
+    return MtnMomoProvider("mtn", "MTN", account), simulator
+
+
+OPERATORS = {
+    "mtn": Operator(
+        open_mtn,
+        operations=(Operation.DIRECT_PAYIN, Operation.DIRECT_PAYOUT),
+        currency="UGX",
+        failures=("APPROVAL_REJECTED", "EXPIRED", "PAYEE_NOT_FOUND", "SOMETHING_NEW"),
+        accounts={Type.PAYIN: "collection", Type.PAYOUT: "disbursement"},
+    ),
+}
+
+HAPPENS = (
+    "AnswerAfter",
+    "AnswerInstead",
+    "LoseAnswer",
+    "LoseRequest",
+    "ProviderAccepted",
+    "ProviderFailed",
+    "ProviderNeverReceived",
+    "ProviderSucceeded",
+    "ProviderUnreachable",
+    "callback lost",
+    "callback told again",
+    "decided after the expiry",
+    "expired",
+    "killed between record and request",
+    "killed in a conversation",
+    "never decided",
+    "not connected",
+    "request late",
+    "request lost",
+)
+"""What has to have happened in some world, so that the worlds prove something."""
+
+
+@pytest.mark.parametrize("name", OPERATORS)
+@pytest.mark.spec("S2", "S5", "S6")
+def test_an_operators_books_are_the_gateways_to_the_unit(name: str) -> None:
+    happened: Counter[str] = Counter()
+    for seed in range(WORLDS):
+        world = World(OPERATORS[name], seed)
+        world.run(PAYMENTS, KILLS)
+        world.check()
+        happened += world.tally
+    assert [each for each in HAPPENS if not happened[each]] == []
