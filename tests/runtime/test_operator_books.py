@@ -7,12 +7,16 @@ import os
 from collections import Counter
 
 import pytest
+from airtel_stage import a_simulator as an_airtel
+from airtel_stage import options as airtel_options
 from operator_world import Operator, World
 
 from mmo_sansio.model import Operation, Type
+from mmo_sansio.providers.airtel_money.adapter import open_airtel_money
 from mmo_sansio.providers.conversation import Provider
 from mmo_sansio.providers.mtn_momo.account import account_from as mtn_account_from
 from mmo_sansio.providers.mtn_momo.adapter import MtnMomoProvider
+from mmo_trio.ciphers import SystemCiphers
 from mmo_trio.simulators.base import Simulator
 from mmo_trio.simulators.mtn import (
     API_KEY,
@@ -44,7 +48,25 @@ def open_mtn() -> tuple[Provider, Simulator]:
     return MtnMomoProvider("mtn", "MTN", account), simulator
 
 
+def open_airtel() -> tuple[Provider, Simulator]:
+    market: dict[str, str] = {"country": "KE", "currency": "UGX", "callback_key": "shared"}
+    simulator = an_airtel(callback_url=HOOKS, **market)
+    simulator.open_accounts([{"account": "disbursement", "balance": "10000000"}])
+    simulator.open_accounts(
+        [{"account": f"71234{number:04}", "balance": "100000"} for number in range(1000)]
+    )
+    given = airtel_options("https://airtel.example", dialling_code="256", **market)
+    return open_airtel_money("airtel", "Airtel", given, SystemCiphers()), simulator
+
+
 OPERATORS = {
+    "airtel": Operator(
+        open_airtel,
+        operations=(Operation.DIRECT_PAYIN, Operation.DIRECT_PAYOUT),
+        currency="UGX",
+        failures=("DP00800001008", "DP00800001029", "DP00900001013", "DP00900001000", "NEW"),
+        accounts={Type.PAYIN: "collection", Type.PAYOUT: "disbursement"},
+    ),
     "mtn": Operator(
         open_mtn,
         operations=(Operation.DIRECT_PAYIN, Operation.DIRECT_PAYOUT),
