@@ -124,6 +124,10 @@ class AirtelMoney:
             raise SignInFailed("Airtel Money gave no token that can be read.")
         return AccessToken(value, issued_at=now, expires_at=now + life * SECOND)
 
+    def refuses_token(self, answer: HttpResponse) -> bool:
+        """The operator has no code of its own for that."""
+        return answer.status == 401
+
     def submit(self, transaction: Transaction, *, now: Instant) -> Conversation:
         """Ask to move the money, once; a second time only when a kept RSA key turned out to be an old one."""
         about = About(transaction, self.name, self.account)

@@ -106,6 +106,10 @@ class MtnMomoProvider:
         life = min(int(seconds), TOKEN_SECONDS_MAX) * SECOND
         return AccessToken(value, issued_at=now, expires_at=now + life)
 
+    def refuses_token(self, answer: HttpResponse) -> bool:
+        """A 401, which a wrong subscription key earns as well."""
+        return answer.status == 401
+
     def submit(self, transaction: Transaction, *, now: Instant) -> Conversation:
         """Ask for a payment of the payer, or a transfer to the payee."""
         product = self._product(transaction)
