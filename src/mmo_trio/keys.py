@@ -51,7 +51,7 @@ class KeyRing:
 
     def hook_token(self, provider: str) -> str:
         """What stands in the address of this provider's notifications; 128 bits, the same on every node."""
-        return hmac.digest(self._hook_key, provider.encode(), hashlib.sha256)[:16].hex()
+        return hashlib.blake2b(provider.encode(), key=self._hook_key, digest_size=16).hexdigest()
 
     def seal(self, brand: str, api_key: bytes) -> bytes:
         """The key, encrypted for this brand; each time another text."""

@@ -15,7 +15,7 @@ from mmo_sansio.providers.conversation import ExchangeFailed
 from mmo_trio.http.limits import ListenerLimits
 from mmo_trio.http.server import serve_http
 from mmo_trio.http.service import Admitted, HangUp, RequestContext
-from mmo_trio.ids import request_id
+from mmo_trio.ids import request_ids
 from mmo_trio.simulators.base import NoAnswer, Simulator, control
 
 BODY_LIMIT: Final = 1024 * 1024
@@ -46,7 +46,7 @@ async def serve_simulator(
                 listeners,
                 limits=ListenerLimits(),
                 error_docs_url=DOCS_URL,
-                mint_request_id=request_id,
+                mint_request_id=request_ids(),
                 drain=trio.Event(),
             )
         )

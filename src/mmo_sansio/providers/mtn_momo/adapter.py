@@ -107,7 +107,7 @@ class MtnMomoProvider:
         return AccessToken(value, issued_at=now, expires_at=now + life)
 
     def refuses_token(self, answer: HttpResponse) -> bool:
-        """A 401, which a wrong subscription key earns as well."""
+        """A 401: nothing was done."""
         return answer.status == 401
 
     def submit(self, transaction: Transaction, *, now: Instant) -> Conversation:
