@@ -115,7 +115,7 @@ OPERATORS = {
         operations=PAYINS_AND_PAYOUTS,
         country="UG",
         currency="UGX",
-        failures=("02", "05", "07"),
+        failures=("DP00800001008", "DP00800001029", "DP00900001013", "DP00900001000", "NEW"),
         accounts={Type.PAYIN: "collection", Type.PAYOUT: "disbursement"},
         msisdns=UGANDANS,
     ),
