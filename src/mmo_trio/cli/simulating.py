@@ -39,9 +39,8 @@ def simulate(operator: str, port: int, ca_file: Path | None) -> None:
 
 
 async def _simulate(operator: str, port: int, ca_file: Path | None) -> None:
-    from mmo_sansio.egress import (
-        EgressRules,
-    )  # Only who simulates needs it, and it is much to load.
+    # Only who simulates needs these, and they are much to load.
+    from mmo_sansio.egress import EgressRules
     from mmo_trio.http.client import Client, tls_context
     from mmo_trio.simulators.registry import SIMULATORS
     from mmo_trio.simulators.serving import serve_simulator
