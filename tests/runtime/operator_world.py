@@ -8,7 +8,6 @@ one conversation at a time, a conversation ends in 20 s, and a killed gateway fo
 from __future__ import annotations
 
 import contextlib
-import json
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
@@ -24,10 +23,16 @@ from mmo_sansio.gateway import Gateway
 from mmo_sansio.http import HttpRequest, HttpResponse
 from mmo_sansio.inputs import BeginSubmission, Input, ProviderNeverReceived
 from mmo_sansio.intents import AskProvider, Intent, SubmitToProvider
-from mmo_sansio.model import Brand, Limits, Operation, Source, Stage, Transaction, Type
-from mmo_sansio.money import Money, money
-from mmo_sansio.providers.conversation import Conversation, DepositTold, ExchangeFailed, Provider
-from mmo_sansio.providers.operations import key_of, paced
+from mmo_sansio.model import Brand, Limits, Operation, Transaction, Type
+from mmo_sansio.money import money
+from mmo_sansio.providers.conversation import (
+    Conversation,
+    DepositAsked,
+    DepositTold,
+    ExchangeFailed,
+    Provider,
+)
+from mmo_sansio.providers.operations import paced
 from mmo_sansio.replies import Noted
 from mmo_sansio.testing import START, a_brand, a_create_payment, a_method, a_party, reference
 from mmo_trio.simulators.base import (
@@ -398,87 +403,5 @@ class World:
     def _hear(self, request: HttpRequest) -> None:
         if self.is_up:
             told = self.line.provider.read_notification(request)
-            assert not isinstance(told, DepositTold)
+            assert not isinstance(told, DepositTold | DepositAsked)
             self._receive(told)
-
-    # The end.
-
-    def check(self) -> None:
-        """The operator's books are the gateway's successes and its suspense book, to the unit."""
-        paid = self._paid()
-        late = self._late_successes()
-        for each in self.gateway.ledger.transactions.values():
-            if each.progress.completion_source is Source.EXPIRY and self._cannot_be_asked(each):
-                self.tally["left to a person"] += 1
-                late.setdefault(each.reference, paid.get(each.reference, Decimal(0)))
-            self._check(each, paid.get(each.reference), late.get(each.reference) or None)
-        ours = sum(self._final(each) for each in self._succeeded()) + sum(late.values())
-        assert ours == sum(paid.values())
-        self._check_balances(paid)
-
-    def _check(self, about: Transaction, paid: Decimal | None, late: Decimal | None) -> None:
-        progress = about.progress
-        where = f"{about.reference} of seed {self.seed}"
-        match progress.stage:
-            case Stage.SUCCEEDED:
-                assert paid == self._final(about), where
-                assert late is None, where
-            case Stage.FAILED if progress.completion_source is Source.EXPIRY:
-                self.tally["expired"] += 1
-                assert paid == late, f"{where} was paid and is not in the suspense book"
-            case Stage.FAILED:
-                assert paid is None, f"{where} is reported failed, and was paid"
-                assert late is None, where
-            case stage:
-                raise AssertionError(f"{where} rests in {stage}")
-
-    def _cannot_be_asked(self, about: Transaction) -> bool:
-        """Whether the operator can't be asked about this payment: it knows it by a name of its own, which it has never
-        told, or tells nothing at all. A person has to compare such a one with the operator's statement."""
-        operation = self.line.provider.operations[key_of(about)]
-        is_unnamed = about.progress.provider_reference is None and about.progress.hint is None
-        return not operation.can_be_asked or (
-            operation.not_found_is_final_after is None and is_unnamed
-        )
-
-    def _check_balances(self, paid: Mapping[str, Decimal]) -> None:
-        """The merchant's accounts have moved by what was paid, and by nothing else."""
-        expected = {each: self.opening[each] for each in self.operator.accounts.values()}
-        for about, amount in paid.items():
-            type = self.gateway.transaction(about).order.type
-            expected[self.operator.accounts[type]] += amount if type is Type.PAYIN else -amount
-        assert self.balances().items() >= expected.items()
-
-    def _paid(self) -> dict[str, Decimal]:
-        """What the operator's book says was paid, once for each gatewayReference."""
-        every = self.gateway.ledger.transactions.values()
-        ours = {self.operator.known_as(each): each.reference for each in every}
-        paid: dict[str, Decimal] = {}
-        for each in self.line.simulator.book()["payments"]:
-            if each["result"] == "success":
-                about = ours[each["reference"]]
-                assert about not in paid, f"{about} of seed {self.seed} was paid twice"
-                paid[about] = Decimal(each["amount"])
-        return paid
-
-    def _late_successes(self) -> dict[str, Decimal]:
-        """What stands in the suspense book as paid, of payments that the gateway didn't report as paid."""
-        late = {}
-        for each in self.gateway.suspense:
-            told = json.loads(each.told)
-            if each.gateway_reference is None or told["result"] != "success":
-                continue
-            about = self.gateway.transaction(each.gateway_reference)
-            if about.progress.stage is not Stage.SUCCEEDED:
-                amount = told["amount"] or str(about.order.requested)
-                late[about.reference] = Decimal(amount.partition(" ")[0])
-        return late
-
-    def _succeeded(self) -> list[Transaction]:
-        every = self.gateway.ledger.transactions.values()
-        return [each for each in every if each.progress.stage is Stage.SUCCEEDED]
-
-    def _final(self, about: Transaction) -> Decimal:
-        final: Money | None = about.progress.final
-        assert final is not None
-        return Decimal(final.text)
