@@ -264,7 +264,7 @@ class Progress:
     submitted_at: Instant | None = None
     """When the latest submission began; None while none is on record."""
     hint: str | None = None
-    """What the latest hint told (S5), for the provider's adapter, which then asks and may need it; None: nothing."""
+    """What hints told (S5), a line each, for the provider's adapter, which asks and may need it; None: nothing."""
 
 
 @frozen

@@ -17,10 +17,12 @@ from attrs import define, field, frozen
 from mmo_sansio import problems
 from mmo_sansio.addresses import unmapped
 from mmo_sansio.http import HttpRequest, HttpResponse, RequestHead
-from mmo_sansio.inputs import Input
+from mmo_sansio.inputs import Input, ProviderHinted, ProviderReport, UnmatchedNotified
+from mmo_sansio.model import Transaction
 from mmo_sansio.problems import RefusedError
-from mmo_sansio.providers.conversation import DepositTold, Notified, Provider
+from mmo_sansio.providers.conversation import DepositAsked, DepositTold, Provider
 from mmo_sansio.providers.deposits import (
+    Owner,
     deposit_input,
     may_be_an_ending,
     owner_of,
@@ -78,28 +80,50 @@ class Hooks:
 
     async def take(self, provider: Provider, request: HttpRequest) -> HttpResponse:
         """Make durable what the notification says, then answer; what could not be stored is to be sent again."""
+        told = provider.read_notification(request)
         try:
-            given = await self._input(provider, provider.read_notification(request))
-            await self.submit(given)
+            if isinstance(told, DepositAsked):
+                is_welcome = await self._is_welcome(provider, told.deposit)
+                return provider.answer_notification(request, is_welcome)
+            await self.submit(await self._input(provider, told))
         except (StoreUnavailable, OutcomeUnknown) as error:
             logger.warning("notification not stored", provider=provider.name, error=str(error))
             return HttpResponse(503, ((b"retry-after", b"5"),))
         return provider.answer_notification(request, True)
 
-    async def _input(self, provider: Provider, told: Notified) -> Input:
+    async def _input(
+        self,
+        provider: Provider,
+        told: ProviderReport | ProviderHinted | UnmatchedNotified | DepositTold,
+    ) -> Input:
         if not isinstance(told, DepositTold):
             return told
-        if may_be_an_ending(told):
-            was = await self.store.transaction_by_ending(told.bill_reference.upper())
-            if was is not None and was.order.provider == provider.name:
-                return payment_input(told, was, provider.operations)
-        owner = owner_of(told, [each.brand for each in await self.store.brands()])
+        was = await self._named(provider, told)
+        if was is not None:
+            return payment_input(told, was, provider.operations)
         return deposit_input(
             told,
-            owner,
+            await self._owner(told),
             provider_title=provider.title,
             gateway_reference=self.references.next(),
         )
+
+    async def _is_welcome(self, provider: Provider, asked: DepositTold) -> bool:
+        """Whether a deposit would find its owner: a payment of ours that waits for as much, or a brand."""
+        was = await self._named(provider, asked)
+        if was is not None:
+            return not was.progress.stage.is_terminal and was.order.requested == asked.amount
+        return await self._owner(asked) is not None
+
+    async def _named(self, provider: Provider, told: DepositTold) -> Transaction | None:
+        """The payment with this provider that the deposit names, if there is one."""
+        if not may_be_an_ending(told):
+            return None
+        was = await self.store.transaction_by_ending(told.bill_reference.upper())
+        return was if was is not None and was.order.provider == provider.name else None
+
+    async def _owner(self, told: DepositTold) -> Owner | None:
+        return owner_of(told, [each.brand for each in await self.store.brands()])
 
     def _comes_from(
         self, allowed: Sequence[Network], head: RequestHead, context: RequestContext

@@ -75,3 +75,10 @@ def test_an_answer_apart_from_its_question_counts_for_the_submission_it_names() 
     given = evolve(never_received(version=0), submitted_at=START - MINUTE)
     assert after(decided(was, given)).progress.stage is Stage.CREATED
     assert decided(was, evolve(given, submitted_at=START)).changes == ()
+
+
+@pytest.mark.spec("S5")
+def test_hints_are_gathered_and_the_latest_is_kept_when_they_become_too_much() -> None:
+    was = a_transaction(Stage.AWAITING_RESULT, wake_at=START + MINUTE, hint="receipt 1")
+    assert after(decided(was, hinted(told="id 2"))).progress.hint == "receipt 1\nid 2"
+    assert after(decided(was, hinted(told="x" * 1_995))).progress.hint == "x" * 1_995

@@ -26,7 +26,13 @@ from mmo_sansio.inputs import (
 )
 from mmo_sansio.model import Flow, Stage, Transaction, Type
 from mmo_sansio.providers.ciphers import CipherError, RsaPadding
-from mmo_sansio.providers.conversation import DepositTold, ExchangeFailed, SignInFailed, drive
+from mmo_sansio.providers.conversation import (
+    DepositAsked,
+    DepositTold,
+    ExchangeFailed,
+    SignInFailed,
+    drive,
+)
 from mmo_sansio.providers.mpesa_daraja.adapter import DarajaProvider, RegistrationFailed
 from mmo_sansio.providers.mpesa_daraja.codes import REFUSALS, RESULTS, Standing
 from mmo_sansio.providers.mpesa_daraja.references import account_reference
@@ -616,6 +622,13 @@ def test_a_confirmation_tells_of_a_deposit() -> None:
     answer = adapter().answer_notification(request, True)
     assert (answer.status, json.loads(answer.body)["ResultCode"]) == (200, 0)
     assert adapter().answer_notification(request, False).status == 503
+
+
+@pytest.mark.spec("S4")
+def test_a_validation_asks_and_tells_of_no_deposit() -> None:
+    told = adapter().read_notification(callback(to(Kind.VALIDATION), deposit_document()))
+    assert isinstance(told, DepositAsked)
+    assert told.deposit.amount == KES(5)
 
 
 @pytest.mark.parametrize(

@@ -78,7 +78,16 @@ class DepositTold:
     party: Party
 
 
-Notified: TypeAlias = ProviderReport | ProviderHinted | DepositTold | UnmatchedNotified
+@frozen
+class DepositAsked:
+    """A provider asks whether an offline deposit would be welcome; no money has moved, and nothing is recorded."""
+
+    deposit: DepositTold
+
+
+Notified: TypeAlias = (
+    ProviderReport | ProviderHinted | DepositTold | DepositAsked | UnmatchedNotified
+)
 """What a notification can say."""
 
 

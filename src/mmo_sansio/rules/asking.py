@@ -67,8 +67,12 @@ def _remembered(was: Transaction, given: ProviderHinted) -> Decision:
 
 
 def _told(was: Transaction, given: ProviderHinted) -> str | None:
-    """The latest that says anything."""
-    return given.told[:HINT_CHARACTERS_MAX] or was.progress.hint
+    """All that was told, a line each; when that is too much, the latest."""
+    known, told = was.progress.hint or "", given.told[:HINT_CHARACTERS_MAX]
+    if told in ("", *known.split("\n")):
+        return was.progress.hint
+    together = f"{known}\n{told}" if known else told
+    return together if len(together) <= HINT_CHARACTERS_MAX else told
 
 
 def _hinted_late(was: Transaction) -> Decision:

@@ -12,7 +12,7 @@ import trio
 from mmo_trio.cli.failures import Unusable
 
 HOST = "127.0.0.1"
-OPERATORS = ("airtel", "mpesa")
+OPERATORS = ("airtel", "mpesa", "mtn")
 
 
 @click.command()
@@ -39,9 +39,8 @@ def simulate(operator: str, port: int, ca_file: Path | None) -> None:
 
 
 async def _simulate(operator: str, port: int, ca_file: Path | None) -> None:
-    from mmo_sansio.egress import (
-        EgressRules,
-    )  # Only who simulates needs it, and it is much to load.
+    # Only who simulates needs these, and they are much to load.
+    from mmo_sansio.egress import EgressRules
     from mmo_trio.http.client import Client, tls_context
     from mmo_trio.simulators.registry import SIMULATORS
     from mmo_trio.simulators.serving import serve_simulator

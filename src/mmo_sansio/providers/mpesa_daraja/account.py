@@ -105,8 +105,8 @@ def _usable(hooks_url: str) -> str:
     found = [word for word in FORBIDDEN_IN_URLS if word in hooks_url.lower()]
     if found:
         raise OptionError(
-            "hooks_url",
-            f"holds {found[0]!r}, and Daraja takes no callback address with that.",
-            "Name the account, and if need be the host, otherwise.",
+            "hooks_name",
+            f"gives an address with {found[0]!r} in it, and Daraja takes none with that.",
+            "Set hooks_name, or hooks_url with another host.",
         )
     return hooks_url

@@ -14,6 +14,9 @@ from attrs import frozen
 
 _CODE: Final = re.compile(r"[A-Za-z0-9_.]{1,30}", re.ASCII)
 
+_NAMES: Final = {"id": "id", "code": "code", "receipt": "receipt", "providerReference": "receipt"}
+"""Names in a hint and what they are here. A confirmation that names a payment of ours tells its receipt."""
+
 
 @frozen
 class Hint:
@@ -33,12 +36,14 @@ class Hint:
 
 
 def hint_read(text: str | None) -> Hint:
-    """What was told, as far as it makes sense."""
-    try:
-        told = json.loads(text or "{}")
-        told = {name: str(told[name])[:200] for name in ("id", "code", "receipt") if name in told}
-    except (ValueError, TypeError, RecursionError):
-        return Hint()
+    """What the lines of a payment's hint tell, the latest word on each thing, as far as it makes sense."""
+    told: dict[str, str] = {}
+    for line in (text or "").splitlines():
+        try:
+            members = json.loads(line)
+            told |= {_NAMES[name]: str(members[name]) for name in _NAMES if members.get(name)}
+        except (ValueError, AttributeError, RecursionError):
+            continue
     if not _CODE.fullmatch(told.get("code", "0")):
         told.pop("code")
     return Hint(**told)

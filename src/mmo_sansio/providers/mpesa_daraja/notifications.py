@@ -23,7 +23,7 @@ from mmo_sansio.inputs import (
 )
 from mmo_sansio.model import Source
 from mmo_sansio.money import Money
-from mmo_sansio.providers.conversation import DepositTold, Notified
+from mmo_sansio.providers.conversation import DepositAsked, DepositTold, Notified
 from mmo_sansio.providers.mpesa_daraja.account import Account
 from mmo_sansio.providers.mpesa_daraja.codes import (
     NOT_FOUND,
@@ -65,8 +65,10 @@ def notified(provider: str, account: Account, request: HttpRequest) -> Notified:
                 told = result(request.body)
                 fits = _fits(told.amount, address)
                 return _answer(provider, address, told) if fits else _unmatched(provider, request)
-            case Kind.CONFIRMATION | Kind.VALIDATION:
-                return _deposit(provider, account, request)
+            case Kind.CONFIRMATION:
+                return _deposit(provider, request)
+            case Kind.VALIDATION:
+                return DepositAsked(_deposit(provider, request))
             case _:
                 assert_never(address.kind)
     except ValueError:
@@ -135,7 +137,7 @@ def _answer(provider: str, address: ReturnAddress, told: Result) -> ProviderRepo
     return ProviderAccepted(reference, provider, Source.POLL)
 
 
-def _deposit(provider: str, account: Account, request: HttpRequest) -> Notified:
+def _deposit(provider: str, request: HttpRequest) -> DepositTold:
     told = deposit(request.body)
     return DepositTold(
         provider, told.transaction_id, told.shortcode, told.bill_reference, told.amount, told.party
