@@ -18,6 +18,7 @@ from mmo_trio.cli import (
     listening,
     providers,
     records,
+    registering,
     serving,
     simulating,
     suspense,
@@ -35,6 +36,8 @@ def main() -> None:
     """
     structlog.configure(logger_factory=lambda *_: structlog.PrintLogger(sys.stderr))
 
+
+providers.providers.add_command(registering.register)
 
 for command in (
     demonstration.demo,

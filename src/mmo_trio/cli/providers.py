@@ -46,9 +46,8 @@ def disable(
 ) -> None:
     """Close a provider for new payments, on every node within seconds.
 
-    New payments are taken, and end or wait as when the provider can't be reached: an operator's fail with
-    provider_unavailable. Nothing is sent to it that moves money. Those that were sent before are asked about as always,
-    and its notifications are taken.
+    New payments are taken and fail at once with provider_unavailable; nothing that moves money is sent. Payments that
+    were sent before are asked about as always, and its notifications are taken.
     """
     if not reason.strip():
         raise Unusable("--reason is empty: say why.")

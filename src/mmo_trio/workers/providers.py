@@ -15,17 +15,19 @@ import structlog
 import trio
 from attrs import Factory, define, frozen
 
+from mmo_sansio.catalogue import ErrorCode
 from mmo_sansio.clock import Instant
 from mmo_sansio.http import HttpRequest, HttpResponse
 from mmo_sansio.inputs import (
     BeginSubmission,
     Input,
+    ProviderFailed,
     ProviderNeverReceived,
     ProviderReport,
     ProviderUnreachable,
 )
 from mmo_sansio.intents import AskProvider, SubmitToProvider
-from mmo_sansio.model import Transaction
+from mmo_sansio.model import Source, Transaction
 from mmo_sansio.providers.conversation import Conversation, ExchangeFailed, Provider
 from mmo_sansio.providers.operations import paced
 from mmo_sansio.replies import Noted, Reply
@@ -236,12 +238,18 @@ class ProviderWorker:
         if not isinstance(reply, Noted):
             self._setbacks.pop(reference, None)
             return
-        self._submissions += 1
         transaction = reply.transaction
         provider = self.providers[transaction.order.provider]
+        if self.is_closed(provider.name):
+            await self._tell(
+                ProviderFailed(
+                    reference, provider.name, Source.POLL, ErrorCode.PROVIDER_UNAVAILABLE
+                )
+            )
+            return
+        self._submissions += 1
         conversation = provider.submit(transaction, now=self.now())
-        is_closed = self.is_closed(provider.name)
-        exchange = _stay_closed if is_closed else self.exchange_for(provider.name)
+        exchange = self.exchange_for(provider.name)
         await self._report(conversation, exchange, transaction, told_at + CONVERSATION_S)
 
     async def _ask(self, work: Work) -> None:
@@ -314,11 +322,6 @@ class ProviderWorker:
                 attempt += 1
                 logger.warning("not stored", given=type(given).__name__, error=str(error))
                 await trio.sleep(_patience_s(attempt, STORE_RETRY_S_MAX))
-
-
-async def _stay_closed(request: HttpRequest) -> HttpResponse:
-    await trio.lowlevel.checkpoint()
-    raise ExchangeFailed("The provider is closed by hand.", may_have_arrived=False)
 
 
 async def _exchange_by(deadline: float, exchange: Exchange, request: HttpRequest) -> HttpResponse:
