@@ -125,3 +125,12 @@ def test_the_address_of_notifications_is_shown_to_who_runs_the_gateway(tmp_path:
     )
     (row,) = as_json("providers", "list", "--config", config)
     assert row["notifications"] == f"https://hooks.example/hooks/am/{key.hook_token('airtel')}"
+
+
+def test_check_config_opens_providers(tmp_path: Path) -> None:
+    config = tmp_path / "mmo.toml"
+    config.write_text('[provider.momo]\nkind = "mtn_momo"\nmarket = "sandbox"\nmarkt = "x"\n')
+    refused = mmo("check-config", "--config", config)
+    assert refused.exit_code == 2
+    assert "provider.momo.markt (MMO_PROVIDER__MOMO__MARKT)" in refused.stderr
+    assert "market" in refused.stderr
