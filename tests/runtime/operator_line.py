@@ -41,7 +41,8 @@ class Line:
         """Send a request with its token, and once more with a new one if that is refused."""
         self.requests.append(request)
         answer = self._send(self.sign(request))
-        if answer.status == 401 and (scope := self.provider.scope_of(request)) is not None:
+        scope = self.provider.scope_of(request)
+        if scope is not None and self.provider.refuses_token(answer):
             self.tokens.pop(scope, None)
             answer = self._send(self.sign(request))
         return answer

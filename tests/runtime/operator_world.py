@@ -16,7 +16,7 @@ from heapq import heappop, heappush
 from random import Random
 from typing import Any
 
-from attrs import frozen
+from attrs import evolve, frozen
 from operator_line import Line
 
 from mmo_sansio.clock import DAY, HOUR, MINUTE, SECOND, Instant, Span
@@ -26,7 +26,13 @@ from mmo_sansio.inputs import BeginSubmission, Input, ProviderNeverReceived
 from mmo_sansio.intents import AskProvider, Intent, SubmitToProvider
 from mmo_sansio.model import Brand, Limits, Operation, Source, Stage, Transaction, Type
 from mmo_sansio.money import Money, money
-from mmo_sansio.providers.conversation import Conversation, DepositTold, ExchangeFailed, Provider
+from mmo_sansio.providers.conversation import (
+    Conversation,
+    DepositAsked,
+    DepositTold,
+    ExchangeFailed,
+    Provider,
+)
 from mmo_sansio.providers.operations import paced
 from mmo_sansio.replies import Noted
 from mmo_sansio.testing import START, a_brand, a_create_payment, a_method, a_party, reference
@@ -66,6 +72,10 @@ class Operator:
     """The merchant's own account, by what is done with it."""
     amounts: tuple[int, int] = (10, 1_000)
     """In whole units."""
+    msisdn: str = "+25671234"
+    """How its customers' numbers begin; four digits follow."""
+    must_be_heard: bool = False
+    """Whether some payments can't be asked about before a callback has come, so that each must come at last."""
 
 
 class World:
@@ -157,7 +167,7 @@ class World:
     def _creating(self, number: int) -> Callable[[], None]:
         operation = self.random.choice(self.operator.operations)
         amount = self.random.randint(*self.operator.amounts)
-        msisdn = f"+25671234{self.random.randrange(1000):04}"
+        msisdn = f"{self.operator.msisdn}{self.random.randrange(1000):04}"
 
         def create() -> None:
             if not self.is_up:
@@ -170,6 +180,7 @@ class World:
                 amount=Decimal(amount),
                 currency=self.operator.currency,
                 merchant_reference=f"order-{number}",
+                reconciliation_reference=f"PRN{number}",
                 party=None if operation.type is Type.TAX else a_party(msisdn=msisdn),
             )
             self._receive(given)
@@ -215,6 +226,8 @@ class World:
         provider = self.line.provider
         if isinstance(intent, AskProvider):
             about = self.gateway.transaction(subject)
+            if intent.hint is not None:
+                about = evolve(about, progress=evolve(about.progress, hint=intent.hint))
             self._begin(provider.ask(about, now=self.now), about, is_submission=False)
             return
         reply = self.gateway.receive(BeginSubmission(subject), now=self.now)
@@ -368,7 +381,7 @@ class World:
 
     def _callbacks(self) -> tuple[Span, ...]:
         """None, one or two, and not always soon. (What is decided after the expiry nobody would hear of without.)"""
-        count = self.random.choice((0, 1, 1, 1, 2))
+        count = max(self.random.choice((0, 1, 1, 1, 2)), self.operator.must_be_heard)
         return tuple(self.random.randrange(10 * MINUTE) for _ in range(count))
 
     def _call_back(self, request: HttpRequest) -> None:
@@ -376,6 +389,8 @@ class World:
         is_lost = not self.is_up or (not self.is_healed and self.random.random() < 0.1)
         if is_lost:
             self.tally["callback lost"] += 1
+            if self.operator.must_be_heard:
+                self.at(self.now + MINUTE, lambda: self._call_back(request))
             self.line.simulator.heard(request, None, now=self.now)
             return
         provider = self.line.provider
@@ -389,7 +404,7 @@ class World:
     def _hear(self, request: HttpRequest) -> None:
         if self.is_up:
             told = self.line.provider.read_notification(request)
-            assert not isinstance(told, DepositTold)
+            assert not isinstance(told, DepositTold | DepositAsked)
             self._receive(told)
 
     # The end.
@@ -434,9 +449,15 @@ class World:
         paid: dict[str, Decimal] = {}
         for each in self.line.simulator.book()["payments"]:
             if each["result"] == "success":
-                assert each["reference"] not in paid, f"{each['reference']} was paid twice"
-                paid[each["reference"]] = Decimal(each["amount"])
+                named = self._named(each["reference"])
+                assert named not in paid, f"{named} was paid twice"
+                paid[named] = Decimal(each["amount"])
         return paid
+
+    def _named(self, reference: str) -> str:
+        """The payment of ours that the operator knows by this reference, which may be its ending."""
+        (found,) = (each for each in self.gateway.ledger.transactions if each.endswith(reference))
+        return found
 
     def _late_successes(self) -> dict[str, Decimal]:
         """What stands in the suspense book as paid, of payments that the gateway didn't report as paid."""

@@ -11,9 +11,14 @@ from operator_world import Operator, World
 
 from mmo_sansio.model import Operation, Type
 from mmo_sansio.providers.conversation import Provider
+from mmo_sansio.providers.mpesa_daraja.account import account_from as daraja_account_from
+from mmo_sansio.providers.mpesa_daraja.adapter import DarajaProvider
 from mmo_sansio.providers.mtn_momo.account import account_from as mtn_account_from
 from mmo_sansio.providers.mtn_momo.adapter import MtnMomoProvider
+from mmo_trio.ciphers import SystemCiphers
 from mmo_trio.simulators.base import Simulator
+from mmo_trio.simulators.mpesa import SANDBOX_PASSKEY
+from mmo_trio.simulators.mpesa_keys import open_mpesa
 from mmo_trio.simulators.mtn import (
     API_KEY,
     API_USER,
@@ -44,7 +49,37 @@ def open_mtn() -> tuple[Provider, Simulator]:
     return MtnMomoProvider("mtn", "MTN", account), simulator
 
 
+def open_kenya() -> tuple[Provider, Simulator]:
+    simulator = open_mpesa()
+    options = {
+        "consumer_key": "consumer-key",
+        "consumer_secret": "consumer-secret",
+        "shortcode": "174379",
+        "passkey": SANDBOX_PASSKEY,
+        "payout_shortcode": "600997",
+        "initiator": "testapi",
+        "initiator_password": "Safaricom999!*!",
+        "certificate": simulator.certificate,
+    }
+    customers = [
+        {"account": f"25470834{number:04}", "balance": "100000.00"} for number in range(1000)
+    ]
+    simulator.open_accounts(customers)
+    hooks = "https://gw.example/hooks/kenya/token"
+    account = daraja_account_from(options, hooks_url=hooks, ciphers=SystemCiphers())
+    return DarajaProvider("kenya", "M-Pesa", account), simulator
+
+
 OPERATORS = {
+    "mpesa": Operator(
+        open_kenya,
+        operations=(Operation.DIRECT_PAYIN, Operation.DIRECT_PAYOUT, Operation.DIRECT_TAXPAYOUT),
+        currency="KES",
+        failures=("1", "1032", "2040", "17", "SOMETHING_NEW"),
+        accounts={Type.PAYIN: "174379", Type.PAYOUT: "600997", Type.TAX: "600997"},
+        msisdn="+25470834",
+        must_be_heard=True,
+    ),
     "mtn": Operator(
         open_mtn,
         operations=(Operation.DIRECT_PAYIN, Operation.DIRECT_PAYOUT),
