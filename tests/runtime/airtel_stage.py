@@ -35,11 +35,11 @@ def a_simulator(bits: int = 1024, **market: Any) -> AirtelSimulator:
 
 def options(base_url: str, **more: Any) -> dict[str, Any]:
     """What the gateway is configured with to reach it."""
-    return {
+    standard = {
         "base_url": base_url,
         "country": "UG",
         "client_id": "client-id",
         "client_secret": "client-secret",
         "pin": "1234",
-        **more,
     }
+    return {**standard, **more}

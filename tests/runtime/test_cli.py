@@ -153,7 +153,8 @@ def test_transactions_are_listed_the_newest_first(data: Path) -> None:
 @pytest.mark.spec("S1", "S2")
 def test_an_operator_completes_a_payment_by_hand(data: Path) -> None:
     done = as_json(
-        "tx", "resolve", "order-3", "--succeeded", "--evidence", "line 7", "--reason", "statement of today",
+        "tx", "resolve", "order-3", "--succeeded", "--evidence", "line 7",
+        "--reason", "statement of today",
         "--operator", "amina", "--data", data,
     )  # fmt: skip
     assert done["transaction"]["status"] == "success"
@@ -161,8 +162,9 @@ def test_an_operator_completes_a_payment_by_hand(data: Path) -> None:
     told = as_json("explain", "order-3", "--data", data)
     last = told["timeline"][-1]
     assert (last["actor"], last["detail"]["reason"]) == ("operator:amina", "statement of today")
-    said = refusal(1, "tx", "resolve", "order-3", "--failed", "user_timeout", "--evidence", "line 7", "--reason", "x",
-                   "--data", data)  # fmt: skip
+    assert last["detail"]["evidence"] == "line 7"
+    said = refusal(1, "tx", "resolve", "order-3", "--failed", "user_timeout",
+                   "--evidence", "line 7", "--reason", "x", "--data", data)  # fmt: skip
     assert "can't be made failed" in said
 
 

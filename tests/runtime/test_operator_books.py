@@ -5,16 +5,23 @@ from __future__ import annotations
 
 import os
 from collections import Counter
+from itertools import count
 
+import airtel_stage
 import pytest
+from operator_statement import check
 from operator_world import Operator, World
 
-from mmo_sansio.model import Operation, Type
+from mmo_sansio.model import Operation, Transaction, Type
+from mmo_sansio.providers.airtel_money.adapter import open_airtel_money
 from mmo_sansio.providers.conversation import Provider
 from mmo_sansio.providers.mpesa_daraja.account import account_from as daraja_account_from
 from mmo_sansio.providers.mpesa_daraja.adapter import DarajaProvider
+from mmo_sansio.providers.mpesa_daraja.references import account_reference, conversation_id
+from mmo_sansio.providers.mtn_momo import adapter as mtn_adapter
 from mmo_sansio.providers.mtn_momo.account import account_from as mtn_account_from
 from mmo_sansio.providers.mtn_momo.adapter import MtnMomoProvider
+from mmo_sansio.providers.mtn_momo.references import reference_id
 from mmo_trio.ciphers import SystemCiphers
 from mmo_trio.simulators.base import Simulator
 from mmo_trio.simulators.mpesa import SANDBOX_PASSKEY
@@ -32,6 +39,8 @@ WORLDS = int(os.environ.get("MMO_TEST_WORLDS", "2"))
 PAYMENTS = 100
 KILLS = 12
 HOOKS = "https://gw.example/hooks/NAME/token"
+KENYANS = tuple(str(254700000200 + number) for number in range(20))
+UGANDANS = tuple(f"+256{752000000 + number}" for number in range(20))
 
 
 def open_mtn() -> tuple[Provider, Simulator]:
@@ -49,8 +58,9 @@ def open_mtn() -> tuple[Provider, Simulator]:
     return MtnMomoProvider("mtn", "MTN", account), simulator
 
 
-def open_kenya() -> tuple[Provider, Simulator]:
+def open_mpesa_account() -> tuple[Provider, Simulator]:
     simulator = open_mpesa()
+    simulator.open_accounts([{"account": each, "balance": "400000.00"} for each in KENYANS])
     options = {
         "consumer_key": "consumer-key",
         "consumer_secret": "consumer-secret",
@@ -61,31 +71,54 @@ def open_kenya() -> tuple[Provider, Simulator]:
         "initiator_password": "Safaricom999!*!",
         "certificate": simulator.certificate,
     }
-    customers = [
-        {"account": f"25470834{number:04}", "balance": "100000.00"} for number in range(1000)
-    ]
-    simulator.open_accounts(customers)
-    hooks = "https://gw.example/hooks/kenya/token"
-    account = daraja_account_from(options, hooks_url=hooks, ciphers=SystemCiphers())
-    return DarajaProvider("kenya", "M-Pesa", account), simulator
+    hooks_url = "https://gw.example/hooks/ke/token"
+    account = daraja_account_from(options, hooks_url=hooks_url, ciphers=SystemCiphers())
+    return DarajaProvider("ke", "M-Pesa", account), simulator
 
+
+def open_airtel() -> tuple[Provider, Simulator]:
+    simulator = airtel_stage.a_simulator(callback_url=HOOKS, callback_key="callback-key")
+    wallets = [{"account": each.removeprefix("+256"), "balance": "400000"} for each in UGANDANS]
+    simulator.open_accounts(wallets)
+    options = airtel_stage.options("https://airtel.example", callback_key="callback-key")
+    return open_airtel_money("ug", "Airtel", options, SystemCiphers()), simulator
+
+
+def known_to_mpesa(about: Transaction) -> str:
+    is_payout = about.order.type is Type.PAYOUT
+    return (conversation_id if is_payout else account_reference)(about.reference)
+
+
+PAYINS_AND_PAYOUTS = (Operation.DIRECT_PAYIN, Operation.DIRECT_PAYOUT)
 
 OPERATORS = {
-    "mpesa": Operator(
-        open_kenya,
-        operations=(Operation.DIRECT_PAYIN, Operation.DIRECT_PAYOUT, Operation.DIRECT_TAXPAYOUT),
-        currency="KES",
-        failures=("1", "1032", "2040", "17", "SOMETHING_NEW"),
-        accounts={Type.PAYIN: "174379", Type.PAYOUT: "600997", Type.TAX: "600997"},
-        msisdn="+25470834",
-        must_be_heard=True,
-    ),
     "mtn": Operator(
         open_mtn,
-        operations=(Operation.DIRECT_PAYIN, Operation.DIRECT_PAYOUT),
+        operations=PAYINS_AND_PAYOUTS,
+        country="UG",
         currency="UGX",
         failures=("APPROVAL_REJECTED", "EXPIRED", "PAYEE_NOT_FOUND", "SOMETHING_NEW"),
         accounts={Type.PAYIN: "collection", Type.PAYOUT: "disbursement"},
+        msisdns=UGANDANS,
+    ),
+    "mpesa": Operator(
+        open_mpesa_account,
+        operations=(*PAYINS_AND_PAYOUTS, Operation.DIRECT_TAXPAYOUT),
+        country="KE",
+        currency="KES",
+        failures=("1", "1032", "1037", "2001", "SOMETHING_NEW"),
+        accounts={Type.PAYIN: "174379", Type.PAYOUT: "600997", Type.TAX: "600997"},
+        msisdns=tuple(f"+{each}" for each in KENYANS),
+        known_as=known_to_mpesa,
+    ),
+    "airtel": Operator(
+        open_airtel,
+        operations=PAYINS_AND_PAYOUTS,
+        country="UG",
+        currency="UGX",
+        failures=("DP00800001008", "DP00800001029", "DP00900001013", "DP00900001000", "NEW"),
+        accounts={Type.PAYIN: "collection", Type.PAYOUT: "disbursement"},
+        msisdns=UGANDANS,
     ),
 }
 
@@ -120,6 +153,17 @@ def test_an_operators_books_are_the_gateways_to_the_unit(name: str) -> None:
     for seed in range(WORLDS):
         world = World(OPERATORS[name], seed)
         world.run(PAYMENTS, KILLS)
-        world.check()
+        check(world)
         happened += world.tally
     assert [each for each in HAPPENS if not happened[each]] == []
+
+
+@pytest.mark.spec("S6")
+def test_these_worlds_can_see_a_payment_that_is_made_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An adapter that makes up a new X-Reference-Id each time: what is sent again is another payment."""
+    numbers = count()
+    monkeypatch.setattr(mtn_adapter, "reference_id", lambda _: reference_id(str(next(numbers))))
+    world = World(OPERATORS["mtn"], seed=0)
+    world.run(PAYMENTS, KILLS)
+    with pytest.raises(AssertionError, match="was paid twice"):
+        check(world)

@@ -273,6 +273,7 @@ def test_what_was_taken_now_or_before_is_pending(given: HttpResponse) -> None:
         answer(503, {"code": "SERVICE_UNAVAILABLE", "message": "?"}),
         HttpResponse(502, (), b"<html>"),
         answer(301),
+        HttpResponse(200, (), b"<html>"),
     ],
 )
 @pytest.mark.parametrize("type", [Type.PAYIN, Type.PAYOUT])

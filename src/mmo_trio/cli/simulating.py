@@ -12,7 +12,7 @@ import trio
 from mmo_trio.cli.failures import Unusable
 
 HOST = "127.0.0.1"
-OPERATORS = ("mpesa",)
+OPERATORS = ("airtel", "mpesa", "mtn")
 
 
 @click.command()

@@ -16,7 +16,8 @@ from functools import partial
 from heapq import heappop, heappush
 from typing import Any, Final, TypeAlias
 
-from attrs import Factory, define, field
+from attrs import Factory, define, evolve, field
+from cryptography.hazmat.primitives.asymmetric.rsa import generate_private_key
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from mmo_sansio.clock import DAY, SECOND, Instant, Span, to_datetime
@@ -128,9 +129,13 @@ class AirtelSimulator:
         """Whether the operator repeats a callback isn't known; this one doesn't."""
 
     def open_accounts(self, accounts: Sequence[Mapping[str, Any]]) -> None:
-        """Open wallets; see :meth:`.airtel_wallets.Wallets.open`. Raises ValueError."""
+        """Open wallets; see :meth:`.airtel_wallets.Wallets.open`. The merchant's own, `collection`, takes what is set
+        in the portal besides: `callback_url` and `callback_key`. Raises ValueError."""
         for each in accounts:
-            self.wallets.open(each)
+            wallet = dict(each)
+            if wallet.get("account") == COLLECTION:
+                self._set_callbacks(wallet)
+            self.wallets.open(wallet)
 
     def book(self) -> Mapping[str, Any]:
         """Wallets and payments, to the unit."""
@@ -150,6 +155,15 @@ class AirtelSimulator:
                 for each in self._payments.values()
             ],
         }
+
+    def _set_callbacks(self, wallet: dict[str, Any]) -> None:
+        """Take the portal's settings out of it, and keep them."""
+        changes = {
+            name: wallet.pop(name) for name in ("callback_url", "callback_key") if name in wallet
+        }
+        if not all(value is None or isinstance(value, str) for value in changes.values()):
+            raise ValueError("callback_url and callback_key must be text or null")
+        self.market = evolve(self.market, **changes)
 
     def _routed(
         self, request: HttpRequest, path: str, *, now: Instant
@@ -317,6 +331,19 @@ class AirtelSimulator:
             document["hash"] = callback_hash(self.market.callback_key, text.encode())
         body = json.dumps(document, separators=(",", ":"), ensure_ascii=False).encode()
         return HttpRequest("POST", url.encode(), JSON_HEADERS, body)
+
+
+def open_airtel() -> AirtelSimulator:
+    """An operator in Uganda with a fresh key, two payers and money to pay out."""
+    simulator = AirtelSimulator(AirtelMarket(generate_private_key(65537, 2048)))
+    simulator.open_accounts(
+        [
+            {"account": "752000000", "balance": "1000000"},
+            {"account": "752000001", "balance": "100"},
+            {"account": DISBURSEMENT, "balance": "10000000"},
+        ]
+    )
+    return simulator
 
 
 def _payment_answer(payment: Payment) -> HttpResponse:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import base64
+from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.sansio.providers.airtel_talk import (
     KEY,
+    OPTIONS,
     SHORT_KEY,
     a_payin,
     a_payout,
@@ -33,9 +35,11 @@ from mmo_sansio.inputs import (
 )
 from mmo_sansio.model import Flow, Source, Transaction, Type
 from mmo_sansio.money import Money
+from mmo_sansio.providers.airtel_money.account import account_from
 from mmo_sansio.providers.airtel_money.codes import TABLES
 from mmo_sansio.providers.conversation import AccessToken, ExchangeFailed, SignInFailed
 from mmo_sansio.providers.operations import DIRECT_PAYIN, DIRECT_PAYOUT, WEB_PAYIN
+from mmo_sansio.providers.options import OptionError
 from mmo_sansio.testing import REFERENCE, START, a_party
 
 LOST = ExchangeFailed("The connection was reset.", may_have_arrived=True)
@@ -726,3 +730,21 @@ def test_every_row_of_every_table_speaks_of_the_catalogue() -> None:
     sheet |= {*PAYIN_OPEN, *PAYOUT_OPEN, *GATEWAY_OPEN, *ALREADY_THERE}
     sheet |= {"DP00800001001", "DP00900001001", "ESB000010", "ESB000045"}
     assert {code.native for code in rows} == sheet
+
+
+@pytest.mark.parametrize("title", TABLES)
+def test_the_documentation_has_every_row(title: str) -> None:
+    page = (Path(__file__).parents[3] / "docs/providers/airtel_money.md").read_text("utf-8")
+    for code in TABLES[title]:
+        told = code.meaning + (f' ("{code.message}")' if code.message else "")
+        error = f"`{code.error_code}`" if code.error_code else "–"
+        assert f"| `{code.native}` | {told} | {code.standing} | {error} |\n" in page
+
+
+def test_the_documentation_has_every_option() -> None:
+    page = (Path(__file__).parents[3] / "docs/providers/airtel_money.md").read_text("utf-8")
+    with pytest.raises(OptionError, match="Known are") as refusal:
+        account_from({**OPTIONS, "qqq": 1})
+    known = refusal.value.remedy.removeprefix("Known are: ").removesuffix(".").split(", ")
+    assert len(known) > 20
+    assert [name for name in known if f"`{name}`" not in page] == []

@@ -21,6 +21,7 @@ from mmo_sansio.decisions import Decision
 from mmo_sansio.inputs import (
     CreatePayment,
     Input,
+    ProviderCannotTell,
     ProviderFailed,
     ProviderHinted,
     ProviderSucceeded,
@@ -65,6 +66,7 @@ def check_decision(
     callbacks_are_scheduled_exactly_when_something_ends(decision)
     questions_and_submissions_are_for_what_is_pending(world, decision)
     a_result_that_is_not_applied_is_kept(given, was, decision)
+    only_a_result_ends_a_payment(given, decision)
 
 
 # Of one decision.
@@ -225,6 +227,17 @@ def questions_and_submissions_are_for_what_is_pending(
             )
             if not ended_without_its_word:
                 assert stage in (Stage.SUBMITTING, Stage.AWAITING_RESULT), "asked for nothing"
+
+
+def only_a_result_ends_a_payment(given: Input, decision: Decision) -> None:
+    """S5, S6: a hint only asks, and where nobody can be asked nothing is done on a guess."""
+    if not isinstance(given, ProviderHinted | ProviderCannotTell):
+        return
+    wanted = (AskProvider,) if isinstance(given, ProviderHinted) else ()
+    assert all(isinstance(each, wanted) for each in decision.intents), "acted on a guess"
+    for change in decision.changes:
+        if isinstance(change, TransactionAdvanced):
+            assert change.now.progress.stage is change.was.progress.stage, "moved on a guess"
 
 
 def a_result_that_is_not_applied_is_kept(

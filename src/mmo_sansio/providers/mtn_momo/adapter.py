@@ -171,7 +171,7 @@ class MtnMomoProvider:
     def _read_submitted(self, transaction: Transaction, answer: HttpResponse) -> ProviderReport:
         reason = error_of(answer.body)
         match answer.status:
-            case 200 | 201 | 202 | 409:
+            case 202 | 409:
                 return self._accepted(transaction)
             case _ if reason.code == ALREADY_THERE:
                 return self._accepted(transaction)
