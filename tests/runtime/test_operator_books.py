@@ -24,7 +24,7 @@ from mmo_sansio.providers.mtn_momo.adapter import MtnMomoProvider
 from mmo_sansio.providers.mtn_momo.references import reference_id
 from mmo_trio.ciphers import SystemCiphers
 from mmo_trio.simulators.base import Simulator
-from mmo_trio.simulators.mpesa import SANDBOX_PASSKEY
+from mmo_trio.simulators.mpesa_book import SANDBOX_PASSKEY
 from mmo_trio.simulators.mpesa_keys import open_mpesa
 from mmo_trio.simulators.mtn import (
     API_KEY,
@@ -85,8 +85,8 @@ def open_airtel() -> tuple[Provider, Simulator]:
 
 
 def known_to_mpesa(about: Transaction) -> str:
-    is_prompt = about.order.type is Type.PAYIN
-    return (account_reference if is_prompt else conversation_id)(about.reference)
+    is_payout = about.order.type is Type.PAYOUT
+    return (conversation_id if is_payout else account_reference)(about.reference)
 
 
 PAYINS_AND_PAYOUTS = (Operation.DIRECT_PAYIN, Operation.DIRECT_PAYOUT)
@@ -103,11 +103,11 @@ OPERATORS = {
     ),
     "mpesa": Operator(
         open_mpesa_account,
-        operations=PAYINS_AND_PAYOUTS,
+        operations=(*PAYINS_AND_PAYOUTS, Operation.DIRECT_TAXPAYOUT),
         country="KE",
         currency="KES",
-        failures=("1", "1032", "1037", "2001"),
-        accounts={Type.PAYIN: "174379", Type.PAYOUT: "600997"},
+        failures=("1", "1032", "1037", "2001", "SOMETHING_NEW"),
+        accounts={Type.PAYIN: "174379", Type.PAYOUT: "600997", Type.TAX: "600997"},
         msisdns=tuple(f"+{each}" for each in KENYANS),
         known_as=known_to_mpesa,
     ),
