@@ -102,7 +102,7 @@ def _detail(given: Input) -> dict[str, object]:
         case ResolveManually():
             return {
                 "reason": given.reason,
-                "evidence": given.evidence,
+                "evidence": given.evidence or None,
                 "errorCode": given.error_code,
             }
         case ProviderAccepted():
