@@ -15,6 +15,7 @@ from heapq import heappop, heappush
 from random import Random
 from typing import Any
 
+from attrs import evolve
 from operator_faults import Misfortune
 from operator_kinds import Operator
 from operator_line import Line
@@ -154,6 +155,7 @@ class World:
                 country=self.operator.country,
                 currency=self.operator.currency,
                 merchant_reference=f"order-{number}",
+                reconciliation_reference=f"PRN{number}",
                 party=None if operation.type is Type.TAX else a_party(msisdn=msisdn),
             )
             self._receive(given)
@@ -202,6 +204,8 @@ class World:
         provider = self.line.provider
         if isinstance(intent, AskProvider):
             about = self.gateway.transaction(subject)
+            if intent.hint is not None:
+                about = evolve(about, progress=evolve(about.progress, hint=intent.hint))
             self._begin(provider.ask(about, now=self.now), about, is_submission=False)
             return
         reply = self.gateway.receive(BeginSubmission(subject), now=self.now)
