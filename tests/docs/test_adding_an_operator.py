@@ -26,7 +26,13 @@ from mmo_sansio.inputs import (
     UnmatchedNotified,
 )
 from mmo_sansio.model import Stage, Transaction, Type
-from mmo_sansio.providers.conversation import ExchangeFailed, Provider, drive
+from mmo_sansio.providers.conversation import (
+    AccessToken,
+    ExchangeFailed,
+    Provider,
+    SignInFailed,
+    drive,
+)
 from mmo_sansio.providers.options import OptionError
 from mmo_sansio.testing import KES, REFERENCE, START, a_transaction
 
@@ -68,7 +74,6 @@ def answer(status: int, **members: Any) -> HttpResponse:
 
 def always(to: HttpResponse | ExchangeFailed) -> Callable[[HttpRequest], HttpResponse]:
     def exchange(request: HttpRequest) -> HttpResponse:
-        assert request.value(b"x-api-key") == b"SECRET"
         if isinstance(to, ExchangeFailed):
             raise to
         return to
@@ -92,7 +97,6 @@ def test_what_is_sent_names_the_payment_so_that_a_repetition_is_recognised(
     request = next(provider.submit(a_payment(), now=NOW))
     assert request == next(provider.submit(a_payment(), now=NOW + HOUR))
     assert json.loads(request.body)["id"] == REFERENCE
-    assert provider.scope_of(request) is None
 
 
 @pytest.mark.parametrize("status", [202, 409])
@@ -179,6 +183,29 @@ def test_a_notification_is_a_hint_or_matches_nothing(provider: Provider) -> None
         assert isinstance(told(body), UnmatchedNotified)
     request = HttpRequest("POST", b"/hooks/pesaplus/x")
     assert provider.answer_notification(request, True).status == 200
+
+
+def test_a_token_or_a_refusal_that_quotes_nothing(provider: Provider) -> None:
+    request = next(provider.submit(a_payment(), now=NOW))
+    assert b"SECRET" not in repr(request).encode()
+    scope = provider.scope_of(request)
+    assert scope is not None
+
+    def sign_in(to: HttpResponse) -> AccessToken:
+        conversation = provider.sign_in(scope, now=NOW)
+        assert next(conversation).value(b"x-api-key") == b"SECRET"
+        with pytest.raises(StopIteration) as end:
+            conversation.send(to)
+        token: AccessToken = end.value.value
+        return token
+
+    good = HttpResponse(200, (), b'{"token":"T","seconds":3600}')
+    assert sign_in(good) == AccessToken("T", issued_at=NOW, expires_at=NOW + HOUR)
+    for status, body in ((403, b"SECRET"), (200, b"SECRET"), (200, b'{"token":"SECRET"}')):
+        with pytest.raises(SignInFailed) as refusal:
+            sign_in(HttpResponse(status, (), body))
+        assert "SECRET" not in refusal.value.reason
+    assert provider.refuses_token(HttpResponse(401))
 
 
 def test_options_are_checked_and_secrets_kept(pesaplus: Any, provider: Provider) -> None:
