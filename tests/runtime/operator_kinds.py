@@ -16,7 +16,7 @@ from mmo_sansio.providers.mtn_momo.account import account_from as mtn_account_fr
 from mmo_sansio.providers.mtn_momo.adapter import MtnMomoProvider
 from mmo_trio.ciphers import SystemCiphers
 from mmo_trio.simulators.base import Simulator
-from mmo_trio.simulators.mpesa import SANDBOX_PASSKEY
+from mmo_trio.simulators.mpesa_book import SANDBOX_PASSKEY
 from mmo_trio.simulators.mpesa_keys import open_mpesa
 from mmo_trio.simulators.mtn import (
     API_KEY,
