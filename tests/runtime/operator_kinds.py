@@ -7,17 +7,16 @@ from collections.abc import Callable, Mapping, Sequence
 import airtel_stage
 from attrs import frozen
 
-from mmo_sansio.model import Operation, Transaction, Type
+from mmo_sansio.model import Operation, Type
 from mmo_sansio.providers.airtel_money.adapter import open_airtel_money
 from mmo_sansio.providers.conversation import Provider
 from mmo_sansio.providers.mpesa_daraja.account import account_from as daraja_account_from
 from mmo_sansio.providers.mpesa_daraja.adapter import DarajaProvider
-from mmo_sansio.providers.mpesa_daraja.references import account_reference, conversation_id
 from mmo_sansio.providers.mtn_momo.account import account_from as mtn_account_from
 from mmo_sansio.providers.mtn_momo.adapter import MtnMomoProvider
 from mmo_trio.ciphers import SystemCiphers
 from mmo_trio.simulators.base import Simulator
-from mmo_trio.simulators.mpesa import SANDBOX_PASSKEY
+from mmo_trio.simulators.mpesa_book import SANDBOX_PASSKEY
 from mmo_trio.simulators.mpesa_keys import open_mpesa
 from mmo_trio.simulators.mtn import (
     API_KEY,
@@ -45,8 +44,6 @@ class Operator:
     """Who pays and is paid."""
     amounts: tuple[int, int] = (10, 1_000)
     """In whole units."""
-    known_as: Callable[[Transaction], str] = lambda about: about.reference
-    """What the operator's book calls a payment."""
 
 
 HOOKS = "https://gw.example/hooks/NAME/token"
@@ -95,11 +92,6 @@ def open_airtel() -> tuple[Provider, Simulator]:
     return open_airtel_money("ug", "Airtel", options, SystemCiphers()), simulator
 
 
-def known_to_mpesa(about: Transaction) -> str:
-    is_prompt = about.order.type is Type.PAYIN
-    return (account_reference if is_prompt else conversation_id)(about.reference)
-
-
 PAYINS_AND_PAYOUTS = (Operation.DIRECT_PAYIN, Operation.DIRECT_PAYOUT)
 
 OPERATORS = {
@@ -114,13 +106,12 @@ OPERATORS = {
     ),
     "mpesa": Operator(
         open_mpesa_account,
-        operations=PAYINS_AND_PAYOUTS,
+        operations=(*PAYINS_AND_PAYOUTS, Operation.DIRECT_TAXPAYOUT),
         country="KE",
         currency="KES",
-        failures=("1", "1032", "1037", "2001"),
-        accounts={Type.PAYIN: "174379", Type.PAYOUT: "600997"},
+        failures=("1", "1032", "2040", "17", "SOMETHING_NEW"),
+        accounts={Type.PAYIN: "174379", Type.PAYOUT: "600997", Type.TAX: "600997"},
         msisdns=tuple(f"+{each}" for each in KENYANS),
-        known_as=known_to_mpesa,
     ),
     "airtel": Operator(
         open_airtel,

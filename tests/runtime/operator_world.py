@@ -15,6 +15,7 @@ from heapq import heappop, heappush
 from random import Random
 from typing import Any
 
+from attrs import evolve
 from operator_faults import Misfortune
 from operator_kinds import Operator
 from operator_line import Line
@@ -202,6 +203,8 @@ class World:
         provider = self.line.provider
         if isinstance(intent, AskProvider):
             about = self.gateway.transaction(subject)
+            if intent.hint is not None:
+                about = evolve(about, progress=evolve(about.progress, hint=intent.hint))
             self._begin(provider.ask(about, now=self.now), about, is_submission=False)
             return
         reply = self.gateway.receive(BeginSubmission(subject), now=self.now)

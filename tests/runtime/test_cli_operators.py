@@ -102,3 +102,12 @@ def test_a_provider_is_closed_and_opened(data: Path) -> None:
     assert mmo("providers", "enable", "sandbox", "--data", data).exit_code == 0
     assert mmo("providers", "enable", "sandbox", "--data", data).exit_code == 1
     assert mmo("providers", "enable", "sandbx", "--data", data).exit_code == 2
+
+
+def test_check_config_opens_providers(tmp_path: Path) -> None:
+    config = tmp_path / "mmo.toml"
+    config.write_text('[provider.momo]\nkind = "mtn_momo"\nmarket = "sandbox"\nmarkt = "x"\n')
+    refused = mmo("check-config", "--config", config)
+    assert refused.exit_code == 2
+    assert "provider.momo.markt (MMO_PROVIDER__MOMO__MARKT)" in refused.stderr
+    assert "market" in refused.stderr

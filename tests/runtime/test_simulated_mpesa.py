@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import base64
 import json
+import signal
+import subprocess
+import sys
 import urllib.error
 import urllib.request
 from collections.abc import AsyncIterator, Callable
@@ -20,7 +23,8 @@ from mmo_sansio.clock import HOUR
 from mmo_sansio.http import HttpRequest, HttpResponse
 from mmo_sansio.providers.mpesa_daraja.wire import password
 from mmo_trio.ciphers import SystemCiphers
-from mmo_trio.simulators.mpesa import SANDBOX_PASSKEY, MpesaSimulator
+from mmo_trio.simulators.mpesa import MpesaSimulator
+from mmo_trio.simulators.mpesa_book import SANDBOX_PASSKEY
 from mmo_trio.simulators.mpesa_keys import open_mpesa
 from mmo_trio.simulators.serving import serve_simulator
 from mmo_trio.wallclock import WallClock
@@ -335,3 +339,20 @@ async def test_a_script_that_makes_no_sense_is_refused(fault: dict[str, Any]) ->
     async with staged() as stage:
         status, answer = await stage.call("POST", "/_simulator/faults", {"faults": [fault]})
         assert status == 400, answer
+
+
+async def test_the_command_serves_it_until_it_is_told_to_end() -> None:
+    command = [sys.executable, "-m", "mmo_trio.cli", "simulate", "mpesa", "--port", "0"]
+    with trio.fail_after(60):
+        process = await trio.lowlevel.open_process(command, stdout=subprocess.PIPE)
+        assert process.stdout is not None
+        line = b""
+        while not line.endswith(b"\n"):
+            line += await process.stdout.receive_some()
+        ready, operator, origin = line.decode().split()
+        assert (ready, operator) == ("READY", "mpesa")
+        port = int(origin.rpartition(":")[2])
+        stage = Stage(open_mpesa(), port, WallClock())
+        assert (await stage.post("/mpesa/stkpush/v1/processrequest", PUSH))[0] == 200
+        process.send_signal(signal.SIGTERM)
+        assert await process.wait() == 0

@@ -11,7 +11,7 @@ from mmo_sansio.decide import decide
 from mmo_sansio.decisions import Decision
 from mmo_sansio.inputs import Input
 from mmo_sansio.intents import AskProvider
-from mmo_sansio.model import Stage, Transaction
+from mmo_sansio.model import Source, Stage, Transaction
 from mmo_sansio.testing.builders import (
     REFERENCE,
     START,
@@ -82,3 +82,10 @@ def test_hints_are_gathered_and_the_latest_is_kept_when_they_become_too_much() -
     was = a_transaction(Stage.AWAITING_RESULT, wake_at=START + MINUTE, hint="receipt 1")
     assert after(decided(was, hinted(told="id 2"))).progress.hint == "receipt 1\nid 2"
     assert after(decided(was, hinted(told="x" * 1_995))).progress.hint == "x" * 1_995
+
+
+@pytest.mark.spec("S5")
+def test_a_hint_about_a_payment_that_has_expired_goes_with_the_question() -> None:
+    was = a_transaction(Stage.FAILED, completion_source=Source.EXPIRY)
+    decision = decided(was, hinted(told="id 1"))
+    assert (decision.changes, decision.intents) == ((), (AskProvider(REFERENCE, "id 1"),))

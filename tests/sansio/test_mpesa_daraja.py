@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from base64 import b64decode
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -730,3 +731,14 @@ def test_every_code_is_of_the_catalogue() -> None:
     meanings = [code for each in RESULTS.values() for code in (each.payin, each.payout)]
     meanings += [each.means for each in REFUSALS if not isinstance(each.means, Standing)]
     assert set(meanings) <= set(ErrorCode)
+
+
+PAGE = Path(__file__).parents[2] / "docs" / "providers" / "mpesa_daraja.md"
+
+
+def test_the_page_has_a_line_for_every_code() -> None:
+    text = PAGE.read_text(encoding="utf-8")
+    for code, means in RESULTS.items():
+        (line,) = (each for each in text.splitlines() if each.startswith(f"| `{code}` |"))
+        assert line.endswith(f"| `{means.payin}` | `{means.payout}` |")
+    assert all(f"| `{each.code}` |" in text for each in REFUSALS)

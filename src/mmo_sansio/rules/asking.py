@@ -33,7 +33,7 @@ def take_hint(ledger: Ledger, given: ProviderHinted, *, now: Instant) -> Decisio
     if was.progress.provider_data is None:
         return suspended(given, SuspenseReason.UNKNOWN_TRANSACTION, was, now=now)
     if was.progress.stage.is_terminal:
-        return _hinted_late(was)
+        return _hinted_late(was, given)
     if not is_legal(was.progress.stage, given):
         return ignored("The payment waits for no result.", was)
     assert was.progress.wake_at is not None
@@ -75,11 +75,11 @@ def _told(was: Transaction, given: ProviderHinted) -> str | None:
     return together if len(together) <= HINT_CHARACTERS_MAX else told
 
 
-def _hinted_late(was: Transaction) -> Decision:
+def _hinted_late(was: Transaction, given: ProviderHinted) -> Decision:
     progress = was.progress
     if progress.stage is Stage.SUCCEEDED and progress.completion_source is not Source.MANUAL:
         return ignored("The provider has told its success.", was)
-    return Decision(Noted(was), intents=(AskProvider(was.reference),))
+    return Decision(Noted(was), intents=(AskProvider(was.reference, _told(was, given)),))
 
 
 def _may_be_under_way(was: Transaction) -> bool:

@@ -13,7 +13,6 @@ from __future__ import annotations
 import hmac
 from base64 import b64decode, b64encode
 from collections.abc import Callable, Mapping, Sequence
-from heapq import heappop, heappush
 from typing import Any, Final, TypeAlias
 
 from attrs import Factory, define, field
@@ -23,8 +22,6 @@ from mmo_sansio.http import HttpRequest, HttpResponse
 from mmo_sansio.providers.mpesa_daraja.wire import password
 from mmo_trio.simulators import mpesa_tales as tales
 from mmo_trio.simulators.base import (
-    CallBack,
-    EndAfter,
     EndWith,
     Fault,
     Faults,
@@ -36,54 +33,21 @@ from mmo_trio.simulators.base import (
     path_and_query,
 )
 from mmo_trio.simulators.mpesa_book import (
-    CUSTOMER_BALANCE_MAX,
     PAYER_TAKES,
-    PAYOUT_MAX,
-    PAYOUT_MIN,
     PROMPT_LIVES,
     TAX_AUTHORITY,
     Account,
     Book,
     Payment,
+    a_book,
 )
-from mmo_trio.simulators.mpesa_forms import Refused, checked, invalid
+from mmo_trio.simulators.mpesa_forms import PATHS, Refused, checked, invalid
+from mmo_trio.simulators.mpesa_teller import Teller, spans
 
-SANDBOX_PASSKEY: Final = "bfb279f9aa9bdbcf158e97dd71a467cd2e0c893059b10f78e6b72ada1ed2c919"
 TOKEN_LIVES_S: Final = 3599
 RESULT_TAKES: Final = 2 * SECOND
 ANSWER_TAKES: Final = SECOND
-QUEUE_TIMEOUT: Final = "queue_timeout"
 PICTURE: Final = b64encode(b"\x89PNG\r\n\x1a\nsimulated").decode()
-
-PATHS: Final[Mapping[str, tuple[str, str]]] = {
-    "/oauth/v1/generate": ("GET", "token"),
-    "/mpesa/stkpush/v1/processrequest": ("POST", "stk_push"),
-    "/mpesa/stkpushquery/v1/query": ("POST", "stk_query"),
-    "/mpesa/b2c/v3/paymentrequest": ("POST", "b2c"),
-    "/mpesa/b2b/v1/remittax": ("POST", "tax"),
-    "/mpesa/transactionstatus/v1/query": ("POST", "status"),
-    "/mpesa/qrcode/v1/generate": ("POST", "qr"),
-    "/mpesa/c2b/v2/registerurl": ("POST", "register"),
-    "/mpesa/c2b/v2/simulate": ("POST", "c2b"),
-}
-"""What it offers: path, and then the method and the operation's name."""
-
-Step: TypeAlias = Callable[[Instant], None]
-
-
-def _world() -> Book:
-    book = Book()
-    book.open({"account": "174379", "passkey": SANDBOX_PASSKEY})
-    book.open(
-        {
-            "account": "600997",
-            "balance": "1000000.00",
-            "initiator": "testapi",
-            "initiator_password": "Safaricom999!*!",
-        }
-    )
-    book.open({"account": "254708374149", "balance": "100000.00"})
-    return book
 
 
 @define(eq=False)
@@ -101,11 +65,8 @@ class MpesaSimulator:
     confirms_pushes: bool = False
     """Whether a push to a shortcode with registered addresses is confirmed there as well."""
     faults: Faults = Factory(Faults)
-    _book: Book = Factory(_world)
+    _teller: Teller = Factory(lambda: Teller(a_book()))
     _token: tuple[str, Instant] = ("", 0)
-    _count: int = 0
-    _agenda: list[tuple[Instant, int, Step]] = Factory(list)
-    _outbox: list[HttpRequest] = Factory(list)
     _asked: dict[HttpRequest, tuple[Payment, tuple[Fault, ...]]] = Factory(dict)
     """Deposits about which the gateway was asked."""
     _used: set[str] = Factory(set)
@@ -113,7 +74,7 @@ class MpesaSimulator:
 
     def receive(self, request: HttpRequest, *, now: Instant) -> HttpResponse | NoAnswer:
         """Its answer; see :class:`~mmo_trio.simulators.base.Simulator`."""
-        self._catch_up(now)
+        self._teller.catch_up(now)
         path, query = path_and_query(request)
         if path == "/_simulator/certificate" and request.method == "GET":
             return HttpResponse(
@@ -129,15 +90,11 @@ class MpesaSimulator:
 
     def due(self, *, now: Instant) -> Sequence[HttpRequest]:
         """The callbacks to send now."""
-        self._catch_up(now)
-        told, self._outbox = self._outbox, []
-        return told
+        return self._teller.due(now)
 
     def next_due(self) -> Instant | None:
         """When `due` has something to do."""
-        if self._outbox:
-            return 0
-        return self._agenda[0][0] if self._agenda else None
+        return self._teller.next_due()
 
     def heard(self, request: HttpRequest, answer: HttpResponse | None, *, now: Instant) -> None:
         """A deposit goes on as the gateway says, or as the shortcode's response type does where it says nothing."""
@@ -161,6 +118,10 @@ class MpesaSimulator:
     def book(self) -> Mapping[str, Any]:
         """Everything that it did."""
         return self._book.told()
+
+    @property
+    def _book(self) -> Book:
+        return self._teller.book
 
     def _act(
         self,
@@ -189,7 +150,7 @@ class MpesaSimulator:
             raise Refused(400, "400.008.02", "Invalid grant type passed")
         if not hmac.compare_digest(request.value(b"authorization") or b"", b"Basic " + pair):
             raise Refused(400, "400.008.01", "Invalid Authentication passed")
-        self._token = (f"simulated{self._next():019d}", now + TOKEN_LIVES_S * SECOND)
+        self._token = (f"simulated{self._teller.next():019d}", now + TOKEN_LIVES_S * SECOND)
         return json_answer(200, {"access_token": self._token[0], "expires_in": str(TOKEN_LIVES_S)})
 
     def _check_head(self, request: HttpRequest, now: Instant) -> None:
@@ -213,11 +174,15 @@ class MpesaSimulator:
                 "Unable to lock subscriber, a transaction is already in process for the current"
                 " subscriber",
             )
-        payment = self._take("stk_push", form, payer.id, form["PartyB"], "CallBackURL", met, now)
+        payment = self._teller.take(
+            "stk_push", form, payer.id, form["PartyB"], "CallBackURL", met, now
+        )
         payment.reference = form["AccountReference"]
         takes = PAYER_TAKES if payer.enters is not None else PROMPT_LIVES
         is_right = form["PartyB"] == form["BusinessShortCode"] or "Goods" in form["TransactionType"]
-        self._end(payment, takes, met, now, lambda: tales.push_fault(payer, payment, is_right))
+        self._teller.end(
+            payment, takes, met, now, lambda: tales.push_fault(payer, payment, is_right)
+        )
         return json_answer(200, tales.push_taken(payment))
 
     def _query_push(
@@ -237,17 +202,19 @@ class MpesaSimulator:
             raise Refused(500, "500.002.1001", "Duplicate OriginatorConversationID.")
         payer = self._organisation(form)
         self._used.add(own)
-        payment = self._take("b2c", form, payer.id, form["PartyB"], "ResultURL", met, now)
+        payment = self._teller.take("b2c", form, payer.id, form["PartyB"], "ResultURL", met, now)
         payment.reference = own
         if self.echoes_originator:
             payment.originator_id = own
         may = self._is_initiator(payer, form["InitiatorName"], form["SecurityCredential"])
-        self._end(payment, RESULT_TAKES, met, now, lambda: self._payout_fault(payment, may), form)
+        self._teller.end(
+            payment, RESULT_TAKES, met, now, lambda: self._book.payout_fault(payment, may), form
+        )
         return json_answer(200, tales.taken(payment))
 
     def _remit(self, form: dict[str, str], met: tuple[Fault, ...], now: Instant) -> HttpResponse:
         payer = self._organisation(form)
-        payment = self._take("tax", form, payer.id, TAX_AUTHORITY, "ResultURL", met, now)
+        payment = self._teller.take("tax", form, payer.id, TAX_AUTHORITY, "ResultURL", met, now)
         payment.reference = form["Remarks"]
         may = self._is_initiator(payer, form["Initiator"], form["SecurityCredential"])
 
@@ -256,7 +223,7 @@ class MpesaSimulator:
                 return "2001"
             return "1" if payer.minor < payment.minor else None
 
-        self._end(payment, RESULT_TAKES, met, now, fault, form)
+        self._teller.end(payment, RESULT_TAKES, met, now, fault, form)
         return json_answer(200, tales.taken(payment))
 
     def _tell_status(
@@ -264,7 +231,7 @@ class MpesaSimulator:
     ) -> HttpResponse:
         asker = self._organisation(form)
         may = self._is_initiator(asker, form["Initiator"], form["SecurityCredential"])
-        number = self._next()
+        number = self._teller.next()
         ids = (f"AG_{number:09d}", f"simulated-{number}")
         ending = find(EndWith, met)
 
@@ -274,10 +241,10 @@ class MpesaSimulator:
                 receipt=form.get("TransactionID", ""),
             )
             code = ending.code if ending else "2001" if not may else None
-            self._outbox.append(tales.post(form["ResultURL"], tales.status(found, code, ids)))
+            self._teller.send(tales.post(form["ResultURL"], tales.status(found, code, ids)))
 
-        for after in _spans(met):
-            self._at(now + ANSWER_TAKES + after, answer)
+        for after in spans(met):
+            self._teller.at(now + ANSWER_TAKES + after, answer)
         return json_answer(200, tales.accepted(*ids))
 
     def _draw(self, form: dict[str, str], met: tuple[Fault, ...], now: Instant) -> HttpResponse:
@@ -285,7 +252,7 @@ class MpesaSimulator:
             200,
             {
                 "ResponseCode": "00",
-                "RequestID": f"simulated-{self._next()}",
+                "RequestID": f"simulated-{self._teller.next()}",
                 "ResponseDescription": "QR Code Successfully Generated.",
                 "QRCode": PICTURE,
             },
@@ -298,14 +265,17 @@ class MpesaSimulator:
         account.confirmation_url = form["ConfirmationURL"]
         account.validation_url = form["ValidationURL"]
         account.response_type = form["ResponseType"]
-        document = {"OriginatorCoversationID": f"simulated-{self._next()}", "ResponseCode": "0"}
+        document = {
+            "OriginatorCoversationID": f"simulated-{self._teller.next()}",
+            "ResponseCode": "0",
+        }
         return json_answer(200, {**document, "ResponseDescription": "Success"})
 
     def _deposit(self, form: dict[str, str], met: tuple[Fault, ...], now: Instant) -> HttpResponse:
         payee, payer = self._book.account(form["ShortCode"]), self._book.account(form["Msisdn"])
         if payee is None or payer is None:
             raise invalid("ShortCode" if payee is None else "Msisdn")
-        payment = self._take("c2b", form, payer.id, payee.id, "", met, now)
+        payment = self._teller.take("c2b", form, payer.id, payee.id, "", met, now)
         payment.reference = form.get("BillRefNumber", "")
 
         def begin(then: Instant) -> None:
@@ -315,22 +285,26 @@ class MpesaSimulator:
                 asked = tales.deposit(payment, payee, payer, then, receipt=payment.own_id)
                 request = tales.post(payee.validation_url, asked)
                 self._asked[request] = (payment, met)
-                self._outbox.append(request)
+                self._teller.send(request)
             else:
                 self._complete_deposit(payment, met, then)
 
-        self._at(now + ANSWER_TAKES, begin)
+        self._teller.at(now + ANSWER_TAKES, begin)
         return json_answer(200, tales.accepted(payment.own_id, payment.originator_id))
 
     def _complete_deposit(self, payment: Payment, met: Sequence[Fault], now: Instant) -> None:
         self._book.move(payment)
         self._confirm(payment, met, now)
 
+    def _confirm_push(self, payment: Payment, now: Instant) -> None:
+        if self.confirms_pushes:
+            self._confirm(payment, (), now)
+
     def _confirm(self, payment: Payment, met: Sequence[Fault], now: Instant) -> None:
         payee, payer = self._book.accounts[payment.payee], self._book.accounts[payment.payer]
         if payee.confirmation_url is not None:
             told = tales.deposit(payment, payee, payer, now, receipt=payment.receipt or "")
-            self._tell(payment, tales.post(payee.confirmation_url, told), _spans(met), now)
+            self._teller.tell(payment, tales.post(payee.confirmation_url, told), spans(met), now)
 
     def _check_password(self, form: dict[str, str]) -> None:
         account = self._book.account(form["BusinessShortCode"])
@@ -356,108 +330,8 @@ class MpesaSimulator:
             and plain == (account.initiator_password or "").encode()
         )
 
-    def _payout_fault(self, payment: Payment, may: bool) -> str | None:
-        payee = self._book.account(payment.payee)
-        if not may:
-            return "2001"
-        if payment.shillings < PAYOUT_MIN:
-            return "2"
-        if payment.shillings > PAYOUT_MAX:
-            return "3"
-        if self._book.accounts[payment.payer].minor < payment.minor:
-            return "1"
-        if payee is None:
-            return "2040"
-        return "8" if payee.minor + payment.minor > CUSTOMER_BALANCE_MAX else None
-
-    def _take(
-        self,
-        kind: str,
-        form: dict[str, str],
-        payer: str,
-        payee: str,
-        url: str,
-        met: Sequence[Fault],
-        now: Instant,
-    ) -> Payment:
-        number = self._next()
-        own = f"ws_CO_{number:09d}" if kind == "stk_push" else f"AG_{number:09d}"
-        payment = Payment(
-            kind,
-            "",
-            payer,
-            payee,
-            int(form["Amount"]) * 100,
-            now,
-            own,
-            f"simulated-{number}",
-            form.get(url, ""),
-            _spans(met),
-        )
-        self._book.payments.append(payment)
-        return payment
-
-    def _end(
-        self,
-        payment: Payment,
-        takes: int,
-        met: Sequence[Fault],
-        now: Instant,
-        fault: Callable[[], str | None],
-        form: Mapping[str, str] | None = None,
-    ) -> None:
-        """Bring a payment to its result when its time comes, and tell it."""
-        delay, ending = find(EndAfter, met), find(EndWith, met)
-        span = takes if delay is None else delay.span
-        if span is None:
-            return
-
-        def end(then: Instant) -> None:
-            code = ending.code if ending is not None and ending.code != "0" else fault()
-            if code is None:
-                self._book.move(payment)
-                if payment.kind == "stk_push" and self.confirms_pushes:
-                    self._confirm(payment, (), then)
-            else:
-                payment.result = code
-                payment.message = (ending and ending.message) or tales.WORDS.get(code, "Failed.")
-            url = payment.result_url
-            if code == QUEUE_TIMEOUT and form is not None:
-                url = form["QueueTimeOutURL"]
-            told = tales.result(payment, self._book)
-            self._tell(payment, tales.post(url, told), payment.call_back_after, then)
-
-        self._at(now + span, end)
-
-    def _tell(
-        self, payment: Payment, request: HttpRequest, after: Sequence[int], now: Instant
-    ) -> None:
-        def send(then: Instant) -> None:
-            payment.told += 1
-            self._outbox.append(request)
-
-        for span in after:
-            self._at(now + span, send)
-
-    def _at(self, when: Instant, step: Step) -> None:
-        heappush(self._agenda, (when, self._next(), step))
-
-    def _catch_up(self, now: Instant) -> None:
-        while self._agenda and self._agenda[0][0] <= now:
-            when, _, step = heappop(self._agenda)
-            step(when)
-
-    def _next(self) -> int:
-        self._count += 1
-        return self._count
-
     def _pushes(self) -> list[Payment]:
         return [each for each in self._book.payments if each.kind == "stk_push"]
-
-
-def _spans(met: Sequence[Fault]) -> tuple[int, ...]:
-    scripted = find(CallBack, met)
-    return (0,) if scripted is None else scripted.after
 
 
 Act: TypeAlias = Callable[

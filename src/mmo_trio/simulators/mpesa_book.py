@@ -11,6 +11,9 @@ from attrs import Factory, define, field
 from mmo_sansio.clock import SECOND, Instant, Span
 from mmo_sansio.money import Money
 
+SANDBOX_PASSKEY: Final = "bfb279f9aa9bdbcf158e97dd71a467cd2e0c893059b10f78e6b72ada1ed2c919"
+"""Daraja's published one for the paybill 174379."""
+
 TAX_AUTHORITY: Final = "572572"
 CUSTOMER_BALANCE_MAX: Final = 500_000_00
 PAYOUT_MIN, PAYOUT_MAX = 10, 250_000
@@ -110,6 +113,21 @@ class Book:
         payment.result, payment.message = "0", "The service request is processed successfully."
         payment.receipt = f"SIM{self._receipts:07d}"
 
+    def payout_fault(self, payment: Payment, may: bool) -> str | None:
+        """Why a pay-out fails, `may` saying whether the initiator may make it; None when it doesn't."""
+        payee = self.account(payment.payee)
+        if not may:
+            return "2001"
+        if payment.shillings < PAYOUT_MIN:
+            return "2"
+        if payment.shillings > PAYOUT_MAX:
+            return "3"
+        if self.accounts[payment.payer].minor < payment.minor:
+            return "1"
+        if payee is None:
+            return "2040"
+        return "8" if payee.minor + payment.minor > CUSTOMER_BALANCE_MAX else None
+
     def find(
         self, *, own_id: str = "", originator_id: str = "", receipt: str = ""
     ) -> Payment | None:
@@ -163,3 +181,19 @@ def _cents(text: object) -> int:
 
 def _text(minor: int) -> str:
     return Money(minor, "KES").text
+
+
+def a_book() -> Book:
+    """One in which the accounts stand that every simulator begins with."""
+    book = Book()
+    book.open({"account": "174379", "passkey": SANDBOX_PASSKEY})
+    book.open(
+        {
+            "account": "600997",
+            "balance": "1000000.00",
+            "initiator": "testapi",
+            "initiator_password": "Safaricom999!*!",
+        }
+    )
+    book.open({"account": "254708374149", "balance": "100000.00"})
+    return book

@@ -1,5 +1,5 @@
-"""What the simulated Daraja wants in each request: every field, and what it may hold. It refuses as Daraja does, by
-the name of the field."""
+"""Where the simulated Daraja is asked, and what it wants there: every field, and what it may hold. It refuses as Daraja
+does, by the name of the field."""
 
 from __future__ import annotations
 
@@ -12,6 +12,20 @@ from mmo_sansio.http import HttpResponse
 from mmo_trio.simulators.base import json_answer
 
 Check: TypeAlias = Callable[[str], bool]
+
+
+PATHS: Final[Mapping[str, tuple[str, str]]] = {
+    "/oauth/v1/generate": ("GET", "token"),
+    "/mpesa/stkpush/v1/processrequest": ("POST", "stk_push"),
+    "/mpesa/stkpushquery/v1/query": ("POST", "stk_query"),
+    "/mpesa/b2c/v3/paymentrequest": ("POST", "b2c"),
+    "/mpesa/b2b/v1/remittax": ("POST", "tax"),
+    "/mpesa/transactionstatus/v1/query": ("POST", "status"),
+    "/mpesa/qrcode/v1/generate": ("POST", "qr"),
+    "/mpesa/c2b/v2/registerurl": ("POST", "register"),
+    "/mpesa/c2b/v2/simulate": ("POST", "c2b"),
+}
+"""What it offers: path, and then the method and the operation's name."""
 
 
 class Refused(Exception):

@@ -13,7 +13,7 @@ from typing import TypeAlias
 
 import structlog
 import trio
-from attrs import Factory, define, frozen
+from attrs import Factory, define, evolve, frozen
 
 from mmo_sansio.catalogue import ErrorCode
 from mmo_sansio.clock import Instant
@@ -255,7 +255,7 @@ class ProviderWorker:
     async def _ask(self, work: Work) -> None:
         self._questions += 1
         provider = self.providers[work.transaction.order.provider]
-        conversation = provider.ask(work.transaction, now=self.now())
+        conversation = provider.ask(_with_hint(work), now=self.now())
         deadline = trio.current_time() + CONVERSATION_S
         exchange = self.exchange_for(provider.name)
         await self._report(conversation, exchange, work.transaction, deadline)
@@ -336,3 +336,11 @@ async def _exchange_by(deadline: float, exchange: Exchange, request: HttpRequest
 def _patience_s(attempts: int, longest_s: float) -> float:
     """How long to wait after this many attempts in vain, at least one."""
     return float(min(RETRY_S * 2 ** min(attempts - 1, 16), longest_s))
+
+
+def _with_hint(work: Work) -> Transaction:
+    """The payment that a question is about, with what was told that makes us ask."""
+    about, intent = work.transaction, work.intent
+    if not isinstance(intent, AskProvider) or intent.hint is None:
+        return about
+    return evolve(about, progress=evolve(about.progress, hint=intent.hint))

@@ -19,7 +19,8 @@ from mmo_sansio.egress import EgressRules
 from mmo_sansio.providers.mpesa_daraja.codes import RESULTS
 from mmo_sansio.providers.mpesa_daraja.references import account_reference
 from mmo_trio.http.client import Client, tls_context
-from mmo_trio.simulators.mpesa import SANDBOX_PASSKEY, MpesaSimulator
+from mmo_trio.simulators.mpesa import MpesaSimulator
+from mmo_trio.simulators.mpesa_book import SANDBOX_PASSKEY
 from mmo_trio.simulators.mpesa_keys import open_mpesa
 from mmo_trio.simulators.serving import serve_simulator
 from mmo_trio.wallclock import WallClock
@@ -31,6 +32,7 @@ from .program import COMMAND, outside
 from .receivers import calls_to, receiver, url_of
 
 PAYER = "254708374149"
+FORM = {"Content-Type": "application/x-www-form-urlencoded"}
 SOON = {"at": "*", "do": "end_after", "after_s": 0.2, "times": 1000}
 
 
@@ -182,6 +184,17 @@ async def test_a_payment_succeeds_and_has_the_receipt(
         assert (found["status"], paid["result"]) == ("success", "success")
         assert found["providerReference"] == paid["receipt"]
         assert found["completionSource"] == "poll"
+
+
+@pytest.mark.spec("C4", "W1", "S2")
+async def test_a_payer_who_confirms_on_the_page_is_prompted(serve: Serve, tmp_path: Path) -> None:
+    async with in_kenya(serve, tmp_path) as kenya:
+        made = await kenya.merchant.accepted("web/payin", msisdn=PAYER)
+        assert await kenya.payments() == []
+        assert (await ask(made["pageUrl"], method="POST", headers=FORM, body=b"")).status == 303
+        found = await kenya.ended(str(made["gatewayReference"]))
+        (paid,) = await kenya.payments()
+        assert (found["status"], found["providerReference"]) == ("success", paid["receipt"])
 
 
 @pytest.mark.spec("E1", "S2")
