@@ -80,6 +80,18 @@ def simulate(session: nox.Session) -> None:
 
 
 @nox.session(python=FULL)
+def books(session: nox.Session) -> None:
+    """1,000 payments with each operator's simulator, with faults and deaths: the books agree to the unit."""
+    install(session, "test")
+    session.run(
+        "pytest",
+        "tests/runtime/test_operator_books.py",
+        *session.posargs,
+        env={"MMO_TEST_WORLDS": "10"},
+    )
+
+
+@nox.session(python=FULL)
 def mutants(session: nox.Session) -> None:
     """Break the law on purpose and see whether a test notices."""
     install(session, "mutants", core_only=True)

@@ -17,6 +17,16 @@ class ErrorCode(StrEnum):
     PROVIDER_UNAVAILABLE = "provider_unavailable"
     PROVIDER_TIMEOUT = "provider_timeout"
     TRANSACTION_EXPIRED = "transaction_expired"
+    USER_NOT_FOUND = "user_not_found"
+    USER_ACCOUNT_BLOCKED = "user_account_blocked"
+    USER_LIMIT_EXCEEDED = "user_limit_exceeded"
+    USER_WRONG_PIN = "user_wrong_pin"
+    USER_BUSY = "user_busy"
+    AMOUNT_OUT_OF_RANGE = "amount_out_of_range"
+    MERCHANT_INSUFFICIENT_FUNDS = "merchant_insufficient_funds"
+    MERCHANT_MISCONFIGURED = "merchant_misconfigured"
+    DUPLICATE_REQUEST = "duplicate_request"
+    TRANSACTION_DECLINED = "transaction_declined"
 
 
 @frozen
@@ -70,6 +80,66 @@ EXPLANATIONS = MappingProxyType(
             "operator",
             "Compare with the provider's statement; a result that comes later is kept for a person to see.",
             "The payment was not completed in time.",
+        ),
+        ErrorCode.USER_NOT_FOUND: Explanation(
+            "The number has no mobile money account with this provider.",
+            "payer",
+            "Check the number and its provider, then start a new payment.",
+            "There is no mobile money account for this number.",
+        ),
+        ErrorCode.USER_ACCOUNT_BLOCKED: Explanation(
+            "The account can't be used for payments at present.",
+            "payer",
+            "Ask the provider why the account is blocked, then start a new payment.",
+            "Your account can't be used at the moment. Please ask your provider.",
+        ),
+        ErrorCode.USER_LIMIT_EXCEEDED: Explanation(
+            "The payment is beyond a limit of the customer's account.",
+            "payer",
+            "Start a new payment with a smaller amount, or once the limit has been renewed.",
+            "This payment is beyond the limit of your account.",
+        ),
+        ErrorCode.USER_WRONG_PIN: Explanation(
+            "The payer gave a wrong PIN.",
+            "payer",
+            "Start a new payment and give the right PIN.",
+            "The PIN was wrong.",
+        ),
+        ErrorCode.USER_BUSY: Explanation(
+            "Another prompt or payment was open on the customer's account.",
+            "payer",
+            "Finish the other one, wait a minute and start a new payment.",
+            "Another payment is open on your phone. Please finish it first.",
+        ),
+        ErrorCode.AMOUNT_OUT_OF_RANGE: Explanation(
+            "The provider does not take this amount.",
+            "merchant",
+            "Start a new payment with an amount that the provider takes; ask for the method's limits to be set right.",
+            "This amount can't be paid this way.",
+        ),
+        ErrorCode.MERCHANT_INSUFFICIENT_FUNDS: Explanation(
+            "The account that pays out does not hold enough money.",
+            "operator",
+            "Fund the account with the provider, then start a new payment.",
+            "The payment can't be made at the moment.",
+        ),
+        ErrorCode.MERCHANT_MISCONFIGURED: Explanation(
+            "The provider refused the gateway's own account, credentials or settings.",
+            "operator",
+            "See the provider's native code in providerData and correct the account or its settings.",
+            "The payment can't be made at the moment.",
+        ),
+        ErrorCode.DUPLICATE_REQUEST: Explanation(
+            "The provider took the payment for a repetition of another one and refused it.",
+            "merchant",
+            "Wait a few minutes, compare with the earlier payment, and start a new one if it is still wanted.",
+            "The same payment was made a moment ago.",
+        ),
+        ErrorCode.TRANSACTION_DECLINED: Explanation(
+            "The provider declined the payment without a reason that is known here.",
+            "merchant",
+            "See the provider's native code in providerData; ask the provider if it happens again.",
+            "The payment was declined.",
         ),
     }
 )

@@ -25,7 +25,9 @@ from mmo_sansio.inputs import (
     DepositNotified,
     Input,
     ProviderAccepted,
+    ProviderCannotTell,
     ProviderFailed,
+    ProviderHinted,
     ProviderNeverReceived,
     ProviderSucceeded,
     ProviderUnreachable,
@@ -35,7 +37,16 @@ from mmo_sansio.inputs import (
 )
 from mmo_sansio.intents import IntentKind
 from mmo_sansio.ledger import Ledger, Reads
-from mmo_sansio.rules import creation, delivering, depositing, paying, settling, submitting, waking
+from mmo_sansio.rules import (
+    asking,
+    creation,
+    delivering,
+    depositing,
+    paying,
+    settling,
+    submitting,
+    waking,
+)
 
 
 def reads(given: Input) -> Reads:
@@ -62,6 +73,8 @@ def reads(given: Input) -> Reads:
             | ProviderFailed()
             | ProviderUnreachable()
             | ProviderNeverReceived()
+            | ProviderCannotTell()
+            | ProviderHinted()
             | TransactionWoke()
         ):
             return Reads(transactions=frozenset((given.gateway_reference,)))
@@ -98,6 +111,10 @@ def _decide(ledger: Ledger, given: Input, *, now: Instant) -> Decision:
             return submitting.lose_touch(ledger, given, now=now)
         case ProviderNeverReceived():
             return submitting.submit_again(ledger, given, now=now)
+        case ProviderCannotTell():
+            return asking.stop_asking(ledger, given, now=now)
+        case ProviderHinted():
+            return asking.take_hint(ledger, given, now=now)
         case ConfirmPage():
             return paying.confirm_page(ledger, given, now=now)
         case DepositNotified():

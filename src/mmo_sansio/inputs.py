@@ -8,7 +8,7 @@ from typing import TypeAlias
 from attrs import field, frozen
 
 from mmo_sansio.catalogue import ErrorCode
-from mmo_sansio.clock import Span
+from mmo_sansio.clock import Instant, Span
 from mmo_sansio.delivery import Attempt
 from mmo_sansio.model import Brand, Operation, Party, Source, Terms
 from mmo_sansio.money import Money
@@ -67,12 +67,14 @@ class ResolveManually:
     operator: str
     """Who does it, for the journal."""
     reason: str
-    """Why, and on what evidence, for the journal."""
+    """Why, for the journal."""
     error_code: ErrorCode | None = None
     """None: it succeeded."""
     final: Money | None = None
     """What was settled; None means the requested amount."""
     provider_reference: str | None = None
+    evidence: str = ""
+    """What shows it, for the journal."""
 
 
 @frozen
@@ -129,6 +131,8 @@ class ProviderUnreachable:
     gateway_reference: str
     provider: str
     reason: str
+    ask_after: Span | None = None
+    """When the provider wants to be asked again; None: the usual interval."""
 
 
 @frozen
@@ -140,6 +144,28 @@ class ProviderNeverReceived:
     version: int
     """The transaction's version when it was submitted or asked about: a slow answer to an old question says nothing
     about a submission made since (S6)."""
+    submitted_at: Instant | None = None
+    """When the submission began that it speaks of, where the answer comes apart from the question, so that the version
+    may have changed meanwhile; the version isn't looked at then."""
+
+
+@frozen
+class ProviderCannotTell:
+    """The provider offers no way to ask what became of this payment: only its own notification or a person can tell."""
+
+    gateway_reference: str
+    provider: str
+
+
+@frozen
+class ProviderHinted:
+    """A notification that nobody has signed speaks of a payment: a reason to ask the provider, and no result."""
+
+    gateway_reference: str
+    provider: str
+    told: str = ""
+    """What it said, as text: kept with the payment for the adapter that asks, and for a person when the payment is none
+    of ours (S5)."""
 
 
 @frozen
@@ -190,6 +216,7 @@ ProviderReport: TypeAlias = (
     | ProviderFailed
     | ProviderUnreachable
     | ProviderNeverReceived
+    | ProviderCannotTell
 )
 """What a conversation with a provider, or a notification by it, can come to."""
 
@@ -199,6 +226,7 @@ Input: TypeAlias = (
     | ResolveManually
     | BeginSubmission
     | ProviderReport
+    | ProviderHinted
     | DepositNotified
     | UnmatchedNotified
     | TransactionWoke

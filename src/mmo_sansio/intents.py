@@ -36,6 +36,8 @@ class AskProvider:
     """Ask the provider what became of the payment. Not kept: `wake_at` asks again if it is lost."""
 
     gateway_reference: str
+    hint: str | None = None
+    """What was told of a payment that has ended, as it isn't kept with that; see `Progress.hint`."""
 
 
 KeptIntent: TypeAlias = SubmitToProvider | DeliverCallback

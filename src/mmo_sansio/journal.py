@@ -23,7 +23,9 @@ from mmo_sansio.inputs import (
     DepositNotified,
     Input,
     ProviderAccepted,
+    ProviderCannotTell,
     ProviderFailed,
+    ProviderHinted,
     ProviderNeverReceived,
     ProviderSucceeded,
     ProviderUnreachable,
@@ -83,6 +85,8 @@ def _actor(given: Input) -> str:
             | ProviderFailed()
             | ProviderUnreachable()
             | ProviderNeverReceived()
+            | ProviderCannotTell()
+            | ProviderHinted()
             | DepositNotified()
             | UnmatchedNotified()
         ):
@@ -96,7 +100,11 @@ def _detail(given: Input) -> dict[str, object]:
         case CreatePayment():
             return {"method": given.draft.method, "operation": given.draft.operation}
         case ResolveManually():
-            return {"reason": given.reason, "errorCode": given.error_code}
+            return {
+                "reason": given.reason,
+                "evidence": given.evidence or None,
+                "errorCode": given.error_code,
+            }
         case ProviderAccepted():
             return {"source": given.source, "providerReference": given.provider_reference}
         case ProviderSucceeded():
@@ -128,6 +136,8 @@ def _detail(given: Input) -> dict[str, object]:
             | TransactionWoke()
             | BeginSubmission()
             | ProviderNeverReceived()
+            | ProviderCannotTell()
+            | ProviderHinted()
             | UnmatchedNotified()
         ):
             return {}

@@ -140,6 +140,8 @@ class Method:
     tax_authority_id: str | None = None
     """Who receives tax payouts; None means the method key (M5)."""
     tax_authority_account: str = "000"
+    push_accounts: tuple[str, ...] = ()
+    """Which offline deposits are its own: `ACCOUNT` or `ACCOUNT/PREFIX of the bill reference` (S4)."""
 
 
 @frozen
@@ -259,6 +261,10 @@ class Progress:
     completion_source: Source | None = None
     error_code: ErrorCode | None = None
     error_message: str | None = None
+    submitted_at: Instant | None = None
+    """When the latest submission began; None while none is on record."""
+    hint: str | None = None
+    """What hints told (S5), a line each, for the provider's adapter, which asks and may need it; None: nothing."""
 
 
 @frozen

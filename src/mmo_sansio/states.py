@@ -14,6 +14,10 @@ arrive. (In `CREATED` a provider's acceptance or result is believed only if a su
 contradicts its "never received", and we must not submit again.) The clock may end any pending stage. Nothing leaves
 a terminal stage: those rows are empty, and what is told then goes to the suspense book.
 
+Where nobody can be asked (`ProviderCannotTell`), a payment stays as it is until a notification, a person or its expiry
+ends it: it is never sent again on a guess. A notification that nobody has signed (`ProviderHinted`) only makes us ask;
+while the first submission may still be under way it does nothing, as an answer could then miss it.
+
 A stage that names itself as a target stays, with a new `wake_at`. To keep in step: `rules/` holds one function for each
 input; the diagram in the documentation is drawn from `TRANSITIONS`.
 """
@@ -28,7 +32,9 @@ from mmo_sansio.inputs import (
     BeginSubmission,
     ConfirmPage,
     ProviderAccepted,
+    ProviderCannotTell,
     ProviderFailed,
+    ProviderHinted,
     ProviderNeverReceived,
     ProviderSucceeded,
     ProviderUnreachable,
@@ -58,6 +64,8 @@ TRANSITIONS: Mapping[Stage, Mapping[type[Any], tuple[Stage, ...]]] = MappingProx
             ProviderFailed: (Stage.FAILED,),
             ProviderUnreachable: (Stage.SUBMITTING,),
             ProviderNeverReceived: (Stage.CREATED,),
+            ProviderCannotTell: (Stage.SUBMITTING,),
+            ProviderHinted: (Stage.SUBMITTING,),
             TransactionWoke: (Stage.SUBMITTING, Stage.FAILED),
             ResolveManually: (Stage.SUCCEEDED, Stage.FAILED),
         },
@@ -66,6 +74,8 @@ TRANSITIONS: Mapping[Stage, Mapping[type[Any], tuple[Stage, ...]]] = MappingProx
             ProviderSucceeded: (Stage.SUCCEEDED,),
             ProviderFailed: (Stage.FAILED,),
             ProviderUnreachable: (Stage.AWAITING_RESULT,),
+            ProviderCannotTell: (Stage.AWAITING_RESULT,),
+            ProviderHinted: (Stage.AWAITING_RESULT,),
             TransactionWoke: (Stage.AWAITING_RESULT, Stage.FAILED),
             ResolveManually: (Stage.SUCCEEDED, Stage.FAILED),
         },
@@ -83,6 +93,8 @@ MOVING_INPUTS: tuple[type[Any], ...] = (
     ProviderFailed,
     ProviderUnreachable,
     ProviderNeverReceived,
+    ProviderCannotTell,
+    ProviderHinted,
     TransactionWoke,
     ResolveManually,
 )

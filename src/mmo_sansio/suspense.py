@@ -7,11 +7,17 @@ import json
 from mmo_sansio.changes import SuspenseNoted, SuspenseReason
 from mmo_sansio.clock import Instant
 from mmo_sansio.decisions import Decision
-from mmo_sansio.inputs import DepositNotified, ProviderFailed, ProviderSucceeded, UnmatchedNotified
+from mmo_sansio.inputs import (
+    DepositNotified,
+    ProviderFailed,
+    ProviderHinted,
+    ProviderSucceeded,
+    UnmatchedNotified,
+)
 from mmo_sansio.model import Transaction
 from mmo_sansio.replies import Ignored
 
-Told = ProviderSucceeded | ProviderFailed | DepositNotified | UnmatchedNotified
+Told = ProviderSucceeded | ProviderFailed | ProviderHinted | DepositNotified | UnmatchedNotified
 """What can end up in the suspense book."""
 
 
@@ -58,13 +64,15 @@ def _told(given: Told) -> dict[str, str | bool | None]:
                 "partyId": given.party.id,
                 "msisdn": given.party.msisdn,
             }
+        case ProviderHinted():
+            return {"result": "hint", "told": given.told}
         case UnmatchedNotified():
             return {"result": "unmatched", "told": given.told}
 
 
 def _reference(given: Told) -> str | None:
     match given:
-        case ProviderSucceeded() | ProviderFailed():
+        case ProviderSucceeded() | ProviderFailed() | ProviderHinted():
             return given.gateway_reference
         case DepositNotified() | UnmatchedNotified():
             return None

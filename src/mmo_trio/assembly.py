@@ -14,15 +14,16 @@ from mmo_sansio.api.settings import ApiSettings
 from mmo_sansio.breaker import BreakerSettings
 from mmo_sansio.egress import EgressRules
 from mmo_sansio.http import HttpRequest
-from mmo_sansio.providers.conversation import Provider
 from mmo_sansio.providers.sandbox import SandboxProvider
 from mmo_sansio.providers.sandbox_scenarios import BY_NAME
 from mmo_trio.auth import Authenticator
 from mmo_trio.brands import apply_plan, plan_apply
 from mmo_trio.brands_file import read_brands_file
+from mmo_trio.ciphers import SystemCiphers
 from mmo_trio.console import Figures
 from mmo_trio.demo_brand import DEMO_BRAND, ensure_demo_brand
 from mmo_trio.engine import Call, Engine
+from mmo_trio.hooks import Hooks
 from mmo_trio.hosts import Hosts
 from mmo_trio.http.client import Client, tls_context
 from mmo_trio.http.limits import ListenerLimits
@@ -30,6 +31,7 @@ from mmo_trio.ids import References
 from mmo_trio.keys import KeyRing, load_master_key
 from mmo_trio.merchant_api import MerchantApi
 from mmo_trio.pages.desk import Desk, SandboxDesk
+from mmo_trio.provider_accounts import Outside, open_accounts
 from mmo_trio.sandbox_clock import SandboxClock
 from mmo_trio.service_config import CLOCK_FILE, Ready, ServiceConfig, provider_titles
 from mmo_trio.settings import LimitsSection, Settings, SettingsError, seconds
@@ -41,6 +43,7 @@ from mmo_trio.workers.providers import ProviderWorker
 from mmo_trio.workers.sandbox import Notify, SandboxWorker
 from mmo_trio.workers.sandbox_book import Book
 from mmo_trio.workers.scanner import Scanner
+from mmo_trio.workers.switches import Switches
 
 BOOK_FILE = "sandbox-provider.ndjson"
 """The sandbox operator's book, in the data directory; in production beside the master key."""
@@ -61,6 +64,7 @@ class Gateway:
     callbacks: CallbackWorker
     dispatcher: Dispatcher
     scanner: Scanner
+    switches: Switches
     operator: SandboxWorker
     desk: Desk
     sandbox_desk: SandboxDesk | None
@@ -96,6 +100,7 @@ class Gateway:
     async def start_workers(self, nursery: trio.Nursery, stop: trio.Event) -> None:
         """Start all workers; those that talk to others drain when `stop` is set."""
         await nursery.start(self.operator.run)
+        await nursery.start(self.switches.run)
         for worker in (self.providers, self.callbacks):
             ended = trio.Event()
             self._ended.append(ended)
@@ -127,9 +132,12 @@ def assemble(config: ServiceConfig, store: Store, addresses: Ready) -> Gateway:
     clock = WallClock(offset=_kept_offset(config))
     references = References(clock.now)
     titles = provider_titles(settings, is_sandbox=config.is_sandbox)
-    accounts = _accounts(config, titles)
     urls = Urls.of(settings, addresses)
     rules = urls.egress_rules(settings)
+    client = Client(rules=rules, context=tls_context(_extra_authorities(settings)))
+    outside = Outside(client.ask, clock.now, clock.monotonic, SystemCiphers(), keyring, urls.hooks)
+    sandboxes = _sandboxes(config, titles)
+    opened = open_accounts(settings.providers, titles, outside)
     authenticator = Authenticator(
         store, keyring, monotonic=clock.monotonic, cache=limits.api_key_cache
     )
@@ -142,9 +150,15 @@ def assemble(config: ServiceConfig, store: Store, addresses: Ready) -> Gateway:
         queue_max=limits.queue,
         batch_max=limits.batch,
     )
-    operator = SandboxWorker(Book(_book_file(config)), clock.now, _notifying(engine, accounts))
-    providers = ProviderWorker(engine.submit, accounts, lambda _: operator.exchange, clock.now)
-    client = Client(rules=rules, context=tls_context(_extra_authorities(settings)))
+    operator = SandboxWorker(Book(_book_file(config)), clock.now, _notifying(engine, sandboxes))
+    switches = Switches(store)
+    providers = ProviderWorker(
+        engine.submit,
+        {**sandboxes, **{name: each.provider for name, each in opened.items()}},
+        lambda name: opened[name].account.exchange if name in opened else operator.exchange,
+        clock.now,
+        is_closed=switches.is_closed,
+    )
     callbacks = CallbackWorker(
         deliver=partial(client.deliver, deadline_s=seconds(limits.callback_timeout)),
         key_for=authenticator.callback_key,
@@ -183,12 +197,21 @@ def assemble(config: ServiceConfig, store: Store, addresses: Ready) -> Gateway:
             authenticator=authenticator,
             hosts=Hosts(store, monotonic=clock.monotonic, proxies=settings.listen.proxy_trusted),
             references=references,
+            hooks=Hooks(
+                {each.hook_name: each.door for each in opened.values()},
+                store,
+                engine.submit,
+                references,
+                limits.body,
+                settings.listen.proxy_trusted,
+            ),
         ),
         listener_limits=_listener_limits(limits),
         providers=providers,
         callbacks=callbacks,
         dispatcher=dispatcher,
         scanner=scanner,
+        switches=switches,
         operator=operator,
         desk=Desk(store, engine.submit, clock.now, urls.error_docs),
         sandbox_desk=sandbox_desk,
@@ -206,15 +229,18 @@ class Urls:
     base: str
     hosted_pages: str
     error_docs: str
+    hooks: str
 
     @classmethod
     def of(cls, settings: Settings, addresses: Ready) -> Urls:
         """As they are set; where they aren't, the listeners' own."""
         pages = (settings.gateway.hpp_url or addresses.pages).rstrip("/")
+        base = (settings.gateway.base_url or addresses.api).rstrip("/")
         return cls(
-            base=(settings.gateway.base_url or addresses.api).rstrip("/"),
+            base=base,
             hosted_pages=pages,
             error_docs=(settings.gateway.error_docs_url or f"{pages}/errors").rstrip("/"),
+            hooks=(settings.gateway.hooks_url or base).rstrip("/"),
         )
 
     def egress_rules(self, settings: Settings) -> EgressRules:
@@ -238,7 +264,7 @@ def _api_settings(
     )
 
 
-def _notifying(engine: Engine, accounts: Mapping[str, Provider]) -> Notify:
+def _notifying(engine: Engine, accounts: Mapping[str, SandboxProvider]) -> Notify:
     """How the operator's notifications reach the engine."""
 
     def notify(told: HttpRequest) -> Call:
@@ -248,22 +274,17 @@ def _notifying(engine: Engine, accounts: Mapping[str, Provider]) -> Notify:
     return notify
 
 
-def _accounts(config: ServiceConfig, titles: Mapping[str, str]) -> Mapping[str, Provider]:
-    """The configured providers by name; a sandbox always has one."""
-    for name, section in config.settings.providers.items():
-        if section.kind != "sandbox":
-            raise SettingsError(
-                f"provider.{name}.kind",
-                f"{section.kind!r} is not built yet.",
-                "Use the kind 'sandbox' for now.",
-            )
-    if len(titles) > 1:
+def _sandboxes(config: ServiceConfig, titles: Mapping[str, str]) -> Mapping[str, SandboxProvider]:
+    """The account with the sandbox operator, of which there is one; a sandbox without any provider has it, too."""
+    providers = config.settings.providers
+    names = [name for name in titles if name not in providers or providers[name].kind == "sandbox"]
+    if len(names) > 1:
         raise SettingsError(
-            f"provider.{list(titles)[-1]}",
+            f"provider.{names[-1]}",
             "there is one sandbox operator, so one provider of that kind is enough.",
             "Remove all but one.",
         )
-    return {name: SandboxProvider(name, title) for name, title in titles.items()}
+    return {name: SandboxProvider(name, titles[name]) for name in names}
 
 
 def _master_key(config: ServiceConfig) -> bytes:

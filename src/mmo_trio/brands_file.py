@@ -39,6 +39,7 @@ _BRAND_KEYS = (
 )  # fmt: skip
 _METHOD_KEYS = (
     "key", "provider", "country", "flows", "limits", "tax_authority_id", "tax_authority_account",
+    "push_accounts",
 )  # fmt: skip
 
 
@@ -222,6 +223,7 @@ def _method(table: _Table, providers: Mapping[str, str]) -> Method:
         limits=_limits(table),
         tax_authority_id=table.optional_text("tax_authority_id"),
         tax_authority_account=table.optional_text("tax_authority_account", 20) or "000",
+        push_accounts=table.texts("push_accounts"),
     )
 
 

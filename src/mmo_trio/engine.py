@@ -24,7 +24,7 @@ from mmo_sansio.inputs import Input
 from mmo_sansio.intents import Intent
 from mmo_sansio.ledger import Ledger, merge
 from mmo_sansio.model import Transaction
-from mmo_sansio.replies import Reply
+from mmo_sansio.replies import Noted, Reply
 from mmo_trio.http.faults import describe_fault
 from mmo_trio.storage.base import OutcomeUnknown, Store, StoreUnavailable
 from mmo_trio.wallclock import WallClock
@@ -234,4 +234,5 @@ def _subject(decision: Decision) -> Transaction:
                 return now
             case _:
                 pass
-    raise AssertionError("a decision with intents makes or moves a transaction")
+    assert isinstance(decision.reply, Noted), "a decision with intents is about a transaction"
+    return decision.reply.transaction

@@ -39,6 +39,7 @@ class KeyRing:
         self._cipher = AESGCM(_derived(master_key, b"mmo-gateway api keys: seal"))
         self._digest_key = _derived(master_key, b"mmo-gateway api keys: digest")
         self.cursor_key = _derived(master_key, b"mmo-gateway records: cursor")
+        self._hook_key = _derived(master_key, b"mmo-gateway hooks: token")
 
     def __repr__(self) -> str:
         return "<KeyRing>"
@@ -47,6 +48,10 @@ class KeyRing:
         """What finds the key in a store (keyed BLAKE2b, RFC 7693). Who can't compute it learns nothing from how long
         a look-up takes (A1)."""
         return hashlib.blake2b(api_key, key=self._digest_key, digest_size=32).digest()
+
+    def hook_token(self, provider: str) -> str:
+        """What stands in the address of this provider's notifications; 128 bits, the same on every node."""
+        return hashlib.blake2b(provider.encode(), key=self._hook_key, digest_size=16).hexdigest()
 
     def seal(self, brand: str, api_key: bytes) -> bytes:
         """The key, encrypted for this brand; each time another text."""

@@ -29,6 +29,7 @@ from mmo_sansio.problems import RefusedError
 from mmo_sansio.rawhead import origin_form
 from mmo_sansio.replies import Reply
 from mmo_trio.auth import Authenticator
+from mmo_trio.hooks import Hooks
 from mmo_trio.hosts import Hosts
 from mmo_trio.http.service import Admitted, RequestContext
 from mmo_trio.ids import References, page_token
@@ -60,6 +61,7 @@ class MerchantApi:
     authenticator: Authenticator
     hosts: Hosts
     references: References
+    hooks: Hooks
 
     async def admit(self, head: RequestHead, context: RequestContext, /) -> HttpResponse | Admitted:
         """The answer, or leave to send a creation request's body, after all that can be said without it (C9)."""
@@ -75,8 +77,8 @@ class MerchantApi:
             case Ready():
                 await self.store.check()
                 return _alive(b"ready")
-            case Hook():
-                raise RefusedError(problems.NOT_FOUND.problem("No provider notifies here."))
+            case Hook(provider, token):
+                return self.hooks.admit(provider, token, head, context)
             case asked:
                 brand = await self._brand(head, context)
                 return await self._asked(asked, head, brand)

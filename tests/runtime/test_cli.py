@@ -153,7 +153,8 @@ def test_transactions_are_listed_the_newest_first(data: Path) -> None:
 @pytest.mark.spec("S1", "S2")
 def test_an_operator_completes_a_payment_by_hand(data: Path) -> None:
     done = as_json(
-        "tx", "resolve", "order-3", "--success", "--reason", "statement of today",
+        "tx", "resolve", "order-3", "--succeeded", "--evidence", "line 7",
+        "--reason", "statement of today",
         "--operator", "amina", "--data", data,
     )  # fmt: skip
     assert done["transaction"]["status"] == "success"
@@ -161,17 +162,22 @@ def test_an_operator_completes_a_payment_by_hand(data: Path) -> None:
     told = as_json("explain", "order-3", "--data", data)
     last = told["timeline"][-1]
     assert (last["actor"], last["detail"]["reason"]) == ("operator:amina", "statement of today")
-    said = refusal(1, "tx", "resolve", "order-3", "--failed", "user_timeout", "--reason", "x",
-                   "--data", data)  # fmt: skip
+    assert last["detail"]["evidence"] == "line 7"
+    said = refusal(1, "tx", "resolve", "order-3", "--failed", "user_timeout",
+                   "--evidence", "line 7", "--reason", "x", "--data", data)  # fmt: skip
     assert "can't be made failed" in said
 
 
 def test_a_resolution_says_what_it_needs(data: Path) -> None:
     words = ("tx", "resolve", "order-3", "--data", data)
-    assert "--reason" in refusal(2, *words, "--success")
-    assert "--reason is empty" in refusal(2, *words, "--success", "--reason", " ")
-    assert "--failed CODE" in refusal(2, *words, "--reason", "x")
-    assert "user_timeout" in refusal(2, *words, "--failed", "no_idea", "--reason", "x")
+    assert "--reason" in refusal(2, *words, "--succeeded", "--evidence", "line 7")
+    assert "--reason is empty" in refusal(
+        2, *words, "--succeeded", "--evidence", "line 7", "--reason", " "
+    )
+    assert "--failed" in refusal(2, *words, "--reason", "x", "--evidence", "x")
+    assert "user_timeout" in refusal(
+        2, *words, "--failed", "no_idea", "--evidence", "x", "--reason", "x"
+    )
 
 
 @pytest.mark.spec("S5", "E1")
@@ -289,7 +295,10 @@ def test_the_settings_are_checked_and_shown(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     config = tmp_path / "mmo.toml"
-    config.write_text('[limits]\nqueue = 7\n[provider.mpesa]\nkind = "mpesa_daraja"\n')
+    config.write_text(
+        '[limits]\nqueue = 7\n[provider.mpesa]\nkind = "mpesa_daraja"\nshortcode = 174379\n'
+        'consumer_key = "k"\nconsumer_secret = "s"\nhooks_name = "kenya"\n'
+    )
     monkeypatch.setenv("MMO_PROVIDER__MPESA__PASSKEY", SECRET)
     shown = as_json("check-config", "--config", config)
     assert shown["limits.queue"] == {"value": "7", "default": False}
@@ -324,7 +333,18 @@ def test_a_sandbox_that_does_not_run_keeps_the_moved_clock(data: Path) -> None:
 @pytest.mark.spec("S3")
 def test_administration_keeps_to_the_sandboxs_clock(data: Path) -> None:
     assert mmo("sandbox-clock", "advance", "1d", "--data", data).exit_code == 0
-    words = ("tx", "resolve", "order-3", "--success", "--reason", "seen", "--data", data)
+    words = (
+        "tx",
+        "resolve",
+        "order-3",
+        "--succeeded",
+        "--evidence",
+        "line 7",
+        "--reason",
+        "seen",
+        "--data",
+        data,
+    )
     done = as_json(*words)["transaction"]
     assert done["completedAt"][:10] > done["createdAt"][:10]
 
@@ -332,9 +352,13 @@ def test_administration_keeps_to_the_sandboxs_clock(data: Path) -> None:
 def test_administration_never_stamps_below_what_is_stored(data: Path) -> None:
     assert mmo("sandbox-clock", "advance", "1d", "--data", data).exit_code == 0
     words = ("--reason", "seen", "--data", data)
-    ahead = as_json("tx", "resolve", "order-3", "--success", *words)["transaction"]
+    ahead = as_json("tx", "resolve", "order-3", "--succeeded", "--evidence", "line 7", *words)[
+        "transaction"
+    ]
     (data / "clock-offset").unlink()
-    after = as_json("tx", "resolve", OTHERS, "--failed", "user_timeout", *words)["transaction"]
+    after = as_json(
+        "tx", "resolve", OTHERS, "--failed", "user_timeout", "--evidence", "line 7", *words
+    )["transaction"]
     assert after["completedAt"] > ahead["completedAt"]
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from functools import partial
 
@@ -24,7 +24,8 @@ from mmo_sansio.inputs import (
 )
 from mmo_sansio.intents import AskProvider, SubmitToProvider
 from mmo_sansio.model import Source, Stage, Transaction
-from mmo_sansio.providers.conversation import Conversation, ExchangeFailed
+from mmo_sansio.providers.conversation import Conversation, ExchangeFailed, SignIn
+from mmo_sansio.providers.operations import Operation, OperationKey
 from mmo_sansio.rules.waking import SUBMISSION_PATIENCE
 from mmo_sansio.testing import (
     REFERENCE,
@@ -46,6 +47,19 @@ class PlainProvider:
     name: str = "test"
     title: str = "Test Money"
     is_broken: bool = False
+    operations: Mapping[OperationKey, Operation] = Factory(dict)
+
+    def scope_of(self, request: HttpRequest) -> None:
+        return None
+
+    def sign_in(self, scope: str, *, now: Instant) -> SignIn:
+        raise AssertionError(scope)
+
+    def refuses_token(self, answer: HttpResponse) -> bool:
+        return answer.status == 401
+
+    def answer_notification(self, request: HttpRequest, accepted: bool) -> HttpResponse:
+        return HttpResponse(200)
 
     def submit(self, transaction: Transaction, *, now: Instant) -> Conversation:
         if self.is_broken:

@@ -51,6 +51,7 @@ def refusal(head: RequestHead) -> Problem:
         ("GET", b"/readyz?x", Ready()),
         ("POST", b"/hooks/mpesa/t%2Ft", Hook("mpesa", "t/t")),
         ("PUT", b"/hooks/momo/token", Hook("momo", "token")),
+        ("POST", b"/hooks/momo/token/and/more?x", Hook("momo", "token")),
     ],
 )
 def test_a_path_names_a_resource(method: str, target: bytes, found: Route) -> None:
@@ -67,7 +68,7 @@ def test_a_path_names_a_resource(method: str, target: bytes, found: Route) -> No
             + [b"/GATEWAY/mmo/v2/records"]
             + [V2 + path for path in (b"/", b"/direct", b"/direct/payin", b"/direct/payin/a/b", b"/Records")]
             + [V2 + path for path in (b"/web/payout/m", b"/qr/taxpayout/m", b"/push/payin/m", b"/%64irect/payin/m")]
-            + [b"/hooks", b"/hooks/a", b"/hooks/a/", b"/hooks//b", b"/hooks/a/b/c", b"/healthz/"],
+            + [b"/hooks", b"/hooks/a", b"/hooks/a/", b"/hooks//b", b"/hooks//b/c", b"/healthz/"],
             14: [b"/" + V2 + b"/records", b"//gateway//mmo/v2/records", V2 + b"/records/", V2 + b"//records"]
             + [V2 + path for path in (b"/direct/payin/m/", b"/direct//m", b"/status/x/", b"/./records")]
             + [V2 + b"/../v2/records"],

@@ -107,6 +107,7 @@ LINES: list[tuple[Stage | None, Input, str, Stage | None, Stage | None, dict[str
         Stage.FAILED,
         {
             "reason": "The provider's statement of today shows it.",
+            "evidence": None,
             "errorCode": "provider_timeout",
         },
     ),

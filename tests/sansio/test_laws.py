@@ -18,7 +18,7 @@ from mmo_sansio.changes import Journaled, SuspenseNoted, TransactionAdvanced
 from mmo_sansio.clock import Instant
 from mmo_sansio.decide import decide, reads
 from mmo_sansio.decisions import Decision
-from mmo_sansio.inputs import CreatePayment, Input, UnmatchedNotified
+from mmo_sansio.inputs import CreatePayment, Input, ProviderHinted, UnmatchedNotified
 from mmo_sansio.intents import AskProvider, DeliverCallback, IntentKind
 from mmo_sansio.ledger import Ledger, NotPrefetched, Reads, merge
 from mmo_sansio.model import Operation, Source
@@ -37,8 +37,10 @@ from mmo_sansio.testing import (
     a_resolution,
     a_wake,
     accepted,
+    cannot_tell,
     concluded,
     failed,
+    hinted,
     lost,
     never_received,
     reference,
@@ -66,6 +68,8 @@ reports = st.one_of(
     st.builds(failed, references, provider=providers, source=sources, error_code=codes),
     st.builds(lost, references, provider=providers),
     st.builds(never_received, references, provider=providers, version=st.integers(1, 5)),
+    st.builds(cannot_tell, references, provider=providers),
+    st.builds(hinted, references, provider=providers),
 )
 others = st.one_of(
     st.builds(a_begin, references),
@@ -186,6 +190,10 @@ def test_law_4_a_decision_is_whole(history: list[Stamped]) -> None:
     ledger = Ledger()
     for each, now in history:
         decision = decide(ledger, each, now=now)
+        if isinstance(each, ProviderHinted) and decision.intents and not decision.changes:
+            assert decision.intents == (AskProvider(each.gateway_reference),)
+            assert ledger.transactions[each.gateway_reference].progress.stage.is_terminal
+            continue
         lines = [one for one in decision.changes if isinstance(one, Journaled)]
         assert len(lines) == (1 if decision.changes else 0)
         assert decision.changes[-1:] == tuple(lines)

@@ -13,10 +13,10 @@ SOURCE = Path(__file__).parents[2] / "src"
 LAYERS: tuple[tuple[str, ...], ...] = (
     # The core. A module imports modules of layers above its own; a package's modules import each other, too.
     ("clock", "http", "currencies", "catalogue", "addresses", "intents", "problems"),
-    ("money", "delivery", "egress", "answer_head", "rawhead", "breaker", "clock_guard"),
+    ("money", "delivery", "egress", "answer_head", "rawhead", "breaker", "clock_guard", "pace"),
     ("model",),
     ("inputs", "changes", "queries", "replies"),
-    ("states", "ledger", "journal"),
+    ("states", "ledger", "journal", "unknown"),
     ("decisions",),
     ("suspense",),
     ("rules",),
@@ -29,11 +29,17 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("testing",),
     # The shell.
     ("mmo_trio.settings", "mmo_trio.wallclock", "mmo_trio.ids", "mmo_trio.certificates"),
-    ("mmo_trio.keys", "mmo_trio.service_config", "mmo_trio.doors"),
+    ("mmo_trio.keys", "mmo_trio.ciphers", "mmo_trio.service_config", "mmo_trio.doors"),
     ("mmo_trio.storage", "mmo_trio.http"),
     ("mmo_trio.brands_file", "mmo_trio.administer", "mmo_trio.engine", "mmo_trio.receiver"),
     ("mmo_trio.brands", "mmo_trio.auth", "mmo_trio.hosts"),
-    ("mmo_trio.workers", "mmo_trio.merchant_api", "mmo_trio.demo_brand"),
+    ("mmo_trio.workers", "mmo_trio.hooks"),
+    (
+        "mmo_trio.merchant_api",
+        "mmo_trio.provider_accounts",
+        "mmo_trio.demo_brand",
+        "mmo_trio.simulators",
+    ),
     ("mmo_trio.sandbox_clock", "mmo_trio.pages", "mmo_trio.console"),
     ("mmo_trio.assembly",),
     ("mmo_trio.service",),

@@ -26,7 +26,7 @@ from mmo_sansio.intents import AskProvider, DeliverCallback, Intent, SubmitToPro
 from mmo_sansio.model import Operation, Source, Stage, Status, Transaction
 from mmo_sansio.money import Money
 from mmo_sansio.providers import sandbox_operator
-from mmo_sansio.providers.conversation import ExchangeFailed, Provider, drive
+from mmo_sansio.providers.conversation import ExchangeFailed, drive
 from mmo_sansio.providers.sandbox import SandboxProvider
 from mmo_sansio.providers.sandbox_book import (
     Acknowledged,
@@ -62,7 +62,7 @@ class Sandbox:
 
     def __init__(self) -> None:
         self.gateway = Gateway()
-        self.provider: Provider = a_provider()
+        self.provider: SandboxProvider = a_provider()
         self.operator = SandboxOperator()
         self.book: list[BookEntry] = []
         self.now: Instant = START

@@ -87,6 +87,7 @@ def test_a_success_sets_final_amount_and_fee(stage: Stage, source: Source) -> No
         final=KES("149.99"),
         completed_at=NOW,
         completion_source=source,
+        submitted_at=START,
     )
 
 
@@ -116,6 +117,7 @@ def test_a_failure_sets_code_and_message(code: ErrorCode, source: Source) -> Non
         completion_source=source,
         error_code=code,
         error_message=EXPLANATIONS[code].meaning,
+        submitted_at=START,
     )
 
 
@@ -250,6 +252,7 @@ def test_an_operator_makes_it_a_success(stage: Stage) -> None:
         final=KES(140),
         completed_at=NOW,
         completion_source=Source.MANUAL,
+        submitted_at=START,
     )
     plain = ended(was, a_resolution())
     assert (plain.final, plain.provider_reference) == (KES(150), "PROV-1")

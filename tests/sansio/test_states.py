@@ -10,8 +10,8 @@ from mmo_sansio.changes import Journaled, SuspenseNoted, TransactionAdvanced
 from mmo_sansio.clock import DAY, MINUTE, SECOND
 from mmo_sansio.decide import decide
 from mmo_sansio.decisions import Decision, advanced
-from mmo_sansio.inputs import Input
-from mmo_sansio.intents import IntentKind
+from mmo_sansio.inputs import Input, ProviderHinted
+from mmo_sansio.intents import AskProvider, IntentKind
 from mmo_sansio.model import ProviderData, Stage, Status, Transaction
 from mmo_sansio.replies import Ignored, Noted
 from mmo_sansio.states import MOVING_INPUTS, TRANSITIONS, is_legal, targets
@@ -24,7 +24,9 @@ from mmo_sansio.testing import (
     a_transaction,
     a_wake,
     accepted,
+    cannot_tell,
     failed,
+    hinted,
     ledger_with,
     lost,
     never_received,
@@ -53,6 +55,8 @@ MATRIX: dict[str, tuple[Input, int, dict[Stage, Stage]]] = {
     "failed": (failed(), SOON, {S: KO, A: KO}),
     "lost": (lost(), SOON, {S: S, A: A}),
     "never received": (never_received(version=2), SOON, {S: C}),
+    "can't tell": (cannot_tell(), SOON, {S: S, A: A}),
+    "hinted": (hinted(), START - SECOND, {A: A}),
     "woke early": (a_wake(), SOON, {}),
     "woke": (a_wake(), HALF_AN_HOUR, {W: KO, S: S, A: A}),
     "woke expired": (a_wake(), EXPIRED, {C: KO, W: KO, S: KO, A: KO}),
@@ -84,9 +88,10 @@ def test_every_cell_of_the_table(stage: Stage, given: Input, now: int, to: Stage
     decision = decided(was, given, now=now)
     steps = [each for each in decision.changes if isinstance(each, TransactionAdvanced)]
     if to is None:
-        assert isinstance(decision.reply, Ignored)
+        assert isinstance(decision.reply, Ignored | Noted)
         assert steps == []
-        assert decision.intents == ()
+        late_hint = isinstance(given, ProviderHinted) and stage is KO
+        assert decision.intents == ((AskProvider(was.reference),) if late_hint else ())
         assert {type(each) for each in decision.changes} <= {SuspenseNoted, Journaled}
         return
     assert to in targets(stage, given)
@@ -106,7 +111,8 @@ def test_every_legal_cell_is_in_the_matrix() -> None:
     shown = {(stage, type(given)) for given, _, to in MATRIX.values() for stage in to}
     rows = {(stage, given) for stage, row in TRANSITIONS.items() for given in row}
     taken_back = {(C, type(each)) for each in (accepted(), succeeded(), failed())}
-    assert rows == shown | taken_back
+    once_asked = {(S, ProviderHinted)}
+    assert rows == shown | taken_back | once_asked
 
 
 def test_every_target_of_the_table_is_reached_by_the_matrix() -> None:
@@ -117,13 +123,14 @@ def test_every_target_of_the_table_is_reached_by_the_matrix() -> None:
         for given, leads in row.items()
         for to in leads
         if (stage, given) not in {(C, type(each)) for each in (accepted(), succeeded(), failed())}
+        and (stage, given) != (S, ProviderHinted)
     }
     assert promised == reached
 
 
 def test_the_columns_are_the_inputs_that_move_something() -> None:
     assert {given for row in TRANSITIONS.values() for given in row} == set(MOVING_INPUTS)
-    assert len(set(MOVING_INPUTS)) == len(MOVING_INPUTS) == 9
+    assert len(set(MOVING_INPUTS)) == len(MOVING_INPUTS) == 11
     assert set(TRANSITIONS) == set(Stage)
 
 

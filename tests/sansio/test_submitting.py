@@ -12,7 +12,7 @@ from mmo_sansio.inputs import Input
 from mmo_sansio.intents import IntentKind, SubmitToProvider
 from mmo_sansio.model import Progress, ProviderData, Stage, Transaction
 from mmo_sansio.replies import Ignored, Noted
-from mmo_sansio.rules.waking import SUBMISSION_PATIENCE
+from mmo_sansio.rules.waking import LAST_ASK, SUBMISSION_PATIENCE
 from mmo_sansio.testing import (
     REFERENCE,
     START,
@@ -62,7 +62,12 @@ def test_a_submission_is_on_record_before_the_request_leaves() -> None:
     assert isinstance(line, Journaled)
     assert decision.intents == ()
     assert step.now.progress == Progress(
-        Stage.SUBMITTING, 2, NOW + SUBMISSION_PATIENCE, polls=0, provider_data=DATA
+        Stage.SUBMITTING,
+        2,
+        NOW + SUBMISSION_PATIENCE,
+        polls=0,
+        provider_data=DATA,
+        submitted_at=NOW,
     )
 
 
@@ -91,8 +96,8 @@ def test_patience_with_a_submission() -> None:
 @pytest.mark.spec("S6")
 @pytest.mark.parametrize(
     ("ask_after", "wait"),
-    [(None, 2 * SECOND), (MINUTE, MINUTE), (9 * DAY, EXPIRES - NOW)],
-    ids=["usual", "its own", "beyond expiry"],
+    [(None, 2 * SECOND), (MINUTE, MINUTE), (9 * DAY, EXPIRES - LAST_ASK - NOW)],
+    ids=["usual", "its own", "beyond the last question"],
 )
 def test_an_accepted_payment_is_asked_for_in_time(ask_after: int | None, wait: int) -> None:
     was = a_transaction(Stage.SUBMITTING, polls=3)
@@ -104,6 +109,7 @@ def test_an_accepted_payment_is_asked_for_in_time(ask_after: int | None, wait: i
         polls=3,
         provider_reference="PROV-1",
         provider_data=DATA,
+        submitted_at=START,
     )
     assert decided(was, given).intents == ()
 
@@ -165,7 +171,9 @@ def test_what_was_never_received_is_submitted_again() -> None:
     assert isinstance(step, TransactionAdvanced)
     assert isinstance(line, Journaled)
     assert line.at == NOW
-    assert step.now.progress == Progress(Stage.CREATED, 7, EXPIRES, polls=2, provider_data=DATA)
+    assert step.now.progress == Progress(
+        Stage.CREATED, 7, EXPIRES, polls=2, provider_data=DATA, submitted_at=START
+    )
 
 
 @pytest.mark.spec("S6")

@@ -61,6 +61,7 @@ def test_pending_for_three_days_expires(stage: Stage, late: int) -> None:
         completion_source=Source.EXPIRY,
         error_code=ErrorCode.TRANSACTION_EXPIRED,
         error_message=EXPLANATIONS[ErrorCode.TRANSACTION_EXPIRED].meaning,
+        submitted_at=was.progress.submitted_at,
     )
     assert woken(was, now=now).intents == (DeliverCallback(REFERENCE),)
 

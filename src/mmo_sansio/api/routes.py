@@ -62,7 +62,7 @@ class Ready:
 
 @frozen
 class Hook:
-    """`POST /hooks/{provider}/{token}`: a provider's notification."""
+    """`POST|PUT /hooks/{provider}/{token}`: a provider's notification; what follows is its adapter's to read."""
 
     provider: str
     token: str = field(repr=False)
@@ -113,7 +113,7 @@ def _resource(path: bytes, query: bytes) -> tuple[Route, tuple[str, ...]]:
             case [b"records"]:
                 return ListRecordsRoute(query), _READ
     match path.split(b"/"):
-        case [b"", b"hooks", provider, token] if provider and token:
+        case [b"", b"hooks", provider, token, *_] if provider and token:
             return Hook(_decoded(provider), _decoded(token)), _NOTIFY
         case [b"", b"healthz"]:
             return Health(), _READ

@@ -7,11 +7,13 @@ book, so after a crash the gateway has to ask (S6).
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 from attrs import frozen
 
-from mmo_sansio.clock import Instant
+from mmo_sansio.clock import HOUR, SECOND, Instant, Span
 from mmo_sansio.http import HttpRequest, HttpResponse
 from mmo_sansio.inputs import (
     ProviderAccepted,
@@ -24,7 +26,17 @@ from mmo_sansio.inputs import (
 )
 from mmo_sansio.model import Source, Transaction
 from mmo_sansio.money import Money
-from mmo_sansio.providers.conversation import Conversation, ExchangeFailed
+from mmo_sansio.providers.conversation import Conversation, ExchangeFailed, SignIn
+from mmo_sansio.providers.operations import (
+    DIRECT_PAYIN,
+    DIRECT_PAYOUT,
+    DIRECT_TAXPAYOUT,
+    PUSH,
+    QR_PAYIN,
+    WEB_PAYIN,
+    Operation,
+    OperationKey,
+)
 from mmo_sansio.providers.sandbox_scenarios import scenario_of
 from mmo_sansio.providers.sandbox_wire import (
     ERROR_CODES,
@@ -39,8 +51,26 @@ from mmo_sansio.providers.sandbox_wire import (
     written,
 )
 
+ASK_AFTER: Sequence[Span] = (*(2 * SECOND << doubled for doubled in range(11)), HOUR)
+"""2 s, then twice as long each time, up to an hour."""
+
 TOLD_CHARACTERS_MAX = 2_000
 """How much of a notification that can't be read is kept."""
+
+
+_ALIKE = Operation(
+    is_idempotent=False,
+    can_be_asked=True,
+    not_found_is_final_after=0,
+    ask_after=ASK_AFTER,
+)
+
+OPERATIONS: Mapping[OperationKey, Operation] = MappingProxyType(
+    dict.fromkeys(
+        (DIRECT_PAYIN, WEB_PAYIN, QR_PAYIN, PUSH, DIRECT_PAYOUT, DIRECT_TAXPAYOUT), _ALIKE
+    )
+)
+"""It plays everything, and everything in the same way."""
 
 
 @frozen
@@ -49,6 +79,22 @@ class SandboxProvider:
 
     name: str
     title: str
+
+    @property
+    def operations(self) -> Mapping[OperationKey, Operation]:
+        """Everything a merchant can ask for."""
+        return OPERATIONS
+
+    def scope_of(self, request: HttpRequest) -> None:
+        """Nobody else can reach the operator, so it wants no token."""
+
+    def sign_in(self, scope: str, *, now: Instant) -> SignIn:
+        """Never called, as no request has a scope."""
+        raise AssertionError(scope)
+
+    def refuses_token(self, answer: HttpResponse) -> bool:
+        """It wants none."""
+        return False
 
     def submit(self, transaction: Transaction, *, now: Instant) -> Conversation:
         """Ask the operator to play the order's scenario."""
@@ -88,6 +134,10 @@ class SandboxProvider:
         except ValueError:
             told = request.body.decode("utf-8", "replace").replace("\0", "\ufffd")
             return UnmatchedNotified(self.name, told[:TOLD_CHARACTERS_MAX])
+
+    def answer_notification(self, request: HttpRequest, accepted: bool) -> HttpResponse:
+        """The operator takes any answer."""
+        return HttpResponse(204)
 
     def _answered(self, reference: str, answer: HttpResponse) -> ProviderReport:
         try:

@@ -14,7 +14,7 @@ from mmo_sansio.intents import SubmitToProvider
 from mmo_sansio.ledger import Ledger
 from mmo_sansio.model import Order, ProviderData, Stage, Transaction
 from mmo_sansio.replies import Noted
-from mmo_sansio.rules.waking import SUBMISSION_PATIENCE, ask_interval
+from mmo_sansio.rules.waking import SUBMISSION_PATIENCE, ask_interval, asked_at
 from mmo_sansio.states import is_legal
 
 
@@ -31,6 +31,8 @@ def begin(ledger: Ledger, given: BeginSubmission, *, now: Instant) -> Decision:
         Stage.SUBMITTING,
         wake_at=min(now + SUBMISSION_PATIENCE, was.order.expires_at),
         polls=0,
+        hint=None,
+        submitted_at=now,
         provider_data=_first_words(was.order),
     )
     return Decision(Noted(after), moved(was, after))
@@ -52,7 +54,7 @@ def accept(ledger: Ledger, given: ProviderAccepted, *, now: Instant) -> Decision
             given,
             Stage.AWAITING_RESULT,
             provider_reference=known,
-            wake_at=min(now + (given.ask_after or ask_interval(0)), was.order.expires_at),
+            wake_at=asked_at(was.order, given.ask_after or ask_interval(0), now=now),
         )
     return Decision(Noted(after), moved(was, after))
 
@@ -62,8 +64,11 @@ def lose_touch(ledger: Ledger, given: ProviderUnreachable, *, now: Instant) -> D
     was = _addressed(ledger, given)
     if was is None or was.progress.wake_at is None:
         return ignored("No such payment waits for this provider.")
-    soon = now + ask_interval(was.progress.polls)
-    after = advanced(was, given, was.progress.stage, wake_at=min(soon, was.progress.wake_at))
+    if given.ask_after is None:
+        at = min(now + ask_interval(was.progress.polls), was.progress.wake_at)
+    else:
+        at = asked_at(was.order, given.ask_after, now=now)
+    after = advanced(was, given, was.progress.stage, wake_at=at)
     return Decision(Noted(after), moved(was, after))
 
 
@@ -76,10 +81,16 @@ def submit_again(ledger: Ledger, given: ProviderNeverReceived, *, now: Instant) 
     was = _addressed(ledger, given)
     if was is None:
         return ignored("No such payment waits for this provider.")
-    if given.version != was.progress.version:
+    if not _is_about_latest(was, given):
         return ignored("The payment has moved since the provider was asked.", was)
     after = advanced(was, given, Stage.CREATED, wake_at=was.order.expires_at)
     return Decision(Noted(after), moved(was, after), (SubmitToProvider(was.reference),))
+
+
+def _is_about_latest(was: Transaction, given: ProviderNeverReceived) -> bool:
+    if given.submitted_at is not None:
+        return given.submitted_at == was.progress.submitted_at
+    return given.version == was.progress.version
 
 
 def _addressed(

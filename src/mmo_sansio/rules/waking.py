@@ -9,7 +9,7 @@ from mmo_sansio.decisions import Decision, advanced, ignored, moved
 from mmo_sansio.inputs import TransactionWoke
 from mmo_sansio.intents import AskProvider, DeliverCallback
 from mmo_sansio.ledger import Ledger
-from mmo_sansio.model import Source, Stage, Transaction
+from mmo_sansio.model import Order, Source, Stage, Transaction
 from mmo_sansio.replies import Noted
 
 FIRST_ASK: Span = 2 * clock.SECOND
@@ -22,6 +22,9 @@ SUBMISSION_PATIENCE: Span = 30 * clock.SECOND
 """How long a submission may be under way before the provider is asked what became of it; longer than any
 conversation with a provider may take."""
 
+LAST_ASK: Span = 10 * clock.MINUTE
+"""How long before its expiry a payment is asked about for the last time, however slow a provider's pace is."""
+
 _DOUBLINGS_MAX = 11
 """2 s doubled eleven times is beyond LONGEST_ASK."""
 
@@ -29,6 +32,12 @@ _DOUBLINGS_MAX = 11
 def ask_interval(polls: int) -> Span:
     """How long to wait after this many questions without a result."""
     return min(FIRST_ASK << min(polls, _DOUBLINGS_MAX), LONGEST_ASK)
+
+
+def asked_at(order: Order, after: Span, *, now: Instant) -> Instant:
+    """When to ask next: after this span, but not without a last question before the order expires."""
+    at, last = now + after, order.expires_at - LAST_ASK
+    return last if now < last < at else min(at, order.expires_at)
 
 
 def wake(ledger: Ledger, given: TransactionWoke, *, now: Instant) -> Decision:
@@ -45,7 +54,7 @@ def wake(ledger: Ledger, given: TransactionWoke, *, now: Instant) -> Decision:
         given,
         was.progress.stage,
         polls=was.progress.polls + 1,
-        wake_at=min(now + ask_interval(was.progress.polls), was.order.expires_at),
+        wake_at=asked_at(was.order, ask_interval(was.progress.polls), now=now),
     )
     return Decision(Noted(after), moved(was, after), (AskProvider(was.reference),))
 

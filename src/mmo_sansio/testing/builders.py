@@ -21,7 +21,9 @@ from mmo_sansio.inputs import (
     DepositNotified,
     Draft,
     ProviderAccepted,
+    ProviderCannotTell,
     ProviderFailed,
+    ProviderHinted,
     ProviderNeverReceived,
     ProviderSucceeded,
     ProviderUnreachable,
@@ -193,6 +195,18 @@ def never_received(
     return ProviderNeverReceived(gateway_reference, provider, version)
 
 
+def cannot_tell(gateway_reference: str = REFERENCE, **members: Any) -> ProviderCannotTell:
+    """The provider `test` offers no way to be asked."""
+    return ProviderCannotTell(
+        **{"gateway_reference": gateway_reference, "provider": "test", **members}
+    )
+
+
+def hinted(gateway_reference: str = REFERENCE, **members: Any) -> ProviderHinted:
+    """Somebody says in the name of the provider `test` that something has happened."""
+    return ProviderHinted(**{"gateway_reference": gateway_reference, "provider": "test", **members})
+
+
 def a_deposit(**members: Any) -> DepositNotified:
     """Somebody paid KES 75 through the provider's own channel."""
     standard: dict[str, Any] = {
@@ -290,9 +304,13 @@ def _a_progress(stage: Stage) -> Progress:
         case Stage.AWAITING_CUSTOMER:
             return Progress(stage, 1, START + 30 * clock.MINUTE)
         case Stage.SUBMITTING:
-            return Progress(stage, 2, START + 30 * clock.SECOND, provider_data=data)
+            return Progress(
+                stage, 2, START + 30 * clock.SECOND, provider_data=data, submitted_at=START
+            )
         case Stage.AWAITING_RESULT:
-            return Progress(stage, 3, START + 2 * clock.SECOND, provider_data=data)
+            return Progress(
+                stage, 3, START + 2 * clock.SECOND, provider_data=data, submitted_at=START
+            )
         case Stage.SUCCEEDED:
             return Progress(
                 stage,

@@ -16,8 +16,11 @@ from mmo_trio.cli import (
     demonstration,
     explanation,
     listening,
+    providers,
     records,
+    registering,
     serving,
+    simulating,
     suspense,
     transactions,
 )
@@ -34,6 +37,9 @@ def main() -> None:
     structlog.configure(logger_factory=lambda *_: structlog.PrintLogger(sys.stderr))
 
 
+providers.providers.add_command(registering.register)
+providers.providers.add_command(registering.address)
+
 for command in (
     demonstration.demo,
     serving.sandbox,
@@ -43,9 +49,11 @@ for command in (
     transactions.tx,
     explanation.explain,
     suspense.suspense,
+    providers.providers,
     records.records,
     database.db,
     configuration.check_config,
     clock.sandbox_clock,
+    simulating.simulate,
 ):
     main.add_command(command)

@@ -61,6 +61,8 @@ _DEEDS = {
     "ProviderFailed": "says that the money will not move",
     "ProviderUnreachable": "gave no usable answer; it may or may not have the payment",
     "ProviderNeverReceived": "never received the payment; it may be sent again",
+    "ProviderCannotTell": "can't be asked about the payment",
+    "ProviderHinted": "sent word of the payment, so it is asked about",
     "DepositNotified": "told of an offline deposit",
     "TransactionWoke": "struck",
     "CallbackConcluded": "concluded the callback",

@@ -3,19 +3,27 @@
 from __future__ import annotations
 
 import getpass
+from collections.abc import Sequence
 from pathlib import Path
 
 import click
 
 from mmo_sansio.catalogue import ErrorCode
+from mmo_sansio.changes import SuspenseReason
 from mmo_sansio.inputs import ResolveManually
 from mmo_sansio.model import Status, Transaction
 from mmo_sansio.replies import Noted
+from mmo_sansio.unknown import STUCK_AFTER, contradiction
 from mmo_trio.administer import administer
 from mmo_trio.cli.failures import Negative, Unusable
 from mmo_trio.cli.output import administered, moment, print_table, say
 from mmo_trio.cli.places import find_place, json_option, place_options
 from mmo_trio.storage.base import Store
+
+STUCK_MAX = 100_000
+
+NO_RESULT = ErrorCode.PROVIDER_TIMEOUT
+"""What a failure by hand is called when nobody says otherwise."""
 
 brand_option = click.option("--brand", help="Only this brand's.")
 
@@ -65,12 +73,18 @@ def show(
 @tx.command("list")
 @brand_option
 @click.option("--status", type=click.Choice([each.value for each in Status]))
+@click.option(
+    "--stuck",
+    is_flag=True,
+    help="Only those whose outcome has been unknown for an hour, the oldest first.",
+)
 @click.option("--limit", type=click.IntRange(1, 5_000), default=50, show_default=True)
 @place_options
 @json_option
 def list_(
     brand: str | None,
     status: str | None,
+    stuck: bool,
     limit: int,
     data: Path | None,
     config: Path | None,
@@ -78,9 +92,16 @@ def list_(
 ) -> None:
     """List transactions, the newest first."""
     wanted = None if status is None else Status(status)
-    found = find_place(data, config).with_store(
-        lambda store: store.find_transactions(brand=brand, status=wanted, limit=limit)
-    )
+    place = find_place(data, config)
+    found: Sequence[Transaction]
+    if stuck:
+        before = place.clock().now() - STUCK_AFTER + 1
+        every = place.with_store(lambda store: store.unknown_since(before, limit=STUCK_MAX))
+        found = [each for each in every if brand in (None, each.order.brand)][:limit]
+    else:
+        found = place.with_store(
+            lambda store: store.find_transactions(brand=brand, status=wanted, limit=limit)
+        )
     if as_json:
         click.echo(f"[{','.join(map(administered, found))}]")
         return
@@ -104,14 +125,20 @@ def list_(
 @tx.command()
 @click.argument("reference")
 @brand_option
-@click.option("--success", "succeeded", is_flag=True, help="The money has moved.")
+@click.option("--succeeded", is_flag=True, help="The money has moved.")
 @click.option(
     "--failed",
     "code",
+    is_flag=False,
+    flag_value=NO_RESULT.value,
     type=click.Choice([each.value for each in ErrorCode]),
-    help="The money has not moved and will not; why.",
+    help=f"The money has not moved and will not; why, by default {NO_RESULT}.",
 )
-@click.option("--reason", required=True, help="On what evidence; kept in the journal.")
+@click.option("--reason", required=True, help="Why a person decides; kept in the journal.")
+@click.option(
+    "--evidence", required=True, help="What shows it, e.g. a statement's line; kept in the journal."
+)
+@click.option("--provider-reference", help="The provider's own id of the payment.")
 @click.option("--operator", help="Who decides; by default the user of this machine.")
 @place_options
 @json_option
@@ -121,25 +148,38 @@ def resolve(
     succeeded: bool,
     code: str | None,
     reason: str,
+    evidence: str,
+    provider_reference: str | None,
     operator: str | None,
     data: Path | None,
     config: Path | None,
     as_json: bool,
 ) -> None:
-    """Complete a pending transaction by hand; the merchant is called back as always."""
+    """Complete a pending transaction by hand; the merchant is called back as always.
+
+    Refused when its provider has told otherwise, and when it has ended.
+    """
     if succeeded == (code is not None):
-        raise Unusable("Say either --success or --failed CODE.")
-    if not reason.strip():
-        raise Unusable("--reason is empty: say on what evidence.")
+        raise Unusable("Say either --succeeded or --failed.")
+    for name, given in (("--reason", reason), ("--evidence", evidence)):
+        if not given.strip():
+            raise Unusable(f"{name} is empty.")
     place = find_place(data, config)
 
     async def resolved(store: Store) -> Transaction:
         found = await find_one(store, reference, brand)
+        against = contradiction(
+            succeeded, await _told(store, found), provider=found.order.provider_title
+        )
+        if against is not None:
+            raise Negative(f"The evidence on record is against it: {against}")
         given = ResolveManually(
             found.reference,
             operator=operator or getpass.getuser(),
             reason=reason,
+            evidence=evidence,
             error_code=None if code is None else ErrorCode(code),
+            provider_reference=provider_reference,
         )
         reply = await administer(store, given, place.clock())
         if not isinstance(reply, Noted):
@@ -152,6 +192,14 @@ def resolve(
     else:
         print_table(("member", "value"), members(done))
     say("Done. The gateway that serves this store makes the callback.")
+
+
+async def _told(store: Store, about: Transaction) -> list[tuple[SuspenseReason, str]]:
+    """What the suspense book says of it, closed entries too."""
+    entries = await store.suspense(brand=about.order.brand, with_closed=True, limit=STUCK_MAX)
+    return [
+        (each.reason, each.told) for each in entries if each.gateway_reference == about.reference
+    ]
 
 
 def members(transaction: Transaction) -> list[tuple[str, object]]:
@@ -173,6 +221,7 @@ def members(transaction: Transaction) -> list[tuple[str, object]]:
         ("final", progress.final),
         ("fee", data and data.fee),
         ("created", moment(order.created_at)),
+        ("submitted", moment(progress.submitted_at)),
         ("expires", moment(order.expires_at)),
         ("completed", moment(progress.completed_at)),
         ("completed by", progress.completion_source),

@@ -28,7 +28,7 @@ from mmo_trio.http.door import LATE_BODY, LATE_HEAD, problem_of
 from mmo_trio.http.faults import describe_fault
 from mmo_trio.http.inbox import Inbox, Opening
 from mmo_trio.http.limits import ListenerLimits
-from mmo_trio.http.service import RequestContext, Service
+from mmo_trio.http.service import HangUp, RequestContext, Service
 from mmo_trio.http.streams import LingeringStream
 
 logger = logging.getLogger(__name__)
@@ -82,8 +82,8 @@ class Conversation:
                 await self._converse()
             if self._scope.cancelled_caught and self._if_late is not None:
                 await self._refuse_late(self._if_late)
-        except (_ClientLeftError, trio.BrokenResourceError, ssl.SSLError):
-            pass  # nobody is left to tell
+        except (_ClientLeftError, HangUp, trio.BrokenResourceError, ssl.SSLError):
+            pass  # nobody is left to tell, or nothing shall be told
         except Exception as error:
             logger.error("a connection failed: %s", describe_fault(error))
         finally:
@@ -125,7 +125,7 @@ class Conversation:
             opening = await self._read_head()
             answer, may_follow = await self._consult(opening)
             wire = self._to_wire(answer, opening, may_follow)
-        except _ClientLeftError:
+        except (_ClientLeftError, HangUp):
             raise
         except Exception as error:
             problem = problem_of(error, self._request_id)

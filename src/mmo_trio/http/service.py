@@ -16,6 +16,10 @@ from attrs import frozen
 from mmo_sansio.http import HttpResponse, RequestHead
 
 
+class HangUp(Exception):
+    """Raised by a service instead of an answer: the connection is closed without a word. For simulators only."""
+
+
 @frozen
 class RequestContext:
     """What a door knows of a request beside its bytes."""

@@ -75,7 +75,17 @@ def as_page() -> str:
         "## [provider.NAME]",
         "",
         f"A provider that methods of `brands.toml` name. `kind` is one of {kinds}; the other keys are those of its",
-        "kind. The variable for a key is `MMO_PROVIDER__NAME__KEY`, with `_` for a `-` in the name.",
+        "kind, see `docs/providers`. A key's variable is `MMO_PROVIDER__NAME__KEY`, with `_` for a `-` in the name.",
+        "An unknown key stops the start. `KEY_file` names a file that holds the value of `KEY`, for secrets.",
+        "",
+        "Every kind but `sandbox` has these keys, too:",
+        "",
+        "| Key | Kind | Default | Meaning |",
+        "|---|---|---|---|",
+        "| `title` | text | by kind | The display name, as merchants see it. |",
+        "| `hooks_name` | text | NAME | What stands for it in its notifications' address, `/hooks/NAME/TOKEN`. |",
+        "| `hooks_from` | list of networks | from anywhere | From where its notifications may come. |",
+        "| `requests_per_minute` | number | no limit | How fast requests to it may follow each other. |",
         "",
     ]
     return "\n".join(lines)

@@ -74,6 +74,16 @@ class StoredKey:
 
 
 @frozen
+class ClosedProvider:
+    """A provider that a person has closed for new payments."""
+
+    name: str
+    closed_at: Instant
+    closed_by: str
+    reason: str
+
+
+@frozen
 class BrandRecord:
     """A brand and its keys, the oldest first."""
 
@@ -140,6 +150,26 @@ class Store(Protocol):
         limit: int = 50,
     ) -> Sequence[Transaction]:
         """For people: by either reference, brand or status, the newest first."""
+        ...
+
+    async def transaction_by_ending(self, ending: str) -> Transaction | None:
+        """The transaction whose gatewayReference ends with these twelve characters; None when none or several do."""
+        ...
+
+    async def unknown_since(self, before: Instant, *, limit: int = 500) -> Sequence[Transaction]:
+        """Pending transactions that may have been received by their provider before this time, the oldest first."""
+        ...
+
+    async def closed_providers(self) -> Sequence[ClosedProvider]:
+        """The providers that are closed for new payments, by name."""
+        ...
+
+    async def close_provider(self, closed: ClosedProvider) -> bool:
+        """Close a provider for new payments; False when it is closed already."""
+        ...
+
+    async def open_provider(self, name: str) -> bool:
+        """Open it again; False when it isn't closed."""
         ...
 
     async def timeline(self, gateway_reference: str) -> Sequence[Journaled]:

@@ -16,8 +16,10 @@ from mmo_sansio.intents import AskProvider, IntentKey
 from mmo_sansio.ledger import Ledger, Reads
 from mmo_sansio.model import Brand, Status, Transaction
 from mmo_sansio.queries import ListRecords, LookUp, LookUpByMerchantReference, Position, Records
+from mmo_sansio.unknown import may_be_under_way
 from mmo_trio.storage.base import (
     BrandRecord,
+    ClosedProvider,
     Decide,
     StoredKey,
     StoreUnavailable,
@@ -39,6 +41,7 @@ class Memory:
     brands: dict[str, Brand] = Factory(dict)
     keys: list[StoredKey] = Factory(list)
     keys_made: int = 0
+    closed: dict[str, ClosedProvider] = Factory(dict)
     latest_stamp: Instant = 0
 
 
@@ -239,6 +242,26 @@ class MemoryStore:
                 memory.latest_stamp = max(memory.latest_stamp, now)
                 return True
         return False
+
+    async def transaction_by_ending(self, ending: str) -> Transaction | None:
+        every = (await self._memory()).ledger.transactions.values()
+        found = [each for each in every if each.reference[-12:] == ending]
+        return found[0] if len(found) == 1 else None
+
+    async def unknown_since(self, before: Instant, *, limit: int = 500) -> Sequence[Transaction]:
+        rows = (row.transaction for row in _rows(await self._memory()))
+        return [each for each in rows if may_be_under_way(each, before)][:limit]
+
+    async def closed_providers(self) -> Sequence[ClosedProvider]:
+        return sorted((await self._memory()).closed.values(), key=lambda each: each.name)
+
+    async def close_provider(self, closed: ClosedProvider) -> bool:
+        memory = await self._memory()
+        memory.latest_stamp = max(memory.latest_stamp, closed.closed_at)
+        return memory.closed.setdefault(closed.name, closed) is closed
+
+    async def open_provider(self, name: str) -> bool:
+        return (await self._memory()).closed.pop(name, None) is not None
 
     async def check(self) -> None:
         await self._memory()

@@ -111,6 +111,8 @@ def progress_row(progress: Progress) -> bytes:
                 progress.completion_source,
                 progress.error_code,
                 progress.error_message,
+                progress.submitted_at,
+                progress.hint,
             )
         ).encode()
     )
@@ -169,6 +171,8 @@ def _progress_of(row: list[Any]) -> Progress:
         completion_source=None if source is None else Source(source),
         error_code=None if code is None else ErrorCode(code),
         error_message=row[10],
+        submitted_at=row[11] if len(row) > 11 else None,
+        hint=row[12] if len(row) > 12 else None,
     )
 
 
@@ -227,6 +231,7 @@ def _method_row(method: Method) -> dict[str, object]:
         },
         "tax_authority_id": method.tax_authority_id,
         "tax_authority_account": method.tax_authority_account,
+        "push_accounts": method.push_accounts,
     }
 
 
@@ -243,4 +248,5 @@ def _method_of(fields: dict[str, Any]) -> Method:
         },
         tax_authority_id=fields["tax_authority_id"],
         tax_authority_account=fields["tax_authority_account"],
+        push_accounts=tuple(fields.get("push_accounts", ())),
     )

@@ -13,20 +13,23 @@ from typing import TypeAlias
 
 import structlog
 import trio
-from attrs import Factory, define, frozen
+from attrs import Factory, define, evolve, frozen
 
+from mmo_sansio.catalogue import ErrorCode
 from mmo_sansio.clock import Instant
 from mmo_sansio.http import HttpRequest, HttpResponse
 from mmo_sansio.inputs import (
     BeginSubmission,
     Input,
+    ProviderFailed,
     ProviderNeverReceived,
     ProviderReport,
     ProviderUnreachable,
 )
 from mmo_sansio.intents import AskProvider, SubmitToProvider
-from mmo_sansio.model import Transaction
+from mmo_sansio.model import Source, Transaction
 from mmo_sansio.providers.conversation import Conversation, ExchangeFailed, Provider
+from mmo_sansio.providers.operations import paced
 from mmo_sansio.replies import Noted, Reply
 from mmo_trio.http.faults import describe_fault
 from mmo_trio.storage.base import OutcomeUnknown, StoreUnavailable, Work
@@ -99,6 +102,8 @@ class ProviderWorker:
     now: Callable[[], Instant]
     conversations_max: int = CONVERSATIONS_MAX
     waiting_max: int = WAITING_MAX
+    is_closed: Callable[[str], bool] = lambda _: False
+    """Whether a person has closed the provider with this name for new payments."""
     _talks: trio.Nursery | None = None
     """For conversations; None while none may begin."""
     _timers: trio.Nursery | None = None
@@ -233,46 +238,54 @@ class ProviderWorker:
         if not isinstance(reply, Noted):
             self._setbacks.pop(reference, None)
             return
-        self._submissions += 1
         transaction = reply.transaction
         provider = self.providers[transaction.order.provider]
+        if self.is_closed(provider.name):
+            await self._tell(
+                ProviderFailed(
+                    reference, provider.name, Source.POLL, ErrorCode.PROVIDER_UNAVAILABLE
+                )
+            )
+            return
+        self._submissions += 1
         conversation = provider.submit(transaction, now=self.now())
-        await self._report(conversation, transaction, told_at + CONVERSATION_S)
+        exchange = self.exchange_for(provider.name)
+        await self._report(conversation, exchange, transaction, told_at + CONVERSATION_S)
 
     async def _ask(self, work: Work) -> None:
         self._questions += 1
         provider = self.providers[work.transaction.order.provider]
-        conversation = provider.ask(work.transaction, now=self.now())
-        await self._report(conversation, work.transaction, trio.current_time() + CONVERSATION_S)
+        conversation = provider.ask(_with_hint(work), now=self.now())
+        deadline = trio.current_time() + CONVERSATION_S
+        exchange = self.exchange_for(provider.name)
+        await self._report(conversation, exchange, work.transaction, deadline)
 
     async def _report(
-        self, conversation: Conversation, transaction: Transaction, deadline: float
+        self, conversation: Conversation, exchange: Exchange, about: Transaction, deadline: float
     ) -> None:
         """Hold the conversation and tell the engine what it came to."""
-        report = await self._converse(conversation, transaction, deadline)
+        report = await self._converse(conversation, exchange, about, deadline)
+        report = paced(report, self.providers[about.order.provider].operations, about)
         match report:
             case ProviderNeverReceived():
-                self._setbacks[transaction.reference] = (
-                    self._setbacks.get(transaction.reference, 0) + 1
-                )
+                self._setbacks[about.reference] = self._setbacks.get(about.reference, 0) + 1
             case ProviderUnreachable(_, name, reason):
                 self._unreachable += 1
                 logger.warning(
                     "provider unreachable",
                     provider=name,
-                    reference=transaction.reference,
+                    reference=about.reference,
                     reason=reason,
                 )
             case _:
-                self._setbacks.pop(transaction.reference, None)
+                self._setbacks.pop(about.reference, None)
         await self._tell(report)
 
     async def _converse(
-        self, conversation: Conversation, transaction: Transaction, deadline: float
+        self, conversation: Conversation, exchange: Exchange, about: Transaction, deadline: float
     ) -> ProviderReport:
         """Hold the conversation to its end, or until its time is over; it always comes to a report."""
-        name, reference = transaction.order.provider, transaction.reference
-        exchange = self.exchange_for(name)
+        name, reference = about.order.provider, about.reference
         try:
             request = next(conversation)
             while True:
@@ -323,3 +336,11 @@ async def _exchange_by(deadline: float, exchange: Exchange, request: HttpRequest
 def _patience_s(attempts: int, longest_s: float) -> float:
     """How long to wait after this many attempts in vain, at least one."""
     return float(min(RETRY_S * 2 ** min(attempts - 1, 16), longest_s))
+
+
+def _with_hint(work: Work) -> Transaction:
+    """The payment that a question is about, with what was told that makes us ask."""
+    about, intent = work.transaction, work.intent
+    if not isinstance(intent, AskProvider) or intent.hint is None:
+        return about
+    return evolve(about, progress=evolve(about.progress, hint=intent.hint))

@@ -83,12 +83,13 @@ async def serving(
     *,
     environment: dict[str, str] | None = None,
     brands: str | None = None,
+    api_key: str = "",
     further_doors: Sequence[FurtherDoor] = (),
 ) -> AsyncIterator[Running]:
     """A sandbox in this directory and a receiver for its demo brand; both end with the block.
 
     `environment`: further settings as MMO_… variables. `brands`: text of a brands.toml to serve instead of the demo
-    brand.
+    brand, whose `api_key` the receiver then expects.
     """
     authority = ensure_authority(directory)
     settings = load_settings(
@@ -121,9 +122,8 @@ async def serving(
             ready = await heard.receive()
         listeners = await trio.open_tcp_listeners(0, host="127.0.0.1")
         port = listeners[0].socket.getsockname()[1]
-        merchant = Merchant(
-            ready.api, ready.api_key or "", result_url=f"https://localhost:{port}/callback"
-        )
+        key = ready.api_key or api_key
+        merchant = Merchant(ready.api, key, result_url=f"https://localhost:{port}/callback")
         running = Running(ready, directory, merchant)
         context = authority.issue("localhost", "127.0.0.1")
         await nursery.start(
@@ -131,7 +131,7 @@ async def serving(
                 receive,
                 listeners,
                 tls=lambda: context,
-                expected_keys=[(ready.api_key or "").encode()],
+                expected_keys=[key.encode()],
                 on_callback=running.received.append,
                 on_refused=lambda: running.refused.append("key"),
             )

@@ -21,7 +21,9 @@ from mmo_sansio.decisions import Decision
 from mmo_sansio.inputs import (
     CreatePayment,
     Input,
+    ProviderCannotTell,
     ProviderFailed,
+    ProviderHinted,
     ProviderSucceeded,
     ResolveManually,
 )
@@ -40,7 +42,7 @@ def check_decision(
 ) -> None:
     """Everything that holds of one decision before it is made durable."""
     a_refusal_consumes_nothing(decision)
-    a_decision_leaves_one_line(decision)
+    a_decision_leaves_one_line(given, was, decision)
     if isinstance(given, CreatePayment):
         a_creation_is_whole(given, decision, now)
         a_reference_is_taken_once_in_its_window(world, given, decision, now)
@@ -64,6 +66,7 @@ def check_decision(
     callbacks_are_scheduled_exactly_when_something_ends(decision)
     questions_and_submissions_are_for_what_is_pending(world, decision)
     a_result_that_is_not_applied_is_kept(given, was, decision)
+    only_a_result_ends_a_payment(given, decision)
 
 
 # Of one decision.
@@ -76,11 +79,11 @@ def a_refusal_consumes_nothing(decision: Decision) -> None:
         assert decision.intents == (), "a refusal wants something done"
 
 
-def a_decision_leaves_one_line(decision: Decision) -> None:
+def a_decision_leaves_one_line(given: Input, was: Transaction | None, decision: Decision) -> None:
     """The journal has one line for each decision that changes something, the last of its changes."""
     if decision.changes:
         assert isinstance(decision.changes[-1], Journaled), "no line in the journal"
-    else:
+    elif not (isinstance(given, ProviderHinted) and was and was.progress.stage.is_terminal):
         assert not decision.intents, "an intent without a change"
 
 
@@ -214,11 +217,27 @@ def questions_and_submissions_are_for_what_is_pending(
         elif isinstance(change, TransactionCreated):
             after[change.transaction.reference] = change.transaction
     for intent in decision.intents:
-        stage = after[intent.gateway_reference].progress.stage
+        progress = after[intent.gateway_reference].progress
+        stage = progress.stage
         if isinstance(intent, SubmitToProvider):
             assert stage is Stage.CREATED, "submitted a second time"
         elif isinstance(intent, AskProvider):
-            assert stage in (Stage.SUBMITTING, Stage.AWAITING_RESULT), "asked for nothing"
+            ended_without_its_word = stage.is_terminal and (
+                stage is Stage.FAILED or progress.completion_source is Source.MANUAL
+            )
+            if not ended_without_its_word:
+                assert stage in (Stage.SUBMITTING, Stage.AWAITING_RESULT), "asked for nothing"
+
+
+def only_a_result_ends_a_payment(given: Input, decision: Decision) -> None:
+    """S5, S6: a hint only asks, and where nobody can be asked nothing is done on a guess."""
+    if not isinstance(given, ProviderHinted | ProviderCannotTell):
+        return
+    wanted = (AskProvider,) if isinstance(given, ProviderHinted) else ()
+    assert all(isinstance(each, wanted) for each in decision.intents), "acted on a guess"
+    for change in decision.changes:
+        if isinstance(change, TransactionAdvanced):
+            assert change.now.progress.stage is change.was.progress.stage, "moved on a guess"
 
 
 def a_result_that_is_not_applied_is_kept(

@@ -33,8 +33,10 @@ from mmo_sansio.testing import (
     a_resolution,
     a_wake,
     accepted,
+    cannot_tell,
     concluded,
     failed,
+    hinted,
     lost,
     never_received,
     reference,
@@ -44,7 +46,11 @@ from mmo_sansio.testing import (
 if TYPE_CHECKING:
     from tests.sansio.simulation.world import Simulation
 
-METHODS = (a_method(), a_method(key="other_ke", provider="other", provider_title="Other"))
+METHODS = (
+    a_method(),
+    a_method(key="other_ke", provider="other", provider_title="Other"),
+    a_method(key="mute_ke", provider="mute", provider_title="Mute"),
+)
 BRANDS: tuple[Brand, ...] = (
     a_brand(methods=METHODS),
     a_brand(id="duka", methods=METHODS, push_result_url=None),
@@ -89,7 +95,7 @@ class Parties:
         fault = random.random()
         draft = Draft(
             operation,
-            random.choice(METHODS).key,
+            random.choice((*METHODS[:2], *METHODS)).key,
             Decimal(random.randrange(10, 151 if fault > 0.05 else 400_000)),
             "KES" if not 0.05 < fault < 0.1 else "UGX",
             "KE",
@@ -178,7 +184,9 @@ class Parties:
 
     def notify(self) -> None:
         """A provider sends a notification; it arrives some time, in any order."""
-        provider = self.world.providers[self.random.choice(("test", "other"))]
+        provider = self.world.providers[
+            self.random.choice(("test", "other", "test", "other", "mute"))
+        ]
         told = provider.notify()
         if told is not None:
             self.world.arriving.append(told)
@@ -194,6 +202,8 @@ class Parties:
         strays: list[Input] = [
             accepted(name, provider=wrong),
             lost(name, provider=wrong),
+            hinted(name, provider=wrong),
+            cannot_tell(name, provider="nobody"),
             never_received(name, provider=wrong, version=0),
             succeeded(name, provider="nobody"),
             failed(name, provider="nobody"),

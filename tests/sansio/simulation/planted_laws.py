@@ -24,14 +24,16 @@ from mmo_sansio.inputs import (
     CreatePayment,
     Input,
     ProviderAccepted,
+    ProviderCannotTell,
     ProviderFailed,
+    ProviderHinted,
     ProviderNeverReceived,
     ProviderSucceeded,
     TransactionWoke,
 )
 from mmo_sansio.intents import DeliverCallback
 from mmo_sansio.ledger import Ledger
-from mmo_sansio.model import Progress, Stage, Transaction
+from mmo_sansio.model import Progress, Source, Stage, Transaction
 from mmo_sansio.problems import DUPLICATE_REFERENCE
 from mmo_sansio.replies import Ignored, Noted, Refused
 
@@ -204,6 +206,23 @@ def a_move_leaves_no_line(ledger: Ledger, given: Input, now: Instant) -> Decisio
     return decision if isinstance(given, CreatePayment) else without(decision, Journaled)
 
 
+def who_cannot_be_asked_is_sent_it_again(ledger: Ledger, given: Input, now: Instant) -> Decision:
+    """No answer is taken for a "never received"."""
+    was = ledger.transactions.get(getattr(given, "gateway_reference", ""))
+    if isinstance(given, ProviderCannotTell) and was is not None:
+        version = was.progress.version
+        given = ProviderNeverReceived(given.gateway_reference, given.provider, version)
+    return decide(ledger, given, now=now)
+
+
+def a_hint_is_believed(ledger: Ledger, given: Input, now: Instant) -> Decision:
+    """What nobody has signed is a result."""
+    if isinstance(given, ProviderHinted):
+        result = ProviderSucceeded(given.gateway_reference, given.provider, Source.WEBHOOK)
+        return decide(ledger, result, now=now)
+    return decide(ledger, given, now=now)
+
+
 def settled_amounts_are_rounded(ledger: Ledger, given: Input, now: Instant) -> Decision:
     """What a provider settles is rounded down to whole shillings."""
 
@@ -237,5 +256,7 @@ LAWS: tuple[tuple[Law, str], ...] = (
     (a_conflict_is_dropped, "was dropped"),
     (a_callback_is_forgotten, "callbacks and ends don't match"),
     (a_move_leaves_no_line, "no line in the journal"),
+    (who_cannot_be_asked_is_sent_it_again, "on a guess"),
+    (a_hint_is_believed, "out of nothing|on a guess"),
     (settled_amounts_are_rounded, "another amount"),
 )

@@ -10,7 +10,9 @@ from attrs import Factory, define
 from mmo_sansio.catalogue import ErrorCode
 from mmo_sansio.inputs import (
     ProviderAccepted,
+    ProviderCannotTell,
     ProviderFailed,
+    ProviderHinted,
     ProviderNeverReceived,
     ProviderReport,
     ProviderSucceeded,
@@ -41,6 +43,8 @@ class SimulatedProvider:
     wild: bool
     random: Random
     tally: Counter[object]
+    mute: bool = False
+    """Whether it can't be asked, and only tells by itself."""
     healed: bool = False
     book: dict[str, Entry] = Factory(dict)
     received: Counter[str] = Factory(Counter)
@@ -66,6 +70,9 @@ class SimulatedProvider:
     def ask(self, transaction: Transaction) -> ProviderReport:
         """What became of it? The answer is as old as the question."""
         reference, chance = transaction.reference, self.random.random()
+        if self.mute:
+            self.tally["can't be asked"] += 1
+            return ProviderCannotTell(reference, self.name)
         if not self.healed and chance < 0.2:
             self.tally["answer lost"] += 1
             return self.silent(reference)
@@ -78,7 +85,7 @@ class SimulatedProvider:
             return self.accepted(reference)
         return self.result(entry, Source.POLL)
 
-    def notify(self) -> ProviderReport | None:
+    def notify(self) -> ProviderReport | ProviderHinted | None:
         """A notification about some payment in the book; told again, or otherwise, as it likes."""
         if not self.book:
             return None
@@ -87,6 +94,9 @@ class SimulatedProvider:
         if self.wild and entry.succeeded is not None and self.random.random() < 0.3:
             self.tally["contradicted itself"] += 1
             entry.succeeded = not entry.succeeded
+        if not self.mute and self.random.random() < 0.4:
+            self.tally["hinted"] += 1
+            return ProviderHinted(entry.transaction.reference, self.name, "news")
         return self.result(entry, Source.WEBHOOK)
 
     def result(self, entry: Entry, source: Source) -> ProviderReport:

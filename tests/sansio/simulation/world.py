@@ -76,8 +76,10 @@ class Simulation:
         self.sick: set[str] = set()
         self.walks: list[Walk] = []
         self.providers = {
-            name: SimulatedProvider(name, name == "other", self.random, self.tally)
-            for name in ("test", "other")
+            name: SimulatedProvider(
+                name, name == "other", self.random, self.tally, mute=name == "mute"
+            )
+            for name in ("test", "other", "mute")
         }
         self.parties = Parties(self)
         self._weights, self._actions = self._plan()

@@ -30,6 +30,8 @@ CHECKS: tuple[Check, ...] = (
     asking.check_people_find_transactions,
     asking.check_the_suspense_book,
     asking.check_brands_and_keys,
+    asking.check_what_is_unknown,
+    asking.check_providers_are_closed,
     asking.check_a_closed_store_is_unavailable,
 )
 """Every check, by itself."""

@@ -13,7 +13,7 @@ from mmo_sansio.inputs import (
 from mmo_sansio.model import Operation, ReferenceReuse, Status, Type
 from mmo_sansio.queries import ListRecords, LookUp, LookUpByMerchantReference, Records
 from mmo_sansio.replies import Accepted
-from mmo_trio.storage.base import Store, StoreUnavailable
+from mmo_trio.storage.base import ClosedProvider, Store, StoreUnavailable
 from mmo_trio.storage.check_store.feeding import NOON, OpenStore, feed
 from mmo_trio.storage.check_store.inputs import (
     brand,
@@ -189,6 +189,38 @@ async def check_brands_and_keys(open_store: OpenStore) -> None:
         assert not await store.keys_of("acme")
         await store.save_brands([brand("acme")])
         assert await store.add_key("acme", b"digest-2", b"sealed-4", now=NOON + 5)
+
+
+async def check_what_is_unknown(open_store: OpenStore) -> None:
+    """Submissions without a result are found by their age, and a payment by the end of its reference (S6)."""
+    async with open_store() as store:
+        begun = [(BeginSubmission(reference(number)), NOON + 10 + number) for number in (1, 2, 3)]
+        await feed(store, *((creation(number), NOON) for number in (1, 2, 3, 4)), *begun)
+        await feed(store, (succeeded(2), NOON + 20))
+    async with open_store() as store:
+        found = await store.unknown_since(NOON + 13)
+        assert [each.reference for each in found] == [reference(1)]
+        found = await store.unknown_since(NOON + 14)
+        assert [each.reference for each in found] == [reference(1), reference(3)]
+        assert len(await store.unknown_since(NOON + 14, limit=1)) == 1
+        named = await store.transaction_by_ending(reference(3)[-12:])
+        assert named is not None
+        assert named.reference == reference(3)
+        assert await store.transaction_by_ending("X" * 12) is None
+
+
+async def check_providers_are_closed(open_store: OpenStore) -> None:
+    """A provider stays closed until it is opened."""
+    closed = ClosedProvider("momo", NOON, "ada", "out of order")
+    async with open_store() as store:
+        assert await store.close_provider(closed)
+        assert not await store.close_provider(evolve(closed, closed_by="bob"))
+        assert await store.latest_stamp() == NOON
+    async with open_store() as store:
+        assert list(await store.closed_providers()) == [closed]
+        assert await store.open_provider("momo")
+        assert not await store.open_provider("momo")
+        assert not await store.closed_providers()
 
 
 async def check_a_closed_store_is_unavailable(open_store: OpenStore) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from mmo_sansio.api.transaction_object import transaction_object
 from mmo_sansio.clock import Instant
 from mmo_sansio.model import Brand
-from mmo_trio.storage.base import StoreCorrupt
+from mmo_trio.storage.base import ClosedProvider, StoreCorrupt
 from mmo_trio.storage.rows import brand_of, brand_row, transaction_of, without_checksum
 
 
@@ -60,6 +60,23 @@ def retire_key(connection: sqlite3.Connection, brand: str, id: int, now: Instant
     )
     _stamp(connection, now)
     return retired.rowcount == 1
+
+
+def close_provider(connection: sqlite3.Connection, closed: ClosedProvider) -> bool:
+    """Close a provider for new payments; False when it is closed."""
+    done = connection.execute(
+        "INSERT INTO closed_providers (name, closed_at, closed_by, reason) VALUES (?, ?, ?, ?)"
+        " ON CONFLICT (name) DO NOTHING",
+        (closed.name, closed.closed_at, closed.closed_by, closed.reason),
+    )
+    _stamp(connection, closed.closed_at)
+    return done.rowcount == 1
+
+
+def open_provider(connection: sqlite3.Connection, name: str) -> bool:
+    """Open it again; False when it isn't closed."""
+    done = connection.execute("DELETE FROM closed_providers WHERE name = ?", (name,))
+    return done.rowcount == 1
 
 
 def touch(connection: sqlite3.Connection) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Sequence
+from itertools import islice
 from typing import Any
 
 from mmo_sansio.changes import CallbackRecorded, Journaled, SuspenseReason
@@ -12,7 +13,8 @@ from mmo_sansio.delivery import Attempt, DeliveryOutcome
 from mmo_sansio.intents import IntentKey, IntentKind, kept
 from mmo_sansio.model import Brand, Status, Transaction
 from mmo_sansio.queries import ListRecords, LookUp, LookUpByMerchantReference, Position, Records
-from mmo_trio.storage.base import BrandRecord, StoredKey, SuspenseEntry, Work
+from mmo_sansio.unknown import may_be_under_way
+from mmo_trio.storage.base import BrandRecord, ClosedProvider, StoredKey, SuspenseEntry, Work
 from mmo_trio.storage.rows import brand_of, transaction_of, without_checksum
 
 _TRANSACTIONS = "SELECT order_row, progress FROM transactions"
@@ -186,6 +188,33 @@ def find_transactions(
         (*values, limit),
     )
     return [transaction_of(*row) for row in rows]
+
+
+def transaction_by_ending(connection: sqlite3.Connection, ending: str) -> Transaction | None:
+    """The only transaction whose reference ends so."""
+    rows = connection.execute(
+        f"{_TRANSACTIONS} WHERE substr(gateway_reference, -12) = ? LIMIT 2", (ending,)
+    ).fetchall()
+    return transaction_of(*rows[0]) if len(rows) == 1 else None
+
+
+def unknown_since(
+    connection: sqlite3.Connection, before: Instant, limit: int
+) -> Sequence[Transaction]:
+    """Pending transactions whose submission began before this time, the oldest first."""
+    rows = connection.execute(
+        f"{_TRANSACTIONS} WHERE wake_at IS NOT NULL AND created_at < ? ORDER BY id", (before,)
+    )
+    every = (transaction_of(*row) for row in rows)
+    return list(islice((each for each in every if may_be_under_way(each, before)), limit))
+
+
+def closed_providers(connection: sqlite3.Connection) -> Sequence[ClosedProvider]:
+    """Those that are closed for new payments."""
+    rows = connection.execute(
+        "SELECT name, closed_at, closed_by, reason FROM closed_providers ORDER BY name"
+    )
+    return [ClosedProvider(*row) for row in rows]
 
 
 def timeline(connection: sqlite3.Connection, gateway_reference: str) -> Sequence[Journaled]:

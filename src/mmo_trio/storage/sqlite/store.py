@@ -18,6 +18,7 @@ from mmo_sansio.model import Brand, Status, Transaction
 from mmo_sansio.queries import ListRecords, LookUp, LookUpByMerchantReference, Records
 from mmo_trio.storage.base import (
     BrandRecord,
+    ClosedProvider,
     Decide,
     OutcomeUnknown,
     StoredKey,
@@ -140,6 +141,15 @@ class SqliteStore:
             lambda c: reading.find_transactions(c, reference, brand, status, limit)
         )
 
+    async def transaction_by_ending(self, ending: str) -> Transaction | None:
+        return await self._read(lambda c: reading.transaction_by_ending(c, ending))
+
+    async def unknown_since(self, before: Instant, *, limit: int = 500) -> Sequence[Transaction]:
+        return await self._read(lambda c: reading.unknown_since(c, before, limit))
+
+    async def closed_providers(self) -> Sequence[ClosedProvider]:
+        return await self._read(reading.closed_providers)
+
     async def timeline(self, gateway_reference: str) -> Sequence[Journaled]:
         return await self._read(lambda c: reading.timeline(c, gateway_reference))
 
@@ -177,6 +187,12 @@ class SqliteStore:
 
     async def retire_key(self, brand: str, id: int, *, now: Instant) -> bool:
         return await self._write(lambda c: administration.retire_key(c, brand, id, now))
+
+    async def close_provider(self, closed: ClosedProvider) -> bool:
+        return await self._write(lambda c: administration.close_provider(c, closed))
+
+    async def open_provider(self, name: str) -> bool:
+        return await self._write(lambda c: administration.open_provider(c, name))
 
     async def check(self) -> None:
         await self._write(administration.touch)

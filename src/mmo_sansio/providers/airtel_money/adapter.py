@@ -1,0 +1,253 @@
+"""The adapter: conversations with Airtel Money. The shell signs in and puts the token on every request."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Generator, Mapping
+from datetime import UTC, datetime
+from types import MappingProxyType
+from typing import Any
+
+from attrs import define, field, frozen
+
+from mmo_sansio.catalogue import ErrorCode
+from mmo_sansio.clock import HOUR, MINUTE, SECOND, Instant, from_datetime
+from mmo_sansio.http import HttpRequest, HttpResponse
+from mmo_sansio.inputs import ProviderHinted, UnmatchedNotified
+from mmo_sansio.model import Transaction
+from mmo_sansio.providers.airtel_money import messages
+from mmo_sansio.providers.airtel_money.account import AirtelAccount, account_from
+from mmo_sansio.providers.airtel_money.codes import STALE_KEY, is_open_status
+from mmo_sansio.providers.airtel_money.notifications import read_callback
+from mmo_sansio.providers.airtel_money.verdicts import About, of_question, of_submission
+from mmo_sansio.providers.airtel_money.wire import answer_read, read
+from mmo_sansio.providers.ciphers import CipherError, Ciphers
+from mmo_sansio.providers.conversation import (
+    AccessToken,
+    Conversation,
+    ExchangeFailed,
+    SignIn,
+    SignInFailed,
+)
+from mmo_sansio.providers.operations import (
+    DIRECT_PAYIN,
+    DIRECT_PAYOUT,
+    WEB_PAYIN,
+    Operation,
+    OperationKey,
+    key_of,
+)
+
+KEY_LIFE = HOUR
+"""How long a fetched RSA key is used. Its own end is told in a time zone that isn't written down."""
+
+TOKEN_LIFE = 180 * SECOND
+"""How long a token lives that doesn't say."""
+
+_ANSWER_HEADERS = ((b"content-type", b"application/json"),)
+
+
+def operations_of(account: AirtelAccount) -> Mapping[OperationKey, Operation]:
+    """What the account offers. A repeated id is refused rather than recognised, and only one source says so; so a
+    submission is repeated only when the operator has denied for a while that it knows the payment."""
+    payin = Operation(
+        is_idempotent=False,
+        can_be_asked=True,
+        not_found_is_final_after=10 * MINUTE,
+        ask_after=(
+            account.first_question_after,
+            MINUTE,
+            2 * MINUTE,
+            5 * MINUTE,
+            15 * MINUTE,
+            HOUR,
+        ),
+    )
+    operations = {DIRECT_PAYIN: payin, WEB_PAYIN: payin}
+    if account.pin is not None:
+        operations[DIRECT_PAYOUT] = Operation(
+            is_idempotent=False,
+            can_be_asked=True,
+            not_found_is_final_after=30 * MINUTE,
+            ask_after=(10 * SECOND, MINUTE, 2 * MINUTE, 5 * MINUTE, 15 * MINUTE, HOUR),
+        )
+    return MappingProxyType(operations)
+
+
+@frozen
+class EncryptionKey:
+    """The operator's RSA key."""
+
+    public_key: bytes
+    valid_until: Instant
+
+
+class NoKey(Exception):
+    """The operator gives no RSA key."""
+
+    def __init__(self, reason: str, *, is_refusal: bool) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.is_refusal = is_refusal
+        """False: another time it may."""
+
+
+@define(eq=False)
+class AirtelMoney:
+    """One application of the operator's, in one country and currency."""
+
+    name: str
+    title: str
+    account: AirtelAccount
+    ciphers: Ciphers
+    operations: Mapping[OperationKey, Operation] = field(init=False)
+    _key: EncryptionKey | None = field(default=None, init=False, repr=False)
+
+    def __attrs_post_init__(self) -> None:
+        self.operations = operations_of(self.account)
+
+    def scope_of(self, request: HttpRequest) -> str:
+        """One token is for everything."""
+        return "all"
+
+    def sign_in(self, scope: str, *, now: Instant) -> SignIn:
+        """Get a token; it lives three minutes."""
+        answer = yield messages.sign_in(self.account)
+        if answer.status != 200:
+            raise SignInFailed(f"Airtel Money answered {answer.status} to a sign-in.")
+        try:
+            document = read(answer.body)
+            value, life = document.get("access_token"), _seconds(document.get("expires_in"))
+        except ValueError:
+            value, life = None, 0
+        if not isinstance(value, str) or not value.isascii() or not value.isprintable() or not life:
+            raise SignInFailed("Airtel Money gave no token that can be read.")
+        return AccessToken(value, issued_at=now, expires_at=now + life * SECOND)
+
+    def refuses_token(self, answer: HttpResponse) -> bool:
+        """The operator has no code of its own for that."""
+        return answer.status == 401
+
+    def submit(self, transaction: Transaction, *, now: Instant) -> Conversation:
+        """Ask to move the money, once; a second time only when a kept RSA key turned out to be an old one."""
+        about = About(transaction, self.name, self.account)
+        if (unfit := self._unfit(transaction)) is not None:
+            return about.failed(ErrorCode.MERCHANT_MISCONFIGURED, message=unfit)
+        while True:
+            was_kept = self._kept_key(now) is not None
+            try:
+                request = yield from self._submission(transaction, now=now)
+            except messages.NotForThisMarket as fault:
+                return about.failed(ErrorCode.USER_NOT_FOUND, message=str(fault))
+            except CipherError as fault:
+                self._key = None
+                return about.failed(ErrorCode.MERCHANT_MISCONFIGURED, message=str(fault))
+            except NoKey as fault:
+                if fault.is_refusal:
+                    return about.failed(ErrorCode.MERCHANT_MISCONFIGURED, message=fault.reason)
+                return about.never_received()
+            try:
+                answer = answer_read((yield request))
+            except ExchangeFailed as failure:
+                if failure.may_have_arrived:
+                    return about.unclear(f"gave no answer: {failure.reason.rstrip('.')}")
+                return about.never_received()
+            if answer.code in STALE_KEY:
+                self._key = None
+                if was_kept and not is_open_status(answer.status) and answer.success is not True:
+                    continue
+            return of_submission(answer, about)
+
+    def ask(self, transaction: Transaction, *, now: Instant) -> Conversation:
+        """Ask what became of a submission."""
+        about = About(transaction, self.name, self.account)
+        operation = self.operations.get(key_of(transaction))
+        if operation is None:
+            return about.unclear("is not configured for this operation")
+        try:
+            answer = yield messages.question(self.account, transaction.order)
+        except ExchangeFailed as failure:
+            return about.unclear(f"gave no answer: {failure.reason.rstrip('.')}")
+        return of_question(answer_read(answer), about, operation, now=now)
+
+    def read_notification(self, request: HttpRequest) -> ProviderHinted | UnmatchedNotified:
+        """A callback: a reason to ask."""
+        return read_callback(request, self.account, self.name)
+
+    def answer_notification(self, request: HttpRequest, accepted: bool) -> HttpResponse:
+        """The operator wants 200, quickly; the body is ours."""
+        return HttpResponse(200 if accepted else 503, _ANSWER_HEADERS, b"{}")
+
+    def _unfit(self, transaction: Transaction) -> str | None:
+        """Why this account can't carry the payment; None when it can."""
+        order, account = transaction.order, self.account
+        if key_of(transaction) not in self.operations:
+            return "The account doesn't offer this operation."
+        if (order.country, order.requested.currency) != (account.country, account.currency):
+            return f"The account is for {account.currency} in {account.country}."
+        return None
+
+    def _submission(
+        self, transaction: Transaction, *, now: Instant
+    ) -> Generator[HttpRequest, HttpResponse, HttpRequest]:
+        """The request, once the RSA key is there that it may need. Raises what makes it impossible."""
+        public_key = b""
+        if messages.needs_key(self.account, transaction.order):
+            public_key = self.account.public_key or (yield from self._encryption_key(now=now))
+        return messages.submission(self.account, transaction.order, self.ciphers, public_key)
+
+    def _encryption_key(self, *, now: Instant) -> Generator[HttpRequest, HttpResponse, bytes]:
+        """The operator's key, fetched when none is kept that is valid. Raises NoKey."""
+        if (kept := self._kept_key(now)) is not None:
+            return kept
+        try:
+            answer = yield messages.key_question(self.account)
+        except ExchangeFailed as failure:
+            raise NoKey(failure.reason, is_refusal=False) from None
+        self._key = _key_read(answer, now=now)
+        return self._key.public_key
+
+    def _kept_key(self, now: Instant) -> bytes | None:
+        if self._key is None or now >= self._key.valid_until:
+            return None
+        return self._key.public_key
+
+
+def open_airtel_money(
+    name: str, title: str, options: Mapping[str, Any], ciphers: Ciphers
+) -> AirtelMoney:
+    """The adapter of one account. Raises OptionError for an option that is unknown, missing or can't be used."""
+    return AirtelMoney(name, title, account_from(options), ciphers)
+
+
+def _key_read(answer: HttpResponse, *, now: Instant) -> EncryptionKey:
+    """Raises NoKey."""
+    if answer.status != 200:
+        is_refusal = not is_open_status(answer.status) and answer.status != 429
+        raise NoKey(
+            f"Airtel Money answered {answer.status} when asked for its key.", is_refusal=is_refusal
+        )
+    try:
+        data = read(answer.body)["data"]
+        public_key = base64.b64decode(data["key"], validate=True)
+        end = _end_read(data.get("valid_upto"))
+    except (ValueError, LookupError, TypeError, AttributeError):
+        raise NoKey("Airtel Money gave no key that can be read.", is_refusal=True) from None
+    return EncryptionKey(public_key, min(now + KEY_LIFE, end or now + KEY_LIFE))
+
+
+def _end_read(text: object) -> Instant | None:
+    """`DD-MM-YYYY HH:mm:ss`, taken for UTC; None for anything else."""
+    try:
+        moment = datetime.strptime(str(text), "%d-%m-%Y %H:%M:%S")
+    except ValueError:
+        return None
+    return from_datetime(moment.replace(tzinfo=UTC))
+
+
+def _seconds(value: object) -> int:
+    """How long a token lives: a number, or one as text; what says nothing means the documented life."""
+    if value is None:
+        return TOKEN_LIFE // SECOND
+    text = str(value)
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else 0

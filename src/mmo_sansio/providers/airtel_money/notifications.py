@@ -1,0 +1,70 @@
+"""Callbacks: who sent one, and which payment it speaks of. None is believed alone, as none names an amount."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import hmac
+import json
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from mmo_sansio.http import HttpRequest
+from mmo_sansio.inputs import ProviderHinted, UnmatchedNotified
+from mmo_sansio.providers.airtel_money.account import AirtelAccount
+from mmo_sansio.providers.airtel_money.wire import raw_member, read
+
+TOLD_CHARACTERS_MAX = 2_000
+"""How much of a callback is kept."""
+
+_ID = re.compile(r"[A-Za-z0-9]{1,64}", re.ASCII)
+
+
+def callback_hash(key: str, text: bytes) -> str:
+    """Base64 of the HMAC-SHA256 of the text: what a callback is authenticated with."""
+    return base64.b64encode(hmac.digest(key.encode(), text, hashlib.sha256)).decode()
+
+
+def read_callback(
+    request: HttpRequest, account: AirtelAccount, provider: str
+) -> ProviderHinted | UnmatchedNotified:
+    """The payment that a callback speaks of; what is forged or can't be read is kept for a person."""
+    told = request.body.decode("utf-8", "replace").replace("\0", "\ufffd")[:TOLD_CHARACTERS_MAX]
+    try:
+        document = read(request.body)
+    except ValueError:
+        return UnmatchedNotified(provider, told)
+    transaction = document.get("transaction")
+    id = transaction.get("id") if isinstance(transaction, dict) else None
+    if not isinstance(id, str) or _ID.fullmatch(id) is None:
+        return UnmatchedNotified(provider, told)
+    if account.callback_key is not None and not _is_authentic(
+        request, document, account.callback_key, account.callback_hash_header
+    ):
+        return UnmatchedNotified(provider, told)
+    return ProviderHinted(id, provider, told)
+
+
+def _is_authentic(request: HttpRequest, document: dict[str, Any], key: str, header: str) -> bool:
+    """Whether the hash, in the body or in a header, is that of one of the texts it may be of."""
+    claimed = _claimed(document) or request.value(header.encode()) or b""
+    matches = [
+        hmac.compare_digest(claimed, callback_hash(key, text).encode())
+        for text in _texts(request.body, document)
+    ]
+    return any(matches)
+
+
+def _claimed(document: dict[str, Any]) -> bytes | None:
+    """The hash in the body, if there is one."""
+    given = document.get("hash")
+    return given.encode() if isinstance(given, str) else None
+
+
+def _texts(body: bytes, document: dict[str, Any]) -> Iterator[bytes]:
+    """What a hash may be of: the `transaction` as it came, the same written compactly, the whole body."""
+    yield (raw_member(body.decode(), "transaction") or "").encode()
+    compact = json.dumps(document["transaction"], ensure_ascii=False, separators=(",", ":"))
+    yield compact.encode()
+    yield body

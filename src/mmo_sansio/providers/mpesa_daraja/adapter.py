@@ -1,0 +1,332 @@
+"""The adapter for Daraja: what to send, and what its answers and callbacks come to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Mapping
+from types import MappingProxyType
+from typing import Any, Final, assert_never
+
+from attrs import frozen
+
+from mmo_sansio.catalogue import ErrorCode
+from mmo_sansio.clock import SECOND, Instant
+from mmo_sansio.http import HttpRequest, HttpResponse
+from mmo_sansio.inputs import (
+    ProviderAccepted,
+    ProviderCannotTell,
+    ProviderFailed,
+    ProviderNeverReceived,
+    ProviderReport,
+    ProviderSucceeded,
+    ProviderUnreachable,
+)
+from mmo_sansio.model import Source, Stage, Transaction, Type
+from mmo_sansio.providers.conversation import (
+    AccessToken,
+    Conversation,
+    ExchangeFailed,
+    Notified,
+    SignIn,
+    SignInFailed,
+)
+from mmo_sansio.providers.mpesa_daraja import requests
+from mmo_sansio.providers.mpesa_daraja.account import Account
+from mmo_sansio.providers.mpesa_daraja.codes import (
+    PAYIN_PENDING,
+    SUCCESS,
+    TOKEN_REFUSALS,
+    Standing,
+    meaning_of,
+    refusal_means,
+)
+from mmo_sansio.providers.mpesa_daraja.hints import Hint, hint_read
+from mmo_sansio.providers.mpesa_daraja.notifications import answer_to, notified
+from mmo_sansio.providers.mpesa_daraja.operations import OPERATIONS
+from mmo_sansio.providers.mpesa_daraja.references import conversation_id, registration_number
+from mmo_sansio.providers.mpesa_daraja.return_address import Kind, ReturnAddress
+from mmo_sansio.providers.mpesa_daraja.wire import msisdn_written, read, text_of, whole_shillings
+from mmo_sansio.providers.operations import (
+    DIRECT_PAYIN,
+    DIRECT_PAYOUT,
+    DIRECT_TAXPAYOUT,
+    PUSH,
+    QR_PAYIN,
+    WEB_PAYIN,
+    Operation,
+    OperationKey,
+    key_of,
+)
+
+SCOPE: Final = "daraja"
+"""The name of its one access token."""
+
+TOKEN_LIFE_S: Final = 3600
+"""How long an access token lives whose answer doesn't say."""
+
+
+class RegistrationFailed(Exception):
+    """Daraja didn't take the addresses for deposits; the message says why."""
+
+
+@frozen
+class DarajaProvider:
+    """An account with Daraja."""
+
+    name: str
+    title: str
+    account: Account
+
+    @property
+    def operations(self) -> Mapping[OperationKey, Operation]:
+        """Those whose credentials the account has."""
+        account = self.account
+        has = {
+            DIRECT_PAYIN: account.passkey,
+            WEB_PAYIN: account.passkey,
+            DIRECT_PAYOUT: account.initiator,
+            DIRECT_TAXPAYOUT: account.initiator,
+            QR_PAYIN: account.merchant_name,
+            PUSH: account.shortcode,
+        }
+        return MappingProxyType({key: each for key, each in OPERATIONS.items() if has[key]})
+
+    def scope_of(self, request: HttpRequest) -> str:
+        """One token serves for all."""
+        return SCOPE
+
+    def sign_in(self, scope: str, *, now: Instant) -> SignIn:
+        """Get a token. Daraja ends the one before with it, so that an account signs in once for all."""
+        answer = yield requests.token(self.account)
+        try:
+            document = read(answer.body)
+            value, life = text_of(document, "access_token"), text_of(document, "expires_in")
+            life_s = int(life or TOKEN_LIFE_S)
+        except ValueError:
+            raise SignInFailed(f"Daraja answered {answer.status}, and no token.") from None
+        if answer.status != 200 or not value:
+            code = text_of(document, "errorCode") or "no errorCode"
+            raise SignInFailed(f"Daraja answered {answer.status} ({code}).")
+        return AccessToken(value, expires_at=now + life_s * SECOND, issued_at=now)
+
+    def refuses_token(self, answer: HttpResponse) -> bool:
+        """Whether an answer of any status says that the access token isn't valid any more."""
+        if answer.status == 401:
+            return True
+        try:
+            return (
+                answer.status >= 400 and text_of(read(answer.body), "errorCode") in TOKEN_REFUSALS
+            )
+        except ValueError:
+            return False
+
+    def submit(self, transaction: Transaction, *, now: Instant) -> Conversation:
+        """Prompt the payer, pay out, pay the tax, or get a QR code.
+
+        What can't be said to Daraja fails here, before anything leaves: an amount with cents or in another currency,
+        a number that is none in Kenya, a tax without a payment registration number, and an operation for which the
+        account has no credentials.
+        """
+        order, key = transaction.order, key_of(transaction)
+        shillings = whole_shillings(order.requested)
+        msisdn = msisdn_written(order.party.msisdn)
+        if key not in self.operations:
+            return self._refused(
+                transaction,
+                ErrorCode.MERCHANT_MISCONFIGURED,
+                f"The account offers no {' '.join(key)}.",
+            )
+        if shillings is None:
+            return self._refused(
+                transaction, ErrorCode.AMOUNT_OUT_OF_RANGE, "M-Pesa takes whole Kenyan shillings."
+            )
+        if key == QR_PAYIN:
+            request = requests.qr_code(self.account, order, shillings=shillings)
+            return (yield from self._submit(transaction, request, _qr_taken))
+        if key == DIRECT_TAXPAYOUT:
+            number = registration_number(order.reconciliation_reference)
+            if number is None:
+                return self._refused(
+                    transaction,
+                    ErrorCode.TRANSACTION_DECLINED,
+                    "The reconciliationReference is no payment registration number.",
+                )
+            request = requests.remittance(
+                self.account, order, registration_number=number, shillings=shillings
+            )
+            return (yield from self._submit(transaction, request, _known_by_originator))
+        if msisdn is None:
+            return self._refused(
+                transaction, ErrorCode.USER_NOT_FOUND, "The msisdn is no Kenyan mobile number."
+            )
+        if key == DIRECT_PAYOUT:
+            request = requests.payout(self.account, order, msisdn=msisdn, shillings=shillings)
+            return (yield from self._submit(transaction, request, _known_by_originator))
+        request = requests.push(self.account, order, msisdn=msisdn, shillings=shillings, now=now)
+        return (yield from self._submit(transaction, request, _known_by_checkout))
+
+    def ask(self, transaction: Transaction, *, now: Instant) -> Conversation:
+        """Ask about a push, and have the answer; or ask about a pay-out or tax payout, and be told it by a callback."""
+        key, hint = key_of(transaction), hint_read(transaction.progress.hint)
+        known_as = transaction.progress.provider_reference or hint.id
+        if key in (DIRECT_PAYIN, WEB_PAYIN) and known_as:
+            return (yield from self._ask_push(transaction, known_as, hint, now=now))
+        if key == DIRECT_PAYOUT:
+            own = conversation_id(transaction.reference)
+            return (yield from self._ask_status(transaction, known_as or own, hint, now=now))
+        if key == DIRECT_TAXPAYOUT and known_as:
+            return (yield from self._ask_status(transaction, known_as, hint, now=now))
+        return ProviderCannotTell(transaction.reference, self.name)
+
+    def read_notification(self, request: HttpRequest) -> Notified:
+        """What a callback says; see :mod:`.notifications`."""
+        return notified(self.name, self.account, request)
+
+    def answer_notification(self, request: HttpRequest, accepted: bool) -> HttpResponse:
+        """What Daraja wants to hear."""
+        return answer_to(self.account, request, accepted=accepted)
+
+    def register_urls(self) -> Generator[HttpRequest, HttpResponse, None]:
+        """Have deposits told to us: once in production, where a later change goes through the portal. That it was done
+        before is no fault. Raises RegistrationFailed."""
+        answer = yield requests.registration(self.account)
+        try:
+            document = read(answer.body)
+            why = text_of(document, "errorMessage") or text_of(document, "ResponseDescription")
+            if answer.status == 200 and text_of(document, "ResponseCode") == SUCCESS:
+                return
+        except ValueError:
+            why = "an answer that can't be read"
+        if "already registered" not in why.lower():
+            raise RegistrationFailed(f"Daraja answered {answer.status}: {why}")
+
+    def _submit(
+        self,
+        transaction: Transaction,
+        request: HttpRequest,
+        known_by: Callable[[Transaction, Mapping[str, Any]], str | None],
+    ) -> Conversation:
+        try:
+            answer = yield request
+        except ExchangeFailed as failure:
+            if failure.may_have_arrived:
+                return self._unknown(transaction, failure.reason)
+            return self._never_received(transaction)
+        try:
+            document = read(answer.body)
+            if answer.status == 200:
+                return self._taken(transaction, document, known_by(transaction, document))
+            code, message = text_of(document, "errorCode"), text_of(document, "errorMessage")
+        except ValueError as error:
+            if answer.status == 200:
+                return self._unknown(transaction, f"Daraja's answer can't be read: {error}.")
+            code = message = ""
+        means = refusal_means(answer.status, code, message)
+        if isinstance(means, ErrorCode):
+            return self._failed(transaction, means, code or str(answer.status), message)
+        match means:
+            case Standing.TAKEN:
+                return ProviderAccepted(transaction.reference, self.name, Source.POLL)
+            case Standing.NOT_TAKEN:
+                return self._never_received(transaction)
+            case Standing.UNKNOWN:
+                return self._unknown(transaction, f"Daraja answered {answer.status} {code}.")
+            case _:
+                assert_never(means)
+
+    def _taken(
+        self, transaction: Transaction, document: Mapping[str, Any], known_as: str | None
+    ) -> ProviderReport:
+        if known_as is not None:
+            return ProviderAccepted(transaction.reference, self.name, Source.POLL, known_as or None)
+        code, message = text_of(document, "ResponseCode"), text_of(document, "ResponseDescription")
+        if transaction.order.type is Type.PAYIN and code not in ("", SUCCESS):
+            return self._failed(transaction, meaning_of(code).payin, code, message)
+        return self._unknown(transaction, f"Daraja answered 200 with the ResponseCode {code!r}.")
+
+    def _ask_push(
+        self, transaction: Transaction, known_as: str, hint: Hint, *, now: Instant
+    ) -> Conversation:
+        reference = transaction.reference
+        try:
+            answer = yield requests.push_query(self.account, known_as, now=now)
+            document = read(answer.body)
+            code, message = text_of(document, "ResultCode"), text_of(document, "ResultDesc")
+            error, why = text_of(document, "errorCode"), text_of(document, "errorMessage")
+        except ExchangeFailed as failure:
+            return self._unknown(transaction, failure.reason)
+        except ValueError as fault:
+            return self._unknown(transaction, f"Daraja's answer can't be read: {fault}.")
+        if answer.status != 200:
+            if refusal_means(answer.status, error, why) is Standing.TAKEN:
+                return ProviderAccepted(reference, self.name, Source.POLL, known_as)
+            return self._unknown(transaction, f"Daraja answered {answer.status} {error}.")
+        if text_of(document, "CheckoutRequestID") not in ("", known_as):
+            return self._unknown(transaction, "Daraja answered about another push.")
+        if not code or code in PAYIN_PENDING:
+            return ProviderAccepted(reference, self.name, Source.POLL, known_as)
+        if code == SUCCESS:
+            return ProviderSucceeded(reference, self.name, Source.POLL, hint.receipt or known_as)
+        return self._failed(transaction, meaning_of(code).payin, code, message)
+
+    def _ask_status(
+        self, transaction: Transaction, known_as: str, hint: Hint, *, now: Instant
+    ) -> Conversation:
+        order, submitted_at = transaction.order, transaction.progress.submitted_at or 0
+        operation = OPERATIONS[key_of(transaction)]
+        address = ReturnAddress(
+            Kind.ANSWER,
+            order.gateway_reference,
+            order.requested.minor,
+            submitted_at,
+            bool(submitted_at) and operation.is_not_found_final(submitted_at, now=now),
+            hint.code,
+        )
+        try:
+            answer = yield requests.status_query(self.account, order, known_as, address)
+            code = text_of(read(answer.body), "ResponseCode")
+        except ExchangeFailed as failure:
+            return self._unknown(transaction, failure.reason)
+        except ValueError as fault:
+            return self._unknown(transaction, f"Daraja's answer can't be read: {fault}.")
+        if answer.status != 200 or code != SUCCESS:
+            return self._unknown(transaction, f"Daraja answered {answer.status} to a question.")
+        if transaction.progress.stage is Stage.AWAITING_RESULT:
+            return ProviderAccepted(transaction.reference, self.name, Source.POLL)
+        return self._unknown(transaction, "Daraja will answer the question by a callback.")
+
+    def _failed(
+        self, transaction: Transaction, means: ErrorCode, code: str, message: str
+    ) -> ProviderFailed:
+        return ProviderFailed(
+            transaction.reference,
+            self.name,
+            Source.POLL,
+            means,
+            native_code=code or None,
+            native_message=message or None,
+        )
+
+    def _refused(self, transaction: Transaction, means: ErrorCode, why: str) -> ProviderFailed:
+        return self._failed(transaction, means, "", why)
+
+    def _unknown(self, transaction: Transaction, why: str) -> ProviderUnreachable:
+        return ProviderUnreachable(transaction.reference, self.name, why)
+
+    def _never_received(self, transaction: Transaction) -> ProviderNeverReceived:
+        return ProviderNeverReceived(transaction.reference, self.name, transaction.progress.version)
+
+
+def _known_by_checkout(transaction: Transaction, document: Mapping[str, Any]) -> str | None:
+    """By what a push that was taken is known, perhaps by nothing; None when it wasn't taken."""
+    taken = text_of(document, "ResponseCode") == SUCCESS
+    return text_of(document, "CheckoutRequestID") if taken else None
+
+
+def _known_by_originator(transaction: Transaction, document: Mapping[str, Any]) -> str | None:
+    taken = text_of(document, "ResponseCode") == SUCCESS
+    return text_of(document, "OriginatorConversationID") if taken else None
+
+
+def _qr_taken(transaction: Transaction, document: Mapping[str, Any]) -> str | None:
+    """Its ResponseCode means different things; a picture is a success."""
+    return "" if text_of(document, "QRCode") else None

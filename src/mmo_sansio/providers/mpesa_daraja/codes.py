@@ -1,0 +1,145 @@
+"""What Daraja's codes mean, as data: results of payments, refusals of requests, states of transactions.
+
+A code that no table knows is a final failure without a known reason when it comes as a result, and says nothing at all
+when a request was answered with it by a server's fault.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import Enum
+from types import MappingProxyType
+
+from attrs import frozen
+
+from mmo_sansio.catalogue import ErrorCode
+
+E = ErrorCode
+
+SUCCESS = "0"
+"""The result code of a payment that was made, and of a request that was taken."""
+
+PAYIN_PENDING = frozenset({"4999"})
+"""Result codes of a push that has no result yet."""
+
+NOT_FOUND = frozenset({"SFC_IC0003"})
+"""Result codes of a question about a transaction that Daraja doesn't know."""
+
+
+@frozen
+class Meaning:
+    """Why a payment failed, by which way the money should have gone."""
+
+    payin: ErrorCode = E.TRANSACTION_DECLINED
+    payout: ErrorCode = E.TRANSACTION_DECLINED
+
+
+RESULTS: Mapping[str, Meaning] = MappingProxyType(
+    {
+        "1": Meaning(E.USER_INSUFFICIENT_FUNDS, E.MERCHANT_INSUFFICIENT_FUNDS),
+        "2": Meaning(E.AMOUNT_OUT_OF_RANGE, E.AMOUNT_OUT_OF_RANGE),
+        "3": Meaning(E.AMOUNT_OUT_OF_RANGE, E.AMOUNT_OUT_OF_RANGE),
+        "4": Meaning(E.USER_LIMIT_EXCEEDED, E.USER_LIMIT_EXCEEDED),
+        "8": Meaning(E.TRANSACTION_DECLINED, E.USER_LIMIT_EXCEEDED),
+        "11": Meaning(E.MERCHANT_MISCONFIGURED, E.MERCHANT_MISCONFIGURED),
+        "15": Meaning(E.DUPLICATE_REQUEST, E.DUPLICATE_REQUEST),
+        "17": Meaning(E.DUPLICATE_REQUEST, E.PROVIDER_UNAVAILABLE),
+        "20": Meaning(E.MERCHANT_MISCONFIGURED, E.MERCHANT_MISCONFIGURED),
+        "21": Meaning(E.MERCHANT_MISCONFIGURED, E.MERCHANT_MISCONFIGURED),
+        "26": Meaning(E.PROVIDER_UNAVAILABLE, E.PROVIDER_UNAVAILABLE),
+        "1001": Meaning(payin=E.USER_BUSY),
+        "1019": Meaning(E.TRANSACTION_EXPIRED, E.TRANSACTION_EXPIRED),
+        "1025": Meaning(E.PROVIDER_UNAVAILABLE, E.PROVIDER_UNAVAILABLE),
+        "1032": Meaning(payin=E.USER_CANCELLED),
+        "1037": Meaning(payin=E.USER_TIMEOUT),
+        "2001": Meaning(E.USER_WRONG_PIN, E.MERCHANT_MISCONFIGURED),
+        "2006": Meaning(E.MERCHANT_MISCONFIGURED, E.MERCHANT_MISCONFIGURED),
+        "2028": Meaning(E.MERCHANT_MISCONFIGURED, E.MERCHANT_MISCONFIGURED),
+        "2040": Meaning(payout=E.USER_NOT_FOUND),
+        "8006": Meaning(E.USER_ACCOUNT_BLOCKED, E.MERCHANT_MISCONFIGURED),
+        "9999": Meaning(E.PROVIDER_UNAVAILABLE, E.PROVIDER_UNAVAILABLE),
+        "SFC_IC0003": Meaning(E.MERCHANT_MISCONFIGURED, E.USER_NOT_FOUND),
+    }
+)
+"""By result code; see the operator's page in the docs for where each was seen."""
+
+
+def meaning_of(code: str) -> Meaning:
+    """What a result code other than 0 means."""
+    return RESULTS.get(code, Meaning())
+
+
+class Standing(Enum):
+    """What a refusal says of the payment, where it is no failure."""
+
+    UNKNOWN = "unknown"
+    """Daraja may have it or not: ask, don't repeat."""
+    TAKEN = "taken"
+    """Daraja has it, and has not decided yet."""
+    NOT_TAKEN = "not taken"
+    """It was refused before anybody looked at it, and may be sent again."""
+
+
+@frozen
+class Refusal:
+    """An answer of Daraja that is no success, as far as it is known by."""
+
+    code: str
+    """Its `errorCode`."""
+    naming: str
+    """What its `errorMessage` holds, in lower case and without spaces; empty: anything."""
+    means: ErrorCode | Standing
+
+
+REFUSALS: tuple[Refusal, ...] = (
+    Refusal("400.002.02", "phonenumber", E.USER_NOT_FOUND),
+    Refusal("400.002.02", "partyb", E.USER_NOT_FOUND),
+    Refusal("400.002.02", "amount", E.AMOUNT_OUT_OF_RANGE),
+    Refusal("400.003.01", "", Standing.NOT_TAKEN),
+    Refusal("401.002.01", "", Standing.NOT_TAKEN),
+    Refusal("404.001.03", "", Standing.NOT_TAKEN),
+    Refusal("500.001.1001", "beingprocessed", Standing.TAKEN),
+    Refusal("500.001.1001", "locksubscriber", E.USER_BUSY),
+    Refusal("500.001.1001", "doesnotexist", E.MERCHANT_MISCONFIGURED),
+    Refusal("500.001.1001", "wrongcredentials", E.MERCHANT_MISCONFIGURED),
+    Refusal("500.002.1001", "duplicate", Standing.TAKEN),
+    Refusal("500.003.02", "", E.PROVIDER_UNAVAILABLE),
+    Refusal("500.003.03", "", E.PROVIDER_UNAVAILABLE),
+)
+"""The first that fits counts. The access token's refusals move nothing, as do those of the operator's own limits."""
+
+TOKEN_REFUSALS = frozenset({"400.003.01", "401.002.01", "404.001.03"})
+"""An `errorCode` among these says that the access token isn't valid any more, whatever the HTTP status."""
+
+
+def refusal_means(status: int, code: str, message: str) -> ErrorCode | Standing:
+    """What an answer other than a success says of the payment that it refuses."""
+    squeezed = "".join(message.lower().split())
+    for each in REFUSALS:
+        if each.code == code and each.naming in squeezed:
+            return each.means
+    match status:
+        case 401:
+            return Standing.NOT_TAKEN
+        case 408:
+            return Standing.UNKNOWN
+        case 429:
+            return E.PROVIDER_UNAVAILABLE
+        case _ if 400 <= status < 500:
+            return E.MERCHANT_MISCONFIGURED
+        case _:
+            return Standing.UNKNOWN
+
+
+TRANSACTION_FAILURES: Mapping[str, ErrorCode] = MappingProxyType(
+    {
+        "cancelled": E.TRANSACTION_DECLINED,
+        "declined": E.TRANSACTION_DECLINED,
+        "failed": E.TRANSACTION_DECLINED,
+        "expired": E.TRANSACTION_EXPIRED,
+    }
+)
+"""States of a transaction, in lower case, in which no money moved and none will."""
+
+TRANSACTION_COMPLETED = "completed"
+"""The state of one whose money moved. Any state that is in neither is not final."""

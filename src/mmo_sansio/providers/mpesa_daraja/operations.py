@@ -1,0 +1,56 @@
+"""How each of Daraja's operations behaves, as data."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Final
+
+from mmo_sansio.clock import HOUR, MINUTE, SECOND
+from mmo_sansio.providers.operations import (
+    DIRECT_PAYIN,
+    DIRECT_PAYOUT,
+    DIRECT_TAXPAYOUT,
+    PUSH,
+    QR_PAYIN,
+    WEB_PAYIN,
+    Operation,
+    OperationKey,
+)
+
+_PROMPT: Final = Operation(
+    is_idempotent=False,
+    can_be_asked=True,
+    not_found_is_final_after=None,
+    ask_after=tuple(n * SECOND for n in (15, 20, 30, 60, 120, 300, 900, 3600)),
+)
+"""A prompt is open for about a minute, and the query's rate is limited. A push whose answer was lost has no id to ask
+by until its callback brings one, so that "not found" never means that it wasn't received."""
+
+_TOLD: Final = Operation(
+    is_idempotent=False, can_be_asked=False, not_found_is_final_after=None, ask_after=(HOUR,)
+)
+"""Somebody pays by himself: only the confirmation tells."""
+
+OPERATIONS: Mapping[OperationKey, Operation] = MappingProxyType(
+    {
+        DIRECT_PAYIN: _PROMPT,
+        WEB_PAYIN: _PROMPT,
+        DIRECT_PAYOUT: Operation(
+            is_idempotent=True,
+            can_be_asked=True,
+            not_found_is_final_after=HOUR,
+            ask_after=tuple(n * SECOND for n in (30, 60, 120, 300, 900, 3600)),
+        ),
+        DIRECT_TAXPAYOUT: Operation(
+            is_idempotent=False,
+            can_be_asked=True,
+            not_found_is_final_after=None,
+            ask_after=(MINUTE, 2 * MINUTE, 5 * MINUTE, 15 * MINUTE, HOUR),
+        ),
+        QR_PAYIN: _TOLD,
+        PUSH: _TOLD,
+    }
+)
+"""A pay-out carries our own id, and Daraja refuses the id's repetition; a tax payout is known by Daraja's alone, so
+that one whose answer was lost is asked about only once its callback has named it."""

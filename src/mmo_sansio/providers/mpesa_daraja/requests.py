@@ -1,0 +1,178 @@
+"""The requests that Daraja takes, field by field; its misspellings are its own."""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from collections.abc import Mapping
+from typing import Any
+
+from mmo_sansio.clock import Instant
+from mmo_sansio.http import HttpRequest
+from mmo_sansio.model import Order
+from mmo_sansio.providers.mpesa_daraja.account import Account
+from mmo_sansio.providers.mpesa_daraja.references import account_reference, conversation_id
+from mmo_sansio.providers.mpesa_daraja.return_address import Kind, ReturnAddress
+from mmo_sansio.providers.mpesa_daraja.wire import JSON_HEADERS, password, timestamp, written
+
+TAX_AUTHORITY_SHORTCODE = 572572
+"""The Kenya Revenue Authority."""
+
+_ORGANISATION = "4"
+"""The kind of identifier that a shortcode is."""
+
+
+def token(account: Account) -> HttpRequest:
+    """Ask for an access token."""
+    pair = f"{account.consumer_key}:{account.consumer_secret}".encode()
+    target = f"{account.base_url}/oauth/v1/generate?grant_type=client_credentials"
+    return HttpRequest("GET", target.encode(), ((b"authorization", b"Basic " + b64encode(pair)),))
+
+
+def push(
+    account: Account, order: Order, *, msisdn: str, shillings: int, now: Instant
+) -> HttpRequest:
+    """Show a prompt on the payer's phone (STK push)."""
+    return _post(
+        account,
+        "/mpesa/stkpush/v1/processrequest",
+        {
+            **_push_credentials(account, now=now),
+            "TransactionType": "CustomerBuyGoodsOnline"
+            if account.till
+            else "CustomerPayBillOnline",
+            "Amount": shillings,
+            "PartyA": int(msisdn),
+            "PartyB": int(account.till or account.shortcode),
+            "PhoneNumber": int(msisdn),
+            "CallBackURL": _callback_url(account, _about(Kind.PUSH, order)),
+            "AccountReference": account_reference(order.gateway_reference),
+            "TransactionDesc": "Payment",
+        },
+    )
+
+
+def push_query(account: Account, checkout_request_id: str, *, now: Instant) -> HttpRequest:
+    """Ask how a push ended; the answer says it."""
+    return _post(
+        account,
+        "/mpesa/stkpushquery/v1/query",
+        {**_push_credentials(account, now=now), "CheckoutRequestID": checkout_request_id},
+    )
+
+
+def payout(account: Account, order: Order, *, msisdn: str, shillings: int) -> HttpRequest:
+    """Pay a customer (B2C, version 3)."""
+    return _post(
+        account,
+        "/mpesa/b2c/v3/paymentrequest",
+        {
+            "OriginatorConversationID": conversation_id(order.gateway_reference),
+            "InitiatorName": account.initiator,
+            "SecurityCredential": account.security_credential,
+            "CommandID": account.payout_command,
+            "Amount": shillings,
+            "PartyA": int(account.payout_shortcode),
+            "PartyB": int(msisdn),
+            "Remarks": account_reference(order.gateway_reference),
+            "QueueTimeOutURL": _callback_url(account, _about(Kind.QUEUE, order)),
+            "ResultURL": _callback_url(account, _about(Kind.RESULT, order)),
+        },
+    )
+
+
+def remittance(
+    account: Account, order: Order, *, registration_number: str, shillings: int
+) -> HttpRequest:
+    """Pay a tax."""
+    return _post(
+        account,
+        "/mpesa/b2b/v1/remittax",
+        {
+            "Initiator": account.initiator,
+            "SecurityCredential": account.security_credential,
+            "CommandID": "PayTaxToKRA",
+            "SenderIdentifierType": _ORGANISATION,
+            "RecieverIdentifierType": _ORGANISATION,
+            "Amount": shillings,
+            "PartyA": int(account.payout_shortcode),
+            "PartyB": TAX_AUTHORITY_SHORTCODE,
+            "AccountReference": registration_number,
+            "Remarks": account_reference(order.gateway_reference),
+            "QueueTimeOutURL": _callback_url(account, _about(Kind.QUEUE, order)),
+            "ResultURL": _callback_url(account, _about(Kind.RESULT, order)),
+        },
+    )
+
+
+def status_query(
+    account: Account, order: Order, original_conversation_id: str, answer_to: ReturnAddress
+) -> HttpRequest:
+    """Ask what became of a pay-out or a tax payout; the answer comes to `answer_to`."""
+    return _post(
+        account,
+        "/mpesa/transactionstatus/v1/query",
+        {
+            "Initiator": account.initiator,
+            "SecurityCredential": account.security_credential,
+            "CommandID": "TransactionStatusQuery",
+            "OriginalConversationID": original_conversation_id,
+            "PartyA": int(account.payout_shortcode),
+            "IdentifierType": _ORGANISATION,
+            "ResultURL": _callback_url(account, answer_to),
+            "QueueTimeOutURL": _callback_url(account, _about(Kind.QUEUE, order)),
+            "Remarks": account_reference(order.gateway_reference),
+        },
+    )
+
+
+def qr_code(account: Account, order: Order, *, shillings: int) -> HttpRequest:
+    """Ask for a QR code that pays this order."""
+    return _post(
+        account,
+        "/mpesa/qrcode/v1/generate",
+        {
+            "MerchantName": account.merchant_name,
+            "RefNo": account_reference(order.gateway_reference),
+            "Amount": shillings,
+            "TrxCode": "BG" if account.till else "PB",
+            "CPI": account.till or account.shortcode,
+            "Size": "300",
+        },
+    )
+
+
+def registration(account: Account) -> HttpRequest:
+    """Say where deposits shall be told (C2B, version 2)."""
+    return _post(
+        account,
+        "/mpesa/c2b/v2/registerurl",
+        {
+            "ShortCode": account.shortcode,
+            "ResponseType": "Completed" if account.completes_unasked else "Cancelled",
+            "ConfirmationURL": _callback_url(account, ReturnAddress(Kind.CONFIRMATION)),
+            "ValidationURL": _callback_url(account, ReturnAddress(Kind.VALIDATION)),
+        },
+    )
+
+
+def _post(account: Account, path: str, document: Mapping[str, Any]) -> HttpRequest:
+    return HttpRequest(
+        "POST", f"{account.base_url}{path}".encode(), JSON_HEADERS, written(document)
+    )
+
+
+def _push_credentials(account: Account, *, now: Instant) -> dict[str, Any]:
+    stamp = timestamp(now)
+    return {
+        "BusinessShortCode": int(account.shortcode),
+        "Password": password(account.shortcode, account.passkey or "", stamp),
+        "Timestamp": stamp,
+    }
+
+
+def _about(kind: Kind, order: Order) -> ReturnAddress:
+    return ReturnAddress(kind, order.gateway_reference, order.requested.minor)
+
+
+def _callback_url(account: Account, address: ReturnAddress) -> str:
+    return f"{account.hooks_url}/{address.segment(account.seal_key)}"

@@ -1,0 +1,93 @@
+"""How Daraja writes things: JSON, Nairobi's time, whole shillings, telephone numbers."""
+
+from __future__ import annotations
+
+import json
+import re
+from base64 import b64encode
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any, Final
+
+from mmo_sansio.clock import HOUR, Instant, to_datetime
+from mmo_sansio.money import AmountError, Money, check_amount, money, parse_number
+
+CURRENCY: Final = "KES"
+JSON_HEADERS: Final = ((b"content-type", b"application/json"),)
+
+_NAIROBI_AHEAD: Final = 3 * HOUR
+_MSISDN: Final = re.compile(r"254[17][0-9]{8}", re.ASCII)
+
+
+class Number(str):
+    """A JSON number as it was written, so that no digit of it is lost."""
+
+    __slots__ = ()
+
+
+def written(document: Mapping[str, Any]) -> bytes:
+    """The document as JSON."""
+    return json.dumps(document, separators=(",", ":")).encode()
+
+
+def read(body: bytes) -> dict[str, Any]:
+    """The JSON object in a body, its numbers as Number; raises ValueError for anything else, and for text that no
+    store can hold."""
+    try:
+        document = json.loads(body.decode(), parse_int=Number, parse_float=Number)
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
+    if not isinstance(document, dict):
+        raise ValueError("not a JSON object")
+    json.dumps(document, ensure_ascii=False).encode()  # A lone surrogate is a ValueError.
+    if b"\\u0000" in body:
+        raise ValueError("it holds U+0000")
+    return document
+
+
+def text_of(document: Mapping[str, Any], name: str) -> str:
+    """A member as text, whether it came as text or as a number; empty when it is absent or null. Raises ValueError
+    for any other kind."""
+    value = document.get(name)
+    if value is None:
+        return ""
+    if not isinstance(value, str):
+        raise ValueError(f"{name} is no text")
+    return str(value).strip()
+
+
+def amount_read(value: object) -> Money:
+    """An amount that came as number or text, `1.00` as well as `1`; raises ValueError when it is none."""
+    if not isinstance(value, str):
+        raise AmountError("must be a number")
+    return money(check_amount(parse_number(value.strip())), CURRENCY)
+
+
+def whole_shillings(amount: Money) -> int | None:
+    """The amount as Daraja takes it; None when it has cents or is in another currency."""
+    shillings, cents = divmod(amount.minor, 100)
+    return shillings if amount.currency == CURRENCY and not cents else None
+
+
+def msisdn_written(msisdn: str) -> str | None:
+    """A number as `2547XXXXXXXX`, from that or from `+2547…`, `07…` or `01…`; None when it is no Kenyan mobile
+    number."""
+    digits = "".join(each for each in msisdn if each not in " -+()")
+    if digits.startswith("0"):
+        digits = f"254{digits[1:]}"
+    return digits if _MSISDN.fullmatch(digits) else None
+
+
+def in_nairobi(now: Instant) -> datetime:
+    """What the clock on the wall shows there: UTC+3 all the year."""
+    return to_datetime(now + _NAIROBI_AHEAD)
+
+
+def timestamp(now: Instant) -> str:
+    """`YYYYMMDDHHmmss` in Nairobi's time."""
+    return in_nairobi(now).strftime("%Y%m%d%H%M%S")
+
+
+def password(shortcode: str, passkey: str, stamp: str) -> str:
+    """The password of a push: base64 of the three without separators."""
+    return b64encode(f"{shortcode}{passkey}{stamp}".encode()).decode()

@@ -1,0 +1,1 @@
+"""MTN MoMo Open API: pay-ins by `requesttopay` (Collection), pay-outs by `transfer` (Disbursement)."""

@@ -1,0 +1,150 @@
+"""An account with MTN MoMo in one market: what `[provider.NAME]` holds for kind `mtn_momo`."""
+
+from __future__ import annotations
+
+import base64
+import re
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any, Final
+
+from attrs import field, frozen
+
+from mmo_sansio.http import Headers
+from mmo_sansio.providers.options import OptionError, Options
+
+SANDBOX: Final = "sandbox"
+SANDBOX_URL: Final = "https://sandbox.momodeveloper.mtn.com"
+PRODUCTION_URL: Final = "https://proxy.momoapi.mtn.com"
+
+MARKETS: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        SANDBOX: "EUR",
+        "mtnbenin": "XOF",
+        "mtncameroon": "XAF",
+        "mtnci": "XOF",
+        "mtncongo": "XAF",
+        "mtnghana": "GHS",
+        "mtnguineaconakry": "GNF",
+        "mtnivorycoast": "XOF",
+        "mtnliberia": "LRD",
+        "mtnnigeria": "NGN",
+        "mtnrwanda": "RWF",
+        "mtnsouthafrica": "ZAR",
+        "mtnsouthsudan": "SSP",
+        "mtnswaziland": "SZL",
+        "mtnuganda": "UGX",
+        "mtnzambia": "ZMW",
+    }
+)
+"""The currency of each target environment; `mtnci` is another name of Ivory Coast's that one application uses."""
+
+PAYER_MESSAGE: Final = "Payment"
+MESSAGE_CHARACTERS_MAX: Final = 128
+"""The operator's documentation says 128 in one place and 160 in another."""
+
+_TARGET = re.compile(r"[a-z]{1,40}", re.ASCII)
+_UUID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}", re.ASCII)
+_HEADER_TEXT = re.compile(r"[!-~]+", re.ASCII)
+
+
+@frozen
+class Product:
+    """A product's subscription key, and the API user that signs in for its token."""
+
+    name: str
+    """It is the first segment of the product's paths."""
+    subscription_key: str = field(repr=False)
+    api_user: str
+    api_key: str = field(repr=False)
+
+    @property
+    def headers(self) -> Headers:
+        """What every request to the product carries."""
+        return ((b"ocp-apim-subscription-key", self.subscription_key.encode()),)
+
+    @property
+    def credentials(self) -> bytes:
+        """What stands in the Authorization of the token request: HTTP Basic (RFC 7617)."""
+        return b"Basic " + base64.b64encode(f"{self.api_user}:{self.api_key}".encode())
+
+
+@frozen
+class Account:
+    """One market's account. Another market is another account, with keys of its own."""
+
+    market: str
+    """The X-Target-Environment."""
+    base_url: str
+    collection: Product | None
+    """None: no pay-ins."""
+    disbursement: Product | None
+    """None: no pay-outs."""
+    hooks_url: str | None = field(repr=False)
+    """Where the operator is told to send its callbacks; None: nowhere."""
+    payer_message: str = PAYER_MESSAGE
+
+    @property
+    def products(self) -> Mapping[str, Product]:
+        """By name."""
+        return {each.name: each for each in (self.collection, self.disbursement) if each}
+
+
+def account_from(options: Mapping[str, Any], *, hooks_url: str) -> Account:
+    """The account that these options describe; raises OptionError for one that is unknown, missing or of no use."""
+    given = Options(options)
+    market = given.text("market")
+    base_url = given.optional("base_url") and given.url("base_url")
+    if base_url is None:
+        if market not in MARKETS:
+            raise OptionError(
+                "market",
+                f"is none of {', '.join(MARKETS)}.",
+                "Choose one of them, or set base_url, too.",
+            )
+        base_url = SANDBOX_URL if market == SANDBOX else PRODUCTION_URL
+    elif _TARGET.fullmatch(market) is None:
+        raise OptionError("market", "is no target environment.", 'Write market = "mtnuganda", say.')
+    callbacks = given.switch("callbacks", True)
+    account = Account(
+        market,
+        base_url,
+        _product(given, "collection"),
+        _product(given, "disbursement"),
+        hooks_url if callbacks else None,
+        _message(given),
+    )
+    given.finish()
+    if not account.products:
+        raise OptionError(
+            "collection_subscription_key",
+            "is missing, and so is disbursement_subscription_key.",
+            "Set the keys of one product or both.",
+        )
+    return account
+
+
+def _product(given: Options, name: str) -> Product | None:
+    """The product, if any of its keys is there; then all of them have to be."""
+    keys = [f"{name}_{each}" for each in ("subscription_key", "api_user", "api_key")]
+    values = [given.optional(key) for key in keys]
+    if values == [None, None, None]:
+        return None
+    for key, value in zip(keys, values, strict=True):
+        if value is None:
+            raise OptionError(key, "is missing.", f"{name} needs {', '.join(keys)}.")
+        if _HEADER_TEXT.fullmatch(value) is None:
+            raise OptionError(key, "holds a character that no key has.", "Copy it again.")
+    subscription_key, api_user, api_key = (value or "" for value in values)
+    if _UUID.fullmatch(api_user) is None:
+        raise OptionError(keys[1], "is no UUID.", "Copy the API user's id from the portal.")
+    return Product(name, subscription_key, api_user, api_key)
+
+
+def _message(given: Options) -> str:
+    message = given.text("payer_message", PAYER_MESSAGE)
+    if len(message) > MESSAGE_CHARACTERS_MAX:
+        raise OptionError(
+            "payer_message", f"is longer than {MESSAGE_CHARACTERS_MAX} characters.", "Shorten it."
+        )
+    return message

@@ -1,0 +1,62 @@
+"""What MTN MoMo offers: pay-ins and pay-outs, both idempotent by their X-Reference-Id, and both can be asked about."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import Final
+
+from mmo_sansio.clock import HOUR, MINUTE, SECOND, Instant, Span
+from mmo_sansio.model import Order, Type
+from mmo_sansio.providers.operations import (
+    DIRECT_PAYIN,
+    DIRECT_PAYOUT,
+    WEB_PAYIN,
+    Operation,
+    OperationKey,
+)
+
+ASK_AFTER: Final[Sequence[Span]] = (
+    10 * SECOND,
+    10 * SECOND,
+    20 * SECOND,
+    *(30 * SECOND for _ in range(11)),
+    5 * MINUTE,
+    15 * MINUTE,
+    HOUR,
+)
+"""Often while the payer may still approve, which is five minutes, and a little longer; then seldom."""
+
+NOT_FOUND_IS_FINAL_AFTER: Final[Span] = MINUTE
+"""A submission may be taken before it can be found. It is longer than any submission's request may be under way."""
+
+RETRY_PAYIN_FOR: Final[Span] = 5 * MINUTE
+"""For how long a pay-in that the operator hasn't taken is submitted again: no payer waits longer."""
+
+RETRY_PAYOUT_FOR: Final[Span] = HOUR
+"""The same for a pay-out: a merchant is better served by an answer than by a pay-out some other day."""
+
+_ALIKE = Operation(
+    is_idempotent=True,
+    can_be_asked=True,
+    not_found_is_final_after=NOT_FOUND_IS_FINAL_AFTER,
+    ask_after=ASK_AFTER,
+)
+
+PAYINS: Final[Mapping[OperationKey, Operation]] = MappingProxyType(
+    dict.fromkeys((DIRECT_PAYIN, WEB_PAYIN), _ALIKE)
+)
+"""With Collection: a web pay-in is a direct one that was started on the gateway's own page."""
+
+PAYOUTS: Final[Mapping[OperationKey, Operation]] = MappingProxyType({DIRECT_PAYOUT: _ALIKE})
+"""With Disbursement."""
+
+OPERATIONS: Final[Mapping[OperationKey, Operation]] = MappingProxyType({**PAYINS, **PAYOUTS})
+"""All of them."""
+
+
+def retried_until(order: Order) -> Instant:
+    """Until when this order is submitted. A web pay-in's time begins when its page closes, as it may be started on it
+    until then."""
+    begins = order.page.closes_at if order.page else order.created_at
+    return begins + (RETRY_PAYIN_FOR if order.type is Type.PAYIN else RETRY_PAYOUT_FOR)

@@ -1,0 +1,100 @@
+"""The operator's messages, as we write and read them: JSON over HTTP."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from attrs import frozen
+
+from mmo_sansio.money import Money, check_amount, money, parse_number
+
+CODE_CHARACTERS_MAX = 100
+MESSAGE_CHARACTERS_MAX = 500
+
+
+@frozen
+class Reason:
+    """Why something failed, in the operator's words."""
+
+    code: str | None = None
+    message: str | None = None
+
+
+def written(document: Mapping[str, Any]) -> bytes:
+    """The document as JSON."""
+    return json.dumps(document, ensure_ascii=False, separators=(",", ":")).encode()
+
+
+def read(body: bytes) -> dict[str, Any]:
+    """The JSON object in a body, each number as the text that it was written with: the operator writes amounts and
+    receipts now as numbers, now as text.
+
+    Raises ValueError for anything else, and for text that no store can hold.
+    """
+    try:
+        document = json.loads(body.decode(), parse_float=str, parse_int=str, parse_constant=str)
+        if not isinstance(document, dict):
+            raise ValueError("not a JSON object")
+        if b"\0" in json.dumps(document, ensure_ascii=False).encode().replace(b"\\u0000", b"\0"):
+            raise ValueError("it holds U+0000")
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
+    return document
+
+
+def text(document: Mapping[str, Any], name: str) -> str | None:
+    """The text or number under this name; None when it is absent, null or empty. Raises ValueError for another kind."""
+    value = document.get(name)
+    if value is None or value == "":
+        return None
+    if not isinstance(value, str):
+        raise ValueError(f"{name} is no text")
+    return value
+
+
+def amount_written(amount: Money) -> str:
+    """An amount without decimals where it is whole: a currency that has none takes no others."""
+    whole, point, decimals = amount.text.partition(".")
+    return f"{whole}{point}{decimals}" if decimals.strip("0") else whole
+
+
+def amount_read(document: Mapping[str, Any], otherwise: str) -> Money | None:
+    """The amount of a payment, which the operator may have formatted anew; None when none is told.
+
+    `otherwise` is its currency if none is told. Raises ValueError for what is no amount.
+    """
+    value = text(document, "amount")
+    if value is None:
+        return None
+    try:
+        return money(check_amount(parse_number(value)), text(document, "currency") or otherwise)
+    except KeyError:
+        raise ValueError("its currency does not exist") from None
+
+
+def reason_read(document: Mapping[str, Any]) -> Reason:
+    """The `reason` of a payment: absent, a code, or an object with `code` and `message`. Raises ValueError for another
+    kind."""
+    value = document.get("reason")
+    if isinstance(value, dict):
+        return error_read(value)
+    return _bounded(text(document, "reason"), None)
+
+
+def error_read(document: Mapping[str, Any]) -> Reason:
+    """The `code` and `message` of an error; raises ValueError when they are no text."""
+    return _bounded(text(document, "code"), text(document, "message"))
+
+
+def error_of(body: bytes) -> Reason:
+    """The same of an error's body, which may be anything at all."""
+    try:
+        return error_read(read(body))
+    except ValueError:
+        return Reason()
+
+
+def _bounded(code: str | None, message: str | None) -> Reason:
+    return Reason(code and code[:CODE_CHARACTERS_MAX], message and message[:MESSAGE_CHARACTERS_MAX])

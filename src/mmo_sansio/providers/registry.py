@@ -1,0 +1,86 @@
+"""The kinds of provider: which adapter a `[provider.NAME]` of the settings opens."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any, Protocol
+
+from attrs import frozen
+
+from mmo_sansio.providers.airtel_money.adapter import open_airtel_money
+from mmo_sansio.providers.ciphers import Ciphers
+from mmo_sansio.providers.conversation import Provider
+from mmo_sansio.providers.mpesa_daraja import account as mpesa_daraja
+from mmo_sansio.providers.mpesa_daraja.adapter import DarajaProvider
+from mmo_sansio.providers.mtn_momo import account as mtn_momo
+from mmo_sansio.providers.mtn_momo.adapter import MtnMomoProvider
+from mmo_sansio.providers.options import Options
+from mmo_sansio.providers.sandbox import SandboxProvider
+
+
+@frozen
+class Surroundings:
+    """What an adapter is given beside its own options."""
+
+    hooks_url: str
+    """Under which address this account's notifications arrive: `https://HOST/hooks/NAME/TOKEN`. Further segments may be
+    appended; they come back in the target of the notification's request."""
+    ciphers: Ciphers
+
+
+class Factory(Protocol):
+    """Makes the adapter of one account."""
+
+    def __call__(
+        self, name: str, title: str, options: Mapping[str, Any], surroundings: Surroundings
+    ) -> Provider:
+        """Raises OptionError for an option that is unknown, missing or can't be used."""
+        ...
+
+
+def _open_sandbox(
+    name: str, title: str, options: Mapping[str, Any], surroundings: Surroundings
+) -> Provider:
+    Options(options).finish()
+    return SandboxProvider(name, title)
+
+
+def _open_mpesa_daraja(
+    name: str, title: str, options: Mapping[str, Any], surroundings: Surroundings
+) -> Provider:
+    account = mpesa_daraja.account_from(
+        options, hooks_url=surroundings.hooks_url, ciphers=surroundings.ciphers
+    )
+    return DarajaProvider(name, title, account)
+
+
+def _open_mtn_momo(
+    name: str, title: str, options: Mapping[str, Any], surroundings: Surroundings
+) -> Provider:
+    account = mtn_momo.account_from(options, hooks_url=surroundings.hooks_url)
+    return MtnMomoProvider(name, title, account)
+
+
+def _open_airtel_money(
+    name: str, title: str, options: Mapping[str, Any], surroundings: Surroundings
+) -> Provider:
+    return open_airtel_money(name, title, options, surroundings.ciphers)
+
+
+KINDS: Mapping[str, Factory] = MappingProxyType(
+    {
+        "airtel_money": _open_airtel_money,
+        "mpesa_daraja": _open_mpesa_daraja,
+        "mtn_momo": _open_mtn_momo,
+        "sandbox": _open_sandbox,
+    }
+)
+"""By the name that `kind` has in the settings."""
+
+
+def open_provider(
+    kind: str, name: str, title: str, options: Mapping[str, Any], surroundings: Surroundings
+) -> Provider:
+    """The adapter of one account. Raises KeyError for a kind that isn't there, OptionError for a bad option."""
+    return KINDS[kind](name, title, options, surroundings)

@@ -1,0 +1,82 @@
+"""The numbers for tests that MTN's own sandbox gives a meaning to, and what becomes of a payment with each."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Final
+
+SUCCESSFUL: Final = "SUCCESSFUL"
+ONGOING: Final = "ONGOING"
+"""Pending, and successful half a minute later."""
+DELAYED: Final = "DELAYED"
+"""Pending for good."""
+
+_FIRST = 46733123450
+
+_REQUEST_TO_PAY = (
+    "INTERNAL_PROCESSING_ERROR",
+    "APPROVAL_REJECTED",
+    "EXPIRED",
+    ONGOING,
+    DELAYED,
+    "PAYER_NOT_FOUND",
+    "PAYEE_NOT_ALLOWED_TO_RECEIVE",
+    "NOT_ALLOWED",
+    "NOT_ALLOWED_TARGET_ENVIRONMENT",
+    "INVALID_CALLBACK_URL_HOST",
+    "INVALID_CURRENCY",
+    "INTERNAL_PROCESSING_ERROR",
+    "SERVICE_UNAVAILABLE",
+    "COULD_NOT_PERFORM_TRANSACTION",
+    "TRANSFER_TYPE_UNKNOWN",
+)
+_TRANSFER = (
+    "INTERNAL_PROCESSING_ERROR",
+    "APPROVAL_REJECTED",
+    "EXPIRED",
+    ONGOING,
+    DELAYED,
+    "NOT_ENOUGH_FUNDS",
+    "PAYER_LIMIT_REACHED",
+    "PAYEE_NOT_FOUND",
+    "NOT_ALLOWED",
+    "NOT_ALLOWED_TARGET_ENVIRONMENT",
+    "INVALID_CALLBACK_URL_HOST",
+    "INVALID_CURRENCY",
+    "INTERNAL_PROCESSING_ERROR",
+    "SERVICE_UNAVAILABLE",
+    "TRANSFER_TYPE_UNKNOWN",
+)
+_DEPOSIT = _REQUEST_TO_PAY[:-1]
+
+
+def _by_number(endings: tuple[str, ...]) -> Mapping[str, str]:
+    return MappingProxyType({str(_FIRST + row): ending for row, ending in enumerate(endings)})
+
+
+ENDINGS: Final[Mapping[str, Mapping[str, str]]] = MappingProxyType(
+    {
+        "requesttopay": _by_number(_REQUEST_TO_PAY),
+        "transfer": _by_number(_TRANSFER),
+        "deposit": _by_number(_DEPOSIT),
+    }
+)
+"""By operation and number: the reason that the payment fails for, or one of the words above."""
+
+AT_ONCE: Final[Mapping[str, int]] = MappingProxyType(
+    {
+        "NOT_ALLOWED": 500,
+        "NOT_ALLOWED_TARGET_ENVIRONMENT": 500,
+        "INVALID_CALLBACK_URL_HOST": 500,
+        "INVALID_CURRENCY": 500,
+        "INTERNAL_PROCESSING_ERROR": 500,
+        "PAYER_NOT_FOUND": 500,
+        "PAYEE_NOT_FOUND": 500,
+        "PAYEE_NOT_ALLOWED_TO_RECEIVE": 500,
+        "NOT_ENOUGH_FUNDS": 500,
+        "PAYER_LIMIT_REACHED": 500,
+        "SERVICE_UNAVAILABLE": 503,
+    }
+)
+"""Which of them a simulator that refuses at once answers the submission with, and the status."""

@@ -1,0 +1,17 @@
+"""The simulators there are, by the name that `mmo simulate` calls them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Final
+
+from mmo_trio.simulators.airtel import open_airtel
+from mmo_trio.simulators.base import Simulator
+from mmo_trio.simulators.mpesa_keys import open_mpesa
+from mmo_trio.simulators.mtn import MtnSimulator
+
+SIMULATORS: Final[Mapping[str, Callable[[], Simulator]]] = MappingProxyType(
+    {"airtel": open_airtel, "mpesa": open_mpesa, "mtn": MtnSimulator}
+)
+"""Each opens a new operator, with accounts to begin with."""

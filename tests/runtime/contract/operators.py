@@ -1,0 +1,114 @@
+"""A gateway with one operator's account, the operator being a simulator behind a real socket."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import trio
+from attrs import frozen
+
+from mmo_sansio.egress import EgressRules
+from mmo_trio.http.client import Client, tls_context
+from mmo_trio.settings.providers import provider_variable
+from mmo_trio.simulators.base import Simulator
+from mmo_trio.simulators.serving import serve_simulator
+from mmo_trio.wallclock import WallClock
+
+from .conftest import Running, serving
+from .merchant import PATIENCE_S
+
+API_KEY = "operators-test-key"
+METHOD = "operator"
+
+BRANDS = """
+[[brand]]
+id = "acme"
+name = "Acme"
+api_keys = ["{key}"]
+
+[[brand.method]]
+key = "{method}"
+provider = "{name}"
+country = "{country}"
+flows = ["direct/payin", "web/payin", "qr/payin", "direct/payout", "direct/taxpayout"]
+limits.{currency} = {{ min = "1", max = "150000" }}
+"""
+
+
+@frozen
+class Market:
+    """What the operator is asked for there."""
+
+    country: str
+    currency: str
+    msisdn: str
+
+
+@frozen
+class Operated:
+    """A gateway that serves, and its operator."""
+
+    running: Running
+    simulator: Simulator
+    market: Market
+
+    async def pay(self, operation: str = "direct/payin", amount: int = 150) -> str:
+        """The gatewayReference of a payment that was accepted."""
+        taken = await self.running.merchant.accepted(
+            operation,
+            msisdn=self.market.msisdn,
+            country=self.market.country,
+            amount={"value": amount, "currency": self.market.currency},
+        )
+        return str(taken["gatewayReference"])
+
+    async def ended(self, reference: str) -> dict[str, Any]:
+        """The payment once it has ended, time being helped along so that questions come early."""
+        with trio.fail_after(PATIENCE_S):
+            while True:
+                found = await self.running.merchant.status(reference)
+                if found["status"] != "pending":
+                    return found
+                await self.running.advance("5s")
+                await trio.sleep(0.05)
+
+
+@asynccontextmanager
+async def operating(
+    directory: Path,
+    *,
+    kind: str,
+    simulator: Simulator,
+    market: Market,
+    options: Mapping[str, str],
+) -> AsyncIterator[Operated]:
+    """Serve the simulator, then a gateway with an account of this kind at it, called `operator`. The account's
+    base_url leads to the simulator."""
+    rules = EgressRules(allow_private=True)
+    client = Client(rules=rules, context=tls_context())
+    async with trio.open_nursery() as nursery:
+        listeners = await trio.open_tcp_listeners(0, host="127.0.0.1")
+        port = listeners[0].socket.getsockname()[1]
+        clock = WallClock()
+        await nursery.start(
+            partial(serve_simulator, simulator, listeners, tell=client.ask, now=clock.now)
+        )
+        account = {"kind": kind, "base_url": f"http://127.0.0.1:{port}", **options}
+        environment = {provider_variable("operator", key): text for key, text in account.items()}
+        brands = BRANDS.format(
+            key=API_KEY,
+            method=METHOD,
+            name="operator",
+            country=market.country,
+            currency=market.currency,
+        )
+        async with serving(
+            directory, environment=environment, brands=brands, api_key=API_KEY
+        ) as running:
+            running.merchant.method = METHOD
+            yield Operated(running, simulator, market)
+        nursery.cancel_scope.cancel()
