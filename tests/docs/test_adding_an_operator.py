@@ -1,16 +1,19 @@
-"""The page about adding an operator: its adapter works, from the options to the result."""
+"""The operator of `docs/providers/adding.md` is an adapter that does what the page's table says one has to."""
 
 from __future__ import annotations
 
 import json
 import re
+import sys
+from collections.abc import Callable
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
 
-from mmo_sansio.catalogue import ErrorCode
-from mmo_sansio.clock import MINUTE
+from mmo_sansio.catalogue import EXPLANATIONS
+from mmo_sansio.clock import HOUR, MINUTE, SECOND
 from mmo_sansio.http import HttpRequest, HttpResponse
 from mmo_sansio.inputs import (
     ProviderAccepted,
@@ -22,96 +25,197 @@ from mmo_sansio.inputs import (
     ProviderUnreachable,
     UnmatchedNotified,
 )
-from mmo_sansio.model import Stage
-from mmo_sansio.providers.conversation import ExchangeFailed, drive
+from mmo_sansio.model import Stage, Transaction, Type
+from mmo_sansio.providers.conversation import (
+    AccessToken,
+    ExchangeFailed,
+    Provider,
+    SignInFailed,
+    drive,
+)
 from mmo_sansio.providers.options import OptionError
-from mmo_sansio.providers.registry import Surroundings
-from mmo_sansio.testing import REFERENCE, START, a_transaction
+from mmo_sansio.testing import KES, REFERENCE, START, a_transaction
 
-HOOKS = "https://pay.example/hooks/tiny/token"
-OPTIONS = {"base_url": "https://tiny.example", "api_key": "canary"}
-PAYMENT = a_transaction(Stage.SUBMITTING)
-
-
-@pytest.fixture(scope="module")
-def example(root: Path) -> dict[str, Any]:
-    """What the page's code defines."""
-    page = (root / "docs/providers/adding.md").read_text("utf-8")
-    (code,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
-    names: dict[str, Any] = {"__name__": "tiny_money"}
-    exec(compile(code, "docs/providers/adding.md", "exec"), names)
-    return names
+BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+OPTIONS = {"base_url": "https://pesaplus.example", "api_key": "SECRET"}
+NOW = START + 10 * SECOND
+BOTH = pytest.mark.parametrize("type", [Type.PAYIN, Type.PAYOUT], ids=["pay-in", "pay-out"])
 
 
 @pytest.fixture(scope="module")
-def tiny(example: dict[str, Any]) -> Any:
-    surroundings = Surroundings(HOOKS, None)  # type: ignore[arg-type]
-    return example["open_tiny_money"]("tiny", "Tiny Money", OPTIONS, surroundings)
+def page(root: Path) -> str:
+    return (root / "docs/providers/adding.md").read_text(encoding="utf-8")
 
 
-def answers(status: int, **members: Any) -> Any:
-    return lambda request: HttpResponse(status, (), json.dumps(members).encode())
+@pytest.fixture(scope="module")
+def pesaplus(page: str) -> Any:
+    """The page's code, as one module."""
+    module = ModuleType("pesaplus")
+    sys.modules["pesaplus"] = module
+    exec(compile("\n".join(BLOCK.findall(page)), "adding.md", "exec"), module.__dict__)
+    return module
 
 
-def breaks(may_have_arrived: bool) -> Any:
+@pytest.fixture
+def provider(pesaplus: Any) -> Provider:
+    made: Provider = pesaplus.PesaplusProvider(
+        "pesaplus", "Pesaplus", pesaplus.account_from(OPTIONS)
+    )
+    return made
+
+
+def a_payment(type: Type = Type.PAYIN) -> Transaction:
+    return a_transaction(Stage.SUBMITTING, type=type, provider="pesaplus", submitted_at=START)
+
+
+def answer(status: int, **members: Any) -> HttpResponse:
+    return HttpResponse(status, (), json.dumps({"id": REFERENCE, **members}).encode())
+
+
+def always(to: HttpResponse | ExchangeFailed) -> Callable[[HttpRequest], HttpResponse]:
     def exchange(request: HttpRequest) -> HttpResponse:
-        raise ExchangeFailed("broken", may_have_arrived=may_have_arrived)
+        if isinstance(to, ExchangeFailed):
+            raise to
+        return to
 
     return exchange
 
 
-@pytest.mark.spec("S6", "E1")
-@pytest.mark.parametrize(
-    ("exchange", "kind", "code"),
-    [
-        (answers(202, state="waiting"), ProviderAccepted, None),
-        (answers(200, state="paid", receipt="R1"), ProviderSucceeded, None),
-        (
-            answers(200, state="refused", why="NO_MONEY"),
-            ProviderFailed,
-            ErrorCode.USER_INSUFFICIENT_FUNDS,
-        ),
-        (answers(200, state="refused", why="X"), ProviderFailed, ErrorCode.TRANSACTION_DECLINED),
-        (answers(500), ProviderUnreachable, None),
-        (breaks(True), ProviderUnreachable, None),
-        (breaks(False), ProviderFailed, ErrorCode.PROVIDER_UNAVAILABLE),
-    ],
-)
-def test_a_submission(
-    tiny: Any, exchange: Any, kind: type[ProviderReport], code: ErrorCode | None
+def submitted(
+    provider: Provider, to: HttpResponse | ExchangeFailed, **members: Any
+) -> ProviderReport:
+    return drive(provider.submit(a_payment(**members), now=NOW), always(to))
+
+
+def asked(provider: Provider, to: HttpResponse | ExchangeFailed, now: int = NOW) -> ProviderReport:
+    return drive(provider.ask(a_payment(), now=now), always(to))
+
+
+def test_what_is_sent_names_the_payment_so_that_a_repetition_is_recognised(
+    provider: Provider,
 ) -> None:
-    report = drive(tiny.submit(PAYMENT, now=START), exchange)
-    assert type(report) is kind
-    assert getattr(report, "error_code", None) is code
+    request = next(provider.submit(a_payment(), now=NOW))
+    assert request == next(provider.submit(a_payment(), now=NOW + HOUR))
+    assert json.loads(request.body)["id"] == REFERENCE
+
+
+@pytest.mark.parametrize("status", [202, 409])
+def test_accepted_or_had_before(provider: Provider, status: int) -> None:
+    assert isinstance(submitted(provider, answer(status)), ProviderAccepted)
+
+
+def test_no_connection_at_all(provider: Provider) -> None:
+    gone = ExchangeFailed("No connection.", may_have_arrived=False)
+    assert isinstance(submitted(provider, gone), ProviderNeverReceived)
+    assert isinstance(asked(provider, gone), ProviderUnreachable)
 
 
 @pytest.mark.spec("S6")
-def test_not_found_is_believed_only_once_it_is_final(tiny: Any) -> None:
-    early = drive(tiny.ask(PAYMENT, now=START + MINUTE - 1), answers(404))
-    final = drive(tiny.ask(PAYMENT, now=START + MINUTE), answers(404))
-    assert isinstance(early, ProviderUnreachable)
-    assert isinstance(final, ProviderNeverReceived)
+@pytest.mark.parametrize(
+    "to",
+    [
+        ExchangeFailed("It broke.", may_have_arrived=True),
+        answer(500),
+        answer(503, state="refused", code="no-money"),
+        HttpResponse(422, (), b"<html>"),
+        answer(302),
+    ],
+)
+def test_connection_broken_or_answer_unreadable(
+    provider: Provider, to: HttpResponse | ExchangeFailed
+) -> None:
+    assert isinstance(submitted(provider, to), ProviderUnreachable)
+    assert isinstance(asked(provider, to), ProviderUnreachable)
 
 
-@pytest.mark.spec("S5")
-def test_a_notification_is_a_hint(tiny: Any) -> None:
-    hint = tiny.read_notification(HttpRequest("POST", f"/hooks/tiny/token/{REFERENCE}".encode()))
-    assert hint == ProviderHinted(REFERENCE, "tiny")
-    odd = tiny.read_notification(HttpRequest("POST", b"/hooks/tiny/token", (), b"?"))
-    assert isinstance(odd, UnmatchedNotified)
+@BOTH
+@pytest.mark.parametrize("code", ["no-money", "said-no", "no-such-phone", "something-new"])
+def test_refused_with_a_code_of_the_catalogue(provider: Provider, code: str, type: Type) -> None:
+    report = submitted(provider, answer(422, state="refused", code=code), type=type)
+    assert isinstance(report, ProviderFailed)
+    assert report.error_code in EXPLANATIONS
+    assert report.native_code == code
+    later = asked(provider, answer(200, state="refused", code=code))
+    assert isinstance(later, ProviderFailed)
 
 
-def test_it_signs_in_and_shows_no_secret(tiny: Any) -> None:
-    conversation = tiny.sign_in("all", now=START)
-    assert json.loads(next(conversation).body) == {"key": "canary"}
-    with pytest.raises(StopIteration) as end:
-        conversation.send(HttpResponse(200, (), b'{"token": "t"}'))
-    assert end.value.value.is_fresh(START)
-    assert "canary" not in repr(tiny)
-    assert HOOKS not in repr(tiny)
+def test_paid_or_waiting(provider: Provider) -> None:
+    paid = answer(200, state="paid", amount="150.00", currency="KES", receipt="R1")
+    report = asked(provider, paid)
+    assert isinstance(report, ProviderSucceeded)
+    assert (report.final, report.provider_reference) == (KES("150.00"), "R1")
+    assert isinstance(asked(provider, answer(200, state="waiting")), ProviderAccepted)
 
 
-def test_its_options_are_checked(example: dict[str, Any]) -> None:
-    surroundings = Surroundings(HOOKS, None)  # type: ignore[arg-type]
-    with pytest.raises(OptionError, match="apikey is no option"):
-        example["open_tiny_money"]("tiny", "T", {**OPTIONS, "apikey": "x"}, surroundings)
+@pytest.mark.spec("S6")
+@pytest.mark.parametrize(
+    "to",
+    [
+        answer(200, id="another", state="paid"),
+        answer(200, state="odd"),
+        answer(200, state="paid", amount="much", currency="KES", receipt="R1"),
+        answer(200, state="paid", amount="1", currency="???", receipt="R1"),
+        answer(200, state="paid", amount=1, currency="KES", receipt="R1"),
+        answer(200, state="refused", code="\0"),
+        HttpResponse(200, (), b"[]"),
+        HttpResponse(200, (), b"[" * 100_000),
+        HttpResponse(200),
+        HttpResponse(404, (), b"<html>"),
+    ],
+)
+def test_another_payment_or_nonsense(provider: Provider, to: HttpResponse) -> None:
+    assert isinstance(asked(provider, to), ProviderUnreachable)
+
+
+@pytest.mark.spec("S6")
+def test_not_found_too_early_and_late_enough(provider: Provider) -> None:
+    unknown = HttpResponse(404, (), b'{"code":"unknown"}')
+    assert isinstance(asked(provider, unknown, START + MINUTE - 1), ProviderUnreachable)
+    assert isinstance(asked(provider, unknown, START + MINUTE), ProviderNeverReceived)
+
+
+def test_a_notification_is_a_hint_or_matches_nothing(provider: Provider) -> None:
+    def told(body: bytes) -> object:
+        return provider.read_notification(HttpRequest("POST", b"/hooks/pesaplus/x", (), body))
+
+    assert isinstance(told(json.dumps({"id": REFERENCE}).encode()), ProviderHinted)
+    for body in (b"", b"\xff\0", b"[]", b"{}", b'{"id":7}', b'{"id":"short"}', b"[" * 100_000):
+        assert isinstance(told(body), UnmatchedNotified)
+    request = HttpRequest("POST", b"/hooks/pesaplus/x")
+    assert provider.answer_notification(request, True).status == 200
+
+
+def test_a_token_or_a_refusal_that_quotes_nothing(provider: Provider) -> None:
+    request = next(provider.submit(a_payment(), now=NOW))
+    assert b"SECRET" not in repr(request).encode()
+    scope = provider.scope_of(request)
+    assert scope is not None
+
+    def sign_in(to: HttpResponse) -> AccessToken:
+        conversation = provider.sign_in(scope, now=NOW)
+        assert next(conversation).value(b"x-api-key") == b"SECRET"
+        with pytest.raises(StopIteration) as end:
+            conversation.send(to)
+        token: AccessToken = end.value.value
+        return token
+
+    good = HttpResponse(200, (), b'{"token":"T","seconds":3600}')
+    assert sign_in(good) == AccessToken("T", issued_at=NOW, expires_at=NOW + HOUR)
+    for status, body in ((403, b"SECRET"), (200, b"SECRET"), (200, b'{"token":"SECRET"}')):
+        with pytest.raises(SignInFailed) as refusal:
+            sign_in(HttpResponse(status, (), body))
+        assert "SECRET" not in refusal.value.reason
+    assert provider.refuses_token(HttpResponse(401))
+
+
+def test_options_are_checked_and_secrets_kept(pesaplus: Any, provider: Provider) -> None:
+    for wrong in ({"api_key": "SECRET"}, {**OPTIONS, "apikey": "SECRET"}):
+        with pytest.raises(OptionError) as refusal:
+            pesaplus.account_from(wrong)
+        assert "SECRET" not in str(refusal.value)
+    assert "SECRET" not in repr(provider)
+
+
+def test_what_the_page_points_to_is_there(root: Path, page: str) -> None:
+    for name in re.findall(r"`((?:mmo_sansio|mmo_trio|tests)/[a-z_/.]+)`", page):
+        assert (root / name).exists() or (root / "src" / name).exists(), name

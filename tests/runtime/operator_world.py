@@ -9,44 +9,37 @@ from __future__ import annotations
 
 import contextlib
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from decimal import Decimal
 from heapq import heappop, heappush
 from random import Random
 from typing import Any
 
-from attrs import evolve, frozen
+from attrs import evolve
+from operator_faults import Misfortune
+from operator_kinds import Operator
 from operator_line import Line
 
-from mmo_sansio.clock import DAY, HOUR, MINUTE, SECOND, Instant, Span
+from mmo_sansio.clock import HOUR, MINUTE, SECOND, Instant, Span
 from mmo_sansio.gateway import Gateway
 from mmo_sansio.http import HttpRequest, HttpResponse
 from mmo_sansio.inputs import BeginSubmission, Input, ProviderNeverReceived
 from mmo_sansio.intents import AskProvider, Intent, SubmitToProvider
-from mmo_sansio.model import Brand, Limits, Operation, Transaction, Type
+from mmo_sansio.model import Brand, Limits, Transaction, Type
 from mmo_sansio.money import money
 from mmo_sansio.providers.conversation import (
     Conversation,
     DepositAsked,
     DepositTold,
     ExchangeFailed,
-    Provider,
 )
 from mmo_sansio.providers.operations import paced
 from mmo_sansio.replies import Noted
 from mmo_sansio.testing import START, a_brand, a_create_payment, a_method, a_party, reference
 from mmo_trio.simulators.base import (
     ANYWHERE,
-    AnswerAfter,
-    AnswerInstead,
-    CallBack,
-    EndAfter,
-    EndWith,
     Fault,
-    LoseAnswer,
-    LoseRequest,
     Planned,
-    Simulator,
 )
 
 ANSWER_WITHIN: Span = 10 * SECOND
@@ -56,26 +49,6 @@ LATE_BY: Span = 25 * SECOND
 HEALED_AFTER: Span = 2 * HOUR
 """From then on nothing is lost and nobody is killed."""
 STEPS_MAX = 200_000
-
-
-@frozen
-class Operator:
-    """What the world has to know of an operator."""
-
-    open: Callable[[], tuple[Provider, Simulator]]
-    operations: tuple[Operation, ...]
-    country: str
-    currency: str
-    failures: tuple[str, ...]
-    """Codes that a submission may come to."""
-    accounts: Mapping[Type, str]
-    """The merchant's own account, by what is done with it."""
-    msisdns: Sequence[str]
-    """Who pays and is paid."""
-    amounts: tuple[int, int] = (10, 1_000)
-    """In whole units."""
-    known_as: Callable[[Transaction], str] = lambda about: about.reference
-    """What the operator's book calls a payment."""
 
 
 class World:
@@ -88,6 +61,7 @@ class World:
         """What happened, so that a test can tell that it did."""
         self.random = Random(seed)
         self.gateway = Gateway()
+        self.misfortune = Misfortune(self.random, self.tally, operator.failures)
         provider, simulator = operator.open()
         self.line = Line(provider, simulator, START)
         self.opening = self.balances()
@@ -181,7 +155,6 @@ class World:
                 country=self.operator.country,
                 currency=self.operator.currency,
                 merchant_reference=f"order-{number}",
-                reconciliation_reference=f"PRN{number}",
                 party=None if operation.type is Type.TAX else a_party(msisdn=msisdn),
             )
             self._receive(given)
@@ -325,7 +298,7 @@ class World:
             late = self.random.randrange(LATE_BY)
             self.at(self.now + late, lambda: self._arrive_unheard(request))
             return
-        faults = self._faults(is_submission)
+        faults = () if self.is_healed else self.misfortune.meet(is_submission)
 
         def arrive() -> None:
             try:
@@ -352,41 +325,6 @@ class World:
             return self.line.exchange(request)
         finally:
             script.plan(())
-
-    def _faults(self, is_submission: bool) -> tuple[Fault, ...]:
-        """What meets a request at the operator's."""
-        if self.is_healed:
-            return ()
-        faults: list[Fault] = []
-        broken = HttpResponse(self.random.choice((200, 500, 502, 503, 504)), (), b"<html>Oops")
-        chance = self.random.random()
-        if chance < 0.16:
-            kinds = (LoseRequest(), LoseAnswer(), AnswerInstead(broken), AnswerAfter(broken))
-            faults.append(kinds[int(chance / 0.04)])
-            self.tally[type(faults[-1]).__name__] += 1
-        if is_submission:
-            if self.random.random() < 0.3:
-                faults.append(EndWith(self.random.choice(self.operator.failures)))
-            decided = self._decision()
-            is_late = decided is not None and decided > 3 * DAY
-            faults.append(EndAfter(decided))
-            faults.append(CallBack((0,) if is_late else self._callbacks()))
-        return tuple(faults)
-
-    def _decision(self) -> Span | None:
-        chance = self.random.random()
-        if chance < 0.03:
-            self.tally["never decided"] += 1
-            return None
-        if chance < 0.06:
-            self.tally["decided after the expiry"] += 1
-            return 3 * DAY + HOUR
-        return self.random.randrange(4 * MINUTE)
-
-    def _callbacks(self) -> tuple[Span, ...]:
-        """None, one or two, and not always soon. (What is decided after the expiry nobody would hear of without.)"""
-        count = self.random.choice((0, 1, 1, 1, 2))
-        return tuple(self.random.randrange(10 * MINUTE) for _ in range(count))
 
     def _call_back(self, request: HttpRequest) -> None:
         """A callback arrives, or doesn't."""

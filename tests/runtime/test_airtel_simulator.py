@@ -27,7 +27,7 @@ from mmo_sansio.providers.airtel_money.adapter import AirtelMoney, open_airtel_m
 from mmo_sansio.providers.conversation import AccessToken, Conversation, ExchangeFailed, drive
 from mmo_sansio.testing import REFERENCE, START, a_party, a_transaction
 from mmo_trio.ciphers import SystemCiphers
-from mmo_trio.simulators.airtel import AirtelSimulator
+from mmo_trio.simulators.airtel import AirtelSimulator, open_airtel
 from mmo_trio.simulators.base import NoAnswer, Simulator, control, planned_read
 
 HOOK = "https://gateway.example/hooks/airtel/token"
@@ -400,3 +400,14 @@ def test_an_account_that_makes_no_sense_is_refused_and_changes_nothing(
     assert answer is not None
     assert answer.status == 400
     assert play.simulator.book() == before
+
+
+def test_what_is_set_in_the_portal_is_set_with_the_merchants_wallet() -> None:
+    simulator = open_airtel()
+    portal = {"account": "collection", "callback_url": HOOK, "callback_key": "shared"}
+    simulator.open_accounts([portal])
+    market = simulator.market
+    assert (market.callback_url, market.callback_key) == (HOOK, "shared")
+    assert "shared" not in repr(simulator)
+    with pytest.raises(ValueError, match="callback_url"):
+        simulator.open_accounts([{"account": "collection", "callback_url": 7}])

@@ -295,7 +295,10 @@ def test_the_settings_are_checked_and_shown(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     config = tmp_path / "mmo.toml"
-    config.write_text('[limits]\nqueue = 7\n[provider.mpesa]\nkind = "mpesa_daraja"\n')
+    config.write_text(
+        '[limits]\nqueue = 7\n[provider.mpesa]\nkind = "mpesa_daraja"\nshortcode = 174379\n'
+        'consumer_key = "k"\nconsumer_secret = "s"\nhooks_name = "kenya"\n'
+    )
     monkeypatch.setenv("MMO_PROVIDER__MPESA__PASSKEY", SECRET)
     shown = as_json("check-config", "--config", config)
     assert shown["limits.queue"] == {"value": "7", "default": False}

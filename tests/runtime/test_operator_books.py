@@ -7,121 +7,17 @@ import os
 from collections import Counter
 from itertools import count
 
-import airtel_stage
 import pytest
+from operator_kinds import OPERATORS
 from operator_statement import check
-from operator_world import Operator, World
+from operator_world import World
 
-from mmo_sansio.model import Operation, Transaction, Type
-from mmo_sansio.providers.airtel_money.adapter import open_airtel_money
-from mmo_sansio.providers.conversation import Provider
-from mmo_sansio.providers.mpesa_daraja.account import account_from as daraja_account_from
-from mmo_sansio.providers.mpesa_daraja.adapter import DarajaProvider
-from mmo_sansio.providers.mpesa_daraja.references import account_reference, conversation_id
 from mmo_sansio.providers.mtn_momo import adapter as mtn_adapter
-from mmo_sansio.providers.mtn_momo.account import account_from as mtn_account_from
-from mmo_sansio.providers.mtn_momo.adapter import MtnMomoProvider
 from mmo_sansio.providers.mtn_momo.references import reference_id
-from mmo_trio.ciphers import SystemCiphers
-from mmo_trio.simulators.base import Simulator
-from mmo_trio.simulators.mpesa_book import SANDBOX_PASSKEY
-from mmo_trio.simulators.mpesa_keys import open_mpesa
-from mmo_trio.simulators.mtn import (
-    API_KEY,
-    API_USER,
-    COLLECTION_KEY,
-    DISBURSEMENT_KEY,
-    MtnSimulator,
-)
-from mmo_trio.simulators.mtn_till import Till
 
 WORLDS = int(os.environ.get("MMO_TEST_WORLDS", "2"))
 PAYMENTS = 100
 KILLS = 12
-HOOKS = "https://gw.example/hooks/NAME/token"
-KENYANS = tuple(str(254700000200 + number) for number in range(20))
-UGANDANS = tuple(f"+256{752000000 + number}" for number in range(20))
-
-
-def open_mtn() -> tuple[Provider, Simulator]:
-    options = {
-        "market": "mtnuganda",
-        "collection_subscription_key": COLLECTION_KEY,
-        "collection_api_user": API_USER,
-        "collection_api_key": API_KEY,
-        "disbursement_subscription_key": DISBURSEMENT_KEY,
-        "disbursement_api_user": API_USER,
-        "disbursement_api_key": API_KEY,
-    }
-    account = mtn_account_from(options, hooks_url=HOOKS)
-    simulator = MtnSimulator(market="mtnuganda", till=Till(currency="UGX"))
-    return MtnMomoProvider("mtn", "MTN", account), simulator
-
-
-def open_mpesa_account() -> tuple[Provider, Simulator]:
-    simulator = open_mpesa()
-    simulator.open_accounts([{"account": each, "balance": "400000.00"} for each in KENYANS])
-    options = {
-        "consumer_key": "consumer-key",
-        "consumer_secret": "consumer-secret",
-        "shortcode": "174379",
-        "passkey": SANDBOX_PASSKEY,
-        "payout_shortcode": "600997",
-        "initiator": "testapi",
-        "initiator_password": "Safaricom999!*!",
-        "certificate": simulator.certificate,
-    }
-    hooks_url = "https://gw.example/hooks/ke/token"
-    account = daraja_account_from(options, hooks_url=hooks_url, ciphers=SystemCiphers())
-    return DarajaProvider("ke", "M-Pesa", account), simulator
-
-
-def open_airtel() -> tuple[Provider, Simulator]:
-    simulator = airtel_stage.a_simulator(callback_url=HOOKS, callback_key="callback-key")
-    wallets = [{"account": each.removeprefix("+256"), "balance": "400000"} for each in UGANDANS]
-    simulator.open_accounts(wallets)
-    options = airtel_stage.options("https://airtel.example", callback_key="callback-key")
-    return open_airtel_money("ug", "Airtel", options, SystemCiphers()), simulator
-
-
-def known_to_mpesa(about: Transaction) -> str:
-    is_payout = about.order.type is Type.PAYOUT
-    return (conversation_id if is_payout else account_reference)(about.reference)
-
-
-PAYINS_AND_PAYOUTS = (Operation.DIRECT_PAYIN, Operation.DIRECT_PAYOUT)
-
-OPERATORS = {
-    "mtn": Operator(
-        open_mtn,
-        operations=PAYINS_AND_PAYOUTS,
-        country="UG",
-        currency="UGX",
-        failures=("APPROVAL_REJECTED", "EXPIRED", "PAYEE_NOT_FOUND", "SOMETHING_NEW"),
-        accounts={Type.PAYIN: "collection", Type.PAYOUT: "disbursement"},
-        msisdns=UGANDANS,
-    ),
-    "mpesa": Operator(
-        open_mpesa_account,
-        operations=(*PAYINS_AND_PAYOUTS, Operation.DIRECT_TAXPAYOUT),
-        country="KE",
-        currency="KES",
-        failures=("1", "1032", "1037", "2001", "SOMETHING_NEW"),
-        accounts={Type.PAYIN: "174379", Type.PAYOUT: "600997", Type.TAX: "600997"},
-        msisdns=tuple(f"+{each}" for each in KENYANS),
-        known_as=known_to_mpesa,
-    ),
-    "airtel": Operator(
-        open_airtel,
-        operations=PAYINS_AND_PAYOUTS,
-        country="UG",
-        currency="UGX",
-        failures=("DP00800001008", "DP00800001029", "DP00900001013", "DP00900001000", "NEW"),
-        accounts={Type.PAYIN: "collection", Type.PAYOUT: "disbursement"},
-        msisdns=UGANDANS,
-    ),
-}
-
 HAPPENS = (
     "AnswerAfter",
     "AnswerInstead",

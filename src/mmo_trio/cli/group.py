@@ -38,6 +38,7 @@ def main() -> None:
 
 
 providers.providers.add_command(registering.register)
+providers.providers.add_command(registering.address)
 
 for command in (
     demonstration.demo,

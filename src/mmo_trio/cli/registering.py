@@ -1,4 +1,4 @@
-"""`mmo providers register`: tell an operator where it shall notify us of deposits."""
+"""`mmo providers address` and `register`: where an operator shall notify us, told to a person or to itself."""
 
 from __future__ import annotations
 
@@ -43,6 +43,24 @@ def register(name: str, data: Path | None, config: Path | None) -> None:
     except trio.TooSlowError:
         raise Negative(f"{name} gave no answer within {REGISTER_S:g} s.") from None
     say(f"{name} notifies this gateway of deposits.")
+
+
+@click.command()
+@click.argument("name")
+@place_options
+def address(name: str, data: Path | None, config: Path | None) -> None:
+    """Print where an account's notifications arrive.
+
+    Some operators, such as Airtel Money, want it set in their portal. Who knows it can send us notifications: keep it
+    between you and the operator.
+    """
+    place = find_place(data, config)
+    section = place.settings.providers.get(name)
+    if section is None or section.kind == "sandbox":
+        raise Unusable(f"{name} is no account with an operator. `mmo providers list` shows them.")
+    hook_name = section.options.get("hooks_name", name)
+    token = place.keyring().hook_token(name)
+    click.echo(f"{_hooks_base(place)}/hooks/{hook_name}/{token}")
 
 
 async def _register(place: Place, name: str) -> None:

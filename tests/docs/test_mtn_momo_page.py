@@ -1,0 +1,31 @@
+"""The page about MTN MoMo says what the adapter does."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from mmo_sansio.providers.mtn_momo.account import MARKETS, PRODUCTION_URL, SANDBOX_URL
+from mmo_sansio.providers.mtn_momo.codes import REASONS, RUNNING
+from mmo_trio.simulators.mtn import API_KEY, API_USER, COLLECTION_KEY, DISBURSEMENT_KEY
+
+ROW = re.compile(r"^\| `([A-Z_]+)` \| `([a-z_]+)` \| `([a-z_]+)` \|$", re.MULTILINE)
+
+
+@pytest.fixture(scope="module")
+def page(root: Path) -> str:
+    return (root / "docs/providers/mtn_momo.md").read_text(encoding="utf-8")
+
+
+def test_the_table_of_codes_is_the_adapters(page: str) -> None:
+    assert {code: (payin, payout) for code, payin, payout in ROW.findall(page)} == {
+        code: (meaning.payin, meaning.payout) for code, meaning in REASONS.items()
+    }
+
+
+def test_every_market_and_address_is_named(page: str) -> None:
+    words = {*MARKETS, *RUNNING, PRODUCTION_URL, SANDBOX_URL}
+    keys = {API_USER, API_KEY, COLLECTION_KEY, DISBURSEMENT_KEY}
+    assert [each for each in words | keys if f"`{each}`" not in page] == []

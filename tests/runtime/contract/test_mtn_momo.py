@@ -1,0 +1,167 @@
+"""MTN MoMo through every socket there is: each of its reasons reaches the merchant by our name for it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Sequence
+from pathlib import Path
+
+import pytest
+import trio
+from attrs import evolve
+
+from mmo_sansio.clock import HOUR, LAST_INSTANT, SECOND
+from mmo_sansio.providers.mtn_momo.codes import LEAVES_OPEN, REASONS
+from mmo_sansio.providers.mtn_momo.references import reference_id
+from mmo_trio.simulators.base import CallBack, EndAfter, EndWith, Fault, Planned
+from mmo_trio.simulators.mtn import (
+    API_KEY,
+    API_USER,
+    COLLECTION_KEY,
+    DISBURSEMENT_KEY,
+    MtnSimulator,
+)
+from mmo_trio.simulators.mtn_parties import AT_ONCE, ENDINGS
+from mmo_trio.simulators.mtn_till import Till
+
+from .merchant import PATIENCE_S, ask
+from .operators import Market, Operated, operating
+
+LATER = LAST_INSTANT
+"""When everything has come to its result."""
+JSON = {"Content-Type": "application/json"}
+OPTIONS = {
+    "market": "sandbox",
+    "collection_subscription_key": COLLECTION_KEY,
+    "collection_api_user": API_USER,
+    "collection_api_key": API_KEY,
+    "disbursement_subscription_key": DISBURSEMENT_KEY,
+    "disbursement_api_user": API_USER,
+    "disbursement_api_key": API_KEY,
+}
+KINDS = {"direct/payin": "requesttopay", "web/payin": "requesttopay", "direct/payout": "transfer"}
+BOTH = pytest.mark.parametrize("operation", ["direct/payin", "direct/payout"])
+
+
+@pytest.fixture
+async def momo(tmp_path: Path) -> AsyncIterator[Operated]:
+    async with operating(
+        tmp_path,
+        kind="mtn_momo",
+        simulator=MtnSimulator(till=Till(decides_after=SECOND // 10)),
+        market=Market("UG", "EUR", "46733123999"),
+        options=OPTIONS,
+    ) as operated:
+        yield operated
+
+
+async def began(momo: Operated, operation: str, faults: Sequence[Fault] = ()) -> str:
+    """A payment that the operator has taken, with this in store for it."""
+    simulator = momo.simulator
+    simulator.faults.plan([Planned(KINDS[operation], each) for each in faults])
+    reference = await momo.pay(operation)
+    if operation == "web/payin":
+        paid = await momo.running.control("pay", gatewayReference=reference)
+        assert paid.status == 200, paid.body
+    with trio.fail_after(PATIENCE_S):
+        while True:
+            if any(each["reference"] == reference for each in simulator.book()["payments"]):
+                return reference
+            await trio.sleep(0.02)
+
+
+@pytest.mark.spec("E1", "S2", "T3")
+@BOTH
+async def test_every_reason_reaches_the_merchant_by_our_name_for_it(
+    momo: Operated, operation: str
+) -> None:
+    expected, found = {}, {}
+    for reason, meaning in REASONS.items():
+        reference = await began(momo, operation, faults=[EndWith(reason)])
+        expected[reference] = (
+            "failed",
+            meaning.payin if operation == "direct/payin" else meaning.payout,
+            reason,
+        )
+    for reference in expected:
+        done = await momo.ended(reference)
+        native = done["providerData"]["errorCode"]
+        found[reference] = (done["status"], done["errorCode"], native)
+    assert found == expected
+
+
+@pytest.mark.spec("E1", "S2", "S6")
+@BOTH
+async def test_a_number_that_is_refused_at_once_fails_at_once(
+    momo: Operated, operation: str
+) -> None:
+    assert isinstance(momo.simulator, MtnSimulator)
+    momo.simulator.refuses_at_once = True
+    kind = KINDS[operation]
+    for number, reason in ENDINGS[kind].items():
+        if reason in AT_ONCE.keys() - LEAVES_OPEN:
+            there = evolve(momo, market=evolve(momo.market, msisdn=number))
+            done = await momo.ended(await there.pay(operation))
+            meaning = REASONS[reason]
+            code = meaning.payin if operation == "direct/payin" else meaning.payout
+            assert (done["status"], done["errorCode"]) == ("failed", code)
+    assert momo.simulator.book()["payments"] == []
+
+
+@pytest.mark.spec("C4", "W1")
+async def test_a_payer_may_begin_on_the_page(momo: Operated) -> None:
+    done = await momo.ended(await began(momo, "web/payin"))
+    assert done["status"] == "success"
+
+
+@pytest.mark.spec("S5", "S6")
+@BOTH
+async def test_a_callback_that_nobody_has_signed_ends_nothing(
+    momo: Operated, operation: str
+) -> None:
+    reference = await began(momo, operation, faults=[EndAfter(HOUR), CallBack(())])
+    address, body = told(momo, reference)
+    assert (await ask(address, method="PUT", headers=JSON, body=body)).status == 200
+    assert (await momo.running.merchant.status(reference))["status"] == "pending"
+    strange = body.replace(reference.encode(), b"01K5TESTTESTTESTTESTTEST0Z")
+    hook = address.rpartition("/")[0]
+    for method in ("PUT", "POST"):
+        assert (await ask(hook, method=method, headers=JSON, body=strange)).status == 200
+    assert (await ask(hook, method="PUT", headers=JSON, body=b"no JSON")).status == 200
+    noted = await momo.running.seen("suspense")
+    assert len(noted) == 2
+    assert (await momo.running.merchant.status(reference))["status"] == "pending"
+
+
+@pytest.mark.spec("S3", "S5")
+@BOTH
+async def test_a_result_after_the_expiry_is_in_the_suspense_book(
+    momo: Operated, operation: str
+) -> None:
+    reference = await began(momo, operation, faults=[EndAfter(HOUR), CallBack(())])
+    await momo.running.advance("4d")
+    done = await momo.ended(reference)
+    assert done["errorCode"] == "transaction_expired"
+    assert isinstance(momo.simulator, MtnSimulator)
+    momo.simulator.till.settle(now=LATER)
+    address, body = told(momo, reference)
+    for _ in range(2):
+        assert (await ask(address, method="PUT", headers=JSON, body=body)).status == 200
+    with trio.fail_after(PATIENCE_S):
+        while True:
+            noted = await momo.running.seen("suspense")
+            if noted:
+                break
+            await trio.sleep(0.02)
+    assert [each["reason"] for each in noted] == ["late_result"]
+    assert (await momo.running.merchant.status(reference))["status"] == "failed"
+
+
+def told(momo: Operated, reference: str) -> tuple[str, bytes]:
+    """Where the operator would call back about this payment, and what it would say if that had succeeded."""
+    assert isinstance(momo.simulator, MtnSimulator)
+    till = momo.simulator.till
+    payment = till.find(reference_id(reference))
+    assert payment is not None
+    assert payment.callback_url is not None
+    return payment.callback_url, json.dumps({**till.told(payment), "status": "SUCCESSFUL"}).encode()
