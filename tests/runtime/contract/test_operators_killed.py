@@ -21,7 +21,7 @@ from mmo_sansio.egress import EgressRules
 from mmo_trio.certificates import ensure_authority
 from mmo_trio.http.client import Client, tls_context
 from mmo_trio.simulators.base import EndAfter, LoseAnswer, Planned, Simulator
-from mmo_trio.simulators.mpesa import SANDBOX_PASSKEY
+from mmo_trio.simulators.mpesa_book import SANDBOX_PASSKEY
 from mmo_trio.simulators.mpesa_keys import open_mpesa
 from mmo_trio.simulators.mtn import (
     API_KEY,
