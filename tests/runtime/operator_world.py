@@ -155,7 +155,6 @@ class World:
                 country=self.operator.country,
                 currency=self.operator.currency,
                 merchant_reference=f"order-{number}",
-                reconciliation_reference=f"PRN{number}",
                 party=None if operation.type is Type.TAX else a_party(msisdn=msisdn),
             )
             self._receive(given)

@@ -17,7 +17,6 @@ from mmo_sansio.money import Money
 from mmo_sansio.testing import builders as a
 from mmo_trio.administer import administer
 from mmo_trio.cli import main
-from mmo_trio.keys import KeyRing, load_master_key
 from mmo_trio.storage.opening import open_store
 from mmo_trio.wallclock import WallClock
 
@@ -103,28 +102,6 @@ def test_a_provider_is_closed_and_opened(data: Path) -> None:
     assert mmo("providers", "enable", "sandbox", "--data", data).exit_code == 0
     assert mmo("providers", "enable", "sandbox", "--data", data).exit_code == 1
     assert mmo("providers", "enable", "sandbx", "--data", data).exit_code == 2
-
-
-def test_the_address_of_notifications_is_shown_to_who_runs_the_gateway(tmp_path: Path) -> None:
-    url = f"sqlite:///{tmp_path / 'gateway.db'}"
-    trio.run(fill, url, 0, [])
-    key = KeyRing(load_master_key(tmp_path / "master.key", create=True))
-    config = tmp_path / "mmo.toml"
-    config.write_text(
-        f"""
-        [database]
-        url = "{url}"
-        [gateway]
-        hooks_url = "https://hooks.example"
-        [keys]
-        master_key_file = "{tmp_path / "master.key"}"
-        [provider.airtel]
-        kind = "airtel_money"
-        hooks_name = "am"
-        """
-    )
-    (row,) = as_json("providers", "list", "--config", config)
-    assert row["notifications"] == f"https://hooks.example/hooks/am/{key.hook_token('airtel')}"
 
 
 def test_check_config_opens_providers(tmp_path: Path) -> None:

@@ -12,7 +12,6 @@ from mmo_trio.cli.output import moment, print_json, print_table, say
 from mmo_trio.cli.places import Place, find_place, json_option, place_options
 from mmo_trio.service_config import provider_titles
 from mmo_trio.settings.errors import near_match
-from mmo_trio.settings.model import ProviderSection
 from mmo_trio.storage.base import ClosedProvider
 
 
@@ -25,10 +24,7 @@ def providers() -> None:
 @place_options
 @json_option
 def list_(data: Path | None, config: Path | None, as_json: bool) -> None:
-    """List the configured providers, which are closed for new payments, and where they notify us.
-
-    The address of notifications is a secret between the operator and us.
-    """
+    """List the configured providers, and which are closed for new payments."""
     place = find_place(data, config)
     closed = {each.name: each for each in place.with_store(lambda store: store.closed_providers())}
     titles = _titles(place)
@@ -36,7 +32,7 @@ def list_(data: Path | None, config: Path | None, as_json: bool) -> None:
     if as_json:
         print_json(rows)
     else:
-        names = ("name", "kind", "title", "open", "closedAt", "closedBy", "reason", "notifications")
+        names = ("name", "kind", "title", "open", "closedAt", "closedBy", "reason")
         print_table(names, ([row[name] for name in names] for row in rows))
 
 
@@ -96,15 +92,4 @@ def _row(place: Place, name: str, title: str, closed: ClosedProvider | None) -> 
         "closedAt": closed and moment(closed.closed_at),
         "closedBy": closed and closed.closed_by,
         "reason": closed and closed.reason,
-        "notifications": _address(place, section) if section else None,
     }
-
-
-def _address(place: Place, section: ProviderSection) -> str | None:
-    """Where it notifies us; only the path where the settings don't say how we are reached."""
-    if section.kind == "sandbox":
-        return None
-    gateway = place.settings.gateway
-    base = (gateway.hooks_url or gateway.base_url or "").rstrip("/")
-    name = section.options.get("hooks_name", section.name)
-    return f"{base}/hooks/{name}/{place.keyring().hook_token(section.name)}"
