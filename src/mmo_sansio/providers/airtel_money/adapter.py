@@ -154,7 +154,7 @@ class AirtelMoney:
                 return about.never_received()
             if answer.code in STALE_KEY:
                 self._key = None
-                if was_kept and not is_open_status(answer.status):
+                if was_kept and not is_open_status(answer.status) and answer.success is not True:
                     continue
             return of_submission(answer, about)
 
