@@ -47,7 +47,6 @@ from mmo_trio.simulators.mpesa_teller import Teller, spans
 TOKEN_LIVES_S: Final = 3599
 RESULT_TAKES: Final = 2 * SECOND
 ANSWER_TAKES: Final = SECOND
-PICTURE: Final = b64encode(b"\x89PNG\r\n\x1a\nsimulated").decode()
 
 
 @define(eq=False)
@@ -254,7 +253,7 @@ class MpesaSimulator:
                 "ResponseCode": "00",
                 "RequestID": f"simulated-{self._teller.next()}",
                 "ResponseDescription": "QR Code Successfully Generated.",
-                "QRCode": PICTURE,
+                "QRCode": tales.PICTURE,
             },
         )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from base64 import b64encode
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -28,6 +29,9 @@ WORDS: Final[Mapping[str, str]] = {
 """What it says with a result code."""
 
 DUMMY_RECEIPT: Final = "SIM0000000"
+
+PICTURE: Final = b64encode(b"\x89PNG\r\n\x1a\nsimulated").decode()
+"""What it draws in place of a code to scan."""
 
 
 def post(url: str, document: Mapping[str, Any]) -> HttpRequest:
