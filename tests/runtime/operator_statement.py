@@ -8,6 +8,7 @@ from decimal import Decimal
 
 from operator_world import World
 
+from mmo_sansio.clock import HOUR
 from mmo_sansio.model import Source, Stage, Transaction, Type
 from mmo_sansio.providers.operations import key_of
 
@@ -22,6 +23,11 @@ def check(world: World) -> None:
             if cannot_be_asked(world, each):
                 world.tally["left to a person"] += 1
                 late.setdefault(each.reference, paid.get(each.reference, Decimal(0)))
+            else:
+                asked_at = world.asked_at[each.reference]
+                assert each.order.expires_at - asked_at <= HOUR, (
+                    f"{each.reference} wasn't asked about"
+                )
         _check_payment(world, each, paid.get(each.reference), late.get(each.reference) or None)
     succeeded = [each for each in every if each.progress.stage is Stage.SUCCEEDED]
     assert sum(map(final, succeeded)) + sum(late.values()) == sum(paid.values())

@@ -72,6 +72,8 @@ class World:
         self.is_up = True
         self.in_hand: dict[str, Intent | None] = {}
         self.setbacks: Counter[str] = Counter()
+        self.asked_at: dict[str, Instant] = {}
+        """When each payment was asked about for the last time before its end."""
 
     @property
     def now(self) -> Instant:
@@ -145,7 +147,7 @@ class World:
 
         def create() -> None:
             if not self.is_up:
-                self._at_next_start(create)
+                self.at(self.now + MINUTE, create)
                 return
             given = a_create_payment(
                 reference(number),
@@ -160,9 +162,6 @@ class World:
             self._receive(given)
 
         return create
-
-    def _at_next_start(self, act: Callable[[], None]) -> None:
-        self.at(self.now + MINUTE, act)
 
     def _brand(self) -> Brand:
         lowest, highest = (
@@ -203,6 +202,8 @@ class World:
         provider = self.line.provider
         if isinstance(intent, AskProvider):
             about = self.gateway.transaction(subject)
+            if not about.progress.stage.is_terminal:
+                self.asked_at[subject] = self.now
             if intent.hint is not None:
                 about = evolve(about, progress=evolve(about.progress, hint=intent.hint))
             self._begin(provider.ask(about, now=self.now), about, is_submission=False)
