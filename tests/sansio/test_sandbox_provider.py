@@ -25,6 +25,7 @@ from mmo_sansio.inputs import (
 from mmo_sansio.intents import AskProvider, DeliverCallback, Intent, SubmitToProvider
 from mmo_sansio.model import Operation, Source, Stage, Status, Transaction
 from mmo_sansio.money import Money
+from mmo_sansio.providers import sandbox_operator
 from mmo_sansio.providers.conversation import ExchangeFailed, drive
 from mmo_sansio.providers.sandbox import SandboxProvider
 from mmo_sansio.providers.sandbox_book import (
@@ -45,6 +46,7 @@ from mmo_sansio.testing import (
     a_create_payment,
     a_party,
     a_transaction,
+    reference,
 )
 
 EXPIRY = START + 3 * clock.DAY
@@ -421,6 +423,28 @@ def test_results_of_one_payment_are_told_one_at_a_time() -> None:
     sandbox.operator.acknowledge(first.id, now=START + clock.HOUR)
     (second,) = sandbox.operator.due(now=START + clock.HOUR)
     assert (first.id, second.id) == ((REFERENCE, 1), (REFERENCE, 2))
+
+
+def test_the_operator_remembers_what_is_not_over_and_the_last_of_what_is(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(sandbox_operator, "OVER_MOST", 2)
+    sandbox = Sandbox()
+    names = ["phone", "by_poll", *["success"] * 4]
+    for number, scenario in enumerate(names):
+        subject = reference(number)
+        sandbox.create(gateway_reference=subject, merchant_reference=subject, scenario=scenario)
+    sandbox.advance_to(START + clock.SECOND)
+
+    def known(operator: SandboxOperator) -> list[int]:
+        asked = [
+            HttpRequest("GET", f"https://sandbox.invalid/payments/{reference(each)}".encode())
+            for each in range(len(names))
+        ]
+        return [operator.receive(each, now=sandbox.now).status for each in asked]
+
+    assert known(sandbox.operator) == [200, 200, 404, 404, 200, 200]
+    assert known(restored(sandbox.book)) == [200, 200, 404, 404, 200, 200]
 
 
 @pytest.mark.parametrize(

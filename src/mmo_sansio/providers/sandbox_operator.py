@@ -11,6 +11,7 @@ it is acknowledged; a restored operator tells again what wasn't.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable
 from heapq import heappop, heappush
 from typing import Any
@@ -36,6 +37,9 @@ from mmo_sansio.providers.sandbox_wire import (
     read,
     written,
 )
+
+OVER_MOST = 10_000
+"""Payments that are over and still remembered; what was over before them it would take for unknown."""
 
 _PAYMENTS_TARGET = f"{ORIGIN}{PAYMENTS_PATH}".encode()
 
@@ -89,6 +93,11 @@ class _Payment:
         return counted_from + step.after
 
     @property
+    def is_over(self) -> bool:
+        """Whether nothing more will happen to it, and the gateway knows all of it."""
+        return self.next_step_at is None and 0 < len(self.results) == self.acknowledged
+
+    @property
     def untold(self) -> Reached | None:
         """The result that the gateway is to be told next."""
         if not self.scenario.is_notified or self.acknowledged >= len(self.results):
@@ -102,6 +111,8 @@ class SandboxOperator:
 
     _payments: dict[str, _Payment] = Factory(dict)
     _prompts: dict[str, _Payment] = Factory(dict)
+    _over: deque[str] = Factory(deque)
+    """References of remembered payments that are over, the first at the left."""
     _agenda: list[tuple[Instant, str]] = Factory(list)
     """A heap of (when, reference); looking at a payment too often is harmless."""
     _entries: list[BookEntry] = Factory(list)
@@ -119,7 +130,9 @@ class SandboxOperator:
         """The notifications to be told now, in the order in which their results were reached."""
         told: list[Notification] = []
         while self._agenda and self._agenda[0][0] <= now:
-            payment = self._payments[heappop(self._agenda)[1]]
+            payment = self._payments.get(heappop(self._agenda)[1])
+            if payment is None:
+                continue  # It was looked at too often, and is over since.
             self._reach(payment, now=now)
             result = payment.untold
             if result is not None and not payment.is_telling:
@@ -134,8 +147,8 @@ class SandboxOperator:
     def acknowledge(self, id: tuple[str, int], *, now: Instant) -> None:
         """The gateway has this notification; it is never told again. A second acknowledgement changes nothing."""
         reference, number = id
-        payment = self._payments[reference]
-        if number != payment.acknowledged + 1:
+        payment = self._payments.get(reference)
+        if payment is None or number != payment.acknowledged + 1:
             return
         self._record(Acknowledged(now, reference, number))
         if payment.untold is not None:
@@ -229,8 +242,16 @@ class SandboxOperator:
                 payment = self._payments[entry.reference]
                 payment.acknowledged = entry.number
                 payment.is_telling = False
+                if payment.is_over:
+                    self._let_go(entry.reference)
         if (at := payment.next_step_at) is not None:
             heappush(self._agenda, (at, entry.reference))
+
+    def _let_go(self, reference: str) -> None:
+        """Forget the payment that was over first, once too many are: the book still has it."""
+        self._over.append(reference)
+        if len(self._over) > OVER_MOST:
+            del self._payments[self._over.popleft()]
 
 
 def _submission(body: bytes, *, now: Instant) -> Submitted:

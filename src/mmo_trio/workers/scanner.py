@@ -20,13 +20,14 @@ from mmo_trio.storage.base import OutcomeUnknown, StoreUnavailable, Work
 
 logger = structlog.get_logger(__name__)
 
-ROUND_MAX = 500
-"""Transactions that are woken, and intents that are taken on, in one round: other inputs get their turn between."""
+ROUND_MAX = 128
+"""Transactions that are woken, and intents that are taken on, in one round: half of what the engine decides in one
+batch, so that other inputs get their turn between."""
 
 POLL_S = 1.0
 """How often it looks for orphans, and at the latest for times that have come up meanwhile."""
 
-PAUSE_S = 0.05
+PAUSE_S = 0.02
 """The shortest rest between two rounds, so that a transaction that can't be woken doesn't keep the store busy."""
 
 RETRY_S = 1.0
@@ -99,13 +100,21 @@ class Scanner:
         now = self.now()
         believed = self.guard.believes(wall=now, monotonic=self.monotonic())
         woken = await self._wake_due(now) if believed else 0
-        if self.has_room() and trio.current_time() >= self._orphans_at:
-            for each in await self.store.orphans(limit=ROUND_MAX):
-                self.hand_over(each)
-            self._orphans_at = trio.current_time() + POLL_S
-        if woken == ROUND_MAX:
+        taken_on = await self._take_on_orphans()
+        if ROUND_MAX in (woken, taken_on):
             return PAUSE_S
         return await self._rest_s() if believed else POLL_S
+
+    async def _take_on_orphans(self) -> int:
+        """Hand over one round of them, when it is time for it; how many there were."""
+        if trio.current_time() < self._orphans_at or not self.has_room():
+            return 0
+        orphans = await self.store.orphans(limit=ROUND_MAX)
+        for each in orphans:
+            self.hand_over(each)
+        rest_s = PAUSE_S if len(orphans) == ROUND_MAX else POLL_S
+        self._orphans_at = trio.current_time() + rest_s
+        return len(orphans)
 
     async def _rest_s(self) -> float:
         at = await self.store.next_wake()

@@ -18,13 +18,13 @@ BUSY_TIMEOUT_S = 2.0
 _PRAGMAS = """
     PRAGMA synchronous = FULL;
     PRAGMA foreign_keys = ON;
-    PRAGMA cache_size = -65536;
+    PRAGMA cache_size = -16384;
     PRAGMA temp_store = MEMORY;
     PRAGMA wal_autocheckpoint = 2000;
     PRAGMA journal_size_limit = 67108864;
 """
 """Every commit is on the disk before it is answered; the write-ahead log is emptied every 2,000 pages (8 MB) and cut
-back to 64 MiB after a long reader let it grow."""
+back to 64 MiB after a long reader let it grow. Each connection caches up to 16 MiB of pages."""
 
 _TEMPORARY = {
     sqlite3.SQLITE_BUSY,
