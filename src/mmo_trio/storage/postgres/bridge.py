@@ -54,6 +54,20 @@ async def open_bridge() -> AsyncIterator[Bridge]:
         yield Bridge(loop)
 
 
+@contextmanager
+def alone() -> Iterator[None]:
+    """An exception that a nursery has wrapped by itself leaves the block as it was raised."""
+    inner: BaseException | None = None
+    try:
+        yield
+    except BaseExceptionGroup as group:
+        inner = group
+    while isinstance(inner, BaseExceptionGroup) and len(inner.exceptions) == 1:
+        inner = inner.exceptions[0]
+    if inner is not None:
+        raise inner
+
+
 def monotonic_s() -> float:
     """The time that deadlines count in; inside the bridge only."""
     return asyncio.get_running_loop().time()
