@@ -37,10 +37,12 @@ class Bridge:
 
     async def run(self, work: Callable[..., Coroutine[Any, Any, T]], *arguments: Any) -> T:
         """Run it to its end. Cancellation waits for that, as the work has a deadline of its own: see `severed_at`."""
-        with trio.CancelScope(shield=True):
-            result: T = await self._loop.run_aio_coroutine(work(*arguments))
-        await trio.lowlevel.checkpoint_if_cancelled()
-        return result
+        try:
+            with trio.CancelScope(shield=True):
+                result: T = await self._loop.run_aio_coroutine(work(*arguments))
+                return result
+        finally:
+            await trio.lowlevel.checkpoint_if_cancelled()
 
 
 @asynccontextmanager
