@@ -21,7 +21,7 @@ from mmo_sansio.model import Source, Status, Transaction
 from mmo_sansio.queries import ListRecords, LookUpByMerchantReference
 from mmo_sansio.replies import Accepted, Refused, Reply
 from mmo_trio.engine import Engine
-from mmo_trio.storage.base import StoreUnavailable
+from mmo_trio.storage.base import StoreRefused, StoreUnavailable
 from mmo_trio.storage.check_store.feeding import NOON, feed
 from mmo_trio.storage.check_store.inputs import DELIVERED, creation, reference, succeeded
 from mmo_trio.storage.postgres import PostgresStore, holding, open_postgres
@@ -254,6 +254,40 @@ async def test_text_that_cannot_be_held_is_not_found(database: str, text: str) -
         assert isinstance(replies[1], Accepted)
         query = ListRecords("acme", 0, clock.LAST_INSTANT, method=text)
         assert not (await store.list_records(query)).objects
+
+
+async def test_damage_is_found(database: str) -> None:
+    async with open_postgres(database, serving=True) as store:
+        await feed(store, *((creation(n), NOON + n) for n in range(5)))
+        assert not await store.faults()
+        await _execute(database, "UPDATE transactions SET object = order_row WHERE version = 1")
+        await _execute(database, "DELETE FROM journal WHERE id = 1")
+        faults = await store.faults()
+        assert sum(each.startswith("transaction ") for each in faults) == 5
+        assert "transactions without a line in the journal: 1" in faults
+
+
+async def test_older_programs_go_on_serving_a_schema_that_only_grew(database: str) -> None:
+    async with open_postgres(database, serving=True) as store:
+        await _execute(database, "INSERT INTO mmo_schema (version, needs) VALUES (99, 0)")
+        await feed(store, (creation(1), NOON))
+        async with open_postgres(database, serving=True) as restarted:
+            await feed(restarted, (creation(2), NOON + 1))
+        await _execute(database, "UPDATE mmo_schema SET needs = 99 WHERE version = 99")
+        with pytest.raises(StoreRefused, match="install a later mmo-gateway"):
+            async with open_postgres(database, serving=True):
+                pass
+
+
+async def test_any_number_of_processes_may_migrate_at_once(database: str) -> None:
+    async def serve() -> None:
+        async with open_postgres(database, serving=True) as store:
+            await store.check()
+
+    with trio.fail_after(60):
+        async with trio.open_nursery() as nursery:
+            for _ in range(6):
+                nursery.start_soon(serve)
 
 
 async def test_psycopg_that_came_first_is_noticed() -> None:
