@@ -5,9 +5,9 @@
       └──given up, or the lease of its holder has ended───┘
 
 A merchant's callbacks go through the merchant's channel, and one process at a time holds it. A process has one lease
-for all that it holds, by the store's clock, and renews it in one go; a lease that has ended is never renewed: the process
-begins another, under a new number, and what it held is free. The fence tells the claims of two holders of one channel
-apart: what was claimed under an earlier one, and isn't concluded, is the new holder's to claim again.
+for all that it holds, by the store's clock, and renews it in one go; a lease that has ended is never renewed: the
+process begins another, under a new number, and what it held is free. The fence tells the claims of two holders of one
+channel apart: what was claimed under an earlier one, and isn't concluded, is the new holder's to claim again.
 
 A process that was stopped doesn't know that its lease has ended. So it keeps a clock of its own beside it, that goes on
 while it sleeps, and begins nothing once that clock has come near the end (`trusted_until`).

@@ -92,8 +92,7 @@ class Channels(Protocol):
     """What processes that share a store agree on through it: who is alive, and who calls which merchant back.
 
     `mmo_sansio.channels.ChannelBook` is what it means; time is the store's own clock. Every method raises
-    StoreUnavailable when the store can't serve. It may have happened all the same: who can't tell what it holds leaves,
-    and begins again.
+    StoreUnavailable when nothing has happened, OutcomeUnknown when it can't be learnt.
     """
 
     async def renew(self) -> int:
@@ -102,7 +101,8 @@ class Channels(Protocol):
         ...
 
     async def leave(self) -> None:
-        """End this process's lease: all it held is free at once."""
+        """End this process's lease: all it held is free at once, or when this raises, by the lease's end. The next
+        renewal begins another in any case."""
         ...
 
     async def take(self) -> Sequence[Channel]:

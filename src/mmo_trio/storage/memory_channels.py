@@ -26,8 +26,8 @@ class MemoryChannels:
         self.number = memory.channels.renew(None, now=store_time())
 
     async def renew(self) -> int:
-        book = (await self._opened()).channels
-        self.number = book.renew(self.number, now=store_time())
+        memory = await self._opened()
+        self.number = memory.channels.renew(self.number, now=store_time())
         return self.number
 
     async def leave(self) -> None:
