@@ -109,10 +109,13 @@ class Channels(Protocol):
         """Take the channels that have callbacks waiting and that nobody alive holds."""
         ...
 
-    async def take_callbacks(self, *, limit: int, in_hand: Collection[str] = ()) -> Sequence[Work]:
-        """Claim callbacks of channels that this process holds, oldest first: those that nobody has claimed under the
-        channel's present fence, whoever committed them. Their intents carry that fence, and each is handed out once
-        under it; those `in_hand` (gatewayReferences), claimed under an earlier one, are left as they are."""
+    async def take_callbacks(
+        self, room: Mapping[str, int], *, in_hand: Collection[str] = ()
+    ) -> Sequence[Work]:
+        """Claim callbacks of channels that this process holds, at most so many of each brand, oldest first: those that
+        nobody has claimed under the channel's present fence, whoever committed them. Their intents carry that fence,
+        and each is handed out once under it; those `in_hand` (gatewayReferences), claimed under an earlier one, are
+        left as they are."""
         ...
 
     async def give_up(self, fences: Mapping[str, int]) -> None:

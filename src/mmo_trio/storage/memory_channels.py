@@ -38,19 +38,23 @@ class MemoryChannels:
         waiting = dict.fromkeys(_brand(memory, intent) for intent in _callbacks(memory))
         return memory.channels.take(self.number, waiting, now=store_time())
 
-    async def take_callbacks(self, *, limit: int, in_hand: Collection[str] = ()) -> Sequence[Work]:
+    async def take_callbacks(
+        self, room: Mapping[str, int], *, in_hand: Collection[str] = ()
+    ) -> Sequence[Work]:
         memory = await self._opened()
+        left = dict(room)
         taken: list[Work] = []
         for intent in _callbacks(memory):
-            fence = memory.channels.fence(self.number, _brand(memory, intent), now=store_time())
-            reference = intent.gateway_reference
+            brand, reference = _brand(memory, intent), intent.gateway_reference
+            fence = memory.channels.fence(self.number, brand, now=store_time())
             if fence is None or intent.fence >= fence or reference in in_hand:
                 continue
+            if left.get(brand, 0) < 1:
+                continue
+            left[brand] -= 1
             claimed = DeliverCallback(reference, fence)
             memory.ledger.intents[reference, intent.kind] = claimed
             taken.append(Work(claimed, memory.ledger.transactions[reference]))
-            if len(taken) == limit:
-                break
         return taken
 
     async def give_up(self, fences: Mapping[str, int]) -> None:

@@ -8,6 +8,7 @@ it can't tell what became of a question, it ends its lease and begins another, a
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable, Collection
 
 import structlog
@@ -28,11 +29,12 @@ POLL_S = 0.3
 REST_S = 0.03
 """The shortest rest between two questions: what is committed meanwhile is claimed together."""
 
-ROUND_MAX = 500
-"""Callbacks that are claimed in one go."""
+IN_HAND_PER_BRAND = 64
+"""Callbacks of one merchant that are claimed and not concluded: enough to keep its places busy; the rest waits in the
+store, so that no merchant's backlog keeps another's out."""
 
-IN_HAND_MAX = 4_096
-"""Callbacks that are claimed and not concluded; the rest waits in the store, where another may claim it."""
+IN_HAND_MAX = 32_768
+"""Callbacks that are claimed and not concluded, of all merchants."""
 
 RETRY_S = 0.5
 """How long it rests when the store can't serve."""
@@ -58,6 +60,8 @@ class ChannelKeeper:
     _renew_at: Instant = -1
     _fences: dict[str, int] = Factory(dict)
     """Of the channels that it holds, by brand."""
+    _backlogs: set[str] = Factory(set)
+    """Brands that had more waiting, when last asked, than could be taken on."""
     _kicked: trio.Event = Factory(trio.Event)
 
     def holds(self, brand: str, fence: int) -> bool:
@@ -91,8 +95,7 @@ class ChannelKeeper:
             except Exception as error:
                 logger.error("channels in doubt", fault=describe_fault(error))
                 rest_s = await self._start_over()
-            with trio.move_on_after(rest_s):
-                await (ended if drain.is_set() else self._kicked).wait()
+            await self._rest(rest_s, ended if drain.is_set() else self._kicked)
             self._kicked = trio.Event()
             await trio.sleep(REST_S)
         await self._start_over()
@@ -108,13 +111,36 @@ class ChannelKeeper:
             self._fences[channel.brand] = channel.fence
             self.callbacks.adopt(channel.brand, channel.breaker)
             logger.info("channel taken", brand=channel.brand, fence=channel.fence)
-        room = min(ROUND_MAX, IN_HAND_MAX - len(self.callbacks.in_hand()))
-        if room <= 0:
-            return POLL_S
-        found = await self.channels.take_callbacks(limit=room, in_hand=self._in_hand_from_before())
-        for work in found:
-            self.callbacks.take(work)
-        return 0 if len(found) == room else POLL_S
+        room = self._room()
+        if room:
+            found = await self.channels.take_callbacks(room, in_hand=self._in_hand_from_before())
+            for work in found:
+                self.callbacks.take(work)
+                room[work.transaction.order.brand] -= 1
+            self._backlogs -= room.keys()
+            self._backlogs |= {brand for brand, left in room.items() if left == 0}
+        return POLL_S
+
+    async def _rest(self, rest_s: float, until: trio.Event) -> None:
+        """Rest so long, or until there is a reason to ask: an event, or that half of what a merchant with a backlog may
+        have in hand is done."""
+        with trio.move_on_after(rest_s):
+            while self._backlogs & self._fences.keys():
+                await trio.sleep(REST_S)
+                room = self._room()
+                if until.is_set() or any(
+                    room.get(brand, 0) >= IN_HAND_PER_BRAND // 2 for brand in self._backlogs
+                ):
+                    return
+            await until.wait()
+
+    def _room(self) -> dict[str, int]:
+        """How many callbacks of each merchant can be taken on."""
+        in_hand = Counter(work.transaction.order.brand for work in self.callbacks.in_hand())
+        if in_hand.total() >= IN_HAND_MAX:
+            return {}
+        room = {brand: IN_HAND_PER_BRAND - in_hand[brand] for brand in self._fences}
+        return {brand: places for brand, places in room.items() if places > 0}
 
     def _in_hand_from_before(self) -> Collection[str]:
         """What is in hand though claimed under an earlier fence: under way, or about to be let go."""

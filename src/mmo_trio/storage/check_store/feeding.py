@@ -45,7 +45,8 @@ async def left_over(store: Store, *, limit: int) -> Sequence[Work]:
     if store.channels is None or len(orphans) == limit:
         return orphans
     await store.channels.take()
-    return [*orphans, *await store.channels.take_callbacks(limit=limit - len(orphans))]
+    room = {of: limit - len(orphans) for of in ("acme", "globex")}
+    return [*orphans, *await store.channels.take_callbacks(room)]
 
 
 def key_of(intent: Intent) -> IntentKey:

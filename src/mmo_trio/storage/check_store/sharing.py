@@ -51,14 +51,14 @@ async def check_one_process_holds_a_channel(open_store: OpenStore) -> None:
         assert not await theirs.take()
         await end(other, 2, NOON + 10)
         await end(other, 3, NOON + 20, of="globex")
-        assert not await theirs.take_callbacks(limit=10)
-        assert fences(await ours.take_callbacks(limit=1)) == [(1, 1)]
-        assert fences(await ours.take_callbacks(limit=10)) == [(2, 1)]
-        assert not await ours.take_callbacks(limit=10)
+        assert not await theirs.take_callbacks({"acme": 10, "globex": 10})
+        assert fences(await ours.take_callbacks({"acme": 1, "globex": 10})) == [(1, 1)]
+        assert fences(await ours.take_callbacks({"acme": 10, "globex": 10})) == [(2, 1)]
+        assert not await ours.take_callbacks({"acme": 10, "globex": 10})
         assert not await one.orphans(limit=10)
         assert [each.brand for each in await theirs.take()] == ["globex"]
         assert not await ours.take()
-        (work,) = await theirs.take_callbacks(limit=10)
+        (work,) = await theirs.take_callbacks({"acme": 10, "globex": 10})
         assert work.intent == DeliverCallback(reference(3), 1)
         assert work.transaction == await one.transaction(reference(3))
 
@@ -70,12 +70,12 @@ async def check_a_successor_claims_anew(open_store: OpenStore) -> None:
         for number in range(4):
             await end(one, number, NOON + 10 * number)
         await ours.take()
-        assert len(await ours.take_callbacks(limit=10)) == 4
+        assert len(await ours.take_callbacks({"acme": 10, "globex": 10})) == 4
         assert isinstance(await conclude(one, 0, NOON + 50, fence=1, breaker=OPEN), Noted)
         await ours.leave()
         assert not await ours.take()
         assert await theirs.take() == [Channel("acme", 2, OPEN)]
-        assert fences(await theirs.take_callbacks(limit=2)) == [(1, 2), (2, 2)]
+        assert fences(await theirs.take_callbacks({"acme": 2, "globex": 10})) == [(1, 2), (2, 2)]
         late = await conclude(one, 1, NOON + 51, fence=1, breaker=FRESH)
         assert isinstance(late, Ignored)
         unclaimed = await conclude(one, 3, NOON + 52, fence=1, breaker=FRESH)
@@ -83,7 +83,7 @@ async def check_a_successor_claims_anew(open_store: OpenStore) -> None:
         assert (await one.breakers())["acme"] == OPEN
         assert isinstance(await conclude(other, 1, NOON + 53, fence=2), Noted)
         assert isinstance(await conclude(one, 1, NOON + 54, fence=1), Ignored)
-        assert not await theirs.take_callbacks(limit=10)
+        assert not await theirs.take_callbacks({"acme": 10, "globex": 10})
         recorded = [each.gateway_reference for each in await one.callbacks()]
         assert recorded == [reference(0), reference(3), reference(1)]
 
@@ -95,7 +95,7 @@ async def check_a_channel_is_given_up(open_store: OpenStore) -> None:
         await end(one, 1, NOON)
         await end(one, 2, NOON + 10)
         await ours.take()
-        await ours.take_callbacks(limit=10)
+        await ours.take_callbacks({"acme": 10, "globex": 10})
         await ours.give_up({"acme": 0, "nobody": 1})
         assert not await theirs.take()
         await ours.give_up({"acme": 1})
@@ -106,7 +106,7 @@ async def check_a_channel_is_given_up(open_store: OpenStore) -> None:
         await theirs.leave()
         assert await theirs.renew() > number
         assert [each.fence for each in await ours.take()] == [3]
-        assert fences(await ours.take_callbacks(limit=10, in_hand=[reference(1)])) == [(2, 3)]
+        assert fences(await ours.take_callbacks({"acme": 10}, in_hand=[reference(1)])) == [(2, 3)]
         assert isinstance(await conclude(one, 1, NOON + 50, fence=1), Noted)
 
 
