@@ -183,5 +183,5 @@ async def are_recorded(store: Store, count: int) -> bool:
 
 async def until(is_so: Callable[[], Awaitable[bool]]) -> None:
     """Return once it is so; another process makes it so, and nobody here is told."""
-    while not await is_so():
-        await trio.sleep(0.05)  # noqa: ASYNC110
+    while not await is_so():  # noqa: ASYNC110
+        await trio.sleep(0.05)
