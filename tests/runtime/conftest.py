@@ -12,6 +12,12 @@ from pytest_trio.enable_trio_mode import *  # noqa: F403
 def pytest_addoption(parser: pytest.Parser) -> None:
     """How much is tried where more finds more."""
     parser.addoption("--fuzz-requests", type=int, help="Mutated requests against a whole gateway.")
+    parser.addoption(
+        "--store",
+        choices=("sqlite", "postgres", "memory"),
+        default="sqlite",
+        help="Where the gateways of the contract suite keep their payments.",
+    )
 
 
 @pytest.fixture(scope="session")
