@@ -27,13 +27,13 @@ from mmo_trio.workers.channels import ChannelKeeper
 
 
 class TrioClock(WallClock):
-    """Begins in 2023 and goes with Trio's time."""
+    """Begins in 2023 and goes with Trio's time; nodes that share one are moved together."""
 
     def now(self) -> Instant:
-        return 1_700_000_000 * clock.SECOND + clock_of_trio()
+        return 1_700_000_000 * clock.SECOND + self.monotonic()
 
     def monotonic(self) -> Instant:
-        return clock_of_trio()
+        return clock_of_trio() + self.offset
 
 
 @define(eq=False)
@@ -59,6 +59,7 @@ class Node:
     name: str
     store: Store
     receiver: Receiver
+    time: WallClock = field(factory=TrioClock)
     drain: trio.Event = field(factory=trio.Event)
     callbacks: CallbackWorker = field(init=False)
     keeper: ChannelKeeper | None = field(init=False)
@@ -67,14 +68,13 @@ class Node:
     """Cancelled, its keeper is gone: no renewal, no question."""
 
     def __attrs_post_init__(self) -> None:
-        time = TrioClock()
-        self.engine = Engine(self.store, time, self._act)
+        self.engine = Engine(self.store, self.time, self._act)
         self.callbacks = CallbackWorker(
             deliver=self._deliver,
             key_for=self._key_for,
             conclude=self.engine.submit,
-            now=time.now,
-            monotonic=time.monotonic,
+            now=self.time.now,
+            monotonic=self.time.monotonic,
             breaker=BreakerSettings(),
             holds=lambda brand, fence: self.keeper is None or self.keeper.holds(brand, fence),
         )

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from functools import partial
 from pathlib import Path
 from random import Random
 
 import pytest
 import trio
-from callback_nodes import Node, Receiver, recorded, running
+from callback_nodes import Node, Receiver, TrioClock, recorded, running
 from trio.testing import MockClock
 
 from mmo_sansio import clock
@@ -17,7 +18,9 @@ from mmo_sansio.delivery import DeliveryOutcome
 from mmo_trio.storage.base import Channels, OutcomeUnknown, StoreUnavailable
 from mmo_trio.storage.check_store.inputs import reference
 from mmo_trio.storage.memory import Memory, MemoryStore
+from mmo_trio.storage.postgres import open_postgres
 from mmo_trio.storage.sqlite import open_sqlite
+from mmo_trio.wallclock import WallClock
 from mmo_trio.workers.channels import POLL_S
 
 DELIVERED = DeliveryOutcome.DELIVERED
@@ -82,6 +85,61 @@ async def test_two_nodes_let_through_what_one_breaker_lets_through(
     alone = await sent_by(Node("alone", MemoryStore(Memory()), Receiver(NON_2XX)))
     both = await sent_by(*nodes("one", "other", receiver=Receiver(NON_2XX)))
     assert len(alone) == len(both) == 5 + 3, "five open it, then a probe every 30 s"
+
+
+@pytest.mark.spec("K5", "K3")
+async def test_on_postgresql_a_dead_receiver_s_breaker_is_one_and_goes_with_the_channel(
+    database: str,
+) -> None:
+    receiver, time = Receiver(NON_2XX), TrioClock()
+    async with (
+        open_postgres(database, serving=True) as first,
+        open_postgres(database, serving=True) as second,
+    ):
+        one, other = (
+            Node("one", first, receiver, time),
+            Node("other", second, receiver, time),
+        )
+
+        async def sent_for(numbers: range, *payers: Node) -> int:
+            before = len(receiver.sent)
+            for number in numbers:
+                await payers[number % len(payers)].pay(number)
+            await recorded(second, *numbers)
+            return len(receiver.sent) - before
+
+        async with running(one, other):
+            assert await sent_for(range(5), one, other) == 5, "five failures open it"
+            assert await sent_for(range(5, 15), one, other) == 0
+            time.advance(31 * clock.SECOND)
+            assert await sent_for(range(15, 25), one, other) == 1, "one probe"
+            one.drain.set()
+            assert await sent_for(range(25, 35), other) == 0, "the next owner's is open as well"
+            time.advance(31 * clock.SECOND)
+            receiver.answers = DELIVERED
+            assert await sent_for(range(35, 36), other) == 1, "the probe succeeds"
+            assert await sent_for(range(36, 46), other) == 10
+
+
+@pytest.mark.spec("K3")
+async def test_on_postgresql_a_callback_is_sent_once_whoever_commits_it(database: str) -> None:
+    receiver = Receiver(answering_s=0.05)
+    async with (
+        open_postgres(database, serving=True) as first,
+        open_postgres(database, serving=True) as second,
+    ):
+        one, other = Node("one", first, receiver), Node("other", second, receiver)
+        async with running(one, other):
+            async with trio.open_nursery() as nursery:
+                for number in range(60):
+                    node = (one, other)[number % 2]
+                    of = ("acme", "globex")[number // 2 % 2]
+                    nursery.start_soon(partial(node.pay, number, of=of))
+            outcomes = await recorded(first, *range(60))
+    assert set(outcomes.values()) == {DELIVERED}
+    sent = [about for _, about, _ in receiver.sent]
+    assert sorted(sent) == [reference(number) for number in range(60)]
+    assert not set(receiver.by("one")) & set(receiver.by("other"))
 
 
 @pytest.mark.spec("K5", "K3")
@@ -247,7 +305,7 @@ async def test_a_restart_keeps_an_open_breaker_open(tmp_path: Path) -> None:
     receiver = Receiver(NON_2XX)
     for numbers, expected in ((range(5), NON_2XX), (range(5, 8), BREAKER_OPEN)):
         async with open_sqlite(tmp_path / "gateway.db", serving=True) as store:
-            node = Node("alone", store, receiver)
+            node = Node("alone", store, receiver, WallClock())
             async with running(node):
                 for number in numbers:
                     await node.pay(number)
