@@ -97,8 +97,9 @@ class Gateway:
 
     async def start_workers(self, nursery: trio.Nursery, stop: trio.Event) -> None:
         """Start all workers; those that talk to others drain when `stop` is set."""
-        for brand, kept in (await self.store.breakers()).items():
-            self.callbacks.adopt(brand, kept)
+        if self.keeper is None:
+            for brand, kept in (await self.store.breakers()).items():
+                self.callbacks.adopt(brand, kept)
         await nursery.start(self.operator.run)
         for worker in (self.providers, self.callbacks):
             ended = trio.Event()

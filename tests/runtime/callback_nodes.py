@@ -85,8 +85,9 @@ class Node:
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """As the service does: until it is drained, or cancelled as by kill -9."""
-        for brand, kept in (await self.store.breakers()).items():
-            self.callbacks.adopt(brand, kept)
+        if self.keeper is None:
+            for brand, kept in (await self.store.breakers()).items():
+                self.callbacks.adopt(brand, kept)
         async with trio.open_nursery() as engine:
             await engine.start(self.engine.run)
             ended = trio.Event()

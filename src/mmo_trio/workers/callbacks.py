@@ -123,6 +123,11 @@ class CallbackWorker:
         restored = kept.shifted(by).believable(self._settings, now=self._monotonic())
         self._breakers[brand] = Breaker(self._settings, restored=restored)
 
+    def disown(self, brands: Collection[str]) -> None:
+        """Forget these brands' breakers: others go on with them."""
+        for brand in brands:
+            self._breakers.pop(brand, None)
+
     def in_hand(self) -> Collection[Work]:
         """What is taken and not concluded."""
         return self._in_hand.values()

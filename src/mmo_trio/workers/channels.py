@@ -158,21 +158,25 @@ class ChannelKeeper:
             if self._fences:
                 logger.warning("lease lost", channels=len(self._fences))
             self._number = number
-            self._fences.clear()
+            self._lose(list(self._fences))
         self._trusted_until = trusted_until(asked_at)
         self._renew_at = asked_at + RENEWAL
+
+    def _lose(self, brands: Collection[str]) -> None:
+        for brand in brands:
+            del self._fences[brand]
+        self.callbacks.disown(brands)
 
     async def _give_up_idle(self) -> None:
         busy = self.callbacks.brands_under_way()
         idle = {brand: fence for brand, fence in self._fences.items() if brand not in busy}
         if idle:
-            for brand in idle:
-                del self._fences[brand]
+            self._lose(idle)
             await self.channels.give_up(idle)
 
     async def _start_over(self) -> float:
         """Hold nothing, and make that known if that can be done."""
-        self._fences.clear()
+        self._lose(list(self._fences))
         self._number, self._trusted_until, self._renew_at = None, -1, -1
         try:
             await self.channels.leave()
