@@ -21,7 +21,7 @@ from mmo_trio.storage.memory import Memory, MemoryStore
 from mmo_trio.storage.postgres import open_postgres
 from mmo_trio.storage.sqlite import open_sqlite
 from mmo_trio.wallclock import WallClock
-from mmo_trio.workers.channels import POLL_S
+from mmo_trio.workers.channels import IN_HAND_PER_BRAND, POLL_S
 
 DELIVERED = DeliveryOutcome.DELIVERED
 NON_2XX = DeliveryOutcome.NON_2XX
@@ -234,6 +234,24 @@ async def test_what_nobody_else_has_claimed_is_recorded_though_the_lease_was_los
         assert await recorded(one.store, 1) == {1: DELIVERED}
         await trio.sleep(20)
     assert len(receiver.sent) == 1
+
+
+@pytest.mark.spec("K6")
+async def test_no_merchant_s_backlog_keeps_another_s_callbacks_out(
+    autojump_clock: MockClock,
+) -> None:
+    receiver = Receiver(answering_s=1000)
+    (one,) = nodes("one", receiver=receiver)
+    async with running(one):
+        for number in range(300):
+            await one.pay(number)
+        await trio.sleep(5)
+        assert one.callbacks.statistics().waiting == IN_HAND_PER_BRAND - 16
+        receiver.answering_s = 0
+        await one.pay(300, of="globex")
+        asked_at = trio.current_time()
+        assert await recorded(one.store, 300) == {300: DELIVERED}
+        assert trio.current_time() - asked_at <= 2 * POLL_S
 
 
 @pytest.mark.spec("K3")
