@@ -37,17 +37,18 @@ class Receiver:
     url: str
     context: ssl.SSLContext
     shakes_hands: trio.Event = Factory(trio.Event)
-    """Until then those who connect wait for the handshake; replace it to let later ones wait."""
+    """Until then those of the first who connect wait for the handshake."""
     answers: trio.Event = Factory(trio.Event)
+    """Until then those of the first who have sent something wait for the answer."""
     connected: int = 0
     heard: list[str] = Factory(list)
     """gatewayReferences, in the order in which the requests came."""
 
     async def serve(self, stream: trio.SocketStream) -> None:
         """One connection."""
-        shakes_hands, answers = self.shakes_hands, self.answers
         self.connected += 1
-        await shakes_hands.wait()
+        if self.connected <= PLACES:
+            await self.shakes_hands.wait()
         tls = trio.SSLStream(stream, self.context, server_side=True, https_compatible=True)
         request = b""
         try:
@@ -58,7 +59,8 @@ class Receiver:
                 request += more
             body = json.loads(request.partition(b"\r\n\r\n")[2])
             self.heard.append(body["gatewayReference"])
-            await answers.wait()
+            if len(self.heard) <= PLACES:
+                await self.answers.wait()
             await tls.send_all(ANSWER)
         except (trio.BrokenResourceError, ssl.SSLError):
             pass  # The caller was killed, or has nothing to say.
@@ -124,16 +126,13 @@ async def test_an_owner_that_is_stopped_and_goes_on_sends_nothing_that_another_h
             two_gateways(tmp_path, database) as (one, _),
             open_store(database, serving=False) as store,
         ):
-            too_late = receiver.shakes_hands
             receiver.answers.set()
             await pay(one, receiver)
             await until(lambda: are_under_way(store, receiver.connected))
             one.process.send_signal(signal.SIGSTOP)
-            receiver.shakes_hands = trio.Event()
-            receiver.shakes_hands.set()
             await all_recorded(store)
             one.process.send_signal(signal.SIGCONT)
-            too_late.set()
+            receiver.shakes_hands.set()
             await pay_one_more(one, receiver, store)
             assert len(receiver.heard) == len(set(receiver.heard)) == PAYMENTS + 1
     assert "callback left to another" in (tmp_path / "log-one").read_text("utf-8")
@@ -162,8 +161,6 @@ async def test_a_killed_owner_s_callbacks_are_taken_over_within_its_lease(
             await pay(one, receiver)
             await until(lambda: are_under_way(store, len(receiver.heard)))
             await one.kill()
-            receiver.answers = trio.Event()
-            receiver.answers.set()
             await all_recorded(store)
     repeated = len(receiver.heard) - len(set(receiver.heard))
     assert len(set(receiver.heard)) == PAYMENTS
@@ -173,7 +170,7 @@ async def test_a_killed_owner_s_callbacks_are_taken_over_within_its_lease(
 async def are_under_way(store: Store, count: int) -> bool:
     """Whether all payments have ended, and as many callbacks as can be are under way."""
     found = await store.find_transactions()
-    return count == PLACES and all(each.progress.stage.is_terminal for each in found)
+    return count >= PLACES and all(each.progress.stage.is_terminal for each in found)
 
 
 async def are_recorded(store: Store, count: int) -> bool:
