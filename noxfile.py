@@ -5,7 +5,7 @@ from __future__ import annotations
 import nox
 
 nox.needs_version = ">=2024.10"
-nox.options.sessions = ["lint", "sansio", "runtime", "smoke", "docs", "clauses"]
+nox.options.sessions = ["lint", "sansio", "runtime", "contract", "smoke", "docs", "clauses"]
 nox.options.error_on_missing_interpreters = False
 nox.options.reuse_venv = "yes"
 
@@ -47,6 +47,14 @@ def runtime(session: nox.Session) -> None:
     """The shell in full: real sockets, TLS, SQLite, processes."""
     install(session, "test")
     session.run("pytest", "tests/runtime", *session.posargs)
+
+
+@nox.session(python=FULL)
+@nox.parametrize("store", ["postgres", "memory"])
+def contract(session: nox.Session, store: str) -> None:
+    """The merchant's contract once more, with payments kept elsewhere than in the embedded file."""
+    install(session, "test")
+    session.run("pytest", "tests/runtime/contract", f"--store={store}", *session.posargs)
 
 
 @nox.session(python=OTHERS)
@@ -101,7 +109,6 @@ def fuzz(session: nox.Session) -> None:
 
 @nox.session(python=FULL)
 def bench(session: nox.Session) -> None:
-    """Measurements, printed as ratios of things run in turn."""
+    """Measurements, printed as ratios of things run in turn; `nox -s bench -- life --minutes 10` runs one of them."""
     install(session, "bench")
-    session.run("python", "bench/engine_sqlite.py")
-    session.run("python", "bench/creates.py", *session.posargs)
+    session.run("python", "-m", "bench", *session.posargs)

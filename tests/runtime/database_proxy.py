@@ -36,7 +36,7 @@ class DatabaseProxy:
     """Asked at each COMMIT."""
     cuts: dict[Cut, int] = Factory(dict)
     accepts: bool = True
-    """Whether new connections are let through."""
+    """Whether anything new is let through."""
     _open: set[trio.SocketStream] = Factory(set)
 
     async def cut_all(self) -> None:
@@ -140,6 +140,8 @@ async def _requests(
     messages = _Messages()
     with suppress(*BROKEN):
         async for data in client:
+            if not proxy.accepts:
+                return
             for message, is_commit in (found := messages.split(bytes(data))):
                 cut = proxy.choose() if is_commit else Cut.NOT
                 if cut is not Cut.NOT:

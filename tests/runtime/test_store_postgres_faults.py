@@ -23,12 +23,13 @@ from mmo_trio.storage.postgres import open_postgres
 QUICK = bool(os.environ.get("MMO_TEST_QUICK"))
 
 
-async def execute(url: str, statement: str) -> None:
-    """One statement beside the store."""
+async def execute(url: str, *statements: str) -> None:
+    """Statements beside the store, in one session."""
 
     def run() -> None:
         with psycopg.connect(url, autocommit=True) as connection:
-            connection.execute(statement.encode())
+            for statement in statements:
+                connection.execute(statement.encode())
 
     await trio.to_thread.run_sync(run)
 
@@ -84,6 +85,7 @@ async def test_when_it_cannot_be_learnt_it_is_said_so_and_what_was_wanted_is_not
         with trio.fail_after(30), pytest.raises(OutcomeUnknown):
             await feed(store, (succeeded(1), NOON + 2))
         proxy.choose = lambda: Cut.NOT
+        await proxy.cut_all()
         with trio.fail_after(30):
             with pytest.raises(StoreUnavailable):
                 await store.check()
@@ -138,6 +140,7 @@ async def test_a_primary_that_was_demoted_is_unavailable_until_it_is_one_again(
     name = psycopg.conninfo.conninfo_to_dict(database)["dbname"]
     async with open_postgres(database, serving=True, patience_s=1) as store:
         await feed(store, (creation(1), NOON))
+        reset = f"ALTER DATABASE {name} RESET ALL"
         await execute(database, f"ALTER DATABASE {name} SET default_transaction_read_only = on")
         await execute(
             database,
@@ -149,10 +152,7 @@ async def test_a_primary_that_was_demoted_is_unavailable_until_it_is_one_again(
                 await feed(store, (creation(2), NOON + 1))
             with pytest.raises(StoreUnavailable):
                 await store.check()
-        await execute(
-            database,
-            f"SET default_transaction_read_only = off; ALTER DATABASE {name} RESET ALL",
-        )
+        await execute(database, "SET default_transaction_read_only = off", reset)
         with trio.fail_after(30):
             while True:
                 try:

@@ -40,9 +40,9 @@ class Bridge:
         try:
             with trio.CancelScope(shield=True):
                 result: T = await self._loop.run_aio_coroutine(work(*arguments))
-                return result
         finally:
             await trio.lowlevel.checkpoint_if_cancelled()
+        return result
 
 
 @asynccontextmanager
