@@ -38,6 +38,7 @@ from mmo_trio.settings import LimitsSection, Settings, SettingsError, seconds
 from mmo_trio.storage.base import Store
 from mmo_trio.wallclock import WallClock, read_offset
 from mmo_trio.workers.callbacks import CallbackWorker
+from mmo_trio.workers.channels import ChannelKeeper
 from mmo_trio.workers.dispatcher import Dispatcher
 from mmo_trio.workers.providers import ProviderWorker
 from mmo_trio.workers.sandbox import Notify, SandboxWorker
@@ -62,6 +63,7 @@ class Gateway:
     listener_limits: ListenerLimits
     providers: ProviderWorker
     callbacks: CallbackWorker
+    keeper: ChannelKeeper | None
     dispatcher: Dispatcher
     scanner: Scanner
     switches: Switches
@@ -99,14 +101,27 @@ class Gateway:
 
     async def start_workers(self, nursery: trio.Nursery, stop: trio.Event) -> None:
         """Start all workers; those that talk to others drain when `stop` is set."""
+        if self.keeper is None:
+            for brand, kept in (await self.store.breakers()).items():
+                self.callbacks.adopt(brand, kept)
         await nursery.start(self.operator.run)
         await nursery.start(self.switches.run)
         for worker in (self.providers, self.callbacks):
             ended = trio.Event()
             self._ended.append(ended)
             await nursery.start(_run_until_drained, worker, stop, ended)
+        if self.keeper is not None:
+            await nursery.start(self._run_keeper, self.keeper, stop)
         nursery.start_soon(self.dispatcher.run)
         await nursery.start(self.scanner.run)
+
+    async def _run_keeper(
+        self, keeper: ChannelKeeper, stop: trio.Event, *, task_status: trio.TaskStatus[None]
+    ) -> None:
+        callbacks_ended, ended = self._ended[-1], trio.Event()
+        self._ended.append(ended)
+        await keeper.run(drain=stop, ended=callbacks_ended, task_status=task_status)
+        ended.set()
 
     async def workers_ended(self) -> None:
         """Return once no conversation and no callback is under way."""
@@ -163,12 +178,15 @@ def assemble(config: ServiceConfig, store: Store, addresses: Ready) -> Gateway:
         deliver=partial(client.deliver, deadline_s=seconds(limits.callback_timeout)),
         key_for=authenticator.callback_key,
         conclude=engine.submit,
+        now=clock.now,
         monotonic=clock.monotonic,
         breaker=_breaker(settings),
+        holds=lambda brand, fence: keeper is None or keeper.holds(brand, fence),
         places=limits.callbacks,
         per_merchant=limits.callbacks_per_merchant,
     )
-    dispatcher = Dispatcher(store, providers, callbacks)
+    keeper = None if store.channels is None else ChannelKeeper(store.channels, callbacks)
+    dispatcher = Dispatcher(store, providers, keeper or callbacks)
     scanner = Scanner(
         store,
         engine.post,
@@ -209,6 +227,7 @@ def assemble(config: ServiceConfig, store: Store, addresses: Ready) -> Gateway:
         listener_limits=_listener_limits(limits),
         providers=providers,
         callbacks=callbacks,
+        keeper=keeper,
         dispatcher=dispatcher,
         scanner=scanner,
         switches=switches,

@@ -14,7 +14,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     # The core. A module imports modules of layers above its own; a package's modules import each other, too.
     ("clock", "http", "currencies", "catalogue", "addresses", "intents", "problems"),
     ("money", "delivery", "egress", "answer_head", "rawhead", "breaker", "clock_guard", "pace"),
-    ("model",),
+    ("model", "channels"),
     ("inputs", "changes", "queries", "replies"),
     ("states", "ledger", "journal", "unknown"),
     ("decisions",),

@@ -8,7 +8,9 @@ so far.
 from __future__ import annotations
 
 import ssl
+from collections.abc import Callable
 from ipaddress import ip_address
+from typing import TypeAlias
 
 import h11
 import trio
@@ -43,11 +45,27 @@ class RefusedError(Exception):
     """An address behind the name is forbidden, so nothing was sent; the message says why."""
 
 
+class WithheldError(Exception):
+    """When it came to sending, the caller might not send any more; nothing was sent."""
+
+
+MaySend: TypeAlias = Callable[[], bool]
+"""Asked when nothing is left to do but to send: whether that is still wanted."""
+
+
+def always() -> bool:
+    """Nothing that happens meanwhile keeps it from being sent."""
+    return True
+
+
 class Call:
     """One request and its answer."""
 
-    def __init__(self, target: Target, *, allow_private: bool, exempt: bool) -> None:
+    def __init__(
+        self, target: Target, *, allow_private: bool, exempt: bool, may_send: MaySend = always
+    ) -> None:
         """`exempt`: the target is our own configuration, so its addresses are not judged (K7)."""
+        self._may_send = may_send
         self._target = target
         self._allow_private = allow_private
         self._exempt = exempt
@@ -65,7 +83,7 @@ class Call:
     async def run(self, request: HttpRequest, resolver: Resolver, context: ssl.SSLContext) -> None:
         """Sends the request and takes in the answer until it ends, breaks off or is enough.
 
-        Raises RefusedError or one of TRANSPORT_ERRORS when something breaks. Once there is a head,
+        Raises WithheldError, RefusedError or one of TRANSPORT_ERRORS when something breaks. Once there is a head,
         that can't undo it any more: look at `head` first.
         """
         connection = h11.Connection(h11.CLIENT, max_incomplete_event_size=2 * HEAD_BYTES_MAX)
@@ -77,6 +95,8 @@ class Call:
         try:
             self._check_peer(tcp, addresses)
             stream = await self._secured(tcp, context)
+            if not self._may_send():
+                raise WithheldError
             self.doing = "Sending the request"
             self.may_have_arrived = True
             await stream.send_all(octets)

@@ -30,6 +30,10 @@ async def save_brands(
     await connection.execute(
         "DELETE FROM brands WHERE id = ANY(%s::text[])", (sorted(filter(is_holdable, removed)),)
     )
+    await connection.execute(
+        "UPDATE channels SET breaker = NULL WHERE brand = ANY(%s::text[])",
+        (sorted(filter(is_holdable, removed)),),
+    )
     rows = sorted((brand.id, brand_row(brand)) for brand in brands)
     await connection.execute(
         "INSERT INTO brands (id, brand) SELECT * FROM unnest(%s::text[], %s::text[])"

@@ -33,26 +33,6 @@ async def latest_stamp(connection: Connection) -> Instant:
     return int(at)
 
 
-async def next_wake(connection: Connection) -> Instant | None:
-    """The earliest `wake_at`."""
-    ((at,),) = await rows(
-        connection, "SELECT min(wake_at) FROM transactions WHERE wake_at IS NOT NULL"
-    )
-    return None if at is None else int(at)
-
-
-async def woken(connection: Connection, now: Instant, limit: int) -> Sequence[str]:
-    """What is due, the earliest first."""
-    found = await rows(
-        connection,
-        "SELECT gateway_reference FROM transactions WHERE wake_at <= %s"
-        " ORDER BY wake_at, created_at LIMIT %s",
-        now,
-        limit,
-    )
-    return [reference for (reference,) in found]
-
-
 async def open_intents(connection: Connection, keys: Sequence[IntentKey]) -> Sequence[Work]:
     """Those of these kept intents that are open."""
     found = await rows(
