@@ -8,7 +8,7 @@ import re
 import signal
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
@@ -69,14 +69,17 @@ class Process:
 
 
 @asynccontextmanager
-async def serving_process(*arguments: str | Path, log: Path) -> AsyncIterator[Process]:
-    """`mmo` with these arguments, from its READY line on; if it still runs at the end it is asked to, and must, drain.
+async def serving_process(
+    *arguments: str | Path, log: Path, command: Sequence[str] = COMMAND
+) -> AsyncIterator[Process]:
+    """`mmo`, or another command, with these arguments, from its READY line on; if it still runs at the end it is asked
+    to, and must, drain.
 
     Its standard error is added to the log.
     """
     with log.open("ab") as errors:
         process = await trio.lowlevel.open_process(
-            [*COMMAND, *map(str, arguments)],
+            [*command, *map(str, arguments)],
             env=outside(),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
