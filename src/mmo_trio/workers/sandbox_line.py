@@ -16,9 +16,9 @@ import itertools
 import json
 import os
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, assert_never
 
 import structlog
 import trio
@@ -37,6 +37,12 @@ logger = structlog.get_logger(__name__)
 
 AGAIN_S = 0.1
 """How long to wait before the operator is looked for again, or the book's lock is tried again."""
+
+TELL_S = 20.0
+"""How long one worker may take over a notification before another one gets it."""
+
+GONE = (trio.BrokenResourceError, trio.ClosedResourceError, trio.EndOfChannel)
+"""Raised when the other side has gone away, sooner or later."""
 
 CHUNK = 65_536
 
@@ -112,7 +118,7 @@ class OperatorLine:
             _, _, status, body = await wire.request(
                 "ask", request.method, request.target.decode("ascii"), _text(request.body)
             )
-        except (trio.BrokenResourceError, trio.ClosedResourceError, trio.EndOfChannel):
+        except GONE:
             failed = ExchangeFailed("The sandbox operator went away.", may_have_arrived=True)
             raise failed from None
         if status == 0:
@@ -217,16 +223,20 @@ class OperatorProcess:
                 await self._changed.wait()
             wire = self._wires.pop(0)
             self._wires.append(wire)
-            try:
+            verdict: Verdict | None = None
+            with suppress(*GONE), trio.move_on_after(TELL_S):
                 _, _, verdict = await wire.request("tell", _text(request.body))
-            except (trio.BrokenResourceError, trio.ClosedResourceError, trio.EndOfChannel):
-                await trio.lowlevel.checkpoint()
-                continue
-            if verdict == "later":
-                raise StoreUnavailable("the worker couldn't store it")
-            if verdict == "fault":
-                raise RuntimeError("the worker failed on it")
-            return
+            match verdict:
+                case "stored":
+                    return
+                case "later":
+                    raise StoreUnavailable("the worker couldn't store it")
+                case "fault":
+                    raise RuntimeError("the worker failed on it")
+                case None:
+                    await trio.lowlevel.checkpoint()
+                case _:
+                    assert_never(verdict)
 
 
 async def _lock(path: Path) -> Any:
