@@ -118,6 +118,8 @@ class Called:
     key: bytes | None = field(repr=False)
     run: int
     """The `run` of the receiver when it came."""
+    at: float
+    """When it came, in Trio's time."""
 
 
 @define(eq=False)
@@ -135,7 +137,8 @@ class Keeper:
     def _responder(self, head: RequestHead) -> Callable[[bytes], Awaitable[HttpResponse]]:
         async def respond(body: bytes) -> HttpResponse:
             reference = json.loads(body)["gatewayReference"]
-            self.called.append(Called(reference, body, head.value(b"x-api-key"), self.run))
+            key, at = head.value(b"x-api-key"), trio.current_time()
+            self.called.append(Called(reference, body, key, self.run, at))
             return HttpResponse(204)
 
         return respond

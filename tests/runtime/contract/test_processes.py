@@ -63,9 +63,9 @@ async def service(directory: Path, workers: int = WORKERS) -> AsyncIterator[Proc
         yield running
 
 
-def served(directory: Path) -> list[tuple[str, int]]:
-    """Every process that ever said that it serves, by its post."""
-    text = re.sub(r"\x1b\[\d*m", "", (directory / "log").read_text(encoding="utf-8"))
+def served(log: Path) -> list[tuple[str, int]]:
+    """Every worker that ever said that it serves, by its post."""
+    text = re.sub(r"\x1b\[\d*m", "", log.read_text(encoding="utf-8"))
     return [(post, int(pid)) for post, pid in SERVES.findall(text)]
 
 
@@ -83,7 +83,7 @@ async def is_alive(port: int) -> bool:
 
 async def test_each_worker_answers_on_the_one_port(directory: Path) -> None:
     async with service(directory) as running:
-        pids = [pid for _, pid in served(directory)]
+        pids = [pid for _, pid in served(directory / "log")]
         assert len(pids) == WORKERS
         for stopped in pids:
             os.kill(stopped, signal.SIGSTOP)
@@ -106,12 +106,12 @@ def state_of(pid: int) -> str:
 async def test_a_killed_worker_is_replaced_and_nobody_is_refused(directory: Path) -> None:
     async with service(directory) as running:
         for round in range(1, 4):
-            post, pid = served(directory)[-1]
+            post, pid = served(directory / "log")[-1]
             os.kill(pid, signal.SIGKILL)
             for _ in range(20):
                 assert await answered_or_cut_off(running.port)
-            await until(lambda round=round: len(served(directory)) == WORKERS + round)  # type: ignore[misc]
-            assert served(directory)[-1][0] == post
+            await until(lambda round=round: len(served(directory / "log")) == WORKERS + round)  # type: ignore[misc]
+            assert served(directory / "log")[-1][0] == post
             assert await is_alive(running.port)
 
 
@@ -172,11 +172,11 @@ async def test_replacing_every_worker_costs_no_request(directory: Path) -> None:
         for rolls in (1, 2):
             before = steady.answers
             running.process.send_signal(signal.SIGUSR2)
-            await until(lambda rolls=rolls: len(served(directory)) == WORKERS * (1 + rolls))  # type: ignore[misc]
+            await until(lambda rolls=rolls: len(served(directory / "log")) == WORKERS * (1 + rolls))  # type: ignore[misc]
             await until(lambda before=before: steady.answers > before)  # type: ignore[misc]
         nursery.cancel_scope.cancel()
     assert steady.faults == []
-    posts = [post for post, _ in served(directory)]
+    posts = [post for post, _ in served(directory / "log")]
     assert posts[WORKERS:] == ["worker-1", "worker-2"] * 2
 
 
@@ -186,7 +186,7 @@ async def test_a_newcomer_that_cannot_start_leaves_the_others_alone(directory: P
         running.process.send_signal(signal.SIGUSR2)
         await until(lambda: "the others stay" in (directory / "log").read_text(encoding="utf-8"))
         assert await is_alive(running.port)
-        assert len(served(directory)) == WORKERS
+        assert len(served(directory / "log")) == WORKERS
 
 
 async def test_wrong_settings_replace_nobody(directory: Path) -> None:
@@ -196,7 +196,7 @@ async def test_wrong_settings_replace_nobody(directory: Path) -> None:
         running.process.send_signal(signal.SIGUSR2)
         await until(lambda: "stay as they are" in (directory / "log").read_text(encoding="utf-8"))
         assert await is_alive(running.port)
-        assert len(served(directory)) == WORKERS
+        assert len(served(directory / "log")) == WORKERS
 
 
 async def test_what_is_in_flight_is_answered_before_the_end(directory: Path) -> None:

@@ -1,0 +1,239 @@
+"""Two nodes with two workers each on one PostgreSQL: whatever dies, each payment happens once, and everybody hears."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+from collections import Counter, defaultdict
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
+from pathlib import Path
+
+import pytest
+import trio
+from attrs import Factory, define
+from listening import Answer, Client, NoAnswerError
+from postgres_server import PostgresServer, postgres_server
+
+from mmo_sansio.callbacks import PLACES_PER_MERCHANT
+from mmo_sansio.changes import CallbackRecorded
+from mmo_sansio.clock import SECOND
+from mmo_sansio.delivery import DeliveryOutcome
+from mmo_sansio.model import Transaction
+from mmo_trio.certificates import ensure_authority
+from mmo_trio.keys import load_master_key
+from mmo_trio.storage.opening import open_store
+
+from .program import Keeper, Process, keeping, mmo, serving_process
+from .test_kill import (
+    BRANDS,
+    CONFIGURATION,
+    KEY,
+    Log,
+    all_called,
+    all_ended,
+    creation,
+    each_ended_once,
+    each_was_submitted_once,
+    nothing_is_lost,
+)
+from .test_processes import served
+
+QUICK = bool(os.environ.get("MMO_TEST_QUICK"))
+KILLS = 3 if QUICK else 20
+BETWEEN_KILLS_S = 2.0
+RACES = 5 if QUICK else 100
+RACERS = 50
+NODES = 2
+SEED = 21
+CONNECTIONS = 8
+"""To each node."""
+CREATES_PER_S = 60
+"""In all: little enough that two cores bear five processes and a database beside the test."""
+HEARD_WITHIN = 60 * SECOND
+READING_S = 1.0
+"""How much later than it was sent the receiver may have read a callback."""
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[PostgresServer]:
+    """A PostgreSQL."""
+    with postgres_server() as found:
+        yield found
+
+
+@define(eq=False)
+class Cluster:
+    """Nodes on one database."""
+
+    directory: Path
+    url: str
+    nodes: list[Process] = Factory(list)
+    killed: set[int] = Factory(set)
+    """Processes."""
+    kills: list[float] = Factory(list)
+    """When, in Trio's time."""
+
+    def kill_one(self, chance: random.Random) -> None:
+        """`kill -9` of one worker of any node, which there must be."""
+        pids = [
+            pid
+            for number in range(NODES)
+            for _, pid in served(self.log(number))
+            if pid not in self.killed
+        ]
+        pid = chance.choice(pids)
+        self.killed.add(pid)
+        os.kill(pid, signal.SIGKILL)
+        self.kills.append(trio.current_time())
+
+    def log(self, number: int) -> Path:
+        """Where this node's standard error goes."""
+        return self.directory / f"log-{number}"
+
+
+@asynccontextmanager
+async def cluster(directory: Path, server: PostgresServer) -> AsyncIterator[Cluster]:
+    """Two nodes, from their READY lines on; they drain when the block ends."""
+    load_master_key(directory / "master.key", create=True)
+    ensure_authority(directory)
+    url = server.fresh()
+    text = CONFIGURATION.replace("sqlite:///{directory}/gateway.db", "{url}")
+    (directory / "mmo.toml").write_text(text.format(directory=directory, url=url), "utf-8")
+    (directory / "brands.toml").write_text(BRANDS, encoding="utf-8")
+    words = ("serve", "--config", directory / "mmo.toml", "--workers", "2")
+    found = Cluster(directory, url)
+    try:
+        async with AsyncExitStack() as stack:
+            for number in range(NODES):
+                brands = ("--brands", directory / "brands.toml") if number == 0 else ()
+                node = serving_process(*words, *brands, log=found.log(number))
+                found.nodes.append(await stack.enter_async_context(node))
+            yield found
+    finally:
+        server.drop(url)
+
+
+async def create_without_end(port: int, log: Log, result_url: str, faults: list[bytes]) -> None:
+    """One payment after the other; when the connection breaks, on another one."""
+    turn = trio.current_time()
+    while True:
+        stream = await trio.open_tcp_stream("127.0.0.1", port)
+        async with stream:
+            client, is_last = Client(stream), False
+            while not is_last:
+                number = next(log.numbers)
+                log.asked.add(f"kill-{number}")
+                try:
+                    answer = await client.ask(creation(number, result_url))
+                except (NoAnswerError, trio.BrokenResourceError):
+                    break
+                if answer.status == 200:
+                    log.note(answer.json["gatewayReference"], answer.json["merchantReference"])
+                else:
+                    faults.append(answer.body)
+                is_last = answer.is_last
+                turn = max(turn + NODES * CONNECTIONS / CREATES_PER_S, trio.current_time())
+                await trio.sleep_until(turn)
+
+
+@pytest.mark.spec("S1", "S6", "K3", "C6")
+async def test_workers_of_two_nodes_die_and_every_payment_happens_once(
+    tmp_path: Path, server: PostgresServer
+) -> None:
+    chance, log, faults = random.Random(SEED), Log(), list[bytes]()
+    async with keeping(tmp_path) as keeper, cluster(tmp_path, server) as here:
+        async with trio.open_nursery() as load:
+            for node in here.nodes:
+                for _ in range(CONNECTIONS):
+                    load.start_soon(create_without_end, node.port, log, keeper.url, faults)
+            for _ in range(KILLS):
+                await trio.sleep(BETWEEN_KILLS_S)
+                here.kill_one(chance)
+            await trio.sleep(BETWEEN_KILLS_S)
+            load.cancel_scope.cancel()
+        assert faults == []
+        await all_ended(here.nodes[0])
+        async with open_store(here.url, serving=False) as store:
+            found = await store.find_transactions(limit=len(log.asked) + 1)
+            recorded = await all_called(store, len(found))
+            nothing_is_lost(log, found)
+            await each_ended_once(store, found)
+        await mmo("db", "check", "--config", tmp_path / "mmo.toml")
+        assert [node.process.returncode for node in here.nodes] == [None, None]
+    assert len(log.answered) >= KILLS * 20
+    each_was_submitted_once(tmp_path, found)
+    each_was_recorded_in_time(found, recorded)
+    each_was_heard(keeper, here.kills, {each.reference for each in found})
+
+
+def each_was_recorded_in_time(
+    found: Sequence[Transaction], recorded: Sequence[CallbackRecorded]
+) -> None:
+    """One outcome for each payment, delivered, and soon after the payment's end."""
+    ended = {each.reference: each.progress.completed_at for each in found}
+    assert sorted(each.gateway_reference for each in recorded) == sorted(ended)
+    assert {each.attempt.outcome for each in recorded} == {DeliveryOutcome.DELIVERED}
+    late = {
+        each.gateway_reference: each.at - completed_at
+        for each in recorded
+        if (completed_at := ended[each.gateway_reference]) is None
+        or each.at - completed_at > HEARD_WITHIN
+    }
+    assert late == {}
+
+
+def each_was_heard(keeper: Keeper, kills: Sequence[float], references: set[str]) -> None:
+    """Once, or twice when a process was killed after the first time; by each kill no more than one process may have
+    had under way."""
+    times: defaultdict[str, list[float]] = defaultdict(list)
+    bodies: defaultdict[str, set[bytes]] = defaultdict(set)
+    for each in keeper.called:
+        times[each.gateway_reference].append(each.at)
+        bodies[each.gateway_reference].add(each.body)
+    assert times.keys() == references
+    assert all(len(each) == 1 for each in bodies.values()), "a repeat says the same"
+    cut_off: Counter[float] = Counter()
+    for reference, heard in times.items():
+        for first, second in zip(heard, heard[1:], strict=False):
+            between = [kill for kill in kills if first - READING_S <= kill <= second]
+            assert between, (reference, first, second)
+            cut_off[between[0]] += 1
+    assert all(count <= PLACES_PER_MERCHANT for count in cut_off.values()), cut_off
+    print(f"{len(references)} callbacks, {sum(cut_off.values())} repeated, {len(kills)} kills")
+
+
+@pytest.mark.spec("C12")
+async def test_one_of_many_creates_with_one_reference_over_two_nodes_wins(
+    tmp_path: Path, server: PostgresServer
+) -> None:
+    result_url = "https://127.0.0.1:9/callback"
+    async with cluster(tmp_path, server) as here, AsyncExitStack() as stack:
+        clients = [
+            Client(
+                await stack.enter_async_context(
+                    await trio.open_tcp_stream("127.0.0.1", here.nodes[number % NODES].port)
+                )
+            )
+            for number in range(RACERS)
+        ]
+        for race in range(RACES):
+            answers = await at_once([partial(each.ask, creation(race, result_url)) for each in clients])
+            statuses = Counter(each.status for each in answers)
+            assert statuses == {200: 1, 422: RACERS - 1}, (race, statuses)
+
+
+async def at_once(questions: Sequence[Callable[[], Awaitable[Answer]]]) -> list[Answer]:
+    """The answers to all of them, asked at the same time."""
+    answers: list[Answer] = []
+
+    async def ask(question: Callable[[], Awaitable[Answer]]) -> None:
+        answers.append(await question())
+
+    with trio.fail_after(30):
+        async with trio.open_nursery() as nursery:
+            for question in questions:
+                nursery.start_soon(ask, question)
+    return answers
