@@ -83,6 +83,8 @@ class Ledger:
     """Deposit to gatewayReference."""
     intents: dict[IntentKey, KeptIntent] = Factory(dict)
     """Those scheduled and not concluded."""
+    not_before: Instant = 0
+    """What is created must not be stamped earlier, as others have been told what there is up to here (R7)."""
 
     def transaction(self, gateway_reference: str) -> Transaction | None:
         """The transaction with this reference, if there is one."""

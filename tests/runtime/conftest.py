@@ -2,10 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
+from postgres_server import PostgresServer, postgres_server
 from pytest_trio.enable_trio_mode import *  # noqa: F403
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """How much is tried where more finds more."""
     parser.addoption("--fuzz-requests", type=int, help="Mutated requests against a whole gateway.")
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[PostgresServer]:
+    """A real PostgreSQL."""
+    with postgres_server() as server:
+        yield server
+
+
+@pytest.fixture
+def database(postgres: PostgresServer) -> Iterator[str]:
+    """The address of an empty database."""
+    url = postgres.fresh()
+    yield url
+    postgres.drop(url)

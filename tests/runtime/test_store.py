@@ -1,4 +1,4 @@
-"""Every store keeps the promises of the protocol: the public suite, on memory and on SQLite."""
+"""Every store keeps the promises of the protocol: the public suite, on memory, SQLite and PostgreSQL."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import trio
 from mmo_trio.storage.check_store import CHECKS, Check
 from mmo_trio.storage.check_store.feeding import OpenStore
 from mmo_trio.storage.memory import Memory, open_memory
+from mmo_trio.storage.postgres import open_postgres
 from mmo_trio.storage.sqlite import open_sqlite
 
 
@@ -33,3 +34,10 @@ async def test_a_store_keeps_its_promises(
 ) -> None:
     with trio.fail_after(60):
         await check(fresh(tmp_path))
+
+
+@pytest.mark.spec("A4", "C6", "C12", "L1", "L2", "R1", "R6", "S3", "S5")
+@pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
+async def test_postgresql_keeps_its_promises(check: Check, database: str) -> None:
+    with trio.fail_after(60):
+        await check(lambda: open_postgres(database, serving=True))

@@ -82,8 +82,8 @@ class BrandRecord:
 
 
 Decide: TypeAlias = Callable[[Ledger], Sequence[Decision]]
-"""Pure: given a working set it makes the batch's decisions, applying each to the working set. It may be called more
-than once, when the store lost a race and loads again."""
+"""Pure: given a working set it makes the batch's decisions, applying each to the working set, with stamps not
+before the working set's `not_before`. It may be called more than once, when the store lost a race and loads again."""
 
 
 class Store(Protocol):
