@@ -14,6 +14,7 @@ import signal
 import socket
 from collections.abc import Callable, Mapping
 from functools import partial
+from importlib import import_module
 from pathlib import Path
 
 import structlog
@@ -54,6 +55,7 @@ def supervise(
     SIGHUP has every worker read its certificates again; SIGUSR2 reads the settings by `read` and replaces one worker
     after the other. Raises SettingsError when it can't begin.
     """
+    import_module("mmo_trio.storage.postgres")  # Before the first fork: no worker has to load it.
     check_certificates(config.settings)
     doors = open_doors(config.settings.listen)
     ready = addresses(config, doors)
@@ -136,7 +138,7 @@ class _Crew:
 
 def _prepare(config: ServiceConfig, ready: Ready) -> None:
     async def prepare() -> None:
-        async with open_store(config.settings.database.url, serving=False) as store:
+        async with open_store(config.settings.database.url, serving=True) as store:
             await prepare_store(config, store, ready)
 
     trio.run(prepare)

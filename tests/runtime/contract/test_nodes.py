@@ -9,6 +9,7 @@ from collections import Counter, defaultdict
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -30,7 +31,6 @@ from .program import Keeper, Process, keeping, mmo, serving_process
 from .test_kill import (
     BRANDS,
     CONFIGURATION,
-    KEY,
     Log,
     all_called,
     all_ended,
@@ -197,7 +197,7 @@ def each_was_heard(keeper: Keeper, kills: Sequence[float], references: set[str])
     assert all(len(each) == 1 for each in bodies.values()), "a repeat says the same"
     cut_off: Counter[float] = Counter()
     for reference, heard in times.items():
-        for first, second in zip(heard, heard[1:], strict=False):
+        for first, second in pairwise(heard):
             between = [kill for kill in kills if first - READING_S <= kill <= second]
             assert between, (reference, first, second)
             cut_off[between[0]] += 1
@@ -220,7 +220,9 @@ async def test_one_of_many_creates_with_one_reference_over_two_nodes_wins(
             for number in range(RACERS)
         ]
         for race in range(RACES):
-            answers = await at_once([partial(each.ask, creation(race, result_url)) for each in clients])
+            answers = await at_once(
+                [partial(each.ask, creation(race, result_url)) for each in clients]
+            )
             statuses = Counter(each.status for each in answers)
             assert statuses == {200: 1, 422: RACERS - 1}, (race, statuses)
 
