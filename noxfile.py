@@ -100,6 +100,14 @@ def fuzz(session: nox.Session) -> None:
 
 
 @nox.session(python=FULL)
+def nodes(session: nox.Session) -> None:
+    """Two nodes on one PostgreSQL: 20 workers killed under load, 100 races for one reference."""
+    install(session, "test")
+    nodes = "tests/runtime/contract/test_nodes.py"
+    session.run("pytest", "-s", nodes, "--kills", "20", "--races", "100", *session.posargs)
+
+
+@nox.session(python=FULL)
 def bench(session: nox.Session) -> None:
     """Measurements, printed as ratios of things run in turn."""
     install(session, "bench")

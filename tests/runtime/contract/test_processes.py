@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import signal
+import ssl
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Callable
@@ -13,6 +14,7 @@ from pathlib import Path
 
 import pytest
 import trio
+import trustme
 from attrs import Factory, define
 from listening import Client, NoAnswerError, get
 
@@ -81,18 +83,13 @@ async def is_alive(port: int) -> bool:
     return (await ask(f"http://127.0.0.1:{port}/healthz")).status == 200
 
 
-async def test_each_worker_answers_on_the_one_port(directory: Path) -> None:
-    async with service(directory) as running:
-        pids = [pid for _, pid in served(directory / "log")]
-        assert len(pids) == WORKERS
-        for stopped in pids:
-            os.kill(stopped, signal.SIGSTOP)
-            # While the other one is stopped every connection is this one's, once the stop has come into force.
-            await until(lambda stopped=stopped: state_of(stopped) == "T")  # type: ignore[misc]
-            assert await is_alive(running.port)
-            os.kill(stopped, signal.SIGCONT)
-        merchant = Merchant(running.ready["api"], KEY)
-        assert (await merchant.create()).status == 200
+@asynccontextmanager
+async def stopped(pid: int) -> AsyncIterator[None]:
+    """The process stands still as long as the block lasts: every new connection is somebody else's."""
+    os.kill(pid, signal.SIGSTOP)
+    await until(lambda: state_of(pid) == "T")
+    yield
+    os.kill(pid, signal.SIGCONT)
 
 
 def state_of(pid: int) -> str:
@@ -101,6 +98,54 @@ def state_of(pid: int) -> str:
         ["ps", "-o", "stat=", "-p", str(pid)], capture_output=True, text=True, check=False
     )
     return done.stdout.strip()[:1]
+
+
+async def test_each_worker_answers_on_the_one_port(directory: Path) -> None:
+    async with service(directory) as running:
+        pids = [pid for _, pid in served(directory / "log")]
+        assert len(pids) == WORKERS
+        for pid in pids:
+            async with stopped(pid):
+                assert await is_alive(running.port)
+        merchant = Merchant(running.ready["api"], KEY)
+        assert (await merchant.create()).status == 200
+
+
+def give_certificate(directory: Path) -> bytes:
+    """A new certificate for the listeners, from an authority of its own; as it goes over the wire."""
+    made = trustme.CA().issue_cert("localhost")
+    (directory / "key.pem").write_bytes(made.private_key_pem.bytes())
+    chain = made.cert_chain_pems[0].bytes()
+    (directory / "chain.pem").write_bytes(chain)
+    return ssl.PEM_cert_to_DER_cert(chain.decode())
+
+
+async def shown_certificate(port: int) -> bytes | None:
+    """The certificate of whoever takes a new connection."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    stream = await trio.open_ssl_over_tcp_stream("127.0.0.1", port, ssl_context=context)
+    async with stream:
+        await stream.do_handshake()
+        found: bytes | None = stream.getpeercert(binary_form=True)
+        return found
+
+
+async def test_every_worker_reads_a_renewed_certificate(directory: Path) -> None:
+    files = f'[listen]\ntls_certificate = "{directory}/chain.pem"\ntls_key = "{directory}/key.pem"'
+    text = (directory / "mmo.toml").read_text(encoding="utf-8").replace("[listen]", files)
+    (directory / "mmo.toml").write_text(text, encoding="utf-8")
+    first = give_certificate(directory)
+    async with service(directory) as running:
+        assert await shown_certificate(running.port) == first
+        second = give_certificate(directory)
+        running.process.send_signal(signal.SIGHUP)
+        log = directory / "log"
+        await until(lambda: log.read_text("utf-8").count("certificate reloaded") == WORKERS)
+        for _, pid in served(log):
+            async with stopped(pid):
+                assert await shown_certificate(running.port) == second
+        assert len(served(log)) == WORKERS
 
 
 async def test_a_killed_worker_is_replaced_and_nobody_is_refused(directory: Path) -> None:
