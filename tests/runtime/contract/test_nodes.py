@@ -38,7 +38,7 @@ from .test_kill import (
     each_was_submitted_once,
     nothing_is_lost,
 )
-from .test_processes import served
+from .test_processes import served, until
 
 BETWEEN_KILLS_S = 2.0
 RACERS = 50
@@ -101,7 +101,17 @@ async def cluster(directory: Path, url: str) -> AsyncIterator[Cluster]:
         yield found
 
 
-async def create_without_end(port: int, log: Log, result_url: str, faults: list[bytes]) -> None:
+@define(eq=False)
+class Faults:
+    """What merchants had to bear."""
+
+    refused: list[bytes] = Factory(list)
+    """Answers other than 200."""
+    broken: int = 0
+    """Requests without an answer."""
+
+
+async def create_without_end(port: int, log: Log, result_url: str, faults: Faults) -> None:
     """One payment after the other; when the connection breaks, on another one."""
     turn = trio.current_time()
     while True:
@@ -114,45 +124,74 @@ async def create_without_end(port: int, log: Log, result_url: str, faults: list[
                 try:
                     answer = await client.ask(creation(number, result_url))
                 except (NoAnswerError, trio.BrokenResourceError):
+                    faults.broken += 1
                     break
                 if answer.status == 200:
                     log.note(answer.json["gatewayReference"], answer.json["merchantReference"])
                 else:
-                    faults.append(answer.body)
+                    faults.refused.append(answer.body)
                 is_last = answer.is_last
                 turn = max(turn + NODES * CONNECTIONS / CREATES_PER_S, trio.current_time())
                 await trio.sleep_until(turn)
+
+
+@asynccontextmanager
+async def loaded(here: Cluster, log: Log, result_url: str) -> AsyncIterator[Faults]:
+    """Creates on both nodes as long as the block lasts."""
+    faults = Faults()
+    async with trio.open_nursery() as load:
+        for node in here.nodes:
+            for _ in range(CONNECTIONS):
+                load.start_soon(create_without_end, node.port, log, result_url, faults)
+        yield faults
+        load.cancel_scope.cancel()
+
+
+async def all_is_well(here: Cluster, log: Log, keeper: Keeper) -> None:
+    """Once everything has ended: nothing is lost, and each payment happened, and was told, as often as it may."""
+    await all_ended(here.nodes[0])
+    async with open_store(here.url, serving=False) as store:
+        found = await store.find_transactions(limit=len(log.asked) + 1)
+        recorded = await all_called(store, len(found))
+        nothing_is_lost(log, found)
+        await each_ended_once(store, found)
+    await mmo("db", "check", "--config", here.directory / "mmo.toml")
+    each_was_submitted_once(here.directory, found)
+    each_was_recorded_in_time(found, recorded)
+    each_was_heard(keeper, here.kills, {each.reference for each in found})
+    assert [node.process.returncode for node in here.nodes] == [None] * NODES
 
 
 @pytest.mark.spec("S1", "S6", "K3", "C6")
 async def test_workers_of_two_nodes_die_and_every_payment_happens_once(
     tmp_path: Path, database: str, pytestconfig: pytest.Config
 ) -> None:
+    chance, log = random.Random(SEED), Log()
     kills = pytestconfig.getoption("--kills")
-    chance, log, faults = random.Random(SEED), Log(), list[bytes]()
     async with keeping(tmp_path) as keeper, cluster(tmp_path, database) as here:
-        async with trio.open_nursery() as load:
-            for node in here.nodes:
-                for _ in range(CONNECTIONS):
-                    load.start_soon(create_without_end, node.port, log, keeper.url, faults)
+        async with loaded(here, log, keeper.url) as faults:
             for _ in range(kills):
                 await trio.sleep(BETWEEN_KILLS_S)
                 here.kill_one(chance)
             await trio.sleep(BETWEEN_KILLS_S)
-            load.cancel_scope.cancel()
-        assert faults == []
-        await all_ended(here.nodes[0])
-        async with open_store(here.url, serving=False) as store:
-            found = await store.find_transactions(limit=len(log.asked) + 1)
-            recorded = await all_called(store, len(found))
-            nothing_is_lost(log, found)
-            await each_ended_once(store, found)
-        await mmo("db", "check", "--config", tmp_path / "mmo.toml")
-        assert [node.process.returncode for node in here.nodes] == [None, None]
+        await all_is_well(here, log, keeper)
+    assert faults.refused == []
     assert len(log.answered) >= kills * 20
-    each_was_submitted_once(tmp_path, found)
-    each_was_recorded_in_time(found, recorded)
-    each_was_heard(keeper, here.kills, {each.reference for each in found})
+
+
+@pytest.mark.spec("S1", "K3")
+async def test_replacing_every_worker_of_both_nodes_under_load_costs_nothing(
+    tmp_path: Path, database: str
+) -> None:
+    log = Log()
+    async with keeping(tmp_path) as keeper, cluster(tmp_path, database) as here:
+        async with loaded(here, log, keeper.url) as faults:
+            for number, node in enumerate(here.nodes):
+                node.process.send_signal(signal.SIGUSR2)
+                await until(lambda number=number: len(served(here.log(number))) == 4)  # type: ignore[misc]
+        await all_is_well(here, log, keeper)
+    assert (faults.broken, faults.refused) == (0, [])
+    assert log.answered
 
 
 def each_was_recorded_in_time(
