@@ -62,7 +62,7 @@ def supervise(
     code = run_once(partial(exit_code_of, partial(_prepare, config, ready)))
     if code != 0:
         return code
-    crew = _Crew(config, doors, read, exit_code_of)
+    crew = _Crew(config, doors, read, exit_code_of, _has_sandbox(config.settings))
     workers = tuple(f"worker-{number}" for number in range(1, config.workers + 1))
     jobs: dict[str, Job] = dict.fromkeys(workers, crew.work)
     if crew.has_operator:
@@ -83,10 +83,8 @@ class _Crew:
     doors: Mapping[str, socket.socket]
     read: Callable[[], Settings]
     exit_code_of: ExitCodeOf
-
-    @property
-    def has_operator(self) -> bool:
-        return any(each.kind == "sandbox" for each in self.config.settings.providers.values())
+    has_operator: bool
+    """Whether one of the processes is the sandbox operator's."""
 
     @property
     def book(self) -> Path:
@@ -97,6 +95,10 @@ class _Crew:
         try:
             settings = self.read()
             check_certificates(settings)
+            if _has_sandbox(settings) != self.has_operator:
+                raise SettingsError(
+                    "provider", "the sandbox has come or gone.", "Restart the service for that."
+                )
         except (SettingsError, OSError) as error:
             logger.error("the workers stay as they are", error=str(error))
             return False
@@ -134,6 +136,10 @@ class _Crew:
                             nursery.cancel_scope.cancel()
 
         return self.exit_code_of(partial(trio.run, serve))
+
+
+def _has_sandbox(settings: Settings) -> bool:
+    return any(each.kind == "sandbox" for each in settings.providers.values())
 
 
 def _prepare(config: ServiceConfig, ready: Ready) -> None:

@@ -18,7 +18,10 @@ import trustme
 from attrs import Factory, define
 from listening import Client, NoAnswerError, get
 
+from mmo_sansio.providers.sandbox_book import Submitted
+from mmo_trio.assembly import BOOK_FILE
 from mmo_trio.keys import load_master_key
+from mmo_trio.workers.sandbox_book import read_book
 
 from .merchant import PATIENCE_S, Merchant, ask
 from .program import Process, outside, serving_process
@@ -170,6 +173,46 @@ async def answered_or_cut_off(port: int) -> bool:
             return True
 
 
+async def test_new_settings_hold_for_the_workers_that_come(directory: Path) -> None:
+    file = directory / "mmo.toml"
+    async with service(directory) as running:
+        merchant = Merchant(running.ready["api"], KEY)
+        assert (await merchant.create()).status == 200
+        text = file.read_text(encoding="utf-8").replace("[limits]", '[limits]\nbody = "10B"')
+        file.write_text(text, encoding="utf-8")
+        running.process.send_signal(signal.SIGUSR2)
+        await until(lambda: len(served(directory / "log")) == 2 * WORKERS)
+        with trio.fail_after(PATIENCE_S):  # The last of the old ones may just be leaving.
+            while (await merchant.create()).status != 413:
+                pass
+
+
+async def test_the_operator_remembers_though_its_process_is_killed(directory: Path) -> None:
+    async with service(directory, workers=1) as running:
+        merchant = Merchant(running.ready["api"], KEY)
+        before = await merchant.accepted(msisdn="254712345150")
+        log = directory / "log"
+        pid = re.search(r"sandbox-operator serves.*?pid=(\d+)", log.read_text(encoding="utf-8"))
+        assert pid is not None
+        os.kill(int(pid[1]), signal.SIGKILL)
+        after = await merchant.accepted()
+        for each in (before, after):
+            assert (await merchant.ended(each["gatewayReference"]))["status"] == "success"
+    submitted = [
+        each.reference for each in read_book(directory / BOOK_FILE) if isinstance(each, Submitted)
+    ]
+    assert sorted(submitted) == sorted(each["gatewayReference"] for each in (before, after))
+
+
+def test_the_supervisor_that_forks_has_one_thread() -> None:
+    program = (
+        "import os, mmo_trio.supervisor.gateway, mmo_trio.storage.postgres;"
+        "import threading; assert threading.active_count() == 1;"
+        "tasks = '/proc/self/task'; assert not os.path.exists(tasks) or len(os.listdir(tasks)) == 1"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=PATIENCE_S)
+
+
 @define(eq=False)
 class Steady:
     """Clients that never stop asking, and what went wrong."""
@@ -234,10 +277,19 @@ async def test_a_newcomer_that_cannot_start_leaves_the_others_alone(directory: P
         assert len(served(directory / "log")) == WORKERS
 
 
-async def test_wrong_settings_replace_nobody(directory: Path) -> None:
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("[limits]", "[colours]\n[limits]"),
+        ('[provider.sandbox]\nkind = "sandbox"', ""),
+        ("[listen]", '[listen]\ntls_certificate = "none"\ntls_key = "none"'),
+    ],
+    ids=["unknown section", "the sandbox is gone", "no certificate"],
+)
+async def test_settings_that_cannot_be_replace_nobody(directory: Path, old: str, new: str) -> None:
+    file = directory / "mmo.toml"
     async with service(directory) as running:
-        with (directory / "mmo.toml").open("a", encoding="utf-8") as file:
-            file.write("[colours]\n")
+        file.write_text(file.read_text(encoding="utf-8").replace(old, new), encoding="utf-8")
         running.process.send_signal(signal.SIGUSR2)
         await until(lambda: "stay as they are" in (directory / "log").read_text(encoding="utf-8"))
         assert await is_alive(running.port)
