@@ -74,9 +74,9 @@ def served(log: Path) -> list[tuple[str, int]]:
     return [(post, int(pid)) for post, pid in SERVES.findall(text)]
 
 
-async def until(is_so: Callable[[], bool]) -> None:
+async def until(is_so: Callable[[], object]) -> None:
     """Wait until it is so; nobody announces what other processes do."""
-    with trio.fail_after(PATIENCE_S):
+    with trio.fail_after(3 * PATIENCE_S):
         while not is_so():  # noqa: ASYNC110
             await trio.sleep(0.02)
 
