@@ -14,6 +14,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--fuzz-requests", type=int, help="Mutated requests against a whole gateway.")
     parser.addoption("--kills", type=int, default=3, help="Workers of two nodes to be killed.")
     parser.addoption("--races", type=int, default=5, help="Races for one reference over two nodes.")
+    parser.addoption(
+        "--store",
+        choices=("sqlite", "postgres", "memory"),
+        default="sqlite",
+        help="Where the gateways of the contract suite keep their payments.",
+    )
 
 
 @pytest.fixture(scope="session")

@@ -123,6 +123,21 @@ async def on_a_connection(pool: Pool, ask: Ask[T], deadline: float) -> T:
             raise
 
 
+async def first_answer(conninfo: str, ask: Ask[T], deadline: float) -> T:
+    """Ask once the server can be reached, on a connection of its own; what is wrong is told as the server tells it."""
+    backoff = Backoff(deadline)
+    while True:
+        try:
+            connection: Connection = await Connection.connect(conninfo, autocommit=True)
+            async with connection:
+                with severed_at(connection, deadline):
+                    return await ask(connection)
+        except psycopg.Error as error:
+            if meaning_of(error) is not Meaning.AWAY:
+                raise translated(error) from error
+            await backoff.wait(error)
+
+
 class Backoff:
     """Waits between tries: doubling, jittered, and never beyond the deadline."""
 

@@ -14,8 +14,8 @@ from mmo_trio.storage.postgres.bridge import Connection, monotonic_s, open_bridg
 from mmo_trio.storage.postgres.connections import (
     PATIENCE_S,
     Pool,
-    ask_until_answered,
     conninfo_of,
+    first_answer,
     reading_pool,
     writing_pool,
 )
@@ -38,9 +38,10 @@ async def open_postgres(
     """
     conninfo = conninfo_of(url)
     async with open_bridge() as bridge:
+        holder = await bridge.run(_prepare, conninfo, serving, make, patience_s)
         writing, reading = writing_pool(conninfo), reading_pool(conninfo)
         try:
-            holder = await bridge.run(_prepare, writing, reading, serving, make, patience_s)
+            await bridge.run(_open, writing, reading)
             store = PostgresStore(bridge, writing, reading, holder, patience_s)
             async with trio.open_nursery() as nursery:
                 if serving:
@@ -55,11 +56,8 @@ async def open_postgres(
             await bridge.run(_close, writing, reading)
 
 
-async def _prepare(
-    writing: Pool, reading: Pool, serving: bool, make: bool, patience_s: float
-) -> int:
-    await writing.open()
-    await reading.open()
+async def _prepare(conninfo: str, serving: bool, make: bool, patience_s: float) -> int:
+    """Bring the schema up to date; the number by which this process holds what it takes on."""
 
     async def ask(connection: Connection) -> int:
         version = await migrations.stored_version(connection)
@@ -74,7 +72,12 @@ async def _prepare(
         await migrations.migrate(connection)
         return await holding.register(connection) if serving else holding.NOBODY
 
-    return await ask_until_answered(writing, ask, monotonic_s() + patience_s)
+    return await first_answer(conninfo, ask, monotonic_s() + patience_s)
+
+
+async def _open(writing: Pool, reading: Pool) -> None:
+    await writing.open()
+    await reading.open()
 
 
 async def _close(writing: Pool, reading: Pool) -> None:
