@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from typing import TypeAlias
 
 Instant: TypeAlias = int
@@ -37,9 +38,16 @@ def from_datetime(moment: datetime) -> Instant:
 
 def with_microseconds(instant: Instant) -> str:
     """`YYYY-MM-DDThh:mm:ss.ffffffZ`, as transaction objects write it (G5)."""
-    return to_datetime(instant).isoformat(timespec="microseconds")[:26] + "Z"
+    second, microseconds = divmod(instant, SECOND)
+    return f"{_second(second)}.{microseconds:06d}Z"
 
 
 def with_seconds(instant: Instant) -> str:
     """`YYYY-MM-DDThh:mm:ss+00:00`, as create responses write it: cut, not rounded (G5, T2)."""
-    return with_microseconds(instant)[:19] + "+00:00"
+    return f"{_second(instant // SECOND)}+00:00"
+
+
+@lru_cache(maxsize=64)
+def _second(second: int) -> str:
+    """`YYYY-MM-DDThh:mm:ss`; remembered, as most instants that are written lie in the same few seconds."""
+    return to_datetime(second * SECOND).isoformat()[:19]

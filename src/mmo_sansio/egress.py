@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Collection
+from functools import lru_cache
 from ipaddress import AddressValueError, IPv6Address
 
 from attrs import frozen
@@ -123,9 +124,10 @@ def redirect_url_fault(url: str, *, further_schemes: Collection[str]) -> str | N
     return None
 
 
+@lru_cache(maxsize=1024)
 def split_url(url: str) -> Target:
     """Where an absolute http or https URL leads. Raises UrlError with a sentence for anything else
-    (RFC 3986).
+    (RFC 3986). Remembered for a while, as merchants send the same URLs again and again.
 
     No user info and no fragment, as neither is ever sent; hosts may be U-labels or A-labels
     (IDNA), with one final dot, or addresses in any spelling the C library knows; non-ASCII

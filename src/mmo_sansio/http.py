@@ -12,7 +12,7 @@ Headers: TypeAlias = tuple[tuple[bytes, bytes], ...]
 
 def header_values(headers: Headers, name: bytes) -> tuple[bytes, ...]:
     """Every value of the field with this lower-case name, in order; empty when there is none."""
-    return tuple(value for each, value in headers if each == name)
+    return tuple([value for each, value in headers if each == name])  # A generator costs double.
 
 
 def header(headers: Headers, name: bytes) -> bytes | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from typing import assert_never
+from typing import Final, assert_never
 
 from mmo_sansio.changes import (
     CallbackRecorded,
@@ -31,6 +31,8 @@ from mmo_sansio.inputs import (
     TransactionWoke,
     UnmatchedNotified,
 )
+
+_json: Final = json.JSONEncoder(ensure_ascii=False, check_circular=False).encode
 
 
 def line(given: Input, changes: Iterable[Change], *, now: Instant) -> Journaled:
@@ -59,7 +61,7 @@ def line(given: Input, changes: Iterable[Change], *, now: Instant) -> Journaled:
         brand=brand,
         stage_before=before,
         stage_after=after,
-        detail=json.dumps(detail, ensure_ascii=False),
+        detail=_json(detail),
     )
 
 

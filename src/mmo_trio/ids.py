@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import secrets
 from collections.abc import Callable
 
@@ -35,6 +36,8 @@ def page_token() -> str:
     return secrets.token_urlsafe(PAGE_TOKEN_BYTES)
 
 
-def request_id() -> str:
-    """A fresh id for one request; unique enough to find its log lines by."""
-    return secrets.token_hex(8)
+def request_ids() -> Callable[[], str]:
+    """Mints ids for requests, to find their log lines by: 40 random bits for whoever mints, then a count."""
+    minted_by = secrets.token_hex(5)
+    counts = itertools.count(1)
+    return lambda: f"{minted_by}-{next(counts):x}"

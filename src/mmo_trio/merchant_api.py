@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Awaitable, Callable
-from typing import TypeAlias, TypeVar, assert_never
+from typing import Final, TypeAlias, assert_never
 
 from attrs import define
 
@@ -25,7 +25,7 @@ from mmo_sansio.api.settings import ApiSettings
 from mmo_sansio.http import HttpRequest, HttpResponse, RequestHead
 from mmo_sansio.inputs import CreatePayment, Input
 from mmo_sansio.model import Brand, Terms
-from mmo_sansio.problems import Problem, RefusedError
+from mmo_sansio.problems import RefusedError
 from mmo_sansio.rawhead import origin_form
 from mmo_sansio.replies import Reply
 from mmo_trio.auth import Authenticator
@@ -35,7 +35,9 @@ from mmo_trio.ids import References, page_token
 from mmo_trio.storage.base import OutcomeUnknown, Store, StoreUnavailable
 
 Submit: TypeAlias = Callable[[Input], Awaitable[Reply]]
-Answer = TypeVar("Answer")
+
+REFUSALS: Final = (RefusedError, StoreUnavailable, OutcomeUnknown)
+"""What a merchant is told in a problem document; everything else is a fault of ours."""
 
 UNAVAILABLE = problems.UNAVAILABLE.problem(
     "Nothing was stored. Send the same request again, with the same reference."
@@ -61,7 +63,10 @@ class MerchantApi:
 
     async def admit(self, head: RequestHead, context: RequestContext, /) -> HttpResponse | Admitted:
         """The answer, or leave to send a creation request's body, after all that can be said without it (C9)."""
-        return await self._guarded(lambda: self._admit(head, context))
+        try:
+            return await self._admit(head, context)
+        except REFUSALS as error:
+            return self._refusal(error)
 
     async def _admit(self, head: RequestHead, context: RequestContext) -> HttpResponse | Admitted:
         match route(_origin(head)):
@@ -107,12 +112,12 @@ class MerchantApi:
     def _creating(
         self, asked: Create, head: RequestHead, brand: Brand
     ) -> Callable[[bytes], Awaitable[HttpResponse]]:
-        async def create(body: bytes) -> HttpResponse:
-            given = self._creation(asked, head, brand, body)
-            return render.creation_response(await self.submit(given), self.settings)
-
         async def respond(body: bytes) -> HttpResponse:
-            return await self._guarded(lambda: create(body))
+            try:
+                given = self._creation(asked, head, brand, body)
+                return render.creation_response(await self.submit(given), self.settings)
+            except REFUSALS as error:
+                return self._refusal(error)
 
         return respond
 
@@ -129,19 +134,17 @@ class MerchantApi:
             terms=self.terms,
         )
 
-    async def _guarded(self, answer: Callable[[], Awaitable[Answer]]) -> Answer | HttpResponse:
-        """The answer, or the problem document that stands in for it (P5)."""
-        try:
-            return await answer()
-        except RefusedError as error:
-            return self._refusal(error.problem)
-        except StoreUnavailable:
-            return self._refusal(UNAVAILABLE)
-        except OutcomeUnknown:
-            return self._refusal(OUTCOME_UNKNOWN)
-
-    def _refusal(self, problem: Problem) -> HttpResponse:
-        return render.refusal(problem, self.settings)
+    def _refusal(self, error: RefusedError | StoreUnavailable | OutcomeUnknown) -> HttpResponse:
+        """The problem document that stands in for an answer (P5)."""
+        match error:
+            case RefusedError():
+                return render.refusal(error.problem, self.settings)
+            case StoreUnavailable():
+                return render.refusal(UNAVAILABLE, self.settings)
+            case OutcomeUnknown():
+                return render.refusal(OUTCOME_UNKNOWN, self.settings)
+            case _:
+                assert_never(error)
 
 
 def _origin(head: RequestHead) -> RequestHead:

@@ -21,7 +21,7 @@ from mmo_sansio.http import HttpResponse, RequestHead
 from mmo_trio.http.limits import ListenerLimits
 from mmo_trio.http.server import serve_http
 from mmo_trio.http.service import Admitted, RequestContext
-from mmo_trio.ids import request_id
+from mmo_trio.ids import request_ids
 
 BODY_LIMIT: Final = 1024 * 1024
 """Bytes; a transaction object is some hundred kilobytes at the very most."""
@@ -69,7 +69,7 @@ async def receive(
         listeners,
         limits=ListenerLimits(),
         error_docs_url=DOCS_URL,
-        mint_request_id=request_id,
+        mint_request_id=request_ids(),
         drain=drain or trio.Event(),
         tls=tls,
         task_status=task_status,

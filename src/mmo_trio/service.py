@@ -28,7 +28,7 @@ from mmo_trio.doors import Certificates, Inherited, address_of, listener_on, ope
 from mmo_trio.http.asgi import asgi_app
 from mmo_trio.http.hosting import serve_app
 from mmo_trio.http.server import serve_http
-from mmo_trio.ids import request_id
+from mmo_trio.ids import request_ids
 from mmo_trio.pages.app import pages_app
 from mmo_trio.service_config import RUNNING_FILE, Ready, ServiceConfig
 from mmo_trio.settings import Settings, SettingsError, seconds
@@ -70,7 +70,7 @@ def second_door(
         app = asgi_app(
             gateway.api,
             error_docs_url=gateway.api.settings.error_docs_url,
-            mint_request_id=request_id,
+            mint_request_id=request_ids(),
             limits=gateway.listener_limits,
         )
         await serve_app(
@@ -169,7 +169,7 @@ async def _serve(
             [listener_on(doors["api"])],
             limits=gateway.listener_limits,
             error_docs_url=gateway.api.settings.error_docs_url,
-            mint_request_id=request_id,
+            mint_request_id=request_ids(),
             drain=ending.stop,
             patience_s=lambda: ending.patience_s,
             tls=None if certificates is None else certificates.context,

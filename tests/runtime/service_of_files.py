@@ -18,7 +18,7 @@ import structlog
 
 from mmo_trio import service
 from mmo_trio.cli.failures import exit_code_of
-from mmo_trio.cli.serving import announce
+from mmo_trio.cli.serving import announce, spare_the_collector
 from mmo_trio.service_config import ServiceConfig
 from mmo_trio.settings import Settings, load_settings
 from mmo_trio.storage.base import Store, StoreRefused
@@ -45,7 +45,13 @@ def main(directory: Path, workers: int) -> int:
     structlog.configure(logger_factory=lambda *_: structlog.PrintLogger(sys.stderr))
     vars(service)["open_store"] = open_own
     config = ServiceConfig(read(), brands_file=directory / "brands.toml", workers=workers)
-    return supervise(config, read=read, exit_code_of=exit_code_of, on_ready=announce)
+    return supervise(
+        config,
+        read=read,
+        exit_code_of=exit_code_of,
+        on_ready=announce,
+        on_serving=spare_the_collector,
+    )
 
 
 if __name__ == "__main__":

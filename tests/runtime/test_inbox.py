@@ -45,6 +45,13 @@ def test_requests_are_the_same_however_they_are_cut(cuts: set[int]) -> None:
     assert inbox.is_empty
 
 
+@given(st.lists(st.sampled_from([b"", b"a", b"bc", b"de"]), max_size=6))
+def test_the_same_head_again_brings_its_own_body(bodies: list[bytes]) -> None:
+    head = b"POST /x HTTP/1.1\r\n" + HOST + b"Content-Length: %d\r\n\r\n"
+    wire = b"".join(head % len(body) + body for body in bodies)
+    assert everything_in(Inbox(HeadLimits()), [wire]) == [(b"/x", body) for body in bodies]
+
+
 def test_a_head_says_how_its_connection_goes_on() -> None:
     inbox = Inbox(HeadLimits())
     inbox.receive(

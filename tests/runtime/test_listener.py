@@ -81,13 +81,13 @@ async def test_a_request_may_come_in_single_bytes() -> None:
 
 async def test_an_answer_leaves_in_one_piece(monkeypatch: pytest.MonkeyPatch) -> None:
     sent: list[bytes] = []
-    send_all = LingeringStream.send_all
+    send_now = LingeringStream.send_now
 
-    async def recorded(self: LingeringStream, data: bytes) -> None:
+    def recorded(self: LingeringStream, data: bytes) -> bytes:
         sent.append(data)
-        await send_all(self, data)
+        return send_now(self, data)
 
-    monkeypatch.setattr(LingeringStream, "send_all", recorded)
+    monkeypatch.setattr(LingeringStream, "send_now", recorded)
     async with listening() as here:
         await here.ask(post(b"x" * 1000))
         await here.ask(get(b"/", b"Connection: close"))

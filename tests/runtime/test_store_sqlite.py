@@ -18,6 +18,7 @@ from mmo_sansio.decisions import Decision
 from mmo_sansio.inputs import BeginSubmission
 from mmo_sansio.ledger import Ledger, Reads
 from mmo_sansio.queries import ListRecords, LookUp
+from mmo_sansio.replies import Ignored
 from mmo_trio.storage.base import OutcomeUnknown, StoreCorrupt, StoreRefused, StoreUnavailable
 from mmo_trio.storage.check_store.feeding import NOON, feed
 from mmo_trio.storage.check_store.inputs import brand, creation, reference, succeeded
@@ -279,6 +280,16 @@ async def test_a_transaction_moves_only_from_where_it_was_decided(tmp_path: Path
         with pytest.raises(AssertionError, match="isn't where it was decided from"):
             await store.transact(Reads(), lambda ledger: kept)
         assert len(await store.timeline(reference(1))) == 2
+
+
+async def test_what_administration_has_changed_is_decided_from(tmp_path: Path) -> None:
+    path = tmp_path / "gateway.db"
+    async with open_sqlite(path, serving=True) as store:
+        await creates(store, 1)
+        async with open_sqlite(path, serving=False) as administration:
+            await feed(administration, (BeginSubmission(reference(1)), NOON + 5))
+        (reply,) = await feed(store, (BeginSubmission(reference(1)), NOON + 6))
+        assert isinstance(reply, Ignored), "it is under way already"
 
 
 async def test_a_damaged_row_is_noticed_and_never_shown(tmp_path: Path) -> None:

@@ -22,6 +22,7 @@ from mmo_sansio.problems import MALFORMED, MERCHANT_DISABLED, UNAUTHORIZED, Prob
 KEY_MAX: Final = 256
 """Characters of an API key; ours have far fewer."""
 SCENARIO_HEADER: Final = "X-Sandbox-Scenario"
+_SCENARIO_FIELD: Final = SCENARIO_HEADER.lower().encode()
 
 _KEY: Final = re.compile(rb"[\x21-\x7e]{1,%d}" % KEY_MAX)
 _TOKEN: Final = rb"[!#$%&'*+.^_`|~0-9A-Za-z-]+"
@@ -112,5 +113,5 @@ def creation(
 
 def _scenario(head: RequestHead) -> str | None:
     """What the header names; repeated fields count as one with commas, which no name has (RFC 9110 section 5.3)."""
-    values = head.values(SCENARIO_HEADER.lower().encode())
+    values = head.values(_SCENARIO_FIELD)
     return b", ".join(values).strip(b" \t").decode("latin-1") if values else None

@@ -13,7 +13,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Final
 
 from attrs import frozen
 
@@ -28,6 +28,8 @@ HOOK_TARGET = b"/hooks/sandbox"
 """Where the operator sends its notifications."""
 
 JSON_HEADERS = ((b"content-type", b"application/json"),)
+
+_json: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
 
 @frozen
@@ -56,7 +58,7 @@ ERROR_CODES: Mapping[str, ErrorCode] = MappingProxyType(
 
 def written(document: Mapping[str, Any]) -> bytes:
     """The document as JSON."""
-    return json.dumps(document, ensure_ascii=False, separators=(",", ":")).encode()
+    return _json(document).encode()
 
 
 def read(body: bytes) -> dict[str, Any]:

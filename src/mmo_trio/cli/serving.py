@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from collections.abc import Callable, Mapping
@@ -14,6 +15,9 @@ from mmo_trio.cli.failures import exit_code_of
 from mmo_trio.cli.places import Command, default_data_directory, find_place
 from mmo_trio.service_config import Ready, ServiceConfig, check_clear, check_production
 from mmo_trio.settings import Settings, load_settings
+
+COLLECT_AFTER = 20_000
+"""Objects made and not freed after which the youngest are looked at."""
 
 file_type = click.Path(path_type=Path, dir_okay=False)
 brands_option = click.option(
@@ -101,8 +105,12 @@ def run(config: ServiceConfig, on_ready: Callable[[Ready], None] | None = None) 
     """Serve until stopped; what is ready is said on standard output."""
     from mmo_trio.service import run_service  # Only who serves needs it, and it is much to load.
 
+    def serves(ready: Ready) -> None:
+        (on_ready or announce)(ready)
+        spare_the_collector()
+
     async def serving() -> None:
-        await run_service(config, on_ready=on_ready or announce)
+        await run_service(config, on_ready=serves)
 
     trio.run(serving)
 
@@ -111,7 +119,22 @@ def run_supervised(config: ServiceConfig, read: Callable[[], Settings]) -> None:
     """Serve with processes that are replaced when they die; exits with the service's exit code."""
     from mmo_trio.supervisor.gateway import supervise
 
-    sys.exit(supervise(config, read=read, exit_code_of=exit_code_of, on_ready=announce))
+    code = supervise(
+        config,
+        read=read,
+        exit_code_of=exit_code_of,
+        on_ready=announce,
+        on_serving=spare_the_collector,
+    )
+    sys.exit(code)
+
+
+def spare_the_collector() -> None:
+    """What is loaded by now stays: the garbage collector need not look at it again and again. What a request makes is
+    freed by counting, so cycles can be looked for more rarely, too."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(COLLECT_AFTER)
 
 
 def announce(ready: Ready) -> None:

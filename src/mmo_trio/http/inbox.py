@@ -6,6 +6,7 @@ framing of a chunked body."""
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Final, cast
 
 import h11
@@ -20,6 +21,10 @@ CHUNKS_MOST: Final = 2048
 """Chunks of one body: 64 KiB in chunks of 32 bytes fit; chunks of one byte would only burn our
 time."""
 
+HEADS_REMEMBERED: Final = 512
+REMEMBERED_HEAD: Final = 2048
+"""Bytes of the largest head that is remembered; larger ones are read anew."""
+
 
 @frozen
 class Opening:
@@ -33,6 +38,8 @@ class Opening:
     expects_continue: bool
     """Whether the client holds its body back until it is told to go on (RFC 9110 section
     10.1.1)."""
+    body_length: int | None
+    """Bytes of the body that follows; None for a chunked one, which tells its length itself."""
 
 
 class Inbox:
@@ -66,13 +73,15 @@ class Inbox:
         if end < 0:
             fault = find_early_fault(self._unread, self._limits, looked_at=self._looked_at)
             self._looked_at = len(self._unread)
-        else:
-            end += len(END_OF_HEAD)
-            head, self._unread, self._looked_at = self._unread[:end], self._unread[end:], 0
-            fault = find_fault(head, self._limits)
-        if fault is not None:
-            raise RefusedError(fault)
-        return None if end < 0 else self._open(head)
+            if fault is not None:
+                raise RefusedError(fault)
+            return None
+        end += len(END_OF_HEAD)
+        head, self._unread, self._looked_at = self._unread[:end], self._unread[end:], 0
+        read = _remembered if len(head) <= REMEMBERED_HEAD else _read
+        opening = read(head, self._limits)
+        self._due = _Chunks(head) if opening.body_length is None else opening.body_length
+        return opening
 
     def next_body(self, limit: int) -> bytes | None:
         """The body once it is complete; raises RefusedError for one larger than `limit` bytes, as
@@ -96,31 +105,41 @@ class Inbox:
         self._unread = self._unread[self._due :]
         return True
 
-    def _open(self, head: bytes) -> Opening:
-        parser = h11.Connection(h11.SERVER)
-        parser.receive_data(head)
-        request = cast(h11.Request, _next_event(parser))  # a complete head is nothing else
-        headers = tuple(request.headers)
-        fields = dict(headers)
-        if b"transfer-encoding" in fields:
-            self._due = _Chunks(parser)
-        else:
-            self._due = int(fields.get(b"content-length", b"0"))
-        return Opening(
-            RequestHead(request.method.decode("ascii"), origin_form(request.target), headers),
-            request.http_version,
-            _keeps_alive(headers, request.http_version),
-            fields.get(b"expect", b"").lower() == b"100-continue"
-            and request.http_version == b"1.1"
-            and self._due != 0,
-        )
+
+def _read(head: bytes, limits: HeadLimits) -> Opening:
+    """What a whole head says; raises RefusedError for one that may not be read."""
+    fault = find_fault(head, limits)
+    if fault is not None:
+        raise RefusedError(fault)
+    parser = h11.Connection(h11.SERVER)
+    parser.receive_data(head)
+    request = cast(h11.Request, _next_event(parser))  # a complete head is nothing else
+    headers = tuple(request.headers)
+    fields = dict(headers)
+    is_chunked = b"transfer-encoding" in fields
+    length = None if is_chunked else int(fields.get(b"content-length", b"0"))
+    return Opening(
+        RequestHead(request.method.decode("ascii"), origin_form(request.target), headers),
+        request.http_version,
+        _keeps_alive(headers, request.http_version),
+        fields.get(b"expect", b"").lower() == b"100-continue"
+        and request.http_version == b"1.1"
+        and length != 0,
+        length,
+    )
+
+
+_remembered = lru_cache(maxsize=HEADS_REMEMBERED)(_read)
+"""A client sends the same head again and again, but for the length of its body."""
 
 
 class _Chunks:
     """A chunked body on its way in (RFC 9112 section 7.1)."""
 
-    def __init__(self, parser: h11.Connection) -> None:
-        self._parser = parser
+    def __init__(self, head: bytes) -> None:
+        self._parser = h11.Connection(h11.SERVER)
+        self._parser.receive_data(head)
+        _next_event(self._parser)  # the head, which was read before
         self._body = bytearray()
         self._count = 0
         self._last_bytes = b""

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import socket
+from typing import TypeVar
+
 import trio
+
+Sent = TypeVar("Sent", bytes, memoryview)
 
 RECEIVE_SIZE = 64 * 1024
 """Bytes of one read: a request with the largest body of the API comes in two."""
@@ -19,10 +24,16 @@ class LingeringStream(trio.abc.Stream):
     Closing a socket that holds unread input resets the connection, and the reset may overtake an
     answer the client has not read yet. So `aclose` says that nothing more will come, then reads
     away what still arrives until the client closes too. It may wait; cancelled, it closes at
-    once."""
+    once.
 
-    def __init__(self, socket: trio.socket.SocketType) -> None:
-        self._socket = socket
+    Owns the system's socket itself: a listener waits before it reads, as no client has its next
+    request ready, and an answer fits into the socket's buffer, so neither needs Trio's careful
+    detour for the contrary."""
+
+    def __init__(self, accepted: trio.socket.SocketType) -> None:
+        family, kind, protocol = accepted.family, accepted.type, accepted.proto
+        self._socket = socket.socket(family, kind, protocol, fileno=accepted.detach())
+        self._socket.setblocking(False)
 
     def peer_address(self) -> str | None:
         """The client's address without its port, empty for a Unix socket; None when the client is
@@ -35,39 +46,57 @@ class LingeringStream(trio.abc.Stream):
             return ""
         return plain_address(str(address[0]))
 
-    async def send_all(self, data: bytes | bytearray | memoryview) -> None:
-        """Send all of it; raises BrokenResourceError when the client is gone."""
+    def send_now(self, data: Sent) -> Sent:
+        """Send what the socket takes at once; what it left. Raises BrokenResourceError when the
+        client is gone."""
         try:
-            sent = await self._socket.send(data)
-            if sent < len(data):
-                rest = memoryview(data)
-                while rest := rest[sent:]:
-                    sent = await self._socket.send(rest)
+            return data[self._socket.send(data) :]
+        except BlockingIOError:
+            return data
         except OSError as error:
             raise trio.BrokenResourceError from error
+
+    async def send_all(self, data: bytes | bytearray | memoryview) -> None:
+        """Send all of it; raises BrokenResourceError when the client is gone."""
+        rest = memoryview(data)
+        while rest:
+            self._check_open()
+            await trio.lowlevel.wait_writable(self._socket)
+            rest = self.send_now(rest)
 
     async def wait_send_all_might_not_block(self) -> None:
         """Wait until the socket takes more."""
-        await self._socket.wait_writable()
+        await trio.lowlevel.wait_writable(self._socket)
 
     async def receive_some(self, max_bytes: int | None = None) -> bytes:
         """What has arrived, b"" at the end; raises BrokenResourceError when the client is gone."""
-        try:
-            return await self._socket.recv(max_bytes or RECEIVE_SIZE)
-        except OSError as error:
-            raise trio.BrokenResourceError from error
+        while True:
+            self._check_open()
+            await trio.lowlevel.wait_readable(self._socket)
+            try:
+                return self._socket.recv(max_bytes or RECEIVE_SIZE)
+            except BlockingIOError:
+                pass
+            except OSError as error:
+                raise trio.BrokenResourceError from error
 
     async def aclose(self) -> None:
         """Close so that what was sent can still be read; the caller's deadline bounds the wait."""
         try:
-            self._socket.shutdown(trio.socket.SHUT_WR)
-            while await self._socket.recv(RECEIVE_SIZE):
+            self._socket.shutdown(socket.SHUT_WR)
+            while await self.receive_some():
                 pass
-        except OSError:
+        except (OSError, trio.BrokenResourceError):
             pass  # the client is gone already: nobody to be polite to
         finally:
             self.close()
 
     def close(self) -> None:
         """Close at once, whatever is under way; again does no harm."""
-        self._socket.close()
+        if self._socket.fileno() >= 0:
+            trio.lowlevel.notify_closing(self._socket)
+            self._socket.close()
+
+    def _check_open(self) -> None:
+        if self._socket.fileno() < 0:
+            raise trio.BrokenResourceError("closed here")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import assert_never
 
 from attrs import Factory, define
@@ -46,6 +46,13 @@ class Batch:
     def is_empty(self) -> bool:
         """Whether there is nothing to write. Every decision with changes has a line in the journal."""
         return not self.journal and not self.scheduled
+
+    @property
+    def written(self) -> Iterator[Transaction]:
+        """The transactions that are new or have moved, as they are at the end of the batch."""
+        yield from self.created.values()
+        for _, now in self.advanced.values():
+            yield now
 
     @property
     def latest_stamp(self) -> Instant:

@@ -49,11 +49,12 @@ def supervise(
     read: Callable[[], Settings],
     exit_code_of: ExitCodeOf,
     on_ready: Callable[[Ready], None],
+    on_serving: Callable[[], None],
 ) -> int:
     """Serve with `config.workers` processes until SIGTERM or SIGINT; the service's exit code.
 
     SIGHUP has every worker read its certificates again; SIGUSR2 reads the settings by `read` and replaces one worker
-    after the other. Raises SettingsError when it can't begin.
+    after the other. `on_serving` is called in each worker once it serves. Raises SettingsError when it can't begin.
     """
     import_module("mmo_trio.storage.postgres")  # Before the first fork: no worker has to load it.
     check_certificates(config.settings)
@@ -62,7 +63,8 @@ def supervise(
     code = run_once(partial(exit_code_of, partial(_prepare, config, ready)))
     if code != 0:
         return code
-    crew = _Crew(config, doors, read, exit_code_of, _has_sandbox(config.settings))
+    has_operator = _has_sandbox(config.settings)
+    crew = _Crew(config, doors, read, exit_code_of, on_serving, has_operator)
     workers = tuple(f"worker-{number}" for number in range(1, config.workers + 1))
     jobs: dict[str, Job] = dict.fromkeys(workers, crew.work)
     if crew.has_operator:
@@ -83,6 +85,7 @@ class _Crew:
     doors: Mapping[str, socket.socket]
     read: Callable[[], Settings]
     exit_code_of: ExitCodeOf
+    on_serving: Callable[[], None]
     has_operator: bool
     """Whether one of the processes is the sandbox operator's."""
 
@@ -111,8 +114,12 @@ class _Crew:
         config = evolve(self.config, brands_file=None, operator_line=line)
         inherited = Inherited(self.doors, link.lifeline)
 
+        def serves(_: Ready) -> None:
+            link.serves()
+            self.on_serving()
+
         async def serve() -> None:
-            await run_service(config, on_ready=lambda _: link.serves(), inherited=inherited)
+            await run_service(config, on_ready=serves, inherited=inherited)
 
         return self.exit_code_of(partial(trio.run, serve))
 

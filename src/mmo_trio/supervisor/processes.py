@@ -6,7 +6,6 @@ once in every child. It waits in one place, for signals, for what its children s
 
 from __future__ import annotations
 
-import gc
 import os
 import selectors
 import signal
@@ -227,7 +226,6 @@ def _live(job: Callable[[], int]) -> None:
     """Do the job as this process's whole life; never returns."""
     code = FAULT
     try:
-        gc.freeze()  # What the supervisor made is shared memory; looking for garbage in it would copy it.
         code = job()
     except BaseException:
         traceback.print_exc()

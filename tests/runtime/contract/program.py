@@ -21,7 +21,7 @@ from mmo_trio.certificates import ensure_authority
 from mmo_trio.http.limits import ListenerLimits
 from mmo_trio.http.server import serve_http
 from mmo_trio.http.service import Admitted, RequestContext
-from mmo_trio.ids import request_id
+from mmo_trio.ids import request_ids
 
 from .merchant import PATIENCE_S
 
@@ -159,7 +159,7 @@ async def keeping(directory: Path) -> AsyncIterator[Keeper]:
                 listeners,
                 limits=ListenerLimits(),
                 error_docs_url="about:blank",
-                mint_request_id=request_id,
+                mint_request_id=request_ids(),
                 drain=trio.Event(),
                 tls=lambda: context,
             )

@@ -35,6 +35,7 @@ from mmo_trio.storage.sqlite.connection import (
     is_broken_by,
     primary_code,
 )
+from mmo_trio.storage.sqlite.recent import Recent
 
 T = TypeVar("T")
 Ask = Callable[[sqlite3.Connection], T]
@@ -59,6 +60,7 @@ class SqliteStore:
         self._patience_s = patience_s
         self._lock = lock
         self._writer: sqlite3.Connection | None = writer
+        self._recent = Recent()
         self._writing = trio.CapacityLimiter(1)
         self._readers: list[sqlite3.Connection] = []
         self._reading = trio.CapacityLimiter(READERS)
@@ -75,11 +77,13 @@ class SqliteStore:
         attempt = Attempt()
 
         def work(connection: sqlite3.Connection) -> Sequence[Decision]:
-            decisions = decide(writing.load(connection, reads))
+            self._recent.begin(connection)
+            decisions = decide(writing.load(connection, reads, self._recent))
             batch = batch_of(decisions)
             if not batch.is_empty:
                 attempt.scheduled = tuple(batch.scheduled)
                 writing.write(connection, batch, is_held=self._lock is not None)
+                self._recent.keep(batch.written)
             return decisions
 
         return await self._write(work, attempt)
@@ -247,6 +251,7 @@ class SqliteStore:
 
     def _undo(self, connection: sqlite3.Connection, error: BaseException) -> None:
         """Roll back; a connection that is broken is closed, and the next write opens another."""
+        self._recent.forget()
         broken = is_broken_by(error) or isinstance(error, OutcomeUnknown)
         try:
             connection.rollback()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from hashlib import sha256
 
 from attrs import evolve
@@ -15,6 +15,7 @@ from mmo_sansio.ledger import Ledger, Reads, ReferenceUse
 from mmo_sansio.model import Transaction
 from mmo_trio.storage.batch import Batch
 from mmo_trio.storage.rows import object_row, order_row, progress_row, transaction_of
+from mmo_trio.storage.sqlite.recent import Recent
 
 _TRANSACTIONS = """
     SELECT order_row, progress FROM json_each(?) AS wanted
@@ -37,7 +38,7 @@ _INTENTS = """
 """
 
 
-def load(connection: sqlite3.Connection, reads: Reads) -> Ledger:
+def load(connection: sqlite3.Connection, reads: Reads, recent: Recent) -> Ledger:
     """The working set for these reads. A known deposit brings its transaction along."""
     ledger = Ledger()
     for row in _rows(connection, _REFERENCES, reads.references):
@@ -51,7 +52,13 @@ def load(connection: sqlite3.Connection, reads: Reads) -> Ledger:
             IntentKind(kind), gateway_reference
         )
     wanted = reads.transactions.union(ledger.deposits.values())
-    for order, progress in _rows(connection, _TRANSACTIONS, wanted):
+    unread: set[str] = set()
+    for reference in wanted:
+        if (remembered := recent.get(reference)) is not None:
+            ledger.transactions[reference] = remembered
+        else:
+            unread.add(reference)
+    for order, progress in _rows(connection, _TRANSACTIONS, unread):
         transaction = transaction_of(order, progress)
         ledger.transactions[transaction.reference] = transaction
     ledger.covers = evolve(reads, transactions=wanted)
@@ -61,7 +68,7 @@ def load(connection: sqlite3.Connection, reads: Reads) -> Ledger:
 def _rows(
     connection: sqlite3.Connection,
     statement: str,
-    keys: frozenset[str] | frozenset[tuple[str, str]],
+    keys: Collection[str] | Collection[tuple[str, str]],
 ) -> Iterable[sqlite3.Row]:
     """All keys travel in one parameter, so that a statement is prepared once, whatever their number."""
     return connection.execute(statement, (json.dumps(list(keys)),)) if keys else ()
