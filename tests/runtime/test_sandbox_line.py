@@ -20,7 +20,7 @@ from mmo_trio.storage.base import StoreUnavailable
 from mmo_trio.workers.sandbox_book import read_book
 from mmo_trio.workers.sandbox_line import OperatorLine, OperatorProcess, line_beside
 
-PATIENCE_S = 10
+PATIENCE_S = 30
 PROVIDER = SandboxProvider("test", "Test Money")
 
 

@@ -39,7 +39,7 @@ master_key_file = "{directory}/master.key"
 allow_private = true
 
 [limits]
-drain_timeout = "4s"
+drain_timeout = "20s"
 
 [listen]
 api = "127.0.0.1:0"
