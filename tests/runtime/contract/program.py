@@ -12,6 +12,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequenc
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
+from typing import cast
 
 import trio
 from attrs import Factory, define, field, frozen
@@ -24,6 +25,7 @@ from mmo_trio.http.service import Admitted, RequestContext
 from mmo_trio.ids import request_ids
 
 from .merchant import PATIENCE_S
+from .senders import PORTS, NotingListener
 
 COMMAND = (sys.executable, "-m", "mmo_trio.cli")
 READY = re.compile(r"READY (.*)\n")
@@ -118,8 +120,8 @@ class Called:
     key: bytes | None = field(repr=False)
     run: int
     """The `run` of the receiver when it came."""
-    at: float
-    """When it came, in Trio's time."""
+    sender: int | None
+    """The process that sent it, as far as that is known."""
 
 
 @define(eq=False)
@@ -129,16 +131,22 @@ class Keeper:
     url: str
     run: int = 0
     """To be set by the test: which process of the gateway may be calling now."""
+    find_sender: Callable[[tuple[int, int]], int | None] = field(default=lambda _: None)
+    """To be set by the test: the process that has the connection between these ports."""
     called: list[Called] = Factory(list)
 
     async def admit(self, head: RequestHead, context: RequestContext) -> HttpResponse | Admitted:
-        return Admitted(BODY_LIMIT, self._responder(head))
+        ports = PORTS.get()
+        sender = None if ports is None else self.find_sender(ports)
+        return Admitted(BODY_LIMIT, self._responder(head, sender))
 
-    def _responder(self, head: RequestHead) -> Callable[[bytes], Awaitable[HttpResponse]]:
+    def _responder(
+        self, head: RequestHead, sender: int | None
+    ) -> Callable[[bytes], Awaitable[HttpResponse]]:
         async def respond(body: bytes) -> HttpResponse:
             reference = json.loads(body)["gatewayReference"]
-            key, at = head.value(b"x-api-key"), trio.current_time()
-            self.called.append(Called(reference, body, key, self.run, at))
+            key = head.value(b"x-api-key")
+            self.called.append(Called(reference, body, key, self.run, sender))
             return HttpResponse(204)
 
         return respond
@@ -156,7 +164,7 @@ async def keeping(directory: Path) -> AsyncIterator[Keeper]:
             partial(
                 serve_http,
                 keeper,
-                listeners,
+                cast(Sequence[trio.SocketListener], [NotingListener(listeners[0])]),
                 limits=ListenerLimits(),
                 error_docs_url="about:blank",
                 mint_request_id=request_ids(),
