@@ -23,7 +23,7 @@ from mmo_trio.brands import apply_plan, plan_apply
 from mmo_trio.brands_file import read_brands_file
 from mmo_trio.console import Figures
 from mmo_trio.demo_brand import DEMO_BRAND, ensure_demo_brand
-from mmo_trio.engine import Engine
+from mmo_trio.engine import Call, Engine
 from mmo_trio.hosts import Hosts
 from mmo_trio.http.client import Client, tls_context
 from mmo_trio.http.limits import ListenerLimits
@@ -191,7 +191,7 @@ def assemble(config: ServiceConfig, store: Store, addresses: Ready) -> Gateway:
     dispatcher = Dispatcher(store, providers, callbacks)
     scanner = Scanner(
         store,
-        engine.submit,
+        engine.post,
         dispatcher.hand_over,
         dispatcher.has_room,
         clock.now,
@@ -275,9 +275,9 @@ def _api_settings(
 def _notifying(engine: Engine, accounts: Mapping[str, Provider]) -> Notify:
     """How the operator's notifications reach the engine."""
 
-    async def notify(told: HttpRequest) -> None:
-        for account in accounts.values():
-            await engine.submit(account.read_notification(told))
+    def notify(told: HttpRequest) -> Call:
+        (account,) = accounts.values()
+        return engine.post(account.read_notification(told))
 
     return notify
 

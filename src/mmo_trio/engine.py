@@ -55,16 +55,38 @@ class EngineStatistics:
 
 
 @define(eq=False)
-class _Call:
-    """One input and the task that waits for its reply; None once it has stopped waiting."""
+class Call:
+    """An input on its way through the engine. It goes through even if nobody asks for the reply."""
 
     given: Input
-    task: trio.lowlevel.Task | None
+    _task: trio.lowlevel.Task | None = None
+    """Who waits for the reply."""
+    _outcome: outcome.Outcome[Reply] | None = None
+
+    async def reply(self) -> Reply:
+        """The reply once what the input changed is durable; for one task, once. Raises what `Engine.submit` does."""
+        if self._outcome is not None:
+            return self._outcome.unwrap()
+        self._task = trio.lowlevel.current_task()
+
+        def stop_waiting(_: object) -> trio.lowlevel.Abort:
+            self._task = None
+            return trio.lowlevel.Abort.SUCCEEDED
+
+        reply: Reply = await trio.lowlevel.wait_task_rescheduled(stop_waiting)
+        return reply
 
     def answer(self, with_what: outcome.Outcome[Reply]) -> None:
-        if self.task is not None:
-            trio.lowlevel.reschedule(self.task, with_what)
-            self.task = None
+        """Tell whoever waits, now or later."""
+        if self._task is not None:
+            trio.lowlevel.reschedule(self._task, with_what)
+            self._task = None
+        else:
+            self._outcome = with_what
+
+
+Post: TypeAlias = Callable[[Input], Call]
+"""The engine's door for who must keep an order: what is posted first is decided first."""
 
 
 @define(eq=False)
@@ -76,7 +98,7 @@ class Engine:
     act: Act
     queue_max: int = QUEUE_MAX
     batch_max: int = BATCH_MAX
-    _waiting: deque[_Call] = Factory(deque)
+    _waiting: deque[Call] = Factory(deque)
     _idle: trio.lowlevel.Task | None = None
     _batches: int = 0
     _inputs: int = 0
@@ -87,18 +109,17 @@ class Engine:
         Raises StoreUnavailable when nothing was stored, OutcomeUnknown when that can't be learnt, DecisionFailed for
         a fault of ours. A caller that is cancelled meanwhile doesn't stop what it asked for.
         """
+        return await self.post(given).reply()
+
+    def post(self, given: Input) -> Call:
+        """Send an input on its way, after all that were posted before; its reply can be waited for later. Raises
+        StoreUnavailable when there is no room."""
         if len(self._waiting) >= self.queue_max:
             raise StoreUnavailable("the queue into the engine is full")
-        call = _Call(given, trio.lowlevel.current_task())
+        call = Call(given)
         self._waiting.append(call)
         self._rouse()
-
-        def stop_waiting(_: object) -> trio.lowlevel.Abort:
-            call.task = None
-            return trio.lowlevel.Abort.SUCCEEDED
-
-        reply: Reply = await trio.lowlevel.wait_task_rescheduled(stop_waiting)
-        return reply
+        return call
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Decide batches until cancelled. Who is still waiting then is told that nothing was stored."""
@@ -123,7 +144,7 @@ class Engine:
         with trio.CancelScope(shield=True):  # What is under way must be answered, whatever ends.
             await self._decide_together(calls)
 
-    async def _decide_together(self, calls: Sequence[_Call]) -> None:
+    async def _decide_together(self, calls: Sequence[Call]) -> None:
         """Decide these in one commit. When the store fails on something in it, which is a fault of ours, it fails on
         that alone: the others are decided one by one."""
         batch = _Batch(calls, self.clock)
@@ -165,7 +186,7 @@ class Engine:
 class _Batch:
     """Calls, and what became of each."""
 
-    calls: Sequence[_Call]
+    calls: Sequence[Call]
     clock: WallClock
     decided: list[Decision | Exception] = Factory(list)
 

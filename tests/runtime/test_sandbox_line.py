@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 import trio
+from attrs import define
 from engine_double import now
 
 from mmo_sansio.http import HttpRequest
@@ -40,12 +41,20 @@ async def operating(book: Path) -> AsyncIterator[trio.CancelScope]:
             nursery.cancel_scope.cancel()
 
 
+@define
+class Taken:
+    """A notification that a gateway deals with."""
+
+    deal: Callable[[], Awaitable[None]]
+
+    async def reply(self) -> None:
+        await self.deal()
+
+
 @asynccontextmanager
-async def connected(
-    book: Path, notify: Callable[[HttpRequest], Awaitable[None]]
-) -> AsyncIterator[OperatorLine]:
-    """A worker's line, once it stands."""
-    line = OperatorLine(line_beside(book), notify)
+async def connected(book: Path, deal: Callable[[], Awaitable[None]]) -> AsyncIterator[OperatorLine]:
+    """A worker's line, once it stands; every notification is dealt with like this."""
+    line = OperatorLine(line_beside(book), lambda _: Taken(deal))
     async with trio.open_nursery() as nursery:
         await nursery.start(line.run)
         await stands(line)
@@ -78,7 +87,7 @@ async def hold(line: OperatorLine, conversation: Conversation) -> object:
     return end.value.value
 
 
-async def nothing(request: HttpRequest) -> None:
+async def nothing() -> None:
     """Takes every notification."""
 
 
@@ -99,11 +108,11 @@ async def test_a_notification_goes_to_one_worker_until_one_has_stored_it(tmp_pat
     book, told = tmp_path / "book.ndjson", trio.Event()
     tries: list[str] = []
 
-    async def refuse(request: HttpRequest) -> None:
+    async def refuse() -> None:
         tries.append("refused")
         raise StoreUnavailable("not now")
 
-    async def take(request: HttpRequest) -> None:
+    async def take() -> None:
         tries.append("stored")
         told.set()
 

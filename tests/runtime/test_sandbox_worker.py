@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
 
+import outcome
 import pytest
 import trio
 from attrs import Factory, define
@@ -23,6 +24,7 @@ from mmo_sansio.providers.conversation import ExchangeFailed
 from mmo_sansio.providers.sandbox import SandboxProvider
 from mmo_sansio.providers.sandbox_book import Acknowledged, Reached, Submitted
 from mmo_sansio.testing import REFERENCE, a_create_payment, reference
+from mmo_trio.engine import Call
 from mmo_trio.storage.base import StoreUnavailable
 from mmo_trio.workers.providers import ProviderWorker
 from mmo_trio.workers.sandbox import SandboxWorker
@@ -59,12 +61,15 @@ class Shop:
     def now(self) -> Instant:
         return now() + self.advanced
 
-    async def notify(self, request: HttpRequest) -> None:
-        if self.troubles:
-            raise self.troubles.pop(0)
+    def notify(self, request: HttpRequest) -> Call:
         report = self.provider.read_notification(request)
-        self.told.append(getattr(report, "gateway_reference", "?"))
-        await self.engine.submit(report)
+        call = Call(report)
+        if self.troubles:
+            call.answer(outcome.Error(self.troubles.pop(0)))
+        else:
+            self.told.append(getattr(report, "gateway_reference", "?"))
+            call.answer(outcome.Value(self.engine.gateway.receive(report, now=now())))
+        return call
 
     async def create(self, subject: str = REFERENCE, *, scenario: str | None = None) -> None:
         created = a_create_payment(subject, merchant_reference=subject, scenario=scenario)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
+import outcome
 import pytest
 import trio
 from attrs import Factory, define
@@ -17,8 +18,8 @@ from mmo_sansio.clock import Instant, Span
 from mmo_sansio.inputs import Input, TransactionWoke
 from mmo_sansio.intents import SubmitToProvider
 from mmo_sansio.model import Stage, Terms
-from mmo_sansio.replies import Reply
 from mmo_sansio.testing import a_create_payment, reference
+from mmo_trio.engine import Call
 from mmo_trio.storage.base import StoreUnavailable, Work
 from mmo_trio.workers import scanner
 from mmo_trio.workers.scanner import Scanner
@@ -42,7 +43,7 @@ class Floor:
     scanner: Scanner = Factory(
         lambda self: Scanner(
             self,
-            self.submit,
+            self.post,
             self.take,
             lambda: len(self.taken) < self.room,
             self.now,
@@ -54,11 +55,12 @@ class Floor:
     def now(self) -> Instant:
         return now() + self.wall_offset + self.advanced
 
-    async def submit(self, given: Input) -> Reply:
+    def post(self, given: Input) -> Call:
         assert isinstance(given, TransactionWoke)
         self.woken_references.append(given.gateway_reference)
-        await trio.lowlevel.checkpoint()
-        return self.engine.gateway.receive(given, now=self.now())
+        call = Call(given)
+        call.answer(outcome.capture(self.engine.gateway.receive, given, now=self.now()))
+        return call
 
     def take(self, work: Work) -> None:
         self.taken.append(work)
@@ -160,11 +162,13 @@ async def test_one_that_cannot_be_woken_holds_up_no_other_and_keeps_nobody_busy(
 ) -> None:
     @define
     class Stubborn(Floor):
-        async def submit(self, given: Input) -> Reply:
+        def post(self, given: Input) -> Call:
             assert isinstance(given, TransactionWoke)
-            if given.gateway_reference == reference(1):
-                raise StoreUnavailable("not this one")
-            return await Floor.submit(self, given)
+            if given.gateway_reference != reference(1):
+                return Floor.post(self, given)
+            call = Call(given)
+            call.answer(outcome.Error(StoreUnavailable("not this one")))
+            return call
 
     floor = Stubborn()
     await floor.create(1, pending_for=clock.SECOND)

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Awaitable, Callable
-from typing import TypeAlias
+from collections.abc import Callable, Sequence
+from typing import Protocol, TypeAlias
 
 import structlog
 import trio
@@ -26,13 +26,22 @@ from mmo_trio.workers.sandbox_book import Book, read_book
 logger = structlog.get_logger(__name__)
 
 TELLING_MAX = 512
-"""Notifications under way at one time: enough to fill the engine's batches."""
+"""Notifications told in one go: enough to fill the engine's batches, and others get their turn between."""
 
 RETRY_S = 1.0
 """How long to wait before the book, or the gateway, is tried again."""
 
-Notify: TypeAlias = Callable[[HttpRequest], Awaitable[None]]
-"""Hands a notification to the gateway and returns once it is durable there."""
+
+class Told(Protocol):
+    """A notification on its way into the gateway, such as a :class:`mmo_trio.engine.Call`."""
+
+    async def reply(self) -> object:
+        """Return once it is durable there. Raises StoreUnavailable or OutcomeUnknown when it isn't, or may not be."""
+        ...
+
+
+Notify: TypeAlias = Callable[[HttpRequest], Told]
+"""Hands a notification to the gateway, at once; raises StoreUnavailable when it has no room."""
 
 
 @define(eq=False)
@@ -99,7 +108,6 @@ class SandboxWorker:
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Tell what is due, in order, until cancelled; the book is closed then."""
-        room = trio.Semaphore(TELLING_MAX)
         try:
             async with trio.open_nursery() as nursery:
                 task_status.started()
@@ -108,45 +116,54 @@ class SandboxWorker:
                     told = self._operator.due(now=self.now())
                     self._telling[due] += len(told)
                     await self._save_surely()
-                    for each in told:
-                        await room.acquire()
-                        # `start` rather than `start_soon`, which keeps no order.
-                        await nursery.start(self._tell, each, due, room)
+                    for start in range(0, len(told), TELLING_MAX):
+                        part = told[start : start + TELLING_MAX]
+                        # Posted here, in their order; a task of its own only waits.
+                        nursery.start_soon(self._see_through, self._post(part), due)
+                        await trio.lowlevel.checkpoint()
                     self._has_told(due, 0)
                     await self._sleep()
         finally:
             self.book.close()
 
-    async def _tell(
-        self,
-        notification: Notification,
-        due: Instant,
-        room: trio.Semaphore,
-        *,
-        task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
-    ) -> None:
-        task_status.started()
-        try:
-            if await self._notify_surely(notification.request):
-                self._operator.acknowledge(notification.id, now=self.now())
-                await self._save_surely()
-        finally:
-            room.release()
-            self._has_told(due, 1)
+    def _post(self, told: Sequence[Notification]) -> Sequence[tuple[Notification, Told | None]]:
+        """Each with its way through the gateway; without one when there was no room."""
+        return [(each, self._posted(each)) for each in told]
 
-    async def _notify_surely(self, request: HttpRequest) -> bool:
-        """Tell until the gateway has it. False for a fault of ours: it is told again after a restart."""
-        while True:
-            try:
-                await self.notify(request)
-            except (StoreUnavailable, OutcomeUnknown) as error:
-                logger.warning("sandbox notification not stored", error=str(error))
+    def _posted(self, told: Notification) -> Told | None:
+        try:
+            return self.notify(told.request)
+        except StoreUnavailable:
+            return None
+
+    async def _see_through(
+        self, posted: Sequence[tuple[Notification, Told | None]], due: Instant
+    ) -> None:
+        """Acknowledge what the gateway has, all in one write, and tell the rest again until it has it."""
+        count = len(posted)
+        while posted:
+            left: list[Notification] = []
+            for notification, call in posted:
+                if call is None or not await self._has_arrived(notification, call):
+                    left.append(notification)
+            await self._save_surely()
+            if left:
+                logger.warning("sandbox notifications not stored", count=len(left))
                 await trio.sleep(RETRY_S)
-            except Exception as error:
-                logger.error("sandbox notification failed", fault=describe_fault(error))
-                return False
-            else:
-                return True
+            posted = self._post(left)
+        self._has_told(due, count)
+
+    async def _has_arrived(self, notification: Notification, call: Told) -> bool:
+        """Whether it is done with. After a fault of ours it is, until a restart."""
+        try:
+            await call.reply()
+        except (StoreUnavailable, OutcomeUnknown):
+            return False
+        except Exception as error:
+            logger.error("sandbox notification failed", fault=describe_fault(error))
+        else:
+            self._operator.acknowledge(notification.id, now=self.now())
+        return True
 
     def _save(self) -> None:
         """Write what has become true, then see whether it changes what is due next."""

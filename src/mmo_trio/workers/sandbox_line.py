@@ -15,7 +15,7 @@ import fcntl
 import itertools
 import json
 import os
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Literal, TypeAlias, assert_never
@@ -64,8 +64,15 @@ class _Wire:
     _waiting: dict[int, trio.MemorySendChannel[list[Any]]] = Factory(dict)
 
     async def send(self, *message: object) -> None:
+        line = json.dumps(message).encode() + b"\n"
         async with self._sending:
-            await self.stream.send_all(json.dumps(message).encode() + b"\n")
+            try:
+                await self.stream.send_all(line)
+            except (
+                trio.Cancelled
+            ):  # Half a line may be out: nothing that follows could be understood.
+                self.stream.socket.close()
+                raise
 
     async def messages(self) -> AsyncIterator[list[Any]]:
         """What comes, replies excepted, until the connection ends."""
@@ -143,7 +150,7 @@ class OperatorLine:
             async with trio.open_nursery() as telling:
                 async for _, number, body in wire.messages():
                     telling.start_soon(self._take, wire, number, _octets(body))
-        except* trio.BrokenResourceError:
+        except* GONE:
             pass
         finally:
             self._wire = None
@@ -152,13 +159,35 @@ class OperatorLine:
     async def _take(self, wire: _Wire, number: int, body: bytes) -> None:
         verdict: Verdict = "stored"
         try:
-            await self.notify(HttpRequest("POST", HOOK_TARGET, JSON_HEADERS, body))
+            await self.notify(HttpRequest("POST", HOOK_TARGET, JSON_HEADERS, body)).reply()
         except (StoreUnavailable, OutcomeUnknown):
             verdict = "later"
         except Exception as error:
             logger.error("sandbox notification failed", fault=describe_fault(error))
             verdict = "fault"
         await wire.send("told", number, verdict)
+
+
+@define(eq=False)
+class _Telling:
+    """A notification on its way to the workers."""
+
+    body: str
+    _told: trio.Event = Factory(trio.Event)
+    _failure: Exception | None = None
+
+    async def run(self, tell: Callable[[str], Awaitable[None]]) -> None:
+        try:
+            await tell(self.body)
+        except Exception as failure:
+            self._failure = failure
+        self._told.set()
+
+    async def reply(self) -> None:
+        """Return once a worker has made it durable."""
+        await self._told.wait()
+        if self._failure is not None:
+            raise self._failure
 
 
 @define(eq=False)
@@ -174,13 +203,19 @@ class OperatorProcess:
     async def run(self) -> None:
         """Serve until cancelled, from when no other process keeps the book."""
         with await _lock(self.book.with_suffix(".lock")):
-            operator = SandboxWorker(Book(self.book), self.now, self._notify)
             path = line_beside(self.book)
             path.unlink(missing_ok=True)
             door = trio.socket.socket(trio.socket.AF_UNIX, trio.socket.SOCK_STREAM)
             await door.bind(str(path))
             door.listen()
             async with trio.open_nursery() as nursery:
+
+                def notify(request: HttpRequest) -> _Telling:
+                    telling = _Telling(_text(request.body))
+                    nursery.start_soon(telling.run, self._tell)
+                    return telling
+
+                operator = SandboxWorker(Book(self.book), self.now, notify)
                 await nursery.start(operator.run)
 
                 async def listen(stream: trio.SocketStream) -> None:
@@ -209,14 +244,14 @@ class OperatorProcess:
                     await wire.send("answer", number, 0, failure.reason)
                 else:
                     await wire.send("answer", number, answer.status, _text(answer.body))
-        except trio.BrokenResourceError:
+        except GONE:
             pass
         finally:
             self._wires.remove(wire)
             self._has_changed()
             wire.hang_up()
 
-    async def _notify(self, request: HttpRequest) -> None:
+    async def _tell(self, body: str) -> None:
         """Hand it to the workers in turn, until one has made it durable; when one is killed, to the next."""
         while True:
             while not self._wires:
@@ -225,7 +260,7 @@ class OperatorProcess:
             self._wires.append(wire)
             verdict: Verdict | None = None
             with suppress(*GONE), trio.move_on_after(TELL_S):
-                _, _, verdict = await wire.request("tell", _text(request.body))
+                _, _, verdict = await wire.request("tell", body)
             match verdict:
                 case "stored":
                     return

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Awaitable, Callable, Sequence
-from typing import Protocol, TypeAlias
+from collections.abc import Callable, Sequence
+from typing import Protocol
 
 import structlog
 import trio
@@ -13,8 +13,8 @@ from attrs import Factory, define
 from mmo_sansio import clock
 from mmo_sansio.clock import Instant, Span
 from mmo_sansio.clock_guard import ClockGuard
-from mmo_sansio.inputs import Input, TransactionWoke
-from mmo_sansio.replies import Reply
+from mmo_sansio.inputs import TransactionWoke
+from mmo_trio.engine import Post
 from mmo_trio.http.faults import describe_fault
 from mmo_trio.storage.base import OutcomeUnknown, StoreUnavailable, Work
 
@@ -32,8 +32,6 @@ PAUSE_S = 0.05
 RETRY_S = 1.0
 """How long it rests when the store can't serve."""
 
-Submit: TypeAlias = Callable[[Input], Awaitable[Reply]]
-
 
 class Wakes(Protocol):
     """What the scanner needs of a store; see :class:`mmo_trio.storage.base.Store`."""
@@ -48,7 +46,7 @@ class Scanner:
     """One for each process; several on one store only do some work twice, harmlessly."""
 
     store: Wakes
-    submit: Submit
+    post: Post
     hand_over: Callable[[Work], None]
     """Gives an orphan to the worker that does it."""
     has_room: Callable[[], bool]
@@ -119,24 +117,13 @@ class Scanner:
         """Wake one round of them, in the order of their times; how many there were. Raises the first error once all
         have been tried."""
         woken = await self.store.woken(until, limit=ROUND_MAX)
+        calls = [self.post(TransactionWoke(reference)) for reference in woken]
         errors: list[Exception] = []
-        async with trio.open_nursery() as nursery:
-            for reference in woken:
-                # `start` rather than `start_soon`, which keeps no order.
-                await nursery.start(self._wake, reference, errors)
+        for call in calls:
+            try:
+                await call.reply()
+            except Exception as error:
+                errors.append(error)
         if errors:
             raise errors[0]
         return len(woken)
-
-    async def _wake(
-        self,
-        reference: str,
-        errors: list[Exception],
-        *,
-        task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
-    ) -> None:
-        task_status.started()
-        try:
-            await self.submit(TransactionWoke(reference))
-        except Exception as error:
-            errors.append(error)
