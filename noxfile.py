@@ -5,7 +5,7 @@ from __future__ import annotations
 import nox
 
 nox.needs_version = ">=2024.10"
-nox.options.sessions = ["lint", "sansio", "runtime", "smoke", "docs", "clauses"]
+nox.options.sessions = ["lint", "sansio", "runtime", "contract", "smoke", "docs", "clauses"]
 nox.options.error_on_missing_interpreters = False
 nox.options.reuse_venv = "yes"
 
@@ -47,6 +47,14 @@ def runtime(session: nox.Session) -> None:
     """The shell in full: real sockets, TLS, SQLite, processes."""
     install(session, "test")
     session.run("pytest", "tests/runtime", *session.posargs)
+
+
+@nox.session(python=FULL)
+@nox.parametrize("store", ["postgres", "memory"])
+def contract(session: nox.Session, store: str) -> None:
+    """The merchant's contract once more, with payments kept elsewhere than in the embedded file."""
+    install(session, "test")
+    session.run("pytest", "tests/runtime/contract", f"--store={store}", *session.posargs)
 
 
 @nox.session(python=OTHERS)

@@ -94,9 +94,7 @@ async def serving(
     """
     authority = ensure_authority(directory)
     storage = storages.of(directory)
-    presets = sandbox_presets(directory, free_ports=True)
-    if storage.url is not None:
-        presets["database.url"] = storage.url
+    presets = sandbox_presets(directory, free_ports=True) | storage.presets
     settings = load_settings(environment=environment or {}, presets=presets)
     brands_file = None
     if brands is not None:

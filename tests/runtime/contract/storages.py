@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from pathlib import Path
 
@@ -25,6 +25,11 @@ class Storage:
     served: list[Store] = Factory(list)
     """The store in memory that a gateway has open."""
 
+    @property
+    def presets(self) -> dict[str, str]:
+        """Settings for gateways in the directory."""
+        return {} if self.url is None else {"database.url": self.url}
+
     @asynccontextmanager
     async def beside(self) -> AsyncIterator[Store]:
         """Open for administration, while a gateway serves it or afterwards."""
@@ -46,6 +51,11 @@ class Storage:
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr("mmo_trio.service.open_store", self._open)
             yield
+
+    async def serve(self, service: Callable[[], Awaitable[None]]) -> None:
+        """Run this service on it."""
+        with self.opened_by_service():
+            await service()
 
     def _open(self, url: str, *, serving: bool) -> AbstractAsyncContextManager[Store]:
         @asynccontextmanager

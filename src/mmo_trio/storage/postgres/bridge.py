@@ -37,9 +37,11 @@ class Bridge:
 
     async def run(self, work: Callable[..., Coroutine[Any, Any, T]], *arguments: Any) -> T:
         """Run it to its end. Cancellation waits for that, as the work has a deadline of its own: see `severed_at`."""
-        with trio.CancelScope(shield=True):
-            result: T = await self._loop.run_aio_coroutine(work(*arguments))
-        await trio.lowlevel.checkpoint_if_cancelled()
+        try:
+            with trio.CancelScope(shield=True):
+                result: T = await self._loop.run_aio_coroutine(work(*arguments))
+        finally:
+            await trio.lowlevel.checkpoint_if_cancelled()
         return result
 
 
@@ -52,6 +54,20 @@ async def open_bridge() -> AsyncIterator[Bridge]:
         )
     async with trio_asyncio.open_loop() as loop:
         yield Bridge(loop)
+
+
+@contextmanager
+def alone() -> Iterator[None]:
+    """An exception that a nursery has wrapped by itself leaves the block as it was raised."""
+    inner: BaseException | None = None
+    try:
+        yield
+    except BaseExceptionGroup as group:
+        inner = group
+    while isinstance(inner, BaseExceptionGroup) and len(inner.exceptions) == 1:
+        inner = inner.exceptions[0]
+    if inner is not None:
+        raise inner
 
 
 def monotonic_s() -> float:

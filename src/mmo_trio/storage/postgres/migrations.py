@@ -56,16 +56,29 @@ async def stored_version(connection: Connection) -> int:
 
 
 async def migrate(connection: Connection) -> None:
-    """Apply what is missing, each migration in a transaction of its own; any number of processes may try at once."""
-    for number, script in scripts().items():
-        async with connection.transaction():
-            await connection.execute("SELECT pg_advisory_xact_lock(%s, %s)", _LOCK)
-            if await stored_version(connection) >= number:
-                continue
-            await connection.execute(_VERSION_TABLE.encode())
-            await connection.execute(script.encode(), prepare=False)
-            needs = _NEEDS.search(script)
-            await connection.execute(
-                "INSERT INTO mmo_schema (version, needs) VALUES (%s, %s)",
-                (number, int(needs[1]) if needs else 0),
-            )
+    """Apply what is missing, each migration in a transaction of its own; any number of processes may try at once.
+
+    A migration that can't have its locks at once gives way to the traffic: it fails with StoreUnavailable's error, with
+    nothing half-done. The lock that keeps others waiting belongs to the session, so it goes with a killed process; it
+    is taken before the transaction begins, whose view of the catalogue might otherwise be from before.
+    """
+    await connection.execute("SELECT pg_advisory_lock(%s, %s)", _LOCK)
+    try:
+        for number, script in scripts().items():
+            if await stored_version(connection) < number:
+                await _apply(connection, number, script)
+    finally:
+        if not connection.broken:
+            await connection.execute("SELECT pg_advisory_unlock(%s, %s)", _LOCK)
+
+
+async def _apply(connection: Connection, number: int, script: str) -> None:
+    needs = _NEEDS.search(script)
+    async with connection.transaction():
+        await connection.execute("SET LOCAL lock_timeout = '3s'")
+        await connection.execute(_VERSION_TABLE.encode())
+        await connection.execute(script.encode(), prepare=False)
+        await connection.execute(
+            "INSERT INTO mmo_schema (version, needs) VALUES (%s, %s)",
+            (number, int(needs[1]) if needs else 0),
+        )

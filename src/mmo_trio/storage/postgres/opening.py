@@ -10,7 +10,7 @@ import trio
 
 from mmo_trio.storage.base import StoreRefused, StoreUnavailable
 from mmo_trio.storage.postgres import holding, migrations
-from mmo_trio.storage.postgres.bridge import Connection, monotonic_s, open_bridge
+from mmo_trio.storage.postgres.bridge import Connection, alone, monotonic_s, open_bridge
 from mmo_trio.storage.postgres.connections import (
     PATIENCE_S,
     Pool,
@@ -37,23 +37,24 @@ async def open_postgres(
     when the database isn't as we need it, StoreUnavailable when it can't be reached.
     """
     conninfo = conninfo_of(url)
-    async with open_bridge() as bridge:
-        holder = await bridge.run(_prepare, conninfo, serving, make, patience_s)
-        writing, reading = writing_pool(conninfo), reading_pool(conninfo)
-        try:
-            await bridge.run(_open, writing, reading)
-            store = PostgresStore(bridge, writing, reading, holder, patience_s)
-            async with trio.open_nursery() as nursery:
-                if serving:
-                    nursery.start_soon(_stay_alive, store)
-                try:
-                    yield store
-                finally:
-                    nursery.cancel_scope.cancel()
-                    with trio.CancelScope(shield=True):
-                        await store.aclose()
-        finally:
-            await bridge.run(_close, writing, reading)
+    with alone():
+        async with open_bridge() as bridge:
+            holder = await bridge.run(_prepare, conninfo, serving, make, patience_s)
+            writing, reading = writing_pool(conninfo), reading_pool(conninfo)
+            try:
+                await bridge.run(_open, writing, reading)
+                store = PostgresStore(bridge, writing, reading, holder, patience_s)
+                async with trio.open_nursery() as nursery:
+                    if serving:
+                        nursery.start_soon(_stay_alive, store)
+                    try:
+                        yield store
+                    finally:
+                        nursery.cancel_scope.cancel()
+                        with trio.CancelScope(shield=True):
+                            await store.aclose()
+            finally:
+                await bridge.run(_close, writing, reading)
 
 
 async def _prepare(conninfo: str, serving: bool, make: bool, patience_s: float) -> int:

@@ -25,7 +25,7 @@ from mmo_trio.storage.base import (
     Work,
 )
 from mmo_trio.storage.batch import batch_of
-from mmo_trio.storage.postgres import administration, holding, horizon, reading
+from mmo_trio.storage.postgres import administration, examining, holding, horizon, reading
 from mmo_trio.storage.postgres.bridge import Bridge, Connection, monotonic_s
 from mmo_trio.storage.postgres.committing import (
     Commit,
@@ -39,6 +39,8 @@ from mmo_trio.storage.postgres.loading import load
 from mmo_trio.storage.postgres.writing import write
 
 T = TypeVar("T")
+
+_EXAMINATION_S = 24 * 3600.0
 
 
 class PostgresStore:
@@ -198,6 +200,16 @@ class PostgresStore:
             await connection.execute("UPDATE horizon SET at = at")
 
         await self._ask(touch)
+
+    async def faults(self) -> Sequence[str]:
+        """Everything that is wrong with the database, in words; empty when it is sound. Reads all of it."""
+        self._must_be_open()
+
+        async def crossing() -> Sequence[str]:
+            deadline = monotonic_s() + _EXAMINATION_S
+            return await ask_until_answered(self._reading, examining.faults, deadline)
+
+        return await self._bridge.run(crossing)
 
     async def renew(self) -> None:
         """Stay alive, as far as other processes can see."""
