@@ -6,12 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import pytest
 
-from mmo_trio.supervisor.policy import (
-    FAILURES_MOST,
-    PAUSE_S,
-    PAUSE_S_MOST,
-    SETTLED_S,
-    START_S_MOST,
+from mmo_trio.supervisor.messages import (
     Action,
     Announce,
     End,
@@ -21,17 +16,24 @@ from mmo_trio.supervisor.policy import (
     Note,
     NotForked,
     Order,
-    Phase,
-    Process,
     Reload,
     Roll,
     Serves,
-    Setback,
     Start,
-    State,
     Stop,
     Tell,
     TimePassed,
+)
+from mmo_trio.supervisor.policy import (
+    FAILURES_MOST,
+    PAUSE_S,
+    PAUSE_S_MOST,
+    SETTLED_S,
+    START_S_MOST,
+    Phase,
+    Process,
+    Setback,
+    State,
     begin,
     decide,
     next_due,

@@ -19,7 +19,7 @@ from contextlib import contextmanager
 import structlog
 from attrs import Factory, define, field, frozen
 
-from mmo_trio.supervisor.policy import (
+from mmo_trio.supervisor.messages import (
     Action,
     Announce,
     End,
@@ -33,14 +33,11 @@ from mmo_trio.supervisor.policy import (
     Roll,
     Serves,
     Start,
-    State,
     Stop,
     Tell,
     TimePassed,
-    begin,
-    decide,
-    next_due,
 )
+from mmo_trio.supervisor.policy import State, begin, decide, next_due
 
 logger = structlog.get_logger(__name__)
 

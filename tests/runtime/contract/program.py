@@ -90,7 +90,7 @@ async def serving_process(
     assert process.stdout is not None
     try:
         said = b""
-        with trio.fail_after(PATIENCE_S):
+        with trio.fail_after(3 * PATIENCE_S):
             while (line := READY.search(said.decode())) is None:
                 more = await process.stdout.receive_some()
                 assert more, _text(log)
