@@ -7,11 +7,15 @@ import sys
 from collections import Counter
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
+from itertools import count
+from pathlib import Path
 from random import Random
 
 import pytest
 import trio
 from attrs import frozen
+from postgres_cluster import program
+from postgres_server import PostgresServer
 
 from mmo_sansio import clock
 from mmo_sansio.catalogue import ErrorCode
@@ -85,7 +89,7 @@ async def test_of_fifty_creates_with_one_reference_on_two_nodes_one_is_accepted(
 @pytest.mark.spec("S1", "S5", "K3")
 async def test_what_two_nodes_are_told_at_once_happens_once(database: str) -> None:
     """Results that contradict each other, then callbacks that both have made: one of each counts."""
-    count, random = 40, Random(7)
+    payments, random = 40, Random(7)
 
     def failed(number: int) -> Input:
         return ProviderFailed(
@@ -102,19 +106,19 @@ async def test_what_two_nodes_are_told_at_once_happens_once(database: str) -> No
 
         with trio.fail_after(60):
             first = both[0]
-            await tell(first, [creation(n) for n in range(count)])
-            await tell(first, [BeginSubmission(reference(n)) for n in range(count)])
+            await tell(first, [creation(n) for n in range(payments)])
+            await tell(first, [BeginSubmission(reference(n)) for n in range(payments)])
             async with trio.open_nursery() as nursery:
                 for node in both:
-                    told = [make(n) for n in range(count) for make in (succeeded, failed)]
+                    told = [make(n) for n in range(payments) for make in (succeeded, failed)]
                     nursery.start_soon(tell, node, told)
             async with trio.open_nursery() as nursery:
                 for node in both:
                     done: list[Input] = [
-                        CallbackConcluded(reference(n), DELIVERED) for n in range(count)
+                        CallbackConcluded(reference(n), DELIVERED) for n in range(payments)
                     ]
                     nursery.start_soon(tell, node, done)
-        for number in range(count):
+        for number in range(payments):
             ended = await first.store.transaction(reference(number))
             assert ended is not None
             assert ended.status is not Status.PENDING
@@ -124,7 +128,7 @@ async def test_what_two_nodes_are_told_at_once_happens_once(database: str) -> No
             assert len(moved) == ended.progress.version, (endings, lines)
             assert len(await first.store.callbacks(gateway_reference=reference(number))) == 1
         book = await first.store.suspense()
-        assert sum(each.times for each in book) == 3 * count
+        assert sum(each.times for each in book) == 3 * payments
 
 
 SLOW = """
@@ -265,6 +269,37 @@ async def test_damage_is_found(database: str) -> None:
         faults = await store.faults()
         assert sum(each.startswith("transaction ") for each in faults) == 5
         assert "transactions without a line in the journal: 1" in faults
+
+
+async def test_a_dump_under_load_restores_to_a_sound_database(
+    database: str, postgres: PostgresServer, tmp_path: Path
+) -> None:
+    """As docs/operating.md says it."""
+    dump, copy = str(tmp_path / "mmo.dump"), postgres.fresh()
+    async with nodes(database, 0) as (node,):
+        answered: list[str] = []
+
+        async def write(begin: int) -> None:
+            for number in count(begin):
+                await node.engine.submit(creation(number))
+                answered.append(reference(number))
+
+        with trio.fail_after(60):
+            async with trio.open_nursery() as nursery:
+                for begin in range(0, 4_000_000, 1_000_000):
+                    nursery.start_soon(write, begin)
+                await trio.sleep(0.2)
+                before = tuple(answered)
+                arguments = ["--format=custom", f"--file={dump}", database]
+                await trio.run_process([program("pg_dump"), *arguments])
+                nursery.cancel_scope.cancel()
+            await trio.run_process([program("pg_restore"), f"--dbname={copy}", dump])
+    async with open_postgres(copy, serving=True) as store:
+        assert not await store.faults()
+        assert before
+        for each in before:
+            assert await store.transaction(each) is not None
+    postgres.drop(copy)
 
 
 async def test_older_programs_go_on_serving_a_schema_that_only_grew(database: str) -> None:
