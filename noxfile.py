@@ -117,7 +117,6 @@ def nodes(session: nox.Session) -> None:
 
 @nox.session(python=FULL)
 def bench(session: nox.Session) -> None:
-    """Measurements, printed as ratios of things run in turn."""
+    """Measurements, printed as ratios of things run in turn; `nox -s bench -- life --minutes 10` runs one of them."""
     install(session, "bench")
-    session.run("python", "bench/engine_sqlite.py")
-    session.run("python", "bench/creates.py", *session.posargs)
+    session.run("python", "-m", "bench", *session.posargs)

@@ -1,4 +1,5 @@
-"""A create as a team would write it today: FastAPI, pydantic, uvicorn, asyncpg, one statement for each request."""
+"""Creates, look-ups and records as a team would write them today: FastAPI, pydantic, uvicorn, asyncpg, one statement
+a request."""
 
 from __future__ import annotations
 
@@ -9,14 +10,15 @@ import uuid
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from decimal import Decimal
-from typing import Annotated
+from typing import Annotated, Any
 
 import asyncpg
-from fastapi import FastAPI, Header, HTTPException
+from fastapi import FastAPI, Header, HTTPException, Query
 from pydantic import BaseModel, Field, HttpUrl
-from statement import CREATE
+from statement import CREATE, LOOK_UP, RECORDS
 
 KEY = os.environ["RIVAL_KEY"]
+STAMP = "%Y-%m-%dT%H:%M:%S.%fZ"
 
 
 class Money(BaseModel):
@@ -82,4 +84,53 @@ async def create(
         "merchantReference": payment.merchantReference,
         "reconciliationReference": reconciliation,
         "createdAt": now.isoformat(),
+    }
+
+
+@app.get("/gateway/mmo/v2/status/{reference}")
+async def look_up(reference: uuid.UUID, x_api_key: Annotated[str, Header()]) -> Any:
+    if x_api_key != KEY:
+        raise HTTPException(401)
+    row = await app.state.pool.fetchrow(LOOK_UP, reference)
+    if row is None:
+        raise HTTPException(404)
+    return render(row)
+
+
+@app.get("/gateway/mmo/v2/records")
+async def records(
+    begin: Annotated[dt.datetime, Query(alias="from")],
+    end: Annotated[dt.datetime, Query(alias="to")],
+    x_api_key: Annotated[str, Header()],
+    page_size: Annotated[int, Query(alias="pageSize", ge=1, le=5000)] = 50,
+) -> Any:
+    if x_api_key != KEY:
+        raise HTTPException(401)
+    rows = await app.state.pool.fetch(RECORDS, begin, end, page_size)
+    return {"data": [render(row) for row in rows], "pages": {"next": None, "previous": None}}
+
+
+def render(row: asyncpg.Record) -> dict[str, Any]:
+    amount = {"value": float(row["amount"]), "currency": row["currency"]}
+    done = row["completed_at"]
+    return {
+        "status": row["status"],
+        "type": row["type"],
+        "flow": row["flow"],
+        "gatewayReference": str(row["gateway_reference"]),
+        "merchantReference": row["merchant_reference"],
+        "reconciliationReference": row["reconciliation_reference"],
+        "providerReference": None,
+        "party": json.loads(row["party"]),
+        "method": row["method"],
+        "country": row["country"],
+        "requestedAmount": amount,
+        "finalAmount": amount if row["status"] == "success" else None,
+        "labels": json.loads(row["labels"]) if row["labels"] else None,
+        "createdAt": row["created_at"].strftime(STAMP),
+        "completedAt": done.strftime(STAMP) if done else None,
+        "completionSource": "webhook" if done else None,
+        "errorCode": None,
+        "errorMessage": None,
+        "providerData": None,
     }

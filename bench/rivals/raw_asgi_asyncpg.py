@@ -1,4 +1,4 @@
-"""A floor for asyncio: the same create with no framework at all; it checks next to nothing."""
+"""A floor for asyncio: the same create and look-up with no framework at all; it checks next to nothing, no key."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ from typing import Any
 
 import asyncpg
 import msgspec
-from statement import CREATE
+from statement import CREATE, LOOK_UP
 
+STAMP = "%Y-%m-%dT%H:%M:%S.%fZ"
 HEADERS = [(b"content-type", b"application/json")]
 
 
@@ -47,7 +48,11 @@ async def app(scope: Any, receive: Any, send: Any) -> None:
         body += message.get("body", b"")
         if not message.get("more_body"):
             break
-    answer = msgspec.json.encode(await create(decoder.decode(body)))
+    if scope["method"] == "GET":
+        told = await look_up(scope["path"].rpartition("/")[2])
+    else:
+        told = await create(decoder.decode(body))
+    answer = msgspec.json.encode(told)
     headers = [*HEADERS, (b"content-length", str(len(answer)).encode())]
     await send({"type": "http.response.start", "status": 200, "headers": headers})
     await send({"type": "http.response.body", "body": answer})
@@ -74,6 +79,37 @@ async def create(payment: Payment) -> dict[str, str]:
         "gatewayReference": str(reference),
         "merchantReference": payment.merchantReference,
         "createdAt": now.isoformat(),
+    }
+
+
+async def look_up(reference: str) -> dict[str, Any]:
+    row = await pool.fetchrow(
+        LOOK_UP, uuid.UUID(reference or "00000000-0000-0000-0000-000000000000")
+    )
+    if row is None:
+        return {}
+    amount = {"value": float(row["amount"]), "currency": row["currency"]}
+    done = row["completed_at"]
+    return {
+        "status": row["status"],
+        "type": row["type"],
+        "flow": row["flow"],
+        "gatewayReference": reference,
+        "merchantReference": row["merchant_reference"],
+        "reconciliationReference": row["reconciliation_reference"],
+        "providerReference": None,
+        "party": msgspec.Raw(row["party"].encode()),
+        "method": row["method"],
+        "country": row["country"],
+        "requestedAmount": amount,
+        "finalAmount": amount if row["status"] == "success" else None,
+        "labels": msgspec.Raw(row["labels"].encode()) if row["labels"] else None,
+        "createdAt": row["created_at"].strftime(STAMP),
+        "completedAt": done.strftime(STAMP) if done else None,
+        "completionSource": "webhook" if done else None,
+        "errorCode": None,
+        "errorMessage": None,
+        "providerData": None,
     }
 
 

@@ -4,6 +4,8 @@ create table transactions (
     merchant_reference text not null,
     reconciliation_reference text not null,
     status text not null,
+    type text not null,
+    flow text not null,
     method text not null,
     country text not null,
     amount numeric(20, 4) not null,
@@ -11,7 +13,8 @@ create table transactions (
     party jsonb not null,
     labels jsonb,
     result_url text not null,
-    created_at timestamptz not null
+    created_at timestamptz not null,
+    completed_at timestamptz
 );
 create index on transactions (merchant_reference);
 create index on transactions (created_at, gateway_reference);

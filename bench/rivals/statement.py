@@ -1,4 +1,4 @@
-"""The one durable statement of a create that both rivals send: the reference check and the row together."""
+"""The statements that both rivals send: the reference check and the row together, and one row by its key."""
 
 CREATE = """
 with used as (
@@ -8,5 +8,10 @@ with used as (
     returning 1
 )
 insert into transactions
-select $1, $2, $3, 'pending', $4, $5, $6, $7, $8, $9, $11, $10 from used
+select $1, $2, $3, 'pending', 'payin', 'direct', $4, $5, $6, $7, $8, $9, $11, $10, null from used
+"""
+LOOK_UP = "select * from transactions where gateway_reference = $1"
+RECORDS = """
+select * from transactions where created_at >= $1 and created_at < $2
+order by created_at, gateway_reference limit $3
 """

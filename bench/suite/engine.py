@@ -1,6 +1,4 @@
-"""Durable creates per second on the SQLite store (WAL, synchronous=FULL), one by one and in batches, in one run.
-
-    python bench/engine_sqlite.py [SECONDS]
+"""Durable creates per second on the SQLite store (WAL, synchronous=FULL), one by one and in batches.
 
 Every create is decided, journaled and scheduled (reference, transaction, outbox and journal rows) before it counts.
 """
@@ -8,8 +6,8 @@ Every create is decided, journaled and scheduled (reference, transaction, outbox
 from __future__ import annotations
 
 import itertools
-import sys
-import tempfile
+import os
+import statistics
 import time
 from collections.abc import Sequence
 from decimal import Decimal
@@ -17,6 +15,9 @@ from pathlib import Path
 
 import trio
 
+from bench import machine
+from bench.options import Options
+from bench.report import Outcome, Table
 from mmo_sansio.decide import decide, reads
 from mmo_sansio.decisions import Decision
 from mmo_sansio.inputs import CreatePayment, Draft
@@ -26,6 +27,7 @@ from mmo_sansio.money import Money
 from mmo_trio.storage.base import Store
 from mmo_trio.storage.sqlite import open_sqlite
 
+BATCH = 256
 BRAND = Brand(
     "acme",
     "Acme Ltd",
@@ -83,16 +85,38 @@ async def measure(store: Store, batch: int, seconds: float) -> float:
     return done / elapsed
 
 
-async def main(seconds: float) -> None:
-    """Measure both in turn, on one file on the disk."""
-    with tempfile.TemporaryDirectory(dir=".") as folder:
-        async with open_sqlite(Path(folder) / "bench.db", serving=True) as store:
-            await measure(store, 256, 0.2)
-            single = await measure(store, 1, seconds)
-            batched = await measure(store, 256, seconds)
-    print(f"batches of   1: {single:8,.0f} creates/s")
-    print(f"batches of 256: {batched:8,.0f} creates/s, {batched / single:.1f} x")
+async def measured(folder: Path, rounds: int, seconds: float) -> list[tuple[float, float]]:
+    """One by one and in batches, in turn, on one file on the disk."""
+    async with open_sqlite(folder / "bench.db", serving=True) as store:
+        await measure(store, BATCH, 0.2)
+        return [
+            (await measure(store, 1, seconds), await measure(store, BATCH, seconds))
+            for _ in range(rounds)
+        ]
 
 
-if __name__ == "__main__":
-    trio.run(main, float(sys.argv[1]) if len(sys.argv) > 1 else 3.0)
+def run(options: Options) -> Outcome:
+    """On the core that is otherwise the server's."""
+    machine.pin(os.getpid(), machine.SERVER_CORE)
+    found = trio.run(measured, options.folder, options.rounds, min(3.0, options.seconds))
+    machine.pin(os.getpid(), machine.LOAD_CORE)
+    single, batched = (statistics.median(each) for each in zip(*found, strict=True))
+    table = Table(
+        "SQLite, synchronous=FULL, medians",
+        ("batches of", "creates per s", "µs each"),
+        [
+            ["1", f"{single:,.0f}", f"{1e6 / single:,.0f}"],
+            [
+                f"{BATCH}",
+                f"{batched:,.0f} ({batched / single:.1f} x)",
+                f"{1e6 / batched:,.0f}",
+            ],
+        ],
+        "the disk one by one; in batches Python, which writes rows longer than it decides.",
+    )
+    return Outcome(
+        "engine",
+        "Creates in the engine",
+        "Decided, journaled and scheduled: reference, transaction, outbox and journal rows; no HTTP.",
+        [table],
+    )

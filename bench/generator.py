@@ -1,0 +1,216 @@
+"""A load generator of our own: where wrk isn't installed, and for load at a set rate or within a window.
+
+Raw sockets and one selector. It prints one line, `RESULT per_s p50_ms p99_ms bad requests`, as wrk does with our
+script. At a rate, a request's time counts from when it was due, so that a server that stops is seen to have stopped.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import mmap
+import re
+import selectors
+import socket
+import struct
+import time
+from collections import deque
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from attrs import Factory, define, frozen
+
+_LENGTH = re.compile(rb"\r\ncontent-length: *([0-9]+)", re.IGNORECASE)
+_COUNT = struct.Struct("<Q")
+LONGEST_WAIT_S = 0.05
+
+
+def percentile(values: list[float], percent: float) -> float:
+    """The value below which this share of them lies; 0 for none."""
+    if not values:
+        return 0.0
+    ordered = sorted(values)
+    return ordered[min(len(ordered) - 1, int(len(ordered) * percent / 100))]
+
+
+@frozen
+class Tally:
+    """What the load has shown."""
+
+    seconds: float
+    times_ms: list[float]
+    bad: int
+
+    def line(self) -> str:
+        """The line that is printed."""
+        done = len(self.times_ms) + self.bad
+        p50, p99 = percentile(self.times_ms, 50), percentile(self.times_ms, 99)
+        return f"RESULT {done / self.seconds:f} {p50:f} {p99:f} {self.bad} {done}"
+
+
+@define(eq=False)
+class Connection:
+    """One connection with at most one request under way."""
+
+    socket: socket.socket
+    since: float = 0.0
+    incoming: bytearray = Factory(bytearray)
+
+    def send(self, request: bytes, since: float) -> None:
+        """Requests are small: the kernel takes one whole."""
+        self.since = since
+        sent = self.socket.send(request)
+        assert sent == len(request)
+
+    def receive(self) -> bool | None:
+        """Whether the answer that is complete now is a good one; None while it isn't complete."""
+        more = self.socket.recv(1 << 18)
+        if not more:
+            raise ConnectionError("The server has closed the connection.")
+        self.incoming += more
+        end = self.incoming.find(b"\r\n\r\n")
+        if end < 0:
+            return None
+        found = _LENGTH.search(self.incoming, 0, end + 2)
+        if len(self.incoming) < end + 4 + (int(found[1]) if found else 0):
+            return None
+        is_good = self.incoming[9:10] == b"2"
+        self.incoming.clear()
+        return is_good
+
+
+def drive(
+    address: tuple[str, int],
+    requests: Iterator[bytes],
+    *,
+    connections: int,
+    seconds: float,
+    rate: float | None = None,
+    may_send: Callable[[int], bool] = lambda sent: True,
+    is_over: Callable[[], bool] = lambda: False,
+) -> Tally:
+    """Keep the connections busy, or as busy as the rate and `may_send` (told how many were sent) want them."""
+    times_ms: list[float] = []
+    bad = sent = 0
+    with selectors.DefaultSelector() as selector:
+        free: deque[Connection] = deque()
+        for _ in range(connections):
+            free.append(_connect(address, selector))
+        begin = now = time.perf_counter()
+        until = begin + seconds
+        busy = 0
+        while now < until or (busy and now < until + 5):
+            if now < until and is_over():
+                until = now
+            while free and now < until and may_send(sent):
+                due = now if rate is None else begin + sent / rate
+                if due > now:
+                    break
+                free.popleft().send(next(requests), due)
+                sent, busy = sent + 1, busy + 1
+            for key, _ in selector.select(0.001 if free and now < until else LONGEST_WAIT_S):
+                connection: Connection = key.data
+                try:
+                    is_good = connection.receive()
+                except ConnectionError:
+                    selector.unregister(connection.socket)
+                    connection.socket.close()
+                    connection, is_good = _connect(address, selector), False
+                if is_good is None:
+                    continue
+                if is_good:
+                    times_ms.append((time.perf_counter() - connection.since) * 1000)
+                else:
+                    bad += 1
+                busy -= 1
+                free.append(connection)
+            now = time.perf_counter()
+        for entry in list(selector.get_map().values()):
+            entry.data.socket.close()
+    return Tally(min(now, until) - begin, times_ms, bad + busy)
+
+
+def _connect(address: tuple[str, int], selector: selectors.BaseSelector) -> Connection:
+    made = socket.create_connection(address, timeout=10)
+    made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    made.setblocking(False)
+    connection = Connection(made)
+    selector.register(made, selectors.EVENT_READ, connection)
+    return connection
+
+
+def creates(
+    host: str, path: str, body: str, run: str, merchants: list[tuple[str, str, str]]
+) -> Iterator[bytes]:
+    """Creates of these merchants in turn: each is its key, its resultUrl and the mark before its references."""
+    for number, (key, url, mark) in enumerate(itertools.cycle(merchants)):
+        reference = f"{mark}{run}-{number}"
+        content = body.replace("REFERENCE", reference).replace("RESULT_URL", url).encode()
+        yield _head("POST", path, host, key, len(content)) + content
+
+
+def look_ups(host: str, path: str, key: str, references: list[str]) -> Iterator[bytes]:
+    """Look-ups of these references, spread."""
+    for number in itertools.count():
+        reference = references[number * 7919 % len(references)]
+        yield _head("GET", path + reference, host, key, 0)
+
+
+def _head(method: str, target: str, host: str, key: str, length: int) -> bytes:
+    lines = [f"{method} {target} HTTP/1.1", f"Host: {host}", f"X-Api-Key: {key}"]
+    if length:
+        lines += ["Content-Type: application/json", f"Content-Length: {length}"]
+    return ("\r\n".join(lines) + "\r\n\r\n").encode()
+
+
+def main() -> None:
+    """The program."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("url", help="scheme, host, port and path; a look-up's reference is added")
+    parser.add_argument("--key", default="")
+    parser.add_argument("--run", default="1", help="makes references unique")
+    parser.add_argument("--body", help="of creates; REFERENCE and RESULT_URL are filled in")
+    parser.add_argument("--merchants", type=Path, help="lines of key, resultUrl, mark")
+    parser.add_argument("--references", type=Path, help="look these up, one a line")
+    parser.add_argument("--connections", type=int, default=64)
+    parser.add_argument("--seconds", type=float, default=5.0)
+    parser.add_argument("--rate", type=float, help="requests a second; default: as they can")
+    parser.add_argument("--window", type=int, help="most payments between create and callback")
+    parser.add_argument("--counter", type=Path, help="file with the number of callbacks so far")
+    parser.add_argument("--until", type=Path, help="end as soon as this file is there")
+    given = parser.parse_args()
+    parts = urlsplit(given.url)
+    if given.references is not None:
+        requests = look_ups(
+            parts.netloc, parts.path, given.key, given.references.read_text().split()
+        )
+    else:
+        merchants = [(given.key, "", "")]
+        if given.merchants is not None:
+            lines = given.merchants.read_text().splitlines()
+            merchants = [(key, url, mark) for key, url, mark in map(str.split, lines)]
+        requests = creates(parts.netloc, parts.path, given.body, given.run, merchants)
+    tally = drive(
+        (parts.hostname or "", parts.port or 80),
+        requests,
+        connections=given.connections,
+        seconds=given.seconds,
+        rate=given.rate,
+        may_send=_within(given.window, given.counter),
+        is_over=(lambda: False) if given.until is None else given.until.exists,
+    )
+    print(tally.line())
+
+
+def _within(window: int | None, counter: Path | None) -> Callable[[int], bool]:
+    if window is None or counter is None:
+        return lambda sent: True
+    with counter.open("r+b") as file:
+        shared = mmap.mmap(file.fileno(), _COUNT.size)
+    before: int = _COUNT.unpack_from(shared)[0]
+    return lambda sent: bool(sent - (_COUNT.unpack_from(shared)[0] - before) < window)
+
+
+if __name__ == "__main__":
+    main()

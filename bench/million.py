@@ -1,0 +1,153 @@
+"""Many transactions, made once and kept: ours through the store's own rows, the rivals' in PostgreSQL."""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import trio
+from attrs import evolve, frozen
+
+import mmo_trio
+from bench import servers
+from bench.servers import Database
+from mmo_sansio import clock
+from mmo_sansio.clock import Instant
+from mmo_sansio.model import Party, Stage, Transaction
+from mmo_sansio.testing import START, a_transaction, reference
+from mmo_trio.demo_brand import DEMO_BRAND
+from mmo_trio.storage.batch import Batch
+from mmo_trio.storage.opening import open_store
+from mmo_trio.storage.sqlite.connection import connect
+from mmo_trio.storage.sqlite.writing import write
+
+BATCH = 10_000
+SAMPLE = 20_000
+"""References that are looked up."""
+EVERY = clock.SECOND
+"""One transaction is created in each."""
+
+
+@frozen
+class Ours:
+    """A sandbox's data folder with many transactions of the demo brand."""
+
+    folder: Path
+    references: Path
+
+
+@frozen
+class Theirs:
+    """The rivals' database with as many."""
+
+    database: Database
+    dsn: str
+    references: Path
+
+
+def our_million(kept: Path, rows: int) -> Ours:
+    """Made anew when the code that writes rows has changed."""
+    folder = kept / f"ours-{rows}-{_fingerprint()}"
+    references = folder / "references"
+    if not references.exists():
+        for outdated in kept.glob(f"ours-{rows}-*"):
+            shutil.rmtree(outdated)
+        folder.mkdir(parents=True)
+        fill(folder, a_success(), rows)
+        step = max(1, rows // SAMPLE)
+        sample = (reference(number) for number in range(0, rows, step))
+        references.write_text("".join(f"{each}\n" for each in sample))
+    return Ours(folder, references)
+
+
+def a_success() -> Transaction:
+    """A payment of the demo brand that has succeeded."""
+    party = Party("customer-7", "254700000007")
+    return a_transaction(
+        Stage.SUCCEEDED,
+        brand=DEMO_BRAND,
+        method="mpesa_ke",
+        provider="sandbox",
+        provider_title="Sandbox",
+        party=party,
+        labels='{"shop":"Nairobi 3"}',
+        provider_reference="SBX-0123456789",
+    )
+
+
+def fill(folder: Path, like: Transaction, rows: int, *, begin: Instant = START) -> None:
+    """A store in this folder with so many transactions like this one, each EVERY after the last."""
+    path = folder / "gateway.db"
+    trio.run(_make_store, path)
+    connection = connect(path)
+    connection.execute("PRAGMA synchronous = OFF")  # Made anew if it breaks on the way.
+    for first in range(0, rows, BATCH):
+        batch = Batch()
+        for number in range(first, min(first + BATCH, rows)):
+            batch.created[reference(number)] = _numbered(like, number, begin + number * EVERY)
+        connection.execute("BEGIN")
+        write(connection, batch, is_held=False)
+        connection.execute("COMMIT")
+    connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    connection.close()
+
+
+async def _make_store(path: Path) -> None:
+    async with open_store(f"sqlite:///{path}", serving=False):
+        pass
+
+
+def _numbered(like: Transaction, number: int, at: Instant) -> Transaction:
+    order = evolve(
+        like.order,
+        gateway_reference=reference(number),
+        merchant_reference=f"order-{number}",
+        reconciliation_reference=f"order-{number}",
+        created_at=at,
+        expires_at=at + 3 * clock.DAY,
+    )
+    completed_at = None if like.progress.completed_at is None else at + clock.SECOND
+    return Transaction(order, evolve(like.progress, completed_at=completed_at))
+
+
+def _fingerprint() -> str:
+    """Of all that says how a row looks."""
+    source = Path(mmo_trio.__file__).parent
+    files = [*source.glob("storage/rows.py"), *source.glob("storage/sqlite/writing.py")]
+    files += [*source.glob("storage/schema/sqlite/*.sql"), Path(__file__)]
+    files.append(source.parent / "mmo_sansio" / "api" / "transaction_object.py")
+    digest = hashlib.sha256(b"".join(file.read_bytes() for file in sorted(files)))
+    return digest.hexdigest()[:12]
+
+
+_FILL = """
+insert into transactions
+select gen_random_uuid(), 'order-' || n, 'order-' || n, 'success', 'payin', 'direct', 'mpesa_ke', 'KE', 150.00, 'KES',
+    '{{"id": "customer-7", "msisdn": "254700000007", "firstName": null, "lastName": null, "email": null}}',
+    '{{"shop": "Nairobi 3"}}', 'https://acme.example/result', to_timestamp({begin} + n), to_timestamp({begin} + n + 1)
+from generate_series(0, {rows} - 1) as n;
+analyze transactions
+"""
+
+
+@contextmanager
+def their_million(kept: Path, rows: int) -> Iterator[Theirs]:
+    """PostgreSQL serves while the block lasts; the rows stay."""
+    kept.chmod(0o755)
+    with servers.postgres(kept) as database:
+        name, references = f"rows_{rows}", kept / f"theirs-{rows}"
+        found = database.ask(database.uri, f"select 1 from pg_database where datname = '{name}'")
+        if not found or not references.exists():
+            references.unlink(missing_ok=True)
+            dsn = database.fresh(name, servers.RIVALS / "schema.sql")
+            database.ask(dsn, _FILL.format(begin=START // clock.SECOND, rows=rows))
+            sample = database.ask(
+                dsn,
+                "select gateway_reference from transactions"
+                f" where extract(epoch from created_at)::bigint % {max(1, rows // SAMPLE)} = 0",
+            )
+            references.write_text(sample)
+        yield Theirs(database, database.beside(name), references)

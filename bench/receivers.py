@@ -1,0 +1,94 @@
+"""Merchants' receivers in a process of their own: one that answers, and one that accepts connections and hangs.
+
+    python -m bench.receivers DIRECTORY COUNTER KEY …
+
+It prints `WELL url HANGS url`, counts callbacks in the file COUNTER, and at the end of its standard input prints one
+line `RECEIVED …` as JSON: by the first letter of the merchantReference, how many came and how long after their result.
+"""
+
+from __future__ import annotations
+
+import json
+import mmap
+import struct
+import sys
+import time
+from collections.abc import Sequence
+from datetime import datetime
+from functools import partial
+from pathlib import Path
+
+import trio
+from attrs import Factory, define
+
+from bench.generator import percentile
+from mmo_trio.certificates import ensure_authority
+from mmo_trio.receiver import Received, receive
+
+COUNT = struct.Struct("<Q")
+BACKLOG = 1024
+
+
+@define(eq=False)
+class Book:
+    """What has come."""
+
+    shared: mmap.mmap
+    times_ms: dict[str, list[float]] = Factory(dict)
+    """By mark: from the result to the callback."""
+    total: int = 0
+
+    def enter(self, received: Received) -> None:
+        """A callback has come."""
+        told = received.transaction
+        late_s = time.time() - datetime.fromisoformat(told["completedAt"]).timestamp()
+        mark = told["merchantReference"][0]
+        self.times_ms.setdefault(mark, []).append(late_s * 1000)
+        self.total += 1
+        COUNT.pack_into(self.shared, 0, self.total)
+
+    def line(self) -> str:
+        """All of it."""
+        told = {
+            mark: {
+                "count": len(times),
+                "p50_ms": percentile(times, 50),
+                "p99_ms": percentile(times, 99),
+            }
+            for mark, times in self.times_ms.items()
+        }
+        return f"RECEIVED {json.dumps(told)}"
+
+
+async def main(directory: Path, counter: Path, keys: Sequence[bytes]) -> None:
+    """Receive until standard input ends."""
+    tls = ensure_authority(directory).issue("localhost", "127.0.0.1")
+    book = Book(_shared(counter))
+    well, hangs = [
+        await trio.open_tcp_listeners(0, host="127.0.0.1", backlog=BACKLOG) for _ in range(2)
+    ]
+    async with trio.open_nursery() as nursery:
+        serving = partial(
+            receive, well, tls=lambda: tls, expected_keys=keys, on_callback=book.enter
+        )
+        await nursery.start(serving)
+        await nursery.start(trio.serve_listeners, _hang, hangs)
+        urls = [f"https://127.0.0.1:{each[0].socket.getsockname()[1]}/" for each in (well, hangs)]
+        print(f"WELL {urls[0]} HANGS {urls[1]}", flush=True)
+        await trio.to_thread.run_sync(sys.stdin.read, abandon_on_cancel=True)
+        nursery.cancel_scope.cancel()
+    print(book.line(), flush=True)
+
+
+def _shared(counter: Path) -> mmap.mmap:
+    counter.write_bytes(COUNT.pack(0))
+    with counter.open("r+b") as file:
+        return mmap.mmap(file.fileno(), COUNT.size)
+
+
+async def _hang(stream: trio.SocketStream) -> None:
+    await trio.sleep_forever()
+
+
+if __name__ == "__main__":
+    trio.run(main, Path(sys.argv[1]), Path(sys.argv[2]), [key.encode() for key in sys.argv[3:]])

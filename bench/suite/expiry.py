@@ -1,0 +1,113 @@
+"""Very many transactions whose time has come at once: how fast they expire, and what others feel of it."""
+
+from __future__ import annotations
+
+import sqlite3
+import time
+from pathlib import Path
+
+from bench import load, machine, servers
+from bench.load import GONE
+from bench.million import SAMPLE, fill
+from bench.options import Options
+from bench.report import Outcome, Table
+from mmo_sansio import clock
+from mmo_sansio.model import Party, Stage
+from mmo_sansio.testing import START, a_transaction, reference
+from mmo_trio.demo_brand import DEMO_BRAND
+
+OTHERS_PER_S = 100.0
+OTHERS_CONNECTIONS = 8
+PATIENCE_S = 600.0
+
+
+def run(options: Options) -> Outcome:
+    """They are due when the gateway starts; look-ups at a modest rate meanwhile, and again when all is done."""
+    folder, due = options.folder, options.due
+    like = a_transaction(
+        Stage.AWAITING_RESULT,
+        brand=DEMO_BRAND,
+        method="mpesa_ke",
+        provider="sandbox",
+        provider_title="Sandbox",
+        party=Party("customer-7", "254700000007"),
+        result_url=GONE,
+        wake_at=START,
+    )
+    # All of them were created long ago, so that they have expired, not only waited.
+    fill(folder, like, due, begin=START - due * clock.SECOND)
+    references = folder / "references"
+    sample = range(0, due, max(1, due // SAMPLE))
+    references.write_text("".join(f"{reference(each)}\n" for each in sample))
+    asked = load.look_ups(references)
+    done = folder / "done"
+    with servers.gateway(folder) as server:
+        begin, before = time.monotonic(), machine.cpu_s(server.pid)
+        others = load.start(
+            server,
+            asked,
+            seconds=PATIENCE_S,
+            connections=OTHERS_CONNECTIONS,
+            rate=OTHERS_PER_S,
+            until=done,
+        )
+        expired_s = _wait_for(folder / "gateway.db", _PENDING, begin)
+        called_s = _wait_for(folder / "gateway.db", _OPEN, begin)
+        used_s = machine.cpu_s(server.pid) - before
+        done.touch()
+        meanwhile = load.finish(others)
+        peak = machine.resident_kib(server.pid) / 1024
+        machine.wait_until_quiet(server.pid)
+        calm = load.finish(
+            load.start(server, asked, seconds=10, connections=OTHERS_CONNECTIONS, rate=OTHERS_PER_S)
+        )
+    table = Table(
+        f"{due:,} transactions that are due when the gateway starts",
+        (
+            "all expired after s",
+            "per s",
+            "all callbacks concluded after s",
+            "server µs each",
+            "resident MiB",
+            "others' p50, p99 ms meanwhile",
+            "afterwards",
+        ),
+        [
+            [
+                f"{expired_s:.1f}",
+                f"{due / expired_s:,.0f}",
+                f"{called_s:.1f}",
+                f"{used_s / due * 1e6:,.0f}",
+                f"{peak:.0f}",
+                f"{meanwhile.p50_ms:.1f}, {meanwhile.p99_ms:.1f}",
+                f"{calm.p50_ms:.1f}, {calm.p99_ms:.1f}",
+            ]
+        ],
+        "the server's core: two decisions for each, and rounds of 500 between which it rests, so that others get their"
+        " turn.",
+    )
+    return Outcome(
+        "expiry",
+        "Expiry",
+        f"Every one fails with transaction_expired and is called back; nobody listens there, so that after five the"
+        f" breaker concludes the rest. Meanwhile {OTHERS_PER_S:g} look-ups a second from {OTHERS_CONNECTIONS}"
+        " connections, timed from when each was due.",
+        [table],
+    )
+
+
+_PENDING = "SELECT 1 FROM transactions WHERE wake_at IS NOT NULL LIMIT 1"
+_OPEN = "SELECT 1 FROM intents LIMIT 1"
+
+
+def _wait_for(path: Path, question: str, begin: float) -> float:
+    """Seconds from the beginning until nothing is found any more."""
+    connection = sqlite3.connect(f"file:{path}?mode=ro", uri=True)
+    try:
+        while connection.execute(question).fetchone() is not None:
+            took_s = time.monotonic() - begin
+            assert took_s < PATIENCE_S, f"not done after {took_s:.0f} s"
+            time.sleep(0.1)
+    finally:
+        connection.close()
+    return time.monotonic() - begin

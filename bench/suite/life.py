@@ -1,0 +1,143 @@
+"""The whole life of a payment: create, submission, result, callback over TLS on a connection of its own."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from pathlib import Path
+
+from attrs import frozen
+
+from bench import load, machine, merchants, servers
+from bench.load import DIRECT
+from bench.merchants import Came
+from bench.options import Options
+from bench.report import Goal, Outcome, Table
+
+WINDOW = 256
+"""Payments under way at one time: a new one begins when a callback has come. Each takes at least 0.2 s, as the
+sandbox operator does."""
+CONNECTIONS = 32
+STEADY_PER_S = 100.0
+STEADY_S = 20.0
+SAMPLE_S = 10.0
+MERCHANTS = 20
+
+
+@frozen
+class Lived:
+    """One run."""
+
+    seconds: float
+    came: Came
+    left: int
+    """Created, and not called back when the load ended; they were within the patience."""
+    cpu_us: float
+    """Of the server for a whole life."""
+    memory_mib: list[float]
+    """At the start, then every 10 s."""
+
+    @property
+    def per_s(self) -> float:
+        """Whole lives."""
+        return (self.came.count - self.left) / self.seconds
+
+
+def run(options: Options) -> Outcome:
+    """First as many as can be, for the wanted time, then at a steady rate that leaves room."""
+    most = live(options.folder / "most", options.minutes * 60)
+    steady = live(options.folder / "steady", STEADY_S, rate=STEADY_PER_S)
+    table = Table(
+        "one process; receiver, load and TLS of the merchants on the other core",
+        (
+            "load",
+            "whole lives per s",
+            "result to callback p50 ms",
+            "p99 ms",
+            "server µs each",
+            "minutes",
+        ),
+        [
+            [f"as many as can be, {WINDOW} under way", *_cells(most)],
+            [f"{STEADY_PER_S:g} a second", *_cells(steady)],
+        ],
+        "the server's core: four decisions for each payment, two conversations, one TLS handshake.",
+    )
+    third = max(1, len(most.memory_mib) // 3)
+    early, late = (
+        statistics.mean(part) for part in (_middle(most, third), most.memory_mib[-third:])
+    )
+    grown_kib = max(0.0, late - early) * 1024 / max(1.0, most.per_s * SAMPLE_S * third)
+    memory = Table(
+        "resident memory of the server, MiB, every 10 s",
+        ("start", "every 10 s from then on", "growth from middle to last third, for each payment"),
+        [
+            [
+                f"{most.memory_mib[0]:.0f}",
+                ", ".join(f"{each:.0f}" for each in most.memory_mib[1:]) or "(too short)",
+                f"{grown_kib:.2f} KiB",
+            ]
+        ],
+        "SQLite's page cache (64 MiB for the writer and for each of four readers) until it is full; then the sandbox"
+        " operator, which runs in the same process and remembers every payment it ever took.",
+    )
+    return Outcome(
+        "life",
+        "The whole life",
+        f"A direct pay-in for one of {MERCHANTS} brands is created and submitted to the sandbox operator, which"
+        " takes 0.2 s and notifies; the callback goes to a receiver in another process over a TLS connection of its own"
+        " (full handshake, no resumption). The time is from completedAt to the receiver's having read the body.",
+        [table, memory],
+        [
+            Goal("whole lives", 400, most.per_s, " per s"),
+            Goal("memory, last third : middle third", 1.1, late / early, " x", at_most=True),
+        ],
+    )
+
+
+def live(folder: Path, seconds: float, *, rate: float | None = None) -> Lived:
+    """So many seconds of payments from create to callback. Every one must be called back."""
+    keys = [merchants.key_of(number) for number in range(MERCHANTS)]
+    with (
+        merchants.receivers(folder, keys) as receivers,
+        servers.gateway(folder, brands=merchants.brands(MERCHANTS)) as server,
+    ):
+        told = [(key, receivers.well, "w") for key in keys]
+        file = merchants.write(folder / "merchants", told)
+        memory_mib = [machine.resident_kib(server.pid) / 1024]
+        before, begin = machine.cpu_s(server.pid), time.monotonic()
+        child = load.start(
+            server,
+            DIRECT,
+            seconds=seconds,
+            connections=CONNECTIONS,
+            merchants=file,
+            rate=rate,
+            window=(WINDOW, receivers.counter),
+        )
+        while child.poll() is None:
+            time.sleep(min(0.25, SAMPLE_S))
+            if time.monotonic() >= begin + SAMPLE_S * len(memory_mib):
+                memory_mib.append(machine.resident_kib(server.pid) / 1024)
+        shown = load.finish(child)
+        took_s, so_far = time.monotonic() - begin, receivers.so_far()
+        assert shown.bad == 0, f"{shown.bad} creates were refused"
+        machine.wait_until_quiet(server.pid)
+        used_s = machine.cpu_s(server.pid) - before
+        came = receivers.end()["w"]
+        assert came.count == shown.requests, f"{came.count} callbacks for {shown.requests} payments"
+    return Lived(took_s, came, came.count - so_far, used_s / came.count * 1e6, memory_mib)
+
+
+def _cells(lived: Lived) -> list[str]:
+    return [
+        f"{lived.per_s:,.0f}",
+        f"{lived.came.p50_ms:.1f}",
+        f"{lived.came.p99_ms:.1f}",
+        f"{lived.cpu_us:,.0f}",
+        f"{lived.seconds / 60:.1f}",
+    ]
+
+
+def _middle(lived: Lived, third: int) -> list[float]:
+    return lived.memory_mib[third : 2 * third] or lived.memory_mib

@@ -1,0 +1,54 @@
+"""Look-ups a second by gatewayReference, over all rows of the big tables."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+
+from attrs import evolve
+
+from bench import servers
+from bench.load import Shown, look_ups, ratio, round_of
+from bench.million import our_million, their_million
+from bench.options import Options
+from bench.report import COMPARISON, Goal, Outcome, Table, comparison
+
+DOES = (
+    "key (any of many brands'), host, whose it is; the object is the same bytes everywhere",
+    "less than we do: one key, one brand",
+    "much less than we do: no key, one brand",
+)
+
+
+def run(options: Options) -> Outcome:
+    """Rounds in turn, 64 connections, references spread over the whole table."""
+    with ExitStack() as stack:
+        ours = our_million(options.kept, options.rows)
+        theirs = stack.enter_context(their_million(options.kept, options.rows))
+        contenders = [
+            stack.enter_context(servers.gateway(ours.folder)),
+            *stack.enter_context(servers.rivals(options.folder, theirs.dsn, theirs.database)),
+        ]
+        asked = [look_ups(ours.references), *[look_ups(theirs.references)] * 2]
+        rounds: list[list[Shown]] = [[] for _ in contenders]
+        for number in range(options.rounds):
+            for place, server in enumerate(contenders):
+                shown = round_of(server, asked[place], seconds=options.seconds, run=f"{number}")
+                rounds[place].append(shown)
+    told = [
+        (evolve(server, does=does), shown)
+        for server, does, shown in zip(contenders, DOES, rounds, strict=True)
+    ]
+    table = Table(
+        f"64 connections, medians, {options.rows:,} rows",
+        COMPARISON,
+        comparison(told),
+        "the server's own core; every row that is looked up is in the database's or the system's memory.",
+    )
+    return Outcome(
+        "look_ups",
+        "Look-ups by gatewayReference",
+        f"One process, {options.rounds} rounds of {options.seconds} s for each in turn. All answer the whole"
+        " transaction object; both rivals leave providerData null, the floor checks no key.",
+        [table],
+        [Goal("look-ups : FastAPI", 1.5, ratio(rounds[0], rounds[1]), " x")],
+    )

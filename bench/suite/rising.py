@@ -1,0 +1,67 @@
+"""Throughput and latency of creates against rising load."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+
+from bench import servers
+from bench.load import DIRECT, WEB, Shown, median, round_of
+from bench.options import Options
+from bench.report import Outcome, Table
+from bench.suite.creates import SCHEMA, both_ways
+
+CONNECTIONS = (1, 4, 16, 64, 256)
+ROUNDS_MOST, SECONDS_MOST = 3, 3
+
+
+def run(options: Options) -> Outcome:
+    """Each number of connections in turn, each server in turn."""
+    rounds, seconds = min(options.rounds, ROUNDS_MOST), min(options.seconds, SECONDS_MOST)
+    with ExitStack() as stack:
+        database = stack.enter_context(servers.postgres(options.folder))
+        dsn = database.fresh("rivals", SCHEMA)
+        ours = stack.enter_context(servers.gateway(options.folder / "sqlite"))
+        both = stack.enter_context(servers.rivals(options.folder, dsn, database))
+        contenders = [*both_ways(ours)[:1], *[(each, DIRECT) for each in both]]
+        assert contenders[0][1] is WEB
+        shown: dict[str, list[Shown]] = {server.name: [] for server, _ in contenders}
+        for connections in CONNECTIONS:
+            found: dict[str, list[Shown]] = {server.name: [] for server, _ in contenders}
+            for number in range(rounds):
+                for server, asked in contenders:
+                    found[server.name].append(
+                        round_of(
+                            server,
+                            asked,
+                            seconds=seconds,
+                            run=f"{connections}-{number}",
+                            connections=connections,
+                        )
+                    )
+            for name, each in found.items():
+                shown[name].append(median(each))
+    cells = [
+        [name, *(f"{one.per_s:,.0f} ({one.p50_ms:.1f}, {one.p99_ms:.1f})" for one in each)]
+        for name, each in shown.items()
+    ]
+    table = Table(
+        "creates a second (p50 ms, p99 ms) by number of connections",
+        ["server", *map(str, CONNECTIONS)],
+        cells,
+        "with one connection the way there and back and one commit on the disk, from 16 on the server's own core.",
+    )
+    return Outcome(
+        "rising",
+        "Rising load",
+        f"Creates as above (ours: web pay-ins), {rounds} rounds of {seconds} s for each number of connections.",
+        [table],
+        series={
+            name: {
+                "connections": [float(each) for each in CONNECTIONS],
+                "per_s": [one.per_s for one in each],
+                "p50_ms": [one.p50_ms for one in each],
+                "p99_ms": [one.p99_ms for one in each],
+            }
+            for name, each in shown.items()
+        },
+    )
