@@ -43,6 +43,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("mmo_trio.sandbox_clock", "mmo_trio.pages", "mmo_trio.console"),
     ("mmo_trio.assembly",),
     ("mmo_trio.service",),
+    ("mmo_trio.supervisor",),
     ("mmo_trio.cli",),
 )
 """What stands in a line may import only what stands in the lines above it."""

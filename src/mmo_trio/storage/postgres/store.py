@@ -18,6 +18,7 @@ from mmo_sansio.model import Brand, Status, Transaction
 from mmo_sansio.queries import ListRecords, LookUp, LookUpByMerchantReference, Records
 from mmo_trio.storage.base import (
     BrandRecord,
+    ClosedProvider,
     Decide,
     OutcomeUnknown,
     StoredKey,
@@ -159,6 +160,15 @@ class PostgresStore:
     async def transaction_by_page_token(self, token: str) -> Transaction | None:
         return await self._ask(lambda c: reading.transaction_by_page_token(c, token))
 
+    async def transaction_by_ending(self, ending: str) -> Transaction | None:
+        return await self._ask(lambda c: reading.transaction_by_ending(c, ending))
+
+    async def unknown_since(self, before: Instant, *, limit: int = 500) -> Sequence[Transaction]:
+        return await self._ask(lambda c: reading.unknown_since(c, before, limit))
+
+    async def closed_providers(self) -> Sequence[ClosedProvider]:
+        return await self._ask(reading.closed_providers)
+
     async def find_transactions(
         self,
         *,
@@ -210,6 +220,14 @@ class PostgresStore:
 
     async def retire_key(self, brand: str, id: int, *, now: Instant) -> bool:
         return await self._write(lambda c: administration.retire_key(c, brand, id, now), now)
+
+    async def close_provider(self, closed: ClosedProvider) -> bool:
+        return await self._write(
+            lambda c: administration.close_provider(c, closed), closed.closed_at
+        )
+
+    async def open_provider(self, name: str) -> bool:
+        return await self._write(lambda c: administration.open_provider(c, name))
 
     async def check(self) -> None:
         async def touch(connection: Connection) -> None:
