@@ -15,6 +15,7 @@ from mmo_trio.cli.failures import exit_code_of
 from mmo_trio.cli.places import Command, default_data_directory, find_place
 from mmo_trio.service_config import Ready, ServiceConfig, check_clear, check_production
 from mmo_trio.settings import Settings, load_settings
+from mmo_trio.wallclock import BootClock
 
 COLLECT_AFTER = 20_000
 """Objects made and not freed after which the youngest are looked at."""
@@ -112,7 +113,7 @@ def run(config: ServiceConfig, on_ready: Callable[[Ready], None] | None = None) 
     async def serving() -> None:
         await run_service(config, on_ready=serves)
 
-    trio.run(serving)
+    trio.run(serving, clock=BootClock())
 
 
 def run_supervised(config: ServiceConfig, read: Callable[[], Settings]) -> None:
