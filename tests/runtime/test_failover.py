@@ -8,7 +8,6 @@ from itertools import count
 import pytest
 import trio
 from postgres_cluster import Cluster, postgres_cluster
-from postgres_server import PostgresServer
 
 from mmo_sansio.intents import Intent
 from mmo_sansio.model import Transaction
@@ -27,9 +26,7 @@ def act(intent: Intent, subject: Transaction) -> None:
 
 
 @pytest.mark.spec("P5", "C6")
-async def test_a_promoted_standby_has_everything_that_was_answered(
-    postgres: PostgresServer,  # It makes the user that PostgreSQL runs as.
-) -> None:
+async def test_a_promoted_standby_has_everything_that_was_answered() -> None:
     with postgres_cluster() as cluster:
         async with open_postgres(cluster.url, serving=True) as store:
             engine = Engine(store, WallClock(), act)
