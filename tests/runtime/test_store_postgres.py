@@ -277,9 +277,14 @@ async def test_damage_is_found(database: str) -> None:
         assert not await store.faults()
         await _execute(database, "UPDATE transactions SET object = order_row WHERE version = 1")
         await _execute(database, "DELETE FROM journal WHERE id = 1")
+        await _execute(
+            database,
+            "INSERT INTO channels (brand, holder, fence, breaker) VALUES ('acme', 99, 1, 'x')",
+        )
         faults = await store.faults()
         assert sum(each.startswith("transaction ") for each in faults) == 5
         assert "transactions without a line in the journal: 1" in faults
+        assert any(each.startswith("breaker of brand acme: ") for each in faults)
 
 
 async def test_a_dump_under_load_restores_to_a_sound_database(

@@ -8,7 +8,7 @@ from mmo_sansio.api.transaction_object import transaction_object
 from mmo_trio.storage.base import StoreCorrupt
 from mmo_trio.storage.postgres.bridge import Connection
 from mmo_trio.storage.postgres.reading import Row, rows
-from mmo_trio.storage.rows import brand_of, transaction_of, without_checksum
+from mmo_trio.storage.rows import brand_of, breaker_of, transaction_of, without_checksum
 
 _PAGE = 1_000
 
@@ -18,6 +18,8 @@ _TRANSACTIONS = """
     FROM transactions WHERE (brand, gateway_reference) > (%s, %s)
     ORDER BY brand, gateway_reference LIMIT %s
 """
+
+_BREAKERS = "SELECT brand, breaker FROM channels WHERE breaker IS NOT NULL"
 
 
 async def faults(connection: Connection) -> Sequence[str]:
@@ -34,6 +36,11 @@ async def faults(connection: Connection) -> Sequence[str]:
             brand_of(brand)
         except StoreCorrupt as error:
             found.append(f"brand {id}: {error}")
+    for brand, breaker in await rows(connection, _BREAKERS):
+        try:
+            breaker_of(breaker)
+        except StoreCorrupt as error:
+            found.append(f"breaker of brand {brand}: {error}")
     for what, condition in _BROKEN_PROMISES.items():
         ((times,),) = await rows(connection, f"SELECT count(*) FROM {condition}")
         if times:
