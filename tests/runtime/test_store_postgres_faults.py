@@ -117,7 +117,9 @@ async def test_a_server_that_hangs_is_unavailable_and_nothing_was_stored(databas
 
 
 @pytest.mark.spec("P5")
-async def test_sessions_that_are_ended_are_made_anew_unnoticed(database: str) -> None:
+async def test_sessions_that_are_ended_are_made_anew_unnoticed(
+    database: str, caplog: pytest.LogCaptureFixture
+) -> None:
     async with open_postgres(database, serving=True) as store:
         with trio.fail_after(60):
             for number in range(10):
@@ -130,6 +132,7 @@ async def test_sessions_that_are_ended_are_made_anew_unnoticed(database: str) ->
                 assert isinstance(reply, Accepted)
                 query = LookUpByMerchantReference("acme", f"order/{number} ü")
                 assert await store.look_up(query) is not None
+    assert not [each for each in caplog.records if each.name == "psycopg"]
 
 
 @pytest.mark.spec("P5")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import random
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
@@ -69,6 +70,15 @@ _READING = f"""
     {_EVERY_SESSION}
     SET statement_timeout = '9s';
 """
+
+
+def _is_news(record: logging.LogRecord) -> bool:
+    """Not when it is about an error that follows another one, as that one is raised: to stderr it would say the same
+    again, for each broken pipeline, and may hold values of rows."""
+    return not str(record.msg).startswith("error ignored")
+
+
+logging.getLogger("psycopg").addFilter(_is_news)
 
 
 def conninfo_of(url: str) -> str:
