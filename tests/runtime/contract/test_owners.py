@@ -135,19 +135,19 @@ async def test_an_owner_that_is_stopped_and_goes_on_sends_nothing_that_another_h
             await all_recorded(store)
             os.kill(owner, signal.SIGCONT)
             receiver.shakes_hands.set()
-            await left_to_another(log)
+            await until(lambda: has_let_go(log))
             await pay_one_more(both[0], receiver, store)
             assert len(receiver.heard) == len(set(receiver.heard)) == PAYMENTS + 1
 
 
-async def left_to_another(log: Path) -> None:
-    """Return once the process that went on has let go of what it had under way."""
-    while log.read_text("utf-8").count("callback left to another") < PLACES:  # noqa: ASYNC110
-        await trio.sleep(0.05)
+async def has_let_go(log: Path) -> bool:
+    """Whether the process that went on has dropped what it had under way."""
+    text = await trio.Path(log).read_text("utf-8")
+    return text.count("callback left to another") == PLACES
 
 
 def owner_in(directory: Path) -> tuple[int, Path]:
-    """The worker that has taken the merchant's channel, whichever was the first to see a callback; and its node's log."""
+    """The worker that has taken the merchant's channel, the first that saw a callback; and its node's log."""
     (log,) = [each for each in logs_in(directory) if "channel taken" in each.read_text("utf-8")]
     ((_, pid),) = served(log)
     return pid, log
