@@ -64,8 +64,8 @@ async def check_one_process_holds_a_channel(open_store: OpenStore) -> None:
 
 
 async def check_a_successor_claims_anew(open_store: OpenStore) -> None:
-    """What the holder before had claimed and not concluded is claimed again, before what came later; and the later claim
-    counts (K3, K5)."""
+    """What the holder before had claimed and not concluded is claimed again, before what came later, and the later
+    claim counts (K3, K5)."""
     async with open_store() as one, open_store() as other:
         ours, theirs = shared(one), shared(other)
         for number in range(4):
