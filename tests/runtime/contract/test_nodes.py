@@ -43,6 +43,8 @@ from .test_kill import (
 )
 from .test_processes import served, until
 
+pytestmark = pytest.mark.own_store
+
 BETWEEN_KILLS_S = 2.0
 RACERS = 50
 NODES = 2

@@ -27,6 +27,8 @@ from .program import Process, serving_process
 from .test_kill import BRANDS, CONFIGURATION, creation
 from .test_processes import served
 
+pytestmark = pytest.mark.own_store
+
 PAYMENTS = 24
 PLACES = 16
 ANSWER = b"HTTP/1.1 204 No Content\r\n\r\n"
