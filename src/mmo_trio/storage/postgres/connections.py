@@ -133,14 +133,17 @@ async def on_a_connection(pool: Pool, ask: Ask[T], deadline: float) -> T:
             raise
 
 
-async def first_answer(conninfo: str, ask: Ask[T], deadline: float) -> T:
-    """Ask once the server can be reached, on a connection of its own; what is wrong is told as the server tells it."""
+async def first_answer(conninfo: str, ask: Ask[T], deadline: float, *, work_s: float = 0) -> T:
+    """Ask once the server can be reached, on a connection of its own; what is wrong is told as the server tells it.
+
+    `work_s`: how much longer than until the deadline the answer may take.
+    """
     backoff = Backoff(deadline)
     while True:
         try:
             connection: Connection = await Connection.connect(conninfo, autocommit=True)
             async with connection:
-                with severed_at(connection, deadline):
+                with severed_at(connection, deadline + work_s):
                     return await ask(connection)
         except psycopg.Error as error:
             if meaning_of(error) is not Meaning.AWAY:
