@@ -134,8 +134,9 @@ def run_supervised(config: ServiceConfig, read: Callable[[], Settings]) -> None:
 
 
 def tune_interpreter() -> None:
-    """What is loaded by now stays: the garbage collector need not look at it again and again. What a request makes is
-    freed by counting, so cycles can be looked for more rarely, too."""
+    """Fit Python to serving. What is loaded by now stays, so that the garbage collector need not look at it again and
+    again; what a request makes is freed by counting, so cycles can be looked for more rarely; threads take turns
+    soon."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(COLLECT_AFTER)
