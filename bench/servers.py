@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from attrs import field, frozen
+from attrs import evolve, field, frozen
 
 from bench import machine
 from mmo_trio.keys import load_master_key
@@ -235,6 +235,56 @@ def migrate(configuration: Path) -> None:
     command = [*MMO, "db", "migrate", "--config", str(configuration)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+
+
+@contextmanager
+def patient_gateway(
+    folder: Path,
+    *,
+    name: str,
+    environment: Mapping[str, str] | None = None,
+    database_pid: int | None = None,
+) -> Iterator[Server]:
+    """Ours with an operator in another process that takes seconds for each payment: what is created goes into the
+    outbox, and out of it at the operator's pace."""
+    folder.mkdir(parents=True, exist_ok=True)
+    log = folder / "operator.log"
+    command = [sys.executable, "-m", "bench.slow_operator"]
+    path = {"PYTHONPATH": str(HERE.parent)}
+    with process(command, log=log, core=machine.LOAD_CORE, environment=path) as operator:
+        account = {
+            "KIND": "mtn_momo",
+            "MARKET": "bench",
+            "BASE_URL": first_line(operator, log).split()[1],
+            "CALLBACKS": "false",
+            "COLLECTION_SUBSCRIPTION_KEY": "bench",
+            "COLLECTION_API_USER": "c72025f5-5cd1-4630-99e4-8ba4722fad56",
+            "COLLECTION_API_KEY": "bench",
+        }
+        settings = {f"MMO_PROVIDER__MOMO__{key}": value for key, value in account.items()}
+        with gateway(
+            folder,
+            name=name,
+            brands=_PATIENT_BRAND,
+            environment={**(environment or {}), **settings},
+            database_pid=database_pid,
+        ) as server:
+            yield evolve(server, key=RIVAL_KEY)
+
+
+_PATIENT_BRAND = f"""
+[[brand]]
+id = "shop"
+name = "Shop"
+api_keys = ["{RIVAL_KEY}"]
+
+[[brand.method]]
+key = "mpesa_ke"
+provider = "momo"
+country = "KE"
+flows = ["direct/payin"]
+limits.KES = {{ min = "10", max = "150000" }}
+"""
 
 
 @contextmanager
