@@ -71,9 +71,11 @@ async def _load(engine: Engine, cluster: Cluster) -> dict[int, str]:
         await more_than(199)
         await trio.to_thread.run_sync(cluster.kill_primary)
         before = accepted()
+        asked_at = trio.current_time()
         await trio.to_thread.run_sync(cluster.promote)
         with trio.fail_after(BACK_WITHIN_S):
             await more_than(before)
+        print(f"served {trio.current_time() - asked_at:.1f} s after the promotion was asked for")
         await more_than(before + 100)
         nursery.cancel_scope.cancel()
     return answers

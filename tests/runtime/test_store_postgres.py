@@ -189,6 +189,7 @@ async def test_a_walk_over_the_past_is_complete_whatever_is_being_written(databa
                 ListRecords("acme", begin, end, page_size=5_000)
             )
             assert [_reference(each) for each in found] == [_reference(o) for o in whole.objects]
+    print(f"{len(walks)} walks over {sum(len(found) for _, _, found in walks)} payments")
 
 
 def _reference(rendered: bytes) -> bytes:

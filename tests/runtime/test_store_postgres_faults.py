@@ -67,6 +67,7 @@ async def test_a_connection_cut_at_commit_loses_and_doubles_nothing(database: st
             assert [each.reference for each in found] == [reference(number)]
             assert len(await store.timeline(reference(number))) == 1
         assert not await store.orphans(limit=1_000), "its own process holds and does them"
+    print(f"{len(answers)} creates, {proxy.cuts}")
 
 
 @pytest.mark.spec("P5")
