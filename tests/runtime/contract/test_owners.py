@@ -145,7 +145,7 @@ async def test_an_owner_that_is_stopped_and_goes_on_sends_nothing_that_another_h
 async def has_let_go(log: Path) -> bool:
     """Whether the process that went on has dropped what it had under way."""
     text = await trio.Path(log).read_text("utf-8")
-    return text.count("callback left to another") == PLACES
+    return text.count("callback left to another") >= PLACES
 
 
 def owner_in(directory: Path) -> tuple[int, Path]:
