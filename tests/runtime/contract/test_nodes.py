@@ -245,10 +245,13 @@ def each_was_recorded_in_time(
     recorded_at = {each.gateway_reference: each.at for each in recorded}
     assert len(recorded_at) == len(recorded)
     assert {each.attempt.outcome for each in recorded} == {DeliveryOutcome.DELIVERED}
+    waits = []
     for each in found:
         completed_at = each.progress.completed_at
         assert completed_at is not None
-        assert recorded_at[each.reference] - completed_at <= HEARD_WITHIN, each.reference
+        waits.append(recorded_at[each.reference] - completed_at)
+    print(f"the latest callback was recorded {max(waits) / SECOND:.1f} s after its payment's end")
+    assert max(waits) <= HEARD_WITHIN
 
 
 def each_was_heard(keeper: Keeper, killed: Collection[int], references: set[str]) -> None:
