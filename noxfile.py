@@ -8,7 +8,16 @@ import shutil
 import nox
 
 nox.needs_version = ">=2024.10"
-nox.options.sessions = ["lint", "sansio", "runtime", "smoke", "docs", "clauses", "browser"]
+nox.options.sessions = [
+    "lint",
+    "sansio",
+    "runtime",
+    "contract",
+    "smoke",
+    "docs",
+    "clauses",
+    "browser",
+]
 nox.options.error_on_missing_interpreters = False
 nox.options.reuse_venv = "yes"
 
@@ -51,6 +60,14 @@ def runtime(session: nox.Session) -> None:
     """The shell in full: real sockets, TLS, SQLite, processes."""
     install(session, "test")
     session.run("pytest", "tests/runtime", *session.posargs)
+
+
+@nox.session(python=FULL)
+@nox.parametrize("store", ["postgres", "memory"])
+def contract(session: nox.Session, store: str) -> None:
+    """The merchant's contract once more, with payments kept elsewhere than in the embedded file."""
+    install(session, "test")
+    session.run("pytest", "tests/runtime/contract", f"--store={store}", *session.posargs)
 
 
 @nox.session(python=OTHERS)
@@ -124,6 +141,14 @@ def fuzz(session: nox.Session) -> None:
         "100000",
         *session.posargs,
     )
+
+
+@nox.session(python=FULL)
+def nodes(session: nox.Session) -> None:
+    """Two nodes on one PostgreSQL: 20 workers killed under load, 100 races for one reference."""
+    install(session, "test")
+    nodes = "tests/runtime/contract/test_nodes.py"
+    session.run("pytest", "-s", nodes, "--kills", "20", "--races", "100", *session.posargs)
 
 
 @nox.session(python=FULL)

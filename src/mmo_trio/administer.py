@@ -20,9 +20,10 @@ async def administer(store: Store, given: Input, clock: WallClock) -> Reply:
     every stored one. Raises StoreUnavailable and OutcomeUnknown as the store does.
     """
     clock.never_below(await store.latest_stamp())
-    [now] = clock.stamps(1)
 
     def decide_it(ledger: Ledger) -> Sequence[Decision]:
+        clock.never_below(ledger.not_before)
+        [now] = clock.stamps(1)
         decision = decide(ledger, given, now=now)
         ledger.apply(decision.changes, decision.intents)
         return (decision,)

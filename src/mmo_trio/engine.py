@@ -147,7 +147,7 @@ class Engine:
     async def _decide_together(self, calls: Sequence[Call]) -> None:
         """Decide these in one commit. When the store fails on something in it, which is a fault of ours, it fails on
         that alone: the others are decided one by one."""
-        batch = _Batch(calls, self.clock.stamps(len(calls)))
+        batch = _Batch(calls, self.clock)
         needed = merge(reads(call.given) for call in calls)
         try:
             await self.store.transact(needed, batch.decide)
@@ -184,18 +184,20 @@ class Engine:
 
 @define(eq=False)
 class _Batch:
-    """Calls with their stamps, and what became of each."""
+    """Calls, and what became of each."""
 
     calls: Sequence[Call]
-    stamps: Sequence[Instant]
+    clock: WallClock
     decided: list[Decision | Exception] = Factory(list)
 
     def decide(self, ledger: Ledger) -> Sequence[Decision]:
-        """Decide one after the other, later calls seeing what earlier ones changed. A fault of the law costs only
-        its own caller: nothing of that input was applied."""
+        """Stamp and decide one after the other, later calls seeing what earlier ones changed. A fault of the law costs
+        only its own caller: nothing of that input was applied."""
+        self.clock.never_below(ledger.not_before)
+        stamps = self.clock.stamps(len(self.calls))
         self.decided = [
             self._decide_one(ledger, call.given, now)
-            for call, now in zip(self.calls, self.stamps, strict=True)
+            for call, now in zip(self.calls, stamps, strict=True)
         ]
         return [each for each in self.decided if isinstance(each, Decision)]
 

@@ -2,10 +2,36 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
+from postgres_server import PostgresServer, postgres_server
 from pytest_trio.enable_trio_mode import *  # noqa: F403
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """How much is tried where more finds more."""
     parser.addoption("--fuzz-requests", type=int, help="Mutated requests against a whole gateway.")
+    parser.addoption("--kills", type=int, default=3, help="Workers of two nodes to be killed.")
+    parser.addoption("--races", type=int, default=5, help="Races for one reference over two nodes.")
+    parser.addoption(
+        "--store",
+        choices=("sqlite", "postgres", "memory"),
+        default="sqlite",
+        help="Where the gateways of the contract suite keep their payments.",
+    )
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[PostgresServer]:
+    """A real PostgreSQL."""
+    with postgres_server() as server:
+        yield server
+
+
+@pytest.fixture
+def database(postgres: PostgresServer) -> Iterator[str]:
+    """The address of an empty database."""
+    url = postgres.fresh()
+    yield url
+    postgres.drop(url)

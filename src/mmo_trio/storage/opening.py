@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 
-from mmo_trio.storage.base import Store, StoreRefused, StoreUnavailable
+from mmo_trio.storage.base import Store, StoreUnavailable
 from mmo_trio.storage.sqlite import open_sqlite
 
 SQLITE = "sqlite:///"
@@ -17,7 +17,9 @@ def open_store(url: str, *, serving: bool, make: bool = True) -> AbstractAsyncCo
     Raises what the store's own opening does, and StoreUnavailable for a SQLite file that isn't there.
     """
     if not url.startswith(SQLITE):
-        raise StoreRefused("PostgreSQL is not built yet: set database.url to a sqlite:/// file")
+        from mmo_trio.storage.postgres import open_postgres  # Only those who use it pay for it.
+
+        return open_postgres(url, serving=serving, make=make)
     file = Path(url.removeprefix(SQLITE))
     if not make and not file.exists():
         raise StoreUnavailable(

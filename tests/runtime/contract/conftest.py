@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
 from pathlib import Path
@@ -20,6 +20,7 @@ from mmo_trio.service_config import Ready, ServiceConfig, sandbox_presets
 from mmo_trio.settings import load_settings
 
 from .merchant import PATIENCE_S, Answer, Merchant, ask
+from .storages import Storage, storages
 
 
 @define(eq=False)
@@ -30,6 +31,7 @@ class Running:
     directory: Path
     merchant: Merchant
     """The demo brand's developer."""
+    storage: Storage
     received: list[Received] = Factory(list)
     refused: list[str] = Factory(list)
     """One entry for each callback whose key the receiver refused."""
@@ -92,9 +94,9 @@ async def serving(
     brand, whose `api_key` the receiver then expects.
     """
     authority = ensure_authority(directory)
-    settings = load_settings(
-        environment=environment or {}, presets=sandbox_presets(directory, free_ports=True)
-    )
+    storage = storages.of(directory)
+    presets = sandbox_presets(directory, free_ports=True) | storage.presets
+    settings = load_settings(environment=environment or {}, presets=presets)
     brands_file = None
     if brands is not None:
         brands_file = directory / "brands.toml"
@@ -112,9 +114,10 @@ async def serving(
         ended = trio.Event()
 
         async def serve_until_drained() -> None:
-            await run_service(
-                config, on_ready=told.send_nowait, drain=drain, further_doors=further_doors
-            )
+            with storage.opened_by_service():
+                await run_service(
+                    config, on_ready=told.send_nowait, drain=drain, further_doors=further_doors
+                )
             ended.set()
 
         nursery.start_soon(serve_until_drained)
@@ -124,7 +127,7 @@ async def serving(
         port = listeners[0].socket.getsockname()[1]
         key = ready.api_key or api_key
         merchant = Merchant(ready.api, key, result_url=f"https://localhost:{port}/callback")
-        running = Running(ready, directory, merchant)
+        running = Running(ready, directory, merchant, storage)
         context = authority.issue("localhost", "127.0.0.1")
         await nursery.start(
             partial(
@@ -141,6 +144,31 @@ async def serving(
         with trio.fail_after(PATIENCE_S):
             await ended.wait()
         nursery.cancel_scope.cancel()
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """What is about the embedded file only is left out with other stores."""
+    if config.getoption("--store") != "sqlite":
+        chosen = [item for item in items if item.get_closest_marker("embedded") is None]
+        config.hook.pytest_deselected(items=[item for item in items if item not in chosen])
+        items[:] = chosen
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _kept_in(request: pytest.FixtureRequest) -> Iterator[None]:
+    """The kind of storage that this run is about."""
+    kind = request.config.getoption("--store")
+    storages.is_memory = kind == "memory"
+    if kind == "postgres":
+        storages.postgres = request.getfixturevalue("postgres")
+    yield
+    storages.forget()
+
+
+@pytest.fixture(autouse=True)
+def _forgotten_afterwards(tmp_path: Path) -> Iterator[None]:
+    yield
+    storages.forget(tmp_path)
 
 
 @pytest.fixture

@@ -12,7 +12,6 @@ from attrs import evolve, frozen
 from mmo_trio.brands import add_key
 from mmo_trio.keys import KeyRing, load_master_key
 from mmo_trio.storage.base import Store
-from mmo_trio.storage.opening import open_store
 
 from .conftest import Running
 
@@ -48,6 +47,5 @@ def _now() -> int:
 async def office(running: Running) -> AsyncIterator[Office]:
     """An administrator's moment beside this gateway."""
     keyring = KeyRing(load_master_key(running.directory / "master.key", create=False))
-    url = f"sqlite:///{running.directory / 'gateway.db'}"
-    async with open_store(url, serving=False, make=False) as store:
+    async with running.storage.beside() as store:
         yield Office(store, keyring)

@@ -23,11 +23,10 @@ from hostile_receivers import (
     speaks_no_tls,
 )
 
-from mmo_trio.storage.opening import open_store
-
 from .conftest import Running, Serve
 from .merchants import ACME, ACME_KEY, ZENITH, ZENITH_KEY, developer
 from .receivers import NO_CONTENT, arrived, calls_to, receiver, says, url_of
+from .storages import Storage, storages
 
 SOON = {"MMO_LIMITS_CALLBACK_TIMEOUT": "300ms"}
 MIB = 1024 * 1024
@@ -45,9 +44,9 @@ async def _outcomes(sandbox: Running, url: str, count: int) -> list[str]:
     return [(await _outcome(sandbox, url))["outcome"] for _ in range(count)]
 
 
-async def _logged_body(directory: Path, reference: str) -> bytes:
+async def _logged_body(storage: Storage, reference: str) -> bytes:
     """What the delivery record has of the answer's body."""
-    async with open_store(f"sqlite:///{directory / 'gateway.db'}", serving=False) as store:
+    async with storage.beside() as store:
         (recorded,) = await store.callbacks(gateway_reference=reference)
         return recorded.attempt.body
 
@@ -241,7 +240,7 @@ async def test_the_answers_body_is_logged_as_it_is(sandbox: Running, tmp_path: P
     async with receiver(tmp_path, answers(answer + body)) as found:
         shown = await _outcome(sandbox, url_of(found))
         assert shown["outcome"] == "delivered"
-        assert await _logged_body(tmp_path, shown["gatewayReference"]) == body
+        assert await _logged_body(storages.of(tmp_path), shown["gatewayReference"]) == body
 
 
 @pytest.mark.spec("K4")
@@ -253,7 +252,7 @@ async def test_no_more_than_a_mebibyte_of_the_body_is_logged(
     async with receiver(tmp_path, answers_and_closes(head + body)) as found:
         shown = await _outcome(sandbox, url_of(found))
         assert (shown["outcome"], shown["status"]) == ("non_2xx", 400)
-        assert await _logged_body(tmp_path, shown["gatewayReference"]) == body[:MIB]
+        assert await _logged_body(storages.of(tmp_path), shown["gatewayReference"]) == body[:MIB]
 
 
 @pytest.mark.spec("K2", "K4")
@@ -264,7 +263,7 @@ async def test_reading_the_body_ends_with_the_same_deadline_and_a_2xx_stays_one(
     async with receiver(tmp_path, answers(head)) as found, serve(environment=SOON) as sandbox:
         shown = await _outcome(sandbox, url_of(found))
         assert (shown["outcome"], shown["status"]) == ("delivered", 200)
-        assert await _logged_body(tmp_path, shown["gatewayReference"]) == b"begun"
+        assert await _logged_body(storages.of(tmp_path), shown["gatewayReference"]) == b"begun"
 
 
 # K5

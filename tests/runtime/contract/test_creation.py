@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import sqlite3
 from datetime import datetime
 from typing import Any
 
@@ -143,12 +142,11 @@ async def test_the_reconciliation_reference_is_the_merchant_reference_unless_giv
 @pytest.mark.spec("C6", "L1", "L2")
 async def test_a_payment_is_durable_before_its_answer_leaves(sandbox: Running) -> None:
     accepted = await sandbox.merchant.accepted()
-    beside = sqlite3.connect(f"file:{sandbox.directory / 'gateway.db'}?mode=ro", uri=True)
-    rows = beside.execute("SELECT gateway_reference, status FROM transactions").fetchall()
-    uses = beside.execute("SELECT merchant_reference FROM reference_uses").fetchall()
-    beside.close()
-    assert rows == [(accepted["gatewayReference"], rows[0][1])]
-    assert uses == [(accepted["merchantReference"],)]
+    async with sandbox.storage.beside() as store:
+        by_its_own = await store.find_transactions(reference=accepted["gatewayReference"])
+        by_the_merchants = await store.find_transactions(reference=accepted["merchantReference"])
+    assert [each.reference for each in by_its_own] == [accepted["gatewayReference"]]
+    assert [each.reference for each in by_the_merchants] == [accepted["gatewayReference"]]
 
 
 HTTPS = "https://shop.example/"

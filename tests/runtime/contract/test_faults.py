@@ -28,6 +28,8 @@ from .conftest import Running, Serve
 from .merchant import PATIENCE_S, Answer, a_reference, ask
 from .refusals import assert_problem
 
+pytestmark = pytest.mark.embedded
+
 SECRET_MSISDN = "254799000777"
 
 

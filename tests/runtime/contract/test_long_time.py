@@ -12,6 +12,8 @@ import trio
 from .merchant import PATIENCE_S, Merchant
 from .program import Keeper, keeping, mmo, serving_process
 
+pytestmark = pytest.mark.embedded
+
 
 async def callback_of(keeper: Keeper, reference: str) -> bytes:
     """The body of this payment's callback, once it has come."""

@@ -18,6 +18,7 @@ from .conftest import Running, Serve
 from .merchant import PATIENCE_S, Merchant, ask
 from .merchants import ACME, ACME_KEY, deposit, deposited
 from .receivers import arrived, receiver, url_of
+from .storages import storages
 
 
 def _moment(text: str) -> datetime:
@@ -195,7 +196,7 @@ async def test_in_production_a_payment_goes_through_and_no_control_exists(
         pass  # It leaves a master key, an authority and a brand.
     settings = load_settings(
         environment={"MMO_PROVIDER__SANDBOX__KIND": "sandbox"},
-        presets=sandbox_presets(tmp_path, free_ports=True),
+        presets=sandbox_presets(tmp_path, free_ports=True) | storages.of(tmp_path).presets,
     )
     drain = trio.Event()
     told, heard = trio.open_memory_channel[Ready](1)
@@ -206,7 +207,7 @@ async def test_in_production_a_payment_goes_through_and_no_control_exists(
         drain=drain,
     )
     async with receiver(tmp_path) as found, trio.open_nursery() as nursery:
-        nursery.start_soon(serving)
+        nursery.start_soon(storages.of(tmp_path).serve, serving)
         with trio.fail_after(PATIENCE_S):
             ready = await heard.receive()
             assert ready.api_key is None

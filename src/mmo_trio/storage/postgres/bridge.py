@@ -1,0 +1,96 @@
+"""The bridge to psycopg: asyncio code on a loop that runs on Trio, one crossing for each piece of work.
+
+The trap: `import trio_asyncio` must come before `import psycopg`. psycopg binds `asyncio.get_running_loop` when it is
+imported, and trio-asyncio replaces that function when *it* is imported; the other way round every wait for the
+database fails with "no running event loop". So this module imports both, in this order, the package imports this module
+before any other of its own, and opening the bridge looks whether somebody else was quicker.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
+from typing import Any, TypeAlias, TypeVar
+
+import trio
+import trio_asyncio
+
+# isort: split
+import psycopg
+import psycopg.waiting
+
+from mmo_trio.storage.base import StoreRefused
+
+T = TypeVar("T")
+
+Connection: TypeAlias = psycopg.AsyncConnection[tuple[Any, ...]]
+
+
+class Bridge:
+    """Runs asyncio code from any Trio task; made by :func:`open_bridge`."""
+
+    def __init__(self, loop: Any) -> None:
+        self._loop = loop
+
+    async def run(self, work: Callable[..., Coroutine[Any, Any, T]], *arguments: Any) -> T:
+        """Run it to its end. Cancellation waits for that, as the work has a deadline of its own: see `severed_at`."""
+        try:
+            with trio.CancelScope(shield=True):
+                result: T = await self._loop.run_aio_coroutine(work(*arguments))
+        finally:
+            await trio.lowlevel.checkpoint_if_cancelled()
+        return result
+
+
+@asynccontextmanager
+async def open_bridge() -> AsyncIterator[Bridge]:
+    """An asyncio loop on Trio, as long as the block lasts. Raises StoreRefused when the trap has snapped."""
+    if vars(psycopg.waiting)["get_running_loop"] is not asyncio.get_running_loop:
+        raise StoreRefused(
+            "this program imported psycopg before trio_asyncio: import mmo_trio.storage.postgres first"
+        )
+    async with trio_asyncio.open_loop() as loop:
+        yield Bridge(loop)
+
+
+@contextmanager
+def alone() -> Iterator[None]:
+    """An exception that a nursery has wrapped by itself leaves the block as it was raised."""
+    inner: BaseException | None = None
+    try:
+        yield
+    except BaseExceptionGroup as group:
+        inner = group
+    while isinstance(inner, BaseExceptionGroup) and len(inner.exceptions) == 1:
+        inner = inner.exceptions[0]
+    if inner is not None:
+        raise inner
+
+
+def monotonic_s() -> float:
+    """The time that deadlines count in; inside the bridge only."""
+    return asyncio.get_running_loop().time()
+
+
+@contextmanager
+def severed_at(connection: Connection, deadline: float) -> Iterator[None]:
+    """Within the block: at the deadline the connection's socket is shut down.
+
+    Whatever waits for the server then fails at once, as on any lost connection, whether the server hangs or the
+    network swallows everything. Asking the server to cancel would only be one more thing to wait for.
+    """
+    timer = asyncio.get_running_loop().call_at(deadline, _sever, connection)
+    try:
+        yield
+    finally:
+        timer.cancel()
+
+
+def _sever(connection: Connection) -> None:
+    with suppress(OSError, psycopg.Error):
+        handle = socket.socket(fileno=os.dup(connection.fileno()))
+        with handle:
+            handle.shutdown(socket.SHUT_RDWR)

@@ -1,0 +1,84 @@
+"""Bringing a database to the schema of this version while older versions go on serving it.
+
+The rule is to expand only: a migration adds what an older program doesn't notice, and what nobody uses any more goes in
+a later one. So a program may serve a later schema than its own, unless a migration says `-- needs: N`: programs that
+know no migration N can't serve from then on.
+"""
+
+from __future__ import annotations
+
+import re
+from importlib.resources import files
+
+from mmo_trio.storage.base import StoreRefused
+from mmo_trio.storage.postgres.bridge import Connection
+from mmo_trio.storage.postgres.reading import rows
+
+OLDEST_POSTGRES = 140_000
+"""Pipelines with prepared statements, and what the schema uses, are there since version 14."""
+
+_LOCK = (0x4D4D4F, 2)
+_NEEDS = re.compile(r"^-- needs: ([0-9]+)$", re.MULTILINE)
+
+_VERSION_TABLE = """
+    CREATE TABLE IF NOT EXISTS mmo_schema (
+        version integer PRIMARY KEY,
+        needs integer NOT NULL,
+        applied_at timestamptz NOT NULL DEFAULT clock_timestamp()
+    )
+"""
+
+
+def scripts() -> dict[int, str]:
+    """The migrations by number; each brings a database from the number before to its own."""
+    found = files("mmo_trio.storage").joinpath("schema", "postgres").iterdir()
+    named = {int(each.name[:4]): each for each in found if each.name.endswith(".sql")}
+    return {number: named[number].read_text("utf-8") for number in sorted(named)}
+
+
+async def stored_version(connection: Connection) -> int:
+    """The schema version of the database; 0 without our tables. Raises StoreRefused when it isn't ours to use."""
+    if connection.info.server_version < OLDEST_POSTGRES:
+        raise StoreRefused(
+            f"PostgreSQL {connection.info.server_version // 10_000} is too old: 14 or later is needed"
+        )
+    ((is_there,),) = await rows(connection, "SELECT to_regclass('mmo_schema') IS NOT NULL")
+    if not is_there:
+        return 0
+    ((version, needs),) = await rows(
+        connection, "SELECT coalesce(max(version), 0), coalesce(max(needs), 0) FROM mmo_schema"
+    )
+    if needs > max(scripts()):
+        raise StoreRefused(
+            f"the database has schema {version}, which this version doesn't know: install a later mmo-gateway"
+        )
+    return int(version)
+
+
+async def migrate(connection: Connection) -> None:
+    """Apply what is missing, each migration in a transaction of its own; any number of processes may try at once.
+
+    A migration that can't have its locks at once gives way to the traffic: it fails with StoreUnavailable's error, with
+    nothing half-done. The lock that keeps others waiting belongs to the session, so it goes with a killed process; it
+    is taken before the transaction begins, whose view of the catalogue might otherwise be from before.
+    """
+    await connection.execute("SELECT pg_advisory_lock(%s, %s)", _LOCK)
+    try:
+        for number, script in scripts().items():
+            if await stored_version(connection) < number:
+                await _apply(connection, number, script)
+    finally:
+        if not connection.broken:
+            await connection.execute("SELECT pg_advisory_unlock(%s, %s)", _LOCK)
+
+
+async def _apply(connection: Connection, number: int, script: str) -> None:
+    needs = _NEEDS.search(script)
+    async with connection.transaction():
+        await connection.execute("SET LOCAL lock_timeout = '3s'")
+        await connection.execute(_VERSION_TABLE.encode())
+        await connection.execute(script.encode(), prepare=False)
+        await connection.execute(
+            "INSERT INTO mmo_schema (version, needs) VALUES (%s, %s)",
+            (number, int(needs[1]) if needs else 0),
+        )

@@ -1,0 +1,326 @@
+"""Questions to PostgreSQL."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import islice
+from typing import Any
+
+from mmo_sansio.changes import CallbackRecorded, Journaled, SuspenseReason
+from mmo_sansio.clock import Instant
+from mmo_sansio.delivery import Attempt, DeliveryOutcome
+from mmo_sansio.intents import IntentKey, IntentKind, kept
+from mmo_sansio.model import Brand, Status, Transaction
+from mmo_sansio.queries import ListRecords, LookUp, LookUpByMerchantReference, Position, Records
+from mmo_sansio.unknown import may_be_under_way
+from mmo_trio.storage.base import BrandRecord, ClosedProvider, StoredKey, SuspenseEntry, Work
+from mmo_trio.storage.postgres.bridge import Connection
+from mmo_trio.storage.postgres.text import is_holdable
+from mmo_trio.storage.rows import brand_of, transaction_of, without_checksum
+
+Row = tuple[Any, ...]
+
+_TRANSACTIONS = "SELECT order_row, progress FROM transactions"
+
+
+async def rows(connection: Connection, statement: str, *values: object) -> list[Row]:
+    """All rows that a statement gives."""
+    cursor = await connection.execute(statement.encode(), values, binary=True)
+    return await cursor.fetchall()
+
+
+async def latest_stamp(connection: Connection) -> Instant:
+    """The latest instant that is stored anywhere."""
+    ((at,),) = await rows(connection, "SELECT coalesce(max(stamp), 0) FROM batches")
+    return int(at)
+
+
+async def open_intents(connection: Connection, keys: Sequence[IntentKey]) -> Sequence[Work]:
+    """Those of these kept intents that are open."""
+    found = await rows(
+        connection,
+        "SELECT gateway_reference, kind, order_row, progress"
+        " FROM unnest(%s::text[], %s::text[]) AS wanted (gateway_reference, kind)"
+        " JOIN intents USING (gateway_reference, kind)"
+        " JOIN transactions USING (brand, gateway_reference) ORDER BY intents.id",
+        [reference for reference, _ in keys],
+        [kind.value for _, kind in keys],
+    )
+    return [work_of(row) for row in found]
+
+
+def work_of(row: Row) -> Work:
+    """A kept intent with its transaction: gateway_reference, kind, order_row, progress."""
+    reference, kind, order, progress = row
+    return Work(kept(IntentKind(kind), reference), transaction_of(order, progress))
+
+
+async def look_up(
+    connection: Connection, query: LookUp | LookUpByMerchantReference
+) -> bytes | None:
+    """The transaction object of the brand's transaction."""
+    if isinstance(query, LookUp):
+        if not is_holdable(query.gateway_reference):
+            return None
+        found = await rows(
+            connection,
+            "SELECT object FROM transactions WHERE brand = %s AND gateway_reference = %s",
+            query.brand,
+            query.gateway_reference,
+        )
+    else:
+        if not is_holdable(query.merchant_reference):
+            return None
+        found = await rows(
+            connection,
+            "SELECT object FROM reference_uses AS used"
+            " JOIN transactions USING (brand, gateway_reference)"
+            " WHERE used.brand = %s AND used.merchant_reference = %s ORDER BY used.nth DESC LIMIT 1",
+            query.brand,
+            query.merchant_reference,
+        )
+    return without_checksum(found[0][0]) if found else None
+
+
+async def list_records(connection: Connection, query: ListRecords) -> Records:
+    """A page: one row more than asked for tells whether there is more on that side; a look tells about the other."""
+    nothing = Records((), None, None, has_previous=False, has_next=False)
+    if query.method is not None and not is_holdable(query.method):
+        return nothing
+    backwards = query.before is not None
+    await connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+    page = await _page(
+        connection, query, query.before or query.after, backwards, query.page_size + 1
+    )
+    is_more, page = len(page) > query.page_size, page[: query.page_size]
+    opposite = False
+    if page:
+        if backwards:
+            page.reverse()
+        first, last = Position(page[0][0], page[0][1]), Position(page[-1][0], page[-1][1])
+        beyond = last if backwards else first
+        opposite = bool(await _page(connection, query, beyond, not backwards, 1))
+    await connection.execute("COMMIT")
+    if not page:
+        return nothing
+    return Records(
+        tuple(without_checksum(row[2]) for row in page),
+        first,
+        last,
+        has_previous=is_more if backwards else opposite,
+        has_next=opposite if backwards else is_more,
+    )
+
+
+async def _page(
+    connection: Connection,
+    query: ListRecords,
+    beyond: Position | None,
+    backwards: bool,
+    limit: int,
+) -> list[Row]:
+    """Matching rows beyond a position, nearest first."""
+    begin, end = query.begin, query.end
+    if beyond is not None and backwards:
+        end = min(end, beyond.created_at + 1)
+    elif beyond is not None:  # The index is entered at the position, not at the window's edge.
+        begin = max(begin, beyond.created_at)
+    conditions = ["brand = %s", "created_at >= %s", "created_at < %s"]
+    values: list[object] = [query.brand, begin, end]
+    if beyond is not None:
+        conditions.append(f"(created_at, gateway_reference) {'<' if backwards else '>'} (%s, %s)")
+        values += [beyond.created_at, beyond.gateway_reference]
+    filters = {"type": query.type, "method": query.method, "status": query.status}
+    for column, wanted in filters.items():
+        if wanted is not None:
+            conditions.append(f"{column} = %s")
+            values.append(str(wanted))
+    order = "DESC" if backwards else "ASC"
+    return await rows(
+        connection,
+        "SELECT created_at, gateway_reference, object FROM transactions"
+        f" WHERE {' AND '.join(conditions)}"
+        f" ORDER BY brand {order}, created_at {order}, gateway_reference {order} LIMIT %s",
+        *values,
+        limit,
+    )
+
+
+async def transaction(connection: Connection, gateway_reference: str) -> Transaction | None:
+    """One transaction, whosever it is."""
+    return await _one(connection, "gateway_reference = %s", gateway_reference)
+
+
+async def transaction_by_page_token(connection: Connection, token: str) -> Transaction | None:
+    """The transaction that this hosted page is for."""
+    return await _one(connection, "page_token = %s", token)
+
+
+async def _one(connection: Connection, condition: str, value: str) -> Transaction | None:
+    if not is_holdable(value):
+        return None
+    found = await rows(connection, f"{_TRANSACTIONS} WHERE {condition}", value)
+    return transaction_of(*found[0]) if found else None
+
+
+async def find_transactions(
+    connection: Connection,
+    reference: str | None,
+    brand: str | None,
+    status: Status | None,
+    limit: int,
+) -> Sequence[Transaction]:
+    """For people, the newest first."""
+    if not is_holdable(f"{reference} {brand}"):
+        return []
+    conditions, values = ["TRUE"], list[object]()
+    if reference is not None:
+        conditions.append(
+            "gateway_reference IN (SELECT %s UNION ALL SELECT gateway_reference FROM reference_uses"
+            " WHERE merchant_reference = %s)"
+        )
+        values += [reference, reference]
+    if brand is not None:
+        conditions.append("brand = %s")
+        values.append(brand)
+    if status is not None:
+        conditions.append("status = %s")
+        values.append(status.value)
+    found = await rows(
+        connection,
+        f"{_TRANSACTIONS} WHERE {' AND '.join(conditions)}"
+        " ORDER BY created_at DESC, gateway_reference DESC LIMIT %s",
+        *values,
+        limit,
+    )
+    return [transaction_of(*row) for row in found]
+
+
+async def transaction_by_ending(connection: Connection, ending: str) -> Transaction | None:
+    """The only transaction whose reference ends so."""
+    if not is_holdable(ending):
+        return None
+    found = await rows(
+        connection, f"{_TRANSACTIONS} WHERE right(gateway_reference, 12) = %s LIMIT 2", ending
+    )
+    return transaction_of(*found[0]) if len(found) == 1 else None
+
+
+async def unknown_since(
+    connection: Connection, before: Instant, limit: int
+) -> Sequence[Transaction]:
+    """Pending transactions whose submission began before this time, the oldest first."""
+    found = await rows(
+        connection,
+        f"{_TRANSACTIONS} WHERE wake_at IS NOT NULL AND created_at < %s"
+        " ORDER BY created_at, gateway_reference",
+        before,
+    )
+    every = (transaction_of(*row) for row in found)
+    return list(islice((each for each in every if may_be_under_way(each, before)), limit))
+
+
+async def closed_providers(connection: Connection) -> Sequence[ClosedProvider]:
+    """Those that are closed for new payments."""
+    found = await rows(
+        connection, "SELECT name, closed_at, closed_by, reason FROM closed_providers ORDER BY name"
+    )
+    return [ClosedProvider(*row) for row in found]
+
+
+async def timeline(connection: Connection, gateway_reference: str) -> Sequence[Journaled]:
+    """The journal of one transaction."""
+    if not is_holdable(gateway_reference):
+        return []
+    found = await rows(
+        connection,
+        "SELECT at, what, actor, gateway_reference, nullif(brand, ''), stage_before, stage_after, detail"
+        " FROM journal WHERE gateway_reference = %s ORDER BY id",
+        gateway_reference,
+    )
+    return [Journaled(*row) for row in found]
+
+
+async def callbacks(
+    connection: Connection, brand: str | None, gateway_reference: str | None, limit: int
+) -> Sequence[CallbackRecorded]:
+    """The newest recorded callbacks, in the order of their recording."""
+    if not is_holdable(f"{brand} {gateway_reference}"):
+        return []
+    conditions, values = ["TRUE"], list[object]()
+    if brand is not None:
+        conditions.append("brand = %s")
+        values.append(brand)
+    if gateway_reference is not None:
+        conditions.append("gateway_reference = %s")
+        values.append(gateway_reference)
+    body = "''::bytea" if gateway_reference is None else "body"
+    found = await rows(
+        connection,
+        f"SELECT gateway_reference, brand, at, outcome, url, status, duration_ms, detail, {body}"
+        f" FROM callbacks WHERE {' AND '.join(conditions)} ORDER BY id DESC LIMIT %s",
+        *values,
+        limit,
+    )
+    return [
+        CallbackRecorded(row[0], row[1], Attempt(DeliveryOutcome(row[3]), *row[4:]), row[2])
+        for row in reversed(found)
+    ]
+
+
+async def suspense(
+    connection: Connection, brand: str | None, with_closed: bool, limit: int
+) -> Sequence[SuspenseEntry]:
+    """The suspense book, in the order of first telling."""
+    conditions, values = ["TRUE"], list[object]()
+    if brand is not None:
+        if not is_holdable(brand):
+            return []
+        conditions.append("brand = %s")
+        values.append(brand)
+    if not with_closed:
+        conditions.append("closed_at IS NULL")
+    found = await rows(
+        connection,
+        "SELECT id, reason, provider, told, gateway_reference, brand, first_at, last_at, times,"
+        " closed_at, closed_by, note FROM suspense"
+        f" WHERE {' AND '.join(conditions)} ORDER BY first_at, id LIMIT %s",
+        *values,
+        limit,
+    )
+    return [SuspenseEntry(row[0], SuspenseReason(row[1]), *row[2:]) for row in found]
+
+
+_KEYS = "SELECT id, brand, digest, sealed, added_at, retired_at FROM api_keys"
+
+
+async def brands(connection: Connection) -> Sequence[BrandRecord]:
+    """Every brand with its keys."""
+    await connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+    keys: dict[str, list[StoredKey]] = {}
+    for row in await rows(connection, f"{_KEYS} ORDER BY id"):
+        keys.setdefault(row[1], []).append(StoredKey(*row))
+    found = await rows(connection, 'SELECT id, brand FROM brands ORDER BY id COLLATE "C"')
+    await connection.execute("COMMIT")
+    return [BrandRecord(brand_of(row), tuple(keys.get(id, ()))) for id, row in found]
+
+
+async def brand_by_key(connection: Connection, digest: bytes) -> Brand | None:
+    """The brand whose key in use has this digest."""
+    found = await rows(
+        connection,
+        "SELECT brands.brand FROM api_keys JOIN brands ON brands.id = api_keys.brand"
+        " WHERE digest = %s AND retired_at IS NULL",
+        digest,
+    )
+    return brand_of(found[0][0]) if found else None
+
+
+async def keys_of(connection: Connection, brand: str) -> Sequence[StoredKey]:
+    """The keys of a brand, the oldest first."""
+    if not is_holdable(brand):
+        return []
+    return [
+        StoredKey(*row)
+        for row in await rows(connection, f"{_KEYS} WHERE brand = %s ORDER BY id", brand)
+    ]

@@ -1,0 +1,301 @@
+"""The store on PostgreSQL: a batch is one round trip to load, one to write and commit, and no lock in between."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
+from functools import partial
+from typing import TypeVar
+from uuid import UUID
+
+from mmo_sansio.breaker import BreakerSnapshot
+from mmo_sansio.changes import CallbackRecorded, Journaled
+from mmo_sansio.clock import Instant
+from mmo_sansio.decisions import Decision
+from mmo_sansio.intents import IntentKey, IntentKind
+from mmo_sansio.ledger import Reads
+from mmo_sansio.model import Brand, Status, Transaction
+from mmo_sansio.queries import ListRecords, LookUp, LookUpByMerchantReference, Records
+from mmo_trio.storage.base import (
+    BrandRecord,
+    ClosedProvider,
+    Decide,
+    OutcomeUnknown,
+    StoredKey,
+    StoreUnavailable,
+    SuspenseEntry,
+    Work,
+)
+from mmo_trio.storage.batch import batch_of
+from mmo_trio.storage.postgres import administration, channels, examining, holding, horizon, reading
+from mmo_trio.storage.postgres.bridge import Bridge, Connection, monotonic_s
+from mmo_trio.storage.postgres.channels import PostgresChannels
+from mmo_trio.storage.postgres.committing import (
+    Commit,
+    CommitInDoubt,
+    Deadlines,
+    commit_until_known,
+    has_taken_place,
+)
+from mmo_trio.storage.postgres.connections import Ask, Pool, ask_until_answered
+from mmo_trio.storage.postgres.loading import load
+from mmo_trio.storage.postgres.writing import write
+
+T = TypeVar("T")
+
+_EXAMINATION_S = 24 * 3600.0
+
+
+class PostgresStore:
+    """See :class:`mmo_trio.storage.base.Store`; made by :func:`mmo_trio.storage.postgres.open_postgres`."""
+
+    def __init__(
+        self, bridge: Bridge, writing: Pool, reading: Pool, holder: int, patience_s: float
+    ) -> None:
+        self._bridge = bridge
+        self._writing = writing
+        self._reading = reading
+        serves = holder != holding.NOBODY
+        self._channels = PostgresChannels(bridge, writing, holder) if serves else None
+        self._patience_s = patience_s
+        self._is_closed = False
+        self._complete_up_to: Instant = 0
+        """No transaction below it will appear any more."""
+        self._in_doubt: list[tuple[UUID, Sequence[IntentKey]]] = []
+        """Commits whose caller doesn't know what became of them, and the kept intents that nobody here acts upon."""
+
+    # What the engine and the workers need
+
+    @property
+    def channels(self) -> PostgresChannels | None:
+        """Any number of processes may serve it; administration holds nothing."""
+        return self._channels
+
+    @property
+    def _holder(self) -> int:
+        return holding.NOBODY if self._channels is None else self._channels.number
+
+    async def breakers(self) -> Mapping[str, BreakerSnapshot]:
+        return await self._ask(channels.breakers)
+
+    async def transact(self, reads: Reads, decide: Decide) -> Sequence[Decision]:
+        """Two round trips: load; then, when another node wasn't quicker, write and commit."""
+        scheduled: list[IntentKey] = []
+
+        async def attempt(
+            connection: Connection, commit: Commit[Sequence[Decision]]
+        ) -> Sequence[Decision]:
+            loaded = await load(connection, reads)
+            decisions = decide(loaded.ledger)
+            batch = batch_of(decisions)
+            scheduled[:] = batch.scheduled
+            if not batch.is_empty:
+                async with connection.pipeline():
+                    await commit.begin(connection, batch.latest_stamp)
+                    await write(connection, batch, loaded, holder=self._holder)
+                    await commit.end(connection, decisions)
+            return decisions
+
+        try:
+            return await self._commit(attempt)
+        except CommitInDoubt as error:
+            self._in_doubt.append((error.commit, tuple(scheduled)))
+            raise
+
+    async def latest_stamp(self) -> Instant:
+        return await self._ask(reading.latest_stamp)
+
+    async def next_wake(self) -> Instant | None:
+        return await self._ask(lambda c: channels.next_wake(c, self._holder))
+
+    async def woken(self, now: Instant, *, limit: int) -> Sequence[str]:
+        return await self._ask(lambda c: channels.woken(c, self._holder, now, limit))
+
+    async def orphans(self, *, limit: int) -> Sequence[Work]:
+        """Also what this process itself has scheduled without learning that it did."""
+        assert self._holder != holding.NOBODY, "administration takes on no work"
+        strays = await self._settle_doubts()
+        try:
+            return (*strays, *await self._write(lambda c: holding.take_on(c, self._holder, limit)))
+        except StoreUnavailable:
+            if strays:
+                return strays
+            raise
+
+    async def _settle_doubts(self) -> Sequence[Work]:
+        """What commits in doubt have scheduled, once it is known that they took place."""
+        found: list[Work] = []
+        for doubt in tuple(self._in_doubt):
+            id, keys = doubt
+            keys = [key for key in keys if key[1] is not IntentKind.CALLBACK]
+            try:
+                took_place: bool = await self._bridge.run(self._has_taken_place, id)
+                if took_place:
+                    found += await self._ask(partial(reading.open_intents, keys=keys))
+            except (StoreUnavailable, OutcomeUnknown):
+                break
+            self._in_doubt.remove(doubt)
+        return found
+
+    async def _has_taken_place(self, id: UUID) -> bool:
+        return await has_taken_place(self._writing, id, monotonic_s() + self._patience_s)
+
+    # Questions
+
+    async def look_up(self, query: LookUp | LookUpByMerchantReference) -> bytes | None:
+        return await self._ask(lambda c: reading.look_up(c, query))
+
+    async def list_records(self, query: ListRecords) -> Records:
+        async def ask(connection: Connection) -> Records:
+            if query.end > self._complete_up_to:
+                complete = await horizon.close_up_to(connection, query.end)
+                self._complete_up_to = max(self._complete_up_to, complete)
+            return await reading.list_records(connection, query)
+
+        return await self._ask(ask)
+
+    async def transaction(self, gateway_reference: str) -> Transaction | None:
+        return await self._ask(lambda c: reading.transaction(c, gateway_reference))
+
+    async def transaction_by_page_token(self, token: str) -> Transaction | None:
+        return await self._ask(lambda c: reading.transaction_by_page_token(c, token))
+
+    async def transaction_by_ending(self, ending: str) -> Transaction | None:
+        return await self._ask(lambda c: reading.transaction_by_ending(c, ending))
+
+    async def unknown_since(self, before: Instant, *, limit: int = 500) -> Sequence[Transaction]:
+        return await self._ask(lambda c: reading.unknown_since(c, before, limit))
+
+    async def closed_providers(self) -> Sequence[ClosedProvider]:
+        return await self._ask(reading.closed_providers)
+
+    async def find_transactions(
+        self,
+        *,
+        reference: str | None = None,
+        brand: str | None = None,
+        status: Status | None = None,
+        limit: int = 50,
+    ) -> Sequence[Transaction]:
+        return await self._ask(
+            lambda c: reading.find_transactions(c, reference, brand, status, limit)
+        )
+
+    async def timeline(self, gateway_reference: str) -> Sequence[Journaled]:
+        return await self._ask(lambda c: reading.timeline(c, gateway_reference))
+
+    async def callbacks(
+        self, *, brand: str | None = None, gateway_reference: str | None = None, limit: int = 500
+    ) -> Sequence[CallbackRecorded]:
+        return await self._ask(lambda c: reading.callbacks(c, brand, gateway_reference, limit))
+
+    async def suspense(
+        self, *, brand: str | None = None, with_closed: bool = False, limit: int = 500
+    ) -> Sequence[SuspenseEntry]:
+        return await self._ask(lambda c: reading.suspense(c, brand, with_closed, limit))
+
+    async def brands(self) -> Sequence[BrandRecord]:
+        return await self._ask(reading.brands)
+
+    async def brand_by_key(self, digest: bytes) -> Brand | None:
+        return await self._ask(lambda c: reading.brand_by_key(c, digest))
+
+    async def keys_of(self, brand: str) -> Sequence[StoredKey]:
+        return await self._ask(lambda c: reading.keys_of(c, brand))
+
+    # Administration
+
+    async def close_suspense(self, id: int, *, by: str, note: str, now: Instant) -> bool:
+        return await self._write(
+            lambda c: administration.close_suspense(c, id, by=by, note=note, now=now), now
+        )
+
+    async def save_brands(self, brands: Sequence[Brand], *, removed: Sequence[str] = ()) -> None:
+        await self._write(lambda c: administration.save_brands(c, brands, removed))
+
+    async def add_key(self, brand: str, digest: bytes, sealed: bytes, *, now: Instant) -> bool:
+        return await self._write(
+            lambda c: administration.add_key(c, brand, digest, sealed, now), now
+        )
+
+    async def retire_key(self, brand: str, id: int, *, now: Instant) -> bool:
+        return await self._write(lambda c: administration.retire_key(c, brand, id, now), now)
+
+    async def close_provider(self, closed: ClosedProvider) -> bool:
+        return await self._write(
+            lambda c: administration.close_provider(c, closed), closed.closed_at
+        )
+
+    async def open_provider(self, name: str) -> bool:
+        return await self._write(lambda c: administration.open_provider(c, name))
+
+    async def check(self) -> None:
+        async def touch(connection: Connection) -> None:
+            await connection.execute("UPDATE horizon SET at = at")
+
+        await self._ask(touch)
+
+    async def faults(self) -> Sequence[str]:
+        """Everything that is wrong with the database, in words; empty when it is sound. Reads all of it."""
+        self._must_be_open()
+
+        async def crossing() -> Sequence[str]:
+            deadline = monotonic_s() + _EXAMINATION_S
+            return await ask_until_answered(self._reading, examining.faults, deadline)
+
+        return await self._bridge.run(crossing)
+
+    async def renew(self) -> None:
+        """Stay alive, as far as other processes can see."""
+        await self._ask(lambda c: holding.renew(c, self._holder))
+
+    async def tidy(self) -> None:
+        """Forget what nobody needs any more."""
+        await self._ask(holding.tidy)
+
+    async def aclose(self) -> None:
+        """Let others take on at once what this process holds; later calls raise StoreUnavailable."""
+        if self._is_closed:
+            return
+        if self._holder != holding.NOBODY:
+            with suppress(StoreUnavailable):  # The lease runs out anyway.
+                await self._ask(lambda c: holding.resign(c, self._holder))
+        if self._channels is not None:
+            self._channels.close()
+        self._is_closed = True
+
+    # Crossings of the bridge
+
+    async def _ask(self, ask: Ask[T]) -> T:
+        """One crossing for a question."""
+        self._must_be_open()
+
+        async def crossing() -> T:
+            deadline = monotonic_s() + self._patience_s
+            return await ask_until_answered(self._reading, ask, deadline)
+
+        return await self._bridge.run(crossing)
+
+    async def _write(self, ask: Ask[T], stamp: Instant = 0) -> T:
+        """One crossing for a change that isn't decided."""
+
+        async def attempt(connection: Connection, commit: Commit[T]) -> T:
+            await commit.begin(connection, stamp)
+            result = await ask(connection)
+            await commit.end(connection, result)
+            return result
+
+        return await self._commit(attempt)
+
+    async def _commit(self, attempt: Callable[[Connection, Commit[T]], Awaitable[T]]) -> T:
+        self._must_be_open()
+
+        async def crossing() -> T:
+            deadlines = Deadlines.within(self._patience_s)
+            return await commit_until_known(self._writing, attempt, deadlines)
+
+        return await self._bridge.run(crossing)
+
+    def _must_be_open(self) -> None:
+        if self._is_closed:
+            raise StoreUnavailable("the store is closed")

