@@ -266,7 +266,7 @@ def assemble(config: ServiceConfig, store: Store, addresses: Ready) -> Gateway:
         scanner=scanner,
         switches=switches,
         operator=operator,
-        desk=Desk(store, engine.submit, clock.now, urls.error_docs),
+        desk=Desk(store, engine.submit, clock.now, urls.error_docs, trio.Event()),
         sandbox_desk=sandbox_desk,
         figures=Figures(engine.statistics, providers.statistics, callbacks.statistics),
         addresses=addresses,

@@ -14,11 +14,13 @@ from mmo_trio.pages.payment import payment_pages
 from mmo_trio.pages.sandbox import sandbox_controls
 
 CONTENT_SECURITY_POLICY = (
-    "default-src 'none'; style-src 'self'; form-action 'self'; base-uri 'none';"
-    " frame-ancestors 'none'"
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self';"
+    " form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 )
 
 BODY_BYTES_MAX = 64 * 1024
+STATIC_KEPT = "public, max-age=3600"
+"""How long browsers keep what is the same for all."""
 
 
 ExceptionInfo: TypeAlias = tuple[type, BaseException, TracebackType] | tuple[None, None, None]
@@ -47,7 +49,8 @@ def pages_app(desk: Desk, *, sandbox: SandboxDesk | None) -> QuartTrio:
         response.headers["Referrer-Policy"] = "no-referrer"
         response.headers["X-Content-Type-Options"] = "nosniff"
         response.headers["X-Frame-Options"] = "DENY"
-        response.headers.setdefault("Cache-Control", "no-store")
+        is_static = request.endpoint == "static"
+        response.headers["Cache-Control"] = STATIC_KEPT if is_static else "no-store"
         return response
 
     return app
