@@ -120,6 +120,14 @@ def fuzz(session: nox.Session) -> None:
 
 
 @nox.session(python=FULL)
+def nodes(session: nox.Session) -> None:
+    """Two nodes on one PostgreSQL: 20 workers killed under load, 100 races for one reference."""
+    install(session, "test")
+    nodes = "tests/runtime/contract/test_nodes.py"
+    session.run("pytest", "-s", nodes, "--kills", "20", "--races", "100", *session.posargs)
+
+
+@nox.session(python=FULL)
 def bench(session: nox.Session) -> None:
     """Measurements, printed as ratios of things run in turn; `nox -s bench -- life --minutes 10` runs one of them."""
     install(session, "bench")

@@ -115,6 +115,18 @@ class BreakerSnapshot:
             ),
         )
 
+    def believable(self, settings: BreakerSettings, *, now: Instant) -> BreakerSnapshot:
+        """The same without what can't be on a clock that shows `now`: where a clock was set back in between, a breaker
+        must not stay open for longer than `open_for`."""
+        until = self.open_until
+        return evolve(
+            self,
+            open_until=None if until is None else min(until, now + settings.open_for),
+            sub_windows=tuple(
+                evolve(each, began_at=min(each.began_at, now)) for each in self.sub_windows
+            ),
+        )
+
 
 USUAL = BreakerSettings()
 """The specification's figures."""

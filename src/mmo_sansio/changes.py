@@ -7,6 +7,7 @@ from typing import TypeAlias
 
 from attrs import frozen
 
+from mmo_sansio.breaker import BreakerSnapshot
 from mmo_sansio.clock import Instant
 from mmo_sansio.delivery import Attempt
 from mmo_sansio.intents import IntentKey
@@ -64,6 +65,16 @@ class CallbackRecorded:
     at: Instant
 
 
+@frozen
+class BreakerKept:
+    """A merchant's breaker, as the next owner of the channel goes on from it (K5)."""
+
+    brand: str
+    fence: int
+    """The number that its owner held the channel under: an earlier one changes nothing."""
+    breaker: BreakerSnapshot
+
+
 class SuspenseReason(StrEnum):
     """Why something stands in the suspense book (S4, S5)."""
 
@@ -119,6 +130,7 @@ Change: TypeAlias = (
     | TransactionAdvanced
     | IntentConcluded
     | CallbackRecorded
+    | BreakerKept
     | SuspenseNoted
     | Journaled
 )

@@ -7,6 +7,7 @@ from typing import TypeAlias
 
 from attrs import field, frozen
 
+from mmo_sansio.breaker import BreakerSnapshot
 from mmo_sansio.catalogue import ErrorCode
 from mmo_sansio.clock import Instant, Span
 from mmo_sansio.delivery import Attempt
@@ -208,6 +209,10 @@ class CallbackConcluded:
 
     gateway_reference: str
     attempt: Attempt
+    fence: int = 0
+    """The number under which it was claimed before it was sent."""
+    breaker: BreakerSnapshot | None = None
+    """The merchant's breaker with this outcome counted, in wall time; None when it wasn't."""
 
 
 ProviderReport: TypeAlias = (

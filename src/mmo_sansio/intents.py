@@ -28,6 +28,9 @@ class DeliverCallback:
     """Make the one attempt to call the merchant back: kept until its outcome is recorded (K3)."""
 
     gateway_reference: str
+    fence: int = 0
+    """The number under which the owner of the merchant's channel has claimed it; 0 while nobody has, and where one
+    process has the store to itself."""
     kind = IntentKind.CALLBACK
 
 
@@ -50,10 +53,10 @@ IntentKey: TypeAlias = tuple[str, IntentKind]
 """(gatewayReference, kind): what identifies a kept intent; a transaction has at most one open of each kind."""
 
 
-def kept(kind: IntentKind, gateway_reference: str) -> KeptIntent:
-    """The intent that a store has kept under this kind and reference."""
+def kept(kind: IntentKind, gateway_reference: str, fence: int = 0) -> KeptIntent:
+    """The intent that a store has kept under this kind and reference, a callback as it was claimed last."""
     match kind:
         case IntentKind.SUBMIT:
             return SubmitToProvider(gateway_reference)
         case IntentKind.CALLBACK:
-            return DeliverCallback(gateway_reference)
+            return DeliverCallback(gateway_reference, fence)

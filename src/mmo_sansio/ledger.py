@@ -8,6 +8,7 @@ from typing import TypeAlias, assert_never
 from attrs import Factory, define, frozen
 
 from mmo_sansio.changes import (
+    BreakerKept,
     CallbackRecorded,
     Change,
     DepositRecorded,
@@ -109,10 +110,10 @@ class Ledger:
             raise NotPrefetched(key)
         return found
 
-    def is_open(self, key: IntentKey) -> bool:
-        """Whether this kept intent is scheduled and not concluded."""
-        found = key in self.intents
-        if not found and self.covers and key not in self.covers.intents:
+    def open_intent(self, key: IntentKey) -> KeptIntent | None:
+        """This kept intent, if it is scheduled and not concluded."""
+        found = self.intents.get(key)
+        if found is None and self.covers and key not in self.covers.intents:
             raise NotPrefetched(key)
         return found
 
@@ -143,7 +144,7 @@ class Ledger:
                 self.transactions[now.reference] = now
             case IntentConcluded(key):
                 self.intents.pop(key, None)
-            case CallbackRecorded() | SuspenseNoted() | Journaled():
-                pass  # Kept by stores for people; no decision looks at them.
+            case CallbackRecorded() | BreakerKept() | SuspenseNoted() | Journaled():
+                pass  # Kept by stores for people and for workers; no decision looks at them.
             case _:
                 assert_never(change)

@@ -9,6 +9,7 @@ are free. So merchants take turns, and one whose receiver hangs is out of everyb
 from __future__ import annotations
 
 from collections import Counter, deque
+from collections.abc import Collection
 from typing import Generic, TypeVar
 
 from mmo_sansio.callbacks import PLACES, PLACES_PER_MERCHANT, fair_share
@@ -62,6 +63,10 @@ class Turns(Generic[Item]):
             if rank := self._ranks[under_way]:
                 return self._start(next(iter(rank)))
         return None
+
+    def merchants_under_way(self) -> Collection[str]:
+        """Those that hold a place."""
+        return self._under_way.keys()
 
     def leave(self, merchant: str) -> None:
         """Give a place back."""

@@ -12,6 +12,7 @@ from attrs import Factory, define, evolve, frozen
 
 from mmo_sansio.api.settings import ApiSettings
 from mmo_sansio.breaker import BreakerSettings
+from mmo_sansio.clock import Instant
 from mmo_sansio.egress import EgressRules
 from mmo_sansio.http import HttpRequest
 from mmo_sansio.providers.sandbox import SandboxProvider
@@ -38,10 +39,12 @@ from mmo_trio.settings import LimitsSection, Settings, SettingsError, seconds
 from mmo_trio.storage.base import Store
 from mmo_trio.wallclock import WallClock, read_offset
 from mmo_trio.workers.callbacks import CallbackWorker
+from mmo_trio.workers.channels import ChannelKeeper
 from mmo_trio.workers.dispatcher import Dispatcher
 from mmo_trio.workers.providers import ProviderWorker
 from mmo_trio.workers.sandbox import Notify, SandboxWorker
 from mmo_trio.workers.sandbox_book import Book
+from mmo_trio.workers.sandbox_line import OperatorLine
 from mmo_trio.workers.scanner import Scanner
 from mmo_trio.workers.switches import Switches
 
@@ -62,10 +65,11 @@ class Gateway:
     listener_limits: ListenerLimits
     providers: ProviderWorker
     callbacks: CallbackWorker
+    keeper: ChannelKeeper | None
     dispatcher: Dispatcher
     scanner: Scanner
     switches: Switches
-    operator: SandboxWorker
+    operator: SandboxWorker | OperatorLine
     desk: Desk
     sandbox_desk: SandboxDesk | None
     figures: Figures
@@ -78,17 +82,9 @@ class Gateway:
         """Apply the brands that it shall start with; what the READY line says."""
         now = self.clock.now()
         if self.config.brands_file is not None:
-            wanted = read_brands_file(
-                self.config.brands_file, providers=self.titles, rules=self.rules
+            await apply_brands_file(
+                self.config.brands_file, self.store, self.keyring, self.titles, self.rules, now=now
             )
-            plan = plan_apply(await self.store.brands(), wanted, self.keyring, prune=False)
-            if plan.keys_to_make:
-                raise SettingsError(
-                    f"{self.config.brands_file}",
-                    f"these brands have no API key: {', '.join(plan.keys_to_make)}.",
-                    "Give them api_keys, or run `mmo brands apply`, which makes keys and shows them.",
-                )
-            await apply_plan(self.store, self.keyring, plan, now=now)
         if not self.config.has_demo_brand:
             return self.addresses
         provider = next(iter(self.titles))
@@ -99,19 +95,67 @@ class Gateway:
 
     async def start_workers(self, nursery: trio.Nursery, stop: trio.Event) -> None:
         """Start all workers; those that talk to others drain when `stop` is set."""
+        if self.keeper is None:
+            for brand, kept in (await self.store.breakers()).items():
+                self.callbacks.adopt(brand, kept)
         await nursery.start(self.operator.run)
         await nursery.start(self.switches.run)
         for worker in (self.providers, self.callbacks):
             ended = trio.Event()
             self._ended.append(ended)
             await nursery.start(_run_until_drained, worker, stop, ended)
+        if self.keeper is not None:
+            await nursery.start(self._run_keeper, self.keeper, stop)
         nursery.start_soon(self.dispatcher.run)
         await nursery.start(self.scanner.run)
+
+    async def _run_keeper(
+        self, keeper: ChannelKeeper, stop: trio.Event, *, task_status: trio.TaskStatus[None]
+    ) -> None:
+        callbacks_ended, ended = self._ended[-1], trio.Event()
+        self._ended.append(ended)
+        await keeper.run(drain=stop, ended=callbacks_ended, task_status=task_status)
+        ended.set()
 
     async def workers_ended(self) -> None:
         """Return once no conversation and no callback is under way."""
         for each in self._ended:
             await each.wait()
+
+
+async def apply_brands_file(
+    file: Path,
+    store: Store,
+    keyring: KeyRing,
+    titles: Mapping[str, str],
+    rules: EgressRules,
+    *,
+    now: Instant,
+) -> None:
+    """Give the store the brands of this file; raises SettingsError, also when a brand would have no key."""
+    wanted = read_brands_file(file, providers=titles, rules=rules)
+    plan = plan_apply(await store.brands(), wanted, keyring, prune=False)
+    if plan.keys_to_make:
+        raise SettingsError(
+            f"{file}",
+            f"these brands have no API key: {', '.join(plan.keys_to_make)}.",
+            "Give them api_keys, or run `mmo brands apply`, which makes keys and shows them.",
+        )
+    await apply_plan(store, keyring, plan, now=now)
+
+
+async def prepare_store(config: ServiceConfig, store: Store, addresses: Ready) -> None:
+    """What is done to the store once before any number of processes serve from it. Raises SettingsError."""
+    if config.brands_file is None:
+        return
+    await apply_brands_file(
+        config.brands_file,
+        store,
+        KeyRing(_master_key(config)),
+        provider_titles(config.settings, is_sandbox=config.is_sandbox),
+        Urls.of(config.settings, addresses).egress_rules(config.settings),
+        now=WallClock().now(),
+    )
 
 
 async def _run_until_drained(
@@ -150,7 +194,12 @@ def assemble(config: ServiceConfig, store: Store, addresses: Ready) -> Gateway:
         queue_max=limits.queue,
         batch_max=limits.batch,
     )
-    operator = SandboxWorker(Book(_book_file(config)), clock.now, _notifying(engine, sandboxes))
+    notify = _notifying(engine, sandboxes)
+    operator: SandboxWorker | OperatorLine
+    if config.operator_line is None:
+        operator = SandboxWorker(Book(book_file(config)), clock.now, notify)
+    else:
+        operator = OperatorLine(config.operator_line, notify)
     switches = Switches(store)
     providers = ProviderWorker(
         engine.submit,
@@ -163,12 +212,15 @@ def assemble(config: ServiceConfig, store: Store, addresses: Ready) -> Gateway:
         deliver=partial(client.deliver, deadline_s=seconds(limits.callback_timeout)),
         key_for=authenticator.callback_key,
         conclude=engine.submit,
+        now=clock.now,
         monotonic=clock.monotonic,
         breaker=_breaker(settings),
+        holds=lambda brand, fence: keeper is None or keeper.holds(brand, fence),
         places=limits.callbacks,
         per_merchant=limits.callbacks_per_merchant,
     )
-    dispatcher = Dispatcher(store, providers, callbacks)
+    keeper = None if store.channels is None else ChannelKeeper(store.channels, callbacks)
+    dispatcher = Dispatcher(store, providers, keeper or callbacks)
     scanner = Scanner(
         store,
         engine.post,
@@ -178,7 +230,7 @@ def assemble(config: ServiceConfig, store: Store, addresses: Ready) -> Gateway:
         clock.monotonic,
     )
     sandbox_desk = None
-    if config.is_sandbox and config.data_directory is not None:
+    if config.data_directory is not None and isinstance(operator, SandboxWorker):
         kept_in = config.data_directory / CLOCK_FILE
         moves = SandboxClock(clock, store, scanner, operator, providers, kept_in)
         sandbox_desk = SandboxDesk(references.next, moves.advance)
@@ -209,6 +261,7 @@ def assemble(config: ServiceConfig, store: Store, addresses: Ready) -> Gateway:
         listener_limits=_listener_limits(limits),
         providers=providers,
         callbacks=callbacks,
+        keeper=keeper,
         dispatcher=dispatcher,
         scanner=scanner,
         switches=switches,
@@ -298,7 +351,8 @@ def _kept_offset(config: ServiceConfig) -> int:
     return read_offset(config.data_directory / CLOCK_FILE)
 
 
-def _book_file(config: ServiceConfig) -> Path:
+def book_file(config: ServiceConfig) -> Path:
+    """Where the sandbox operator keeps its book."""
     if config.data_directory is not None:
         return config.data_directory / BOOK_FILE
     key_file = config.settings.keys.master_key_file or Path("master.key")

@@ -2,36 +2,71 @@
 
 from __future__ import annotations
 
+import socket
 import ssl
+from collections.abc import Mapping
 from pathlib import Path
 
 import trio
+from attrs import frozen
 
 from mmo_trio.settings import Endpoint, SettingsError
+from mmo_trio.settings.model import ListenSection
 
 BACKLOG = 1_024
 
 
-async def open_listener(name: str, endpoint: Endpoint) -> trio.SocketListener:
-    """A listening socket at this address; raises SettingsError naming the setting when it can't be had."""
+DOORS = ("api", "pages", "console")
+
+
+def open_doors(listen: ListenSection) -> Mapping[str, socket.socket]:
+    """The listening sockets of a gateway by name; raises SettingsError naming the setting of one that can't be had."""
+    wanted = {"api": listen.api, "pages": listen.pages, "console": listen.console}
+    doors: dict[str, socket.socket] = {}
     try:
-        listeners = await trio.open_tcp_listeners(
-            endpoint.port, host=endpoint.host, backlog=BACKLOG
+        for name in DOORS:
+            doors[name] = _open_door(name, wanted[name])
+    except SettingsError:
+        for each in doors.values():
+            each.close()
+        raise
+    return doors
+
+
+def _open_door(name: str, endpoint: Endpoint) -> socket.socket:
+    """A listening socket at this address. A name may stand for several addresses; one door is enough."""
+    try:
+        found = socket.getaddrinfo(
+            endpoint.host, endpoint.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
         )
+        family, _, _, _, address = found[0]
+        return socket.create_server(address[:2], family=family, backlog=BACKLOG)
     except OSError as error:
         raise SettingsError(
             f"listen.{name}",
             f"{endpoint} can't be listened on ({error.strerror or error}).",
             "Stop what uses the address, choose another one, or port 0 for a free one.",
         ) from None
-    for further in listeners[1:]:  # A name may stand for several addresses; one door is enough.
-        await further.aclose()
-    return listeners[0]
 
 
-def address_of(listener: trio.SocketListener, *, tls: bool) -> str:
+@frozen
+class Inherited:
+    """What a worker process has from its supervisor."""
+
+    doors: Mapping[str, socket.socket]
+    """Listening sockets that all workers accept from."""
+    lifeline: int
+    """A pipe that ends when the supervisor is gone."""
+
+
+def listener_on(door: socket.socket) -> trio.SocketListener:
+    """Trio's listener on this socket, which is the listener's from now on."""
+    return trio.SocketListener(trio.socket.from_stdlib_socket(door))
+
+
+def address_of(door: socket.socket, *, tls: bool) -> str:
     """The URL that leads to this socket, port 0 replaced: `http://127.0.0.1:8080`."""
-    host, port = listener.socket.getsockname()[:2]
+    host, port = door.getsockname()[:2]
     named = f"[{host}]" if ":" in host else host
     return f"{'https' if tls else 'http'}://{named}:{port}"
 

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import json
 import signal
-from collections.abc import Callable, Sequence
+import socket
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
@@ -18,23 +19,33 @@ from typing import Protocol
 
 import structlog
 import trio
+from attrs import define
 
 from mmo_trio.assembly import Gateway, assemble
 from mmo_trio.certificates import ensure_authority
 from mmo_trio.console import console_app
-from mmo_trio.doors import Certificates, address_of, open_listener
+from mmo_trio.doors import Certificates, Inherited, address_of, listener_on, open_doors
 from mmo_trio.http.asgi import asgi_app
 from mmo_trio.http.hosting import serve_app
 from mmo_trio.http.server import serve_http
 from mmo_trio.ids import request_ids
 from mmo_trio.pages.app import pages_app
 from mmo_trio.service_config import RUNNING_FILE, Ready, ServiceConfig
-from mmo_trio.settings import Settings, SettingsError
+from mmo_trio.settings import Settings, SettingsError, seconds
 from mmo_trio.storage.opening import open_store
 
 logger = structlog.get_logger(__name__)
 
 STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
+
+
+@define(eq=False)
+class Ending:
+    """When a gateway is to end, and how gently."""
+
+    stop: trio.Event
+    patience_s: float = 0.0
+    """How long idle connections are left then for one last request."""
 
 
 class FurtherDoor(Protocol):
@@ -80,37 +91,43 @@ async def run_service(
     on_ready: Callable[[Ready], None],
     drain: trio.Event | None = None,
     further_doors: Sequence[FurtherDoor] = (),
+    inherited: Inherited | None = None,
 ) -> None:
     """Serve until SIGTERM, SIGINT or `drain`, then drain and return; SIGHUP reads the certificate again.
 
     Raises SettingsError, StoreRefused or StoreUnavailable when it can't begin. With `drain` given no signal is
-    listened to: whoever gives it decides. `further_doors` open and close together with ours.
+    listened to: whoever gives it decides. `further_doors` open and close together with ours. A worker is given what
+    it has `inherited`: it serves on those doors, also ends when its supervisor is gone, and gently on SIGUSR2.
     """
     if config.is_sandbox and config.data_directory is not None:
         ensure_authority(config.data_directory)
-    stop = trio.Event() if drain is None else drain
+    ending = Ending(trio.Event() if drain is None else drain)
     certificates = _certificates(config.settings)
     async with (
         open_store(config.settings.database.url, serving=True) as store,
         trio.open_nursery() as signals,
     ):
         if drain is None:
-            await signals.start(_listen_to_signals, stop, certificates)
-        doors = await _open_doors(config.settings)
+            retired_after_s = None
+            if inherited is not None:
+                retired_after_s = seconds(config.settings.limits.drain_timeout) / 2
+                signals.start_soon(_watch, inherited.lifeline, ending)
+            await signals.start(_listen_to_signals, ending, certificates, retired_after_s)
+        doors = open_doors(config.settings.listen) if inherited is None else inherited.doors
         try:
-            gateway = assemble(config, store, _addresses(doors, certificates is not None))
-            await _run(gateway, doors, certificates, stop, config, on_ready, further_doors)
+            gateway = assemble(config, store, addresses(config, doors))
+            await _run(gateway, doors, certificates, ending, config, on_ready, further_doors)
         finally:
-            for listener in doors.values():
-                listener.socket.close()
+            for door in doors.values():
+                door.close()
         signals.cancel_scope.cancel()
 
 
 async def _run(
     gateway: Gateway,
-    doors: dict[str, trio.SocketListener],
+    doors: Mapping[str, socket.socket],
     certificates: Certificates | None,
-    stop: trio.Event,
+    ending: Ending,
     config: ServiceConfig,
     on_ready: Callable[[Ready], None],
     further_doors: Sequence[FurtherDoor],
@@ -123,14 +140,14 @@ async def _run(
         async with trio.open_nursery() as workers:
             await gateway.start_workers(workers, workers_stop)
             with ExitStack() as until_drained:
-                async with trio.open_nursery() as open_doors:
-                    await _serve(open_doors, gateway, doors, certificates, stop)
+                async with trio.open_nursery() as opened:
+                    await _serve(opened, gateway, doors, certificates, ending)
                     for door in further_doors:
-                        await open_doors.start(partial(door, gateway, drain=stop))
+                        await opened.start(partial(door, gateway, drain=ending.stop))
                     if config.is_sandbox and config.data_directory is not None:
                         until_drained.enter_context(_Running(config.data_directory, ready))
                     on_ready(ready)
-                    await stop.wait()
+                    await ending.stop.wait()
                     logger.info("draining")
             workers_stop.set()
             await gateway.workers_ended()
@@ -140,20 +157,21 @@ async def _run(
 
 
 async def _serve(
-    open_doors: trio.Nursery,
+    opened: trio.Nursery,
     gateway: Gateway,
-    doors: dict[str, trio.SocketListener],
+    doors: Mapping[str, socket.socket],
     certificates: Certificates | None,
-    stop: trio.Event,
+    ending: Ending,
 ) -> None:
     async def api(*, task_status: trio.TaskStatus[None]) -> None:
         await serve_http(
             gateway.api,
-            [doors["api"]],
+            [listener_on(doors["api"])],
             limits=gateway.listener_limits,
             error_docs_url=gateway.api.settings.error_docs_url,
             mint_request_id=request_ids(),
-            drain=stop,
+            drain=ending.stop,
+            patience_s=lambda: ending.patience_s,
             tls=None if certificates is None else certificates.context,
             task_status=task_status,
         )
@@ -161,9 +179,9 @@ async def _serve(
     async def people(*, task_status: trio.TaskStatus[None]) -> None:
         await serve_app(
             pages_app(gateway.desk, sandbox=gateway.sandbox_desk),
-            doors["pages"],
+            listener_on(doors["pages"]),
             limits=gateway.listener_limits,
-            drain=stop,
+            drain=ending.stop,
             certificate=None if certificates is None else certificates.files,
             task_status=task_status,
         )
@@ -171,36 +189,29 @@ async def _serve(
     async def operators(*, task_status: trio.TaskStatus[None]) -> None:
         await serve_app(
             console_app(gateway.figures),
-            doors["console"],
+            listener_on(doors["console"]),
             limits=gateway.listener_limits,
-            drain=stop,
+            drain=ending.stop,
             task_status=task_status,
         )
 
     for door in (api, people, operators):
-        await open_doors.start(door)
+        await opened.start(door)
 
 
-async def _open_doors(settings: Settings) -> dict[str, trio.SocketListener]:
-    listen = settings.listen
-    wanted = {"api": listen.api, "pages": listen.pages, "console": listen.console}
-    doors: dict[str, trio.SocketListener] = {}
-    try:
-        for name, endpoint in wanted.items():
-            doors[name] = await open_listener(name, endpoint)
-    except SettingsError:
-        for listener in doors.values():
-            listener.socket.close()
-        raise
-    return doors
-
-
-def _addresses(doors: dict[str, trio.SocketListener], tls: bool) -> Ready:
+def addresses(config: ServiceConfig, doors: Mapping[str, socket.socket]) -> Ready:
+    """Where a gateway with these doors is reached."""
+    tls = config.settings.listen.tls_certificate is not None
     return Ready(
         api=address_of(doors["api"], tls=tls),
         pages=address_of(doors["pages"], tls=tls),
         console=address_of(doors["console"], tls=False),
     )
+
+
+def check_certificates(settings: Settings) -> None:
+    """Raise SettingsError when the certificate that is set can't be used."""
+    _certificates(settings)
 
 
 def _certificates(settings: Settings) -> Certificates | None:
@@ -217,22 +228,42 @@ def _certificates(settings: Settings) -> Certificates | None:
 
 
 async def _listen_to_signals(
-    stop: trio.Event,
+    ending: Ending,
     certificates: Certificates | None,
+    retired_after_s: float | None,
     *,
     task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
 ) -> None:
-    with trio.open_signal_receiver(*STOP_SIGNALS, signal.SIGHUP) as signals:
+    """`retired_after_s`: how long SIGUSR2 leaves idle connections; None where nobody else would serve."""
+    with trio.open_signal_receiver(*STOP_SIGNALS, signal.SIGHUP, signal.SIGUSR2) as signals:
         task_status.started()
         async for number in signals:
             if number in STOP_SIGNALS:
-                stop.set()
-            elif certificates is not None:
-                try:
-                    certificates.reload()
-                    logger.info("certificate reloaded")
-                except SettingsError as error:
-                    logger.error("certificate kept", error=str(error))
+                ending.stop.set()
+            elif number == signal.SIGHUP:
+                _reload(certificates)
+            elif retired_after_s is None:
+                logger.warning("one process can't be replaced while it serves: restart it")
+            else:
+                ending.patience_s = retired_after_s
+                ending.stop.set()
+
+
+def _reload(certificates: Certificates | None) -> None:
+    if certificates is None:
+        return
+    try:
+        certificates.reload()
+        logger.info("certificate reloaded")
+    except SettingsError as error:
+        logger.error("certificate kept", error=str(error))
+
+
+async def _watch(lifeline: int, ending: Ending) -> None:
+    """End when the supervisor is gone: nobody else would ever tell."""
+    await trio.lowlevel.wait_readable(lifeline)
+    logger.warning("the supervisor is gone")
+    ending.stop.set()
 
 
 class _Running:

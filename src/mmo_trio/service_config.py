@@ -33,6 +33,8 @@ class ServiceConfig:
     """`brands.toml`, applied before serving."""
     workers: int = 1
     """Serving processes; more than one needs PostgreSQL."""
+    operator_line: Path | None = None
+    """The socket of a sandbox operator in a process of its own; None when it is to live in this one."""
 
 
 @frozen

@@ -19,6 +19,7 @@ from mmo_sansio.inputs import CallbackConcluded
 from mmo_sansio.intents import DeliverCallback
 from mmo_sansio.model import Stage
 from mmo_sansio.testing import a_transaction, reference
+from mmo_trio.http.call import MaySend
 from mmo_trio.http.client import Client
 from mmo_trio.storage.base import StoreUnavailable, Work
 from mmo_trio.workers.callbacks import CallbackWorker, Deliver
@@ -88,7 +89,7 @@ class Outside:
     """By brand: the outcome and the seconds it takes; else delivered at once."""
     sent: list[tuple[str, HttpRequest]] = field(factory=list)
 
-    async def deliver(self, request: HttpRequest) -> Attempt:
+    async def deliver(self, request: HttpRequest, *, may_send: MaySend) -> Attempt:
         brand = (request.value(b"x-api-key") or b"").decode().removeprefix("key of ")
         self.sent.append((brand, request))
         outcome, after_s = self.answers.get(brand, (DeliveryOutcome.DELIVERED, 0.0))
@@ -106,6 +107,7 @@ async def working(books: Books, deliver: Deliver, **settings: Any) -> AsyncItera
         deliver=deliver,
         key_for=books.key_for,
         conclude=books.conclude,
+        now=clock_of_trio,
         monotonic=clock_of_trio,
         breaker=BreakerSettings(),
         **settings,

@@ -12,6 +12,8 @@ from pytest_trio.enable_trio_mode import *  # noqa: F403
 def pytest_addoption(parser: pytest.Parser) -> None:
     """How much is tried where more finds more."""
     parser.addoption("--fuzz-requests", type=int, help="Mutated requests against a whole gateway.")
+    parser.addoption("--kills", type=int, default=3, help="Workers of two nodes to be killed.")
+    parser.addoption("--races", type=int, default=5, help="Races for one reference over two nodes.")
     parser.addoption(
         "--store",
         choices=("sqlite", "postgres", "memory"),

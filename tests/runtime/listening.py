@@ -168,6 +168,8 @@ class Listening:
     service: SmallService
     port: int
     drain: trio.Event = Factory(trio.Event)
+    patience_s: float = 0.0
+    """How long idle connections are left once it drains."""
     ended: trio.Event = Factory(trio.Event)
     """Set when `serve_http` has returned."""
     _clients: list[Client] = field(factory=list)
@@ -208,6 +210,7 @@ async def listening(
             error_docs_url=ERROR_DOCS,
             mint_request_id=ids.__next__,
             drain=here.drain,
+            patience_s=lambda: here.patience_s,
             tls=tls,
             task_status=task_status,
         )

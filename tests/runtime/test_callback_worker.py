@@ -17,6 +17,7 @@ from mmo_sansio.breaker import BreakerSettings
 from mmo_sansio.delivery import Attempt, DeliveryOutcome
 from mmo_sansio.egress import EgressRules
 from mmo_sansio.http import HttpRequest
+from mmo_trio.http.call import MaySend
 from mmo_trio.storage.base import OutcomeUnknown, StoreUnavailable
 from mmo_trio.workers.callbacks import CallbackStatistics, CallbackWorker
 
@@ -154,6 +155,7 @@ async def test_a_sandbox_that_moves_its_clock_fails_nothing_that_is_under_way(
         deliver=outside.deliver,
         key_for=books.key_for,
         conclude=books.conclude,
+        now=lambda: clock_of_trio() + ahead[0],
         monotonic=lambda: clock_of_trio() + ahead[0],
         breaker=BreakerSettings(),
     )
@@ -328,7 +330,7 @@ async def test_the_log_says_what_became_of_a_callback_without_key_url_and_body(
 ) -> None:
     books = Books(keys={"acme": b"canary-key"})
 
-    async def deliver(request: HttpRequest) -> Attempt:
+    async def deliver(request: HttpRequest, *, may_send: MaySend) -> Attempt:
         await trio.lowlevel.checkpoint()
         return Attempt(DELIVERED, request.target.decode(), 200, 7, "", b"canary-body")
 
@@ -349,6 +351,7 @@ def a_worker(books: Books, outside: Outside) -> CallbackWorker:
         deliver=outside.deliver,
         key_for=books.key_for,
         conclude=books.conclude,
+        now=clock_of_trio,
         monotonic=clock_of_trio,
         breaker=BreakerSettings(),
     )

@@ -80,5 +80,6 @@ def test_sending_the_idle_away_leaves_the_busy_alone() -> None:
     idle, busy = Guest("a", idle_since=100), Guest("b")
     census.enter(idle)
     census.enter(busy)
-    census.send_idle_away()
-    assert (idle.leaves_at, busy.leaves_at) == (100, math.inf)
+    census.send_idle_away(by=120)
+    assert (idle.leaves_at, busy.leaves_at) == (120, math.inf)
+    assert census.idle_until == 120

@@ -34,6 +34,34 @@ async def test_draining_answers_what_has_begun_and_closes_the_rest() -> None:
         await here.ended.wait()
 
 
+async def test_a_patient_listener_leaves_the_idle_one_last_request() -> None:
+    async with listening(LIMITS) as here:
+        idle, fresh = await here.connect(), await here.connect()
+        await idle.ask(get())
+        await here.ask(get())  # by now the fresh one is accepted, too
+        here.patience_s = 9
+        here.drain.set()
+        with pytest.raises(OSError):
+            await connect_until_refused(here)
+        for client in (idle, fresh):
+            answer = await client.ask(get())
+            assert answer.status == 200
+            assert answer.is_last
+            assert await client.is_closed()
+            await client.stream.aclose()
+        await here.ended.wait()
+
+
+async def test_patience_ends() -> None:
+    async with listening(LIMITS) as here:
+        idle = await here.connect()
+        await idle.ask(get())
+        here.patience_s = 0.05
+        here.drain.set()
+        assert await idle.is_closed()
+        await here.ended.wait()
+
+
 async def test_a_draining_listener_accepts_nobody() -> None:
     async with listening(LIMITS) as here:
         busy = await here.connect()

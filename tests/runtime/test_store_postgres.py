@@ -26,7 +26,7 @@ from mmo_sansio.queries import ListRecords, LookUpByMerchantReference
 from mmo_sansio.replies import Accepted, Refused, Reply
 from mmo_trio.engine import Engine
 from mmo_trio.storage.base import StoreRefused, StoreUnavailable
-from mmo_trio.storage.check_store.feeding import NOON, feed
+from mmo_trio.storage.check_store.feeding import NOON, feed, left_over
 from mmo_trio.storage.check_store.inputs import DELIVERED, creation, reference, succeeded
 from mmo_trio.storage.postgres import PostgresStore, holding, open_postgres
 from mmo_trio.wallclock import WallClock
@@ -230,18 +230,29 @@ async def test_what_administration_schedules_is_taken_on_by_a_serving_process(
         await feed(store, (creation(1), NOON), (BeginSubmission(reference(1)), NOON + 1))
         async with open_postgres(database, serving=False) as office:
             await feed(office, (succeeded(1), NOON + 2))
-        (work,) = await store.orphans(limit=10)
-        assert work.intent == DeliverCallback(reference(1))
+        (work,) = await left_over(store, limit=10)
+        assert work.intent == DeliverCallback(reference(1), fence=1)
 
 
 async def test_a_lease_is_renewed_while_the_process_lives(database: str) -> None:
     async with open_postgres(database, serving=True) as store:
-        await _execute(database, "UPDATE holders SET alive_until = now() WHERE id > 0")
+        number = await store.channels.renew() if store.channels else 0
+        was = await _value(database, "SELECT alive_until FROM holders WHERE id > 0")
         with trio.fail_after(10 * holding.RENEWAL_S):
-            dead = "SELECT alive_until < now() FROM holders WHERE id > 0"
-            while await _value(database, dead):  # noqa: ASYNC110  (the database tells no events)
+            until = "SELECT alive_until FROM holders WHERE id > 0"
+            while await _value(database, until) == was:  # noqa: ASYNC110  (the database tells no events)
                 await trio.sleep(0.1)
-        await store.check()
+        assert store.channels
+        assert await store.channels.renew() == number
+
+
+@pytest.mark.spec("K3")
+async def test_a_lease_that_has_ended_is_begun_anew(database: str) -> None:
+    async with open_postgres(database, serving=True) as store:
+        assert store.channels
+        number = await store.channels.renew()
+        await _execute(database, "UPDATE holders SET alive_until = now() WHERE id > 0")
+        assert await store.channels.renew() > number
 
 
 @pytest.mark.spec("L2", "L3")

@@ -207,7 +207,7 @@ def test_law_4_a_decision_is_whole(history: list[Stamped]) -> None:
             if isinstance(intent, AskProvider):
                 assert any(isinstance(one, TransactionAdvanced) for one in decision.changes)
             else:
-                assert ledger.is_open((intent.gateway_reference, intent.kind))
+                assert ledger.open_intent((intent.gateway_reference, intent.kind)) == intent
 
 
 @given(histories(), st.data())
@@ -266,7 +266,7 @@ LOOKS: list[tuple[str, Callable[[Ledger], object], str]] = [
     ("transaction", lambda ledger: ledger.transaction(B), B),
     ("reference", lambda ledger: ledger.reference_use("acme", "order-2"), "order-2"),
     ("deposit", lambda ledger: ledger.deposit("test", "DEP-2"), "DEP-2"),
-    ("intent", lambda ledger: ledger.is_open((B, IntentKind.CALLBACK)), B),
+    ("intent", lambda ledger: ledger.open_intent((B, IntentKind.CALLBACK)), B),
 ]
 
 

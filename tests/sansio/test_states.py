@@ -182,7 +182,7 @@ def test_a_provider_that_takes_back_its_never_received_is_believed(given: Input,
     assert isinstance(decision.reply, Noted)
     assert decision.reply.transaction.progress.stage is to
     ledger.apply(decision.changes, decision.intents)
-    assert not ledger.is_open((ON_RECORD.reference, IntentKind.SUBMIT))
+    assert ledger.open_intent((ON_RECORD.reference, IntentKind.SUBMIT)) is None
     begun = decide(ledger, a_begin(), now=SOON + 1)
     assert isinstance(begun.reply, Ignored)
 

@@ -2,22 +2,31 @@
 
 from __future__ import annotations
 
-from mmo_sansio.changes import CallbackRecorded, IntentConcluded
+from mmo_sansio.changes import BreakerKept, CallbackRecorded, Change, IntentConcluded
 from mmo_sansio.clock import Instant
 from mmo_sansio.decisions import Decision, ignored
 from mmo_sansio.inputs import CallbackConcluded
-from mmo_sansio.intents import IntentKind
+from mmo_sansio.intents import DeliverCallback, IntentKind
 from mmo_sansio.ledger import Ledger
 from mmo_sansio.replies import Noted
 
 
 def conclude_callback(ledger: Ledger, given: CallbackConcluded, *, now: Instant) -> Decision:
-    """Record the outcome, once; the transaction itself is unaffected."""
+    """Record the outcome, once; the transaction itself is unaffected.
+
+    Of two who sent it, because the first lost its lease, the one that claimed it later records what became of it; the
+    first may as long as nobody has claimed it since.
+    """
     transaction = ledger.transaction(given.gateway_reference)
     key = (given.gateway_reference, IntentKind.CALLBACK)
-    if transaction is None or not ledger.is_open(key):
+    waiting = ledger.open_intent(key)
+    if transaction is None or not isinstance(waiting, DeliverCallback):
         return ignored("No callback is waiting for its outcome.", transaction)
-    recorded = CallbackRecorded(
-        given.gateway_reference, transaction.order.brand, given.attempt, now
-    )
-    return Decision(Noted(transaction), (recorded, IntentConcluded(key)))
+    if given.fence < waiting.fence:
+        return ignored("Another process has claimed the callback since.", transaction)
+    brand = transaction.order.brand
+    recorded = CallbackRecorded(given.gateway_reference, brand, given.attempt, now)
+    changes: tuple[Change, ...] = (recorded, IntentConcluded(key))
+    if given.breaker is not None:
+        changes = (*changes, BreakerKept(brand, given.fence, given.breaker))
+    return Decision(Noted(transaction), changes)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import click
@@ -46,6 +47,19 @@ class CarefulGroup(click.Group):
             if failure is None:
                 raise
             raise failure from None
+
+
+def exit_code_of(work: Callable[[], None]) -> int:
+    """Do this in a process without a command of its own: its exit code, once a failure was said to a person."""
+    try:
+        work()
+    except Exception as error:
+        failure = _as_failure(error)
+        if failure is None:
+            raise
+        failure.show()
+        return failure.exit_code
+    return 0
 
 
 def _as_failure(error: Exception) -> click.ClickException | None:

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import gc
 import os
+import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import click
 import trio
 
+from mmo_trio.cli.failures import exit_code_of
 from mmo_trio.cli.places import Command, default_data_directory, find_place
 from mmo_trio.service_config import Ready, ServiceConfig, check_clear, check_production
-from mmo_trio.settings import load_settings
+from mmo_trio.settings import Settings, load_settings
 
 COLLECT_AFTER = 20_000
 """Objects made and not freed after which the youngest are looked at."""
@@ -86,9 +88,17 @@ def serve(
     On SQLite, or on PostgreSQL with any number of workers and nodes.
     """
     options = _given(api, pages, console)
-    settings = load_settings(file=config, environment=os.environ, options=options)
-    check_production(settings, workers=workers)
-    run(ServiceConfig(settings, brands_file=brands_file, workers=workers))
+
+    def read() -> Settings:
+        settings = load_settings(file=config, environment=os.environ, options=options)
+        check_production(settings, workers=workers)
+        return settings
+
+    planned = ServiceConfig(read(), brands_file=brands_file, workers=workers)
+    if planned.settings.database.url.startswith("sqlite:"):
+        run(planned)
+    else:
+        run_supervised(planned, read)
 
 
 def run(config: ServiceConfig, on_ready: Callable[[Ready], None] | None = None) -> None:
@@ -103,6 +113,20 @@ def run(config: ServiceConfig, on_ready: Callable[[Ready], None] | None = None) 
         await run_service(config, on_ready=serves)
 
     trio.run(serving)
+
+
+def run_supervised(config: ServiceConfig, read: Callable[[], Settings]) -> None:
+    """Serve with processes that are replaced when they die; exits with the service's exit code."""
+    from mmo_trio.supervisor.gateway import supervise
+
+    code = supervise(
+        config,
+        read=read,
+        exit_code_of=exit_code_of,
+        on_ready=announce,
+        on_serving=spare_the_collector,
+    )
+    sys.exit(code)
 
 
 def spare_the_collector() -> None:

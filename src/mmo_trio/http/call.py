@@ -8,7 +8,9 @@ so far.
 from __future__ import annotations
 
 import ssl
+from collections.abc import Callable
 from ipaddress import ip_address
+from typing import TypeAlias
 
 import h11
 import trio
@@ -21,6 +23,7 @@ from mmo_sansio.egress import Target
 from mmo_sansio.http import Headers, HttpRequest
 from mmo_trio.http.dial import dial
 from mmo_trio.http.resolve import Resolver
+from mmo_trio.http.sessions import Sessions
 
 USER_AGENT = f"mmo-gateway/{__version__}".encode()
 ADDRESSES_MAX = 32
@@ -43,11 +46,27 @@ class RefusedError(Exception):
     """An address behind the name is forbidden, so nothing was sent; the message says why."""
 
 
+class WithheldError(Exception):
+    """When it came to sending, the caller might not send any more; nothing was sent."""
+
+
+MaySend: TypeAlias = Callable[[], bool]
+"""Asked when nothing is left to do but to send: whether that is still wanted."""
+
+
+def always() -> bool:
+    """Nothing that happens meanwhile keeps it from being sent."""
+    return True
+
+
 class Call:
     """One request and its answer."""
 
-    def __init__(self, target: Target, *, allow_private: bool, exempt: bool) -> None:
+    def __init__(
+        self, target: Target, *, allow_private: bool, exempt: bool, may_send: MaySend = always
+    ) -> None:
         """`exempt`: the target is our own configuration, so its addresses are not judged (K7)."""
+        self._may_send = may_send
         self._target = target
         self._allow_private = allow_private
         self._exempt = exempt
@@ -62,10 +81,16 @@ class Call:
         self.complete = False
         """Whether the body came to its end."""
 
-    async def run(self, request: HttpRequest, resolver: Resolver, context: ssl.SSLContext) -> None:
+    async def run(
+        self,
+        request: HttpRequest,
+        resolver: Resolver,
+        context: ssl.SSLContext,
+        sessions: Sessions,
+    ) -> None:
         """Sends the request and takes in the answer until it ends, breaks off or is enough.
 
-        Raises RefusedError or one of TRANSPORT_ERRORS when something breaks. Once there is a head,
+        Raises WithheldError, RefusedError or one of TRANSPORT_ERRORS when something breaks. Once there is a head,
         that can't undo it any more: look at `head` first.
         """
         connection = h11.Connection(h11.CLIENT, max_incomplete_event_size=2 * HEAD_BYTES_MAX)
@@ -76,13 +101,17 @@ class Call:
         tcp = await dial(addresses, self._target.port)
         try:
             self._check_peer(tcp, addresses)
-            stream = await self._secured(tcp, context)
+            stream = await self._secured(tcp, context, sessions)
+            if not self._may_send():
+                raise WithheldError
             self.doing = "Sending the request"
             self.may_have_arrived = True
             await stream.send_all(octets)
             self.doing = "Waiting for the answer"
             self.head = await _receive_head(stream, connection)
             await self._receive_body(stream, connection)
+            if isinstance(stream, trio.SSLStream):
+                sessions.remember(stream, self._target.host, self._target.port)
         finally:
             tcp.socket.close()
 
@@ -107,14 +136,22 @@ class Call:
         if peer not in addresses and not self._exempt:
             raise RefusedError(f"The connection led to {peer}, which nobody had checked.")
 
-    async def _secured(self, tcp: trio.SocketStream, context: ssl.SSLContext) -> trio.abc.Stream:
-        """The connection under TLS, the certificate checked against the target's name."""
+    async def _secured(
+        self, tcp: trio.SocketStream, context: ssl.SSLContext, sessions: Sessions
+    ) -> trio.abc.Stream:
+        """The connection under TLS, the certificate checked against the target's name, now or in
+        the session that goes on."""
         if self._target.scheme == "http":
             return tcp
         self.doing = "The TLS handshake"
         host = self._target.host
         stream = trio.SSLStream(tcp, context, server_hostname=host, https_compatible=True)
-        await stream.do_handshake()
+        sessions.resume(stream, host, self._target.port)
+        try:
+            await stream.do_handshake()
+        except BaseException:
+            sessions.forget(host, self._target.port)
+            raise
         return stream
 
     async def _receive_body(self, stream: trio.abc.Stream, connection: h11.Connection) -> None:

@@ -32,6 +32,8 @@ class Census:
         self._of_address: Counter[str] = Counter()
         self.idle_timeout_s = limits.idle_timeout_s
         """What a connection is granted now that begins to wait for a request."""
+        self.idle_until = math.inf
+        """From this moment of Trio's time on none waits for a request."""
 
     def __len__(self) -> int:
         return len(self._residents)
@@ -65,9 +67,12 @@ class Census:
             self.idle_timeout_s = self._limits.short_idle_timeout_s
             self._ask_idle_to_leave(self.idle_timeout_s)
 
-    def send_idle_away(self) -> None:
-        """Who waits for a request now need not wait any longer."""
-        self._ask_idle_to_leave(0)
+    def send_idle_away(self, by: float) -> None:
+        """From this moment of Trio's time on nobody needs to wait for a request any longer."""
+        self.idle_until = by
+        for resident in self._residents:
+            if resident.idle_since < math.inf:
+                resident.leave_by(by)
 
     def _ask_idle_to_leave(self, after_s: float) -> None:
         for resident in self._residents:

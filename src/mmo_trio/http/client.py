@@ -27,8 +27,9 @@ from mmo_sansio.delivery import (
 from mmo_sansio.egress import EgressRules, Target, UrlError, delivery_url_fault, split_url
 from mmo_sansio.http import HttpRequest, HttpResponse
 from mmo_sansio.providers.conversation import ExchangeFailed
-from mmo_trio.http.call import TRANSPORT_ERRORS, Call, RefusedError
+from mmo_trio.http.call import TRANSPORT_ERRORS, Call, MaySend, RefusedError, always
 from mmo_trio.http.resolve import Resolver, SystemResolver
+from mmo_trio.http.sessions import Sessions
 
 
 def tls_context(extra_ca_file: Path | None = None) -> ssl.SSLContext:
@@ -62,12 +63,22 @@ class Client:
         self._rules = rules
         self._context = context
         self._resolver = SystemResolver() if resolver is None else resolver
+        self._sessions = Sessions()
 
-    async def deliver(self, request: HttpRequest, *, deadline_s: float = DEADLINE_S) -> Attempt:
+    async def deliver(
+        self,
+        request: HttpRequest,
+        *,
+        may_send: MaySend = always,
+        deadline_s: float = DEADLINE_S,
+    ) -> Attempt:
         """The one attempt to deliver this request to a merchant (K2, K3, K7): its target is the
         merchant's URL, its headers are Content-Type and X-API-KEY. Whatever goes wrong is in the
-        attempt, nothing is raised."""
-        exchange = await self.exchange(request, exempt=False, deadline_s=deadline_s)
+        attempt; nothing is raised but WithheldError, when `may_send` forbids it once the connection
+        stands and is secured."""
+        exchange = await self.exchange(
+            request, exempt=False, may_send=may_send, deadline_s=deadline_s
+        )
         return classify(exchange, url=request.target.decode("utf-8", "replace"))
 
     async def ask(self, request: HttpRequest, *, deadline_s: float = DEADLINE_S) -> HttpResponse:
@@ -84,9 +95,15 @@ class Client:
         return HttpResponse(exchange.status, exchange.headers, exchange.body)
 
     async def exchange(
-        self, request: HttpRequest, *, exempt: bool, deadline_s: float = DEADLINE_S
+        self,
+        request: HttpRequest,
+        *,
+        exempt: bool,
+        may_send: MaySend = always,
+        deadline_s: float = DEADLINE_S,
     ) -> Exchange:
-        """How this request, its target in absolute form, ended; raises nothing that others cause.
+        """How this request, its target in absolute form, ended; raises nothing that others cause,
+        and WithheldError when `may_send` forbids it.
 
         `exempt`: the URL is our own configuration, so that any address will do, and http too (K7).
         """
@@ -95,11 +112,16 @@ class Client:
             target = self._target(request, exempt=exempt)
         except UrlError as fault:
             return Unanswered(Failure.REFUSED, str(fault), may_have_arrived=False, duration_ms=0)
-        call = Call(target, allow_private=self._rules.allow_private, exempt=exempt)
+        call = Call(
+            target,
+            allow_private=self._rules.allow_private,
+            exempt=exempt,
+            may_send=may_send,
+        )
         failure, detail = Failure.TIMEOUT, ""
         with trio.move_on_after(deadline_s):
             try:
-                await call.run(request, self._resolver, self._context)
+                await call.run(request, self._resolver, self._context, self._sessions)
             except RefusedError as error:
                 failure, detail = Failure.REFUSED, str(error)
             except AnswerHeadError as error:

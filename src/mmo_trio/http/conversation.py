@@ -120,10 +120,12 @@ class Conversation:
         if not self._inbox.is_empty:
             await trio.lowlevel.checkpoint()  # Who pipelines lets others have their turn.
             return True
-        if self._house.drain.is_set():
+        census = self._house.census
+        now = trio.current_time()
+        if self._house.drain.is_set() and now >= census.idle_until:
             return False
-        self.idle_since = trio.current_time()
-        self._scope.deadline = self.idle_since + self._house.census.idle_timeout_s
+        self.idle_since = now
+        self._scope.deadline = min(now + census.idle_timeout_s, census.idle_until)
         data = await self._stream.receive_some()
         self.idle_since = math.inf
         self._inbox.receive(data)

@@ -44,6 +44,7 @@ async def serve_http(
     error_docs_url: str,
     mint_request_id: Callable[[], str],
     drain: trio.Event,
+    patience_s: Callable[[], float] = lambda: 0.0,
     tls: Callable[[], ssl.SSLContext] | None = None,
     traffic: Traffic | None = None,
     task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
@@ -54,7 +55,9 @@ async def serve_http(
     Owns the listeners: they are closed when accepting ends, so that another process that holds the
     same sockets gets all new connections. `tls` is asked for its context at every connection, so a
     renewed certificate needs no restart; None serves in the clear. `mint_request_id` gives each
-    request its id. `traffic` counts requests and tells refusals; None: only faults are told."""
+    request its id. `patience_s` is asked when it drains: so long an idle connection is left, for
+    a client that sends just then would find it closed. Its next answer is its last in any case.
+    `traffic` counts requests and tells refusals; None: only faults are told."""
     census = Census(limits)
     house = House(
         service,
@@ -74,8 +77,9 @@ async def serve_http(
             task_status.started()
             await drain.wait()
             accepting.cancel_scope.cancel()
-        census.send_idle_away()
-        conversations.cancel_scope.deadline = trio.current_time() + limits.drain_timeout_s
+        now = trio.current_time()
+        census.send_idle_away(now + patience_s())
+        conversations.cancel_scope.deadline = now + limits.drain_timeout_s
 
 
 @frozen

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Protocol, TypeAlias
 
 from attrs import field, frozen
 
+from mmo_sansio.breaker import BreakerSnapshot
 from mmo_sansio.changes import CallbackRecorded, Journaled, SuspenseReason
+from mmo_sansio.channels import Channel
 from mmo_sansio.clock import Instant
 from mmo_sansio.decisions import Decision
 from mmo_sansio.intents import Intent
@@ -96,13 +98,58 @@ Decide: TypeAlias = Callable[[Ledger], Sequence[Decision]]
 before the working set's `not_before`. It may be called more than once, when the store lost a race and loads again."""
 
 
+class Channels(Protocol):
+    """What processes that share a store agree on through it: who is alive, and who calls which merchant back.
+
+    `mmo_sansio.channels.ChannelBook` is what it means; time is the store's own clock. Every method raises
+    StoreUnavailable when nothing has happened, OutcomeUnknown when it can't be learnt.
+    """
+
+    async def renew(self) -> int:
+        """Renew this process's lease, or begin another when it has none or its own has ended: the lease's number. A
+        number that is new says that all it held is gone."""
+        ...
+
+    async def leave(self) -> None:
+        """End this process's lease: all it held is free at once, or when this raises, by the lease's end. The next
+        renewal begins another in any case."""
+        ...
+
+    async def take(self) -> Sequence[Channel]:
+        """Take the channels that have callbacks waiting and that nobody alive holds."""
+        ...
+
+    async def take_callbacks(
+        self, room: Mapping[str, int], *, in_hand: Collection[str] = ()
+    ) -> Sequence[Work]:
+        """Claim callbacks of channels that this process holds, at most so many of each brand, oldest first: those that
+        nobody has claimed under the channel's present fence, whoever committed them. Their intents carry that fence,
+        and each is handed out once under it; those `in_hand` (gatewayReferences), claimed under an earlier one, are
+        left as they are."""
+        ...
+
+    async def give_up(self, fences: Mapping[str, int]) -> None:
+        """Free these channels, by brand, as far as this process holds them under these fences."""
+        ...
+
+
 class Store(Protocol):
     """Every method raises StoreUnavailable when the store can't serve, StoreCorrupt when what it reads is damaged."""
+
+    @property
+    def channels(self) -> Channels | None:
+        """How processes share it; None when this process has it to itself."""
+        ...
+
+    async def breakers(self) -> Mapping[str, BreakerSnapshot]:
+        """The merchants' breakers as they were kept last, by brand, in wall time (K5)."""
+        ...
 
     async def transact(self, reads: Reads, decide: Decide) -> Sequence[Decision]:
         """Load what is read, decide, and make changes and kept intents of all decisions durable at once.
 
-        Kept intents belong to this process until they are concluded or it dies. When it raises
+        Kept intents belong to this process until they are concluded or it dies; on a store that is shared, callbacks
+        belong to who holds their merchant's channel instead. When it raises
         StoreUnavailable nothing was stored; OutcomeUnknown says that it can't be learnt, and if it was stored after
         all its kept intents are handed out by `orphans`. An exception of `decide` itself stores nothing and comes
         through.
@@ -118,11 +165,13 @@ class Store(Protocol):
         ...
 
     async def woken(self, now: Instant, *, limit: int) -> Sequence[str]:
-        """gatewayReferences of transactions whose `wake_at` has come, the earliest first."""
+        """gatewayReferences of transactions whose `wake_at` has come, the earliest first. Of a store that is shared,
+        those in this process's share, and those that are long overdue."""
         ...
 
     async def orphans(self, *, limit: int) -> Sequence[Work]:
-        """Take on kept intents that belong to nobody alive, oldest first; each is handed out once."""
+        """Take on kept intents that belong to nobody alive, oldest first; each is handed out once. Of a store that is
+        shared, no callbacks: `channels` hands those out."""
         ...
 
     async def look_up(self, query: LookUp | LookUpByMerchantReference) -> bytes | None:

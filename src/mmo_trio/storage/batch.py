@@ -8,6 +8,7 @@ from typing import assert_never
 from attrs import Factory, define
 
 from mmo_sansio.changes import (
+    BreakerKept,
     CallbackRecorded,
     Change,
     DepositRecorded,
@@ -39,6 +40,8 @@ class Batch:
     scheduled: dict[IntentKey, None] = Factory(dict)
     """Kept intents that are open at the end of the batch, in order."""
     callbacks: list[CallbackRecorded] = Factory(list)
+    breakers: dict[str, BreakerKept] = Factory(dict)
+    """By brand, as they are at the end of the batch."""
     suspense: list[SuspenseNoted] = Factory(list)
     journal: list[Journaled] = Factory(list)
 
@@ -79,6 +82,8 @@ class Batch:
                 self.concluded.add(key)
             case CallbackRecorded():
                 self.callbacks.append(change)
+            case BreakerKept(brand):
+                self.breakers[brand] = change
             case DepositRecorded():
                 self.deposits.append(change)
             case SuspenseNoted():

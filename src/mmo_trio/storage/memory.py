@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 
 import trio
-from attrs import Factory, define, evolve, frozen
+from attrs import evolve, frozen
 
 from mmo_sansio.api.transaction_object import transaction_object
-from mmo_sansio.changes import CallbackRecorded, Journaled, SuspenseNoted
+from mmo_sansio.breaker import BreakerSnapshot
+from mmo_sansio.changes import CallbackRecorded, Journaled
+from mmo_sansio.channels import OVERDUE, is_in_share
 from mmo_sansio.clock import Instant
 from mmo_sansio.decisions import Decision
-from mmo_sansio.intents import AskProvider, IntentKey
-from mmo_sansio.ledger import Ledger, Reads
+from mmo_sansio.intents import AskProvider, DeliverCallback, KeptIntent
+from mmo_sansio.ledger import Reads
 from mmo_sansio.model import Brand, Status, Transaction
 from mmo_sansio.queries import ListRecords, LookUp, LookUpByMerchantReference, Position, Records
 from mmo_sansio.unknown import may_be_under_way
@@ -26,28 +28,15 @@ from mmo_trio.storage.base import (
     SuspenseEntry,
     Work,
 )
+from mmo_trio.storage.memory_channels import MemoryChannels, store_time
+from mmo_trio.storage.memory_kept import Memory, keep, working_set
 
-
-@define
-class Memory:
-    """What a store in memory keeps. Opening it again is what a restart is to other stores."""
-
-    ledger: Ledger = Factory(Ledger)
-    held: set[IntentKey] = Factory(set)
-    """Kept intents that are with the process that has it open."""
-    journal: list[Journaled] = Factory(list)
-    callbacks: list[CallbackRecorded] = Factory(list)
-    suspense: list[SuspenseEntry] = Factory(list)
-    brands: dict[str, Brand] = Factory(dict)
-    keys: list[StoredKey] = Factory(list)
-    keys_made: int = 0
-    closed: dict[str, ClosedProvider] = Factory(dict)
-    latest_stamp: Instant = 0
+__all__ = ["Memory", "MemoryStore", "open_memory"]
 
 
 @asynccontextmanager
 async def open_memory(memory: Memory | None = None) -> AsyncIterator[MemoryStore]:
-    """Open it as its one serving process."""
+    """Open it as its one serving process, or as one of those that share it."""
     store = MemoryStore(memory or Memory())
     try:
         yield store
@@ -66,44 +55,79 @@ class MemoryStore:
 
     def __init__(self, memory: Memory) -> None:
         self._kept: Memory | None = memory
-        memory.held.clear()
+        self.channels = MemoryChannels(memory) if memory.is_shared else None
+        if not memory.is_shared:
+            memory.held.clear()
 
     async def _memory(self) -> Memory:
+        """What is kept, as long as the store is open."""
         await trio.lowlevel.checkpoint()
         if self._kept is None:
             raise StoreUnavailable("the store is closed")
         return self._kept
 
+    @property
+    def _number(self) -> int:
+        """What its kept intents are held under."""
+        return 0 if self.channels is None else self.channels.number
+
     async def transact(self, reads: Reads, decide: Decide) -> Sequence[Decision]:
         memory = await self._memory()
-        decisions = decide(_working_set(memory.ledger, reads))
+        decisions = decide(working_set(memory.ledger, reads))
         for decision in decisions:
             memory.ledger.apply(decision.changes, decision.intents)
             memory.held.update(
-                (intent.gateway_reference, intent.kind)
+                ((intent.gateway_reference, intent.kind), self._number)
                 for intent in decision.intents
                 if not isinstance(intent, AskProvider)
             )
             for change in decision.changes:
-                _keep(memory, change)
+                keep(memory, change)
         return decisions
 
     async def latest_stamp(self) -> Instant:
         return (await self._memory()).latest_stamp
 
     async def next_wake(self) -> Instant | None:
-        return min((at for at, _ in _due(await self._memory())), default=None)
+        memory = await self._memory()
+        return min(
+            (at for at, reference in _due(memory) if self._is_mine(memory, reference)), default=None
+        )
 
     async def woken(self, now: Instant, *, limit: int) -> Sequence[str]:
-        due = sorted((at, reference) for at, reference in _due(await self._memory()) if at <= now)
+        memory = await self._memory()
+        due = sorted(
+            (at, reference)
+            for at, reference in _due(memory)
+            if at <= now and (at <= now - OVERDUE or self._is_mine(memory, reference))
+        )
         return [reference for _, reference in due[:limit]]
+
+    def _is_mine(self, memory: Memory, reference: str) -> bool:
+        """Whether this payment is this process's to wake."""
+        if self.channels is None:
+            return True
+        return is_in_share(reference, self._number, memory.channels.alive(now=store_time()))
 
     async def orphans(self, *, limit: int) -> Sequence[Work]:
         memory = await self._memory()
         ledger = memory.ledger
-        free = [key for key in ledger.intents if key not in memory.held][:limit]
-        memory.held.update(free)
+        free = [key for key, intent in ledger.intents.items() if self._is_free(memory, intent)][
+            :limit
+        ]
+        memory.held.update((key, self._number) for key in free)
         return [Work(ledger.intents[key], ledger.transactions[key[0]]) for key in free]
+
+    def _is_free(self, memory: Memory, intent: KeptIntent) -> bool:
+        holder = memory.held.get((intent.gateway_reference, intent.kind))
+        if self.channels is None:
+            return holder is None
+        if isinstance(intent, DeliverCallback):
+            return False
+        return holder is None or not memory.channels.is_alive(holder, now=store_time())
+
+    async def breakers(self) -> Mapping[str, BreakerSnapshot]:
+        return (await self._memory()).channels.breakers()
 
     async def look_up(self, query: LookUp | LookUpByMerchantReference) -> bytes | None:
         ledger = (await self._memory()).ledger
@@ -220,6 +244,7 @@ class MemoryStore:
         memory = await self._memory()
         for id in removed:
             memory.brands.pop(id, None)
+            memory.channels.forget(id)
         memory.keys = [key for key in memory.keys if key.brand in memory.brands]
         memory.brands.update((brand.id, brand) for brand in brands)
 
@@ -267,58 +292,10 @@ class MemoryStore:
         await self._memory()
 
     async def aclose(self) -> None:
+        if self.channels is not None:
+            self.channels.close()
         self._kept = None
         await trio.lowlevel.checkpoint()
-
-
-def _working_set(ledger: Ledger, reads: Reads) -> Ledger:
-    """What is read, and nothing else; a known deposit brings its transaction along."""
-    deposits = {key: ledger.deposits[key] for key in reads.deposits & ledger.deposits.keys()}
-    wanted = reads.transactions.union(deposits.values())
-    return Ledger(
-        covers=evolve(reads, transactions=wanted),
-        transactions={key: ledger.transactions[key] for key in wanted & ledger.transactions.keys()},
-        references={
-            key: ledger.references[key] for key in reads.references & ledger.references.keys()
-        },
-        deposits=deposits,
-        intents={key: ledger.intents[key] for key in reads.intents & ledger.intents.keys()},
-    )
-
-
-def _keep(memory: Memory, change: object) -> None:
-    """What people look at and no decision does."""
-    match change:
-        case Journaled():
-            memory.journal.append(change)
-            memory.latest_stamp = max(memory.latest_stamp, change.at)
-        case CallbackRecorded():
-            memory.callbacks.append(change)
-        case SuspenseNoted():
-            _keep_suspense(memory, change)
-        case _:
-            pass
-
-
-def _keep_suspense(memory: Memory, told: SuspenseNoted) -> None:
-    identity = (told.provider, told.reason, told.gateway_reference, told.told)
-    for index, each in enumerate(memory.suspense):
-        if (each.provider, each.reason, each.gateway_reference, each.told) == identity:
-            memory.suspense[index] = evolve(each, times=each.times + 1, last_at=told.at)
-            return
-    memory.suspense.append(
-        SuspenseEntry(
-            id=len(memory.suspense) + 1,
-            reason=told.reason,
-            provider=told.provider,
-            told=told.told,
-            gateway_reference=told.gateway_reference,
-            brand=told.brand,
-            first_at=told.at,
-            last_at=told.at,
-            times=1,
-        )
-    )
 
 
 def _due(memory: Memory) -> Iterable[tuple[Instant, str]]:

@@ -11,6 +11,7 @@ from typing import Any
 from zlib import crc32
 
 from mmo_sansio.api.transaction_object import transaction_object
+from mmo_sansio.breaker import BreakerSnapshot, BreakerState, Permit, SubWindow
 from mmo_sansio.catalogue import ErrorCode
 from mmo_sansio.model import (
     Brand,
@@ -182,6 +183,34 @@ def _money_row(amount: Money | None) -> tuple[int, str] | None:
 
 def _money_of(row: list[Any] | None) -> Money | None:
     return None if row is None else Money(row[0], row[1])
+
+
+def breaker_row(breaker: BreakerSnapshot) -> bytes:
+    """A merchant's breaker."""
+    probe = breaker.probe
+    return with_checksum(
+        _encode(
+            (
+                breaker.state,
+                breaker.open_until,
+                probe and (probe.number, probe.generation, probe.granted_at),
+                breaker.generation,
+                [(each.began_at, each.successes, each.failures) for each in breaker.sub_windows],
+            )
+        ).encode()
+    )
+
+
+def breaker_of(row: bytes) -> BreakerSnapshot:
+    """The breaker that this row is."""
+    state, open_until, probe, generation, sub_windows = json.loads(without_checksum(row))
+    return BreakerSnapshot(
+        BreakerState(state),
+        open_until,
+        None if probe is None else Permit(*probe),
+        generation,
+        tuple(SubWindow(*each) for each in sub_windows),
+    )
 
 
 def brand_row(brand: Brand) -> str:

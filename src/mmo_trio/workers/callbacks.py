@@ -4,19 +4,23 @@ for each merchant (K1 to K7).
 Nothing here loops. Work that is taken, and a delivery that ends, both look who may start next; a
 task lives as long as its delivery is under way, until what became of it is recorded. A callback
 that was sent is never sent again by this process, even if its outcome can't be recorded.
+
+Where several processes share a store, this one sends what it has claimed, under the fence that it
+was claimed under, for as long as that holds; the rest it lets go of, unsent, to whoever claims it
+next (K3).
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping
-from typing import Final, TypeAlias, TypeVar
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from typing import Final, Protocol, TypeAlias, TypeVar
 
 import structlog
 import trio
 from attrs import evolve, frozen
 
-from mmo_sansio.breaker import Breaker, BreakerSettings, BreakerState
+from mmo_sansio.breaker import Breaker, BreakerSettings, BreakerSnapshot, BreakerState
 from mmo_sansio.callbacks import PLACES, PLACES_PER_MERCHANT, build
 from mmo_sansio.clock import Instant
 from mmo_sansio.delivery import Attempt, DeliveryOutcome, stopped_by_breaker
@@ -24,7 +28,9 @@ from mmo_sansio.http import HttpRequest
 from mmo_sansio.inputs import CallbackConcluded
 from mmo_sansio.intents import DeliverCallback
 from mmo_sansio.model import Transaction
+from mmo_sansio.replies import Noted
 from mmo_sansio.turns import Turns
+from mmo_trio.http.call import MaySend, WithheldError
 from mmo_trio.http.faults import describe_fault
 from mmo_trio.storage.base import OutcomeUnknown, StoreUnavailable, Work
 
@@ -38,9 +44,17 @@ FIRST_PAUSE_S: Final = 0.1
 LONGEST_PAUSE_S: Final = 5.0
 """Between two questions to a store that isn't available; the pause doubles from the first on."""
 
-Deliver: TypeAlias = Callable[[HttpRequest], Awaitable[Attempt]]
-"""Makes one attempt, within the callback deadline over everything; raises nothing that others
-cause."""
+
+class Deliver(Protocol):
+    """Makes one attempt, within the callback deadline over everything; raises nothing that others
+    cause, and WithheldError when `may_send` forbids it at the last moment."""
+
+    async def __call__(self, request: HttpRequest, *, may_send: MaySend) -> Attempt: ...
+
+
+Holds: TypeAlias = Callable[[str, int], bool]
+"""Whether this process holds a brand's channel under this fence, right now; it asks a clock that
+goes on while the process is stopped."""
 KeyFor: TypeAlias = Callable[[str], Awaitable[bytes | None]]
 """The API key that a brand's callbacks carry now (A4); None when there is no such brand, or no key
 in use. May raise StoreUnavailable."""
@@ -73,28 +87,54 @@ class CallbackWorker:
         deliver: Deliver,
         key_for: KeyFor,
         conclude: Conclude,
+        now: Callable[[], Instant],
         monotonic: Callable[[], Instant],
         breaker: BreakerSettings,
+        holds: Holds = lambda brand, fence: True,
         places: int = PLACES,
         per_merchant: int = PLACES_PER_MERCHANT,
         waiting_most: int = WAITING_MOST,
     ) -> None:
-        """`monotonic`: the breakers' clock, in microseconds; a sandbox moves it, so it says nothing
+        """`now`: wall time, in which breakers are kept for whoever goes on from them.
+
+        `monotonic`: the breakers' clock, in microseconds; a sandbox moves it, so it says nothing
         of how long a delivery takes. That is for `deliver` to see to, and here every permit comes
         to an end with its delivery: permits need no deadline on that clock."""
         self._deliver = deliver
         self._key_for = key_for
         self._conclude = conclude
+        self._now = now
         self._monotonic = monotonic
+        self._holds = holds
         self._settings = evolve(breaker, permit_deadline=None)
         self._breakers: dict[str, Breaker] = {}
         self._turns: Turns[Work] = Turns(
             waiting_most=waiting_most, places=places, per_merchant=per_merchant
         )
-        self._in_hand: set[str] = set()
+        self._in_hand: dict[str, Work] = {}
+        """By reference, in the order of their taking."""
         self._outcomes: Counter[DeliveryOutcome] = Counter()
         self._deliveries: trio.Nursery | None = None
         self._is_draining = False
+
+    def adopt(self, brand: str, kept: BreakerSnapshot) -> None:
+        """Go on with this brand's breaker from here, as it was kept, in wall time."""
+        by = self._monotonic() - self._now()
+        restored = kept.shifted(by).believable(self._settings, now=self._monotonic())
+        self._breakers[brand] = Breaker(self._settings, restored=restored)
+
+    def disown(self, brands: Collection[str]) -> None:
+        """Forget these brands' breakers: others go on with them."""
+        for brand in brands:
+            self._breakers.pop(brand, None)
+
+    def in_hand(self) -> Collection[Work]:
+        """What is taken and not concluded."""
+        return self._in_hand.values()
+
+    def brands_under_way(self) -> Collection[str]:
+        """The brands that have a delivery under way."""
+        return self._turns.merchants_under_way()
 
     def has_room_for(self, brand: str) -> bool:
         """Whether one more callback of this brand would be taken. A brand without a backlog finds
@@ -110,7 +150,7 @@ class CallbackWorker:
             return True
         if not self.has_room_for(brand):
             return False
-        self._in_hand.add(work.transaction.reference)
+        self._in_hand[work.transaction.reference] = work
         self._turns.add(brand, work)
         self._start_who_may()
         return True
@@ -152,19 +192,31 @@ class CallbackWorker:
         if self._deliveries is None or self._is_draining:
             return
         while (work := self._turns.next()) is not None:
-            self._deliveries.start_soon(self._see_through, work.transaction)
+            self._deliveries.start_soon(self._see_through, work)
 
-    async def _see_through(self, transaction: Transaction) -> None:
+    async def _see_through(self, work: Work) -> None:
         """From the breaker to the record. A fault of ours costs this callback only; as it may have
         been sent, it stays in hand, so that nobody sends it again before a restart."""
+        transaction, fence = work.transaction, fence_of(work)
         reference, brand = transaction.reference, transaction.order.brand
         try:
-            attempt = await self._attempt(transaction)
-            concluded = CallbackConcluded(reference, attempt)
-            await _insist(lambda: self._conclude(concluded))
-            self._in_hand.discard(reference)
+            if not self._holds(brand, fence):
+                raise WithheldError
+            attempt, breaker = await self._attempt(transaction, fence)
+            reply = await _insist(
+                lambda: self._conclude(
+                    CallbackConcluded(reference, attempt, fence, self._kept(breaker))
+                )
+            )
+            del self._in_hand[reference]
+            if fence and not isinstance(reply, Noted):
+                logger.warning("callback claimed by another", reference=reference, brand=brand)
+                return
             self._outcomes[attempt.outcome] += 1
             _log(reference, brand, attempt)
+        except WithheldError:
+            del self._in_hand[reference]
+            logger.warning("callback left to another", reference=reference, brand=brand)
         except Exception as error:
             fault = describe_fault(error)
             logger.error("callback not recorded", reference=reference, brand=brand, fault=fault)
@@ -172,29 +224,46 @@ class CallbackWorker:
             self._turns.leave(brand)
             self._start_who_may()
 
-    async def _attempt(self, transaction: Transaction) -> Attempt:
-        """The one attempt, if the breaker lets it through."""
+    async def _attempt(
+        self, transaction: Transaction, fence: int
+    ) -> tuple[Attempt, Breaker | None]:
+        """The one attempt, if the breaker lets it through; and the breaker, if it counted."""
         brand, url = transaction.order.brand, transaction.order.result_url
         assert url is not None
         breaker = self._breakers.setdefault(brand, Breaker(self._settings))
         permit = breaker.permit(self._monotonic())
         if permit is None:
-            return stopped_by_breaker(url)
+            return stopped_by_breaker(url), None
         try:
             key = await _insist(lambda: self._key_for(brand))
             if key is None:
                 detail = "The brand has no API key in use, so nothing was sent."
-                return Attempt(DeliveryOutcome.TRANSPORT_ERROR, url, detail=detail)
-            attempt = await self._deliver(build(transaction, key))
-            if attempt.outcome is not DeliveryOutcome.EGRESS_REFUSED:
-                succeeded = attempt.outcome is DeliveryOutcome.DELIVERED
-                before = breaker.state
-                breaker.record(permit, succeeded=succeeded, now=self._monotonic())
-                if breaker.state is not before:
-                    logger.warning("breaker changed", brand=brand, state=breaker.state.value)
-            return attempt
+                return Attempt(DeliveryOutcome.TRANSPORT_ERROR, url, detail=detail), None
+            attempt = await self._deliver(
+                build(transaction, key), may_send=lambda: self._holds(brand, fence)
+            )
+            if attempt.outcome is DeliveryOutcome.EGRESS_REFUSED:
+                return attempt, None
+            before = breaker.state
+            succeeded = attempt.outcome is DeliveryOutcome.DELIVERED
+            breaker.record(permit, succeeded=succeeded, now=self._monotonic())
+            if breaker.state is not before:
+                logger.warning("breaker changed", brand=brand, state=breaker.state.value)
+            return attempt, breaker
         finally:
             breaker.abandon(permit, now=self._monotonic())  # nothing, once it was recorded
+
+    def _kept(self, breaker: Breaker | None) -> BreakerSnapshot | None:
+        """The breaker as it is now, in wall time: the last one that is recorded is the newest."""
+        if breaker is None:
+            return None
+        return breaker.snapshot().shifted(self._now() - self._monotonic())
+
+
+def fence_of(work: Work) -> int:
+    """The fence under which this callback is claimed."""
+    assert isinstance(work.intent, DeliverCallback)
+    return work.intent.fence
 
 
 async def _insist(ask: Callable[[], Awaitable[Answer]]) -> Answer:

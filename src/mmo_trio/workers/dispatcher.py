@@ -13,6 +13,7 @@ from mmo_sansio.intents import AskProvider, DeliverCallback, Intent, SubmitToPro
 from mmo_sansio.model import Transaction
 from mmo_trio.storage.base import Store, StoreUnavailable, Work
 from mmo_trio.workers.callbacks import CallbackWorker
+from mmo_trio.workers.channels import ChannelKeeper
 from mmo_trio.workers.providers import ProviderWorker
 
 logger = structlog.get_logger(__name__)
@@ -30,7 +31,8 @@ class Dispatcher:
 
     store: Store
     providers: ProviderWorker
-    callbacks: CallbackWorker
+    callbacks: CallbackWorker | ChannelKeeper
+    """Where several processes share the store, who holds channels there."""
     _waiting: deque[Intent] = Factory(deque)
 
     def act(self, intent: Intent, transaction: Transaction) -> None:

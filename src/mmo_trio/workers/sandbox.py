@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Sequence
-from typing import TypeAlias
+from typing import Protocol, TypeAlias
 
 import structlog
 import trio
@@ -19,7 +19,6 @@ from mmo_sansio.clock import Instant
 from mmo_sansio.http import HttpRequest, HttpResponse
 from mmo_sansio.providers.conversation import ExchangeFailed
 from mmo_sansio.providers.sandbox_operator import Notification, Prompt, SandboxOperator
-from mmo_trio.engine import Call
 from mmo_trio.http.faults import describe_fault
 from mmo_trio.storage.base import OutcomeUnknown, StoreUnavailable
 from mmo_trio.workers.sandbox_book import Book, read_book
@@ -32,8 +31,17 @@ TELLING_MAX = 512
 RETRY_S = 1.0
 """How long to wait before the book, or the gateway, is tried again."""
 
-Notify: TypeAlias = Callable[[HttpRequest], Call]
-"""Hands a notification to the gateway, which replies once it is durable there."""
+
+class Told(Protocol):
+    """A notification on its way into the gateway, such as a :class:`mmo_trio.engine.Call`."""
+
+    async def reply(self) -> object:
+        """Return once it is durable there. Raises StoreUnavailable or OutcomeUnknown when it isn't, or may not be."""
+        ...
+
+
+Notify: TypeAlias = Callable[[HttpRequest], Told]
+"""Hands a notification to the gateway, at once; raises StoreUnavailable when it has no room."""
 
 
 @define(eq=False)
@@ -118,18 +126,18 @@ class SandboxWorker:
         finally:
             self.book.close()
 
-    def _post(self, told: Sequence[Notification]) -> Sequence[tuple[Notification, Call | None]]:
+    def _post(self, told: Sequence[Notification]) -> Sequence[tuple[Notification, Told | None]]:
         """Each with its way through the gateway; without one when there was no room."""
         return [(each, self._posted(each)) for each in told]
 
-    def _posted(self, told: Notification) -> Call | None:
+    def _posted(self, told: Notification) -> Told | None:
         try:
             return self.notify(told.request)
         except StoreUnavailable:
             return None
 
     async def _see_through(
-        self, posted: Sequence[tuple[Notification, Call | None]], due: Instant
+        self, posted: Sequence[tuple[Notification, Told | None]], due: Instant
     ) -> None:
         """Acknowledge what the gateway has, all in one write, and tell the rest again until it has it."""
         count = len(posted)
@@ -145,7 +153,7 @@ class SandboxWorker:
             posted = self._post(left)
         self._has_told(due, count)
 
-    async def _has_arrived(self, notification: Notification, call: Call) -> bool:
+    async def _has_arrived(self, notification: Notification, call: Told) -> bool:
         """Whether it is done with. After a fault of ours it is, until a restart."""
         try:
             await call.reply()

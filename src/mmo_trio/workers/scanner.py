@@ -44,7 +44,7 @@ class Wakes(Protocol):
 
 @define(eq=False)
 class Scanner:
-    """One for each process; several on one store only do some work twice, harmlessly."""
+    """One for each process; the store gives each its share of what is due."""
 
     store: Wakes
     post: Post

@@ -8,10 +8,11 @@ import re
 import signal
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
+from typing import cast
 
 import trio
 from attrs import Factory, define, field, frozen
@@ -24,6 +25,7 @@ from mmo_trio.http.service import Admitted, RequestContext
 from mmo_trio.ids import request_ids
 
 from .merchant import PATIENCE_S
+from .senders import PORTS, NotingListener
 
 COMMAND = (sys.executable, "-m", "mmo_trio.cli")
 READY = re.compile(r"READY (.*)\n")
@@ -69,14 +71,17 @@ class Process:
 
 
 @asynccontextmanager
-async def serving_process(*arguments: str | Path, log: Path) -> AsyncIterator[Process]:
-    """`mmo` with these arguments, from its READY line on; if it still runs at the end it is asked to, and must, drain.
+async def serving_process(
+    *arguments: str | Path, log: Path, command: Sequence[str] = COMMAND
+) -> AsyncIterator[Process]:
+    """`mmo`, or another command, with these arguments, from its READY line on; if it still runs at the end it is asked
+    to, and must, drain.
 
     Its standard error is added to the log.
     """
     with log.open("ab") as errors:
         process = await trio.lowlevel.open_process(
-            [*COMMAND, *map(str, arguments)],
+            [*command, *map(str, arguments)],
             env=outside(),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
@@ -85,7 +90,7 @@ async def serving_process(*arguments: str | Path, log: Path) -> AsyncIterator[Pr
     assert process.stdout is not None
     try:
         said = b""
-        with trio.fail_after(PATIENCE_S):
+        with trio.fail_after(3 * PATIENCE_S):
             while (line := READY.search(said.decode())) is None:
                 more = await process.stdout.receive_some()
                 assert more, _text(log)
@@ -115,6 +120,8 @@ class Called:
     key: bytes | None = field(repr=False)
     run: int
     """The `run` of the receiver when it came."""
+    sender: int | None
+    """The process that sent it, as far as that is known."""
 
 
 @define(eq=False)
@@ -124,15 +131,22 @@ class Keeper:
     url: str
     run: int = 0
     """To be set by the test: which process of the gateway may be calling now."""
+    find_sender: Callable[[tuple[int, int]], int | None] = field(default=lambda _: None)
+    """To be set by the test: the process that has the connection between these ports."""
     called: list[Called] = Factory(list)
 
     async def admit(self, head: RequestHead, context: RequestContext) -> HttpResponse | Admitted:
-        return Admitted(BODY_LIMIT, self._responder(head))
+        ports = PORTS.get()
+        sender = None if ports is None else self.find_sender(ports)
+        return Admitted(BODY_LIMIT, self._responder(head, sender))
 
-    def _responder(self, head: RequestHead) -> Callable[[bytes], Awaitable[HttpResponse]]:
+    def _responder(
+        self, head: RequestHead, sender: int | None
+    ) -> Callable[[bytes], Awaitable[HttpResponse]]:
         async def respond(body: bytes) -> HttpResponse:
             reference = json.loads(body)["gatewayReference"]
-            self.called.append(Called(reference, body, head.value(b"x-api-key"), self.run))
+            key = head.value(b"x-api-key")
+            self.called.append(Called(reference, body, key, self.run, sender))
             return HttpResponse(204)
 
         return respond
@@ -150,7 +164,7 @@ async def keeping(directory: Path) -> AsyncIterator[Keeper]:
             partial(
                 serve_http,
                 keeper,
-                listeners,
+                cast(Sequence[trio.SocketListener], [NotingListener(listeners[0])]),
                 limits=ListenerLimits(),
                 error_docs_url="about:blank",
                 mint_request_id=request_ids(),

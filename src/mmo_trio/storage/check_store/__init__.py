@@ -4,7 +4,10 @@
     @pytest.mark.parametrize("check", CHECKS)                    # one test for each check
 
 `fresh()` makes an empty storage and gives a function that opens it, each time as its one serving process: closing
-and opening again is a restart.
+and opening again is a restart. Of a store that several processes share, what they agree on is checked as well: it
+is then opened several times at once, as by processes of one gateway.
+
+    @pytest.mark.parametrize("check", SHARED_CHECKS)
 """
 
 from __future__ import annotations
@@ -12,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import TypeAlias
 
-from mmo_trio.storage.check_store import asking, deciding
+from mmo_trio.storage.check_store import asking, deciding, sharing
 from mmo_trio.storage.check_store.feeding import OpenStore
 
 Check: TypeAlias = Callable[[OpenStore], Awaitable[None]]
@@ -33,11 +36,21 @@ CHECKS: tuple[Check, ...] = (
     asking.check_what_is_unknown,
     asking.check_providers_are_closed,
     asking.check_a_closed_store_is_unavailable,
+    sharing.check_breakers_are_kept,
 )
 """Every check, by itself."""
 
+SHARED_CHECKS: tuple[Check, ...] = (
+    sharing.check_one_process_holds_a_channel,
+    sharing.check_a_successor_claims_anew,
+    sharing.check_a_channel_is_given_up,
+    sharing.check_what_is_due_is_shared_out,
+    sharing.check_submissions_of_the_dead,
+)
+"""The checks of what a store that is shared promises beyond that."""
 
-async def check_store(fresh: Callable[[], OpenStore]) -> None:
+
+async def check_store(fresh: Callable[[], OpenStore], *, is_shared: bool = False) -> None:
     """Run every check, each on an empty storage; raises AssertionError at the first broken promise."""
-    for check in CHECKS:
+    for check in CHECKS + (SHARED_CHECKS if is_shared else ()):
         await check(fresh())

@@ -16,7 +16,7 @@ from mmo_sansio.inputs import (
 from mmo_sansio.intents import AskProvider, Intent, IntentKey
 from mmo_sansio.ledger import Ledger, merge
 from mmo_sansio.replies import Reply
-from mmo_trio.storage.base import Store
+from mmo_trio.storage.base import Store, Work
 
 OpenStore: TypeAlias = Callable[[], AbstractAsyncContextManager[Store]]
 """Opens the same storage each time, as its one serving process."""
@@ -37,6 +37,16 @@ async def feed(store: Store, *given: tuple[Input, Instant]) -> Sequence[Reply]:
 
     decisions = await store.transact(merge(reads(each) for each, _ in given), decide_all)
     return [decision.reply for decision in decisions]
+
+
+async def left_over(store: Store, *, limit: int) -> Sequence[Work]:
+    """What others have left, taken on by this process."""
+    orphans = await store.orphans(limit=limit)
+    if store.channels is None or len(orphans) == limit:
+        return orphans
+    await store.channels.take()
+    room = {of: limit - len(orphans) for of in ("acme", "globex")}
+    return [*orphans, *await store.channels.take_callbacks(room)]
 
 
 def key_of(intent: Intent) -> IntentKey:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from mmo_sansio.clock import Instant
 from mmo_sansio.model import Brand
+from mmo_trio.storage.base import ClosedProvider
 from mmo_trio.storage.postgres.bridge import Connection
 from mmo_trio.storage.postgres.text import held, is_holdable
 from mmo_trio.storage.rows import brand_row
@@ -29,6 +30,10 @@ async def save_brands(
     """Add, replace and remove; the keys of a removed brand go with it."""
     await connection.execute(
         "DELETE FROM brands WHERE id = ANY(%s::text[])", (sorted(filter(is_holdable, removed)),)
+    )
+    await connection.execute(
+        "UPDATE channels SET breaker = NULL WHERE brand = ANY(%s::text[])",
+        (sorted(filter(is_holdable, removed)),),
     )
     rows = sorted((brand.id, brand_row(brand)) for brand in brands)
     await connection.execute(
@@ -67,3 +72,21 @@ async def retire_key(connection: Connection, brand: str, id: int, now: Instant) 
         (now, id, brand),
     )
     return retired.rowcount == 1
+
+
+async def close_provider(connection: Connection, closed: ClosedProvider) -> bool:
+    """Close a provider for new payments; False when it is closed."""
+    done = await connection.execute(
+        "INSERT INTO closed_providers (name, closed_at, closed_by, reason) VALUES (%s, %s, %s, %s)"
+        " ON CONFLICT (name) DO NOTHING",
+        (closed.name, closed.closed_at, held(closed.closed_by), held(closed.reason)),
+    )
+    return done.rowcount == 1
+
+
+async def open_provider(connection: Connection, name: str) -> bool:
+    """Open it again; False when it isn't closed."""
+    if not is_holdable(name):
+        return False
+    done = await connection.execute("DELETE FROM closed_providers WHERE name = %s", (name,))
+    return done.rowcount == 1

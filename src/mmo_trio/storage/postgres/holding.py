@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from mmo_sansio.channels import LEASE
+from mmo_sansio.clock import SECOND
 from mmo_trio.storage.base import Work
 from mmo_trio.storage.postgres.bridge import Connection
 from mmo_trio.storage.postgres.reading import rows, work_of
 
-LEASE_S = 10
+LEASE_S = LEASE // SECOND
 """How long a process counts as alive after it was last heard of."""
 
 RENEWAL_S = 3
@@ -21,7 +23,7 @@ _TAKE_ON = """
     WITH free AS (
         SELECT i.brand, i.gateway_reference, i.kind
         FROM holders AS h JOIN intents AS i ON i.holder = h.id
-        WHERE h.alive_until <= clock_timestamp()
+        WHERE h.alive_until <= clock_timestamp() AND i.kind <> 'callback'
         ORDER BY i.id LIMIT %s FOR UPDATE OF i SKIP LOCKED
     ), taken AS (
         UPDATE intents AS i SET holder = %s FROM free
@@ -46,9 +48,10 @@ async def register(connection: Connection) -> int:
 
 
 async def renew(connection: Connection, holder: int) -> None:
-    """This holder is alive."""
+    """This holder is alive, unless its lease has ended: it can't be renewed then, only begun anew."""
     await connection.execute(
-        "UPDATE holders SET alive_until = clock_timestamp() + make_interval(secs => %s) WHERE id = %s",
+        "UPDATE holders SET alive_until = clock_timestamp() + make_interval(secs => %s)"
+        " WHERE id = %s AND NOT is_over AND alive_until > clock_timestamp()",
         (LEASE_S, holder),
     )
 
@@ -56,7 +59,8 @@ async def renew(connection: Connection, holder: int) -> None:
 async def resign(connection: Connection, holder: int) -> None:
     """This holder does nothing any more: others may take its work on at once."""
     await connection.execute(
-        "UPDATE holders SET alive_until = clock_timestamp() WHERE id = %s", (holder,)
+        "UPDATE holders SET is_over = true, alive_until = clock_timestamp() WHERE id = %s",
+        (holder,),
     )
 
 

@@ -34,7 +34,7 @@ _REFERENCES = """
     ) AS newest
 """
 _INTENTS = """
-    SELECT gateway_reference, kind
+    SELECT gateway_reference, kind, fence
     FROM unnest(%s::text[], %s::text[]) AS wanted (gateway_reference, kind)
     JOIN intents USING (gateway_reference, kind)
 """
@@ -48,7 +48,8 @@ class Loaded:
     ledger: Ledger
     uses: dict[ReferenceKey, int]
     """How often each merchantReference was used."""
-    open_intents: frozenset[IntentKey]
+    open_intents: dict[IntentKey, int]
+    """Under which fence each was claimed last."""
 
 
 async def load(connection: Connection, reads: Reads) -> Loaded:
@@ -70,9 +71,11 @@ async def load(connection: Connection, reads: Reads) -> Loaded:
     for brand, merchant_reference, gateway_reference, at, nth in await _rows(used):
         ledger.references[brand, merchant_reference] = ReferenceUse(gateway_reference, at)
         uses[brand, merchant_reference] = nth
-    for gateway_reference, kind in await _rows(scheduled):
+    fences = dict[IntentKey, int]()
+    for gateway_reference, kind, fence in await _rows(scheduled):
         key = (gateway_reference, IntentKind(kind))
-        ledger.intents[key] = kept(key[1], gateway_reference)
+        ledger.intents[key] = kept(key[1], gateway_reference, fence)
+        fences[key] = fence
     for order, progress in await _rows(found):
         transaction = transaction_of(order, progress)
         ledger.transactions[transaction.reference] = transaction
@@ -80,7 +83,7 @@ async def load(connection: Connection, reads: Reads) -> Loaded:
         ledger.deposits[deposits[provider, reference]] = gateway_reference
         ledger.transactions[gateway_reference] = transaction_of(order, progress)
     ledger.covers = evolve(reads, transactions=reads.transactions.union(ledger.deposits.values()))
-    return Loaded(ledger, uses, frozenset(ledger.intents))
+    return Loaded(ledger, uses, fences)
 
 
 async def _ask(connection: Connection, statement: str, *values: object) -> AsyncCursor[Any]:

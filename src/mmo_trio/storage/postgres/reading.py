@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import islice
 from typing import Any
 
 from mmo_sansio.changes import CallbackRecorded, Journaled, SuspenseReason
@@ -11,7 +12,8 @@ from mmo_sansio.delivery import Attempt, DeliveryOutcome
 from mmo_sansio.intents import IntentKey, IntentKind, kept
 from mmo_sansio.model import Brand, Status, Transaction
 from mmo_sansio.queries import ListRecords, LookUp, LookUpByMerchantReference, Position, Records
-from mmo_trio.storage.base import BrandRecord, StoredKey, SuspenseEntry, Work
+from mmo_sansio.unknown import may_be_under_way
+from mmo_trio.storage.base import BrandRecord, ClosedProvider, StoredKey, SuspenseEntry, Work
 from mmo_trio.storage.postgres.bridge import Connection
 from mmo_trio.storage.postgres.text import is_holdable
 from mmo_trio.storage.rows import brand_of, transaction_of, without_checksum
@@ -31,26 +33,6 @@ async def latest_stamp(connection: Connection) -> Instant:
     """The latest instant that is stored anywhere."""
     ((at,),) = await rows(connection, "SELECT coalesce(max(stamp), 0) FROM batches")
     return int(at)
-
-
-async def next_wake(connection: Connection) -> Instant | None:
-    """The earliest `wake_at`."""
-    ((at,),) = await rows(
-        connection, "SELECT min(wake_at) FROM transactions WHERE wake_at IS NOT NULL"
-    )
-    return None if at is None else int(at)
-
-
-async def woken(connection: Connection, now: Instant, limit: int) -> Sequence[str]:
-    """What is due, the earliest first."""
-    found = await rows(
-        connection,
-        "SELECT gateway_reference FROM transactions WHERE wake_at <= %s"
-        " ORDER BY wake_at, created_at LIMIT %s",
-        now,
-        limit,
-    )
-    return [reference for (reference,) in found]
 
 
 async def open_intents(connection: Connection, keys: Sequence[IntentKey]) -> Sequence[Work]:
@@ -212,6 +194,38 @@ async def find_transactions(
         limit,
     )
     return [transaction_of(*row) for row in found]
+
+
+async def transaction_by_ending(connection: Connection, ending: str) -> Transaction | None:
+    """The only transaction whose reference ends so."""
+    if not is_holdable(ending):
+        return None
+    found = await rows(
+        connection, f"{_TRANSACTIONS} WHERE right(gateway_reference, 12) = %s LIMIT 2", ending
+    )
+    return transaction_of(*found[0]) if len(found) == 1 else None
+
+
+async def unknown_since(
+    connection: Connection, before: Instant, limit: int
+) -> Sequence[Transaction]:
+    """Pending transactions whose submission began before this time, the oldest first."""
+    found = await rows(
+        connection,
+        f"{_TRANSACTIONS} WHERE wake_at IS NOT NULL AND created_at < %s"
+        " ORDER BY created_at, gateway_reference",
+        before,
+    )
+    every = (transaction_of(*row) for row in found)
+    return list(islice((each for each in every if may_be_under_way(each, before)), limit))
+
+
+async def closed_providers(connection: Connection) -> Sequence[ClosedProvider]:
+    """Those that are closed for new payments."""
+    found = await rows(
+        connection, "SELECT name, closed_at, closed_by, reason FROM closed_providers ORDER BY name"
+    )
+    return [ClosedProvider(*row) for row in found]
 
 
 async def timeline(connection: Connection, gateway_reference: str) -> Sequence[Journaled]:

@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import TypeVar
 from uuid import UUID
 
+from mmo_sansio.breaker import BreakerSnapshot
 from mmo_sansio.changes import CallbackRecorded, Journaled
 from mmo_sansio.clock import Instant
 from mmo_sansio.decisions import Decision
-from mmo_sansio.intents import IntentKey
+from mmo_sansio.intents import IntentKey, IntentKind
 from mmo_sansio.ledger import Reads
 from mmo_sansio.model import Brand, Status, Transaction
 from mmo_sansio.queries import ListRecords, LookUp, LookUpByMerchantReference, Records
 from mmo_trio.storage.base import (
     BrandRecord,
+    ClosedProvider,
     Decide,
     OutcomeUnknown,
     StoredKey,
@@ -25,8 +27,9 @@ from mmo_trio.storage.base import (
     Work,
 )
 from mmo_trio.storage.batch import batch_of
-from mmo_trio.storage.postgres import administration, examining, holding, horizon, reading
+from mmo_trio.storage.postgres import administration, channels, examining, holding, horizon, reading
 from mmo_trio.storage.postgres.bridge import Bridge, Connection, monotonic_s
+from mmo_trio.storage.postgres.channels import PostgresChannels
 from mmo_trio.storage.postgres.committing import (
     Commit,
     CommitInDoubt,
@@ -52,7 +55,8 @@ class PostgresStore:
         self._bridge = bridge
         self._writing = writing
         self._reading = reading
-        self._holder = holder
+        serves = holder != holding.NOBODY
+        self._channels = PostgresChannels(bridge, writing, holder) if serves else None
         self._patience_s = patience_s
         self._is_closed = False
         self._complete_up_to: Instant = 0
@@ -61,6 +65,18 @@ class PostgresStore:
         """Commits whose caller doesn't know what became of them, and the kept intents that nobody here acts upon."""
 
     # What the engine and the workers need
+
+    @property
+    def channels(self) -> PostgresChannels | None:
+        """Any number of processes may serve it; administration holds nothing."""
+        return self._channels
+
+    @property
+    def _holder(self) -> int:
+        return holding.NOBODY if self._channels is None else self._channels.number
+
+    async def breakers(self) -> Mapping[str, BreakerSnapshot]:
+        return await self._ask(channels.breakers)
 
     async def transact(self, reads: Reads, decide: Decide) -> Sequence[Decision]:
         """Two round trips: load; then, when another node wasn't quicker, write and commit."""
@@ -90,10 +106,10 @@ class PostgresStore:
         return await self._ask(reading.latest_stamp)
 
     async def next_wake(self) -> Instant | None:
-        return await self._ask(reading.next_wake)
+        return await self._ask(lambda c: channels.next_wake(c, self._holder))
 
     async def woken(self, now: Instant, *, limit: int) -> Sequence[str]:
-        return await self._ask(lambda c: reading.woken(c, now, limit))
+        return await self._ask(lambda c: channels.woken(c, self._holder, now, limit))
 
     async def orphans(self, *, limit: int) -> Sequence[Work]:
         """Also what this process itself has scheduled without learning that it did."""
@@ -111,6 +127,7 @@ class PostgresStore:
         found: list[Work] = []
         for doubt in tuple(self._in_doubt):
             id, keys = doubt
+            keys = [key for key in keys if key[1] is not IntentKind.CALLBACK]
             try:
                 took_place: bool = await self._bridge.run(self._has_taken_place, id)
                 if took_place:
@@ -142,6 +159,15 @@ class PostgresStore:
 
     async def transaction_by_page_token(self, token: str) -> Transaction | None:
         return await self._ask(lambda c: reading.transaction_by_page_token(c, token))
+
+    async def transaction_by_ending(self, ending: str) -> Transaction | None:
+        return await self._ask(lambda c: reading.transaction_by_ending(c, ending))
+
+    async def unknown_since(self, before: Instant, *, limit: int = 500) -> Sequence[Transaction]:
+        return await self._ask(lambda c: reading.unknown_since(c, before, limit))
+
+    async def closed_providers(self) -> Sequence[ClosedProvider]:
+        return await self._ask(reading.closed_providers)
 
     async def find_transactions(
         self,
@@ -195,6 +221,14 @@ class PostgresStore:
     async def retire_key(self, brand: str, id: int, *, now: Instant) -> bool:
         return await self._write(lambda c: administration.retire_key(c, brand, id, now), now)
 
+    async def close_provider(self, closed: ClosedProvider) -> bool:
+        return await self._write(
+            lambda c: administration.close_provider(c, closed), closed.closed_at
+        )
+
+    async def open_provider(self, name: str) -> bool:
+        return await self._write(lambda c: administration.open_provider(c, name))
+
     async def check(self) -> None:
         async def touch(connection: Connection) -> None:
             await connection.execute("UPDATE horizon SET at = at")
@@ -226,6 +260,8 @@ class PostgresStore:
         if self._holder != holding.NOBODY:
             with suppress(StoreUnavailable):  # The lease runs out anyway.
                 await self._ask(lambda c: holding.resign(c, self._holder))
+        if self._channels is not None:
+            self._channels.close()
         self._is_closed = True
 
     # Crossings of the bridge

@@ -10,11 +10,12 @@ from typing import Any
 from mmo_sansio.changes import CallbackRecorded, Journaled, SuspenseNoted
 from mmo_sansio.model import Transaction
 from mmo_trio.storage.batch import Batch
+from mmo_trio.storage.postgres import channels
 from mmo_trio.storage.postgres.bridge import Connection
 from mmo_trio.storage.postgres.horizon import WRITER_LOCK
 from mmo_trio.storage.postgres.loading import Loaded
 from mmo_trio.storage.postgres.text import held, held_or_none
-from mmo_trio.storage.rows import object_row, order_row, progress_row
+from mmo_trio.storage.rows import breaker_row, object_row, order_row, progress_row
 
 _STILL_OPEN = "SELECT pg_advisory_xact_lock_shared(%s, %s)"
 _NOT_TOO_LATE = "SELECT still_so(at <= %s::bigint) FROM horizon"
@@ -47,8 +48,10 @@ _DEPOSIT = """
 """
 _CONCLUDE = """
     WITH gone AS (
-        DELETE FROM intents AS i USING unnest(%s::text[], %s::text[]) AS old (gateway_reference, kind)
+        DELETE FROM intents AS i
+        USING unnest(%s::text[], %s::text[], %s::bigint[]) AS old (gateway_reference, kind, fence)
         WHERE i.gateway_reference = old.gateway_reference AND i.kind = old.kind
+            AND i.fence <= old.fence
         RETURNING 1
     )
     SELECT still_so(count(*) >= %s) FROM gone
@@ -102,6 +105,11 @@ async def write(connection: Connection, batch: Batch, loaded: Loaded, *, holder:
         await _execute(connection, _CALLBACKS, map(_callback_row, batch.callbacks))
     if batch.suspense:
         await _execute(connection, _SUSPENSE, _suspense_rows(batch.suspense))
+    if batch.breakers:
+        kept = [
+            (each.brand, each.fence, breaker_row(each.breaker)) for each in batch.breakers.values()
+        ]
+        await channels.keep(connection, kept)
 
 
 async def _write_created(connection: Connection, batch: Batch, loaded: Loaded) -> None:
@@ -140,8 +148,10 @@ async def _write_created(connection: Connection, batch: Batch, loaded: Loaded) -
 
 async def _write_intents(connection: Connection, batch: Batch, loaded: Loaded, holder: int) -> None:
     if batch.concluded:
-        counted = len(batch.concluded & loaded.open_intents)
-        await _execute(connection, _CONCLUDE, sorted(batch.concluded), counted)
+        known = loaded.open_intents
+        counted = len(batch.concluded & known.keys())
+        old = [(*key, known.get(key, 0)) for key in sorted(batch.concluded)]
+        await _execute(connection, _CONCLUDE, old, counted)
     if batch.scheduled:
         transactions = loaded.ledger.transactions
         rows = [

@@ -9,7 +9,7 @@ from mmo_sansio.api.transaction_object import transaction_object
 from mmo_sansio.clock import Instant
 from mmo_sansio.model import Brand
 from mmo_trio.storage.base import ClosedProvider, StoreCorrupt
-from mmo_trio.storage.rows import brand_of, brand_row, transaction_of, without_checksum
+from mmo_trio.storage.rows import brand_of, brand_row, breaker_of, transaction_of, without_checksum
 
 
 def close_suspense(
@@ -29,7 +29,8 @@ def save_brands(
     connection: sqlite3.Connection, brands: Sequence[Brand], removed: Sequence[str]
 ) -> None:
     """Add, replace and remove; the keys of a removed brand go with it."""
-    connection.executemany("DELETE FROM brands WHERE id = ?", [(id,) for id in removed])
+    for table, column in (("brands", "id"), ("breakers", "brand")):
+        connection.executemany(f"DELETE FROM {table} WHERE {column} = ?", [(id,) for id in removed])
     connection.executemany(
         "INSERT INTO brands (id, brand) VALUES (?, ?)"
         " ON CONFLICT (id) DO UPDATE SET brand = excluded.brand",
@@ -130,6 +131,11 @@ def _damaged_rows(connection: sqlite3.Connection) -> Iterator[str]:
             brand_of(brand)
         except StoreCorrupt as error:
             yield f"brand {id}: {error}"
+    for brand, row in connection.execute("SELECT brand, breaker FROM breakers"):
+        try:
+            breaker_of(row)
+        except StoreCorrupt as error:
+            yield f"breaker of brand {brand}: {error}"
 
 
 _BROKEN_PROMISES = {

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import islice
 from typing import Any
 
+from mmo_sansio.breaker import BreakerSnapshot
 from mmo_sansio.changes import CallbackRecorded, Journaled, SuspenseReason
 from mmo_sansio.clock import Instant
 from mmo_sansio.delivery import Attempt, DeliveryOutcome
@@ -15,7 +16,7 @@ from mmo_sansio.model import Brand, Status, Transaction
 from mmo_sansio.queries import ListRecords, LookUp, LookUpByMerchantReference, Position, Records
 from mmo_sansio.unknown import may_be_under_way
 from mmo_trio.storage.base import BrandRecord, ClosedProvider, StoredKey, SuspenseEntry, Work
-from mmo_trio.storage.rows import brand_of, transaction_of, without_checksum
+from mmo_trio.storage.rows import brand_of, breaker_of, transaction_of, without_checksum
 
 _TRANSACTIONS = "SELECT order_row, progress FROM transactions"
 
@@ -74,6 +75,14 @@ def open_intents(connection: sqlite3.Connection, keys: Sequence[IntentKey]) -> S
 def _work_of(row: tuple[Any, ...]) -> Work:
     _, reference, kind, order, progress = row
     return Work(kept(IntentKind(kind), reference), transaction_of(order, progress))
+
+
+def breakers(connection: sqlite3.Connection) -> Mapping[str, BreakerSnapshot]:
+    """Every merchant's breaker."""
+    return {
+        brand: breaker_of(row)
+        for brand, row in connection.execute("SELECT brand, breaker FROM breakers")
+    }
 
 
 def look_up(

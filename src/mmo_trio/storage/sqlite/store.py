@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import sqlite3
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TypeVar
 
 import trio
 
+from mmo_sansio.breaker import BreakerSnapshot
 from mmo_sansio.changes import CallbackRecorded, Journaled
 from mmo_sansio.clock import Instant
 from mmo_sansio.decisions import Decision
@@ -72,6 +73,14 @@ class SqliteStore:
         """Attempts whose caller doesn't know what became of them, and so can't do what they scheduled."""
 
     # What the engine and the workers need
+
+    @property
+    def channels(self) -> None:
+        """One process has the file to itself."""
+        return None
+
+    async def breakers(self) -> Mapping[str, BreakerSnapshot]:
+        return await self._read(reading.breakers)
 
     async def transact(self, reads: Reads, decide: Decide) -> Sequence[Decision]:
         """One hop: BEGIN IMMEDIATE, load, decide, write, COMMIT."""

@@ -14,7 +14,7 @@ from mmo_sansio.intents import IntentKind, kept
 from mmo_sansio.ledger import Ledger, Reads, ReferenceUse
 from mmo_sansio.model import Transaction
 from mmo_trio.storage.batch import Batch
-from mmo_trio.storage.rows import object_row, order_row, progress_row, transaction_of
+from mmo_trio.storage.rows import breaker_row, object_row, order_row, progress_row, transaction_of
 from mmo_trio.storage.sqlite.recent import Recent
 
 _TRANSACTIONS = """
@@ -151,6 +151,11 @@ def _write_intents(connection: sqlite3.Connection, batch: Batch, *, is_held: boo
         connection.executemany(
             "INSERT OR REPLACE INTO intents (gateway_reference, kind, is_held) VALUES (?, ?, ?)",
             [(reference, kind.value, int(is_held)) for reference, kind in batch.scheduled],
+        )
+    if batch.breakers:
+        connection.executemany(
+            "INSERT OR REPLACE INTO breakers (brand, breaker) VALUES (?, ?)",
+            [(brand, breaker_row(each.breaker)) for brand, each in batch.breakers.items()],
         )
 
 

@@ -1,0 +1,1 @@
+"""Several processes as one service: what to do when (`policy`), and the processes themselves (`processes`)."""

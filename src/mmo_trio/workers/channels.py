@@ -1,0 +1,185 @@
+"""Holds merchants' channels of a store that several processes share, and brings their callbacks to the worker (K3).
+
+The store is the truth: a few times a second it is asked for channels that nobody alive holds and for callbacks that
+wait in ours, whichever process committed them. That this process has committed one only makes it ask at once. Whenever
+it can't tell what became of a question, it ends its lease and begins another, and so leaves nothing half-taken.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Collection
+
+import structlog
+import trio
+from attrs import Factory, define
+
+from mmo_sansio.channels import RENEWAL, trusted_until
+from mmo_sansio.clock import Instant
+from mmo_trio.http.faults import describe_fault
+from mmo_trio.storage.base import Channels, OutcomeUnknown, StoreUnavailable, Work
+from mmo_trio.workers.callbacks import CallbackWorker, fence_of
+
+logger = structlog.get_logger(__name__)
+
+POLL_S = 0.3
+"""How often the store is asked."""
+
+REST_S = 0.03
+"""The shortest rest between two questions: what is committed meanwhile is claimed together."""
+
+IN_HAND_PER_BRAND = 64
+"""Callbacks of one merchant that are claimed and not concluded: enough to keep its places busy; the rest waits in the
+store, so that no merchant's backlog keeps another's out."""
+
+IN_HAND_MAX = 32_768
+"""Callbacks that are claimed and not concluded, of all merchants."""
+
+RETRY_S = 0.5
+"""How long it rests when the store can't serve."""
+
+
+def boot_time() -> Instant:
+    """Microseconds since the machine started, those that it or this process slept through included."""
+    clock = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+    return time.clock_gettime_ns(clock) // 1_000
+
+
+@define(eq=False)
+class ChannelKeeper:
+    """One for each process that shares its store."""
+
+    channels: Channels
+    callbacks: CallbackWorker
+    clock: Callable[[], Instant] = boot_time
+    """Tells how long a lease can be relied on."""
+    _number: int | None = None
+    """Of the lease; None while it is known to have none."""
+    _trusted_until: Instant = -1
+    _renew_at: Instant = -1
+    _fences: dict[str, int] = Factory(dict)
+    """Of the channels that it holds, by brand."""
+    _backlogs: set[str] = Factory(set)
+    """Brands that had more waiting, when last asked, than could be taken on."""
+    _kicked: trio.Event = Factory(trio.Event)
+
+    def holds(self, brand: str, fence: int) -> bool:
+        """Whether this brand's channel is ours under this fence, right now."""
+        return self._fences.get(brand) == fence and self.clock() < self._trusted_until
+
+    def take(self, work: Work) -> bool:
+        """A callback that has just become durable: the store hands it to whoever holds its channel. Never waits."""
+        self._kicked.set()
+        return True
+
+    async def run(
+        self,
+        *,
+        drain: trio.Event,
+        ended: trio.Event,
+        task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
+    ) -> None:
+        """Hold channels until `drain` is set; then take nothing more, give up each channel once nothing of it is under
+        way, and end the lease once the callback worker has `ended`."""
+        task_status.started()
+        while not ended.is_set():
+            try:
+                rest_s = await self._round(is_draining=drain.is_set())
+            except StoreUnavailable as error:
+                logger.warning("channels not looked after", error=str(error))
+                rest_s = RETRY_S
+            except OutcomeUnknown as error:
+                logger.warning("channels in doubt", error=str(error))
+                rest_s = await self._start_over()
+            except Exception as error:
+                logger.error("channels in doubt", fault=describe_fault(error))
+                rest_s = await self._start_over()
+            await self._rest(rest_s, ended if drain.is_set() else self._kicked)
+            self._kicked = trio.Event()
+            await trio.sleep(REST_S)
+        await self._start_over()
+
+    async def _round(self, *, is_draining: bool) -> float:
+        """Do what is to be done; how many seconds to rest then."""
+        if self.clock() >= self._renew_at:
+            await self._renew()
+        if is_draining:
+            await self._give_up_idle()
+            return POLL_S
+        for channel in await self.channels.take():
+            self._fences[channel.brand] = channel.fence
+            self.callbacks.adopt(channel.brand, channel.breaker)
+            logger.info("channel taken", brand=channel.brand, fence=channel.fence)
+        room = self._room()
+        if room:
+            found = await self.channels.take_callbacks(room, in_hand=self._in_hand_from_before())
+            for work in found:
+                self.callbacks.take(work)
+                room[work.transaction.order.brand] -= 1
+            self._backlogs -= room.keys()
+            self._backlogs |= {brand for brand, left in room.items() if left == 0}
+        return POLL_S
+
+    async def _rest(self, rest_s: float, until: trio.Event) -> None:
+        """Rest so long, or until there is a reason to ask: an event, or that half of what a merchant with a backlog may
+        have in hand is done."""
+        with trio.move_on_after(rest_s):
+            while self._backlogs & self._fences.keys():
+                await trio.sleep(REST_S)
+                room = self._room()
+                if until.is_set() or any(
+                    room.get(brand, 0) >= IN_HAND_PER_BRAND // 2 for brand in self._backlogs
+                ):
+                    return
+            await until.wait()
+
+    def _room(self) -> dict[str, int]:
+        """How many callbacks of each merchant can be taken on."""
+        in_hand = Counter(work.transaction.order.brand for work in self.callbacks.in_hand())
+        if in_hand.total() >= IN_HAND_MAX:
+            return {}
+        room = {brand: IN_HAND_PER_BRAND - in_hand[brand] for brand in self._fences}
+        return {brand: places for brand, places in room.items() if places > 0}
+
+    def _in_hand_from_before(self) -> Collection[str]:
+        """What is in hand though claimed under an earlier fence: under way, or about to be let go."""
+        return [
+            work.transaction.reference
+            for work in self.callbacks.in_hand()
+            if self._fences.get(work.transaction.order.brand) != fence_of(work)
+        ]
+
+    async def _renew(self) -> None:
+        """Renew the lease, and count from before the question was asked."""
+        asked_at = self.clock()
+        number = await self.channels.renew()
+        if number != self._number:
+            if self._fences:
+                logger.warning("lease lost", channels=len(self._fences))
+            self._number = number
+            self._lose(list(self._fences))
+        self._trusted_until = trusted_until(asked_at)
+        self._renew_at = asked_at + RENEWAL
+
+    def _lose(self, brands: Collection[str]) -> None:
+        for brand in brands:
+            del self._fences[brand]
+        self.callbacks.disown(brands)
+
+    async def _give_up_idle(self) -> None:
+        busy = self.callbacks.brands_under_way()
+        idle = {brand: fence for brand, fence in self._fences.items() if brand not in busy}
+        if idle:
+            self._lose(idle)
+            await self.channels.give_up(idle)
+
+    async def _start_over(self) -> float:
+        """Hold nothing, and make that known if that can be done."""
+        self._lose(list(self._fences))
+        self._number, self._trusted_until, self._renew_at = None, -1, -1
+        try:
+            await self.channels.leave()
+        except (StoreUnavailable, OutcomeUnknown) as error:
+            logger.warning("lease left to its end", error=str(error))
+        return RETRY_S

@@ -1,0 +1,343 @@
+"""Several processes as one service: real processes, real signals, one port."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import ssl
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+import trio
+import trustme
+from attrs import Factory, define
+from listening import Client, NoAnswerError, get
+
+from mmo_sansio.providers.sandbox_book import Submitted
+from mmo_trio.assembly import BOOK_FILE
+from mmo_trio.keys import load_master_key
+from mmo_trio.workers.sandbox_book import read_book
+
+from .merchant import PATIENCE_S, Merchant, ask
+from .program import Process, outside, serving_process
+from .test_kill import BRANDS, KEY, creation
+
+COMMAND = (sys.executable, str(Path(__file__).parents[1] / "service_of_files.py"))
+WORKERS = 2
+SERVES = re.compile(r"(worker-\d+) serves.*?pid=(\d+)")
+
+CONFIGURATION = """
+[keys]
+master_key_file = "{directory}/master.key"
+
+[egress]
+allow_private = true
+
+[limits]
+drain_timeout = "20s"
+
+[listen]
+api = "127.0.0.1:0"
+pages = "127.0.0.1:0"
+console = "127.0.0.1:0"
+
+[provider.sandbox]
+kind = "sandbox"
+"""
+
+
+@pytest.fixture
+def directory(tmp_path: Path) -> Path:
+    """Where a service is configured."""
+    load_master_key(tmp_path / "master.key", create=True)
+    (tmp_path / "mmo.toml").write_text(CONFIGURATION.format(directory=tmp_path), encoding="utf-8")
+    (tmp_path / "brands.toml").write_text(BRANDS, encoding="utf-8")
+    return tmp_path
+
+
+@asynccontextmanager
+async def service(directory: Path, workers: int = WORKERS) -> AsyncIterator[Process]:
+    """A service of several processes, until the block ends."""
+    log = directory / "log"
+    async with serving_process(directory, str(workers), log=log, command=COMMAND) as running:
+        yield running
+
+
+def served(log: Path) -> list[tuple[str, int]]:
+    """Every worker that ever said that it serves, by its post."""
+    text = re.sub(r"\x1b\[\d*m", "", log.read_text(encoding="utf-8"))
+    return [(post, int(pid)) for post, pid in SERVES.findall(text)]
+
+
+async def until(is_so: Callable[[], object]) -> None:
+    """Wait until it is so; nobody announces what other processes do."""
+    with trio.fail_after(3 * PATIENCE_S):
+        while not is_so():  # noqa: ASYNC110
+            await trio.sleep(0.02)
+
+
+async def is_alive(port: int) -> bool:
+    """Whether a new connection is taken and answered."""
+    return (await ask(f"http://127.0.0.1:{port}/healthz")).status == 200
+
+
+@asynccontextmanager
+async def stopped(pid: int) -> AsyncIterator[None]:
+    """The process stands still as long as the block lasts: every new connection is somebody else's."""
+    os.kill(pid, signal.SIGSTOP)
+    await until(lambda: state_of(pid) == "T")
+    yield
+    os.kill(pid, signal.SIGCONT)
+
+
+def state_of(pid: int) -> str:
+    """The process's state as `ps` says it in one letter."""
+    done = subprocess.run(
+        ["ps", "-o", "stat=", "-p", str(pid)], capture_output=True, text=True, check=False
+    )
+    return done.stdout.strip()[:1]
+
+
+async def test_each_worker_answers_on_the_one_port(directory: Path) -> None:
+    async with service(directory) as running:
+        pids = [pid for _, pid in served(directory / "log")]
+        assert len(pids) == WORKERS
+        for pid in pids:
+            async with stopped(pid):
+                assert await is_alive(running.port)
+        merchant = Merchant(running.ready["api"], KEY)
+        assert (await merchant.create()).status == 200
+
+
+def give_certificate(directory: Path) -> bytes:
+    """A new certificate for the listeners, from an authority of its own; as it goes over the wire."""
+    made = trustme.CA().issue_cert("localhost")
+    (directory / "key.pem").write_bytes(made.private_key_pem.bytes())
+    chain = made.cert_chain_pems[0].bytes()
+    (directory / "chain.pem").write_bytes(chain)
+    return ssl.PEM_cert_to_DER_cert(chain.decode())
+
+
+async def shown_certificate(port: int) -> bytes | None:
+    """The certificate of whoever takes a new connection."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    stream = await trio.open_ssl_over_tcp_stream("127.0.0.1", port, ssl_context=context)
+    async with stream:
+        await stream.do_handshake()
+        found: bytes | None = stream.getpeercert(binary_form=True)
+        return found
+
+
+async def test_every_worker_reads_a_renewed_certificate(directory: Path) -> None:
+    files = f'[listen]\ntls_certificate = "{directory}/chain.pem"\ntls_key = "{directory}/key.pem"'
+    text = (directory / "mmo.toml").read_text(encoding="utf-8").replace("[listen]", files)
+    (directory / "mmo.toml").write_text(text, encoding="utf-8")
+    first = give_certificate(directory)
+    async with service(directory) as running:
+        assert await shown_certificate(running.port) == first
+        second = give_certificate(directory)
+        running.process.send_signal(signal.SIGHUP)
+        log = directory / "log"
+        await until(lambda: log.read_text("utf-8").count("certificate reloaded") == WORKERS)
+        for _, pid in served(log):
+            async with stopped(pid):
+                assert await shown_certificate(running.port) == second
+        assert len(served(log)) == WORKERS
+
+
+async def test_a_killed_worker_is_replaced_and_nobody_is_refused(directory: Path) -> None:
+    async with service(directory) as running:
+        for round in range(1, 4):
+            post, pid = served(directory / "log")[-1]
+            os.kill(pid, signal.SIGKILL)
+            for _ in range(20):
+                assert await answered_or_cut_off(running.port)
+            await until(lambda round=round: len(served(directory / "log")) == WORKERS + round)  # type: ignore[misc]
+            assert served(directory / "log")[-1][0] == post
+            assert await is_alive(running.port)
+
+
+async def answered_or_cut_off(port: int) -> bool:
+    """Connecting must do; only what the dead one had accepted already may end without an answer."""
+    stream = await trio.open_tcp_stream("127.0.0.1", port)
+    async with stream:
+        try:
+            return (await Client(stream).ask(get(b"/healthz"))).status == 200
+        except (NoAnswerError, trio.BrokenResourceError):
+            return True
+
+
+async def test_new_settings_hold_for_the_workers_that_come(directory: Path) -> None:
+    file = directory / "mmo.toml"
+    async with service(directory) as running:
+        merchant = Merchant(running.ready["api"], KEY)
+        assert (await merchant.create()).status == 200
+        text = file.read_text(encoding="utf-8").replace("[limits]", '[limits]\nbody = "10B"')
+        file.write_text(text, encoding="utf-8")
+        running.process.send_signal(signal.SIGUSR2)
+        await until(lambda: len(served(directory / "log")) == 2 * WORKERS)
+        with trio.fail_after(PATIENCE_S):  # The last of the old ones may just be leaving.
+            while (await merchant.create()).status != 413:
+                pass
+
+
+async def test_the_operator_remembers_though_its_process_is_killed(directory: Path) -> None:
+    async with service(directory, workers=1) as running:
+        merchant = Merchant(running.ready["api"], KEY)
+        before = await merchant.accepted(msisdn="254712345150")
+        log = directory / "log"
+        pid = re.search(r"sandbox-operator serves.*?pid=(\d+)", log.read_text(encoding="utf-8"))
+        assert pid is not None
+        os.kill(int(pid[1]), signal.SIGKILL)
+        after = await merchant.accepted()
+        for each in (before, after):
+            assert (await merchant.ended(each["gatewayReference"]))["status"] == "success"
+    submitted = [
+        each.reference for each in read_book(directory / BOOK_FILE) if isinstance(each, Submitted)
+    ]
+    assert sorted(submitted) == sorted(each["gatewayReference"] for each in (before, after))
+
+
+def test_the_supervisor_that_forks_has_one_thread() -> None:
+    program = (
+        "import os, mmo_trio.supervisor.gateway, mmo_trio.storage.postgres;"
+        "import threading; assert threading.active_count() == 1;"
+        "tasks = '/proc/self/task'; assert not os.path.exists(tasks) or len(os.listdir(tasks)) == 1"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=PATIENCE_S)
+
+
+@define(eq=False)
+class Steady:
+    """Clients that never stop asking, and what went wrong."""
+
+    port: int
+    answers: int = 0
+    faults: list[str] = Factory(list)
+
+    async def keep_asking(self, pause_s: float) -> None:
+        """One request after the other, on one connection as long as the answers leave it open."""
+        while True:
+            try:
+                stream = await trio.open_tcp_stream("127.0.0.1", self.port)
+                async with stream:
+                    client, is_last = Client(stream), False
+                    while not is_last:
+                        answer = await client.ask(get(b"/readyz"))
+                        assert answer.status == 200, answer.body
+                        self.answers += 1
+                        is_last = answer.is_last
+                        await trio.sleep(pause_s)
+            except Exception as error:
+                self.faults.append(repr(error))
+
+    async def ask_anew(self) -> None:
+        """A new connection for every request."""
+        while True:
+            try:
+                stream = await trio.open_tcp_stream("127.0.0.1", self.port)
+                async with stream:
+                    answer = await Client(stream).ask(get(b"/readyz", b"Connection: close"))
+                    assert answer.status == 200, answer.body
+                    self.answers += 1
+            except Exception as error:
+                self.faults.append(repr(error))
+
+
+async def test_replacing_every_worker_costs_no_request(directory: Path) -> None:
+    async with service(directory) as running, trio.open_nursery() as nursery:
+        steady = Steady(running.port)
+        for pause_s in (0, 0, 0.01, 0.1, 0.5):
+            nursery.start_soon(steady.keep_asking, pause_s)
+        for _ in range(2):
+            nursery.start_soon(steady.ask_anew)
+        for rolls in (1, 2):
+            before = steady.answers
+            running.process.send_signal(signal.SIGUSR2)
+            await until(lambda rolls=rolls: len(served(directory / "log")) == WORKERS * (1 + rolls))  # type: ignore[misc]
+            await until(lambda before=before: steady.answers > before)  # type: ignore[misc]
+        nursery.cancel_scope.cancel()
+    assert steady.faults == []
+    posts = [post for post, _ in served(directory / "log")]
+    assert posts[WORKERS:] == ["worker-1", "worker-2"] * 2
+
+
+async def test_a_newcomer_that_cannot_start_leaves_the_others_alone(directory: Path) -> None:
+    async with service(directory) as running:
+        (directory / "refused").touch()
+        running.process.send_signal(signal.SIGUSR2)
+        await until(lambda: "the others stay" in (directory / "log").read_text(encoding="utf-8"))
+        assert await is_alive(running.port)
+        assert len(served(directory / "log")) == WORKERS
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("[limits]", "[colours]\n[limits]"),
+        ('[provider.sandbox]\nkind = "sandbox"', ""),
+        ("[listen]", '[listen]\ntls_certificate = "none"\ntls_key = "none"'),
+    ],
+    ids=["unknown section", "the sandbox is gone", "no certificate"],
+)
+async def test_settings_that_cannot_be_replace_nobody(directory: Path, old: str, new: str) -> None:
+    file = directory / "mmo.toml"
+    async with service(directory) as running:
+        file.write_text(file.read_text(encoding="utf-8").replace(old, new), encoding="utf-8")
+        running.process.send_signal(signal.SIGUSR2)
+        await until(lambda: "stay as they are" in (directory / "log").read_text(encoding="utf-8"))
+        assert await is_alive(running.port)
+        assert len(served(directory / "log")) == WORKERS
+
+
+async def test_what_is_in_flight_is_answered_before_the_end(directory: Path) -> None:
+    request = creation(1, "https://127.0.0.1:9/callback")
+    async with service(directory) as running:
+        stream = await trio.open_tcp_stream("127.0.0.1", running.port)
+        async with stream:
+            client = Client(stream)
+            await client.send(request[:-10])
+            assert await is_alive(running.port)
+            running.process.terminate()
+            await until(lambda: "draining" in (directory / "log").read_text(encoding="utf-8"))
+            await client.send(request[-10:])
+            with trio.fail_after(PATIENCE_S):
+                answer = await client.answer()
+            assert answer.status == 200, answer.body
+            assert answer.is_last
+        with trio.fail_after(PATIENCE_S):
+            assert await running.process.wait() == 0
+
+
+async def test_a_service_that_cannot_start_says_why_and_ends(directory: Path) -> None:
+    (directory / "refused").touch()
+    with trio.fail_after(PATIENCE_S):
+        done = await trio.run_process(
+            [*COMMAND, str(directory), str(WORKERS)],
+            env=outside(),
+            capture_stdout=True,
+            capture_stderr=True,
+            check=False,
+        )
+    assert done.returncode == 3
+    assert done.stdout == b""
+    said = done.stderr.decode()
+    assert "this is refused" in said
+    assert "workers in a row couldn't start; the last one ended with exit code 3." in said
+
+
+async def test_workers_do_not_outlive_their_supervisor(directory: Path) -> None:
+    async with service(directory) as running:
+        running.process.kill()
+        assert running.process.stdout is not None
+        with trio.fail_after(PATIENCE_S):
+            while await running.process.stdout.receive_some():
+                pass  # The pipe ends when the last process that has it is gone.
+        with pytest.raises(OSError, match="all attempts"):
+            await trio.open_tcp_stream("127.0.0.1", running.port)
