@@ -21,13 +21,14 @@ from mmo_trio.auth import Authenticator
 from mmo_trio.brands import apply_plan, plan_apply
 from mmo_trio.brands_file import read_brands_file
 from mmo_trio.ciphers import SystemCiphers
-from mmo_trio.console import Figures
+from mmo_trio.console import Figures, StoreFigures
 from mmo_trio.demo_brand import DEMO_BRAND, ensure_demo_brand
 from mmo_trio.engine import Call, Engine
 from mmo_trio.hooks import Hooks
 from mmo_trio.hosts import Hosts
 from mmo_trio.http.client import Client, tls_context
 from mmo_trio.http.limits import ListenerLimits
+from mmo_trio.http.traffic import Traffic
 from mmo_trio.ids import References
 from mmo_trio.keys import KeyRing, load_master_key
 from mmo_trio.merchant_api import MerchantApi
@@ -73,6 +74,7 @@ class Gateway:
     desk: Desk
     sandbox_desk: SandboxDesk | None
     figures: Figures
+    traffic: Traffic
     addresses: Ready
     titles: Mapping[str, str]
     rules: EgressRules
@@ -201,6 +203,7 @@ def assemble(config: ServiceConfig, store: Store, addresses: Ready) -> Gateway:
     else:
         operator = OperatorLine(config.operator_line, notify)
     switches = Switches(store)
+    traffic = Traffic()
     providers = ProviderWorker(
         engine.submit,
         {**sandboxes, **{name: each.provider for name, each in opened.items()}},
@@ -268,7 +271,16 @@ def assemble(config: ServiceConfig, store: Store, addresses: Ready) -> Gateway:
         operator=operator,
         desk=Desk(store, engine.submit, clock.now, urls.error_docs),
         sandbox_desk=sandbox_desk,
-        figures=Figures(engine.statistics, providers.statistics, callbacks.statistics),
+        figures=Figures(
+            traffic=traffic,
+            engine=engine.statistics,
+            providers=providers.statistics,
+            callbacks=callbacks.statistics,
+            accounts={name: each.account for name, each in opened.items()},
+            is_closed=switches.is_closed,
+            store=StoreFigures(store, clock.now),
+        ),
+        traffic=traffic,
         addresses=addresses,
         titles=titles,
         rules=rules,

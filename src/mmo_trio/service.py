@@ -72,6 +72,7 @@ def second_door(
             error_docs_url=gateway.api.settings.error_docs_url,
             mint_request_id=request_ids(),
             limits=gateway.listener_limits,
+            traffic=gateway.traffic,
         )
         await serve_app(
             app,
@@ -172,6 +173,7 @@ async def _serve(
             mint_request_id=request_ids(),
             drain=ending.stop,
             patience_s=lambda: ending.patience_s,
+            traffic=gateway.traffic,
             tls=None if certificates is None else certificates.context,
             task_status=task_status,
         )

@@ -13,6 +13,7 @@ import trio
 
 from mmo_trio.cli.failures import exit_code_of
 from mmo_trio.cli.places import Command, default_data_directory, find_place
+from mmo_trio.logs import configure_logs
 from mmo_trio.service_config import Ready, ServiceConfig, check_clear, check_production
 from mmo_trio.settings import Settings, load_settings
 
@@ -112,6 +113,7 @@ def run(config: ServiceConfig, on_ready: Callable[[Ready], None] | None = None) 
     async def serving() -> None:
         await run_service(config, on_ready=serves)
 
+    log_as_set(config.settings)
     trio.run(serving)
 
 
@@ -119,6 +121,7 @@ def run_supervised(config: ServiceConfig, read: Callable[[], Settings]) -> None:
     """Serve with processes that are replaced when they die; exits with the service's exit code."""
     from mmo_trio.supervisor.gateway import supervise
 
+    log_as_set(config.settings)
     code = supervise(
         config,
         read=read,
@@ -127,6 +130,11 @@ def run_supervised(config: ServiceConfig, read: Callable[[], Settings]) -> None:
         on_serving=spare_the_collector,
     )
     sys.exit(code)
+
+
+def log_as_set(settings: Settings) -> None:
+    """Write logs as `[log]` says."""
+    configure_logs(form=settings.log.format, level=settings.log.level)
 
 
 def spare_the_collector() -> None:

@@ -100,5 +100,7 @@ class Traffic:
 
 def _names(problem: Problem) -> list[str]:
     """Of the fields at fault, the names that are ours: what follows `labels.` is the merchant's."""
-    names = ("labels" if each.field.startswith("labels.") else each.field for each in problem.errors)
+    names = (
+        "labels" if each.field.startswith("labels.") else each.field for each in problem.errors
+    )
     return list(dict.fromkeys(names))[:FIELDS_MOST]
