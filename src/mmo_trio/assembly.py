@@ -33,6 +33,7 @@ from mmo_trio.ids import References
 from mmo_trio.keys import KeyRing, load_master_key
 from mmo_trio.merchant_api import MerchantApi
 from mmo_trio.pages.desk import Desk, SandboxDesk
+from mmo_trio.pages.papers import Papers, papers_of
 from mmo_trio.provider_accounts import Outside, open_accounts
 from mmo_trio.sandbox_clock import SandboxClock
 from mmo_trio.service_config import CLOCK_FILE, Ready, ServiceConfig, provider_titles
@@ -73,6 +74,7 @@ class Gateway:
     operator: SandboxWorker | OperatorLine
     desk: Desk
     sandbox_desk: SandboxDesk | None
+    papers: Papers
     figures: Figures
     traffic: Traffic
     addresses: Ready
@@ -271,6 +273,11 @@ def assemble(config: ServiceConfig, store: Store, addresses: Ready) -> Gateway:
         operator=operator,
         desk=Desk(store, engine.submit, clock.now, urls.error_docs),
         sandbox_desk=sandbox_desk,
+        papers=papers_of(
+            base_url=urls.base,
+            error_docs_url=urls.error_docs,
+            sandbox_scenarios=tuple(BY_NAME) if config.is_sandbox else None,
+        ),
         figures=Figures(
             traffic=traffic,
             engine=engine.statistics,

@@ -180,7 +180,7 @@ async def _serve(
 
     async def people(*, task_status: trio.TaskStatus[None]) -> None:
         await serve_app(
-            pages_app(gateway.desk, sandbox=gateway.sandbox_desk),
+            pages_app(gateway.desk, papers=gateway.papers, sandbox=gateway.sandbox_desk),
             listener_on(doors["pages"]),
             limits=gateway.listener_limits,
             drain=ending.stop,

@@ -15,7 +15,7 @@ from mmo_sansio.api.problem_document import problem_document
 from mmo_sansio.catalogue import EXPLANATIONS, ErrorCode
 from mmo_sansio.problems import CATALOGUE, Cause, FieldFault
 
-EXAMPLE_REQUEST_ID: Final = "9f3c51ab07-2a"
+EXAMPLE_REQUEST_ID: Final = "9f3c51ab07-0000002a"
 
 
 @frozen

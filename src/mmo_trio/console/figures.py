@@ -262,7 +262,7 @@ def _of_callbacks(callbacks: CallbackStatistics) -> Iterator[Metric]:
     )
 
 
-@frozen
+@frozen(eq=False)
 class _Collected(Collector):
     families: Sequence[Metric]
 

@@ -10,6 +10,7 @@ from quart_trio import QuartTrio
 
 from mmo_trio.http.faults import describe_fault
 from mmo_trio.pages.desk import Desk, SandboxDesk
+from mmo_trio.pages.papers import Papers, paper_pages
 from mmo_trio.pages.payment import payment_pages
 from mmo_trio.pages.sandbox import sandbox_controls
 
@@ -33,11 +34,12 @@ class _DiscreetApp(QuartTrio):
         self.logger.error("%s %s failed: %s", request.method, request.url_rule, told)
 
 
-def pages_app(desk: Desk, *, sandbox: SandboxDesk | None) -> QuartTrio:
-    """Payment pages, and in a sandbox its controls as well."""
+def pages_app(desk: Desk, *, papers: Papers, sandbox: SandboxDesk | None) -> QuartTrio:
+    """Payment pages, documentation, and in a sandbox its controls as well."""
     app = _DiscreetApp(__name__)
     app.config["MAX_CONTENT_LENGTH"] = BODY_BYTES_MAX
     app.register_blueprint(payment_pages(desk))
+    app.register_blueprint(paper_pages(papers))
     if sandbox is not None:
         app.register_blueprint(sandbox_controls(desk, sandbox))
 
