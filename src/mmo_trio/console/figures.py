@@ -23,12 +23,14 @@ from prometheus_client.core import (
 from prometheus_client.registry import Collector
 
 from mmo_sansio import __version__, clock
+from mmo_sansio.api.routes import ROUTE_NAMES
 from mmo_sansio.breaker import BreakerState
 from mmo_sansio.clock import Instant
 from mmo_sansio.delivery import DeliveryOutcome
 from mmo_sansio.problems import CATALOGUE
 from mmo_trio.durations import Durations
 from mmo_trio.engine import EngineStatistics
+from mmo_trio.http.service import UNROUTED
 from mmo_trio.http.traffic import Traffic
 from mmo_trio.storage.base import Backlog, Store, StoreUnavailable
 from mmo_trio.workers.accounts import Account
@@ -41,6 +43,7 @@ STUCK_AFTER: Final = clock.HOUR
 """A transaction that has been pending for so long needs a person."""
 OVERDUE_AFTER: Final = clock.MINUTE
 """A transaction that should have been woken so long ago is part of a backlog."""
+ROUTES: Final = (*ROUTE_NAMES, UNROUTED)
 BACKLOG_S: Final = 10.0
 """The store is asked at most this often, however many ask us."""
 
@@ -168,8 +171,9 @@ def _of_requests(traffic: Traffic) -> Iterator[Metric]:
         "mmo_http_requests",
         "Requests to the merchant API that were answered, by route and class of status.",
         *(
-            ({"route": route, "status": f"{digit}xx"}, count)
-            for (route, digit), count in sorted(traffic.requests.items())
+            ({"route": route, "status": f"{digit}xx"}, traffic.requests.get((route, digit), 0))
+            for route in ROUTES
+            for digit in (2, 4, 5)
         ),
     )
     yield _counter(

@@ -31,18 +31,18 @@ class LineBudget:
 
     per_second: float = LINES_PER_SECOND
     at_once: int = LINES_AT_ONCE
-    _left: float = LINES_AT_ONCE
+    left: float = LINES_AT_ONCE
     _at: float = 0.0
     _untold: int = 0
 
     def take(self, now: float) -> int | None:
         """Leave to write one line at this moment, in seconds: how many were left out before it. None: no leave."""
-        self._left = min(self.at_once, self._left + (now - self._at) * self.per_second)
+        self.left = min(self.at_once, self.left + (now - self._at) * self.per_second)
         self._at = now
-        if self._left < 1:
+        if self.left < 1:
             self._untold += 1
             return None
-        self._left -= 1
+        self.left -= 1
         untold, self._untold = self._untold, 0
         return untold
 

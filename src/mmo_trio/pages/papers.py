@@ -53,7 +53,7 @@ def paper_pages(papers: Papers) -> Blueprint:
             await render_template("papers/errors.html", refusals=refusals, failures=failures)
         )
 
-    @pages.get("/errors/<code>")
+    @pages.get("/errors/<path:code>")
     async def error(code: str) -> Response:
         found = papers.codes.get(code)
         if found is None:

@@ -9,7 +9,14 @@ from mmo_sansio import __version__, problems
 from mmo_sansio.api import bodies
 from mmo_sansio.api.calls import KEY_MAX, SCENARIO_HEADER
 from mmo_sansio.api.guidance import GUIDANCE, example_problem
-from mmo_sansio.api.openapi.schemas import ULID, Schema, ref, request_name, schemas
+from mmo_sansio.api.openapi.schemas import (
+    ULID,
+    WITHOUT_CONTROLS,
+    Schema,
+    ref,
+    request_name,
+    schemas,
+)
 from mmo_sansio.api.routes import API_PREFIX
 from mmo_sansio.delivery import DEADLINE_S
 from mmo_sansio.model import Operation, Status, Type
@@ -54,6 +61,19 @@ ALWAYS: Final = (
 """What any request may be refused for."""
 CREATION: Final = tuple(dict.fromkeys((*CREATION_PRECEDENCE, *ALWAYS)))
 RECORDS: Final = (*ALWAYS, problems.VALIDATION_FAILED)
+
+LINKS: Final = {
+    "lookUp": {
+        "operationId": "lookUp",
+        "parameters": {"gatewayReference": "$response.body#/gatewayReference"},
+        "description": "What became of it, by the gateway's reference.",
+    },
+    "lookUpByMerchantReference": {
+        "operationId": "lookUpByMerchantReference",
+        "parameters": {"merchantReference": "$response.body#/merchantReference"},
+        "description": "The same by yours.",
+    },
+}
 
 INTRODUCTION: Final = """\
 Take payments by mobile money, pay people and tax authorities, and hear how each ended.
@@ -160,6 +180,10 @@ def _creation(operation: Operation, sandbox_scenarios: Collection[str] | None) -
                 {"type": "string", "enum": list(sandbox_scenarios)},
             )
         )
+    responses = _responses(
+        "The payment is taken, durably.", ref(answer), CREATION, "refused_creation"
+    )
+    responses["200"]["links"] = LINKS
     return {
         "operationId": "create" + request_name(operation).removesuffix("Request"),
         "tags": ["Payments"],
@@ -167,9 +191,7 @@ def _creation(operation: Operation, sandbox_scenarios: Collection[str] | None) -
         "description": description,
         "parameters": parameters,
         "requestBody": {"required": True, "content": _json(ref(request_name(operation)))},
-        "responses": _responses(
-            "The payment is taken, durably.", ref(answer), CREATION, "refused_creation"
-        ),
+        "responses": responses,
         "callbacks": callbacks,
     }
 
@@ -220,7 +242,12 @@ def _records() -> dict[str, Any]:
             example="2026-12-01T00:00:00Z",
         ),
         _filter("type", Type),
-        _parameter("method", "query", "Only this method key; case-sensitive.", {"type": "string"}),
+        _parameter(
+            "method",
+            "query",
+            "Only this method key; case-sensitive.",
+            {"type": "string", "pattern": WITHOUT_CONTROLS},
+        ),
         _filter("status", Status),
         _parameter(
             "pageSize",
@@ -251,7 +278,13 @@ def _filter(name: str, values: type[Type] | type[Status]) -> Schema:
     meaning = (
         f"Only these: one of {', '.join(f'`{each}`' for each in words)}, in letters of either case."
     )
-    return _parameter(name, "query", meaning, {"type": "string", "examples": words})
+    either = "|".join(map(_in_any_case, words))
+    schema = {"type": "string", "pattern": f"^\\s*(?:{either})?\\s*$", "examples": words}
+    return _parameter(name, "query", meaning, schema)
+
+
+def _in_any_case(word: str) -> str:
+    return "".join(f"[{letter.upper()}{letter}]" for letter in word)
 
 
 def _question(

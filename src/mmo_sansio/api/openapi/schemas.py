@@ -275,7 +275,10 @@ def _request(operation: Operation) -> Schema:
             ("errorRedirectUrl", "it has failed"),
         ):
             meaning = f"Where the payer's browser goes once {when}: http or https, or a scheme of the brand's."
-            properties[name] = optional_text(meaning, at_most=URL_LENGTH_MAX)
+            properties[name] = optional_text(meaning, at_most=URL_LENGTH_MAX) | {
+                "format": "uri",
+                "pattern": "^[A-Za-z][A-Za-z0-9+.-]*:",
+            }
     properties["merchantReference"] = text(
         "Your reference for this payment, unique for your brand: the key of idempotency. Not `.` or `..`.",
         at_most=bodies.TEXT_MAX,
