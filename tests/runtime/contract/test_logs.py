@@ -38,7 +38,7 @@ async def test_every_line_is_an_object_and_a_refusal_is_found_by_its_request_id(
             "firstName": PRIVATE[0],
             "email": PRIVATE[2],
         }
-        given = {"payer": payer, "merchantReference": PRIVATE[3]}
+        given: dict[str, Any] = {"payer": payer, "merchantReference": PRIVATE[3]}
         failing = await merchant.create(**given, labels={PRIVATE[4]: []}, country="")
         taken = await merchant.accepted(**given, labels={PRIVATE[4]: PRIVATE[4]})
         await merchant.ended(taken["gatewayReference"])
