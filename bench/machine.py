@@ -15,7 +15,7 @@ from pathlib import Path
 SERVER_CORE, LOAD_CORE = 0, 1
 """The server has the first for itself; load and database share the second."""
 
-QUIET_SHARE = 0.05
+QUIET_SHARE = 0.08
 """A process that uses less of its core than this is at rest."""
 
 _TICK_S = 1 / os.sysconf("SC_CLK_TCK")

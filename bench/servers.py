@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from attrs import field, frozen
+from attrs import evolve, field, frozen
 
 from bench import machine
 
@@ -161,6 +161,56 @@ def gateway(
         took_s = time.monotonic() - begin
         key = words.get("api_key", "")
         yield Server(name, OURS_DOES, words["api"], key, child.pid, took_s, database_pid)
+
+
+@contextmanager
+def patient_gateway(
+    folder: Path,
+    *,
+    name: str,
+    environment: Mapping[str, str] | None = None,
+    database_pid: int | None = None,
+) -> Iterator[Server]:
+    """Ours with an operator in another process that takes seconds for each payment: what is created goes into the
+    outbox, and out of it at the operator's pace."""
+    folder.mkdir(parents=True, exist_ok=True)
+    log = folder / "operator.log"
+    command = [sys.executable, "-m", "bench.slow_operator"]
+    path = {"PYTHONPATH": str(HERE.parent)}
+    with process(command, log=log, core=machine.LOAD_CORE, environment=path) as operator:
+        account = {
+            "KIND": "mtn_momo",
+            "MARKET": "bench",
+            "BASE_URL": first_line(operator, log).split()[1],
+            "CALLBACKS": "false",
+            "COLLECTION_SUBSCRIPTION_KEY": "bench",
+            "COLLECTION_API_USER": "c72025f5-5cd1-4630-99e4-8ba4722fad56",
+            "COLLECTION_API_KEY": "bench",
+        }
+        settings = {f"MMO_PROVIDER__MOMO__{key}": value for key, value in account.items()}
+        with gateway(
+            folder,
+            name=name,
+            brands=_PATIENT_BRAND,
+            environment={**(environment or {}), **settings},
+            database_pid=database_pid,
+        ) as server:
+            yield evolve(server, key=RIVAL_KEY)
+
+
+_PATIENT_BRAND = f"""
+[[brand]]
+id = "shop"
+name = "Shop"
+api_keys = ["{RIVAL_KEY}"]
+
+[[brand.method]]
+key = "mpesa_ke"
+provider = "momo"
+country = "KE"
+flows = ["direct/payin"]
+limits.KES = {{ min = "10", max = "150000" }}
+"""
 
 
 @contextmanager
