@@ -64,7 +64,7 @@ async def test_what_waits_goes_on_in_its_order_and_a_full_worker_is_asked_once_a
     autojump_clock: MockClock,
 ) -> None:
     world = World()
-    dispatcher = Dispatcher(world, world, world)  # type: ignore[arg-type]
+    dispatcher = Dispatcher(world, world, world, world)  # type: ignore[arg-type]
     for number in range(5):
         dispatcher.hand_over(world.submission(number, "slow"))
     for number in range(5, 8):

@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 import pytest
+from attrs import evolve
 from jsonschema import Draft202012Validator
 from openapi_spec_validator import validate
 
@@ -15,9 +16,10 @@ from mmo_sansio.api.openapi.schemas import request_example, request_name
 from mmo_sansio.api.transaction_object import transaction_object
 from mmo_sansio.catalogue import ErrorCode
 from mmo_sansio.egress import URL_LENGTH_MAX
-from mmo_sansio.model import Flow, Operation, Source, Status, Type
+from mmo_sansio.model import Flow, Operation, QrCode, Source, Stage, Status, Transaction, Type
 from mmo_sansio.problems import CATALOGUE
 from mmo_sansio.providers.sandbox_scenarios import BY_NAME
+from mmo_sansio.qr_delivery import build
 from mmo_sansio.testing.builders import a_transaction
 
 DOCS = "https://docs.example/errors"
@@ -82,6 +84,17 @@ def test_the_transaction_object_has_the_members_of_the_serializer() -> None:
     party, money = SCHEMAS["Party"], SCHEMAS["Money"]
     assert list(party["properties"]) == list(written["party"])
     assert list(money["properties"]) == list(written["requestedAmount"])
+
+
+@pytest.mark.spec("Q1")
+def test_a_qr_code_is_what_is_really_sent() -> None:
+    made = a_transaction(Stage.AWAITING_RESULT)
+    order = evolve(made.order, display_qr_url="https://shop.example/qr")
+    for payload in ("00020101021226", None):
+        progress = evolve(made.progress, qr=QrCode(payload, None))
+        sent = json.loads(build(Transaction(order, progress), b"key", image="iVBORw0KGgo=").body)
+        check(SCHEMAS["QrCode"], sent)
+        assert list(SCHEMAS["QrCode"]["properties"]) == list(sent)
 
 
 @pytest.mark.spec("E1", "T1", "S2")

@@ -148,6 +148,9 @@ class _Show:
         """Serve what is tried next, and show its callbacks, until stopped."""
         self._say_what_next(await self._method())
         async for printed in self.callbacks:
+            if "qr" in printed:
+                self._say("QR code", str(printed["qr"]["qrPayload"]))
+                continue
             told = printed.get("callback", {})
             why = f", {told['errorCode']}" if told.get("errorCode") else ""
             what = f"{told.get('merchantReference')} {told.get('status')}{why}"

@@ -87,6 +87,8 @@ class Figures:
     engine: Callable[[], EngineStatistics]
     providers: Callable[[], ProviderStatistics]
     callbacks: Callable[[], CallbackStatistics]
+    qr_codes: Mapping[DeliveryOutcome, int]
+    """Concluded so far."""
     accounts: Mapping[str, Account]
     """By the name of their provider."""
     is_closed: Callable[[str], bool]
@@ -107,6 +109,7 @@ class Figures:
         yield from _of_store(backlog)
         yield from self._of_providers()
         yield from _of_callbacks(self.callbacks())
+        yield _outcomes("mmo_qr_codes", "QR codes that were concluded, by outcome.", self.qr_codes)
 
     def _of_providers(self) -> Iterator[Metric]:
         statistics = self.providers()
@@ -251,19 +254,19 @@ def _of_callbacks(callbacks: CallbackStatistics) -> Iterator[Metric]:
         "Merchants whose breaker isn't closed.",
         ({}, len(callbacks.open_breakers)),
     )
-    yield _counter(
-        "mmo_callbacks",
-        "Callbacks that were concluded, by outcome.",
-        *(
-            ({"outcome": outcome.value}, callbacks.outcomes.get(outcome, 0))
-            for outcome in DeliveryOutcome
-        ),
+    yield _outcomes(
+        "mmo_callbacks", "Callbacks that were concluded, by outcome.", callbacks.outcomes
     )
     yield _histogram(
         "mmo_callback_seconds",
         "How long callbacks took for which somebody was called.",
         ({}, callbacks.sent),
     )
+
+
+def _outcomes(name: str, help_text: str, outcomes: Mapping[DeliveryOutcome, int]) -> Metric:
+    samples = (({"outcome": each.value}, outcomes.get(each, 0)) for each in DeliveryOutcome)
+    return _counter(name, help_text, *samples)
 
 
 @frozen(eq=False)

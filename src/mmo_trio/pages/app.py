@@ -15,11 +15,13 @@ from mmo_trio.pages.payment import payment_pages
 from mmo_trio.pages.sandbox import sandbox_controls
 
 CONTENT_SECURITY_POLICY = (
-    "default-src 'none'; style-src 'self'; form-action 'self'; base-uri 'none';"
-    " frame-ancestors 'none'"
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self';"
+    " form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 )
 
 BODY_BYTES_MAX = 64 * 1024
+STATIC_KEPT = "public, max-age=3600"
+"""How long browsers keep what is the same for all."""
 
 
 ExceptionInfo: TypeAlias = tuple[type, BaseException, TracebackType] | tuple[None, None, None]
@@ -49,6 +51,8 @@ def pages_app(desk: Desk, *, papers: Papers, sandbox: SandboxDesk | None) -> Qua
         response.headers["Referrer-Policy"] = "no-referrer"
         response.headers["X-Content-Type-Options"] = "nosniff"
         response.headers["X-Frame-Options"] = "DENY"
+        if request.endpoint == "static":
+            response.headers["Cache-Control"] = STATIC_KEPT
         response.headers.setdefault("Cache-Control", "no-store")
         return response
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import TypeAlias
 
+import trio
 from attrs import frozen
 
 from mmo_sansio.clock import Instant, Span
@@ -25,6 +26,8 @@ class Desk:
     now: Callable[[], Instant]
     error_docs_url: str
     """Base of the type URIs of problems."""
+    closing: trio.Event
+    """Set when the doors close: what would last longer ends then."""
 
 
 @frozen

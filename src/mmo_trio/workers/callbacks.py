@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Awaitable, Callable, Collection, Mapping
-from typing import Final, Protocol, TypeAlias, TypeVar
+from typing import Final, Protocol, TypeAlias
 
 import structlog
 import trio
@@ -33,7 +33,8 @@ from mmo_sansio.turns import Turns
 from mmo_trio.durations import OUTSIDE_S, Durations
 from mmo_trio.http.call import MaySend, WithheldError
 from mmo_trio.http.faults import describe_fault
-from mmo_trio.storage.base import OutcomeUnknown, StoreUnavailable, Work
+from mmo_trio.storage.base import Work
+from mmo_trio.workers.insisting import insist
 
 logger = structlog.get_logger(__name__)
 
@@ -41,9 +42,6 @@ WAITING_MOST: Final = 65_536
 """Callbacks that may wait in memory: some 100 MB of transactions."""
 GRACE_S: Final = 20.0
 """How long deliveries under way may take once the worker drains: their 15 s, and time to record."""
-FIRST_PAUSE_S: Final = 0.1
-LONGEST_PAUSE_S: Final = 5.0
-"""Between two questions to a store that isn't available; the pause doubles from the first on."""
 
 
 class Deliver(Protocol):
@@ -64,8 +62,6 @@ Conclude: TypeAlias = Callable[[CallbackConcluded], Awaitable[object]]
 
 UNSENT: Final = frozenset({DeliveryOutcome.EGRESS_REFUSED, DeliveryOutcome.BREAKER_OPEN})
 """Outcomes for which nobody was called."""
-
-Answer = TypeVar("Answer")
 
 
 @frozen
@@ -211,7 +207,7 @@ class CallbackWorker:
             if not self._holds(brand, fence):
                 raise WithheldError
             attempt, breaker = await self._attempt(transaction, fence)
-            reply = await _insist(
+            reply = await insist(
                 lambda: self._conclude(
                     CallbackConcluded(reference, attempt, fence, self._kept(breaker))
                 )
@@ -245,7 +241,7 @@ class CallbackWorker:
         if permit is None:
             return stopped_by_breaker(url), None
         try:
-            key = await _insist(lambda: self._key_for(brand))
+            key = await insist(lambda: self._key_for(brand))
             if key is None:
                 detail = "The brand has no API key in use, so nothing was sent."
                 return Attempt(DeliveryOutcome.TRANSPORT_ERROR, url, detail=detail), None
@@ -274,18 +270,6 @@ def fence_of(work: Work) -> int:
     """The fence under which this callback is claimed."""
     assert isinstance(work.intent, DeliverCallback)
     return work.intent.fence
-
-
-async def _insist(ask: Callable[[], Awaitable[Answer]]) -> Answer:
-    """The answer of a store that may be unavailable for a while."""
-    pause_s = FIRST_PAUSE_S
-    while True:
-        try:
-            return await ask()
-        except (StoreUnavailable, OutcomeUnknown) as error:
-            logger.warning("store unavailable to callbacks", error=str(error), pause_s=pause_s)
-        await trio.sleep(pause_s)
-        pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
 
 
 def _log(reference: str, brand: str, attempt: Attempt) -> None:
