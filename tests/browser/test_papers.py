@@ -8,7 +8,13 @@ from playwright.sync_api import Browser, Page
 from .browsing import browsing, check_axe, screenshot
 from .gateway import Sandbox
 
-PATHS = ("/errors", "/errors/validation_failed", "/errors/user_timeout", "/errors/nonsense", "/docs")
+PATHS = (
+    "/errors",
+    "/errors/validation_failed",
+    "/errors/user_timeout",
+    "/errors/nonsense",
+    "/docs",
+)
 
 
 @pytest.mark.parametrize("path", PATHS)
@@ -45,7 +51,11 @@ def test_a_developer_finds_the_way_without_javascript(plain_page: Page, sandbox:
 
 
 def test_what_it_looks_like(page: Page, narrow_page: Page, sandbox: Sandbox) -> None:
-    for path, name in (("/errors/validation_failed", "error-page"), ("/docs", "api-docs")):
+    page.set_viewport_size({"width": 680, "height": 400})  # Much text makes large pictures.
+    for path, name in (
+        ("/errors/validation_failed", "error-page"),
+        ("/docs#createDirectPayin", "api-docs"),
+    ):
         for given, form in ((page, ""), (narrow_page, "-narrow")):
             answer = given.goto(sandbox.pages + path)
             assert answer is not None
