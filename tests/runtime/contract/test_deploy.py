@@ -79,6 +79,19 @@ async def test_every_name_label_and_value_is_there(serve: Serve) -> None:
             assert {each.strip() for each in group.split(",")} <= labels, expression
 
 
+async def test_the_operators_page_names_every_figure_and_no_other(serve: Serve) -> None:
+    page = (DEPLOY.parent / "docs" / "operating.md").read_text(encoding="utf-8")
+    table = page.partition("### Metrics")[2].partition("### ")[0]
+    named = {each for each in re.findall(r"`(mmo_[a-z_]+)`", table)}
+    async with serve() as sandbox:
+        text = (await ask(f"{sandbox.ready.console}/metrics")).body.decode()
+    there = {
+        f"{family.name}_total" if family.type == "counter" else family.name
+        for family in text_string_to_metric_families(text)
+    }
+    assert named == there
+
+
 def test_what_shall_wake_somebody_is_there() -> None:
     names = {rule["alert"] for rule in rules()}
     assert {
