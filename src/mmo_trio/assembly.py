@@ -21,7 +21,7 @@ from mmo_trio.auth import Authenticator
 from mmo_trio.brands import apply_plan, plan_apply
 from mmo_trio.brands_file import read_brands_file
 from mmo_trio.ciphers import SystemCiphers
-from mmo_trio.console import Figures, StoreFigures
+from mmo_trio.console import Board, Figures, StoreFigures
 from mmo_trio.demo_brand import DEMO_BRAND, ensure_demo_brand
 from mmo_trio.engine import Call, Engine
 from mmo_trio.hooks import Hooks
@@ -112,6 +112,7 @@ class Gateway:
             await nursery.start(_run_until_drained, worker, stop, ended)
         if self.keeper is not None:
             await nursery.start(self._run_keeper, self.keeper, stop)
+        nursery.start_soon(self.figures.share)
         nursery.start_soon(self.dispatcher.run)
         await nursery.start(self.scanner.run)
 
@@ -295,6 +296,7 @@ def assemble(config: ServiceConfig, store: Store, addresses: Ready) -> Gateway:
             accounts={name: each.account for name, each in opened.items()},
             is_closed=switches.is_closed,
             store=StoreFigures(store, clock.now),
+            board=config.figures_board and Board(*config.figures_board),
         ),
         traffic=traffic,
         addresses=addresses,

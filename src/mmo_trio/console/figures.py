@@ -7,7 +7,7 @@ label is one of a closed set, or the name of a configured provider; no brand, re
 from __future__ import annotations
 
 import platform
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 import structlog
@@ -20,6 +20,7 @@ from prometheus_client.core import (
     HistogramMetricFamily,
     Metric,
 )
+from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.registry import Collector
 
 from mmo_sansio import __version__, clock
@@ -28,6 +29,7 @@ from mmo_sansio.breaker import BreakerState
 from mmo_sansio.clock import Instant
 from mmo_sansio.delivery import DeliveryOutcome
 from mmo_sansio.problems import CATALOGUE
+from mmo_trio.console.board import Board
 from mmo_trio.durations import Durations
 from mmo_trio.engine import EngineStatistics
 from mmo_trio.http.service import UNROUTED
@@ -94,12 +96,30 @@ class Figures:
     is_closed: Callable[[str], bool]
     """Whether a person has closed the provider with this name for new payments."""
     store: StoreFigures
+    board: Board | None = None
+    """Where other processes of this service leave theirs; None: there are none."""
 
     async def text(self) -> bytes:
-        """All of them, now."""
-        registry = CollectorRegistry(auto_describe=False)
-        registry.register(_Collected(tuple(self._families(await self.store.backlog()))))
-        return generate_latest(registry)
+        """All of them, now; of other processes as they were a few seconds ago."""
+        own = tuple(self._families(await self.store.backlog()))
+        if self.board is None:
+            return _written(own)
+        told = [
+            family
+            for text in self.board.others()
+            for family in text_string_to_metric_families(text)
+        ]
+        return _written(_merged([*_of_process(own, self.board.name), *told]))
+
+    async def share(self) -> None:
+        """Leave ours to the other processes, until cancelled; nothing to do where there are none."""
+        if self.board is not None:
+            await self.board.run(self._shared)
+
+    async def _shared(self) -> bytes:
+        assert self.board is not None
+        own = tuple(self._families(await self.store.backlog()))
+        return _written(_of_process(own, self.board.name))
 
     def _families(self, backlog: Backlog | None) -> Iterator[Metric]:
         build = {"version": __version__, "python": platform.python_version()}
@@ -267,6 +287,31 @@ def _of_callbacks(callbacks: CallbackStatistics) -> Iterator[Metric]:
 def _outcomes(name: str, help_text: str, outcomes: Mapping[DeliveryOutcome, int]) -> Metric:
     samples = (({"outcome": each.value}, outcomes.get(each, 0)) for each in DeliveryOutcome)
     return _counter(name, help_text, *samples)
+
+
+def _of_process(families: Iterable[Metric], name: str) -> list[Metric]:
+    """The same, each sample with the process that it is of."""
+    for family in families:
+        family.samples = [
+            each._replace(labels={**each.labels, "process": name}) for each in family.samples
+        ]
+    return list(families)
+
+
+def _merged(families: Iterable[Metric]) -> list[Metric]:
+    """One family for each name."""
+    found: dict[str, Metric] = {}
+    for family in families:
+        found.setdefault(family.name, family)
+        if found[family.name] is not family:
+            found[family.name].samples += family.samples
+    return list(found.values())
+
+
+def _written(families: Sequence[Metric]) -> bytes:
+    registry = CollectorRegistry(auto_describe=False)
+    registry.register(_Collected(families))
+    return generate_latest(registry)
 
 
 @frozen(eq=False)

@@ -22,7 +22,7 @@ NAME = re.compile(r"\bmmo_[a-z_]+")
 SELECTOR = re.compile(r"\b(mmo_[a-z_]+)\{([^}]*)\}")
 MATCHER = re.compile(r'([a-z_]+)\s*(!?=~?)\s*"([^"]*)"')
 GROUPED = re.compile(r"\bby \(([^)]*)\)")
-OF_PROMETHEUS = {"job", "le"}
+OF_PROMETHEUS = {"job", "le", "process"}
 
 
 def dashboard() -> dict[str, Any]:
@@ -82,7 +82,7 @@ async def test_every_name_label_and_value_is_there(serve: Serve) -> None:
 async def test_the_operators_page_names_every_figure_and_no_other(serve: Serve) -> None:
     page = (DEPLOY.parent / "docs" / "operating.md").read_text(encoding="utf-8")
     table = page.partition("### Metrics")[2].partition("### ")[0]
-    named = {each for each in re.findall(r"`(mmo_[a-z_]+)`", table)}
+    named = set(re.findall(r"`(mmo_[a-z_]+)`", table))
     async with serve() as sandbox:
         text = (await ask(f"{sandbox.ready.console}/metrics")).body.decode()
     there = {
