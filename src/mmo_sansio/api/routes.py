@@ -112,11 +112,9 @@ def route(head: RequestHead) -> Route:
 
 def route_name(found: Route) -> str:
     """What counts and logs call the resource: one of ROUTE_NAMES, never a path, which may hold what is somebody's."""
-    match found:
-        case Create(operation):
-            return operation.value
-        case _:
-            return _NAMES[type(found)]
+    if isinstance(found, Create):
+        return found.operation._value_  # Every request comes by: `value` is a slow property.
+    return _NAMES[type(found)]
 
 
 def _resource(path: bytes, query: bytes) -> tuple[Route, tuple[str, ...]]:

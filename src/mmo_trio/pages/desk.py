@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import TypeAlias
 
 import trio
 from attrs import frozen
 
 from mmo_sansio.clock import Instant, Span
-from mmo_sansio.inputs import Input
-from mmo_sansio.replies import Reply
+from mmo_trio.engine import Submit
 from mmo_trio.storage.base import Store
-
-Submit: TypeAlias = Callable[[Input], Awaitable[Reply]]
-"""The engine: the reply once what it changed is durable."""
 
 
 @frozen

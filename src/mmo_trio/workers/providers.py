@@ -36,6 +36,7 @@ from mmo_sansio.providers.conversation import Conversation, ExchangeFailed, Prov
 from mmo_sansio.providers.operations import paced
 from mmo_sansio.replies import Noted, Reply
 from mmo_trio.durations import OUTSIDE_S, Durations
+from mmo_trio.engine import Submit
 from mmo_trio.http.faults import describe_fault
 from mmo_trio.storage.base import OutcomeUnknown, StoreUnavailable, Work
 
@@ -77,9 +78,6 @@ REPORTS: Mapping[type[ProviderReport], str] = MappingProxyType(
 )
 """What figures call the kinds of reports."""
 UNREACHABLE = REPORTS[ProviderUnreachable]
-
-Submit: TypeAlias = Callable[[Input], Awaitable[Reply]]
-"""The engine's door: returns once what was reported is durable."""
 
 Exchange: TypeAlias = Callable[[HttpRequest], Awaitable[HttpResponse]]
 """Sends a request to a provider; raises ExchangeFailed when there is no usable answer."""
