@@ -246,7 +246,9 @@ def assemble(config: ServiceConfig, store: Store, addresses: Ready) -> Gateway:
     if config.data_directory is not None and isinstance(operator, SandboxWorker):
         kept_in = config.data_directory / CLOCK_FILE
         moves = SandboxClock(clock, store, scanner, operator, providers, kept_in)
-        sandbox_desk = SandboxDesk(references.next, moves.advance)
+        sandbox_desk = SandboxDesk(
+            references.next, moves.advance, operator, limits.terms, addresses.api
+        )
     return Gateway(
         config=config,
         store=store,

@@ -125,7 +125,10 @@ def fetch(
 
 @contextmanager
 def serving_sandbox(directory: Path, *options: str, **settings: str) -> Iterator[Sandbox]:
-    """`mmo sandbox` on free ports with these further options and `MMO_…` variables; it ends with the block."""
+    """`mmo sandbox` on free ports with these further options and `MMO_…` variables; it ends with the block.
+
+    Without its demo brand it knows no API key: give it one with `evolve`.
+    """
     outside = {name: value for name, value in os.environ.items() if not name.startswith("MMO_")}
     command = [sys.executable, "-m", "mmo_trio.cli", "sandbox", "--data", str(directory)]
     for door in ("api", "pages", "console"):
@@ -141,7 +144,9 @@ def serving_sandbox(directory: Path, *options: str, **settings: str) -> Iterator
         )
     try:
         words = dict(word.split("=", 1) for word in _ready_line(process, directory).split())
-        yield Sandbox(words["api"], words["pages"], words["console"], words["api_key"], directory)
+        yield Sandbox(
+            words["api"], words["pages"], words["console"], words.get("api_key", ""), directory
+        )
     finally:
         process.terminate()
         try:

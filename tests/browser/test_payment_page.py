@@ -198,7 +198,8 @@ def test_an_open_page_closes_by_itself(
             sandbox.advance("10m")
             expect(page.get_by_text("Time left to pay: 20 min")).to_be_visible()
             sandbox.advance("20m")
-            expect(page.locator(STATUS)).to_contain_text("Not paid", timeout=PATIENCE_MS)
+            ended = page.get_by_role("heading", level=1)
+            expect(ended).to_contain_text("Not paid", timeout=PATIENCE_MS)
             check_axe(page)
 
 

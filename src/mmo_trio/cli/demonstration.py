@@ -218,7 +218,8 @@ class _Show:
             f"mmo sandbox-clock advance 3d --data {self.directory}",
         ):
             out.print(Text(line), soft_wrap=True)
-        out.print(Text(f"Console: {self.served.console}   Pages: {self.served.pages}"))
+        out.print(Text(f"A payment page and a virtual phone, side by side: {self.served.pages}/"))
+        out.print(Text(f"Console: {self.served.console}"))
         out.print(Text("Serving until Ctrl-C; callbacks are shown as they come."))
 
 

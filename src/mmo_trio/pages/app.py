@@ -10,8 +10,10 @@ from quart_trio import QuartTrio
 
 from mmo_trio.http.faults import describe_fault
 from mmo_trio.pages.desk import Desk, SandboxDesk
+from mmo_trio.pages.guide import guide_pages
 from mmo_trio.pages.papers import Papers, paper_pages
 from mmo_trio.pages.payment import payment_pages
+from mmo_trio.pages.phone import phone_pages
 from mmo_trio.pages.sandbox import sandbox_controls
 
 CONTENT_SECURITY_POLICY = (
@@ -37,13 +39,14 @@ class _DiscreetApp(QuartTrio):
 
 
 def pages_app(desk: Desk, *, papers: Papers, sandbox: SandboxDesk | None) -> QuartTrio:
-    """Payment pages, documentation, and in a sandbox its controls as well."""
+    """Payment pages, documentation, and in a sandbox its controls, its virtual phone and its guide as well."""
     app = _DiscreetApp(__name__)
     app.config["MAX_CONTENT_LENGTH"] = BODY_BYTES_MAX
     app.register_blueprint(payment_pages(desk))
     app.register_blueprint(paper_pages(papers))
     if sandbox is not None:
-        app.register_blueprint(sandbox_controls(desk, sandbox))
+        for parts in (sandbox_controls, phone_pages, guide_pages):
+            app.register_blueprint(parts(desk, sandbox))
 
     @app.after_request
     async def guard(response: Response) -> Response:

@@ -8,8 +8,10 @@ import trio
 from attrs import frozen
 
 from mmo_sansio.clock import Instant, Span
+from mmo_sansio.model import Terms
 from mmo_trio.engine import Submit
 from mmo_trio.storage.base import Store
+from mmo_trio.workers.sandbox import SandboxWorker
 
 
 @frozen
@@ -33,3 +35,9 @@ class SandboxDesk:
     """A fresh ULID."""
     advance_clock: Callable[[Span], Awaitable[Instant]]
     """Moves the clock and gives the new time once everything due on the way is committed."""
+    operator: SandboxWorker
+    """Who asks the person at the virtual phone."""
+    terms: Terms
+    """Under which payments are made from the guide."""
+    api: str
+    """Where the merchant API is."""

@@ -30,6 +30,9 @@ PRESSED = "pressed"
 """Says in the query that the browser comes from the button: see `_go_back`."""
 
 
+_ENDED = (Standing.CLOSED, Standing.PAID, Standing.FAILED)
+
+
 def payment_pages(desk: Desk) -> Blueprint:
     """GET shows the page of a token; POST is its button; `/events` tells how it stands, as it changes."""
     pages = Blueprint("payment", __name__)
@@ -100,6 +103,7 @@ async def _shown(desk: Desk, transaction: Transaction, token: str, brand: str) -
             told=told(standing, transaction.progress.error_code, texts),
             left=time_written(page.closes_at - now, texts),
             closes_in_s=max(1, -(-(page.closes_at - now) // SECOND)),
+            is_over=now >= page.closes_at and standing in _ENDED,
             goes_back=back is not None,
             own_url=_own_url(token),
             events_url=f"/pay/{token}/events{_query()}",

@@ -26,7 +26,7 @@ OFFERS = 512
 """How much is offered in one go; in between others get their turn."""
 
 Lane: TypeAlias = tuple[str, str]
-"""What waits for the same: a provider's submissions, a merchant's callbacks."""
+"""What waits for the same: a provider's submissions, a merchant's callbacks, a merchant's QR codes."""
 
 
 @define(eq=False)
@@ -99,6 +99,6 @@ def _lane(work: Work) -> Lane:
         case DeliverCallback():
             return "brand", order.brand
         case DeliverQr():
-            return "qr code", order.brand
+            return "qr", order.brand
         case _:
             assert_never(work.intent)

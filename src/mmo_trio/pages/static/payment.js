@@ -2,6 +2,7 @@
 "use strict";
 (() => {
   const line = document.querySelector("[data-standing]");
+  if (!line) return;
   const left = document.querySelector("[data-left]");
   const button = document.querySelector("button");
   const again = () => location.replace(line.dataset.page);
