@@ -56,6 +56,11 @@ def assert_problem(
     return problem
 
 
+def anonymous(answer: Answer | WireAnswer) -> bytes:
+    """The body without its request's id: refusals that may tell nothing differ in nothing else."""
+    return answer.body.replace(answer.headers["x-request-id"].encode(), b"ID")
+
+
 def assert_field_refused(answer: Answer, *fields: str, note: object = "") -> None:
     """These fields, and no others, are refused in this order, the first one in the detail (P1, C9)."""
     problem = assert_problem(answer, 400, "validation_failed", note=note)
