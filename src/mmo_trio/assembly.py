@@ -38,6 +38,7 @@ from mmo_trio.service_config import CLOCK_FILE, Ready, ServiceConfig, provider_t
 from mmo_trio.settings import LimitsSection, Settings, SettingsError, seconds
 from mmo_trio.storage.base import Store
 from mmo_trio.wallclock import WallClock, read_offset
+from mmo_trio.workers.accounts import Account
 from mmo_trio.workers.callbacks import CallbackWorker
 from mmo_trio.workers.channels import ChannelKeeper
 from mmo_trio.workers.dispatcher import Dispatcher
@@ -73,6 +74,8 @@ class Gateway:
     desk: Desk
     sandbox_desk: SandboxDesk | None
     figures: Figures
+    accounts: Mapping[str, Account]
+    """With operators, by the provider's name; each has `statistics()`."""
     addresses: Ready
     titles: Mapping[str, str]
     rules: EgressRules
@@ -269,6 +272,7 @@ def assemble(config: ServiceConfig, store: Store, addresses: Ready) -> Gateway:
         desk=Desk(store, engine.submit, clock.now, urls.error_docs),
         sandbox_desk=sandbox_desk,
         figures=Figures(engine.statistics, providers.statistics, callbacks.statistics),
+        accounts={name: each.account for name, each in opened.items()},
         addresses=addresses,
         titles=titles,
         rules=rules,
