@@ -9,20 +9,23 @@ from pathlib import Path
 from typing import Any
 
 import trio
-from attrs import frozen
+from attrs import define, frozen
 
+from mmo_sansio.clock import SECOND, Instant, Span
 from mmo_sansio.egress import EgressRules
 from mmo_trio.http.client import Client, tls_context
+from mmo_trio.keys import KeyRing, load_master_key
 from mmo_trio.settings.providers import provider_variable
 from mmo_trio.simulators.base import Simulator
 from mmo_trio.simulators.serving import serve_simulator
 from mmo_trio.wallclock import WallClock
 
 from .conftest import Running, serving
-from .merchant import PATIENCE_S
+from .merchant import PATIENCE_S, ask
 
 API_KEY = "operators-test-key"
 METHOD = "operator"
+FORM = {"Content-Type": "application/x-www-form-urlencoded"}
 
 BRANDS = """
 [[brand]]
@@ -48,22 +51,50 @@ class Market:
     msisdn: str
 
 
-@frozen
+@define(eq=False)
 class Operated:
     """A gateway that serves, and its operator."""
 
     running: Running
     simulator: Simulator
     market: Market
+    origin: str
+    """Of the simulator: `http://127.0.0.1:PORT`."""
+    ahead: Span = 0
+    """How far the operator's clock is ahead."""
 
-    async def pay(self, operation: str = "direct/payin", amount: int = 150) -> str:
-        """The gatewayReference of a payment that was accepted."""
+    def now(self) -> Instant:
+        """The operator's time."""
+        return WallClock().now() + self.ahead
+
+    async def let_pass(self, seconds: int) -> None:
+        """Let time pass for both, the operator first."""
+        await self.let_pass_there(seconds)
+        await self.running.advance(f"{seconds}s")
+
+    async def let_pass_there(self, seconds: int) -> None:
+        """Let time pass for the operator."""
+        self.ahead += seconds * SECOND
+        await ask(f"{self.origin}/_simulator/book")  # Whoever asks has it look at its clock.
+
+    def hook_url(self) -> str:
+        """Where the operator's callbacks arrive."""
+        ring = KeyRing(load_master_key(self.running.directory / "master.key", create=False))
+        return f"{self.running.ready.api}/hooks/operator/{ring.hook_token('operator')}"
+
+    async def pay(self, operation: str = "direct/payin", amount: int = 150, **changes: Any) -> str:
+        """The gatewayReference of a payment that was accepted; one with a page is confirmed there."""
         taken = await self.running.merchant.accepted(
             operation,
-            msisdn=self.market.msisdn,
-            country=self.market.country,
-            amount={"value": amount, "currency": self.market.currency},
+            **{
+                "msisdn": self.market.msisdn,
+                "country": self.market.country,
+                "amount": {"value": amount, "currency": self.market.currency},
+                **changes,
+            },
         )
+        if operation == "web/payin":
+            await ask(taken["pageUrl"], method="POST", headers=FORM, body=b"")
         return str(taken["gatewayReference"])
 
     async def ended(self, reference: str) -> dict[str, Any]:
@@ -87,17 +118,22 @@ async def operating(
     options: Mapping[str, str],
 ) -> AsyncIterator[Operated]:
     """Serve the simulator, then a gateway with an account of this kind at it, called `operator`. The account's
-    base_url leads to the simulator."""
+    base_url leads to the simulator, whose time passes as `Operated.let_pass` says."""
     rules = EgressRules(allow_private=True)
     client = Client(rules=rules, context=tls_context())
     async with trio.open_nursery() as nursery:
         listeners = await trio.open_tcp_listeners(0, host="127.0.0.1")
-        port = listeners[0].socket.getsockname()[1]
+        origin = f"http://127.0.0.1:{listeners[0].socket.getsockname()[1]}"
         clock = WallClock()
+        operated: Operated | None = None
+
+        def now() -> Instant:
+            return clock.now() if operated is None else operated.now()
+
         await nursery.start(
-            partial(serve_simulator, simulator, listeners, tell=client.ask, now=clock.now)
+            partial(serve_simulator, simulator, listeners, tell=client.ask, now=now)
         )
-        account = {"kind": kind, "base_url": f"http://127.0.0.1:{port}", **options}
+        account = {"kind": kind, **options, "base_url": origin}
         environment = {provider_variable("operator", key): text for key, text in account.items()}
         brands = BRANDS.format(
             key=API_KEY,
@@ -110,5 +146,6 @@ async def operating(
             directory, environment=environment, brands=brands, api_key=API_KEY
         ) as running:
             running.merchant.method = METHOD
-            yield Operated(running, simulator, market)
+            operated = Operated(running, simulator, market, origin)
+            yield operated
         nursery.cancel_scope.cancel()
