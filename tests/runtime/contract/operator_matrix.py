@@ -65,6 +65,8 @@ class Course:
     """Whether the operator's book says that it was paid in the end."""
     is_suspended: bool = False
     """Whether its result stands in the suspense book."""
+    is_taken: bool = True
+    """Whether the operator has it before time passes."""
 
 
 SOON = EndAfter(MINUTE // 60)
@@ -73,6 +75,7 @@ ORDINARY = (
     Course("success", (SOON,)),
     Course("time-out", (LoseAnswer(NEVER), SOON)),
     Course("lost answer", (LoseAnswer(), SOON)),
+    Course("token refused", (AnswerInstead(HttpResponse(401)), SOON)),
 )
 CALLED_BACK = (
     Course("duplicate callback", (SOON, CallBack((0, 0)))),
@@ -90,7 +93,7 @@ LATE_RESULT = Course(
 
 def lost_request(ends: str) -> Course:
     """It never arrives; what is known of that depends on the operator."""
-    return Course("lost request", (LoseRequest(), SOON), ends)
+    return Course("lost request", (LoseRequest(), SOON), ends, is_taken=False)
 
 
 def failing(code: str, means: ErrorCode, message: str | None = None) -> Course:
@@ -103,7 +106,7 @@ def refused(code: str, means: ErrorCode, status: int, document: Mapping[str, Any
     answer = HttpResponse(
         status, ((b"content-type", b"application/json"),), json.dumps(document).encode()
     )
-    return Course(f"refused: {code}", (AnswerInstead(answer),), means.value, code)
+    return Course(f"refused: {code}", (AnswerInstead(answer),), means.value, code, is_taken=False)
 
 
 @frozen

@@ -52,30 +52,56 @@ class Market:
 
 
 @define(eq=False)
+class Played:
+    """An operator's simulator on its socket; its time is the test's to move."""
+
+    simulator: Simulator
+    origin: str
+    """`http://127.0.0.1:PORT`."""
+    ahead: Span = 0
+    """How far its clock is ahead."""
+
+    def now(self) -> Instant:
+        """Its own time."""
+        return WallClock().now() + self.ahead
+
+    async def let_pass(self, seconds: int) -> None:
+        """Let its time pass, and everything that is due happen."""
+        self.ahead += seconds * SECOND
+        await ask(f"{self.origin}/_simulator/book")  # Whoever asks has it look at its clock.
+
+
+@asynccontextmanager
+async def playing(simulator: Simulator) -> AsyncIterator[Played]:
+    """The operator, as long as the block lasts."""
+    listeners = await trio.open_tcp_listeners(0, host="127.0.0.1")
+    played = Played(simulator, f"http://127.0.0.1:{listeners[0].socket.getsockname()[1]}")
+    client = Client(rules=EgressRules(allow_private=True), context=tls_context())
+    async with trio.open_nursery() as nursery:
+        await nursery.start(
+            partial(serve_simulator, simulator, listeners, tell=client.ask, now=played.now)
+        )
+        yield played
+        nursery.cancel_scope.cancel()
+
+
+@define(eq=False)
 class Operated:
     """A gateway that serves, and its operator."""
 
     running: Running
-    simulator: Simulator
+    played: Played
     market: Market
-    origin: str
-    """Of the simulator: `http://127.0.0.1:PORT`."""
-    ahead: Span = 0
-    """How far the operator's clock is ahead."""
 
-    def now(self) -> Instant:
-        """The operator's time."""
-        return WallClock().now() + self.ahead
+    @property
+    def simulator(self) -> Simulator:
+        """The operator."""
+        return self.played.simulator
 
     async def let_pass(self, seconds: int) -> None:
         """Let time pass for both, the operator first."""
-        await self.let_pass_there(seconds)
+        await self.played.let_pass(seconds)
         await self.running.advance(f"{seconds}s")
-
-    async def let_pass_there(self, seconds: int) -> None:
-        """Let time pass for the operator."""
-        self.ahead += seconds * SECOND
-        await ask(f"{self.origin}/_simulator/book")  # Whoever asks has it look at its clock.
 
     def hook_url(self) -> str:
         """Where the operator's callbacks arrive."""
@@ -119,21 +145,8 @@ async def operating(
 ) -> AsyncIterator[Operated]:
     """Serve the simulator, then a gateway with an account of this kind at it, called `operator`. The account's
     base_url leads to the simulator, whose time passes as `Operated.let_pass` says."""
-    rules = EgressRules(allow_private=True)
-    client = Client(rules=rules, context=tls_context())
-    async with trio.open_nursery() as nursery:
-        listeners = await trio.open_tcp_listeners(0, host="127.0.0.1")
-        origin = f"http://127.0.0.1:{listeners[0].socket.getsockname()[1]}"
-        clock = WallClock()
-        operated: Operated | None = None
-
-        def now() -> Instant:
-            return clock.now() if operated is None else operated.now()
-
-        await nursery.start(
-            partial(serve_simulator, simulator, listeners, tell=client.ask, now=now)
-        )
-        account = {"kind": kind, **options, "base_url": origin}
+    async with playing(simulator) as played:
+        account = {"kind": kind, **options, "base_url": played.origin}
         environment = {provider_variable("operator", key): text for key, text in account.items()}
         brands = BRANDS.format(
             key=API_KEY,
@@ -146,6 +159,4 @@ async def operating(
             directory, environment=environment, brands=brands, api_key=API_KEY
         ) as running:
             running.merchant.method = METHOD
-            operated = Operated(running, simulator, market, origin)
-            yield operated
-        nursery.cancel_scope.cancel()
+            yield Operated(running, played, market)
