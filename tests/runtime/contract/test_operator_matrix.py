@@ -65,8 +65,9 @@ async def begin(operated: Operated, way: Way, course: Course, msisdn: str) -> st
     """A payment that has met what is in store for it: its gatewayReference."""
     planned = [Planned(way.at, each) for each in course.faults]
     operated.simulator.faults.plan(planned)
-    changes = {"msisdn": msisdn, "reconciliationReference": "PRN1234XN"}
-    reference = await operated.pay(way.operation, **changes)
+    reference = await operated.pay(
+        way.operation, msisdn=msisdn, reconciliationReference="PRN1234XN"
+    )
     with trio.fail_after(PATIENCE_S):
         while True:
             book = operated.simulator.book()["payments"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ from attrs import Factory, define, evolve
 
 from mmo_sansio.clock import MINUTE, SECOND
 from mmo_trio.certificates import ensure_authority
-from mmo_trio.simulators.base import EndAfter, LoseAnswer, LoseRequest, Planned
+from mmo_trio.simulators.base import EndAfter, Fault, LoseAnswer, LoseRequest, Planned
 
 from .merchant import PATIENCE_S, Merchant, ask
 from .operator_matrix import AFTER_EXPIRY, NEVER, OPERATORS, Course, Operator, Way
@@ -24,7 +24,7 @@ from .operators import API_KEY, FORM, Played, playing
 from .program import Keeper, Process, keeping, serving_process
 
 LOST = ("lost answer", "lost request")
-HELD = {"lost answer": LoseAnswer(NEVER), "lost request": LoseRequest(NEVER)}
+HELD: Mapping[str, Fault] = {"lost answer": LoseAnswer(NEVER), "lost request": LoseRequest(NEVER)}
 LATER = EndAfter(MINUTE)
 """By then another gateway serves, and hears the callback: some payments have no name before."""
 
