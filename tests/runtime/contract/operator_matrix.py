@@ -1,5 +1,5 @@
 """What can become of a payment with an operator, as data: each operator, each flow that it offers, each course of
-events. `test_operator_matrix.py` plays them all; `python -m` this prints the table of docs/providers/README.md."""
+events. `test_operator_matrix.py` plays them all."""
 
 from __future__ import annotations
 
@@ -152,11 +152,10 @@ def _mpesa_failures(is_payin: bool) -> Iterator[Course]:
 
 def _mpesa_way(operation: str, at: str, *, lost: str) -> Way:
     failures = tuple(_mpesa_failures(operation.endswith("payin")))
-    uncalled = () if operation == "direct/taxpayout" else (UNCALLED,)
     return Way(
         operation,
         at,
-        (*ORDINARY, *CALLED_BACK, *uncalled, lost_request(lost), LATE_RESULT, *failures),
+        (*ORDINARY, *CALLED_BACK, UNCALLED, lost_request(lost), LATE_RESULT, *failures),
     )
 
 
@@ -251,7 +250,7 @@ MTN = Operator(
 
 def _airtel_failures(table: Sequence[Code]) -> Iterator[Course]:
     for each in table:
-        if each.standing is Standing.REFUSED and each.error_code is not None:
+        if each.standing is not Standing.DONE and each.error_code is not None:
             yield failing(each.native, each.error_code, each.message or "no")
     for each in GATEWAY:
         if (

@@ -16,6 +16,7 @@ from mmo_trio.simulators.base import Planned
 
 from .merchant import PATIENCE_S
 from .operator_matrix import AFTER_EXPIRY, OPERATORS, SUCCESS, Course, Operator, Way
+from .operator_table import table
 from .operators import Operated, operating
 
 PATIENCE = {"answer_within_s": "1"}
@@ -24,6 +25,13 @@ CASES = [
     for operator in OPERATORS
     for way in operator.ways
 ]
+
+
+PAGE = Path(__file__).parents[3] / "docs/providers/README.md"
+
+
+def test_the_page_shows_every_course() -> None:
+    assert table() in PAGE.read_text(encoding="utf-8"), f"The table is now:\n{table()}"
 
 
 @pytest.mark.spec("C1", "C2", "C4", "C5", "E1", "K1", "S2", "S3", "S5", "S6", "T3")
