@@ -2,16 +2,41 @@
 
 from __future__ import annotations
 
+import os
+import shutil
+
 import nox
 
 nox.needs_version = ">=2024.10"
-nox.options.sessions = ["lint", "sansio", "runtime", "contract", "smoke", "docs", "clauses"]
+nox.options.sessions = [
+    "lint",
+    "sansio",
+    "runtime",
+    "contract",
+    "smoke",
+    "docs",
+    "clauses",
+    "browser",
+]
 nox.options.error_on_missing_interpreters = False
 nox.options.reuse_venv = "yes"
 
 FULL = "3.11"
 OTHERS = ["3.12", "3.13"]
+IN_FULL = [
+    "tests/runtime/contract/test_nodes.py",
+    "tests/runtime/contract/test_owners.py",
+    "tests/runtime/contract/test_kill.py",
+    "tests/runtime/contract/test_census.py",
+    "tests/runtime/test_listener_census.py",
+    "tests/runtime/test_store_postgres.py",
+    "tests/runtime/test_store_postgres_faults.py",
+    "tests/runtime/test_failover.py",
+    "tests/runtime/test_ownership.py",
+]
+QUICK = {"MMO_TEST_QUICK": "1"}
 CORE_ONLY = ["attrs>=24.2,<27"]
+CHROMIUMS = ["chromium", "chromium-browser", "google-chrome"]
 
 
 def install(session: nox.Session, group: str, *, core_only: bool = False) -> None:
@@ -44,9 +69,9 @@ def sansio(session: nox.Session) -> None:
 
 @nox.session(python=FULL)
 def runtime(session: nox.Session) -> None:
-    """The shell in full: real sockets, TLS, SQLite, processes."""
+    """The shell: real sockets, TLS, SQLite, PostgreSQL, processes; a few times what `nodes` tries many times."""
     install(session, "test")
-    session.run("pytest", "tests/runtime", *session.posargs)
+    session.run("pytest", "tests/runtime", *session.posargs, env=QUICK)
 
 
 @nox.session(python=FULL)
@@ -69,6 +94,17 @@ def docs(session: nox.Session) -> None:
     """Pages that are drawn from the code are current, and their examples run."""
     install(session, "test")
     session.run("pytest", "tests/docs", *session.posargs)
+
+
+@nox.session(python=FULL)
+def browser(session: nox.Session) -> None:
+    """What people see, in a real Chromium; `MMO_SCREENSHOTS=1 nox -s browser` draws docs/screenshots anew."""
+    if not os.environ.get("MMO_CHROMIUM") and not any(map(shutil.which, CHROMIUMS)):
+        session.skip(
+            "there is no Chromium. Install it (Debian: apt install chromium), or name one in MMO_CHROMIUM."
+        )
+    install(session, "browser")
+    session.run("pytest", "tests/browser", *session.posargs)
 
 
 @nox.session(python=FULL)
@@ -121,10 +157,17 @@ def fuzz(session: nox.Session) -> None:
 
 @nox.session(python=FULL)
 def nodes(session: nox.Session) -> None:
-    """Two nodes on one PostgreSQL: 20 workers killed under load, 100 races for one reference."""
+    """What `runtime` tries a few times, in full: 20 kills of a gateway and 20 of workers of two nodes, 100 races, 200
+    cuts at COMMIT, 50 walks over records, crowds of 10,000 requests."""
     install(session, "test")
-    nodes = "tests/runtime/contract/test_nodes.py"
-    session.run("pytest", "-s", nodes, "--kills", "20", "--races", "100", *session.posargs)
+    session.run("pytest", "-s", *IN_FULL, "--kills", "20", "--races", "100", *session.posargs)
+
+
+@nox.session(python=FULL)
+def schemathesis(session: nox.Session) -> None:
+    """Requests made from the OpenAPI document, against a sandbox: `nox -s schemathesis -- --max-examples 500`."""
+    install(session, "schemathesis")
+    session.run("python", "-m", "tests.fuzzing", *session.posargs)
 
 
 @nox.session(python=FULL)

@@ -21,28 +21,30 @@ from mmo_trio.auth import Authenticator
 from mmo_trio.brands import apply_plan, plan_apply
 from mmo_trio.brands_file import read_brands_file
 from mmo_trio.ciphers import SystemCiphers
-from mmo_trio.console import Figures
+from mmo_trio.console import Board, Figures, StoreFigures
 from mmo_trio.demo_brand import DEMO_BRAND, ensure_demo_brand
 from mmo_trio.engine import Call, Engine
 from mmo_trio.hooks import Hooks
 from mmo_trio.hosts import Hosts
 from mmo_trio.http.client import Client, tls_context
 from mmo_trio.http.limits import ListenerLimits
+from mmo_trio.http.traffic import Traffic
 from mmo_trio.ids import References
 from mmo_trio.keys import KeyRing, load_master_key
 from mmo_trio.merchant_api import MerchantApi
 from mmo_trio.pages.desk import Desk, SandboxDesk
-from mmo_trio.provider_accounts import Outside, open_accounts
+from mmo_trio.pages.papers import Papers, papers_of
+from mmo_trio.provider_accounts import Outside, open_accounts, open_sandbox_account
 from mmo_trio.sandbox_clock import SandboxClock
 from mmo_trio.service_config import CLOCK_FILE, Ready, ServiceConfig, provider_titles
 from mmo_trio.settings import LimitsSection, Settings, SettingsError, seconds
 from mmo_trio.storage.base import Store
 from mmo_trio.wallclock import WallClock, read_offset
-from mmo_trio.workers.accounts import Account
 from mmo_trio.workers.callbacks import CallbackWorker
 from mmo_trio.workers.channels import ChannelKeeper
 from mmo_trio.workers.dispatcher import Dispatcher
 from mmo_trio.workers.providers import ProviderWorker
+from mmo_trio.workers.qr_codes import QrWorker
 from mmo_trio.workers.sandbox import Notify, SandboxWorker
 from mmo_trio.workers.sandbox_book import Book
 from mmo_trio.workers.sandbox_line import OperatorLine
@@ -66,6 +68,7 @@ class Gateway:
     listener_limits: ListenerLimits
     providers: ProviderWorker
     callbacks: CallbackWorker
+    qr_codes: QrWorker
     keeper: ChannelKeeper | None
     dispatcher: Dispatcher
     scanner: Scanner
@@ -73,9 +76,9 @@ class Gateway:
     operator: SandboxWorker | OperatorLine
     desk: Desk
     sandbox_desk: SandboxDesk | None
+    papers: Papers
     figures: Figures
-    accounts: Mapping[str, Account]
-    """With operators, by the provider's name; each has `statistics()`."""
+    traffic: Traffic
     addresses: Ready
     titles: Mapping[str, str]
     rules: EgressRules
@@ -103,12 +106,13 @@ class Gateway:
                 self.callbacks.adopt(brand, kept)
         await nursery.start(self.operator.run)
         await nursery.start(self.switches.run)
-        for worker in (self.providers, self.callbacks):
+        for worker in (self.providers, self.callbacks, self.qr_codes):
             ended = trio.Event()
             self._ended.append(ended)
             await nursery.start(_run_until_drained, worker, stop, ended)
         if self.keeper is not None:
             await nursery.start(self._run_keeper, self.keeper, stop)
+        nursery.start_soon(self.figures.share)
         nursery.start_soon(self.dispatcher.run)
         await nursery.start(self.scanner.run)
 
@@ -162,7 +166,7 @@ async def prepare_store(config: ServiceConfig, store: Store, addresses: Ready) -
 
 
 async def _run_until_drained(
-    worker: ProviderWorker | CallbackWorker,
+    worker: ProviderWorker | CallbackWorker | QrWorker,
     stop: trio.Event,
     ended: trio.Event,
     *,
@@ -204,6 +208,7 @@ def assemble(config: ServiceConfig, store: Store, addresses: Ready) -> Gateway:
     else:
         operator = OperatorLine(config.operator_line, notify)
     switches = Switches(store)
+    traffic = Traffic()
     providers = ProviderWorker(
         engine.submit,
         {**sandboxes, **{name: each.provider for name, each in opened.items()}},
@@ -222,8 +227,13 @@ def assemble(config: ServiceConfig, store: Store, addresses: Ready) -> Gateway:
         places=limits.callbacks,
         per_merchant=limits.callbacks_per_merchant,
     )
+    qr_codes = QrWorker(
+        deliver=partial(client.deliver, deadline_s=seconds(limits.callback_timeout)),
+        key_for=authenticator.callback_key,
+        conclude=engine.submit,
+    )
     keeper = None if store.channels is None else ChannelKeeper(store.channels, callbacks)
-    dispatcher = Dispatcher(store, providers, keeper or callbacks)
+    dispatcher = Dispatcher(store, providers, keeper or callbacks, qr_codes)
     scanner = Scanner(
         store,
         engine.post,
@@ -236,7 +246,9 @@ def assemble(config: ServiceConfig, store: Store, addresses: Ready) -> Gateway:
     if config.data_directory is not None and isinstance(operator, SandboxWorker):
         kept_in = config.data_directory / CLOCK_FILE
         moves = SandboxClock(clock, store, scanner, operator, providers, kept_in)
-        sandbox_desk = SandboxDesk(references.next, moves.advance)
+        sandbox_desk = SandboxDesk(
+            references.next, moves.advance, operator, limits.terms, addresses
+        )
     return Gateway(
         config=config,
         store=store,
@@ -264,15 +276,31 @@ def assemble(config: ServiceConfig, store: Store, addresses: Ready) -> Gateway:
         listener_limits=_listener_limits(limits),
         providers=providers,
         callbacks=callbacks,
+        qr_codes=qr_codes,
         keeper=keeper,
         dispatcher=dispatcher,
         scanner=scanner,
         switches=switches,
         operator=operator,
-        desk=Desk(store, engine.submit, clock.now, urls.error_docs),
+        desk=Desk(store, engine.submit, clock.now, urls.error_docs, trio.Event()),
         sandbox_desk=sandbox_desk,
-        figures=Figures(engine.statistics, providers.statistics, callbacks.statistics),
-        accounts={name: each.account for name, each in opened.items()},
+        papers=papers_of(
+            base_url=urls.base,
+            error_docs_url=urls.error_docs,
+            sandbox_scenarios=tuple(BY_NAME) if config.is_sandbox else None,
+        ),
+        figures=Figures(
+            traffic=traffic,
+            engine=engine.statistics,
+            providers=providers.statistics,
+            callbacks=callbacks.statistics,
+            qr_codes=qr_codes.outcomes,
+            accounts={name: each.account for name, each in opened.items()},
+            is_closed=switches.is_closed,
+            store=StoreFigures(store, clock.now),
+            board=config.figures_board and Board(*config.figures_board),
+        ),
+        traffic=traffic,
         addresses=addresses,
         titles=titles,
         rules=rules,
@@ -341,7 +369,7 @@ def _sandboxes(config: ServiceConfig, titles: Mapping[str, str]) -> Mapping[str,
             "there is one sandbox operator, so one provider of that kind is enough.",
             "Remove all but one.",
         )
-    return {name: SandboxProvider(name, titles[name]) for name in names}
+    return {name: open_sandbox_account(name, providers.get(name), titles[name]) for name in names}
 
 
 def _master_key(config: ServiceConfig) -> bytes:

@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from decimal import Decimal
 from functools import partial
 from random import Random
+from typing import assert_never
 from unittest.mock import patch
 
 import trio
@@ -26,7 +27,13 @@ from trio.testing import MockClock
 from mmo_sansio.clock import HOUR, MINUTE, SECOND, Instant, Span
 from mmo_sansio.http import HttpRequest, HttpResponse
 from mmo_sansio.inputs import ConfirmPage, Input
-from mmo_sansio.intents import DeliverCallback, Intent
+from mmo_sansio.intents import (
+    AskProvider,
+    DeliverCallback,
+    DeliverQr,
+    Intent,
+    SubmitToProvider,
+)
 from mmo_sansio.model import Brand, Flow, Limits, Operation, Stage, Transaction, Type
 from mmo_sansio.money import money
 from mmo_sansio.providers.conversation import Conversation, ExchangeFailed
@@ -186,10 +193,15 @@ class World:
             hand_over(Work(intent, transaction))
 
         def hand_over(work: Work) -> None:
-            if isinstance(work.intent, DeliverCallback):
-                self.callbacks[work.transaction.reference] += 1
-            else:
-                assert providers.take_nowait(work)
+            match work.intent:
+                case SubmitToProvider() | AskProvider():
+                    assert providers.take_nowait(work)
+                case DeliverCallback():
+                    self.callbacks[work.transaction.reference] += 1
+                case DeliverQr():
+                    self.tally["codes shown"] += 1
+                case intent:
+                    assert_never(intent)
 
         engine = Engine(store, clock, act)
         account = self.account = Account(self.provider, self._ask, now, now)

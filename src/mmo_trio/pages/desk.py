@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import TypeAlias
 
+import trio
 from attrs import frozen
 
 from mmo_sansio.clock import Instant, Span
-from mmo_sansio.inputs import Input
-from mmo_sansio.replies import Reply
+from mmo_sansio.model import Terms
+from mmo_trio.engine import Submit
+from mmo_trio.service_config import Ready
 from mmo_trio.storage.base import Store
-
-Submit: TypeAlias = Callable[[Input], Awaitable[Reply]]
-"""The engine: the reply once what it changed is durable."""
+from mmo_trio.workers.sandbox import SandboxWorker
 
 
 @frozen
@@ -25,6 +24,8 @@ class Desk:
     now: Callable[[], Instant]
     error_docs_url: str
     """Base of the type URIs of problems."""
+    closing: trio.Event
+    """Set when the doors close: what would last longer ends then."""
 
 
 @frozen
@@ -35,3 +36,9 @@ class SandboxDesk:
     """A fresh ULID."""
     advance_clock: Callable[[Span], Awaitable[Instant]]
     """Moves the clock and gives the new time once everything due on the way is committed."""
+    operator: SandboxWorker
+    """Who asks the person at the virtual phone."""
+    terms: Terms
+    """Under which payments are made from the guide."""
+    addresses: Ready
+    """Where everything is."""

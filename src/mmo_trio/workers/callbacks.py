@@ -14,11 +14,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Awaitable, Callable, Collection, Mapping
-from typing import Final, Protocol, TypeAlias, TypeVar
+from typing import Final, Protocol, TypeAlias
 
 import structlog
 import trio
-from attrs import evolve, frozen
+from attrs import evolve, field, frozen
 
 from mmo_sansio.breaker import Breaker, BreakerSettings, BreakerSnapshot, BreakerState
 from mmo_sansio.callbacks import PLACES, PLACES_PER_MERCHANT, build
@@ -30,9 +30,11 @@ from mmo_sansio.intents import DeliverCallback
 from mmo_sansio.model import Transaction
 from mmo_sansio.replies import Noted
 from mmo_sansio.turns import Turns
+from mmo_trio.durations import OUTSIDE_S, Durations
 from mmo_trio.http.call import MaySend, WithheldError
 from mmo_trio.http.faults import describe_fault
-from mmo_trio.storage.base import OutcomeUnknown, StoreUnavailable, Work
+from mmo_trio.storage.base import Work
+from mmo_trio.workers.insisting import insist
 
 logger = structlog.get_logger(__name__)
 
@@ -40,9 +42,6 @@ WAITING_MOST: Final = 65_536
 """Callbacks that may wait in memory: some 100 MB of transactions."""
 GRACE_S: Final = 20.0
 """How long deliveries under way may take once the worker drains: their 15 s, and time to record."""
-FIRST_PAUSE_S: Final = 0.1
-LONGEST_PAUSE_S: Final = 5.0
-"""Between two questions to a store that isn't available; the pause doubles from the first on."""
 
 
 class Deliver(Protocol):
@@ -61,7 +60,8 @@ in use. May raise StoreUnavailable."""
 Conclude: TypeAlias = Callable[[CallbackConcluded], Awaitable[object]]
 """Records an outcome; may raise StoreUnavailable and OutcomeUnknown. To repeat it does no harm."""
 
-Answer = TypeVar("Answer")
+UNSENT: Final = frozenset({DeliveryOutcome.EGRESS_REFUSED, DeliveryOutcome.BREAKER_OPEN})
+"""Outcomes for which nobody was called."""
 
 
 @frozen
@@ -76,6 +76,8 @@ class CallbackStatistics:
     """Brands whose breaker isn't closed."""
     unrecorded: int
     """Callbacks that ended in a fault of ours; they stay open until a restart."""
+    sent: Durations = field(eq=False, factory=lambda: Durations(OUTSIDE_S))
+    """How long deliveries took for which somebody was called, whatever they came to."""
 
 
 class CallbackWorker:
@@ -114,6 +116,7 @@ class CallbackWorker:
         self._in_hand: dict[str, Work] = {}
         """By reference, in the order of their taking."""
         self._outcomes: Counter[DeliveryOutcome] = Counter()
+        self._sent = Durations(OUTSIDE_S)
         self._deliveries: trio.Nursery | None = None
         self._is_draining = False
 
@@ -186,6 +189,7 @@ class CallbackWorker:
                 if breaker.state is not BreakerState.CLOSED
             ),
             len(self._in_hand) - self._turns.waiting - self._turns.under_way,
+            self._sent,
         )
 
     def _start_who_may(self) -> None:
@@ -203,7 +207,7 @@ class CallbackWorker:
             if not self._holds(brand, fence):
                 raise WithheldError
             attempt, breaker = await self._attempt(transaction, fence)
-            reply = await _insist(
+            reply = await insist(
                 lambda: self._conclude(
                     CallbackConcluded(reference, attempt, fence, self._kept(breaker))
                 )
@@ -213,6 +217,8 @@ class CallbackWorker:
                 logger.warning("callback claimed by another", reference=reference, brand=brand)
                 return
             self._outcomes[attempt.outcome] += 1
+            if attempt.outcome not in UNSENT:
+                self._sent.add(attempt.duration_ms / 1_000)
             _log(reference, brand, attempt)
         except WithheldError:
             del self._in_hand[reference]
@@ -235,7 +241,7 @@ class CallbackWorker:
         if permit is None:
             return stopped_by_breaker(url), None
         try:
-            key = await _insist(lambda: self._key_for(brand))
+            key = await insist(lambda: self._key_for(brand))
             if key is None:
                 detail = "The brand has no API key in use, so nothing was sent."
                 return Attempt(DeliveryOutcome.TRANSPORT_ERROR, url, detail=detail), None
@@ -264,18 +270,6 @@ def fence_of(work: Work) -> int:
     """The fence under which this callback is claimed."""
     assert isinstance(work.intent, DeliverCallback)
     return work.intent.fence
-
-
-async def _insist(ask: Callable[[], Awaitable[Answer]]) -> Answer:
-    """The answer of a store that may be unavailable for a while."""
-    pause_s = FIRST_PAUSE_S
-    while True:
-        try:
-            return await ask()
-        except (StoreUnavailable, OutcomeUnknown) as error:
-            logger.warning("store unavailable to callbacks", error=str(error), pause_s=pause_s)
-        await trio.sleep(pause_s)
-        pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
 
 
 def _log(reference: str, brand: str, attempt: Attempt) -> None:

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections import deque
-from typing import assert_never
+from typing import TypeAlias, assert_never
 
 import structlog
 import trio
 from attrs import Factory, define
 
-from mmo_sansio.intents import AskProvider, DeliverCallback, Intent, SubmitToProvider
+from mmo_sansio.intents import AskProvider, DeliverCallback, DeliverQr, Intent, SubmitToProvider
 from mmo_sansio.model import Transaction
 from mmo_trio.storage.base import Store, StoreUnavailable, Work
 from mmo_trio.workers.callbacks import CallbackWorker
 from mmo_trio.workers.channels import ChannelKeeper
 from mmo_trio.workers.providers import ProviderWorker
+from mmo_trio.workers.qr_codes import QrWorker
 
 logger = structlog.get_logger(__name__)
 
@@ -24,25 +25,33 @@ OFFER_AGAIN_S = 0.5
 OFFERS = 512
 """How much is offered in one go; in between others get their turn."""
 
+Lane: TypeAlias = tuple[str, str]
+"""What waits for the same: a provider's submissions, a merchant's callbacks, a merchant's QR codes."""
+
 
 @define(eq=False)
 class Dispatcher:
-    """Knows both workers. What waits is kept as references only, so a long queue costs little memory."""
+    """Knows all workers. What waits is kept as references only, so a long queue costs little memory."""
 
     store: Store
     providers: ProviderWorker
     callbacks: CallbackWorker | ChannelKeeper
     """Where several processes share the store, who holds channels there."""
-    _waiting: deque[Intent] = Factory(deque)
+    qr_codes: QrWorker
+    _waiting: dict[Lane, deque[Intent]] = Factory(dict)
+    """Never an empty one."""
 
     def act(self, intent: Intent, transaction: Transaction) -> None:
         """Hand over an intent that has just become durable."""
         self.hand_over(Work(intent, transaction))
 
     def hand_over(self, work: Work) -> None:
-        """Hand over work; what its worker can't take now waits here."""
-        if not self._taken(work):
-            self._waiting.append(work.intent)
+        """Hand over work; what its worker can't take now waits here, behind what waits for the same. A question
+        never waits: it is asked again at its time."""
+        lane = _lane(work)
+        must_queue = lane in self._waiting and not isinstance(work.intent, AskProvider)
+        if must_queue or not self._taken(work):
+            self._waiting.setdefault(lane, deque()).append(work.intent)
 
     def has_room(self) -> bool:
         """Whether more of what others have left can be taken on."""
@@ -53,17 +62,22 @@ class Dispatcher:
         while True:
             await trio.sleep(OFFER_AGAIN_S)
             try:
-                await self._offer_again()
+                for lane in tuple(self._waiting):
+                    await self._offer_again(lane)
             except StoreUnavailable as error:
                 logger.warning("waiting work can't be read", error=str(error))
 
-    async def _offer_again(self) -> None:
-        for _ in range(min(OFFERS, len(self._waiting))):
-            intent = self._waiting[0]
+    async def _offer_again(self, lane: Lane) -> None:
+        """Offer one after the other, until one isn't taken: who had no room for it has none for the next."""
+        waiting = self._waiting[lane]
+        for _ in range(min(OFFERS, len(waiting))):
+            intent = waiting[0]
             transaction = await self.store.transaction(intent.gateway_reference)
-            self._waiting.popleft()
-            if transaction is not None:
-                self.hand_over(Work(intent, transaction))
+            if transaction is not None and not self._taken(Work(intent, transaction)):
+                return
+            waiting.popleft()
+        if not waiting:
+            del self._waiting[lane]
 
     def _taken(self, work: Work) -> bool:
         match work.intent:
@@ -71,5 +85,20 @@ class Dispatcher:
                 return self.providers.take_nowait(work)
             case DeliverCallback():
                 return self.callbacks.take(work)
+            case DeliverQr():
+                return self.qr_codes.take(work)
             case _:
                 assert_never(work.intent)
+
+
+def _lane(work: Work) -> Lane:
+    order = work.transaction.order
+    match work.intent:
+        case SubmitToProvider() | AskProvider():
+            return "provider", order.provider
+        case DeliverCallback():
+            return "brand", order.brand
+        case DeliverQr():
+            return "qr", order.brand
+        case _:
+            assert_never(work.intent)

@@ -26,6 +26,7 @@ from mmo_trio.simulators.base import planned_read
 from mmo_trio.simulators.mpesa import MpesaSimulator
 from mmo_trio.simulators.mpesa_book import SANDBOX_PASSKEY
 from mmo_trio.simulators.mpesa_keys import open_mpesa
+from mmo_trio.simulators.mpesa_tales import PICTURE
 from mmo_trio.simulators.serving import serve_simulator
 from mmo_trio.wallclock import WallClock
 
@@ -108,13 +109,18 @@ class Kenya:
             each.transaction
             for each in calls_to(self.receiver)
             if each.transaction["gatewayReference"] == reference
+            and "qrImage" not in each.transaction
         ]
         assert [each["status"] for each in calls] == [found["status"]]
         return found
 
     async def told_once(self, reference: str) -> None:
         """The merchant was called back about this payment once."""
-        calls = [each.transaction["gatewayReference"] for each in calls_to(self.receiver)]
+        calls = [
+            each.transaction["gatewayReference"]
+            for each in calls_to(self.receiver)
+            if "qrImage" not in each.transaction
+        ]
         assert calls.count(reference) == 1
         await trio.lowlevel.checkpoint()
 
@@ -220,7 +226,7 @@ async def test_a_token_that_ended_early_costs_nothing_but_another(
         assert (await kenya.ended(await kenya.began("direct/payout")))["status"] == "success"
 
 
-@pytest.mark.spec("C3", "S2", "S5")
+@pytest.mark.spec("C3", "S2", "S5", "Q1")
 @pytest.mark.parametrize("after_s", [[0], [0, 0], [0, 0.5]], ids=["once", "twice", "and late"])
 async def test_a_qr_code_is_paid_by_whoever_scans_it(
     serve: Serve, tmp_path: Path, after_s: list[float]
@@ -230,7 +236,11 @@ async def test_a_qr_code_is_paid_by_whoever_scans_it(
         await kenya.plan({"at": "c2b", "do": "call_back", "after_s": after_s})
         made = await kenya.merchant.accepted("qr/payin", msisdn=PAYER)
         reference = str(made["gatewayReference"])
-        await kenya.submitted(reference)  # Nobody can scan what hasn't been drawn.
+        await until(lambda: bool(calls_to(kenya.receiver)))  # Nobody can scan what isn't shown.
+        (shown,) = calls_to(kenya.receiver)
+        code = shown.transaction
+        assert (code["gatewayReference"], code["qrPayload"]) == (reference, None)
+        assert code["qrImage"] == PICTURE
         await kenya.deposit(150, account_reference(reference))
         found = await kenya.ended(reference)
         (paid,) = await kenya.payments()

@@ -149,6 +149,7 @@ limits.{market.currency} = {{ min = "1", max = "150000" }}
 """
 
 
+@pytest.mark.own_store
 @pytest.mark.spec("S6", "K1", "P1")
 async def test_a_kill_between_sending_and_knowing(tmp_path: Path) -> None:
     async with staging(tmp_path) as stage:
