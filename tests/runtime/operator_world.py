@@ -59,7 +59,7 @@ LATE_BY: Span = 25 * SECOND
 HEALED_AFTER: Span = 2 * HOUR
 """From then on nothing is lost and nobody is killed."""
 LASTS: Span = 3 * 24 * HOUR + 6 * HOUR
-SAMPLED_EVERY: Span = 10 * MINUTE
+SAMPLED_EVERY: Span = 20 * MINUTE
 """How often somebody looks at `mmo tx list --stuck`."""
 
 
@@ -170,7 +170,7 @@ class World:
                 network.start_soon(self._kill_after, self.random.randrange(HOUR + 10 * MINUTE))
             await trio.sleep(HEALED_AFTER / SECOND + 60)
             assert self.scanner is not None
-            self.scanner.poll_s = 60  # Nothing is quick any more.
+            self.scanner.poll_s = 300  # Nothing is quick any more.
             await trio.sleep((LASTS - HEALED_AFTER) / SECOND)
             network.cancel_scope.cancel()
 

@@ -133,6 +133,6 @@ def test_these_worlds_can_see_what_is_wrong(
 ) -> None:
     assert callable(plant)
     plant(monkeypatch)
-    world = played(name, seed=0, payments=50)
+    world = played(name, seed=0, payments=25)
     with pytest.raises(AssertionError, match=seen):
         check(world)
