@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, NoReturn, Protocol
 
 from attrs import frozen
 
 from mmo_sansio.breaker import Breaker, BreakerSettings
-from mmo_sansio.clock import Instant, Span
+from mmo_sansio.clock import SECOND, Instant, Span
+from mmo_sansio.http import HttpRequest, HttpResponse
 from mmo_sansio.pace import Pace
 from mmo_sansio.providers.ciphers import Ciphers
 from mmo_sansio.providers.conversation import Provider
+from mmo_sansio.providers.discreet import Discreet
 from mmo_sansio.providers.options import OptionError, Options
 from mmo_sansio.providers.registry import KINDS, Surroundings, open_provider, open_sandbox
 from mmo_sansio.providers.sandbox import SandboxProvider
@@ -23,19 +26,40 @@ from mmo_trio.settings.errors import ValueFault
 from mmo_trio.settings.model import ProviderSection
 from mmo_trio.settings.providers import provider_variable
 from mmo_trio.settings.values import NETWORKS, Network
-from mmo_trio.workers.accounts import Account, Ask
+from mmo_trio.workers.accounts import Account
 
 FILE_SUFFIX = "_file"
 """`KEY_file` names a file whose text is the value of KEY: a secret then stands in neither settings nor environment."""
 
 SECRET_BYTES_MAX = 64 * 1024
 
+COMMON = (
+    "hooks_name",
+    "hooks_from",
+    "requests_per_minute",
+    "answer_within_s",
+    "breaker_window_s",
+    "breaker_minimum_requests",
+    "breaker_failure_percent",
+    "breaker_open_for_s",
+)
+"""Options of every kind of provider."""
+
+
+class AskWithin(Protocol):
+    """Sends one request; raises ExchangeFailed when there is no usable answer by then."""
+
+    async def __call__(self, request: HttpRequest, *, deadline_s: float) -> HttpResponse: ...
+
 
 @frozen
 class Opened:
     """One configured account, ready to be used."""
 
+    adapter: Provider
+    """What its kind made, for what only this kind can do."""
     provider: Provider
+    """The adapter for everybody else: it gives away no secret."""
     account: Account
     hook_name: str
     door: HookDoor
@@ -45,7 +69,7 @@ class Opened:
 class Outside:
     """What accounts need of the process around them."""
 
-    ask: Ask
+    ask: AskWithin
     now: Callable[[], Instant]
     monotonic: Callable[[], Span]
     ciphers: Ciphers
@@ -72,8 +96,8 @@ def open_accounts(
 
 
 def open_account(section: ProviderSection, title: str, outside: Outside) -> Opened:
-    """The account of `[provider.NAME]`. Beside those of its kind it has the options of every kind: `title`,
-    `hooks_name`, `hooks_from` and `requests_per_minute`. Raises SettingsError."""
+    """The account of `[provider.NAME]`. Beside those of its kind it has the options of every kind: `title` and those
+    of `COMMON`. Raises SettingsError."""
     options = _with_files_read(section)
     options.pop("title", None)
     try:
@@ -82,7 +106,9 @@ def open_account(section: ProviderSection, title: str, outside: Outside) -> Open
             raise OptionError("hooks_name", "can't stand in an address.", "Use letters and digits.")
         allowed = _networks(options)
         per_minute = Options(options).number("requests_per_minute", 0)
-        for common in ("hooks_name", "hooks_from", "requests_per_minute"):
+        answer_within_s = _from_to(options, "answer_within_s", 15, 1, 18)
+        breaker = _breaker(options)
+        for common in COMMON:
             options.pop(common, None)
         token = outside.keyring.hook_token(section.name)
         surroundings = Surroundings(
@@ -90,18 +116,44 @@ def open_account(section: ProviderSection, title: str, outside: Outside) -> Open
         )
         if section.kind not in KINDS:
             raise OptionError("kind", f"{section.kind!r} isn't built in.", "Use another kind.")
-        provider = open_provider(section.kind, section.name, title, options, surroundings)
+        adapter = open_provider(section.kind, section.name, title, options, surroundings)
     except OptionError as error:
         _refuse(section, error)
+    provider = Discreet(adapter)
     account = Account(
         provider,
-        outside.ask,
+        partial(outside.ask, deadline_s=answer_within_s),
         outside.now,
         outside.monotonic,
-        Breaker(BreakerSettings(permit_deadline=None)),
+        Breaker(breaker),
         Pace(per_minute) if per_minute else None,
     )
-    return Opened(provider, account, hook_name, HookDoor(provider, token, allowed))
+    return Opened(adapter, provider, account, hook_name, HookDoor(provider, token, allowed))
+
+
+def _breaker(options: Mapping[str, Any]) -> BreakerSettings:
+    usual = BreakerSettings()
+    return BreakerSettings(
+        window=_from_to(options, "breaker_window_s", usual.window // SECOND, 10, 3600) * SECOND,
+        minimum_requests=_from_to(
+            options, "breaker_minimum_requests", usual.minimum_requests, 1, 1_000_000
+        ),
+        failure_ratio=_from_to(
+            options, "breaker_failure_percent", round(usual.failure_ratio * 100), 1, 100
+        )
+        / 100,
+        open_for=_from_to(options, "breaker_open_for_s", usual.open_for // SECOND, 1, 3600)
+        * SECOND,
+        permit_deadline=None,
+    )
+
+
+def _from_to(options: Mapping[str, Any], key: str, default: int, least: int, most: int) -> int:
+    """A whole number between these. Raises OptionError."""
+    number = Options(options).number(key, default)
+    if not least <= number <= most:
+        raise OptionError(key, f"must be {least} to {most}.", f"Write {key} = {default}, say.")
+    return number
 
 
 def open_sandbox_account(name: str, section: ProviderSection | None, title: str) -> SandboxProvider:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 
 import airtel_stage
 from attrs import frozen
 
+from mmo_sansio.http import HttpRequest
 from mmo_sansio.model import Operation, Type
 from mmo_sansio.providers.airtel_money.adapter import open_airtel_money
 from mmo_sansio.providers.conversation import Provider
@@ -33,7 +35,8 @@ class Operator:
     """What the world has to know of an operator."""
 
     open: Callable[[], tuple[Provider, Simulator]]
-    operations: tuple[Operation, ...]
+    operations: tuple[Operation | None, ...]
+    """None: somebody pays by himself."""
     country: str
     currency: str
     failures: tuple[str, ...]
@@ -45,6 +48,21 @@ class Operator:
     amounts: tuple[int, int] = (10, 1_000)
     """In whole units."""
 
+    def is_submission(self, request: HttpRequest) -> bool:
+        """Whether a request may move money."""
+        return request.method == "POST" and _SUBMISSIONS.search(request.target) is not None
+
+
+_SUBMISSIONS = re.compile(
+    rb"(stkpush/v1/processrequest|b2c/v\d/paymentrequest|remittax|qrcode/v1/generate"
+    rb"|requesttopay|transfer|/payments/?|/disbursements/?)$"
+)
+CONSUMER = HttpRequest(
+    "GET",
+    b"/oauth/v1/generate?grant_type=client_credentials",
+    ((b"authorization", b"Basic Y29uc3VtZXIta2V5OmNvbnN1bWVyLXNlY3JldA=="),),
+)
+"""M-Pesa's own client signs in."""
 
 HOOKS = "https://gw.example/hooks/NAME/token"
 KENYANS = tuple(str(254700000200 + number) for number in range(20))
@@ -78,6 +96,7 @@ def open_mpesa_account() -> tuple[Provider, Simulator]:
         "initiator": "testapi",
         "initiator_password": "Safaricom999!*!",
         "certificate": simulator.certificate,
+        "merchant_name": "TEST SHOP",
     }
     hooks_url = "https://gw.example/hooks/ke/token"
     account = daraja_account_from(options, hooks_url=hooks_url, ciphers=SystemCiphers())
@@ -92,7 +111,7 @@ def open_airtel() -> tuple[Provider, Simulator]:
     return open_airtel_money("ug", "Airtel", options, SystemCiphers()), simulator
 
 
-PAYINS_AND_PAYOUTS = (Operation.DIRECT_PAYIN, Operation.DIRECT_PAYOUT)
+PAYINS_AND_PAYOUTS = (Operation.DIRECT_PAYIN, Operation.WEB_PAYIN, Operation.DIRECT_PAYOUT)
 
 OPERATORS = {
     "mtn": Operator(
@@ -106,7 +125,12 @@ OPERATORS = {
     ),
     "mpesa": Operator(
         open_mpesa_account,
-        operations=(*PAYINS_AND_PAYOUTS, Operation.DIRECT_TAXPAYOUT),
+        operations=(
+            *PAYINS_AND_PAYOUTS,
+            Operation.DIRECT_TAXPAYOUT,
+            Operation.QR_PAYIN,
+            None,
+        ),
         country="KE",
         currency="KES",
         failures=("1", "1032", "2040", "17", "SOMETHING_NEW"),

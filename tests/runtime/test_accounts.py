@@ -172,6 +172,10 @@ async def test_a_provider_that_fails_is_left_in_peace(
     operator.answer = lambda: HttpResponse(200)
     await trio.sleep(30)
     assert (await account.exchange(PAY)).status == 200
+    counted = account.statistics()
+    assert (counted.state, counted.withheld, counted.sign_ins) == ("closed", 1, 1)
+    assert counted.ill == sent - 1  # All but the sign-in.
+    assert (counted.exchanges, counted.failed, counted.sign_ins_failed) == (sent + 1, 0, 0)
 
 
 async def test_an_error_about_one_payment_says_nothing_about_the_provider(

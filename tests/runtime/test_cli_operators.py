@@ -11,7 +11,7 @@ import pytest
 import trio
 from click.testing import CliRunner, Result
 
-from mmo_sansio.clock import HOUR, MINUTE, Span
+from mmo_sansio.clock import DAY, HOUR, MINUTE, Span
 from mmo_sansio.inputs import Input
 from mmo_sansio.money import Money
 from mmo_sansio.testing import builders as a
@@ -72,6 +72,26 @@ def test_a_person_cannot_contradict_what_the_provider_has_told(data: Path) -> No
     assert "The evidence on record is against it" in said.stderr
     done = as_json("tx", "resolve", ODD, "--succeeded", *words)["transaction"]
     assert (done["status"], done["completionSource"]) == ("success", "manual")
+
+
+@pytest.mark.spec("S1", "S3", "S5")
+def test_what_has_expired_is_stuck_no_longer_and_what_is_told_then_waits_for_a_person(
+    tmp_path: Path,
+) -> None:
+    url, words = f"sqlite:///{tmp_path / 'gateway.db'}", ("--data", tmp_path)
+    long_ago: list[Input] = [a.a_create_payment(OLD), a.a_begin(OLD)]
+    of_now: list[Input] = [a.a_wake(OLD), a.succeeded(OLD)]
+    trio.run(fill, url, 4 * DAY, long_ago)
+    (stuck,) = as_json("tx", "list", "--stuck", *words)
+    assert stuck["transaction"]["gatewayReference"] == OLD
+    trio.run(fill, url, 0, of_now)
+    assert as_json("tx", "list", "--stuck", *words) == []
+    (failed,) = as_json("tx", "list", "--status", "failed", *words)
+    assert failed["transaction"]["errorCode"] == "transaction_expired"
+    (told,) = as_json("suspense", "list", *words)
+    assert (told["reason"], told["gatewayReference"]) == ("late_result", OLD)
+    by_hand = ("--succeeded", "--reason", "late", "--evidence", "line 7", *words)
+    assert mmo("tx", "resolve", OLD, *by_hand).exit_code == 1
 
 
 @pytest.mark.spec("S2", "E1")

@@ -8,6 +8,8 @@ from types import MappingProxyType
 from typing import Any
 
 import pytest
+import trio
+from attrs import evolve
 
 from mmo_sansio.http import HttpRequest, HttpResponse
 from mmo_sansio.providers import registry
@@ -24,7 +26,7 @@ from mmo_trio.settings.model import ProviderSection
 CANARY = "canary-91ab"
 
 
-async def ask(request: HttpRequest) -> HttpResponse:
+async def ask(request: HttpRequest, *, deadline_s: float) -> HttpResponse:
     raise NotImplementedError
 
 
@@ -79,6 +81,43 @@ def test_an_account_is_opened_with_a_secret_from_a_file(tmp_path: Path) -> None:
     assert account.door.token not in repr(account)
 
 
+@pytest.mark.parametrize(
+    ("options", "failures"),
+    [({}, 5), ({"breaker_minimum_requests": "3"}, 3), ({"breaker_failure_percent": 20}, 5)],
+)
+async def test_an_account_has_a_breaker_of_its_own_making(
+    monkeypatch: pytest.MonkeyPatch, options: dict[str, Any], failures: int
+) -> None:
+    async def ask(request: HttpRequest, *, deadline_s: float) -> HttpResponse:
+        await trio.lowlevel.checkpoint()
+        return HttpResponse(503)
+
+    monkeypatch.setattr("test_provider_accounts.OUTSIDE", evolve(OUTSIDE, ask=ask))
+    account = opened(momo={"secret": "x", **options})["momo"].account
+    sent = 0
+    while account.state == "closed":
+        await account.exchange(HttpRequest("GET", b"https://operator.example/"))
+        sent += 1
+    assert sent == failures
+
+
+async def test_an_account_waits_for_an_answer_as_long_as_it_is_told(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    waits = []
+
+    async def ask(request: HttpRequest, *, deadline_s: float) -> HttpResponse:
+        await trio.lowlevel.checkpoint()
+        waits.append(deadline_s)
+        return HttpResponse(200)
+
+    monkeypatch.setattr("test_provider_accounts.OUTSIDE", evolve(OUTSIDE, ask=ask))
+    for options in ({}, {"answer_within_s": "2"}):
+        account = opened(momo={"secret": "x", **options})["momo"].account
+        await account.ask(HttpRequest("GET", b"https://operator.example/"))
+    assert waits == [15, 2]
+
+
 def test_each_account_has_a_token_of_its_own_the_same_on_every_node() -> None:
     two = opened(a={"secret": "x"}, b={"secret": "x"})
     again = opened(a={"secret": "x"})
@@ -95,6 +134,9 @@ def test_each_account_has_a_token_of_its_own_the_same_on_every_node() -> None:
         ({"secret": "x", "hooks_from": CANARY}, "hooks_from", "must be a list"),
         ({"secret": "x", "hooks_name": "a/b"}, "hooks_name", "can't stand"),
         ({"secret": "x", "requests_per_minute": "fast"}, "requests_per_minute", "whole number"),
+        ({"secret": "x", "answer_within_s": "20"}, "answer_within_s", "must be 1 to 18"),
+        ({"secret": "x", "breaker_failure_percent": 0}, "breaker_failure_percent", "1 to 100"),
+        ({"secret": "x", "breaker_open_for_s": -1}, "breaker_open_for_s", "whole number"),
     ],
 )
 def test_what_cannot_be_used_is_named(table: dict[str, Any], key: str, what: str) -> None:

@@ -18,7 +18,7 @@ from mmo_trio.settings.model import ProviderSection
 from mmo_trio.settings.providers import provider_variable
 
 
-async def ask(request: HttpRequest) -> HttpResponse:
+async def ask(request: HttpRequest, *, deadline_s: float) -> HttpResponse:
     raise NotImplementedError
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from functools import partial
@@ -13,7 +14,8 @@ from engine_double import EngineDouble, now
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from mmo_sansio import clock
-from mmo_sansio.clock import Instant
+from mmo_sansio.catalogue import ErrorCode
+from mmo_sansio.clock import Instant, Span
 from mmo_sansio.http import HttpRequest, HttpResponse
 from mmo_sansio.inputs import (
     ProviderAccepted,
@@ -23,9 +25,15 @@ from mmo_sansio.inputs import (
     UnmatchedNotified,
 )
 from mmo_sansio.intents import AskProvider, SubmitToProvider
+from mmo_sansio.model import Operation as Asked
 from mmo_sansio.model import Source, Stage, Transaction
 from mmo_sansio.providers.conversation import Conversation, ExchangeFailed, SignIn
-from mmo_sansio.providers.operations import Operation, OperationKey
+from mmo_sansio.providers.operations import (
+    SUBMITTED_FOR_PAYIN,
+    SUBMITTED_FOR_PAYOUT,
+    Operation,
+    OperationKey,
+)
 from mmo_sansio.rules.waking import SUBMISSION_PATIENCE
 from mmo_sansio.testing import (
     REFERENCE,
@@ -37,7 +45,12 @@ from mmo_sansio.testing import (
     reference,
 )
 from mmo_trio.storage.base import OutcomeUnknown, StoreUnavailable, Work
-from mmo_trio.workers.providers import CONVERSATION_S, Exchange, ProviderWorker
+from mmo_trio.workers.providers import (
+    CONVERSATION_S,
+    SUBMISSION_RETRY_S_MAX,
+    Exchange,
+    ProviderWorker,
+)
 
 
 @define
@@ -137,10 +150,18 @@ class Bench:
         answer = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
         return await answer(request)
 
-    async def create(self, number: int | None = None, *, provider: str = "test") -> Work:
+    async def create(
+        self,
+        number: int | None = None,
+        *,
+        provider: str = "test",
+        operation: Asked = Asked.DIRECT_PAYIN,
+    ) -> Work:
         subject = REFERENCE if number is None else reference(number)
         brand = a_brand(methods=(a_method(provider=provider),))
-        created = a_create_payment(subject, brand=brand, merchant_reference=subject)
+        created = a_create_payment(
+            subject, brand=brand, merchant_reference=subject, operation=operation
+        )
         await self.engine.submit(created)
         return self.engine.work(SubmitToProvider(subject))
 
@@ -223,6 +244,34 @@ async def test_without_an_answer_in_time_it_is_asked_about_and_not_sent_again(
         await bench.worker.wait_idle()
         assert (bench.methods, bench.stage) == (["POST", "GET"], Stage.SUCCEEDED)
         assert bench.worker.statistics().unreachable == 1
+
+
+@pytest.mark.spec("S6", "E1")
+@pytest.mark.parametrize(
+    ("operation", "until"),
+    [
+        (Asked.DIRECT_PAYIN, SUBMITTED_FOR_PAYIN),
+        (Asked.DIRECT_PAYOUT, SUBMITTED_FOR_PAYOUT),
+    ],
+)
+async def test_what_never_leaves_is_submitted_again_for_so_long_and_then_fails(
+    autojump_clock: MockClock, operation: Asked, until: Span
+) -> None:
+    async with at_work(Bench(answers=[is_refused])) as bench:
+        await bench.create(operation=operation)
+        await trio.sleep(until / clock.SECOND - 1)
+        assert bench.stage in (Stage.CREATED, Stage.SUBMITTING)
+        times = [at for at, _ in bench.sent]
+        intervals = [later - sooner for sooner, later in itertools.pairwise(times)]
+        assert intervals == sorted(intervals)
+        assert max(intervals) <= SUBMISSION_RETRY_S_MAX
+        await trio.sleep(SUBMISSION_RETRY_S_MAX + 2)
+        assert len(bench.sent) == len(times)
+        progress = bench.engine.transaction().progress
+        assert (progress.stage, progress.error_code) == (
+            Stage.FAILED,
+            ErrorCode.PROVIDER_UNAVAILABLE,
+        )
 
 
 @pytest.mark.spec("S6")

@@ -319,9 +319,6 @@ FOR_A_PUSH = [
     (500, "500.001.1001", "Unable to lock subscriber, a transaction ...", ErrorCode.USER_BUSY),
     (500, "500.001.1001", "Merchant does not exist", ErrorCode.MERCHANT_MISCONFIGURED),
     (500, "500.001.1001", "Wrong credentials", ErrorCode.MERCHANT_MISCONFIGURED),
-    (500, "500.003.02", "Spike arrest violation", ErrorCode.PROVIDER_UNAVAILABLE),
-    (500, "500.003.03", "Quota Violation", ErrorCode.PROVIDER_UNAVAILABLE),
-    (429, "", "", ErrorCode.PROVIDER_UNAVAILABLE),
 ]
 
 
@@ -354,6 +351,14 @@ def test_a_fault_of_the_server_says_nothing(status: int, code: str, message: str
     for kind in ("payin", "payout", "tax"):
         report = submitted(kind, status, {"errorCode": code, "errorMessage": message})
         assert isinstance(report, ProviderUnreachable)
+
+
+@pytest.mark.spec("S6")
+@pytest.mark.parametrize(("status", "code"), [(500, "500.003.02"), (500, "500.003.03"), (429, "")])
+def test_a_rate_limit_moves_nothing(status: int, code: str) -> None:
+    for kind in ("payin", "payout", "tax"):
+        report = submitted(kind, status, {"errorCode": code, "errorMessage": "too many"})
+        assert isinstance(report, ProviderNeverReceived)
 
 
 @pytest.mark.spec("S6")

@@ -21,7 +21,7 @@ from mmo_sansio.inputs import (
     ProviderUnreachable,
     UnmatchedNotified,
 )
-from mmo_sansio.model import Flow, Page, Source, Stage, Transaction, Type
+from mmo_sansio.model import Flow, Source, Stage, Transaction, Type
 from mmo_sansio.money import Money
 from mmo_sansio.providers.conversation import (
     AccessToken,
@@ -36,8 +36,6 @@ from mmo_sansio.providers.mtn_momo.codes import LEAVES_OPEN, REASONS, RUNNING
 from mmo_sansio.providers.mtn_momo.operations import (
     ASK_AFTER,
     NOT_FOUND_IS_FINAL_AFTER,
-    RETRY_PAYIN_FOR,
-    RETRY_PAYOUT_FOR,
 )
 from mmo_sansio.providers.mtn_momo.references import reference_id
 from mmo_sansio.providers.mtn_momo.wire import amount_written
@@ -445,42 +443,6 @@ def test_not_found_is_believed_only_once_a_submission_is_old_enough_to_be_found(
     assert isinstance(young, ProviderUnreachable)
     old = held(PROVIDER.ask(transaction, now=final), answer(404, NOT_FOUND_BODY))
     assert old == ProviderNeverReceived(REFERENCE, "mtn_ug", transaction.progress.version)
-
-
-# Giving up.
-
-PAGE = Page("page", closes_at=START + 30 * MINUTE)
-
-
-@pytest.mark.parametrize(
-    ("transaction", "until"),
-    [
-        (a_payment(), START + RETRY_PAYIN_FOR),
-        (a_payment(flow=Flow.WEB, page=PAGE), START + 30 * MINUTE + RETRY_PAYIN_FOR),
-        (a_payment(Type.PAYOUT), START + RETRY_PAYOUT_FOR),
-    ],
-    ids=["pay-in", "web pay-in", "pay-out"],
-)
-@pytest.mark.spec("S6")
-def test_what_was_not_taken_for_long_fails_unless_the_operator_knows_it_now(
-    transaction: Transaction, until: int
-) -> None:
-    assert next(PROVIDER.submit(transaction, now=until - 1)).method == "POST"
-    assert next(PROVIDER.submit(transaction, now=until)).method == "GET"
-
-    def report(to: HttpResponse | ExchangeFailed) -> ProviderReport:
-        return held(PROVIDER.submit(transaction, now=until), to)
-
-    gone = ExchangeFailed("No connection.", may_have_arrived=False)
-    for never in (answer(404, NOT_FOUND_BODY), gone):
-        failure = report(never)
-        assert isinstance(failure, ProviderFailed)
-        assert failure.error_code is ErrorCode.PROVIDER_UNAVAILABLE
-    assert isinstance(report(answer(200, a_status("SUCCESSFUL"))), ProviderSucceeded)
-    assert isinstance(report(answer(200, a_status("PENDING"))), ProviderAccepted)
-    assert isinstance(report(answer(503)), ProviderUnreachable)
-    lost = ExchangeFailed("No answer.", may_have_arrived=True)
-    assert isinstance(report(lost), ProviderUnreachable)
 
 
 def test_questions_come_often_while_a_payer_may_approve_and_seldom_later() -> None:

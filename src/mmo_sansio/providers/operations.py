@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Final
 
 from attrs import evolve, field, frozen
 from attrs.validators import min_len
 
-from mmo_sansio.clock import Instant, Span
+from mmo_sansio.clock import HOUR, MINUTE, Instant, Span
 from mmo_sansio.inputs import ProviderAccepted, ProviderReport, ProviderUnreachable
-from mmo_sansio.model import Flow, Transaction, Type
+from mmo_sansio.model import Flow, Order, Transaction, Type
 from mmo_sansio.model import Operation as Asked
 
 OperationKey = tuple[Type, Flow]
@@ -45,6 +46,24 @@ class Operation:
         """Whether "not found" at this time says that nothing was received."""
         after = self.not_found_is_final_after
         return after is not None and now - submitted_at >= after
+
+
+SUBMITTED_FOR_PAYIN: Final[Span] = 5 * MINUTE
+"""For how long a pay-in is submitted whose provider has certainly not taken it: no payer waits longer."""
+
+SUBMITTED_FOR_PAYOUT: Final[Span] = 3 * HOUR
+"""The same for money out: long enough for a "not found" that is believed after an hour, and a merchant is better
+served by an answer than by a pay-out some other day."""
+
+
+def submitted_until(order: Order) -> Instant:
+    """Until when this order is submitted, again and again if need be; then it fails as `provider_unavailable`.
+
+    A web pay-in's time begins when its page closes, as it may be started on it until then.
+    """
+    begins = order.page.closes_at if order.page else order.created_at
+    is_payin = order.type is Type.PAYIN
+    return begins + (SUBMITTED_FOR_PAYIN if is_payin else SUBMITTED_FOR_PAYOUT)
 
 
 def key_of(transaction: Transaction) -> OperationKey:

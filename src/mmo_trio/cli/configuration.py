@@ -40,7 +40,7 @@ def _open_providers(settings: Settings) -> None:
     from mmo_trio.keys import MASTER_KEY_BYTES, KeyRing
     from mmo_trio.provider_accounts import Outside, open_accounts
 
-    async def nobody(request: HttpRequest) -> HttpResponse:
+    async def nobody(request: HttpRequest, *, deadline_s: float) -> HttpResponse:
         raise AssertionError(request.method)
 
     keyring = KeyRing(bytes(MASTER_KEY_BYTES))

@@ -78,9 +78,9 @@ async def _register(place: Place, name: str) -> None:
     is_sandbox = place.data_directory is not None
     title = provider_titles(place.settings, is_sandbox=is_sandbox)[name]
     opened = open_account(place.settings.providers[name], title, outside)
-    assert isinstance(opened.provider, DarajaProvider)
+    assert isinstance(opened.adapter, DarajaProvider)
     with trio.fail_after(REGISTER_S):
-        await _converse(opened.provider, opened.account)
+        await _converse(opened.adapter, opened.account)
 
 
 async def _converse(provider: DarajaProvider, account: Account) -> None:

@@ -86,6 +86,11 @@ def as_page() -> str:
         "| `hooks_name` | text | NAME | What stands for it in its notifications' address, `/hooks/NAME/TOKEN`. |",
         "| `hooks_from` | list of networks | from anywhere | From where its notifications may come. |",
         "| `requests_per_minute` | number | no limit | How fast requests to it may follow each other. |",
+        "| `answer_within_s` | 1 to 18 | 15 | How long one request to it may take. |",
+        "| `breaker_window_s` | 10 to 3600 | 60 | How far back its failures count. |",
+        "| `breaker_minimum_requests` | number | 5 | Fewer requests in that time never stop others. |",
+        "| `breaker_failure_percent` | 1 to 100 | 50 | From which share of failures on nothing is sent to it. |",
+        "| `breaker_open_for_s` | 1 to 3600 | 30 | How long nothing is sent then. |",
         "",
     ]
     return "\n".join(lines)

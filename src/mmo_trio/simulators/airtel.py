@@ -10,7 +10,6 @@ from __future__ import annotations
 import base64
 import hashlib
 import hmac
-import json
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from heapq import heappop, heappush
@@ -22,7 +21,6 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from mmo_sansio.clock import DAY, SECOND, Instant, Span, to_datetime
 from mmo_sansio.http import HttpRequest, HttpResponse
-from mmo_sansio.providers.airtel_money.notifications import callback_hash
 from mmo_trio.simulators.airtel_checks import (
     AirtelMarket,
     Refusal,
@@ -42,13 +40,12 @@ from mmo_trio.simulators.airtel_wallets import (
     AMBIGUOUS,
     COLLECTION,
     DISBURSEMENT,
-    IN_PROCESS,
     PREFIXES,
     Payment,
     Wallets,
 )
+from mmo_trio.simulators.airtel_words import callback_of, payment_answer
 from mmo_trio.simulators.base import (
-    JSON_HEADERS,
     CallBack,
     EndAfter,
     EndWith,
@@ -118,7 +115,9 @@ class AirtelSimulator:
             payment = heappop(self._calls)[2]
             if self.market.callback_url is not None:
                 payment.told += 1
-                told.append(self._callback(payment, self.market.callback_url))
+                told.append(
+                    callback_of(payment, self.market.callback_url, self.market.callback_key)
+                )
         return told
 
     def next_due(self) -> Instant | None:
@@ -255,7 +254,7 @@ class AirtelSimulator:
             self._end(payment, at=now)
         elif span.span is not None:
             self._put(self._ends, now + span.span, payment)
-        return _payment_answer(payment)
+        return payment_answer(payment)
 
     def _enquire(
         self, request: HttpRequest, kind: str, id: str, met: Sequence[Fault], *, now: Instant
@@ -264,7 +263,7 @@ class AirtelSimulator:
         payment = self._payments.get((kind, id))
         if payment is None:
             raise Refusal("ESB000045", "No transaction found with the given transaction id", 200)
-        return _payment_answer(payment)
+        return payment_answer(payment)
 
     def _taken(
         self,
@@ -318,20 +317,6 @@ class AirtelSimulator:
         self._count += 1
         heappush(agenda, (at, self._count, payment))
 
-    def _callback(self, payment: Payment, url: str) -> HttpRequest:
-        transaction = {
-            "id": payment.id,
-            "message": payment.message,
-            "status_code": "TS" if payment.is_paid else "TF",
-            "airtel_money_id": payment.receipt,
-        }
-        document: dict[str, Any] = {"transaction": transaction}
-        if self.market.callback_key is not None:
-            text = json.dumps(transaction, separators=(",", ":"), ensure_ascii=False)
-            document["hash"] = callback_hash(self.market.callback_key, text.encode())
-        body = json.dumps(document, separators=(",", ":"), ensure_ascii=False).encode()
-        return HttpRequest("POST", url.encode(), JSON_HEADERS, body)
-
 
 def open_airtel() -> AirtelSimulator:
     """An operator in Uganda with a fresh key, two payers and money to pay out."""
@@ -344,13 +329,3 @@ def open_airtel() -> AirtelSimulator:
         ]
     )
     return simulator
-
-
-def _payment_answer(payment: Payment) -> HttpResponse:
-    """What an enquiry, or the answer to a pay-out, says of a payment."""
-    transaction = {"id": payment.id, "message": payment.message, "status": payment.status}
-    if payment.is_paid:
-        transaction["airtel_money_id"] = payment.receipt
-    code = payment.result or PREFIXES[payment.kind] + IN_PROCESS
-    is_well = payment.status in ("TS", "TIP")
-    return operator_answer({"transaction": transaction}, code, payment.message, success=is_well)

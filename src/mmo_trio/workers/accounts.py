@@ -6,6 +6,7 @@ twice is money (S6). Tokens live in memory only, and no message holds one.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Awaitable, Callable
 from typing import TypeAlias
 
@@ -53,6 +54,24 @@ class _Scope:
     failure: _Failure | None = None
 
 
+@frozen
+class AccountStatistics:
+    """What an account has done since its process began."""
+
+    state: BreakerState
+    exchanges: int
+    """Requests that were sent and answered, signing in included."""
+    ill: int
+    """Answers among them that said that the provider can't serve."""
+    failed: int
+    """Requests without a usable answer."""
+    withheld: int
+    """Requests that the breaker or the rate limit didn't let out."""
+    sign_ins: int
+    """Tokens that were given."""
+    sign_ins_failed: int
+
+
 @define(eq=False)
 class Account:
     """How one configured provider is reached; `exchange` is what its conversations talk through."""
@@ -65,6 +84,20 @@ class Account:
     pace: Pace | None = None
     """None: as fast as it comes."""
     _scopes: dict[str, _Scope] = Factory(dict)
+    _counts: Counter[str] = Factory(Counter)
+
+    def statistics(self) -> AccountStatistics:
+        """Its counters, and what its breaker thinks of the provider."""
+        count = self._counts
+        return AccountStatistics(
+            self.breaker.state,
+            exchanges=count["exchanges"],
+            ill=count["ill"],
+            failed=count["failed"],
+            withheld=count["withheld"],
+            sign_ins=count["sign_ins"],
+            sign_ins_failed=count["sign_ins_failed"],
+        )
 
     @property
     def state(self) -> BreakerState:
@@ -104,12 +137,15 @@ class Account:
 
     async def _sign_in(self, scope: str, kept: _Scope) -> AccessToken:
         try:
-            return await self._hold(scope)
+            token = await self._hold(scope)
+            self._counts["sign_ins"] += 1
+            return token
         except SignInFailed as error:
             logger.error("sign-in refused", provider=self.provider.name, reason=error.reason)
             reason = f"Signing in was refused: {error.reason}"
         except ExchangeFailed as error:
             reason = f"Signing in failed: {error.reason}"
+        self._counts["sign_ins_failed"] += 1
         kept.failure = _Failure(reason, trio.current_time() + FAILED_SIGN_IN_S)
         raise ExchangeFailed(reason, may_have_arrived=False)
 
@@ -139,6 +175,7 @@ class Account:
         await self._take_turn()
         permit = self.breaker.permit(self.monotonic())
         if permit is None:
+            self._counts["withheld"] += 1
             raise ExchangeFailed(
                 "The provider has failed too often lately.", may_have_arrived=False
             )
@@ -146,8 +183,11 @@ class Account:
         try:
             answer = await self.ask(request)
             succeeded = answer.status not in ILL
+            self._counts["exchanges"] += 1
+            self._counts["ill"] += not succeeded
         except ExchangeFailed:
             succeeded = False
+            self._counts["failed"] += 1
             raise
         finally:
             if succeeded is None:
@@ -163,6 +203,7 @@ class Account:
         now = self.monotonic()
         wait_s = self.pace.wait(now) / clock.SECOND
         if trio.current_time() + wait_s + 1 >= trio.current_effective_deadline():
+            self._counts["withheld"] += 1
             raise ExchangeFailed(
                 "Its turn would have come too late for the provider's rate limit.",
                 may_have_arrived=False,

@@ -33,7 +33,7 @@ from mmo_sansio.inputs import (
 from mmo_sansio.intents import AskProvider, SubmitToProvider
 from mmo_sansio.model import Source, Transaction
 from mmo_sansio.providers.conversation import Conversation, ExchangeFailed, Provider
-from mmo_sansio.providers.operations import paced
+from mmo_sansio.providers.operations import paced, submitted_until
 from mmo_sansio.replies import Noted, Reply
 from mmo_trio.durations import OUTSIDE_S, Durations
 from mmo_trio.engine import Submit
@@ -265,7 +265,11 @@ class ProviderWorker:
             self._finished = trio.Event()
 
     async def _submit(self, work: Work) -> None:
-        """Put the submission on record; only if that was noted, hold the conversation and report its end."""
+        """Put the submission on record; only if that was noted, hold the conversation and report its end.
+
+        What was noted has certainly not been taken before; with a provider that is closed, or when its time is over, it
+        ends here.
+        """
         reference = work.intent.gateway_reference
         reply, told_at = await self._tell(BeginSubmission(reference))
         if not isinstance(reply, Noted):
@@ -273,7 +277,7 @@ class ProviderWorker:
             return
         transaction = reply.transaction
         provider = self.providers[transaction.order.provider]
-        if self.is_closed(provider.name):
+        if self.is_closed(provider.name) or self.now() >= submitted_until(transaction.order):
             await self._tell(
                 ProviderFailed(
                     reference, provider.name, Source.POLL, ErrorCode.PROVIDER_UNAVAILABLE

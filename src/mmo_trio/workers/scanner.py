@@ -56,6 +56,8 @@ class Scanner:
     monotonic: Callable[[], Span]
     """Moves along with `now` when a sandbox's clock is advanced."""
     guard: ClockGuard = Factory(ClockGuard)
+    poll_s: float = POLL_S
+    """How often it looks."""
     held: trio.Lock = Factory(trio.Lock)
     """Whoever holds it is the only one who wakes."""
     _kicked: trio.Event = Factory(trio.Event)
@@ -103,7 +105,7 @@ class Scanner:
         taken_on = await self._take_on_orphans()
         if ROUND_MAX in (woken, taken_on):
             return PAUSE_S
-        return await self._rest_s() if believed else POLL_S
+        return await self._rest_s() if believed else self.poll_s
 
     async def _take_on_orphans(self) -> int:
         """Hand over one round of them, when it is time for it; how many there were."""
@@ -112,15 +114,15 @@ class Scanner:
         orphans = await self.store.orphans(limit=ROUND_MAX)
         for each in orphans:
             self.hand_over(each)
-        rest_s = PAUSE_S if len(orphans) == ROUND_MAX else POLL_S
+        rest_s = PAUSE_S if len(orphans) == ROUND_MAX else self.poll_s
         self._orphans_at = trio.current_time() + rest_s
         return len(orphans)
 
     async def _rest_s(self) -> float:
         at = await self.store.next_wake()
         if at is None:
-            return POLL_S
-        return min(max((at - self.now()) / clock.SECOND, PAUSE_S), POLL_S)
+            return self.poll_s
+        return min(max((at - self.now()) / clock.SECOND, PAUSE_S), self.poll_s)
 
     async def _wake_due(self, until: Instant) -> int:
         """Wake one round of them, in the order of their times; how many there were. Raises the first error once all

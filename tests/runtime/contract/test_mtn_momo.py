@@ -13,7 +13,7 @@ from attrs import evolve
 from mmo_sansio.clock import HOUR, LAST_INSTANT, SECOND
 from mmo_sansio.providers.mtn_momo.codes import LEAVES_OPEN, REASONS
 from mmo_sansio.providers.mtn_momo.references import reference_id
-from mmo_trio.simulators.base import CallBack, EndAfter, EndWith, Fault, Planned
+from mmo_trio.simulators.base import CallBack, EndAfter, Fault, Planned
 from mmo_trio.simulators.mtn import (
     API_KEY,
     API_USER,
@@ -70,26 +70,6 @@ async def began(momo: Operated, operation: str, faults: Sequence[Fault] = ()) ->
             await trio.sleep(0.02)
 
 
-@pytest.mark.spec("E1", "S2", "T3")
-@BOTH
-async def test_every_reason_reaches_the_merchant_by_our_name_for_it(
-    momo: Operated, operation: str
-) -> None:
-    expected, found = {}, {}
-    for reason, meaning in REASONS.items():
-        reference = await began(momo, operation, faults=[EndWith(reason)])
-        expected[reference] = (
-            "failed",
-            meaning.payin if operation == "direct/payin" else meaning.payout,
-            reason,
-        )
-    for reference in expected:
-        done = await momo.ended(reference)
-        native = done["providerData"]["errorCode"]
-        found[reference] = (done["status"], done["errorCode"], native)
-    assert found == expected
-
-
 @pytest.mark.spec("E1", "S2", "S6")
 @BOTH
 async def test_a_number_that_is_refused_at_once_fails_at_once(
@@ -106,12 +86,6 @@ async def test_a_number_that_is_refused_at_once_fails_at_once(
             code = meaning.payin if operation == "direct/payin" else meaning.payout
             assert (done["status"], done["errorCode"]) == ("failed", code)
     assert momo.simulator.book()["payments"] == []
-
-
-@pytest.mark.spec("C4", "W1")
-async def test_a_payer_may_begin_on_the_page(momo: Operated) -> None:
-    done = await momo.ended(await began(momo, "web/payin"))
-    assert done["status"] == "success"
 
 
 @pytest.mark.spec("S5", "S6")
@@ -131,30 +105,6 @@ async def test_a_callback_that_nobody_has_signed_ends_nothing(
     noted = await momo.running.seen("suspense")
     assert len(noted) == 2
     assert (await momo.running.merchant.status(reference))["status"] == "pending"
-
-
-@pytest.mark.spec("S3", "S5")
-@BOTH
-async def test_a_result_after_the_expiry_is_in_the_suspense_book(
-    momo: Operated, operation: str
-) -> None:
-    reference = await began(momo, operation, faults=[EndAfter(HOUR), CallBack(())])
-    await momo.running.advance("4d")
-    done = await momo.ended(reference)
-    assert done["errorCode"] == "transaction_expired"
-    assert isinstance(momo.simulator, MtnSimulator)
-    momo.simulator.till.settle(now=LATER)
-    address, body = told(momo, reference)
-    for _ in range(2):
-        assert (await ask(address, method="PUT", headers=JSON, body=body)).status == 200
-    with trio.fail_after(PATIENCE_S):
-        while True:
-            noted = await momo.running.seen("suspense")
-            if noted:
-                break
-            await trio.sleep(0.02)
-    assert [each["reason"] for each in noted] == ["late_result"]
-    assert (await momo.running.merchant.status(reference))["status"] == "failed"
 
 
 def told(momo: Operated, reference: str) -> tuple[str, bytes]:

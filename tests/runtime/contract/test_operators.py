@@ -8,16 +8,6 @@ from pathlib import Path
 import pytest
 import trio
 
-from mmo_sansio.http import HttpResponse
-from mmo_trio.simulators.base import (
-    AnswerInstead,
-    CallBack,
-    EndWith,
-    Fault,
-    LoseAnswer,
-    LoseRequest,
-    Planned,
-)
 from mmo_trio.simulators.mtn import (
     API_KEY,
     API_USER,
@@ -61,48 +51,6 @@ async def momo(tmp_path: Path) -> AsyncIterator[Operated]:
 def paid(operated: Operated) -> list[tuple[str, str]]:
     """Reference and result of every payment in the operator's book."""
     return [(each["reference"], each["result"]) for each in operated.simulator.book()["payments"]]
-
-
-@pytest.mark.spec("S2", "S6", "K1")
-@BOTH
-async def test_a_payment_succeeds_and_the_merchant_hears_of_it(
-    momo: Operated, operation: str, kind: str
-) -> None:
-    reference = await momo.pay(operation)
-    done = await momo.ended(reference)
-    assert done["status"] == "success"
-    assert done["finalAmount"] == {"value": 150, "currency": "EUR"}
-    assert done["completionSource"] == "poll"  # Its notification was a hint only.
-    assert paid(momo) == [(reference, "success")]
-    assert (await momo.running.callback_for(reference)).gateway_reference == reference
-
-
-@pytest.mark.spec("S6")
-@BOTH
-@pytest.mark.parametrize(
-    "fault",
-    [LoseRequest(), LoseAnswer(), AnswerInstead(HttpResponse(401)), CallBack(()), CallBack((0, 0))],
-    ids=["request lost", "answer lost", "token refused", "no callback", "two callbacks"],
-)
-async def test_whatever_is_lost_it_is_paid_once(
-    momo: Operated, operation: str, kind: str, fault: Fault
-) -> None:
-    momo.simulator.faults.plan([Planned(kind, fault)])
-    reference = await momo.pay(operation)
-    done = await momo.ended(reference)
-    assert [each for each, result in paid(momo) if result == "success"] == (
-        [reference] if done["status"] == "success" else []
-    )
-    assert len(paid(momo)) <= 1
-    if not isinstance(fault, LoseRequest):
-        assert done["status"] == "success"
-
-
-@pytest.mark.spec("S2", "E1")
-async def test_a_failure_is_told_in_our_words(momo: Operated) -> None:
-    momo.simulator.faults.plan([Planned("requesttopay", EndWith("NOT_ENOUGH_FUNDS"))])
-    done = await momo.ended(await momo.pay())
-    assert (done["status"], done["errorCode"]) == ("failed", "user_insufficient_funds")
 
 
 @pytest.mark.spec("S5", "S6")

@@ -12,16 +12,17 @@ from pathlib import Path
 import pytest
 import trio
 from attrs import Factory, define
-from provider_canaries import CANARY, SECRETS, good_options
+from provider_canaries import CANARY, SECRETS, canary, good_options
 
 from mmo_sansio.http import HttpResponse, RequestHead
 from mmo_trio.http.limits import ListenerLimits
 from mmo_trio.http.server import serve_http
 from mmo_trio.http.service import Admitted, RequestContext
 from mmo_trio.ids import request_ids
+from mmo_trio.keys import KeyRing, load_master_key
 from mmo_trio.settings.providers import provider_variable
 
-from .conftest import Serve
+from .conftest import Running, Serve
 from .merchant import Merchant, ask
 
 KEY = "a-key-for-secrets"
@@ -52,7 +53,29 @@ class Parrot:
         turn = next(self._turns)
         if turn % 7 == 0:
             return HttpResponse(302, ((b"location", b"/" + TOKEN.encode()),))
-        return HttpResponse(STATUSES[turn % len(STATUSES)], (), self.heard[-1].encode())
+        said = as_an_error(self.heard[-1]) if turn % 2 else self.heard[-1].encode()
+        return HttpResponse(STATUSES[turn % len(STATUSES)], (), said)
+
+
+def as_an_error(words: str) -> bytes:
+    """These words as the message of an error of every operator at once, each in its own shape."""
+    document = {
+        "code": "NOT_ALLOWED",
+        "message": words,
+        "errorCode": "400.002.02",
+        "errorMessage": words,
+        "status": {"success": False, "response_code": "ROUTER003", "message": words},
+    }
+    return json.dumps(document).encode()
+
+
+async def notify_with_secrets(running: Running, kind: str, hook_name: str) -> None:
+    """The operator says a secret in a notification, too."""
+    ring = KeyRing(load_master_key(running.directory / "master.key", create=False))
+    address = f"{running.ready.api}/hooks/{hook_name}/{ring.hook_token(kind)}"
+    for body in (f"{SECRETS[kind]} {canary(SECRETS[kind][0])}".encode(), as_an_error(TOKEN)):
+        answer = await ask(address, method="POST", headers={}, body=body)
+        assert answer.status == 200
 
 
 def a_method(kind: str) -> str:
@@ -100,11 +123,12 @@ async def test_no_secret_of_an_account_gets_out_whatever_an_operator_says(
             )
         )
         brands = BRAND + "".join(a_method(kind) for kind in SECRETS)
-        async with serve(brands=brands, environment=environment) as running:
+        async with serve(brands=brands, environment=environment, api_key=KEY) as running:
             told = []
             references = []
             for kind, (country, currency, msisdn) in PLACES.items():
-                merchant = Merchant(running.ready.api, KEY, method=kind)
+                result_url = running.merchant.result_url
+                merchant = Merchant(running.ready.api, KEY, result_url=result_url, method=kind)
                 for operation in ("direct/payin", "direct/payout") * 3:
                     made = await merchant.create(
                         operation,
@@ -116,10 +140,16 @@ async def test_no_secret_of_an_account_gets_out_whatever_an_operator_says(
                     references.append(made.json["gatewayReference"])
             for _ in range(4):
                 await running.advance("20m")
+            for kind in SECRETS:
+                await notify_with_secrets(
+                    running, kind, "kenya" if kind == "mpesa_daraja" else kind
+                )
             told += [(await merchant.get(f"status/{each}")).body for each in references]
             for place in ("suspense", "callbacks"):
                 told.append((await ask(f"{running.ready.pages}/sandbox/{place}")).body)
             told.append((await ask(f"{running.ready.console}/metrics")).body)
+            told += [each.body for each in running.received]
+            assert running.received
         nursery.cancel_scope.cancel()
 
     heard = "".join(parrot.heard)
@@ -130,7 +160,9 @@ async def test_no_secret_of_an_account_gets_out_whatever_an_operator_says(
     logged = printed.out + printed.err + caplog.text
     assert "provider unreachable" in logged
     assert CANARY not in logged
-    assert CANARY.encode() not in b"".join(told)
+    shown = b"".join(told)
+    assert b"[secret]" in shown  # Operators did say them where a merchant would read them.
+    assert CANARY.encode() not in shown
     assert files_with(CANARY.encode(), tmp_path) == []
 
 

@@ -472,13 +472,19 @@ def test_after_a_fault_of_the_operator_nothing_is_known(status: int, code: str |
     [
         (401, E.MERCHANT_MISCONFIGURED),
         (403, E.MERCHANT_MISCONFIGURED),
-        (429, E.PROVIDER_UNAVAILABLE),
     ],
 )
 def test_what_is_turned_away_at_the_door_has_failed(status: int, expected: ErrorCode) -> None:
     report = submitted(a_payin(), HttpResponse(status, (), b"<html>"))
     assert isinstance(report, ProviderFailed)
     assert (report.error_code, report.native_code) == (expected, f"HTTP {status}")
+
+
+@pytest.mark.spec("S6")
+def test_a_rate_limit_moves_nothing() -> None:
+    for body in (b"", b'{"status":{"code":"429","success":false}}'):
+        report = submitted(a_payin(), HttpResponse(429, (), body))
+        assert isinstance(report, ProviderNeverReceived)
 
 
 @pytest.mark.spec("S6")

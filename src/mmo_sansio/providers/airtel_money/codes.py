@@ -145,7 +145,7 @@ REFUSED_BY_PAYER = "DP00800001008"
 """The payer's refusal in markets that confirm it; elsewhere it is any refusal."""
 
 HTTP_REFUSALS: Mapping[int, ErrorCode] = MappingProxyType(
-    {401: _MISCONFIGURED, 403: _MISCONFIGURED, 429: ErrorCode.PROVIDER_UNAVAILABLE}
+    {401: _MISCONFIGURED, 403: _MISCONFIGURED}
 )
 """Answers without a code of their own after which a submission was certainly not carried out."""
 

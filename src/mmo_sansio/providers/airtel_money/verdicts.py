@@ -33,6 +33,9 @@ from mmo_sansio.providers.airtel_money.codes import (
 from mmo_sansio.providers.airtel_money.wire import Answer
 from mmo_sansio.providers.operations import Operation
 
+TOO_MANY_REQUESTS = 429
+"""The operator's rate limit turned a submission away before anybody looked at it."""
+
 _UNDECIDED = frozenset({"TA", "TIP"})
 
 
@@ -95,6 +98,8 @@ def of_submission(answer: Answer, about: About) -> ProviderReport:
     """What the answer to a submission comes to. The answer to a pay-in is never its result, whatever it says."""
     if is_open_status(answer.status):
         return about.unclear(f"answered {answer.status} to a submission")
+    if answer.status == TOO_MANY_REQUESTS:
+        return about.never_received()
     code = about.meaning(answer)
     if not about.is_payin and _is_paid_out(answer, code, about.account):
         return about.succeeded(answer)

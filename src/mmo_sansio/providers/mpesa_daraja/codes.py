@@ -103,8 +103,8 @@ REFUSALS: tuple[Refusal, ...] = (
     Refusal("500.001.1001", "doesnotexist", E.MERCHANT_MISCONFIGURED),
     Refusal("500.001.1001", "wrongcredentials", E.MERCHANT_MISCONFIGURED),
     Refusal("500.002.1001", "duplicate", Standing.TAKEN),
-    Refusal("500.003.02", "", E.PROVIDER_UNAVAILABLE),
-    Refusal("500.003.03", "", E.PROVIDER_UNAVAILABLE),
+    Refusal("500.003.02", "", Standing.NOT_TAKEN),
+    Refusal("500.003.03", "", Standing.NOT_TAKEN),
 )
 """The first that fits counts. The access token's refusals move nothing, as do those of the operator's own limits."""
 
@@ -119,12 +119,10 @@ def refusal_means(status: int, code: str, message: str) -> ErrorCode | Standing:
         if each.code == code and each.naming in squeezed:
             return each.means
     match status:
-        case 401:
+        case 401 | 429:
             return Standing.NOT_TAKEN
         case 408:
             return Standing.UNKNOWN
-        case 429:
-            return E.PROVIDER_UNAVAILABLE
         case _ if 400 <= status < 500:
             return E.MERCHANT_MISCONFIGURED
         case _:

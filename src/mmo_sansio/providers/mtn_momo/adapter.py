@@ -46,7 +46,6 @@ from mmo_sansio.providers.mtn_momo.operations import (
     NOT_FOUND_IS_FINAL_AFTER,
     PAYINS,
     PAYOUTS,
-    retried_until,
 )
 from mmo_sansio.providers.mtn_momo.references import reference_id
 from mmo_sansio.providers.mtn_momo.wire import (
@@ -115,8 +114,6 @@ class MtnMomoProvider:
         product = self._product(transaction)
         if product is None or key_of(transaction) not in self.operations:
             return self._failed(transaction, ErrorCode.MERCHANT_MISCONFIGURED, Reason())
-        if now >= retried_until(transaction.order):
-            return (yield from self._give_up(transaction, product))
         headers = (
             (b"x-reference-id", reference_id(transaction.reference).encode()),
             *self._headers(product),
@@ -155,18 +152,6 @@ class MtnMomoProvider:
     def answer_notification(self, request: HttpRequest, accepted: bool) -> HttpResponse:
         """The operator looks at the status only, and doesn't come again either way."""
         return HttpResponse(200 if accepted else 503)
-
-    def _give_up(self, transaction: Transaction, product: Product) -> Conversation:
-        """What the operator hasn't taken in all that time has failed, unless it knows of it now."""
-        try:
-            answer = yield self._question(transaction, product)
-        except ExchangeFailed as failure:
-            if failure.may_have_arrived:
-                return self._unknown(transaction, failure.reason)
-        else:
-            if not _is_not_found(answer):
-                return self._read_asked(transaction, answer)
-        return self._failed(transaction, ErrorCode.PROVIDER_UNAVAILABLE, Reason())
 
     def _read_submitted(self, transaction: Transaction, answer: HttpResponse) -> ProviderReport:
         reason = error_of(answer.body)

@@ -6,8 +6,7 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Final
 
-from mmo_sansio.clock import HOUR, MINUTE, SECOND, Instant, Span
-from mmo_sansio.model import Order, Type
+from mmo_sansio.clock import HOUR, MINUTE, SECOND, Span
 from mmo_sansio.providers.operations import (
     DIRECT_PAYIN,
     DIRECT_PAYOUT,
@@ -30,12 +29,6 @@ ASK_AFTER: Final[Sequence[Span]] = (
 NOT_FOUND_IS_FINAL_AFTER: Final[Span] = MINUTE
 """A submission may be taken before it can be found. It is longer than any submission's request may be under way."""
 
-RETRY_PAYIN_FOR: Final[Span] = 5 * MINUTE
-"""For how long a pay-in that the operator hasn't taken is submitted again: no payer waits longer."""
-
-RETRY_PAYOUT_FOR: Final[Span] = HOUR
-"""The same for a pay-out: a merchant is better served by an answer than by a pay-out some other day."""
-
 _ALIKE = Operation(
     is_idempotent=True,
     can_be_asked=True,
@@ -53,10 +46,3 @@ PAYOUTS: Final[Mapping[OperationKey, Operation]] = MappingProxyType({DIRECT_PAYO
 
 OPERATIONS: Final[Mapping[OperationKey, Operation]] = MappingProxyType({**PAYINS, **PAYOUTS})
 """All of them."""
-
-
-def retried_until(order: Order) -> Instant:
-    """Until when this order is submitted. A web pay-in's time begins when its page closes, as it may be started on it
-    until then."""
-    begins = order.page.closes_at if order.page else order.created_at
-    return begins + (RETRY_PAYIN_FOR if order.type is Type.PAYIN else RETRY_PAYOUT_FOR)
