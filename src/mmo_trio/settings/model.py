@@ -216,6 +216,20 @@ class KeysSection:
 
 
 @frozen
+class LogSection:
+    """What a serving process writes to standard error."""
+
+    format: str = setting(
+        values.one_of("console", "json"), "console", "For people, or one JSON object in each line."
+    )
+    level: str = setting(
+        values.one_of("debug", "info", "warning", "error"),
+        "info",
+        "The least level that is written; `info` tells of every refused request and every callback.",
+    )
+
+
+@frozen
 class ProviderSection:
     """A configured provider: `[provider.NAME]`."""
 
@@ -240,6 +254,7 @@ class Settings:
     breaker: BreakerSection = BreakerSection()
     egress: EgressSection = EgressSection()
     keys: KeysSection = KeysSection()
+    log: LogSection = LogSection()
     providers: Mapping[str, ProviderSection] = MappingProxyType({})
     """By name."""
 
@@ -253,6 +268,7 @@ SECTIONS: Mapping[str, type[Any]] = MappingProxyType(
         "breaker": BreakerSection,
         "egress": EgressSection,
         "keys": KeysSection,
+        "log": LogSection,
     }
 )
 """By the name they have in the file, in the order of the documentation."""
