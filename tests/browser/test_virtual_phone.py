@@ -28,7 +28,7 @@ def test_a_first_time_user_pays_with_page_and_phone_side_by_side(
     own = page.locator("main a[href^='/']").evaluate_all("all => all.map(each => each.href)")
     assert len(own) >= 5
     assert {fetch(url).status for url in own} == {200}
-    page.set_viewport_size({"width": 600, "height": 720})
+    page.set_viewport_size({"width": 480, "height": 720})
     screenshot(page, "sandbox")
     page.get_by_label("Phone number").fill(next(_NUMBERS))
     page.get_by_role("button", name="Make this payment").click()
