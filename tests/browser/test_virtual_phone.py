@@ -8,7 +8,7 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from .browsing import browsing, check_axe, screenshot
-from .gateway import Sandbox
+from .gateway import Sandbox, fetch
 
 STATUS = "[role=status]"
 
@@ -25,6 +25,10 @@ def test_a_first_time_user_pays_with_page_and_phone_side_by_side(
 ) -> None:
     page.goto(sandbox.pages)
     check_axe(page)
+    own = page.locator("main a[href^='/']").evaluate_all("all => all.map(each => each.href)")
+    assert len(own) >= 5
+    assert {fetch(url).status for url in own} == {200}
+    page.set_viewport_size({"width": 480, "height": 720})
     screenshot(page, "sandbox")
     page.get_by_label("Phone number").fill(next(_NUMBERS))
     page.get_by_role("button", name="Make this payment").click()

@@ -23,6 +23,8 @@ from mmo_sansio.model import Transaction
 from mmo_sansio.testing import builders as a
 from mmo_trio.administer import administer
 from mmo_trio.cli import main
+from mmo_trio.cli.serving import announce_sandbox
+from mmo_trio.service_config import Ready
 from mmo_trio.storage.opening import open_store
 from mmo_trio.wallclock import WallClock, read_offset
 
@@ -360,6 +362,13 @@ def test_administration_never_stamps_below_what_is_stored(data: Path) -> None:
         "tx", "resolve", OTHERS, "--failed", "user_timeout", "--evidence", "line 7", *words
     )["transaction"]
     assert after["completedAt"] > ahead["completedAt"]
+
+
+def test_a_sandbox_says_where_a_person_begins(capsys: pytest.CaptureFixture[str]) -> None:
+    announce_sandbox(Ready("http://a", "http://p", "http://c", "demo", "key"))
+    ready, start = capsys.readouterr().out.splitlines()
+    assert ready == "READY api=http://a pages=http://p console=http://c brand=demo api_key=key"
+    assert start == "Start at http://p/ with a payment page and a virtual phone."
 
 
 def test_the_command_is_a_process_of_its_own(data: Path) -> None:

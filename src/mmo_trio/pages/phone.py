@@ -67,6 +67,8 @@ def phone_pages(desk: Desk, sandbox: SandboxDesk) -> Blueprint:
     async def answer(number: str, reference: str) -> Response:
         form = await request.form
         deed, pin = form.get("deed", APPROVE), form.get("pin", "")
+        if not _NUMBER.fullmatch(number) or deed not in (APPROVE, *REFUSALS):
+            return Response(await render_template("unknown.html", texts=ENGLISH), 404)
         if not any(each.reference == reference for each in prompts(number)):
             return Response("", 303, {"Location": f"/phone/{_written(number)}"})
         if deed in REFUSALS:

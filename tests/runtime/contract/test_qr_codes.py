@@ -22,14 +22,13 @@ from hostile_receivers import (
 from mmo_sansio.qr import read_code, read_objects, reference_label
 from mmo_trio.certificates import ensure_authority
 from mmo_trio.receiver import QrReceived, Received, receive
-from mmo_trio.service_config import sandbox_presets
-from mmo_trio.storage.opening import open_store
 from mmo_trio.workers.qr_codes import drawn
 
 from .conftest import Running, Serve
 from .merchant import PATIENCE_S, Merchant
 from .program import mmo, serving_process
 from .receivers import Call, arrived, calls_to, receiver, says, url_of
+from .storages import storages
 
 SOON = {"MMO_LIMITS_CALLBACK_TIMEOUT": "300ms"}
 PNG = b"\x89PNG\r\n\x1a\n"
@@ -37,9 +36,8 @@ PNG = b"\x89PNG\r\n\x1a\n"
 
 async def outcome_of(sandbox: Running, reference: str) -> dict[str, Any]:
     """The recorded outcome of this payment's QR code, once there is one."""
-    url = sandbox_presets(sandbox.directory)["database.url"]
     with trio.fail_after(PATIENCE_S):
-        async with open_store(url, serving=False, make=False) as store:
+        async with storages.of(sandbox.directory).beside() as store:
             while True:
                 for each in await store.timeline(reference):
                     if each.what == "QrConcluded":
@@ -123,6 +121,7 @@ async def test_a_failed_delivery_is_recorded_and_changes_nothing(
         assert found.connections == 1
 
 
+@pytest.mark.own_store
 @pytest.mark.spec("Q1")
 async def test_a_failed_delivery_is_explained(sandbox: Running, tmp_path: Path) -> None:
     async with receiver(tmp_path, says("500 Oh")) as found:
@@ -173,6 +172,7 @@ async def test_only_a_qr_payin_has_a_code(sandbox: Running) -> None:
     assert [each.gateway_reference for each in sandbox.codes] == [made["gatewayReference"]]
 
 
+@pytest.mark.own_store
 @pytest.mark.spec("Q1")
 async def test_a_code_that_was_not_delivered_when_the_gateway_died_is_delivered_by_the_next(
     tmp_path: Path,

@@ -15,7 +15,7 @@ from mmo_trio.service_config import Ready, ServiceConfig, sandbox_presets
 from mmo_trio.settings import load_settings
 
 from .conftest import Running, Serve
-from .merchant import PATIENCE_S, Merchant, ask
+from .merchant import PATIENCE_S, Answer, Merchant, ask
 from .merchants import ACME, ACME_KEY, deposit, deposited
 from .receivers import arrived, receiver, url_of
 from .storages import storages
@@ -220,9 +220,97 @@ async def test_in_production_a_payment_goes_through_and_no_control_exists(
             ):
                 url = f"{ready.pages}/sandbox/{name}"
                 assert (await ask(url, method=method)).status == 404
+            for path in ("/", "/phone", "/phone/254700000180", "/try/x"):
+                assert (await ask(f"{ready.pages}{path}")).status == 404
             merchant = Merchant(ready.api, ACME_KEY, result_url=url_of(found))
             accepted = await merchant.accepted(scenario="no_such")  # A header like any other.
             ended = await merchant.ended(accepted["gatewayReference"])
             assert ended["status"] == "success"
             await arrived(found)
         drain.set()
+
+
+async def _prompted(sandbox: Running, number: str) -> str:
+    """The reference of a payment that this phone shows."""
+    accepted = await sandbox.merchant.accepted(msisdn=number)
+    reference = str(accepted["gatewayReference"])
+    with trio.fail_after(PATIENCE_S):
+        while True:
+            if reference.encode() in (await ask(f"{sandbox.ready.pages}/phone/{number}")).body:
+                return reference
+            await trio.sleep(0.02)
+
+
+async def _answer_at_phone(sandbox: Running, path: str, form: str) -> Answer:
+    kind = {"Content-Type": "application/x-www-form-urlencoded"}
+    return await ask(
+        f"{sandbox.ready.pages}/phone/{path}", method="POST", headers=kind, body=form.encode()
+    )
+
+
+@pytest.mark.spec("E1")
+@pytest.mark.parametrize(
+    ("form", "status", "code"),
+    [
+        ("deed=approve&pin=0000", "success", None),
+        ("deed=refuse", "failed", "user_cancelled"),
+        ("deed=no-money", "failed", "user_insufficient_funds"),
+        ("deed=ignore", "failed", "user_timeout"),
+    ],
+)
+async def test_a_person_at_the_virtual_phone_decides(
+    sandbox: Running, form: str, status: str, code: str | None
+) -> None:
+    number = "254700000180"
+    reference = await _prompted(sandbox, number)
+    done = await _answer_at_phone(sandbox, f"{number}/{reference}", form)
+    assert done.status == 303
+    assert done.headers["location"].startswith(f"/phone/{number}?done=")
+    ended = await sandbox.merchant.ended(reference)
+    assert (ended["status"], ended["errorCode"]) == (status, code)
+
+
+@pytest.mark.parametrize(
+    ("path", "form", "status"),
+    [
+        ("254700000180/{}", "deed=approve&pin=12", 422),
+        ("254700000180/{}", "deed=approve&pin=%D9%A1%D9%A2%D9%A3%D9%A4", 422),
+        ("254700000180/{}", "deed=x%0d%0aSet-Cookie:a&pin=1234", 404),
+        ("x%0d%0aSet-Cookie:a=1/{}", "deed=refuse", 404),
+        ("254700000999/{}", "deed=refuse", 303),
+        ("254700000180/nothing", "deed=refuse", 303),
+    ],
+)
+async def test_anything_else_changes_nothing_there(
+    sandbox: Running, path: str, form: str, status: int
+) -> None:
+    number = "254700000180"
+    reference = await _prompted(sandbox, number)
+    answer = await _answer_at_phone(sandbox, path.format(reference), form)
+    assert answer.status == status
+    assert "set-cookie" not in answer.headers
+    assert (await sandbox.merchant.status(reference))["status"] == "pending"
+
+
+async def test_a_number_is_picked_up_however_it_is_written(sandbox: Running) -> None:
+    for written in ("254700000180", "%2B254700000180", "254%20700%20000180"):
+        answer = await ask(f"{sandbox.ready.pages}/phone?number={written}")
+        assert (answer.status, answer.headers["location"]) == (303, "/phone/254700000180")
+    assert (await ask(f"{sandbox.ready.pages}/phone?number=%0d%0a")).status == 200
+
+
+@pytest.mark.spec("C4")
+async def test_the_guide_makes_a_payment(sandbox: Running) -> None:
+    kind = {"Content-Type": "application/x-www-form-urlencoded"}
+    pages = sandbox.ready.pages
+    wrong = await ask(f"{pages}/try", method="POST", headers=kind, body=b"number=x")
+    assert wrong.status == 422
+    made = await ask(f"{pages}/try", method="POST", headers=kind, body=b"number=254700000001")
+    assert made.status == 303
+    reference = made.headers["location"].removeprefix("/try/")
+    shown = await ask(f"{pages}/try/{reference}")
+    assert b'href="/pay/' in shown.body
+    assert b'href="/phone/254700000001"' in shown.body
+    found = await sandbox.merchant.status(reference)
+    assert (found["flow"], found["status"]) == ("web", "pending")
+    assert (await ask(f"{pages}/try/nothing")).status == 404
