@@ -45,6 +45,12 @@ def pin(pid: int, core: int) -> None:
         os.sched_setaffinity(int(thread), {core})
 
 
+def spread(pid: int) -> None:
+    """Let a process, and all that it will start, use both cores."""
+    for thread in os.listdir(f"/proc/{pid}/task"):
+        os.sched_setaffinity(int(thread), {SERVER_CORE, LOAD_CORE})
+
+
 def family(pid: int) -> list[int]:
     """A process and its children, and theirs."""
     found = [pid]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import secrets
 import selectors
 import subprocess
 import sys
@@ -16,6 +17,7 @@ from pathlib import Path
 from attrs import evolve, field, frozen
 
 from bench import machine
+from mmo_trio.keys import load_master_key
 
 HERE = Path(__file__).parent
 RIVALS = HERE / "rivals"
@@ -26,6 +28,22 @@ PATIENCE_S = 60.0
 OURS_DOES = "all validation, brand rules, reference check, journal, outbox"
 FASTAPI_DOES = "less than we do: pydantic, reference check, one row; no journal, outbox or brands"
 RAW_DOES = "much less than we do: types, reference check, one row"
+
+
+MMO = (sys.executable, "-m", "mmo_trio.cli")
+BRAND = """
+[[brand]]
+id = "acme"
+name = "Acme"
+api_keys = ["{key}"]
+
+[[brand.method]]
+key = "mpesa_ke"
+provider = "sandbox"
+country = "KE"
+flows = ["direct/payin", "web/payin"]
+limits.KES = {{ min = "10", max = "150000" }}
+"""
 
 
 class NotServed(Exception):
@@ -46,6 +64,8 @@ class Server:
     """From the start of its process to the moment at which it serves."""
     database_pid: int | None = None
     """The database's, when that is another process."""
+    is_spread: bool = False
+    """Whether server, database and load share both cores."""
 
 
 @frozen
@@ -151,7 +171,7 @@ def gateway(
     """Ours: a sandbox with its data in this folder. `brands`: text of a brands.toml instead of the demo brand."""
     folder.mkdir(parents=True, exist_ok=True)
     free = [f"--{door}=127.0.0.1:0" for door in ("api", "pages", "console")]
-    command = [sys.executable, "-m", "mmo_trio.cli", "sandbox", "--data", str(folder), *free]
+    command = [*MMO, "sandbox", "--data", str(folder), *free]
     if brands is not None:
         (folder / "brands.toml").write_text(brands)
         command += ["--brands", str(folder / "brands.toml")]
@@ -161,6 +181,60 @@ def gateway(
         took_s = time.monotonic() - begin
         key = words.get("api_key", "")
         yield Server(name, OURS_DOES, words["api"], key, child.pid, took_s, database_pid)
+
+
+NODE = """
+[database]
+url = "{url}"
+
+[keys]
+master_key_file = "{folder}/master.key"
+
+[egress]
+allow_private = true
+
+[listen]
+api = "127.0.0.1:0"
+pages = "127.0.0.1:0"
+console = "127.0.0.1:0"
+
+[provider.sandbox]
+kind = "sandbox"
+"""
+
+
+@contextmanager
+def node(folder: Path, database: Database, *, workers: int) -> Iterator[Server]:
+    """Ours as it is operated: `mmo serve` with so many workers, on both cores with its database and the load."""
+    configuration = configured(folder, database.fresh(f"workers_{workers}"))
+    key = secrets.token_hex(12)
+    (folder / "brands.toml").write_text(BRAND.format(key=key))
+    command = [*MMO, "serve", "--config", str(configuration), "--workers", str(workers)]
+    command += ["--brands", str(folder / "brands.toml")]
+    log, begin = folder / "gateway.log", time.monotonic()
+    with process(command, log=log, core=machine.SERVER_CORE) as child:
+        machine.spread(child.pid)
+        words = dict(word.split("=", 1) for word in first_line(child, log).split()[1:])
+        took_s = time.monotonic() - begin
+        name = f"mmo-gateway, PostgreSQL, {workers} worker{'s' * (workers > 1)}"
+        pid, api = child.pid, words["api"]
+        yield Server(name, OURS_DOES, api, key, pid, took_s, database.pid, is_spread=True)
+
+
+def configured(folder: Path, url: str) -> Path:
+    """The settings of a gateway on this database; its master key is made."""
+    folder.mkdir(parents=True, exist_ok=True)
+    load_master_key(folder / "master.key", create=True)
+    configuration = folder / "mmo.toml"
+    configuration.write_text(NODE.format(url=url, folder=folder))
+    return configuration
+
+
+def migrate(configuration: Path) -> None:
+    """Make the tables of our store."""
+    command = [*MMO, "db", "migrate", "--config", str(configuration)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
 
 
 @contextmanager

@@ -16,6 +16,7 @@ from mmo_trio.cli.places import Command, default_data_directory, find_place
 from mmo_trio.logs import configure_logs
 from mmo_trio.service_config import Ready, ServiceConfig, check_clear, check_production
 from mmo_trio.settings import Settings, load_settings
+from mmo_trio.wallclock import BootClock
 
 COLLECT_AFTER = 20_000
 """Objects made and not freed after which the youngest are looked at."""
@@ -119,7 +120,7 @@ def run(config: ServiceConfig, on_ready: Callable[[Ready], None] | None = None) 
         await run_service(config, on_ready=serves)
 
     log_as_set(config.settings)
-    trio.run(serving)
+    trio.run(serving, clock=BootClock())
 
 
 def run_supervised(config: ServiceConfig, read: Callable[[], Settings]) -> None:

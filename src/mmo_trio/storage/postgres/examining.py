@@ -8,7 +8,7 @@ from mmo_trio.storage.base import StoreCorrupt
 from mmo_trio.storage.columns import EXAMINED, fault_of
 from mmo_trio.storage.postgres.bridge import Connection
 from mmo_trio.storage.postgres.reading import rows
-from mmo_trio.storage.rows import brand_of
+from mmo_trio.storage.rows import brand_of, breaker_of
 
 _PAGE = 1_000
 
@@ -16,6 +16,8 @@ _TRANSACTIONS = f"""
     SELECT {EXAMINED} FROM transactions WHERE (brand, gateway_reference) > (%s, %s)
     ORDER BY brand, gateway_reference LIMIT %s
 """
+
+_BREAKERS = "SELECT brand, breaker FROM channels WHERE breaker IS NOT NULL"
 
 
 async def faults(connection: Connection) -> Sequence[str]:
@@ -32,6 +34,11 @@ async def faults(connection: Connection) -> Sequence[str]:
             brand_of(brand)
         except StoreCorrupt as error:
             found.append(f"brand {id}: {error}")
+    for brand, breaker in await rows(connection, _BREAKERS):
+        try:
+            breaker_of(breaker)
+        except StoreCorrupt as error:
+            found.append(f"breaker of brand {brand}: {error}")
     for what, condition in _BROKEN_PROMISES.items():
         ((times,),) = await rows(connection, f"SELECT count(*) FROM {condition}")
         if times:
