@@ -47,7 +47,7 @@ def _last(form: str) -> Sequence[Processor]:
     return [structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty())]
 
 
-def _discreet(_: WrappedLogger, __: str, event: EventDict) -> EventDict:
+def discreet(_: WrappedLogger, __: str, event: EventDict) -> EventDict:
     """The exception of an event without its message."""
     told: Any = event.pop("exc_info", None)
     if told is True:
@@ -63,5 +63,5 @@ _COMMON: Sequence[Processor] = (
     structlog.stdlib.add_log_level,
     structlog.stdlib.add_logger_name,
     structlog.processors.TimeStamper(fmt="iso", utc=True),
-    _discreet,
+    discreet,
 )
