@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Protocol, TypeAlias
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from attrs import field, frozen
 
@@ -16,6 +16,9 @@ from mmo_sansio.intents import Intent
 from mmo_sansio.ledger import Ledger, Reads
 from mmo_sansio.model import Brand, Status, Transaction
 from mmo_sansio.queries import ListRecords, LookUp, LookUpByMerchantReference, Records
+
+if TYPE_CHECKING:
+    from mmo_trio.storage.office.base import Office
 
 
 class StoreUnavailable(Exception):
@@ -139,6 +142,11 @@ class Store(Protocol):
     @property
     def channels(self) -> Channels | None:
         """How processes share it; None when this process has it to itself."""
+        ...
+
+    @property
+    def office(self) -> Office:
+        """What it keeps for the people who run the gateway."""
         ...
 
     async def breakers(self) -> Mapping[str, BreakerSnapshot]:
