@@ -21,7 +21,8 @@ from mmo_trio.auth import Authenticator
 from mmo_trio.brands import apply_plan, plan_apply
 from mmo_trio.brands_file import read_brands_file
 from mmo_trio.ciphers import SystemCiphers
-from mmo_trio.console import Figures
+from mmo_trio.console.desk import ConsoleDesk
+from mmo_trio.console.figures import Figures
 from mmo_trio.demo_brand import DEMO_BRAND, ensure_demo_brand
 from mmo_trio.engine import Call, Engine
 from mmo_trio.hooks import Hooks
@@ -73,6 +74,7 @@ class Gateway:
     desk: Desk
     sandbox_desk: SandboxDesk | None
     figures: Figures
+    console_desk: ConsoleDesk
     addresses: Ready
     titles: Mapping[str, str]
     rules: EgressRules
@@ -269,6 +271,15 @@ def assemble(config: ServiceConfig, store: Store, addresses: Ready) -> Gateway:
         desk=Desk(store, engine.submit, clock.now, urls.error_docs),
         sandbox_desk=sandbox_desk,
         figures=Figures(engine.statistics, providers.statistics, callbacks.statistics),
+        console_desk=ConsoleDesk(
+            store,
+            engine.submit,
+            clock.now,
+            settings.console,
+            titles,
+            lambda: {name: each.account.state for name, each in opened.items()},
+            settings.listen.proxy_trusted,
+        ),
         addresses=addresses,
         titles=titles,
         rules=rules,
