@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TypeAlias
 
 import pytest
-
 from contract.conftest import Running, Serve, serving
 
 from .person import Person, hire

@@ -10,8 +10,8 @@ from pathlib import Path
 from urllib.parse import urlencode
 
 from attrs import Factory, define
-
 from contract.merchant import Answer, ask
+
 from mmo_trio.passwords import hash_password
 from mmo_trio.storage.base import Store
 from mmo_trio.storage.office.values import Operator, Role

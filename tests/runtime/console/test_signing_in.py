@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import pytest
-
+from attrs import evolve
 from contract.conftest import Running, Serve
+
 from mmo_trio.console.attempts import PER_NAME
 
 from .conftest import SignedIn
@@ -81,8 +82,6 @@ async def test_unknown_disabled_and_wrong_are_told_the_same(
     await hire(sandbox.directory, old="admin")
     async with store_of(sandbox.directory) as store:
         [old] = [each for each in await store.office.operators() if each.name == "old"]
-        from attrs import evolve
-
         assert await store.office.change_operator(evolve(old, disabled_at=1))
     answers = [
         await person.sign_in("ada", "wrong horse battery"),
