@@ -2,16 +2,29 @@
 
 from __future__ import annotations
 
+import os
+import shutil
+
 import nox
 
 nox.needs_version = ">=2024.10"
-nox.options.sessions = ["lint", "sansio", "runtime", "contract", "smoke", "docs", "clauses"]
+nox.options.sessions = [
+    "lint",
+    "sansio",
+    "runtime",
+    "contract",
+    "smoke",
+    "docs",
+    "clauses",
+    "browser",
+]
 nox.options.error_on_missing_interpreters = False
 nox.options.reuse_venv = "yes"
 
 FULL = "3.11"
 OTHERS = ["3.12", "3.13"]
 CORE_ONLY = ["attrs>=24.2,<27"]
+CHROMIUMS = ["chromium", "chromium-browser", "google-chrome"]
 
 
 def install(session: nox.Session, group: str, *, core_only: bool = False) -> None:
@@ -69,6 +82,17 @@ def docs(session: nox.Session) -> None:
     """Pages that are drawn from the code are current, and their examples run."""
     install(session, "test")
     session.run("pytest", "tests/docs", *session.posargs)
+
+
+@nox.session(python=FULL)
+def browser(session: nox.Session) -> None:
+    """What people see, in a real Chromium; `MMO_SCREENSHOTS=1 nox -s browser` draws docs/screenshots anew."""
+    if not os.environ.get("MMO_CHROMIUM") and not any(map(shutil.which, CHROMIUMS)):
+        session.skip(
+            "there is no Chromium. Install it (Debian: apt install chromium), or name one in MMO_CHROMIUM."
+        )
+    install(session, "browser")
+    session.run("pytest", "tests/browser", *session.posargs)
 
 
 @nox.session(python=FULL)

@@ -22,7 +22,7 @@ from mmo_sansio.inputs import (
     ProviderSucceeded,
     ProviderUnreachable,
 )
-from mmo_sansio.intents import AskProvider, DeliverCallback, Intent, SubmitToProvider
+from mmo_sansio.intents import AskProvider, DeliverCallback, DeliverQr, Intent, SubmitToProvider
 from mmo_sansio.model import Brand, Limits, Method, Operation, Party, Source
 from mmo_sansio.money import Money
 from mmo_sansio.replies import Accepted, Noted
@@ -91,6 +91,8 @@ def carry_out(gateway: Gateway, operator: PaperOperator, intent: Intent, *, now:
             say(now, "the merchant is called back")
             attempt = Attempt(DeliveryOutcome.DELIVERED, DRAFT.result_url, 200)
             gateway.receive(CallbackConcluded(reference, attempt), now=now)
+        case DeliverQr():
+            raise AssertionError("a payout has no QR code")
         case _:
             assert_never(intent)
 

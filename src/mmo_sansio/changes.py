@@ -75,6 +75,16 @@ class BreakerKept:
     breaker: BreakerSnapshot
 
 
+@frozen
+class QrRecorded:
+    """The outcome of a QR code's one delivery (Q1). Its line in the journal holds it; stores keep nothing else."""
+
+    gateway_reference: str
+    brand: str
+    attempt: Attempt
+    at: Instant
+
+
 class SuspenseReason(StrEnum):
     """Why something stands in the suspense book (S4, S5)."""
 
@@ -130,6 +140,7 @@ Change: TypeAlias = (
     | TransactionAdvanced
     | IntentConcluded
     | CallbackRecorded
+    | QrRecorded
     | BreakerKept
     | SuspenseNoted
     | Journaled

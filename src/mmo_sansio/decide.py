@@ -31,6 +31,7 @@ from mmo_sansio.inputs import (
     ProviderNeverReceived,
     ProviderSucceeded,
     ProviderUnreachable,
+    QrConcluded,
     ResolveManually,
     TransactionWoke,
     UnmatchedNotified,
@@ -59,6 +60,11 @@ def reads(given: Input) -> Reads:
             return Reads(
                 transactions=frozenset((reference,)),
                 intents=frozenset(((reference, IntentKind.CALLBACK),)),
+            )
+        case QrConcluded(reference):
+            return Reads(
+                transactions=frozenset((reference,)),
+                intents=frozenset(((reference, IntentKind.QR),)),
             )
         case DepositNotified():
             return Reads(deposits=frozenset(((given.provider, given.provider_reference),)))
@@ -105,6 +111,8 @@ def _decide(ledger: Ledger, given: Input, *, now: Instant) -> Decision:
             return settling.fail(ledger, given, now=now)
         case CallbackConcluded():
             return delivering.conclude_callback(ledger, given, now=now)
+        case QrConcluded():
+            return delivering.conclude_qr(ledger, given, now=now)
         case TransactionWoke():
             return waking.wake(ledger, given, now=now)
         case ProviderUnreachable():

@@ -11,7 +11,7 @@ from mmo_sansio.breaker import BreakerSnapshot
 from mmo_sansio.catalogue import ErrorCode
 from mmo_sansio.clock import Instant, Span
 from mmo_sansio.delivery import Attempt
-from mmo_sansio.model import Brand, Operation, Party, Source, Terms
+from mmo_sansio.model import Brand, Operation, Party, QrCode, Source, Terms
 from mmo_sansio.money import Money
 
 
@@ -95,6 +95,8 @@ class ProviderAccepted:
     provider_reference: str | None = None
     ask_after: Span | None = None
     """When the provider wants to be asked for the first time; None: the usual interval."""
+    qr: QrCode | None = None
+    """What the payer shall scan, for a QR pay-in (Q1)."""
 
 
 @frozen
@@ -225,6 +227,15 @@ ProviderReport: TypeAlias = (
 )
 """What a conversation with a provider, or a notification by it, can come to."""
 
+
+@frozen
+class QrConcluded:
+    """The one attempt to deliver a QR code has ended, or was not made (Q1)."""
+
+    gateway_reference: str
+    attempt: Attempt
+
+
 Input: TypeAlias = (
     CreatePayment
     | ConfirmPage
@@ -236,5 +247,6 @@ Input: TypeAlias = (
     | UnmatchedNotified
     | TransactionWoke
     | CallbackConcluded
+    | QrConcluded
 )
 """What `decide` takes."""

@@ -13,6 +13,7 @@ class IntentKind(StrEnum):
 
     SUBMIT = "submit"
     CALLBACK = "callback"
+    QR = "qr"
 
 
 @frozen
@@ -35,6 +36,14 @@ class DeliverCallback:
 
 
 @frozen
+class DeliverQr:
+    """Make the one attempt to bring the payment's QR code to the merchant: kept until its outcome is recorded (Q1)."""
+
+    gateway_reference: str
+    kind = IntentKind.QR
+
+
+@frozen
 class AskProvider:
     """Ask the provider what became of the payment. Not kept: `wake_at` asks again if it is lost."""
 
@@ -43,7 +52,7 @@ class AskProvider:
     """What was told of a payment that has ended, as it isn't kept with that; see `Progress.hint`."""
 
 
-KeptIntent: TypeAlias = SubmitToProvider | DeliverCallback
+KeptIntent: TypeAlias = SubmitToProvider | DeliverCallback | DeliverQr
 """An intent that is made durable in the commit that gives rise to it."""
 
 Intent: TypeAlias = KeptIntent | AskProvider
@@ -60,3 +69,5 @@ def kept(kind: IntentKind, gateway_reference: str, fence: int = 0) -> KeptIntent
             return SubmitToProvider(gateway_reference)
         case IntentKind.CALLBACK:
             return DeliverCallback(gateway_reference, fence)
+        case IntentKind.QR:
+            return DeliverQr(gateway_reference)

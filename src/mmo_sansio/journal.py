@@ -10,6 +10,7 @@ from mmo_sansio.changes import (
     CallbackRecorded,
     Change,
     Journaled,
+    QrRecorded,
     SuspenseNoted,
     TransactionAdvanced,
     TransactionCreated,
@@ -29,6 +30,7 @@ from mmo_sansio.inputs import (
     ProviderNeverReceived,
     ProviderSucceeded,
     ProviderUnreachable,
+    QrConcluded,
     ResolveManually,
     TransactionWoke,
     UnmatchedNotified,
@@ -48,7 +50,7 @@ def line(given: Input, changes: Iterable[Change], *, now: Instant) -> Journaled:
             case TransactionAdvanced(was, moved):
                 reference, brand = was.reference, was.order.brand
                 before, after = was.progress.stage, moved.progress.stage
-            case CallbackRecorded():
+            case CallbackRecorded() | QrRecorded():
                 reference, brand = change.gateway_reference, change.brand
             case SuspenseNoted():
                 reference, brand = change.gateway_reference, change.brand
@@ -77,7 +79,7 @@ def _actor(given: Input) -> str:
             return f"operator:{given.operator}"
         case TransactionWoke():
             return "clock"
-        case BeginSubmission() | CallbackConcluded():
+        case BeginSubmission() | CallbackConcluded() | QrConcluded():
             return "gateway"
         case (
             ProviderAccepted()
@@ -124,7 +126,7 @@ def _detail(given: Input) -> dict[str, object]:
             return {"reason": given.reason}
         case DepositNotified():
             return {"providerReference": given.provider_reference, "amount": str(given.amount)}
-        case CallbackConcluded():
+        case CallbackConcluded() | QrConcluded():
             return {
                 "outcome": given.attempt.outcome,
                 "status": given.attempt.status,

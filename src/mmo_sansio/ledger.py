@@ -14,6 +14,7 @@ from mmo_sansio.changes import (
     DepositRecorded,
     IntentConcluded,
     Journaled,
+    QrRecorded,
     ReferenceConsumed,
     SuspenseNoted,
     TransactionAdvanced,
@@ -144,7 +145,7 @@ class Ledger:
                 self.transactions[now.reference] = now
             case IntentConcluded(key):
                 self.intents.pop(key, None)
-            case CallbackRecorded() | BreakerKept() | SuspenseNoted() | Journaled():
+            case CallbackRecorded() | QrRecorded() | BreakerKept() | SuspenseNoted() | Journaled():
                 pass  # Kept by stores for people and for workers; no decision looks at them.
             case _:
                 assert_never(change)

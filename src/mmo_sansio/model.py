@@ -243,6 +243,16 @@ class ProviderData:
 
 
 @frozen
+class QrCode:
+    """What the payer of a QR pay-in scans (Q1); one of the two at least."""
+
+    payload: str | None = None
+    """The EMVCo text; None where the operator gives only a picture."""
+    image: str | None = None
+    """A PNG picture in base64; None where it is drawn from the text."""
+
+
+@frozen
 class Progress:
     """What happened to an order so far; every transition makes a new one."""
 
@@ -265,6 +275,8 @@ class Progress:
     """When the latest submission began; None while none is on record."""
     hint: str | None = None
     """What hints told (S5), a line each, for the provider's adapter, which asks and may need it; None: nothing."""
+    qr: QrCode | None = None
+    """What the provider, or its adapter, made for the payer to scan."""
 
 
 @frozen

@@ -33,7 +33,7 @@ from mmo_trio.ids import References
 from mmo_trio.keys import KeyRing, load_master_key
 from mmo_trio.merchant_api import MerchantApi
 from mmo_trio.pages.desk import Desk, SandboxDesk
-from mmo_trio.provider_accounts import Outside, open_accounts
+from mmo_trio.provider_accounts import Outside, open_accounts, open_sandbox_account
 from mmo_trio.sandbox_clock import SandboxClock
 from mmo_trio.service_config import CLOCK_FILE, Ready, ServiceConfig, provider_titles
 from mmo_trio.settings import LimitsSection, Settings, SettingsError, seconds
@@ -43,6 +43,7 @@ from mmo_trio.workers.callbacks import CallbackWorker
 from mmo_trio.workers.channels import ChannelKeeper
 from mmo_trio.workers.dispatcher import Dispatcher
 from mmo_trio.workers.providers import ProviderWorker
+from mmo_trio.workers.qr_codes import QrWorker
 from mmo_trio.workers.sandbox import Notify, SandboxWorker
 from mmo_trio.workers.sandbox_book import Book
 from mmo_trio.workers.sandbox_line import OperatorLine
@@ -66,6 +67,7 @@ class Gateway:
     listener_limits: ListenerLimits
     providers: ProviderWorker
     callbacks: CallbackWorker
+    qr_codes: QrWorker
     keeper: ChannelKeeper | None
     dispatcher: Dispatcher
     scanner: Scanner
@@ -102,7 +104,7 @@ class Gateway:
                 self.callbacks.adopt(brand, kept)
         await nursery.start(self.operator.run)
         await nursery.start(self.switches.run)
-        for worker in (self.providers, self.callbacks):
+        for worker in (self.providers, self.callbacks, self.qr_codes):
             ended = trio.Event()
             self._ended.append(ended)
             await nursery.start(_run_until_drained, worker, stop, ended)
@@ -161,7 +163,7 @@ async def prepare_store(config: ServiceConfig, store: Store, addresses: Ready) -
 
 
 async def _run_until_drained(
-    worker: ProviderWorker | CallbackWorker,
+    worker: ProviderWorker | CallbackWorker | QrWorker,
     stop: trio.Event,
     ended: trio.Event,
     *,
@@ -221,8 +223,13 @@ def assemble(config: ServiceConfig, store: Store, addresses: Ready) -> Gateway:
         places=limits.callbacks,
         per_merchant=limits.callbacks_per_merchant,
     )
+    qr_codes = QrWorker(
+        deliver=partial(client.deliver, deadline_s=seconds(limits.callback_timeout)),
+        key_for=authenticator.callback_key,
+        conclude=engine.submit,
+    )
     keeper = None if store.channels is None else ChannelKeeper(store.channels, callbacks)
-    dispatcher = Dispatcher(store, providers, keeper or callbacks)
+    dispatcher = Dispatcher(store, providers, keeper or callbacks, qr_codes)
     scanner = Scanner(
         store,
         engine.post,
@@ -235,7 +242,9 @@ def assemble(config: ServiceConfig, store: Store, addresses: Ready) -> Gateway:
     if config.data_directory is not None and isinstance(operator, SandboxWorker):
         kept_in = config.data_directory / CLOCK_FILE
         moves = SandboxClock(clock, store, scanner, operator, providers, kept_in)
-        sandbox_desk = SandboxDesk(references.next, moves.advance)
+        sandbox_desk = SandboxDesk(
+            references.next, moves.advance, operator, limits.terms, addresses.api
+        )
     return Gateway(
         config=config,
         store=store,
@@ -263,12 +272,13 @@ def assemble(config: ServiceConfig, store: Store, addresses: Ready) -> Gateway:
         listener_limits=_listener_limits(limits),
         providers=providers,
         callbacks=callbacks,
+        qr_codes=qr_codes,
         keeper=keeper,
         dispatcher=dispatcher,
         scanner=scanner,
         switches=switches,
         operator=operator,
-        desk=Desk(store, engine.submit, clock.now, urls.error_docs),
+        desk=Desk(store, engine.submit, clock.now, urls.error_docs, trio.Event()),
         sandbox_desk=sandbox_desk,
         figures=Figures(engine.statistics, providers.statistics, callbacks.statistics),
         console_desk=ConsoleDesk(
@@ -348,7 +358,7 @@ def _sandboxes(config: ServiceConfig, titles: Mapping[str, str]) -> Mapping[str,
             "there is one sandbox operator, so one provider of that kind is enough.",
             "Remove all but one.",
         )
-    return {name: SandboxProvider(name, titles[name]) for name in names}
+    return {name: open_sandbox_account(name, providers.get(name), titles[name]) for name in names}
 
 
 def _master_key(config: ServiceConfig) -> bytes:

@@ -14,7 +14,8 @@ from mmo_sansio.pace import Pace
 from mmo_sansio.providers.ciphers import Ciphers
 from mmo_sansio.providers.conversation import Provider
 from mmo_sansio.providers.options import OptionError, Options
-from mmo_sansio.providers.registry import KINDS, Surroundings, open_provider
+from mmo_sansio.providers.registry import KINDS, Surroundings, open_provider, open_sandbox
+from mmo_sansio.providers.sandbox import SandboxProvider
 from mmo_trio.hooks import HookDoor
 from mmo_trio.keys import KeyRing
 from mmo_trio.settings import SettingsError
@@ -101,6 +102,19 @@ def open_account(section: ProviderSection, title: str, outside: Outside) -> Open
         Pace(per_minute) if per_minute else None,
     )
     return Opened(provider, account, hook_name, HookDoor(provider, token, allowed))
+
+
+def open_sandbox_account(name: str, section: ProviderSection | None, title: str) -> SandboxProvider:
+    """The account with the sandbox operator: `[provider.NAME]` of its kind, or None where nothing is configured.
+    Raises SettingsError."""
+    if section is None:
+        return open_sandbox(name, title, {})
+    options = _with_files_read(section)
+    options.pop("title", None)
+    try:
+        return open_sandbox(name, title, options)
+    except OptionError as error:
+        _refuse(section, error)
 
 
 def _with_files_read(section: ProviderSection) -> dict[str, Any]:

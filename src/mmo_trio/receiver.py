@@ -42,6 +42,20 @@ class Received:
     """The same, as it came."""
 
 
+@frozen
+class QrReceived:
+    """A genuine QR code to show to the payer (Q1)."""
+
+    gateway_reference: str
+    code: Mapping[str, Any]
+    """The JSON object: `qrPayload`, `qrImage` and more."""
+    body: bytes = field(repr=False)
+    """The same, as it came."""
+
+
+OnQr: TypeAlias = Callable[[QrReceived], None]
+"""Told of each QR code before it is answered; must not wait."""
+
 OnCallback: TypeAlias = Callable[[Received], None]
 """Told of each callback before it is answered; must not wait. If it raises, the callback isn't
 believed to have arrived."""
@@ -57,15 +71,16 @@ async def receive(
     expected_keys: Sequence[bytes],
     on_callback: OnCallback,
     on_refused: OnRefused = lambda: None,
+    on_qr: OnQr = lambda _: None,
     drain: trio.Event | None = None,
     task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
 ) -> None:
     """Receive callbacks at any path until cancelled, or until `drain` is set and what has begun is
     answered: 204 to a genuine one, new or repeated; 401 to a missing, repeated or wrong key; 405 to
-    anything but POST; 400 to a body that is no transaction object. Several keys are expected while
+    anything but POST; 400 to a body that is no transaction object and no QR code. Several keys are expected while
     a merchant changes keys, or when one receiver serves several brands."""
     await serve_http(
-        _Receiver(expected_keys, on_callback, on_refused),
+        _Receiver(expected_keys, on_callback, on_refused, on_qr),
         listeners,
         limits=ListenerLimits(),
         error_docs_url=DOCS_URL,
@@ -83,6 +98,7 @@ class _Receiver:
     expected_keys: Sequence[bytes] = field(repr=False)
     on_callback: OnCallback
     on_refused: OnRefused
+    on_qr: OnQr
     _seen: OrderedDict[str, None] = Factory(OrderedDict)
 
     async def admit(self, head: RequestHead, context: RequestContext) -> HttpResponse | Admitted:
@@ -103,6 +119,9 @@ class _Receiver:
         received = _parse(body)
         if received is None:
             return HttpResponse(400)
+        if isinstance(received, QrReceived):
+            self.on_qr(received)
+            return HttpResponse(204)
         if received.gateway_reference not in self._seen:
             self.on_callback(received)
             self._seen[received.gateway_reference] = None
@@ -111,12 +130,14 @@ class _Receiver:
         return HttpResponse(204)
 
 
-def _parse(body: bytes) -> Received | None:
-    """The callback in this body; None when it is none."""
+def _parse(body: bytes) -> Received | QrReceived | None:
+    """The callback or the QR code in this body; None when it is neither."""
     try:
         told = json.loads(body)
     except (ValueError, RecursionError):
         return None
     if not isinstance(told, dict) or not isinstance(told.get("gatewayReference"), str):
         return None
+    if "qrImage" in told:
+        return QrReceived(told["gatewayReference"], told, body)
     return Received(told["gatewayReference"], told, body)

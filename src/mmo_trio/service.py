@@ -148,6 +148,7 @@ async def _run(
                         until_drained.enter_context(_Running(config.data_directory, ready))
                     on_ready(ready)
                     await ending.stop.wait()
+                    gateway.desk.closing.set()
                     logger.info("draining")
             workers_stop.set()
             await gateway.workers_ended()

@@ -49,7 +49,13 @@ def story(case: Case) -> list[Moment]:
 
 def conclusions(case: Case) -> list[str]:
     """What it comes to: how it ended, whether the merchant knows, what a person may have to do."""
-    return [*_ending(case.transaction), *_callback(case), *_brand(case), *_open_ends(case)]
+    return [
+        *_ending(case.transaction),
+        *_qr_code(case),
+        *_callback(case),
+        *_brand(case),
+        *_open_ends(case),
+    ]
 
 
 _DEEDS = {
@@ -66,6 +72,7 @@ _DEEDS = {
     "DepositNotified": "told of an offline deposit",
     "TransactionWoke": "struck",
     "CallbackConcluded": "concluded the callback",
+    "QrConcluded": "concluded the delivery of the QR code",
     "ResolveManually": "completed it by hand",
 }
 
@@ -132,6 +139,19 @@ _OUTCOMES = {
     DeliveryOutcome.EGRESS_REFUSED: "its address is one that the gateway doesn't call",
     DeliveryOutcome.BREAKER_OPEN: "too many callbacks to this merchant had failed just before",
 }
+
+
+def _qr_code(case: Case) -> Iterator[str]:
+    if case.transaction.order.display_qr_url is None:
+        return
+    told = [json.loads(each.detail) for each in case.timeline if each.what == "QrConcluded"]
+    for each in told:
+        if each["outcome"] == DeliveryOutcome.DELIVERED:
+            yield f"The QR code was brought to the merchant, who answered {each['status']}."
+        else:
+            yield f"The QR code was not brought to the merchant: {each['detail']} It is not sent again."
+    if not told:
+        yield "The QR code has not been brought to the merchant."
 
 
 def _callback(case: Case) -> Iterator[str]:

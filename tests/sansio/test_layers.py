@@ -24,7 +24,8 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("gateway",),
     # The sides: how the outside speaks. They know messages, and nothing of the law.
     ("api",),
-    ("providers", "callbacks", "qr"),
+    ("qr",),
+    ("providers", "callbacks", "qr_delivery"),
     ("turns",),
     ("testing",),
     # The shell.

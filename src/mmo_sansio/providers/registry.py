@@ -16,7 +16,8 @@ from mmo_sansio.providers.mpesa_daraja.adapter import DarajaProvider
 from mmo_sansio.providers.mtn_momo import account as mtn_momo
 from mmo_sansio.providers.mtn_momo.adapter import MtnMomoProvider
 from mmo_sansio.providers.options import Options
-from mmo_sansio.providers.sandbox import SandboxProvider
+from mmo_sansio.providers.qr_options import qr_merchant_from
+from mmo_sansio.providers.sandbox import QR_MERCHANT, SandboxProvider
 
 
 @frozen
@@ -39,11 +40,18 @@ class Factory(Protocol):
         ...
 
 
+def open_sandbox(name: str, title: str, options: Mapping[str, Any]) -> SandboxProvider:
+    """The account with the sandbox operator. Raises OptionError."""
+    given = Options(options)
+    merchant = qr_merchant_from(given, QR_MERCHANT)
+    given.finish()
+    return SandboxProvider(name, title, merchant)
+
+
 def _open_sandbox(
     name: str, title: str, options: Mapping[str, Any], surroundings: Surroundings
 ) -> Provider:
-    Options(options).finish()
-    return SandboxProvider(name, title)
+    return open_sandbox(name, title, options)
 
 
 def _open_mpesa_daraja(

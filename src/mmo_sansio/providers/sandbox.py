@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
-from attrs import frozen
+from attrs import evolve, frozen
 
 from mmo_sansio.clock import HOUR, SECOND, Instant, Span
 from mmo_sansio.http import HttpRequest, HttpResponse
@@ -24,7 +24,7 @@ from mmo_sansio.inputs import (
     ProviderUnreachable,
     UnmatchedNotified,
 )
-from mmo_sansio.model import Source, Transaction
+from mmo_sansio.model import Flow, Source, Transaction
 from mmo_sansio.money import Money
 from mmo_sansio.providers.conversation import Conversation, ExchangeFailed, SignIn
 from mmo_sansio.providers.operations import (
@@ -37,6 +37,7 @@ from mmo_sansio.providers.operations import (
     Operation,
     OperationKey,
 )
+from mmo_sansio.providers.qr_options import qr_code
 from mmo_sansio.providers.sandbox_scenarios import scenario_of
 from mmo_sansio.providers.sandbox_wire import (
     ERROR_CODES,
@@ -50,6 +51,15 @@ from mmo_sansio.providers.sandbox_wire import (
     read,
     written,
 )
+from mmo_sansio.qr import QrMerchant
+
+QR_MERCHANT = QrMerchant(
+    account=(("00", "org.mmo-gateway.sandbox"), ("01", "DEMO")),
+    name="Demo Shop",
+    city="Nairobi",
+    country="KE",
+)
+"""Who is paid by the sandbox's QR codes, unless its options say otherwise."""
 
 ASK_AFTER: Sequence[Span] = (*(2 * SECOND << doubled for doubled in range(11)), HOUR)
 """2 s, then twice as long each time, up to an hour."""
@@ -79,6 +89,7 @@ class SandboxProvider:
 
     name: str
     title: str
+    qr_merchant: QrMerchant = QR_MERCHANT
 
     @property
     def operations(self) -> Mapping[OperationKey, Operation]:
@@ -110,7 +121,7 @@ class SandboxProvider:
             return _never_received(self.name, transaction)
         if answer.status != 202:
             return self._unusable(reference, f"answered {answer.status} to a submission")
-        return self._answered(reference, answer)
+        return self._answered(transaction, answer)
 
     def ask(self, transaction: Transaction, *, now: Instant) -> Conversation:
         """Ask the operator what became of a submission; it is certain about what it never received."""
@@ -124,7 +135,7 @@ class SandboxProvider:
             return _never_received(self.name, transaction)
         if answer.status != 200:
             return self._unusable(reference, f"answered {answer.status} to a question")
-        return self._answered(reference, answer)
+        return self._answered(transaction, answer)
 
     def read_notification(self, request: HttpRequest) -> ProviderReport | UnmatchedNotified:
         """A payment's result; what can't be read is kept as it came."""
@@ -139,14 +150,18 @@ class SandboxProvider:
         """The operator takes any answer."""
         return HttpResponse(204)
 
-    def _answered(self, reference: str, answer: HttpResponse) -> ProviderReport:
+    def _answered(self, transaction: Transaction, answer: HttpResponse) -> ProviderReport:
+        reference, order = transaction.reference, transaction.order
         try:
             document = read(answer.body)
             if member(document, "reference", str) != reference:
                 raise ValueError("it is about another payment")
-            return self._report(reference, document, Source.POLL)
+            report = self._report(reference, document, Source.POLL)
         except ValueError as error:
             return self._unusable(reference, f"gave an answer that can't be read: {error}")
+        if isinstance(report, ProviderAccepted) and order.flow is Flow.QR:
+            return evolve(report, qr=qr_code(self.qr_merchant, order))
+        return report
 
     def _report(
         self, reference: str, document: dict[str, Any], source: Source

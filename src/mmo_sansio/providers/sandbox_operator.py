@@ -158,9 +158,13 @@ class SandboxOperator:
         """The person at the virtual phone agrees; False when no such payment waits for a person."""
         return self._decide(reference, Step(), now=now)
 
-    def refuse(self, reference: str, *, now: Instant) -> bool:
-        """The person at the virtual phone declines; False when no such payment waits for a person."""
-        return self._decide(reference, Step(failure=ErrorCode.USER_CANCELLED), now=now)
+    def refuse(
+        self, reference: str, *, why: ErrorCode = ErrorCode.USER_CANCELLED, now: Instant
+    ) -> bool:
+        """The person at the virtual phone declines, or can't pay, which `why` says: one of NATIVE_ERRORS. False when
+        no such payment waits for a person."""
+        assert why in NATIVE_ERRORS, f"the operator has no word for {why}"
+        return self._decide(reference, Step(failure=why), now=now)
 
     def prompts(self) -> tuple[Prompt, ...]:
         """What waits for a person, the oldest first."""

@@ -1,11 +1,11 @@
-"""The end of a callback's one attempt (clause K3)."""
+"""The end of the one attempt to deliver a callback (clause K3) or a QR code (clause Q1)."""
 
 from __future__ import annotations
 
-from mmo_sansio.changes import BreakerKept, CallbackRecorded, Change, IntentConcluded
+from mmo_sansio.changes import BreakerKept, CallbackRecorded, Change, IntentConcluded, QrRecorded
 from mmo_sansio.clock import Instant
 from mmo_sansio.decisions import Decision, ignored
-from mmo_sansio.inputs import CallbackConcluded
+from mmo_sansio.inputs import CallbackConcluded, QrConcluded
 from mmo_sansio.intents import DeliverCallback, IntentKind
 from mmo_sansio.ledger import Ledger
 from mmo_sansio.replies import Noted
@@ -30,3 +30,13 @@ def conclude_callback(ledger: Ledger, given: CallbackConcluded, *, now: Instant)
     if given.breaker is not None:
         changes = (*changes, BreakerKept(brand, given.fence, given.breaker))
     return Decision(Noted(transaction), changes)
+
+
+def conclude_qr(ledger: Ledger, given: QrConcluded, *, now: Instant) -> Decision:
+    """Record the outcome, once; the transaction itself is unaffected."""
+    transaction = ledger.transaction(given.gateway_reference)
+    key = (given.gateway_reference, IntentKind.QR)
+    if transaction is None or ledger.open_intent(key) is None:
+        return ignored("No QR code is waiting for its outcome.", transaction)
+    recorded = QrRecorded(given.gateway_reference, transaction.order.brand, given.attempt, now)
+    return Decision(Noted(transaction), (recorded, IntentConcluded(key)))

@@ -10,7 +10,7 @@ from mmo_sansio.inputs import (
     ProviderNeverReceived,
     ProviderUnreachable,
 )
-from mmo_sansio.intents import SubmitToProvider
+from mmo_sansio.intents import DeliverQr, Intent, SubmitToProvider
 from mmo_sansio.ledger import Ledger
 from mmo_sansio.model import Order, ProviderData, Stage, Transaction
 from mmo_sansio.replies import Noted
@@ -55,8 +55,17 @@ def accept(ledger: Ledger, given: ProviderAccepted, *, now: Instant) -> Decision
             Stage.AWAITING_RESULT,
             provider_reference=known,
             wake_at=asked_at(was.order, given.ask_after or ask_interval(0), now=now),
+            qr=was.progress.qr or given.qr,
         )
-    return Decision(Noted(after), moved(was, after))
+    return Decision(Noted(after), moved(was, after), _shown(was))
+
+
+def _shown(was: Transaction) -> tuple[Intent, ...]:
+    """A QR pay-in's code goes to the merchant once, when the provider first has the payment (Q1): also when no code
+    was given, so that this is on record."""
+    is_first = was.progress.stage is not Stage.AWAITING_RESULT
+    wanted = is_first and was.order.display_qr_url is not None
+    return (DeliverQr(was.reference),) if wanted else ()
 
 
 def lose_touch(ledger: Ledger, given: ProviderUnreachable, *, now: Instant) -> Decision:

@@ -29,8 +29,9 @@ from mmo_sansio.inputs import (
     ProviderReport,
     ProviderSucceeded,
     ProviderUnreachable,
+    QrConcluded,
 )
-from mmo_sansio.intents import AskProvider, DeliverCallback, Intent, SubmitToProvider
+from mmo_sansio.intents import AskProvider, DeliverCallback, DeliverQr, Intent, SubmitToProvider
 from mmo_sansio.model import Source, Stage, Transaction
 from mmo_sansio.replies import Noted, Reply
 from mmo_sansio.testing.builders import REFERENCE, START, a_create_payment
@@ -154,6 +155,9 @@ class World:
                 self.receive(self.provider.ask(self.transaction(gateway_reference), now=self.now))
             case DeliverCallback(gateway_reference):
                 self._deliver(self.transaction(gateway_reference))
+            case DeliverQr(gateway_reference):
+                url = self.transaction(gateway_reference).order.display_qr_url or ""
+                self.receive(QrConcluded(gateway_reference, Attempt(self.receiver, url)))
             case other:
                 assert_never(other)
         return True

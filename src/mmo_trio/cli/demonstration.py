@@ -148,6 +148,9 @@ class _Show:
         """Serve what is tried next, and show its callbacks, until stopped."""
         self._say_what_next(await self._method())
         async for printed in self.callbacks:
+            if "qr" in printed:
+                self._say("QR code", str(printed["qr"]["qrPayload"]))
+                continue
             told = printed.get("callback", {})
             why = f", {told['errorCode']}" if told.get("errorCode") else ""
             what = f"{told.get('merchantReference')} {told.get('status')}{why}"
@@ -215,7 +218,8 @@ class _Show:
             f"mmo sandbox-clock advance 3d --data {self.directory}",
         ):
             out.print(Text(line), soft_wrap=True)
-        out.print(Text(f"Console: {self.served.console}   Pages: {self.served.pages}"))
+        out.print(Text(f"A payment page and a virtual phone, side by side: {self.served.pages}/"))
+        out.print(Text(f"Console: {self.served.console}"))
         out.print(Text("Serving until Ctrl-C; callbacks are shown as they come."))
 
 

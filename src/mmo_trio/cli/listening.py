@@ -16,7 +16,7 @@ from mmo_trio.certificates import ensure_authority
 from mmo_trio.cli.failures import Negative, Unusable
 from mmo_trio.cli.output import console
 from mmo_trio.cli.places import default_data_directory, find_place
-from mmo_trio.receiver import Received, receive
+from mmo_trio.receiver import QrReceived, Received, receive
 from mmo_trio.storage.base import StoreUnavailable
 
 HOST = "127.0.0.1"
@@ -67,6 +67,14 @@ async def _listen(directory: Path, port: int, keys: Sequence[bytes], as_json: bo
         else:
             _tell(received)
 
+    def tell_qr(received: QrReceived) -> None:
+        if as_json:
+            click.echo(f'{{"qr":{received.body.decode()}}}')
+        else:
+            payload = received.code.get("qrPayload") or "a picture only"
+            told = f"QR code  {received.gateway_reference}  {payload}"
+            console().print(Text(told), soft_wrap=True)
+
     def tell_refused() -> None:
         if as_json:
             _line({"refused": "X-API-KEY"})
@@ -82,6 +90,7 @@ async def _listen(directory: Path, port: int, keys: Sequence[bytes], as_json: bo
                 expected_keys=keys,
                 on_callback=tell,
                 on_refused=tell_refused,
+                on_qr=tell_qr,
             )
         )
         with trio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:

@@ -66,7 +66,8 @@ def sandbox(
             is_sandbox=True,
             has_demo_brand=brands_file is None,
             brands_file=brands_file,
-        )
+        ),
+        on_ready=announce_sandbox,
     )
 
 
@@ -140,6 +141,12 @@ def spare_the_collector() -> None:
 def announce(ready: Ready) -> None:
     """The READY line."""
     click.echo(ready.line())
+
+
+def announce_sandbox(ready: Ready) -> None:
+    """The READY line, and where a person begins."""
+    announce(ready)
+    click.echo(f"Start at {ready.pages}/ with a payment page and a virtual phone.")
 
 
 def _given(api: str | None, pages: str | None, console: str | None) -> Mapping[str, str]:

@@ -23,6 +23,7 @@ from mmo_sansio.egress import Target
 from mmo_sansio.http import Headers, HttpRequest
 from mmo_trio.http.dial import dial
 from mmo_trio.http.resolve import Resolver
+from mmo_trio.http.sessions import Sessions
 
 USER_AGENT = f"mmo-gateway/{__version__}".encode()
 ADDRESSES_MAX = 32
@@ -80,7 +81,13 @@ class Call:
         self.complete = False
         """Whether the body came to its end."""
 
-    async def run(self, request: HttpRequest, resolver: Resolver, context: ssl.SSLContext) -> None:
+    async def run(
+        self,
+        request: HttpRequest,
+        resolver: Resolver,
+        context: ssl.SSLContext,
+        sessions: Sessions,
+    ) -> None:
         """Sends the request and takes in the answer until it ends, breaks off or is enough.
 
         Raises WithheldError, RefusedError or one of TRANSPORT_ERRORS when something breaks. Once there is a head,
@@ -94,7 +101,7 @@ class Call:
         tcp = await dial(addresses, self._target.port)
         try:
             self._check_peer(tcp, addresses)
-            stream = await self._secured(tcp, context)
+            stream = await self._secured(tcp, context, sessions)
             if not self._may_send():
                 raise WithheldError
             self.doing = "Sending the request"
@@ -103,6 +110,8 @@ class Call:
             self.doing = "Waiting for the answer"
             self.head = await _receive_head(stream, connection)
             await self._receive_body(stream, connection)
+            if isinstance(stream, trio.SSLStream):
+                sessions.remember(stream, self._target.host, self._target.port)
         finally:
             tcp.socket.close()
 
@@ -127,14 +136,22 @@ class Call:
         if peer not in addresses and not self._exempt:
             raise RefusedError(f"The connection led to {peer}, which nobody had checked.")
 
-    async def _secured(self, tcp: trio.SocketStream, context: ssl.SSLContext) -> trio.abc.Stream:
-        """The connection under TLS, the certificate checked against the target's name."""
+    async def _secured(
+        self, tcp: trio.SocketStream, context: ssl.SSLContext, sessions: Sessions
+    ) -> trio.abc.Stream:
+        """The connection under TLS, the certificate checked against the target's name, now or in
+        the session that goes on."""
         if self._target.scheme == "http":
             return tcp
         self.doing = "The TLS handshake"
         host = self._target.host
         stream = trio.SSLStream(tcp, context, server_hostname=host, https_compatible=True)
-        await stream.do_handshake()
+        sessions.resume(stream, host, self._target.port)
+        try:
+            await stream.do_handshake()
+        except BaseException:
+            sessions.forget(host, self._target.port)
+            raise
         return stream
 
     async def _receive_body(self, stream: trio.abc.Stream, connection: h11.Connection) -> None:

@@ -29,6 +29,7 @@ from mmo_sansio.http import HttpRequest, HttpResponse
 from mmo_sansio.providers.conversation import ExchangeFailed
 from mmo_trio.http.call import TRANSPORT_ERRORS, Call, MaySend, RefusedError, always
 from mmo_trio.http.resolve import Resolver, SystemResolver
+from mmo_trio.http.sessions import Sessions
 
 
 def tls_context(extra_ca_file: Path | None = None) -> ssl.SSLContext:
@@ -62,6 +63,7 @@ class Client:
         self._rules = rules
         self._context = context
         self._resolver = SystemResolver() if resolver is None else resolver
+        self._sessions = Sessions()
 
     async def deliver(
         self,
@@ -119,7 +121,7 @@ class Client:
         failure, detail = Failure.TIMEOUT, ""
         with trio.move_on_after(deadline_s):
             try:
-                await call.run(request, self._resolver, self._context)
+                await call.run(request, self._resolver, self._context, self._sessions)
             except RefusedError as error:
                 failure, detail = Failure.REFUSED, str(error)
             except AnswerHeadError as error:

@@ -20,6 +20,8 @@ async def dial(addresses: Sequence[Address], port: int) -> trio.SocketStream:
     Raises OSError when none answers, with the reason of the first. Never ends by itself when an
     address stays silent: the caller has the deadline.
     """
+    if len(addresses) == 1:
+        return await _connect(addresses[0], port)
     connected: list[trio.SocketStream] = []
     errors: list[OSError] = []
 

@@ -10,15 +10,19 @@ from quart_trio import QuartTrio
 
 from mmo_trio.http.faults import describe_fault
 from mmo_trio.pages.desk import Desk, SandboxDesk
+from mmo_trio.pages.guide import guide_pages
 from mmo_trio.pages.payment import payment_pages
+from mmo_trio.pages.phone import phone_pages
 from mmo_trio.pages.sandbox import sandbox_controls
 
 CONTENT_SECURITY_POLICY = (
-    "default-src 'none'; style-src 'self'; form-action 'self'; base-uri 'none';"
-    " frame-ancestors 'none'"
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self';"
+    " form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 )
 
 BODY_BYTES_MAX = 64 * 1024
+STATIC_KEPT = "public, max-age=3600"
+"""How long browsers keep what is the same for all."""
 
 
 ExceptionInfo: TypeAlias = tuple[type, BaseException, TracebackType] | tuple[None, None, None]
@@ -34,12 +38,13 @@ class _DiscreetApp(QuartTrio):
 
 
 def pages_app(desk: Desk, *, sandbox: SandboxDesk | None) -> QuartTrio:
-    """Payment pages, and in a sandbox its controls as well."""
+    """Payment pages, and in a sandbox its controls, its virtual phone and its guide as well."""
     app = _DiscreetApp(__name__)
     app.config["MAX_CONTENT_LENGTH"] = BODY_BYTES_MAX
     app.register_blueprint(payment_pages(desk))
     if sandbox is not None:
-        app.register_blueprint(sandbox_controls(desk, sandbox))
+        for parts in (sandbox_controls, phone_pages, guide_pages):
+            app.register_blueprint(parts(desk, sandbox))
 
     @app.after_request
     async def guard(response: Response) -> Response:
@@ -47,7 +52,8 @@ def pages_app(desk: Desk, *, sandbox: SandboxDesk | None) -> QuartTrio:
         response.headers["Referrer-Policy"] = "no-referrer"
         response.headers["X-Content-Type-Options"] = "nosniff"
         response.headers["X-Frame-Options"] = "DENY"
-        response.headers.setdefault("Cache-Control", "no-store")
+        is_static = request.endpoint == "static"
+        response.headers["Cache-Control"] = STATIC_KEPT if is_static else "no-store"
         return response
 
     return app

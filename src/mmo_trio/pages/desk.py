@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import TypeAlias
 
+import trio
 from attrs import frozen
 
 from mmo_sansio.clock import Instant, Span
 from mmo_sansio.inputs import Input
+from mmo_sansio.model import Terms
 from mmo_sansio.replies import Reply
 from mmo_trio.storage.base import Store
+from mmo_trio.workers.sandbox import SandboxWorker
 
 Submit: TypeAlias = Callable[[Input], Awaitable[Reply]]
 """The engine: the reply once what it changed is durable."""
@@ -25,6 +28,8 @@ class Desk:
     now: Callable[[], Instant]
     error_docs_url: str
     """Base of the type URIs of problems."""
+    closing: trio.Event
+    """Set when the doors close: what would last longer ends then."""
 
 
 @frozen
@@ -35,3 +40,9 @@ class SandboxDesk:
     """A fresh ULID."""
     advance_clock: Callable[[Span], Awaitable[Instant]]
     """Moves the clock and gives the new time once everything due on the way is committed."""
+    operator: SandboxWorker
+    """Who asks the person at the virtual phone."""
+    terms: Terms
+    """Under which payments are made from the guide."""
+    api: str
+    """Where the merchant API is."""

@@ -14,6 +14,7 @@ from mmo_sansio.changes import (
     DepositRecorded,
     IntentConcluded,
     Journaled,
+    QrRecorded,
     ReferenceConsumed,
     SuspenseNoted,
     TransactionAdvanced,
@@ -86,6 +87,8 @@ class Batch:
                 self.breakers[brand] = change
             case DepositRecorded():
                 self.deposits.append(change)
+            case QrRecorded():
+                pass  # The journal's line holds it.
             case SuspenseNoted():
                 self.suspense.append(change)
             case _:

@@ -24,6 +24,7 @@ from mmo_sansio.model import (
     Party,
     Progress,
     ProviderData,
+    QrCode,
     ReferenceReuse,
     Source,
     Stage,
@@ -114,6 +115,7 @@ def progress_row(progress: Progress) -> bytes:
                 progress.error_message,
                 progress.submitted_at,
                 progress.hint,
+                progress.qr and (progress.qr.payload, progress.qr.image),
             )
         ).encode()
     )
@@ -174,6 +176,7 @@ def _progress_of(row: list[Any]) -> Progress:
         error_message=row[10],
         submitted_at=row[11] if len(row) > 11 else None,
         hint=row[12] if len(row) > 12 else None,
+        qr=QrCode(*row[13]) if len(row) > 13 and row[13] else None,
     )
 
 

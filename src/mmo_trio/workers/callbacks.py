@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Awaitable, Callable, Collection, Mapping
-from typing import Final, Protocol, TypeAlias, TypeVar
+from typing import Final, Protocol, TypeAlias
 
 import structlog
 import trio
@@ -32,7 +32,8 @@ from mmo_sansio.replies import Noted
 from mmo_sansio.turns import Turns
 from mmo_trio.http.call import MaySend, WithheldError
 from mmo_trio.http.faults import describe_fault
-from mmo_trio.storage.base import OutcomeUnknown, StoreUnavailable, Work
+from mmo_trio.storage.base import Work
+from mmo_trio.workers.insisting import insist
 
 logger = structlog.get_logger(__name__)
 
@@ -40,9 +41,6 @@ WAITING_MOST: Final = 65_536
 """Callbacks that may wait in memory: some 100 MB of transactions."""
 GRACE_S: Final = 20.0
 """How long deliveries under way may take once the worker drains: their 15 s, and time to record."""
-FIRST_PAUSE_S: Final = 0.1
-LONGEST_PAUSE_S: Final = 5.0
-"""Between two questions to a store that isn't available; the pause doubles from the first on."""
 
 
 class Deliver(Protocol):
@@ -60,8 +58,6 @@ KeyFor: TypeAlias = Callable[[str], Awaitable[bytes | None]]
 in use. May raise StoreUnavailable."""
 Conclude: TypeAlias = Callable[[CallbackConcluded], Awaitable[object]]
 """Records an outcome; may raise StoreUnavailable and OutcomeUnknown. To repeat it does no harm."""
-
-Answer = TypeVar("Answer")
 
 
 @frozen
@@ -203,7 +199,7 @@ class CallbackWorker:
             if not self._holds(brand, fence):
                 raise WithheldError
             attempt, breaker = await self._attempt(transaction, fence)
-            reply = await _insist(
+            reply = await insist(
                 lambda: self._conclude(
                     CallbackConcluded(reference, attempt, fence, self._kept(breaker))
                 )
@@ -235,7 +231,7 @@ class CallbackWorker:
         if permit is None:
             return stopped_by_breaker(url), None
         try:
-            key = await _insist(lambda: self._key_for(brand))
+            key = await insist(lambda: self._key_for(brand))
             if key is None:
                 detail = "The brand has no API key in use, so nothing was sent."
                 return Attempt(DeliveryOutcome.TRANSPORT_ERROR, url, detail=detail), None
@@ -264,18 +260,6 @@ def fence_of(work: Work) -> int:
     """The fence under which this callback is claimed."""
     assert isinstance(work.intent, DeliverCallback)
     return work.intent.fence
-
-
-async def _insist(ask: Callable[[], Awaitable[Answer]]) -> Answer:
-    """The answer of a store that may be unavailable for a while."""
-    pause_s = FIRST_PAUSE_S
-    while True:
-        try:
-            return await ask()
-        except (StoreUnavailable, OutcomeUnknown) as error:
-            logger.warning("store unavailable to callbacks", error=str(error), pause_s=pause_s)
-        await trio.sleep(pause_s)
-        pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
 
 
 def _log(reference: str, brand: str, attempt: Attempt) -> None:

@@ -9,12 +9,13 @@ import structlog
 import trio
 from attrs import Factory, define
 
-from mmo_sansio.intents import AskProvider, DeliverCallback, Intent, SubmitToProvider
+from mmo_sansio.intents import AskProvider, DeliverCallback, DeliverQr, Intent, SubmitToProvider
 from mmo_sansio.model import Transaction
 from mmo_trio.storage.base import Store, StoreUnavailable, Work
 from mmo_trio.workers.callbacks import CallbackWorker
 from mmo_trio.workers.channels import ChannelKeeper
 from mmo_trio.workers.providers import ProviderWorker
+from mmo_trio.workers.qr_codes import QrWorker
 
 logger = structlog.get_logger(__name__)
 
@@ -27,12 +28,13 @@ OFFERS = 512
 
 @define(eq=False)
 class Dispatcher:
-    """Knows both workers. What waits is kept as references only, so a long queue costs little memory."""
+    """Knows all workers. What waits is kept as references only, so a long queue costs little memory."""
 
     store: Store
     providers: ProviderWorker
     callbacks: CallbackWorker | ChannelKeeper
     """Where several processes share the store, who holds channels there."""
+    qr_codes: QrWorker
     _waiting: deque[Intent] = Factory(deque)
 
     def act(self, intent: Intent, transaction: Transaction) -> None:
@@ -71,5 +73,7 @@ class Dispatcher:
                 return self.providers.take_nowait(work)
             case DeliverCallback():
                 return self.callbacks.take(work)
+            case DeliverQr():
+                return self.qr_codes.take(work)
             case _:
                 assert_never(work.intent)

@@ -15,6 +15,7 @@ import trio
 from attrs import Factory, define
 
 from mmo_sansio import clock
+from mmo_sansio.catalogue import ErrorCode
 from mmo_sansio.clock import Instant
 from mmo_sansio.http import HttpRequest, HttpResponse
 from mmo_sansio.providers.conversation import ExchangeFailed
@@ -80,10 +81,10 @@ class SandboxWorker:
         self._save()
         return done
 
-    def refuse(self, reference: str) -> bool:
-        """The person at the virtual phone declines; False when no such payment waits. Raises OSError when the book
-        can't be written."""
-        done = self._operator.refuse(reference, now=self.now())
+    def refuse(self, reference: str, *, why: ErrorCode = ErrorCode.USER_CANCELLED) -> bool:
+        """The person at the virtual phone declines, or can't pay, which `why` says; False when no such payment waits.
+        Raises OSError when the book can't be written."""
+        done = self._operator.refuse(reference, why=why, now=self.now())
         self._save()
         return done
 

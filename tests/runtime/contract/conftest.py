@@ -14,7 +14,7 @@ import trio
 from attrs import Factory, define
 
 from mmo_trio.certificates import ensure_authority
-from mmo_trio.receiver import Received, receive
+from mmo_trio.receiver import QrReceived, Received, receive
 from mmo_trio.service import FurtherDoor, run_service
 from mmo_trio.service_config import Ready, ServiceConfig, sandbox_presets
 from mmo_trio.settings import load_settings
@@ -33,6 +33,7 @@ class Running:
     """The demo brand's developer."""
     storage: Storage
     received: list[Received] = Factory(list)
+    codes: list[QrReceived] = Factory(list)
     refused: list[str] = Factory(list)
     """One entry for each callback whose key the receiver refused."""
 
@@ -137,6 +138,7 @@ async def serving(
                 expected_keys=[key.encode()],
                 on_callback=running.received.append,
                 on_refused=lambda: running.refused.append("key"),
+                on_qr=running.codes.append,
             )
         )
         yield running

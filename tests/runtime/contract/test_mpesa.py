@@ -22,6 +22,7 @@ from mmo_trio.http.client import Client, tls_context
 from mmo_trio.simulators.mpesa import MpesaSimulator
 from mmo_trio.simulators.mpesa_book import SANDBOX_PASSKEY
 from mmo_trio.simulators.mpesa_keys import open_mpesa
+from mmo_trio.simulators.mpesa_tales import PICTURE
 from mmo_trio.simulators.serving import serve_simulator
 from mmo_trio.wallclock import WallClock
 
@@ -102,6 +103,7 @@ class Kenya:
             each.transaction
             for each in calls_to(self.receiver)
             if each.transaction["gatewayReference"] == reference
+            and "qrImage" not in each.transaction
         ]
         assert [each["status"] for each in calls] == [found["status"]]
         return found
@@ -290,13 +292,17 @@ async def test_a_token_that_ended_early_costs_nothing_but_another(
         assert (await kenya.ended(await kenya.began("direct/payout")))["status"] == "success"
 
 
-@pytest.mark.spec("C3", "S2")
+@pytest.mark.spec("C3", "S2", "Q1")
 async def test_a_qr_code_is_paid_by_whoever_scans_it(serve: Serve, tmp_path: Path) -> None:
     async with in_kenya(serve, tmp_path) as kenya:
         await registered(kenya)
         made = await kenya.merchant.accepted("qr/payin", msisdn=PAYER)
         reference = str(made["gatewayReference"])
-        await kenya.submitted(reference)  # Nobody can scan what hasn't been drawn.
+        await until(lambda: bool(calls_to(kenya.receiver)))  # Nobody can scan what isn't shown.
+        (shown,) = calls_to(kenya.receiver)
+        code = shown.transaction
+        assert (code["gatewayReference"], code["qrPayload"]) == (reference, None)
+        assert code["qrImage"] == PICTURE
         await kenya.deposit(150, account_reference(reference))
         found = await kenya.ended(reference)
         (paid,) = await kenya.payments()

@@ -25,9 +25,10 @@ from mmo_sansio.inputs import (
     Input,
     ProviderFailed,
     ProviderSucceeded,
+    QrConcluded,
     TransactionWoke,
 )
-from mmo_sansio.intents import AskProvider, DeliverCallback, Intent, SubmitToProvider
+from mmo_sansio.intents import AskProvider, DeliverCallback, DeliverQr, Intent, SubmitToProvider
 from mmo_sansio.ledger import Ledger
 from mmo_sansio.model import Stage, Transaction
 from mmo_sansio.queries import ListRecords
@@ -179,6 +180,10 @@ class Simulation:
                     self.returning.append(provider.ask(transaction))
             case DeliverCallback(reference):
                 self.deliver(reference)
+            case DeliverQr(reference):
+                url = self.ledger.transactions[reference].order.display_qr_url or ""
+                attempt = Attempt(DeliveryOutcome.DELIVERED, url)
+                self.returning.append(QrConcluded(reference, attempt))
 
     def submit(self, reference: str) -> None:
         """Put it on record, then send it; a crash may come between the two."""

@@ -44,7 +44,13 @@ from mmo_sansio.providers.mpesa_daraja.notifications import answer_to, notified
 from mmo_sansio.providers.mpesa_daraja.operations import OPERATIONS
 from mmo_sansio.providers.mpesa_daraja.references import conversation_id, registration_number
 from mmo_sansio.providers.mpesa_daraja.return_address import Kind, ReturnAddress
-from mmo_sansio.providers.mpesa_daraja.wire import msisdn_written, read, text_of, whole_shillings
+from mmo_sansio.providers.mpesa_daraja.wire import (
+    msisdn_written,
+    picture_of,
+    read,
+    text_of,
+    whole_shillings,
+)
 from mmo_sansio.providers.operations import (
     DIRECT_PAYIN,
     DIRECT_PAYOUT,
@@ -237,7 +243,13 @@ class DarajaProvider:
         self, transaction: Transaction, document: Mapping[str, Any], known_as: str | None
     ) -> ProviderReport:
         if known_as is not None:
-            return ProviderAccepted(transaction.reference, self.name, Source.POLL, known_as or None)
+            return ProviderAccepted(
+                transaction.reference,
+                self.name,
+                Source.POLL,
+                known_as or None,
+                qr=picture_of(document),
+            )
         code, message = text_of(document, "ResponseCode"), text_of(document, "ResponseDescription")
         if transaction.order.type is Type.PAYIN and code not in ("", SUCCESS):
             return self._failed(transaction, meaning_of(code).payin, code, message)

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import json
 import re
-from base64 import b64encode
+from base64 import b64decode, b64encode
 from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, Final
 
 from mmo_sansio.clock import HOUR, Instant, to_datetime
+from mmo_sansio.model import QrCode
 from mmo_sansio.money import AmountError, Money, check_amount, money, parse_number
 
 CURRENCY: Final = "KES"
 JSON_HEADERS: Final = ((b"content-type", b"application/json"),)
 
+_PNG: Final = b"\x89PNG\r\n\x1a\n"
 _NAIROBI_AHEAD: Final = 3 * HOUR
 _MSISDN: Final = re.compile(r"254[17][0-9]{8}", re.ASCII)
 
@@ -91,3 +93,13 @@ def timestamp(now: Instant) -> str:
 def password(shortcode: str, passkey: str, stamp: str) -> str:
     """The password of a push: base64 of the three without separators."""
     return b64encode(f"{shortcode}{passkey}{stamp}".encode()).decode()
+
+
+def picture_of(document: Mapping[str, Any]) -> QrCode | None:
+    """The QR code of an answer: a PNG picture in base64, and no text; None when there is none that can be shown."""
+    text = text_of(document, "QRCode")
+    try:
+        is_picture = b64decode(text, validate=True).startswith(_PNG)
+    except ValueError:
+        is_picture = False
+    return QrCode(image=text) if is_picture else None

@@ -1,0 +1,56 @@
+"""TLS sessions to go on with: a second handshake with the same server needs no certificates (RFC 8446 section 2.2).
+
+Every request has a connection of its own, so without this each would cost both sides a full handshake.
+"""
+
+from __future__ import annotations
+
+import ssl
+
+import trio
+from attrs import Factory, define, frozen
+
+BELIEVED_S = 300.0
+"""How long a server is believed after its certificate was checked; then it has to show it again."""
+
+MOST = 1_024
+"""Servers that are remembered, the one checked first forgotten first."""
+
+
+@frozen
+class _Checked:
+    session: ssl.SSLSession
+    until: float
+    """Trio's time when the certificate is to be checked again."""
+
+
+@define(eq=False)
+class Sessions:
+    """What one client remembers of servers whose certificate it has checked. One for each TLS context."""
+
+    _checked: dict[tuple[str, int], _Checked] = Factory(dict)
+
+    def resume(self, stream: trio.SSLStream[trio.SocketStream], host: str, port: int) -> None:
+        """Offer to go on with the last session, before the handshake. A server that can't makes a full handshake."""
+        checked = self._checked.get((host, port))
+        if checked is not None and trio.current_time() < checked.until:
+            stream.session = checked.session
+
+    def remember(self, stream: trio.SSLStream[trio.SocketStream], host: str, port: int) -> None:
+        """Keep the session, once an answer was read: TLS 1.3 sends what is needed for it after the handshake."""
+        session = stream.session
+        if session is None or not session.has_ticket:
+            return
+        before = self._checked.pop((host, port), None)
+        until = trio.current_time() + BELIEVED_S
+        if stream.session_reused:
+            if before is None:
+                return
+            until = before.until
+        self._checked[host, port] = _Checked(session, until)
+        if len(self._checked) > MOST:
+            del self._checked[next(iter(self._checked))]
+
+    def forget(self, host: str, port: int) -> None:
+        """Make a full handshake the next time."""
+        self._checked.pop((host, port), None)

@@ -1,0 +1,102 @@
+"""How a payment stands for its payer, and telling it as it changes (server-sent events)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncGenerator
+from enum import StrEnum
+
+import trio
+from quart import Response
+
+from mmo_sansio.clock import Instant
+from mmo_sansio.model import Stage, Transaction
+from mmo_trio.pages.desk import Desk
+from mmo_trio.pages.languages.texts import Texts
+from mmo_trio.pages.writing import time_written
+from mmo_trio.storage.base import StoreUnavailable
+
+LOOK_EVERY_S = 0.5
+STREAM_S = 30.0
+"""How long a stream lasts before the browser asks for the next one."""
+STREAMS_MAX = 1_000
+"""Streams at one time; whoever finds no room looks by itself."""
+
+
+class Standing(StrEnum):
+    """What the payer can know of a payment."""
+
+    OPEN = "open"
+    """It waits for the button."""
+    CLOSED = "closed"
+    """The page's time is over; nothing was sent."""
+    SENDING = "sending"
+    WAITING = "waiting"
+    """The provider has it; the phone may show a prompt."""
+    PAID = "paid"
+    FAILED = "failed"
+
+
+_STANDINGS = {
+    Stage.CREATED: Standing.SENDING,
+    Stage.SUBMITTING: Standing.SENDING,
+    Stage.AWAITING_RESULT: Standing.WAITING,
+    Stage.SUCCEEDED: Standing.PAID,
+    Stage.FAILED: Standing.FAILED,
+}
+
+
+def standing_of(transaction: Transaction, *, now: Instant) -> Standing:
+    """How it stands now."""
+    page = transaction.order.page
+    if transaction.progress.stage is not Stage.AWAITING_CUSTOMER or page is None:
+        return _STANDINGS[transaction.progress.stage]
+    return Standing.CLOSED if now >= page.closes_at else Standing.OPEN
+
+
+class Following:
+    """The streams of all pages that are open."""
+
+    def __init__(self, desk: Desk) -> None:
+        self._desk = desk
+        self._streams = 0
+
+    def response(self, token: str, texts: Texts) -> Response:
+        """A stream for this page, or 503 when there are too many."""
+        if self._streams >= STREAMS_MAX or self._desk.closing.is_set():
+            return Response("", 503, {"Retry-After": "5"})
+        response = Response(self._stream(token, texts), content_type="text/event-stream")
+        response.timeout = None
+        return response
+
+    async def _stream(self, token: str, texts: Texts) -> AsyncGenerator[bytes, None]:
+        """One event for each change, the first at once; nothing in it but what the page shows."""
+        self._streams += 1
+        try:
+            last, until = "", trio.current_time() + STREAM_S
+            yield b"retry: 1000\n\n"
+            while trio.current_time() < until and not self._desk.closing.is_set():
+                told = await self._told(token, texts)
+                if told is None:
+                    return
+                if told != last:
+                    last = told
+                    yield f"data: {told}\n\n".encode()
+                with trio.move_on_after(LOOK_EVERY_S):
+                    await self._desk.closing.wait()
+        finally:
+            self._streams -= 1
+
+    async def _told(self, token: str, texts: Texts) -> str | None:
+        try:
+            transaction = await self._desk.store.transaction_by_page_token(token)
+        except StoreUnavailable:
+            return None
+        if transaction is None or transaction.order.page is None:
+            return None
+        now = self._desk.now()
+        standing = standing_of(transaction, now=now)
+        told: dict[str, str] = {"standing": standing}
+        if standing is Standing.OPEN:
+            told["left"] = time_written(transaction.order.page.closes_at - now, texts)
+        return json.dumps(told, ensure_ascii=False)

@@ -1,0 +1,47 @@
+"""The harness notices what it is there to notice."""
+
+from __future__ import annotations
+
+import pytest
+from playwright.sync_api import Browser, Page
+
+from .browsing import browsing, check_axe
+from .gateway import Sandbox, Shop
+
+
+def test_a_page_of_the_sandbox_is_shown(page: Page, sandbox: Sandbox) -> None:
+    created = sandbox.create()
+    answer = page.goto(created["pageUrl"])
+    assert answer is not None
+    assert answer.status == 200
+    assert page.locator("h1").count() == 1
+
+
+@pytest.mark.parametrize(
+    ("html", "noticed"),
+    [
+        ("<script>alert('seen')</script>", "seen"),
+        ("<img src='http://other.example/x.png'>", "http://other.example/x.png"),
+        ("<script>nothing.there()</script>", "nothing is not defined"),
+        (
+            "<meta http-equiv='Content-Security-Policy' content=\"img-src 'none'\">"
+            "<img src='http://localhost:9/'>",
+            "Content Security Policy",
+        ),
+    ],
+    ids=["dialog", "elsewhere", "fault", "policy"],
+)
+def test_what_a_page_may_never_do_fails_the_test(browser: Browser, html: str, noticed: str) -> None:
+    with pytest.raises(AssertionError, match=noticed), browsing(browser) as page:
+        page.set_content(html, wait_until="load")
+
+
+def test_axe_finds_a_serious_fault(page: Page) -> None:
+    page.set_content("<html lang=en><title>t</title><main><h1>t</h1><img src='data:,'></main>")
+    with pytest.raises(AssertionError, match="image-alt"):
+        check_axe(page)
+
+
+def test_the_shop_is_reached(page: Page, shop: Shop) -> None:
+    page.goto(f"{shop.url}/back?order=1")
+    assert shop.visited[0] == "/back?order=1"

@@ -1,0 +1,122 @@
+"""The virtual phone and the guide: somebody who has never seen the gateway makes a whole web payment."""
+
+from __future__ import annotations
+
+from itertools import count
+
+import pytest
+from playwright.sync_api import Browser, Page, expect
+
+from .browsing import browsing, check_axe, screenshot
+from .gateway import PATIENCE_S, Sandbox
+
+PATIENCE_MS = PATIENCE_S * 1000
+STATUS = "[role=status]"
+
+_NUMBERS = (f"2547{number:05}180" for number in count(1))
+
+
+def phone_of(sandbox: Sandbox, number: str) -> str:
+    return f"{sandbox.pages}/phone/{number}"
+
+
+@pytest.mark.spec("C4", "W1")
+def test_a_first_time_user_pays_with_page_and_phone_side_by_side(
+    page: Page, sandbox: Sandbox
+) -> None:
+    page.goto(sandbox.pages)
+    check_axe(page)
+    screenshot(page, "sandbox")
+    page.get_by_label("Phone number").fill(next(_NUMBERS))
+    page.get_by_role("button", name="Make this payment").click()
+    check_axe(page)
+    with page.context.expect_page() as opened:
+        page.get_by_role("link", name="Open the payment page").click()
+    paying = opened.value
+    with page.context.expect_page() as opened:
+        page.get_by_role("link", name="Open the phone").click()
+    phone = opened.value
+    expect(phone.locator(STATUS)).to_contain_text("Nothing waits")
+    paying.get_by_role("button").click()
+    expect(paying.locator(STATUS)).to_contain_text("Confirm the payment on your phone")
+    expect(phone.get_by_role("heading", level=2)).to_have_text("Pay KES\u00a010.00?")
+    check_axe(phone)
+    phone.get_by_label("PIN").fill("1234")
+    phone.get_by_role("button", name="Approve").click()
+    expect(phone.locator(STATUS)).to_contain_text("Approved")
+    expect(paying.locator(STATUS)).to_have_text("Paid. Thank you.")
+
+
+@pytest.mark.spec("W1", "E1")
+@pytest.mark.parametrize(
+    ("button", "told", "code"),
+    [
+        ("Refuse", "You cancelled the payment.", "user_cancelled"),
+        (
+            "Not enough money",
+            "There is not enough money in your account.",
+            "user_insufficient_funds",
+        ),
+        ("Let it ring out", "The payment was not confirmed in time.", "user_timeout"),
+    ],
+)
+def test_a_person_can_answer_otherwise(
+    browser: Browser, sandbox: Sandbox, button: str, told: str, code: str
+) -> None:
+    number = next(_NUMBERS)
+    created = sandbox.create(msisdn=number)
+    # Without JavaScript, as it must work there, too.
+    with browsing(browser, java_script_enabled=False) as page:
+        page.goto(phone_of(sandbox, number))
+        paying = page.context.new_page()
+        paying.goto(created["pageUrl"])
+        paying.get_by_role("button").click()
+        page.get_by_role("button", name=button).click(timeout=PATIENCE_MS)
+        expect(page.locator(STATUS)).to_contain_text("Nothing is paid.")
+        expect(paying.locator(STATUS)).to_contain_text(told, timeout=PATIENCE_MS)
+    assert sandbox.status(created["gatewayReference"])["errorCode"] == code
+
+
+def test_a_pin_has_four_digits_and_a_payment_can_wait(page: Page, sandbox: Sandbox) -> None:
+    number = next(_NUMBERS)
+    created = sandbox.create("direct/payin", msisdn=number)
+    page.goto(phone_of(sandbox, number))
+    page.get_by_label("PIN").fill("12")
+    page.get_by_role("button", name="Approve").click()
+    expect(page.get_by_role("alert")).to_contain_text("A PIN has four digits")
+    check_axe(page)
+    assert sandbox.status(created["gatewayReference"])["status"] == "pending"
+    page.get_by_label("PIN").fill("4321")
+    page.get_by_role("button", name="Approve").click()
+    expect(page.locator(STATUS)).to_contain_text("Approved")
+
+
+def test_a_number_is_picked_or_chosen_among_those_that_wait(
+    narrow_page: Page, sandbox: Sandbox
+) -> None:
+    page, number = narrow_page, next(_NUMBERS)
+    page.goto(f"{sandbox.pages}/phone")
+    check_axe(page)
+    page.get_by_label("Phone number").fill(f"+{number}")
+    page.get_by_role("button").click()
+    expect(page.get_by_role("heading", level=1)).to_have_text(f"Phone {number}")
+    sandbox.create("direct/payin", msisdn=number)
+    expect(page.get_by_role("heading", level=2)).to_have_text("Pay KES\u00a0150.00?")
+    screenshot(page, "phone-narrow")
+    page.get_by_role("link", name="Another phone").click()
+    page.get_by_role("link", name=number).click()
+    page.get_by_role("button", name="Refuse").click()
+
+
+def test_an_answer_to_a_payment_of_another_phone_changes_nothing(
+    page: Page, sandbox: Sandbox
+) -> None:
+    mine, other = next(_NUMBERS), next(_NUMBERS)
+    created = sandbox.create("direct/payin", msisdn=other)
+    reference = created["gatewayReference"]
+    page.goto(phone_of(sandbox, other))
+    expect(page.get_by_role("heading", level=2)).to_be_visible()
+    page.evaluate(f"document.querySelector('form').action = '/phone/{mine}/{reference}'")
+    page.get_by_role("button", name="Refuse").click()
+    expect(page.get_by_role("heading", level=1)).to_have_text(f"Phone {mine}")
+    assert sandbox.status(reference)["status"] == "pending"
