@@ -100,14 +100,14 @@ async def _followed(store: Store, seen: Head | None) -> tuple[str | None, Head]:
     fault: str | None = None
     while fault is None:
         rows = await store.office.audit_after(chain.at.number, limit=PAGE)
-        head = await store.office.audit_head()
-        fault = chain.follow(rows)
-        found = found or any(seen == Head(row.number, row.hash) for row in rows)
-        if not rows and head.number <= chain.at.number:
+        if not rows:
+            head = await store.office.audit_head()
+            if await store.office.audit_after(chain.at.number, limit=1):
+                continue  # Somebody has added a row just now.
             fault = chain.end(head)
             break
-        if not rows and not await store.office.audit_after(chain.at.number, limit=1):
-            fault = chain.end(head)
+        fault = chain.follow(rows)
+        found = found or any(seen == Head(row.number, row.hash) for row in rows)
     if fault is None and not found and seen is not None:
         fault = f"row {seen.number} isn't the one that was seen."
     return fault, chain.at
