@@ -33,6 +33,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("mmo_trio.keys", "mmo_trio.ciphers", "mmo_trio.service_config", "mmo_trio.doors"),
     ("mmo_trio.storage", "mmo_trio.http"),
     ("mmo_trio.brands_file", "mmo_trio.administer", "mmo_trio.engine", "mmo_trio.receiver"),
+    ("mmo_trio.deeds", "mmo_trio.passwords", "mmo_trio.resolving", "mmo_trio.telling"),
     ("mmo_trio.brands", "mmo_trio.auth", "mmo_trio.hosts"),
     ("mmo_trio.workers", "mmo_trio.hooks"),
     (

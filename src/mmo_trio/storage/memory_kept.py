@@ -11,7 +11,7 @@ from mmo_sansio.intents import IntentKey
 from mmo_sansio.ledger import Ledger, Reads
 from mmo_sansio.model import Brand
 from mmo_trio.storage.base import ClosedProvider, StoredKey, SuspenseEntry
-from mmo_trio.storage.office.memory import OfficeKept
+from mmo_trio.storage.office.kept import OfficeKept
 
 
 @define

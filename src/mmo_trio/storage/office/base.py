@@ -8,7 +8,6 @@ from typing import Protocol
 from mmo_sansio.changes import CallbackRecorded
 from mmo_sansio.clock import Instant
 from mmo_sansio.model import Transaction
-from mmo_trio.storage.base import SuspenseEntry
 from mmo_trio.storage.office.values import (
     AuditRow,
     BreakerChange,
@@ -22,6 +21,7 @@ from mmo_trio.storage.office.values import (
     Proposal,
     ProposalState,
     Session,
+    SuspenseEntry,
     Tally,
     Wanted,
 )

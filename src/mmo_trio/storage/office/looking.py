@@ -10,7 +10,6 @@ from mmo_sansio.clock import LAST_INSTANT, Instant
 from mmo_sansio.delivery import Attempt, DeliveryOutcome
 from mmo_sansio.model import Status, Transaction
 from mmo_sansio.unknown import may_be_under_way
-from mmo_trio.storage.base import SuspenseEntry
 from mmo_trio.storage.office.base import LOOK_MAX
 from mmo_trio.storage.office.statements import Conversation, Row, ask
 from mmo_trio.storage.office.values import (
@@ -19,6 +18,7 @@ from mmo_trio.storage.office.values import (
     Dimension,
     Found,
     Place,
+    SuspenseEntry,
     Tally,
     Wanted,
 )

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
-from typing import TYPE_CHECKING
 
-from attrs import Factory, define, evolve, field
+from attrs import define, evolve, field
 
-from mmo_sansio.breaker import BreakerState
-from mmo_sansio.changes import BreakerKept, CallbackRecorded
+from mmo_sansio.changes import CallbackRecorded
 from mmo_sansio.clock import Instant
 from mmo_sansio.delivery import DeliveryOutcome
 from mmo_sansio.model import Status, Transaction
 from mmo_sansio.unknown import may_be_under_way
-from mmo_trio.storage.base import SuspenseEntry
+from mmo_trio.storage.memory_kept import Memory
 from mmo_trio.storage.office.base import LOOK_MAX
 from mmo_trio.storage.office.chain import NOTHING, next_row
 from mmo_trio.storage.office.figures import counted
@@ -23,6 +21,7 @@ from mmo_trio.storage.office.handles import (
     provider_reference_of,
     reconciliation_reference_of,
 )
+from mmo_trio.storage.office.kept import OfficeKept
 from mmo_trio.storage.office.looking import END, newest, place_of
 from mmo_trio.storage.office.values import (
     AuditRow,
@@ -37,31 +36,10 @@ from mmo_trio.storage.office.values import (
     Proposal,
     ProposalState,
     Session,
+    SuspenseEntry,
     Tally,
     Wanted,
 )
-
-if TYPE_CHECKING:
-    from mmo_trio.storage.memory_kept import Memory
-
-
-@define
-class OfficeKept:
-    """What only the office keeps; the rest it finds among what the store has."""
-
-    operators: dict[str, Operator] = Factory(dict)
-    sessions: dict[bytes, Session] = Factory(dict)
-    proposals: list[Proposal] = Factory(list)
-    audit: list[AuditRow] = Factory(list)
-    breaker_changes: list[BreakerChange] = Factory(list)
-
-    def keep_breaker(self, kept: BreakerKept, at: Instant) -> None:
-        """Note it when it has opened or closed."""
-        earlier = [each.state for each in self.breaker_changes if each.brand == kept.brand]
-        before = earlier[-1] if earlier else BreakerState.CLOSED.value
-        if kept.breaker.state.value != before:
-            change = BreakerChange(kept.brand, at, kept.breaker.state.value)
-            self.breaker_changes.append(change)
 
 
 @define

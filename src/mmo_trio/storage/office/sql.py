@@ -9,7 +9,6 @@ from attrs import frozen
 from mmo_sansio.changes import CallbackRecorded
 from mmo_sansio.clock import Instant
 from mmo_sansio.model import Transaction
-from mmo_trio.storage.base import SuspenseEntry
 from mmo_trio.storage.office import auditing, looking, people
 from mmo_trio.storage.office.statements import Hold
 from mmo_trio.storage.office.values import (
@@ -25,6 +24,7 @@ from mmo_trio.storage.office.values import (
     Proposal,
     ProposalState,
     Session,
+    SuspenseEntry,
     Tally,
     Wanted,
 )

@@ -7,8 +7,30 @@ from enum import StrEnum
 
 from attrs import field, frozen
 
+from mmo_sansio.changes import SuspenseReason
 from mmo_sansio.clock import DAY, HOUR, Instant, Span
 from mmo_sansio.model import Status, Transaction
+
+
+@frozen
+class SuspenseEntry:
+    """A line of the suspense book."""
+
+    id: int
+    reason: SuspenseReason
+    provider: str
+    told: str
+    """Text of a JSON object."""
+    gateway_reference: str | None
+    brand: str | None
+    first_at: Instant
+    last_at: Instant
+    times: int
+    """How often the same was told for the same reason; counts on when it is told again after it was closed."""
+    closed_at: Instant | None = None
+    closed_by: str | None = None
+    note: str | None = None
+    """Why a person closed it."""
 
 
 class Role(StrEnum):
