@@ -23,6 +23,18 @@ nox.options.reuse_venv = "yes"
 
 FULL = "3.11"
 OTHERS = ["3.12", "3.13"]
+IN_FULL = [
+    "tests/runtime/contract/test_nodes.py",
+    "tests/runtime/contract/test_owners.py",
+    "tests/runtime/contract/test_kill.py",
+    "tests/runtime/contract/test_census.py",
+    "tests/runtime/test_listener_census.py",
+    "tests/runtime/test_store_postgres.py",
+    "tests/runtime/test_store_postgres_faults.py",
+    "tests/runtime/test_failover.py",
+    "tests/runtime/test_ownership.py",
+]
+QUICK = {"MMO_TEST_QUICK": "1"}
 CORE_ONLY = ["attrs>=24.2,<27"]
 CHROMIUMS = ["chromium", "chromium-browser", "google-chrome"]
 
@@ -57,9 +69,9 @@ def sansio(session: nox.Session) -> None:
 
 @nox.session(python=FULL)
 def runtime(session: nox.Session) -> None:
-    """The shell in full: real sockets, TLS, SQLite, processes."""
+    """The shell: real sockets, TLS, SQLite, PostgreSQL, processes; a few times what `nodes` tries many times."""
     install(session, "test")
-    session.run("pytest", "tests/runtime", *session.posargs)
+    session.run("pytest", "tests/runtime", *session.posargs, env=QUICK)
 
 
 @nox.session(python=FULL)
@@ -145,10 +157,10 @@ def fuzz(session: nox.Session) -> None:
 
 @nox.session(python=FULL)
 def nodes(session: nox.Session) -> None:
-    """Two nodes on one PostgreSQL: 20 workers killed under load, 100 races for one reference."""
+    """What `runtime` tries a few times, in full: 20 kills of a gateway and 20 of workers of two nodes, 100 races, 200
+    cuts at COMMIT, 50 walks over records, crowds of 10,000 requests."""
     install(session, "test")
-    nodes = "tests/runtime/contract/test_nodes.py"
-    session.run("pytest", "-s", nodes, "--kills", "20", "--races", "100", *session.posargs)
+    session.run("pytest", "-s", *IN_FULL, "--kills", "20", "--races", "100", *session.posargs)
 
 
 @nox.session(python=FULL)

@@ -86,6 +86,8 @@ def round_of(
         if asked.references is not None:
             environment["LOAD_REFERENCES"] = str(asked.references)
         child = _start([*command, "-s", str(HERE / "requests.lua"), server.url], environment)
+    if server.is_spread:
+        machine.spread(child.pid)
     shown = finish(child)
     assert shown.bad == 0, f"{server.name} refused {shown.bad} of {shown.requests}"
     machine.wait_until_quiet(server.pid)

@@ -15,7 +15,7 @@ from pathlib import Path
 SERVER_CORE, LOAD_CORE = 0, 1
 """The server has the first for itself; load and database share the second."""
 
-QUIET_SHARE = 0.05
+QUIET_SHARE = 0.08
 """A process that uses less of its core than this is at rest."""
 
 _TICK_S = 1 / os.sysconf("SC_CLK_TCK")
@@ -43,6 +43,12 @@ def pin(pid: int, core: int) -> None:
     """Keep a process, and all that it will start, on one core."""
     for thread in os.listdir(f"/proc/{pid}/task"):
         os.sched_setaffinity(int(thread), {core})
+
+
+def spread(pid: int) -> None:
+    """Let a process, and all that it will start, use both cores."""
+    for thread in os.listdir(f"/proc/{pid}/task"):
+        os.sched_setaffinity(int(thread), {SERVER_CORE, LOAD_CORE})
 
 
 def family(pid: int) -> list[int]:

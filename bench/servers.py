@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import secrets
 import selectors
 import subprocess
 import sys
@@ -13,9 +14,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from attrs import field, frozen
+from attrs import evolve, field, frozen
 
 from bench import machine
+from mmo_trio.keys import load_master_key
 
 HERE = Path(__file__).parent
 RIVALS = HERE / "rivals"
@@ -26,6 +28,22 @@ PATIENCE_S = 60.0
 OURS_DOES = "all validation, brand rules, reference check, journal, outbox"
 FASTAPI_DOES = "less than we do: pydantic, reference check, one row; no journal, outbox or brands"
 RAW_DOES = "much less than we do: types, reference check, one row"
+
+
+MMO = (sys.executable, "-m", "mmo_trio.cli")
+BRAND = """
+[[brand]]
+id = "acme"
+name = "Acme"
+api_keys = ["{key}"]
+
+[[brand.method]]
+key = "mpesa_ke"
+provider = "sandbox"
+country = "KE"
+flows = ["direct/payin", "web/payin"]
+limits.KES = {{ min = "10", max = "150000" }}
+"""
 
 
 class NotServed(Exception):
@@ -48,6 +66,8 @@ class Server:
     """The database's, when that is another process."""
     console: str = ""
     """Where ours has its console."""
+    is_spread: bool = False
+    """Whether server, database and load share both cores."""
 
 
 @frozen
@@ -153,7 +173,7 @@ def gateway(
     """Ours: a sandbox with its data in this folder. `brands`: text of a brands.toml instead of the demo brand."""
     folder.mkdir(parents=True, exist_ok=True)
     free = [f"--{door}=127.0.0.1:0" for door in ("api", "pages", "console")]
-    command = [sys.executable, "-m", "mmo_trio.cli", "sandbox", "--data", str(folder), *free]
+    command = [*MMO, "sandbox", "--data", str(folder), *free]
     if brands is not None:
         (folder / "brands.toml").write_text(brands)
         command += ["--brands", str(folder / "brands.toml")]
@@ -172,6 +192,110 @@ def gateway(
             database_pid,
             console=words["console"],
         )
+
+
+NODE = """
+[database]
+url = "{url}"
+
+[keys]
+master_key_file = "{folder}/master.key"
+
+[egress]
+allow_private = true
+
+[listen]
+api = "127.0.0.1:0"
+pages = "127.0.0.1:0"
+console = "127.0.0.1:0"
+
+[provider.sandbox]
+kind = "sandbox"
+"""
+
+
+@contextmanager
+def node(folder: Path, database: Database, *, workers: int) -> Iterator[Server]:
+    """Ours as it is operated: `mmo serve` with so many workers, on both cores with its database and the load."""
+    configuration = configured(folder, database.fresh(f"workers_{workers}"))
+    key = secrets.token_hex(12)
+    (folder / "brands.toml").write_text(BRAND.format(key=key))
+    command = [*MMO, "serve", "--config", str(configuration), "--workers", str(workers)]
+    command += ["--brands", str(folder / "brands.toml")]
+    log, begin = folder / "gateway.log", time.monotonic()
+    with process(command, log=log, core=machine.SERVER_CORE) as child:
+        machine.spread(child.pid)
+        words = dict(word.split("=", 1) for word in first_line(child, log).split()[1:])
+        took_s = time.monotonic() - begin
+        name = f"mmo-gateway, PostgreSQL, {workers} worker{'s' * (workers > 1)}"
+        pid, api = child.pid, words["api"]
+        yield Server(name, OURS_DOES, api, key, pid, took_s, database.pid, is_spread=True)
+
+
+def configured(folder: Path, url: str) -> Path:
+    """The settings of a gateway on this database; its master key is made."""
+    folder.mkdir(parents=True, exist_ok=True)
+    load_master_key(folder / "master.key", create=True)
+    configuration = folder / "mmo.toml"
+    configuration.write_text(NODE.format(url=url, folder=folder))
+    return configuration
+
+
+def migrate(configuration: Path) -> None:
+    """Make the tables of our store."""
+    command = [*MMO, "db", "migrate", "--config", str(configuration)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+@contextmanager
+def patient_gateway(
+    folder: Path,
+    *,
+    name: str,
+    environment: Mapping[str, str] | None = None,
+    database_pid: int | None = None,
+) -> Iterator[Server]:
+    """Ours with an operator in another process that takes seconds for each payment: what is created goes into the
+    outbox, and out of it at the operator's pace."""
+    folder.mkdir(parents=True, exist_ok=True)
+    log = folder / "operator.log"
+    command = [sys.executable, "-m", "bench.slow_operator"]
+    path = {"PYTHONPATH": str(HERE.parent)}
+    with process(command, log=log, core=machine.LOAD_CORE, environment=path) as operator:
+        account = {
+            "KIND": "mtn_momo",
+            "MARKET": "bench",
+            "BASE_URL": first_line(operator, log).split()[1],
+            "CALLBACKS": "false",
+            "COLLECTION_SUBSCRIPTION_KEY": "bench",
+            "COLLECTION_API_USER": "c72025f5-5cd1-4630-99e4-8ba4722fad56",
+            "COLLECTION_API_KEY": "bench",
+        }
+        settings = {f"MMO_PROVIDER__MOMO__{key}": value for key, value in account.items()}
+        with gateway(
+            folder,
+            name=name,
+            brands=_PATIENT_BRAND,
+            environment={**(environment or {}), **settings},
+            database_pid=database_pid,
+        ) as server:
+            yield evolve(server, key=RIVAL_KEY)
+
+
+_PATIENT_BRAND = f"""
+[[brand]]
+id = "shop"
+name = "Shop"
+api_keys = ["{RIVAL_KEY}"]
+
+[[brand.method]]
+key = "mpesa_ke"
+provider = "momo"
+country = "KE"
+flows = ["direct/payin"]
+limits.KES = {{ min = "10", max = "150000" }}
+"""
 
 
 @contextmanager

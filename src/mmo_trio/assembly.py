@@ -243,7 +243,7 @@ def assemble(config: ServiceConfig, store: Store, addresses: Ready) -> Gateway:
         kept_in = config.data_directory / CLOCK_FILE
         moves = SandboxClock(clock, store, scanner, operator, providers, kept_in)
         sandbox_desk = SandboxDesk(
-            references.next, moves.advance, operator, limits.terms, addresses.api
+            references.next, moves.advance, operator, limits.terms, addresses
         )
     return Gateway(
         config=config,

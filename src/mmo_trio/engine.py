@@ -8,7 +8,7 @@ or how often, that happens.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeAlias
 
 import outcome
@@ -85,8 +85,11 @@ class Call:
             self._outcome = with_what
 
 
+Submit: TypeAlias = Callable[[Input], Awaitable[Reply]]
+"""The engine's door: the reply once what the input changed is durable; see `Engine.submit`."""
+
 Post: TypeAlias = Callable[[Input], Call]
-"""The engine's door for who must keep an order: what is posted first is decided first."""
+"""The same for who must keep an order: what is posted first is decided first; see `Engine.post`."""
 
 
 @define(eq=False)

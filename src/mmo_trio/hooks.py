@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import hmac
 import ipaddress
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import TypeAlias
+from collections.abc import Mapping, Sequence
 
 import structlog
 from attrs import define, field, frozen
@@ -28,15 +27,13 @@ from mmo_sansio.providers.deposits import (
     owner_of,
     payment_input,
 )
-from mmo_sansio.replies import Reply
+from mmo_trio.engine import Submit
 from mmo_trio.http.service import Admitted, RequestContext
 from mmo_trio.ids import References
 from mmo_trio.settings.values import Network
 from mmo_trio.storage.base import OutcomeUnknown, Store, StoreUnavailable
 
 logger = structlog.get_logger(__name__)
-
-Submit: TypeAlias = Callable[[Input], Awaitable[Reply]]
 
 
 @frozen

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Awaitable, Callable
-from typing import Final, TypeAlias, assert_never
+from typing import Final, assert_never
 
 from attrs import define
 
@@ -23,19 +23,17 @@ from mmo_sansio.api.routes import (
 )
 from mmo_sansio.api.settings import ApiSettings
 from mmo_sansio.http import HttpRequest, HttpResponse, RequestHead
-from mmo_sansio.inputs import CreatePayment, Input
+from mmo_sansio.inputs import CreatePayment
 from mmo_sansio.model import Brand, Terms
 from mmo_sansio.problems import RefusedError
 from mmo_sansio.rawhead import origin_form
-from mmo_sansio.replies import Reply
 from mmo_trio.auth import Authenticator
+from mmo_trio.engine import Submit
 from mmo_trio.hooks import Hooks
 from mmo_trio.hosts import Hosts
 from mmo_trio.http.service import Admitted, RequestContext
 from mmo_trio.ids import References, page_token
 from mmo_trio.storage.base import OutcomeUnknown, Store, StoreUnavailable
-
-Submit: TypeAlias = Callable[[Input], Awaitable[Reply]]
 
 REFUSALS: Final = (RefusedError, StoreUnavailable, OutcomeUnknown)
 """What a merchant is told in a problem document; everything else is a fault of ours."""

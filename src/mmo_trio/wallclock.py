@@ -1,4 +1,5 @@
-"""The gateway's clock: wall time that never repeats a stamp, monotonic time, and the sandbox's way to move both."""
+"""The gateway's clocks: wall time that never repeats a stamp, monotonic time, and the sandbox's way to move both; and
+what Trio's deadlines count in: time that goes on while the machine sleeps."""
 
 from __future__ import annotations
 
@@ -7,7 +8,33 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
+import trio
+
 from mmo_sansio.clock import Instant, Span
+
+
+def boot_time() -> Instant:
+    """Microseconds since the machine started, those that it or this process slept through included."""
+    return time.clock_gettime_ns(_SINCE_BOOT) // 1_000
+
+
+_SINCE_BOOT = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+
+
+class BootClock(trio.abc.Clock):
+    """For `trio.run` of whatever sends what must not be sent too late: by Trio's own clock a deadline would stand still
+    while the machine is suspended, and a submission could leave hours after it was given up (S6)."""
+
+    def start_clock(self) -> None:
+        """Nothing is to be done."""
+
+    def current_time(self) -> float:
+        """Seconds since the machine started."""
+        return time.clock_gettime(_SINCE_BOOT)
+
+    def deadline_to_sleep_time(self, deadline: float) -> float:
+        """Seconds until then."""
+        return deadline - self.current_time()
 
 
 class WallClock:

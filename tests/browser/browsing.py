@@ -14,6 +14,8 @@ from attrs import Factory, define
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, BrowserContext, Page, Playwright
 
+from .gateway import PATIENCE_S
+
 SCREENSHOTS = Path(__file__).resolve().parents[2] / "docs" / "screenshots"
 SCREENSHOT_BYTES_MAX = 60_000
 SERIOUS = {"serious", "critical"}
@@ -107,6 +109,7 @@ def browsing(browser: Browser, *, slow: bool = False, **options: Any) -> Iterato
     watched = Watched()
     with browser.new_context(**({"locale": "en-GB"} | options)) as context:
         watched.attend(context)
+        context.set_default_timeout(PATIENCE_S * 1000)
         page = context.new_page()
         if slow:
             session = context.new_cdp_session(page)

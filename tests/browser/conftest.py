@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 from .browsing import browsing, chromium_path, launched
 from .gateway import PATIENCE_S, Sandbox, Shop, open_shop, serving_sandbox
@@ -22,6 +22,7 @@ def browser() -> Iterator[Browser]:
     path = chromium_path()
     if path is None:
         pytest.fail(MISSING, pytrace=False)
+    expect.set_options(timeout=PATIENCE_S * 1000)
     with sync_playwright() as playwright:
         browser = launched(playwright, path)
         yield browser
@@ -46,7 +47,6 @@ def shop() -> Iterator[Shop]:
 def page(browser: Browser) -> Iterator[Page]:
     """A wide window, English."""
     with browsing(browser, viewport={"width": 1024, "height": 720}) as page:
-        page.set_default_timeout(PATIENCE_S * 1000)
         yield page
 
 

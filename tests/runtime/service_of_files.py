@@ -18,7 +18,7 @@ import structlog
 
 from mmo_trio import service
 from mmo_trio.cli.failures import exit_code_of
-from mmo_trio.cli.serving import announce, spare_the_collector
+from mmo_trio.cli.serving import announce, tune_interpreter
 from mmo_trio.service_config import ServiceConfig
 from mmo_trio.settings import Settings, load_settings
 from mmo_trio.storage.base import Store, StoreRefused
@@ -50,7 +50,7 @@ def main(directory: Path, workers: int) -> int:
         read=read,
         exit_code_of=exit_code_of,
         on_ready=announce,
-        on_serving=spare_the_collector,
+        on_serving=tune_interpreter,
     )
 
 

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import signal
 import socket
+import subprocess
+import sys
+from functools import partial
+from pathlib import Path
 
 import pytest
 import trio
+from asking_process import DEADLINE_S
 from hostile_receivers import (
     HOST,
     Behaviour,
@@ -30,9 +36,11 @@ from hostile_receivers import (
 from odd_certificates import self_signed
 from trio.testing import MockClock
 
+from mmo_sansio.delivery import Unanswered
 from mmo_sansio.egress import EgressRules
 from mmo_sansio.http import HttpRequest, HttpResponse
 from mmo_sansio.providers.conversation import ExchangeFailed
+from mmo_trio.certificates import ensure_authority
 from mmo_trio.http.client import Client
 
 
@@ -157,6 +165,55 @@ async def test_a_field_that_cant_be_written_fails_before_anything_is_sent() -> N
     with trio.fail_after(30), pytest.raises(ExchangeFailed, match="Writing the request") as failure:
         await client().ask(request)
     assert not failure.value.may_have_arrived
+
+
+@pytest.mark.spec("S6")
+async def test_what_was_late_when_the_process_went_on_is_not_sent(mock_clock: MockClock) -> None:
+    """The process stands still just before it sends, and Trio hasn't looked at the clock since."""
+
+    def stands_still() -> bool:
+        mock_clock.jump(60)
+        return True
+
+    async with receiving(answers(), honest()) as receiver:
+        exchange = await client().exchange(
+            submission(receiver.url), exempt=True, may_send=stands_still
+        )
+    assert isinstance(exchange, Unanswered)
+    assert not exchange.may_have_arrived
+    assert receiver.requests == []
+
+
+@pytest.mark.spec("S6")
+async def test_a_process_that_was_stopped_and_goes_on_sends_nothing_too_late(
+    tmp_path: Path,
+) -> None:
+    connected, goes_on = trio.Event(), trio.Event()
+
+    async def behave(visit: Visit) -> None:
+        connected.set()
+        await goes_on.wait()
+        await visit.greet()
+        await visit.read_request()
+
+    program = str(Path(__file__).parent / "asking_process.py")
+    context = ensure_authority(tmp_path).issue("127.0.0.1")
+    async with receiving(behave, context) as receiver, trio.open_nursery() as nursery:
+        command = [sys.executable, program, f"https://127.0.0.1:{receiver.port}/"]
+        command.append(str(tmp_path / "ca.pem"))
+        with trio.fail_after(60):
+            process: trio.Process = await nursery.start(
+                partial(trio.run_process, command, stdout=subprocess.PIPE, check=False)
+            )
+            await connected.wait()
+            process.send_signal(signal.SIGSTOP)
+            await trio.sleep(DEADLINE_S)
+            goes_on.set()
+            process.send_signal(signal.SIGCONT)
+            assert process.stdout is not None
+            assert await process.stdout.receive_some() == b"not sent\n"
+            await process.wait()
+    assert receiver.requests == []
 
 
 async def test_a_call_that_is_cancelled_leaves_no_connection_behind() -> None:

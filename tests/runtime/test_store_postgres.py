@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import signal
+import subprocess
 import sys
 from collections import Counter
 from collections.abc import AsyncIterator, Sequence
@@ -28,8 +30,11 @@ from mmo_trio.engine import Engine
 from mmo_trio.storage.base import StoreRefused, StoreUnavailable
 from mmo_trio.storage.check_store.feeding import NOON, feed, left_over
 from mmo_trio.storage.check_store.inputs import DELIVERED, creation, reference, succeeded
-from mmo_trio.storage.postgres import PostgresStore, holding, open_postgres
+from mmo_trio.storage.postgres import PostgresStore, holding, migrations, open_postgres
 from mmo_trio.wallclock import WallClock
+
+# isort: split
+import psycopg
 
 QUICK = bool(os.environ.get("MMO_TEST_QUICK"))
 
@@ -184,6 +189,7 @@ async def test_a_walk_over_the_past_is_complete_whatever_is_being_written(databa
                 ListRecords("acme", begin, end, page_size=5_000)
             )
             assert [_reference(each) for each in found] == [_reference(o) for o in whole.objects]
+    print(f"{len(walks)} walks over {sum(len(found) for _, _, found in walks)} payments")
 
 
 def _reference(rendered: bytes) -> bytes:
@@ -277,9 +283,14 @@ async def test_damage_is_found(database: str) -> None:
         assert not await store.faults()
         await _execute(database, "UPDATE transactions SET object = order_row WHERE version = 1")
         await _execute(database, "DELETE FROM journal WHERE id = 1")
+        await _execute(
+            database,
+            "INSERT INTO channels (brand, holder, fence, breaker) VALUES ('acme', 99, 1, 'x')",
+        )
         faults = await store.faults()
         assert sum(each.startswith("transaction ") for each in faults) == 5
         assert "transactions without a line in the journal: 1" in faults
+        assert any(each.startswith("breaker of brand acme: ") for each in faults)
 
 
 async def test_a_dump_under_load_restores_to_a_sound_database(
@@ -323,6 +334,80 @@ async def test_older_programs_go_on_serving_a_schema_that_only_grew(database: st
         with pytest.raises(StoreRefused, match="install a later mmo-gateway"):
             async with open_postgres(database, serving=True):
                 pass
+
+
+LATER = {
+    98: """
+        ALTER TABLE transactions ADD COLUMN colour text;
+        ALTER TABLE intents ADD COLUMN weight integer NOT NULL DEFAULT 1;
+        CREATE TABLE colours (name text PRIMARY KEY);
+    """,
+    99: """-- concurrently
+        DROP INDEX CONCURRENTLY IF EXISTS transactions_by_colour;
+        CREATE INDEX CONCURRENTLY transactions_by_colour ON transactions (colour);
+    """,
+}
+"""What a later version might bring."""
+
+
+async def test_a_later_version_migrates_under_load_while_the_earlier_one_goes_on_serving(
+    database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    known = migrations.scripts()
+    async with nodes(database, 0, 0) as both:
+        replies: list[Reply] = []
+
+        async def write(node: Node, begin: int) -> None:
+            for number in count(begin):
+                replies.append(await node.engine.submit(creation(number)))
+                await node.engine.submit(BeginSubmission(reference(number)))
+                await node.engine.submit(succeeded(number))
+
+        async def more() -> None:
+            wanted = len(replies) + 20
+            while len(replies) < wanted:  # noqa: ASYNC110  (simpler than an event for each)
+                await trio.sleep(0.01)
+
+        with trio.fail_after(90):
+            async with trio.open_nursery() as nursery:
+                for begin in range(0, 8_000_000, 1_000_000):
+                    nursery.start_soon(write, both[begin // 1_000_000 % 2], begin)
+                await more()
+                monkeypatch.setattr(migrations, "scripts", lambda: known | LATER)
+                async with open_postgres(database, serving=True) as later:
+                    await more()
+                    assert await _value(database, "SELECT max(version) FROM mmo_schema") == 99
+                    assert not await later.faults()
+                monkeypatch.setattr(migrations, "scripts", lambda: known)
+                async with open_postgres(database, serving=True):
+                    await more()
+                nursery.cancel_scope.cancel()
+        assert set(map(type, replies)) == {Accepted}
+
+
+async def test_a_migration_that_was_interrupted_leaves_nothing_and_can_be_run_again(
+    database: str, tmp_path: Path
+) -> None:
+    """Ctrl-C while it waits for a table that somebody reads."""
+    config = tmp_path / "mmo.toml"
+    config.write_text(f'[database]\nurl = "{database}"\n', encoding="utf-8")
+    command = [sys.executable, "-m", "mmo_trio.cli", "db", "migrate", "--config", str(config)]
+    await _execute(database, migrations.VERSION_TABLE)
+    await _execute(database, migrations.scripts()[1])
+    await _execute(database, "INSERT INTO mmo_schema (version, needs) VALUES (1, 0)")
+    waits = "SELECT count(*) FROM pg_locks WHERE relation = 'holders'::regclass AND NOT granted"
+    with trio.fail_after(60), psycopg.connect(database) as reader:
+        reader.execute("LOCK TABLE holders IN ACCESS SHARE MODE")
+        process = await trio.lowlevel.open_process(command, stderr=subprocess.DEVNULL)
+        while not await _value(database, waits):  # noqa: ASYNC110  (the database tells no events)
+            await trio.sleep(0.02)
+        process.send_signal(signal.SIGINT)
+        assert await process.wait() == 1
+        assert await _value(database, "SELECT to_regclass('channels')") is None
+        reader.rollback()
+        await trio.run_process(command, stderr=subprocess.DEVNULL)
+    newest = await _value(database, "SELECT max(version) FROM mmo_schema")
+    assert newest == migrations.latest()
 
 
 async def test_any_number_of_processes_may_migrate_at_once(database: str) -> None:
@@ -377,8 +462,6 @@ async def _execute(url: str, statement: str) -> None:
 
 
 async def _value(url: str, statement: str) -> object:
-    import psycopg
-
     def run() -> object:
         with psycopg.connect(url, autocommit=True) as connection:
             cursor = connection.execute(statement.encode())

@@ -15,9 +15,14 @@ from mmo_trio.cli.failures import exit_code_of
 from mmo_trio.cli.places import Command, default_data_directory, find_place
 from mmo_trio.service_config import Ready, ServiceConfig, check_clear, check_production
 from mmo_trio.settings import Settings, load_settings
+from mmo_trio.wallclock import BootClock
 
 COLLECT_AFTER = 20_000
 """Objects made and not freed after which the youngest are looked at."""
+
+SWITCH_AFTER_S = 0.001
+"""How long a thread keeps the others waiting, e.g. while it reads a page of 5,000 records: a request changes threads a
+few times, and would wait each time."""
 
 file_type = click.Path(path_type=Path, dir_okay=False)
 brands_option = click.option(
@@ -108,12 +113,12 @@ def run(config: ServiceConfig, on_ready: Callable[[Ready], None] | None = None) 
 
     def serves(ready: Ready) -> None:
         (on_ready or announce)(ready)
-        spare_the_collector()
+        tune_interpreter()
 
     async def serving() -> None:
         await run_service(config, on_ready=serves)
 
-    trio.run(serving)
+    trio.run(serving, clock=BootClock())
 
 
 def run_supervised(config: ServiceConfig, read: Callable[[], Settings]) -> None:
@@ -125,17 +130,19 @@ def run_supervised(config: ServiceConfig, read: Callable[[], Settings]) -> None:
         read=read,
         exit_code_of=exit_code_of,
         on_ready=announce,
-        on_serving=spare_the_collector,
+        on_serving=tune_interpreter,
     )
     sys.exit(code)
 
 
-def spare_the_collector() -> None:
-    """What is loaded by now stays: the garbage collector need not look at it again and again. What a request makes is
-    freed by counting, so cycles can be looked for more rarely, too."""
+def tune_interpreter() -> None:
+    """Fit Python to serving. What is loaded by now stays, so that the garbage collector need not look at it again and
+    again; what a request makes is freed by counting, so cycles can be looked for more rarely; threads take turns
+    soon."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(COLLECT_AFTER)
+    sys.setswitchinterval(SWITCH_AFTER_S)
 
 
 def announce(ready: Ready) -> None:

@@ -104,6 +104,7 @@ class Call:
             stream = await self._secured(tcp, context, sessions)
             if not self._may_send():
                 raise WithheldError
+            await _in_time()
             self.doing = "Sending the request"
             self.may_have_arrived = True
             await stream.send_all(octets)
@@ -164,6 +165,14 @@ class Call:
                 case _:
                     self.complete = True
                     return
+
+
+async def _in_time() -> None:
+    """Ends the call here when its time is over, though Trio may not have noticed yet: a process that
+    was stopped goes on where it stood, and what it was about to send may have been asked about
+    meanwhile (S6)."""
+    if trio.current_time() >= trio.current_effective_deadline():
+        await trio.sleep_forever()
 
 
 async def _receive_head(stream: trio.abc.Stream, connection: h11.Connection) -> h11.Response:

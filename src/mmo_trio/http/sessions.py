@@ -37,17 +37,15 @@ class Sessions:
             stream.session = checked.session
 
     def remember(self, stream: trio.SSLStream[trio.SocketStream], host: str, port: int) -> None:
-        """Keep the session, once an answer was read: TLS 1.3 sends what is needed for it after the handshake."""
+        """Keep the session of a full handshake, once an answer was read: TLS 1.3 sends what is needed for it late. One
+        session serves any number of connections."""
+        if stream.session_reused:
+            return
         session = stream.session
         if session is None or not session.has_ticket:
             return
-        before = self._checked.pop((host, port), None)
-        until = trio.current_time() + BELIEVED_S
-        if stream.session_reused:
-            if before is None:
-                return
-            until = before.until
-        self._checked[host, port] = _Checked(session, until)
+        self._checked.pop((host, port), None)
+        self._checked[host, port] = _Checked(session, trio.current_time() + BELIEVED_S)
         if len(self._checked) > MOST:
             del self._checked[next(iter(self._checked))]
 

@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import TypeAlias
 
 import trio
 from attrs import frozen
 
 from mmo_sansio.clock import Instant, Span
-from mmo_sansio.inputs import Input
 from mmo_sansio.model import Terms
-from mmo_sansio.replies import Reply
+from mmo_trio.engine import Submit
+from mmo_trio.service_config import Ready
 from mmo_trio.storage.base import Store
 from mmo_trio.workers.sandbox import SandboxWorker
-
-Submit: TypeAlias = Callable[[Input], Awaitable[Reply]]
-"""The engine: the reply once what it changed is durable."""
 
 
 @frozen
@@ -44,5 +40,5 @@ class SandboxDesk:
     """Who asks the person at the virtual phone."""
     terms: Terms
     """Under which payments are made from the guide."""
-    api: str
-    """Where the merchant API is."""
+    addresses: Ready
+    """Where everything is."""

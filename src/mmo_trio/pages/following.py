@@ -16,10 +16,9 @@ from mmo_trio.pages.languages.texts import Texts
 from mmo_trio.pages.writing import time_written
 from mmo_trio.storage.base import StoreUnavailable
 
-LOOK_EVERY_S = 0.5
 STREAM_S = 30.0
 """How long a stream lasts before the browser asks for the next one."""
-STREAMS_MAX = 1_000
+STREAMS_MAX = 500
 """Streams at one time; whoever finds no room looks by itself."""
 
 
@@ -44,6 +43,9 @@ _STANDINGS = {
     Stage.SUCCEEDED: Standing.PAID,
     Stage.FAILED: Standing.FAILED,
 }
+
+PAUSES_S = {Standing.OPEN: 2.0, Standing.SENDING: 0.5, Standing.WAITING: 0.5}
+"""Between two looks. Most pages wait for their button, and nobody sees that they look rarely."""
 
 
 def standing_of(transaction: Transaction, *, now: Instant) -> Standing:
@@ -76,27 +78,29 @@ class Following:
             last, until = "", trio.current_time() + STREAM_S
             yield b"retry: 1000\n\n"
             while trio.current_time() < until and not self._desk.closing.is_set():
-                told = await self._told(token, texts)
-                if told is None:
+                standing, told = await self._told(token, texts)
+                if standing is None:
                     return
+                pause_s = PAUSES_S.get(standing, PAUSES_S[Standing.OPEN])
                 if told != last:
                     last = told
                     yield f"data: {told}\n\n".encode()
-                with trio.move_on_after(LOOK_EVERY_S):
+                with trio.move_on_after(pause_s):
                     await self._desk.closing.wait()
         finally:
             self._streams -= 1
 
-    async def _told(self, token: str, texts: Texts) -> str | None:
+    async def _told(self, token: str, texts: Texts) -> tuple[Standing | None, str]:
+        """How it stands, and that as JSON; None when it can't be known now."""
         try:
             transaction = await self._desk.store.transaction_by_page_token(token)
         except StoreUnavailable:
-            return None
+            return None, ""
         if transaction is None or transaction.order.page is None:
-            return None
+            return None, ""
         now = self._desk.now()
         standing = standing_of(transaction, now=now)
         told: dict[str, str] = {"standing": standing}
         if standing is Standing.OPEN:
             told["left"] = time_written(transaction.order.page.closes_at - now, texts)
-        return json.dumps(told, ensure_ascii=False)
+        return standing, json.dumps(told, ensure_ascii=False)

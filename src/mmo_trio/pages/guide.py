@@ -81,7 +81,7 @@ async def _guide(desk: Desk, sandbox: SandboxDesk, *, fault: str = "") -> Respon
         amount=amount_written(_amount(offer[1]), ENGLISH.numbers) if offer else "",
         number=PHONE_NUMBER,
         fault=fault,
-        api=sandbox.api,
+        addresses=sandbox.addresses,
     )
     return Response(page, 422 if fault else 200)
 

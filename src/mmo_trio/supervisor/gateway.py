@@ -29,7 +29,7 @@ from mmo_trio.settings import Settings, SettingsError, seconds
 from mmo_trio.storage.opening import open_store
 from mmo_trio.supervisor.policy import State
 from mmo_trio.supervisor.processes import Job, Link, Supervisor, run_once
-from mmo_trio.wallclock import WallClock
+from mmo_trio.wallclock import BootClock, WallClock
 from mmo_trio.workers.sandbox_line import OperatorProcess, line_beside
 
 logger = structlog.get_logger(__name__)
@@ -121,7 +121,7 @@ class _Crew:
         async def serve() -> None:
             await run_service(config, on_ready=serves, inherited=inherited)
 
-        return self.exit_code_of(partial(trio.run, serve))
+        return self.exit_code_of(partial(trio.run, serve, clock=BootClock()))
 
     def operate(self, link: Link) -> int:
         """The sandbox operator's whole life."""

@@ -7,7 +7,6 @@ it can't tell what became of a question, it ends its lease and begins another, a
 
 from __future__ import annotations
 
-import time
 from collections import Counter
 from collections.abc import Callable, Collection
 
@@ -19,6 +18,7 @@ from mmo_sansio.channels import RENEWAL, trusted_until
 from mmo_sansio.clock import Instant
 from mmo_trio.http.faults import describe_fault
 from mmo_trio.storage.base import Channels, OutcomeUnknown, StoreUnavailable, Work
+from mmo_trio.wallclock import boot_time
 from mmo_trio.workers.callbacks import CallbackWorker, fence_of
 
 logger = structlog.get_logger(__name__)
@@ -38,12 +38,6 @@ IN_HAND_MAX = 32_768
 
 RETRY_S = 0.5
 """How long it rests when the store can't serve."""
-
-
-def boot_time() -> Instant:
-    """Microseconds since the machine started, those that it or this process slept through included."""
-    clock = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
-    return time.clock_gettime_ns(clock) // 1_000
 
 
 @define(eq=False)

@@ -31,6 +31,7 @@ from mmo_sansio.model import Source, Transaction
 from mmo_sansio.providers.conversation import Conversation, ExchangeFailed, Provider
 from mmo_sansio.providers.operations import paced
 from mmo_sansio.replies import Noted, Reply
+from mmo_trio.engine import Submit
 from mmo_trio.http.faults import describe_fault
 from mmo_trio.storage.base import OutcomeUnknown, StoreUnavailable, Work
 
@@ -59,9 +60,6 @@ STORE_RETRY_S_MAX = 15.0
 SUBMISSION_RETRY_S_MAX = 300.0
 """The longest wait before a payment that certainly didn't reach its provider is submitted again: each time costs a few
 lines in its journal."""
-
-Submit: TypeAlias = Callable[[Input], Awaitable[Reply]]
-"""The engine's door: returns once what was reported is durable."""
 
 Exchange: TypeAlias = Callable[[HttpRequest], Awaitable[HttpResponse]]
 """Sends a request to a provider; raises ExchangeFailed when there is no usable answer."""

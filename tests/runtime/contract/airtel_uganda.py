@@ -22,10 +22,10 @@ from mmo_trio.keys import KeyRing, load_master_key
 from mmo_trio.simulators.airtel import AirtelSimulator
 from mmo_trio.simulators.base import Planned, planned_read
 from mmo_trio.simulators.serving import serve_simulator
-from mmo_trio.storage.opening import open_store
 from mmo_trio.wallclock import WallClock
 
 from .merchant import PATIENCE_S, Merchant, ask
+from .storages import storages
 
 NAME = "airtel_ug"
 KEY = "a-key-for-uganda"
@@ -141,7 +141,7 @@ class Uganda:
 
     async def awaits_result(self, reference: str) -> None:
         """Return once the gateway has the operator's word that the payment is under way."""
-        async with open_store(self._store, serving=False, make=False) as store:
+        async with storages.of(self.directory).beside() as store:
             with trio.fail_after(PATIENCE_S):
                 while True:
                     found = await store.transaction(reference)
@@ -175,10 +175,6 @@ class Uganda:
         self.airtel.simulator.open_accounts(
             [{"account": "collection", "callback_url": self.hook()}]
         )
-
-    @property
-    def _store(self) -> str:
-        return f"sqlite:///{self.directory / 'gateway.db'}"
 
 
 FORM = {"Content-Type": "application/x-www-form-urlencoded"}

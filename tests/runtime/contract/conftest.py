@@ -149,9 +149,9 @@ async def serving(
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """What is about the embedded file only is left out with other stores."""
+    """What doesn't look at --store is tried once, not with every store."""
     if config.getoption("--store") != "sqlite":
-        chosen = [item for item in items if item.get_closest_marker("embedded") is None]
+        chosen = [item for item in items if item.get_closest_marker("own_store") is None]
         config.hook.pytest_deselected(items=[item for item in items if item not in chosen])
         items[:] = chosen
 

@@ -227,6 +227,7 @@ async def test_a_forged_callback_is_kept_and_changes_nothing(scene: Scene) -> No
     assert stranger.status == 404
 
 
+@pytest.mark.own_store
 @pytest.mark.spec("S6", "P1")
 async def test_after_a_kill_between_sending_and_knowing_each_payment_is_paid_once(
     tmp_path: Path,

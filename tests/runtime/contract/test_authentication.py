@@ -154,7 +154,7 @@ async def test_keys_rotate_with_overlap_and_callbacks_carry_the_oldest_in_use(
         nursery.cancel_scope.cancel()
 
 
-@pytest.mark.embedded
+@pytest.mark.own_store
 @pytest.mark.spec("A5", "P3")
 async def test_a_key_appears_nowhere(
     serve: Serve, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]

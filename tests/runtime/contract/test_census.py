@@ -183,7 +183,7 @@ def open_files() -> tuple[int, int]:
     return len(targets) - of_the_store, of_the_store
 
 
-@pytest.mark.embedded
+@pytest.mark.own_store
 async def test_after_a_crowd_no_descriptor_is_left_open(serve: Serve) -> None:
     async with crowd_at(serve, SHORT) as crowd:
         await trio.testing.wait_all_tasks_blocked(0.1)

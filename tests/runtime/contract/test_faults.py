@@ -28,7 +28,7 @@ from .conftest import Running, Serve
 from .merchant import PATIENCE_S, Answer, a_reference, ask
 from .refusals import assert_problem
 
-pytestmark = pytest.mark.embedded
+pytestmark = pytest.mark.own_store
 
 SECRET_MSISDN = "254799000777"
 

@@ -32,7 +32,7 @@ from mmo_trio.workers.sandbox_book import read_book
 from .merchant import ROOT, Merchant
 from .program import Keeper, Process, keeping, mmo, serving_process
 
-pytestmark = pytest.mark.embedded
+pytestmark = pytest.mark.own_store
 
 KILLS = 3 if os.environ.get("MMO_TEST_QUICK") else 20
 SEED = 20

@@ -12,7 +12,7 @@ import trio
 from .merchant import PATIENCE_S, Merchant
 from .program import Keeper, keeping, mmo, serving_process
 
-pytestmark = pytest.mark.embedded
+pytestmark = pytest.mark.own_store
 
 
 async def callback_of(keeper: Keeper, reference: str) -> bytes:

@@ -26,7 +26,6 @@ from mmo_trio.simulators.mtn import (
     MtnSimulator,
 )
 from mmo_trio.storage.base import ClosedProvider
-from mmo_trio.storage.opening import open_store
 
 from .merchant import PATIENCE_S, ask
 from .operators import Market, Operated, operating
@@ -119,8 +118,7 @@ async def test_who_does_not_know_the_token_is_not_heard(momo: Operated) -> None:
 @pytest.mark.spec("E1", "S6")
 async def test_a_closed_provider_is_sent_nothing_that_moves_money(momo: Operated) -> None:
     pending = await momo.pay()
-    store = f"sqlite:///{momo.running.directory / 'gateway.db'}"
-    async with open_store(store, serving=False) as administration:
+    async with momo.running.storage.beside() as administration:
         closed = ClosedProvider("operator", 1, "amina", "out of order")
         assert await administration.close_provider(closed)
         with trio.fail_after(PATIENCE_S):

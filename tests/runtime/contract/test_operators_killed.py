@@ -168,6 +168,7 @@ async def staging(directory: Path, operator: Operator) -> AsyncIterator[Stage]:
         nursery.cancel_scope.cancel()
 
 
+@pytest.mark.own_store
 @pytest.mark.spec("S6", "K1")
 @pytest.mark.parametrize(("operator", "operation", "at"), CASES)
 async def test_a_kill_between_sending_and_knowing(

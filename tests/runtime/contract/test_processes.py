@@ -27,6 +27,8 @@ from .merchant import PATIENCE_S, Merchant, ask
 from .program import Process, outside, serving_process
 from .test_kill import BRANDS, KEY, creation
 
+pytestmark = pytest.mark.own_store
+
 COMMAND = (sys.executable, str(Path(__file__).parents[1] / "service_of_files.py"))
 WORKERS = 2
 SERVES = re.compile(r"(worker-\d+) serves.*?pid=(\d+)")

@@ -171,7 +171,7 @@ async def test_a_restart_between_submission_and_result_submits_nothing_twice(
     assert _submissions(tmp_path) == dict.fromkeys(references, 1)
 
 
-@pytest.mark.embedded
+@pytest.mark.own_store
 @pytest.mark.spec("S6", "C6")
 async def test_a_kill_between_submission_and_result_submits_nothing_twice(
     serve: Serve, tmp_path: Path

@@ -25,11 +25,21 @@ from mmo_sansio.inputs import (
     ProviderNeverReceived,
     ProviderSucceeded,
     ProviderUnreachable,
+    QrConcluded,
     ResolveManually,
     TransactionWoke,
     UnmatchedNotified,
 )
-from mmo_sansio.model import Brand, Limits, Method, Operation, Party, ReferenceReuse, Source
+from mmo_sansio.model import (
+    Brand,
+    Limits,
+    Method,
+    Operation,
+    Party,
+    QrCode,
+    ReferenceReuse,
+    Source,
+)
 from mmo_sansio.money import Money
 
 PAYER = Party("customer-1", "254700000000", "Zoë", None, "zoe@example.com")
@@ -140,7 +150,7 @@ def _random_input(random: Random, number: int) -> Input:
         BeginSubmission(about),
         ConfirmPage(about),
         ConfirmPage(about),
-        ProviderAccepted(about, provider, Source.POLL, f"P{about[-2:]}"),
+        ProviderAccepted(about, provider, Source.POLL, f"P{about[-2:]}", qr=QrCode("text", "cGlj")),
         ProviderSucceeded(about, provider, random.choice(list(Source)), fee=Money(15, "KES")),
         ProviderFailed(about, provider, Source.WEBHOOK, random.choice(list(ErrorCode)), None, "17"),
         ProviderUnreachable(about, provider, "no answer"),
@@ -151,6 +161,7 @@ def _random_input(random: Random, number: int) -> Input:
         TransactionWoke(about),
         CallbackConcluded(about, DELIVERED),
         CallbackConcluded(about, Attempt(DeliveryOutcome.BREAKER_OPEN, "https://m.example/")),
+        QrConcluded(about, DELIVERED),
     )
     return random.choice(every)
 

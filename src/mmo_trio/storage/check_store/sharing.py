@@ -64,7 +64,8 @@ async def check_one_process_holds_a_channel(open_store: OpenStore) -> None:
 
 
 async def check_a_successor_claims_anew(open_store: OpenStore) -> None:
-    """What the holder before had claimed and not concluded is claimed again, and the later claim counts (K3, K5)."""
+    """What the holder before had claimed and not concluded is claimed again, before what came later, and the later
+    claim counts (K3, K5)."""
     async with open_store() as one, open_store() as other:
         ours, theirs = shared(one), shared(other)
         for number in range(4):
@@ -72,6 +73,7 @@ async def check_a_successor_claims_anew(open_store: OpenStore) -> None:
         await ours.take()
         assert len(await ours.take_callbacks({"acme": 10, "globex": 10})) == 4
         assert isinstance(await conclude(one, 0, NOON + 50, fence=1, breaker=OPEN), Noted)
+        await end(one, 4, NOON + 40)
         await ours.leave()
         assert not await ours.take()
         assert await theirs.take() == [Channel("acme", 2, OPEN)]
@@ -83,6 +85,7 @@ async def check_a_successor_claims_anew(open_store: OpenStore) -> None:
         assert (await one.breakers())["acme"] == OPEN
         assert isinstance(await conclude(other, 1, NOON + 53, fence=2), Noted)
         assert isinstance(await conclude(one, 1, NOON + 54, fence=1), Ignored)
+        assert fences(await theirs.take_callbacks({"acme": 10, "globex": 10})) == [(4, 2)]
         assert not await theirs.take_callbacks({"acme": 10, "globex": 10})
         recorded = [each.gateway_reference for each in await one.callbacks()]
         assert recorded == [reference(0), reference(3), reference(1)]

@@ -18,7 +18,7 @@ from mmo_trio.storage.office.chain import NOTHING, next_row
 from mmo_trio.storage.office.figures import counted
 from mmo_trio.storage.office.handles import (
     msisdn_of,
-    provider_reference_of,
+    provider_receipt_of,
     reconciliation_reference_of,
 )
 from mmo_trio.storage.office.kept import OfficeKept
@@ -140,7 +140,7 @@ class MemoryOffice:
             return by_number or text in (
                 order.merchant_reference,
                 reconciliation_reference_of(order),
-                provider_reference_of(each.progress),
+                provider_receipt_of(each.progress),
             )
 
         every = await self._older_than(before)

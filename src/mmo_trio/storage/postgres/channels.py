@@ -71,7 +71,7 @@ _CLAIM = """
             SELECT gateway_reference FROM intents
             WHERE kind = 'callback' AND intents.brand = c.brand AND intents.fence < c.fence
                 AND gateway_reference <> ALL (%s::text[])
-            ORDER BY intents.fence, id LIMIT wanted.room FOR UPDATE SKIP LOCKED
+            ORDER BY id LIMIT wanted.room FOR UPDATE SKIP LOCKED
         ) AS i
     ), claimed AS (
         UPDATE intents AS i SET fence = found.fence FROM found
@@ -82,6 +82,8 @@ _CLAIM = """
     SELECT gateway_reference, fence, order_row, progress
     FROM claimed JOIN transactions USING (brand, gateway_reference) ORDER BY claimed.id
 """
+"""The oldest first, also those that a holder before had claimed: behind all that comes new they would wait for ever."""
+
 _GIVE_UP = """
     UPDATE channels AS c SET holder = 0 FROM unnest(%s::text[], %s::bigint[]) AS old (brand, fence)
     WHERE c.brand = old.brand AND c.fence = old.fence AND c.holder = %s

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import random
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
@@ -71,6 +72,15 @@ _READING = f"""
 """
 
 
+def _is_news(record: logging.LogRecord) -> bool:
+    """Not when it is about an error that follows another one, as that one is raised: to stderr it would say the same
+    again, for each broken pipeline, and may hold values of rows."""
+    return not str(record.msg).startswith("error ignored")
+
+
+logging.getLogger("psycopg").addFilter(_is_news)
+
+
 def conninfo_of(url: str) -> str:
     """The address with what it leaves open filled in. Raises StoreRefused; the message doesn't repeat the address."""
     try:
@@ -123,14 +133,17 @@ async def on_a_connection(pool: Pool, ask: Ask[T], deadline: float) -> T:
             raise
 
 
-async def first_answer(conninfo: str, ask: Ask[T], deadline: float) -> T:
-    """Ask once the server can be reached, on a connection of its own; what is wrong is told as the server tells it."""
+async def first_answer(conninfo: str, ask: Ask[T], deadline: float, *, work_s: float = 0) -> T:
+    """Ask once the server can be reached, on a connection of its own; what is wrong is told as the server tells it.
+
+    `work_s`: how much longer than until the deadline the answer may take.
+    """
     backoff = Backoff(deadline)
     while True:
         try:
             connection: Connection = await Connection.connect(conninfo, autocommit=True)
             async with connection:
-                with severed_at(connection, deadline):
+                with severed_at(connection, deadline + work_s):
                     return await ask(connection)
         except psycopg.Error as error:
             if meaning_of(error) is not Meaning.AWAY:

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from mmo_sansio.api.transaction_object import transaction_object
 from mmo_trio.storage.base import StoreCorrupt
+from mmo_trio.storage.columns import EXAMINED, fault_of
 from mmo_trio.storage.postgres.bridge import Connection
-from mmo_trio.storage.postgres.reading import Row, rows
-from mmo_trio.storage.rows import brand_of, transaction_of, without_checksum
+from mmo_trio.storage.postgres.reading import rows
+from mmo_trio.storage.rows import brand_of, breaker_of
 
 _PAGE = 1_000
 
-_TRANSACTIONS = """
-    SELECT brand, gateway_reference, type, method, status, created_at, version, wake_at, page_token,
-        order_row, progress, object
-    FROM transactions WHERE (brand, gateway_reference) > (%s, %s)
+_TRANSACTIONS = f"""
+    SELECT {EXAMINED} FROM transactions WHERE (brand, gateway_reference) > (%s, %s)
     ORDER BY brand, gateway_reference LIMIT %s
 """
+
+_BREAKERS = "SELECT brand, breaker FROM channels WHERE breaker IS NOT NULL"
 
 
 async def faults(connection: Connection) -> Sequence[str]:
@@ -27,41 +27,24 @@ async def faults(connection: Connection) -> Sequence[str]:
     found: list[str] = []
     at = ("", "")
     while page := await rows(connection, _TRANSACTIONS, *at, _PAGE):
-        found += [fault for row in page if (fault := _fault_of(row)) is not None]
-        at = (page[-1][0], page[-1][1])
+        found += [fault for row in page if (fault := fault_of(row)) is not None]
+        at = (page[-1][1], page[-1][0])
     for id, brand in await rows(connection, "SELECT id, brand FROM brands"):
         try:
             brand_of(brand)
         except StoreCorrupt as error:
             found.append(f"brand {id}: {error}")
+    for brand, breaker in await rows(connection, _BREAKERS):
+        try:
+            breaker_of(breaker)
+        except StoreCorrupt as error:
+            found.append(f"breaker of brand {brand}: {error}")
     for what, condition in _BROKEN_PROMISES.items():
         ((times,),) = await rows(connection, f"SELECT count(*) FROM {condition}")
         if times:
             found.append(f"{what}: {times}")
     await connection.execute("COMMIT")
     return found
-
-
-def _fault_of(row: Row) -> str | None:
-    try:
-        transaction = transaction_of(row[9], row[10])
-        order, progress = transaction.order, transaction.progress
-        columns = (
-            order.brand,
-            order.gateway_reference,
-            order.type,
-            order.method,
-            transaction.status,
-            order.created_at,
-            progress.version,
-            progress.wake_at,
-            order.page.token if order.page else None,
-        )
-        if row[:9] != columns or without_checksum(row[11]) != transaction_object(transaction):
-            return f"transaction {row[1]}: its columns or its object differ from it"
-    except (StoreCorrupt, ValueError, TypeError, LookupError) as error:
-        return f"transaction {row[1]}: {error}"
-    return None
 
 
 def _without_transaction(table: str) -> str:

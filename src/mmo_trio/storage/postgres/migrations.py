@@ -3,10 +3,15 @@
 The rule is to expand only: a migration adds what an older program doesn't notice, and what nobody uses any more goes in
 a later one. So a program may serve a later schema than its own, unless a migration says `-- needs: N`: programs that
 know no migration N can't serve from then on.
+
+A migration is one transaction, which holds its locks but for a moment. An index of a table that may be large takes
+longer, so it has a migration of its own that says `-- concurrently`: its statements run outside any transaction while
+others write, and may be repeated when they were broken off.
 """
 
 from __future__ import annotations
 
+import asyncio
 import re
 from importlib.resources import files
 
@@ -18,9 +23,13 @@ OLDEST_POSTGRES = 140_000
 """Pipelines with prepared statements, and what the schema uses, are there since version 14."""
 
 _LOCK = (0x4D4D4F, 2)
+_LOOK_S = 0.1
+"""How often it is asked whether somebody else is done."""
+
+_CONCURRENTLY = re.compile(r"^-- concurrently$", re.MULTILINE)
 _NEEDS = re.compile(r"^-- needs: ([0-9]+)$", re.MULTILINE)
 
-_VERSION_TABLE = """
+VERSION_TABLE = """
     CREATE TABLE IF NOT EXISTS mmo_schema (
         version integer PRIMARY KEY,
         needs integer NOT NULL,
@@ -36,6 +45,11 @@ def scripts() -> dict[int, str]:
     return {number: named[number].read_text("utf-8") for number in sorted(named)}
 
 
+def latest() -> int:
+    """The schema version of this program."""
+    return max(scripts())
+
+
 async def stored_version(connection: Connection) -> int:
     """The schema version of the database; 0 without our tables. Raises StoreRefused when it isn't ours to use."""
     if connection.info.server_version < OLDEST_POSTGRES:
@@ -48,7 +62,7 @@ async def stored_version(connection: Connection) -> int:
     ((version, needs),) = await rows(
         connection, "SELECT coalesce(max(version), 0), coalesce(max(needs), 0) FROM mmo_schema"
     )
-    if needs > max(scripts()):
+    if needs > latest():
         raise StoreRefused(
             f"the database has schema {version}, which this version doesn't know: install a later mmo-gateway"
         )
@@ -56,13 +70,12 @@ async def stored_version(connection: Connection) -> int:
 
 
 async def migrate(connection: Connection) -> None:
-    """Apply what is missing, each migration in a transaction of its own; any number of processes may try at once.
+    """Apply what is missing, one migration after the other; any number of processes may try at once.
 
     A migration that can't have its locks at once gives way to the traffic: it fails with StoreUnavailable's error, with
-    nothing half-done. The lock that keeps others waiting belongs to the session, so it goes with a killed process; it
-    is taken before the transaction begins, whose view of the catalogue might otherwise be from before.
+    nothing half-done. The lock that keeps others out belongs to the session, so it goes with a killed process.
     """
-    await connection.execute("SELECT pg_advisory_lock(%s, %s)", _LOCK)
+    await _lock(connection)
     try:
         for number, script in scripts().items():
             if await stored_version(connection) < number:
@@ -72,13 +85,32 @@ async def migrate(connection: Connection) -> None:
             await connection.execute("SELECT pg_advisory_unlock(%s, %s)", _LOCK)
 
 
+async def _lock(connection: Connection) -> None:
+    """Have the lock, asking again and again: a statement that waited for it would in turn be waited for where an index
+    is built."""
+    while True:
+        ((is_ours,),) = await rows(connection, "SELECT pg_try_advisory_lock(%s, %s)", *_LOCK)
+        if is_ours:
+            return
+        await asyncio.sleep(_LOOK_S)
+
+
 async def _apply(connection: Connection, number: int, script: str) -> None:
-    needs = _NEEDS.search(script)
+    if _CONCURRENTLY.search(script):
+        for statement in script.split(";\n"):
+            await connection.execute(statement.encode(), prepare=False)
+        await _note(connection, number, script)
+        return
     async with connection.transaction():
         await connection.execute("SET LOCAL lock_timeout = '3s'")
-        await connection.execute(_VERSION_TABLE.encode())
+        await connection.execute(VERSION_TABLE.encode())
         await connection.execute(script.encode(), prepare=False)
-        await connection.execute(
-            "INSERT INTO mmo_schema (version, needs) VALUES (%s, %s)",
-            (number, int(needs[1]) if needs else 0),
-        )
+        await _note(connection, number, script)
+
+
+async def _note(connection: Connection, number: int, script: str) -> None:
+    needs = _NEEDS.search(script)
+    await connection.execute(
+        "INSERT INTO mmo_schema (version, needs) VALUES (%s, %s)",
+        (number, int(needs[1]) if needs else 0),
+    )

@@ -25,6 +25,9 @@ logger = structlog.get_logger(__name__)
 
 _TIDYING_S = 300.0
 
+_MIGRATING_S = 24 * 3600.0
+"""How long bringing the schema up to date may take: an index of a large table is built beside the traffic."""
+
 
 @asynccontextmanager
 async def open_postgres(
@@ -60,20 +63,32 @@ async def open_postgres(
 async def _prepare(conninfo: str, serving: bool, make: bool, patience_s: float) -> int:
     """Bring the schema up to date; the number by which this process holds what it takes on."""
 
-    async def ask(connection: Connection) -> int:
+    async def begin(connection: Connection) -> int:
+        return await holding.register(connection) if serving else holding.NOBODY
+
+    async def look(connection: Connection) -> int | None:
         version = await migrations.stored_version(connection)
+        if version >= migrations.latest():
+            return await begin(connection)
         if not version and not (serving or make):
             raise StoreUnavailable(
                 "the database has none of our tables; `mmo db migrate` makes them"
             )
-        if 0 < version < max(migrations.scripts()) and not serving:
+        if version and not serving:
             raise StoreRefused(
                 f"the database has schema {version}: bring it up to date with `mmo db migrate`"
             )
-        await migrations.migrate(connection)
-        return await holding.register(connection) if serving else holding.NOBODY
+        return None
 
-    return await first_answer(conninfo, ask, monotonic_s() + patience_s)
+    async def migrate(connection: Connection) -> int:
+        await migrations.migrate(connection)
+        return await begin(connection)
+
+    deadline = monotonic_s() + patience_s
+    number = await first_answer(conninfo, look, deadline)
+    if number is None:
+        number = await first_answer(conninfo, migrate, deadline, work_s=_MIGRATING_S)
+    return number
 
 
 async def _open(writing: Pool, reading: Pool) -> None:

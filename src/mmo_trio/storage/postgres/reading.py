@@ -11,9 +11,10 @@ from mmo_sansio.clock import Instant
 from mmo_sansio.delivery import Attempt, DeliveryOutcome
 from mmo_sansio.intents import IntentKey, IntentKind, kept
 from mmo_sansio.model import Brand, Status, Transaction
-from mmo_sansio.queries import ListRecords, LookUp, LookUpByMerchantReference, Position, Records
+from mmo_sansio.queries import ListRecords, LookUp, LookUpByMerchantReference, Records
 from mmo_sansio.unknown import may_be_under_way
 from mmo_trio.storage.base import BrandRecord, ClosedProvider, StoredKey, SuspenseEntry, Work
+from mmo_trio.storage.paging import NOTHING, first_statement, look_statement, records_of
 from mmo_trio.storage.postgres.bridge import Connection
 from mmo_trio.storage.postgres.text import is_holdable
 from mmo_trio.storage.rows import brand_of, transaction_of, without_checksum
@@ -83,67 +84,18 @@ async def look_up(
 
 
 async def list_records(connection: Connection, query: ListRecords) -> Records:
-    """A page: one row more than asked for tells whether there is more on that side; a look tells about the other."""
-    nothing = Records((), None, None, has_previous=False, has_next=False)
+    """A page of transaction objects."""
     if query.method is not None and not is_holdable(query.method):
-        return nothing
-    backwards = query.before is not None
+        return NOTHING
     await connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
-    page = await _page(
-        connection, query, query.before or query.after, backwards, query.page_size + 1
-    )
-    is_more, page = len(page) > query.page_size, page[: query.page_size]
+    statement, values = first_statement(query, "%s")
+    page = await rows(connection, statement, *values)
     opposite = False
     if page:
-        if backwards:
-            page.reverse()
-        first, last = Position(page[0][0], page[0][1]), Position(page[-1][0], page[-1][1])
-        beyond = last if backwards else first
-        opposite = bool(await _page(connection, query, beyond, not backwards, 1))
+        statement, values = look_statement(query, page, "%s")
+        opposite = bool(await rows(connection, statement, *values))
     await connection.execute("COMMIT")
-    if not page:
-        return nothing
-    return Records(
-        tuple(without_checksum(row[2]) for row in page),
-        first,
-        last,
-        has_previous=is_more if backwards else opposite,
-        has_next=opposite if backwards else is_more,
-    )
-
-
-async def _page(
-    connection: Connection,
-    query: ListRecords,
-    beyond: Position | None,
-    backwards: bool,
-    limit: int,
-) -> list[Row]:
-    """Matching rows beyond a position, nearest first."""
-    begin, end = query.begin, query.end
-    if beyond is not None and backwards:
-        end = min(end, beyond.created_at + 1)
-    elif beyond is not None:  # The index is entered at the position, not at the window's edge.
-        begin = max(begin, beyond.created_at)
-    conditions = ["brand = %s", "created_at >= %s", "created_at < %s"]
-    values: list[object] = [query.brand, begin, end]
-    if beyond is not None:
-        conditions.append(f"(created_at, gateway_reference) {'<' if backwards else '>'} (%s, %s)")
-        values += [beyond.created_at, beyond.gateway_reference]
-    filters = {"type": query.type, "method": query.method, "status": query.status}
-    for column, wanted in filters.items():
-        if wanted is not None:
-            conditions.append(f"{column} = %s")
-            values.append(str(wanted))
-    order = "DESC" if backwards else "ASC"
-    return await rows(
-        connection,
-        "SELECT created_at, gateway_reference, object FROM transactions"
-        f" WHERE {' AND '.join(conditions)}"
-        f" ORDER BY brand {order}, created_at {order}, gateway_reference {order} LIMIT %s",
-        *values,
-        limit,
-    )
+    return records_of(query, page, opposite=opposite)
 
 
 async def transaction(connection: Connection, gateway_reference: str) -> Transaction | None:

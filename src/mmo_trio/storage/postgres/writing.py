@@ -8,25 +8,20 @@ from hashlib import sha256
 from typing import Any
 
 from mmo_sansio.changes import CallbackRecorded, Journaled, SuspenseNoted
-from mmo_sansio.model import Transaction
 from mmo_trio.storage.batch import Batch
+from mmo_trio.storage.columns import order_columns, progress_columns
 from mmo_trio.storage.office.figures import figures_of
-from mmo_trio.storage.office.handles import (
-    msisdn_of,
-    provider_reference_of,
-    reconciliation_reference_of,
-)
 from mmo_trio.storage.postgres import channels
 from mmo_trio.storage.postgres.bridge import Connection
 from mmo_trio.storage.postgres.horizon import WRITER_LOCK
 from mmo_trio.storage.postgres.loading import Loaded
 from mmo_trio.storage.postgres.text import held, held_or_none
-from mmo_trio.storage.rows import breaker_row, object_row, order_row, progress_row
+from mmo_trio.storage.rows import breaker_row
 
 _STILL_OPEN = "SELECT pg_advisory_xact_lock_shared(%s, %s)"
 _NOT_TOO_LATE = "SELECT still_so(at <= %s::bigint) FROM horizon"
 _CREATE = """
-    INSERT INTO transactions (brand, gateway_reference, type, method, created_at, page_token, msisdn,
+    INSERT INTO transactions (gateway_reference, brand, type, method, created_at, page_token, msisdn,
         reconciliation_reference, order_row, status, version, wake_at, provider_receipt, progress,
         object)
     SELECT * FROM unnest(%s::text[], %s::text[], %s::text[], %s::text[], %s::bigint[], %s::text[],
@@ -119,7 +114,7 @@ async def write(connection: Connection, batch: Batch, loaded: Loaded, *, holder:
             connection,
             _ADVANCE,
             [
-                (now.order.brand, reference, was, *_progress_columns(now))
+                (now.order.brand, reference, was, *progress_columns(now))
                 for reference, (was, now) in sorted(batch.advanced.items())
             ],
             len(batch.advanced),
@@ -176,7 +171,7 @@ async def _write_created(connection: Connection, batch: Batch, loaded: Loaded) -
     await _execute(
         connection,
         _CREATE,
-        [(*_order_columns(each), *_progress_columns(each)) for each in created.values()],
+        [(*order_columns(each), *progress_columns(each)) for each in created.values()],
     )
 
 
@@ -201,33 +196,6 @@ async def _execute(
     """All rows travel as arrays of their columns, so that a statement is prepared once, whatever their number."""
     await connection.execute(
         statement.encode(), (*(list(column) for column in zip(*rows, strict=True)), *further)
-    )
-
-
-def _order_columns(transaction: Transaction) -> tuple[object, ...]:
-    order = transaction.order
-    return (
-        order.brand,
-        order.gateway_reference,
-        order.type.value,
-        order.method,
-        order.created_at,
-        order.page.token if order.page else None,
-        held_or_none(msisdn_of(order)),
-        held_or_none(reconciliation_reference_of(order)),
-        order_row(order),
-    )
-
-
-def _progress_columns(transaction: Transaction) -> tuple[object, ...]:
-    progress = transaction.progress
-    return (
-        progress.stage.status.value,
-        progress.version,
-        progress.wake_at,
-        held_or_none(provider_reference_of(progress)),
-        progress_row(progress),
-        object_row(transaction),
     )
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterator, Sequence
 
-from mmo_sansio.api.transaction_object import transaction_object
 from mmo_sansio.clock import Instant
 from mmo_sansio.model import Brand
 from mmo_trio.storage.base import ClosedProvider, StoreCorrupt
-from mmo_trio.storage.rows import brand_of, brand_row, breaker_of, transaction_of, without_checksum
+from mmo_trio.storage.columns import EXAMINED, fault_of
+from mmo_trio.storage.rows import brand_of, brand_row, breaker_of
 
 
 def close_suspense(
@@ -103,29 +103,9 @@ def faults(connection: sqlite3.Connection) -> Sequence[str]:
 
 
 def _damaged_rows(connection: sqlite3.Connection) -> Iterator[str]:
-    rows = connection.execute(
-        "SELECT gateway_reference, brand, type, method, status, created_at, version, wake_at,"
-        " page_token, order_row, progress, object FROM transactions"
-    )
-    for row in rows:
-        try:
-            transaction = transaction_of(row[9], row[10])
-            order, progress = transaction.order, transaction.progress
-            columns = (
-                order.gateway_reference,
-                order.brand,
-                order.type,
-                order.method,
-                transaction.status,
-                order.created_at,
-                progress.version,
-                progress.wake_at,
-                order.page.token if order.page else None,
-            )
-            if row[:9] != columns or without_checksum(row[11]) != transaction_object(transaction):
-                yield f"transaction {row[0]}: its columns or its object differ from it"
-        except (StoreCorrupt, ValueError, TypeError, LookupError) as error:
-            yield f"transaction {row[0]}: {error}"
+    for row in connection.execute(f"SELECT {EXAMINED} FROM transactions"):
+        if (fault := fault_of(row)) is not None:
+            yield fault
     for id, brand in connection.execute("SELECT id, brand FROM brands"):
         try:
             brand_of(brand)

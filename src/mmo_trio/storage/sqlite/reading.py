@@ -13,9 +13,10 @@ from mmo_sansio.clock import Instant
 from mmo_sansio.delivery import Attempt, DeliveryOutcome
 from mmo_sansio.intents import IntentKey, IntentKind, kept
 from mmo_sansio.model import Brand, Status, Transaction
-from mmo_sansio.queries import ListRecords, LookUp, LookUpByMerchantReference, Position, Records
+from mmo_sansio.queries import ListRecords, LookUp, LookUpByMerchantReference, Records
 from mmo_sansio.unknown import may_be_under_way
 from mmo_trio.storage.base import BrandRecord, ClosedProvider, StoredKey, SuspenseEntry, Work
+from mmo_trio.storage.paging import first_statement, look_statement, records_of
 from mmo_trio.storage.rows import brand_of, breaker_of, transaction_of, without_checksum
 
 _TRANSACTIONS = "SELECT order_row, progress FROM transactions"
@@ -104,55 +105,10 @@ def look_up(
 
 
 def list_records(connection: sqlite3.Connection, query: ListRecords) -> Records:
-    """A page: one row more than asked for tells whether there is more on that side; a look tells about the other."""
-    backwards = query.before is not None
-    rows = _page(connection, query, query.before or query.after, backwards, query.page_size + 1)
-    is_more, rows = len(rows) > query.page_size, rows[: query.page_size]
-    if not rows:
-        return Records((), None, None, has_previous=False, has_next=False)
-    if backwards:
-        rows.reverse()
-    first, last = Position(rows[0][0], rows[0][1]), Position(rows[-1][0], rows[-1][1])
-    opposite = bool(_page(connection, query, last if backwards else first, not backwards, 1))
-    return Records(
-        tuple(without_checksum(row[2]) for row in rows),
-        first,
-        last,
-        has_previous=is_more if backwards else opposite,
-        has_next=opposite if backwards else is_more,
-    )
-
-
-def _page(
-    connection: sqlite3.Connection,
-    query: ListRecords,
-    beyond: Position | None,
-    backwards: bool,
-    limit: int,
-) -> list[tuple[Instant, str, bytes]]:
-    """Matching rows beyond a position, nearest first."""
-    begin, end = query.begin, query.end
-    if beyond is not None and backwards:
-        end = min(end, beyond.created_at + 1)
-    elif beyond is not None:  # The index is entered at the position, not at the window's edge.
-        begin = max(begin, beyond.created_at)
-    conditions = ["brand = ?", "created_at >= ?", "created_at < ?"]
-    values: list[object] = [query.brand, begin, end]
-    if beyond is not None:
-        conditions.append(f"(created_at, gateway_reference) {'<' if backwards else '>'} (?, ?)")
-        values += [beyond.created_at, beyond.gateway_reference]
-    filters = {"type": query.type, "method": query.method, "status": query.status}
-    for column, wanted in filters.items():
-        if wanted is not None:
-            conditions.append(f"{column} = ?")
-            values.append(str(wanted))
-    order = "DESC" if backwards else "ASC"
-    return connection.execute(
-        "SELECT created_at, gateway_reference, object FROM transactions"
-        f" WHERE {' AND '.join(conditions)}"
-        f" ORDER BY created_at {order}, gateway_reference {order} LIMIT ?",
-        (*values, limit),
-    ).fetchall()
+    """A page of transaction objects."""
+    rows = connection.execute(*first_statement(query, "?")).fetchall()
+    opposite = bool(rows) and connection.execute(*look_statement(query, rows, "?")).fetchone()
+    return records_of(query, rows, opposite=bool(opposite))
 
 
 def transaction(connection: sqlite3.Connection, gateway_reference: str) -> Transaction | None:

@@ -12,15 +12,10 @@ from attrs import evolve
 from mmo_sansio.changes import SuspenseNoted
 from mmo_sansio.intents import IntentKind, kept
 from mmo_sansio.ledger import Ledger, Reads, ReferenceUse
-from mmo_sansio.model import Transaction
 from mmo_trio.storage.batch import Batch
+from mmo_trio.storage.columns import order_columns, progress_columns
 from mmo_trio.storage.office.figures import figures_of
-from mmo_trio.storage.office.handles import (
-    msisdn_of,
-    provider_reference_of,
-    reconciliation_reference_of,
-)
-from mmo_trio.storage.rows import breaker_row, object_row, order_row, progress_row, transaction_of
+from mmo_trio.storage.rows import breaker_row, transaction_of
 from mmo_trio.storage.sqlite.recent import Recent
 
 _TRANSACTIONS = """
@@ -88,14 +83,14 @@ def write(connection: sqlite3.Connection, batch: Batch, *, is_held: bool) -> Non
             " msisdn, reconciliation_reference, order_row, status, version, wake_at,"
             " provider_receipt, progress, object)"
             " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            [(*_order_columns(each), *_progress_columns(each)) for each in batch.created.values()],
+            [(*order_columns(each), *progress_columns(each)) for each in batch.created.values()],
         )
     if batch.advanced:
         moved = connection.executemany(
             "UPDATE transactions SET status = ?, version = ?, wake_at = ?, provider_receipt = ?,"
             " progress = ?, object = ? WHERE gateway_reference = ? AND version = ?",
             [
-                (*_progress_columns(now), reference, was)
+                (*progress_columns(now), reference, was)
                 for reference, (was, now) in batch.advanced.items()
             ],
         )
@@ -123,33 +118,6 @@ def write(connection: sqlite3.Connection, batch: Batch, *, is_held: bool) -> Non
     _write_evidence(connection, batch)
     _write_figures(connection, batch)
     connection.execute("UPDATE latest_stamp SET at = max(at, ?)", (batch.latest_stamp,))
-
-
-def _order_columns(transaction: Transaction) -> tuple[object, ...]:
-    order = transaction.order
-    return (
-        order.gateway_reference,
-        order.brand,
-        order.type.value,
-        order.method,
-        order.created_at,
-        order.page.token if order.page else None,
-        msisdn_of(order),
-        reconciliation_reference_of(order),
-        order_row(order),
-    )
-
-
-def _progress_columns(transaction: Transaction) -> tuple[object, ...]:
-    progress = transaction.progress
-    return (
-        progress.stage.status.value,
-        progress.version,
-        progress.wake_at,
-        provider_reference_of(progress),
-        progress_row(progress),
-        object_row(transaction),
-    )
 
 
 def _write_intents(connection: sqlite3.Connection, batch: Batch, *, is_held: bool) -> None:

@@ -13,4 +13,4 @@ ALTER TABLE holders ADD COLUMN is_over boolean NOT NULL DEFAULT false;
 -- The fence under which a callback was claimed last. A version that knows nothing of it leaves 0: unclaimed.
 ALTER TABLE intents ADD COLUMN fence bigint NOT NULL DEFAULT 0;
 
-CREATE INDEX intents_by_channel ON intents (brand, fence, id) WHERE kind = 'callback';
+CREATE INDEX intents_by_channel ON intents (brand, id) WHERE kind = 'callback';

@@ -14,7 +14,7 @@ WHERE json_valid(substr(CAST(order_row AS TEXT), 9)) AND json_valid(substr(CAST(
 CREATE INDEX transactions_by_msisdn ON transactions (msisdn, created_at) WHERE msisdn IS NOT NULL;
 CREATE INDEX transactions_by_reconciliation ON transactions (reconciliation_reference, created_at)
     WHERE reconciliation_reference IS NOT NULL;
-CREATE INDEX transactions_by_provider_receipt ON transactions (provider_receipt, created_at)
+CREATE INDEX transactions_by_receipt ON transactions (provider_receipt, created_at)
     WHERE provider_receipt IS NOT NULL;
 
 -- All brands' payments, and those that are pending, in the order of their creation.

@@ -1,35 +1,8 @@
--- By what else operators look for a payment; see office/handles.py. Rows of before are filled in from what they hold;
--- what a version that knows nothing of it writes isn't found by these.
+-- By what else operators look for a payment; see office/handles.py. What was written
+-- before, or is written by a version that knows nothing of it, isn't found by these.
 ALTER TABLE transactions ADD COLUMN msisdn text;
 ALTER TABLE transactions ADD COLUMN reconciliation_reference text;
 ALTER TABLE transactions ADD COLUMN provider_receipt text;
-
-CREATE FUNCTION pg_temp.part_of(content bytea, path text[]) RETURNS text LANGUAGE plpgsql AS $$
-BEGIN
-    RETURN convert_from(substr(content, 9), 'UTF8')::json #>> path;
-EXCEPTION WHEN OTHERS THEN
-    RETURN NULL;
-END
-$$;
-
-UPDATE transactions SET
-    msisdn = CASE WHEN type <> 'tax' THEN left(ltrim(pg_temp.part_of(order_row, '{10,1}'), '+'), 255) END,
-    reconciliation_reference =
-        nullif(pg_temp.part_of(order_row, '{12}'), pg_temp.part_of(order_row, '{11}')),
-    provider_receipt = left(pg_temp.part_of(progress, '{4}'), 255);
-
-CREATE INDEX transactions_by_msisdn ON transactions (msisdn, created_at) WHERE msisdn IS NOT NULL;
-CREATE INDEX transactions_by_reconciliation ON transactions (reconciliation_reference, created_at)
-    WHERE reconciliation_reference IS NOT NULL;
-CREATE INDEX transactions_by_provider_receipt ON transactions (provider_receipt, created_at)
-    WHERE provider_receipt IS NOT NULL;
-
--- All brands' payments, and those that are pending, in the order of their creation.
-CREATE INDEX transactions_by_time ON transactions (created_at, gateway_reference);
-CREATE INDEX transactions_pending ON transactions (created_at, gateway_reference) WHERE wake_at IS NOT NULL;
-
-CREATE INDEX callbacks_failed ON callbacks (id) WHERE outcome <> 'delivered';
-CREATE INDEX suspense_by_transaction ON suspense (gateway_reference) WHERE gateway_reference IS NOT NULL;
 
 -- How many payments there were, counted in the commit that makes or ends them; see office/figures.py. Each holder has
 -- rows of its own, so that no node waits for another.

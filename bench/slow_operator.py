@@ -1,0 +1,63 @@
+"""An operator of mobile money that takes nine seconds for each payment, as people do at their phones.
+
+    python -m bench.slow_operator
+
+It prints `AT url`, gives tokens and statuses at once as MTN MoMo does, and ends with its standard input.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import threading
+import time
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+TAKES_S = 9.0
+
+
+class Operator(BaseHTTPRequestHandler):
+    """One request to it."""
+
+    protocol_version = "HTTP/1.1"
+
+    def do_POST(self) -> None:
+        """A token, or a payment."""
+        self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        if self.path.endswith("/token/"):
+            self._answer(200, {"access_token": "bench", "token_type": "x", "expires_in": 3600})
+        else:
+            time.sleep(TAKES_S)
+            self._answer(202, None)
+
+    def do_GET(self) -> None:
+        """A status."""
+        self._answer(200, {"status": "PENDING"})
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Nothing."""
+
+    def _answer(self, status: int, document: object) -> None:
+        body = b"" if document is None else json.dumps(document).encode()
+        self.send_response(status)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+    request_queue_size = 1024
+
+
+def main() -> None:
+    """Serve until nobody holds our standard input any more."""
+    server = _Server(("127.0.0.1", 0), Operator)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    print(f"AT http://127.0.0.1:{server.server_port}", flush=True)
+    sys.stdin.read()
+
+
+if __name__ == "__main__":
+    main()
