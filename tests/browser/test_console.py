@@ -75,7 +75,7 @@ def payment(page: Page, office: Sandbox, text: str) -> None:
 
 def picture(page: Page, name: str, scheme: str) -> None:
     """A small one of the light page, and of the dark overview."""
-    page.set_viewport_size(SMALL)
+    page.set_viewport_size(WIDE if name == "console-overview" else SMALL)
     if scheme == "light" and name != "console-proposals":
         screenshot(page, name)
     elif name == "console-overview":

@@ -39,6 +39,8 @@ class Attempts:
         while len(self._failures) > _REMEMBERED:
             self._failures.popitem(last=False)
 
-    def succeeded(self, name: str) -> None:
-        """Whoever knows the password starts anew."""
+    def succeeded(self, name: str, address: str) -> None:
+        """It was no failure after all: whoever knows the password starts anew."""
         self._failures.pop(f"name:{name}", None)
+        if of_address := self._failures.get(f"address:{address}"):
+            of_address.pop()

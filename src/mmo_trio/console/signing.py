@@ -66,7 +66,7 @@ def signing_pages(desk: ConsoleDesk, guard: Guard) -> Blueprint:
             about = {"name": name, "address": address}
             await office.note(deed(now, "nobody", "sign_in_failed", **about))
             return await form(WRONG, 403)
-        attempts.succeeded(name)
+        attempts.succeeded(name, address)
         who = f"operator:{operator.name}"
         await office.note(deed(now, who, "signed_in", who, address=address))
         answer = Response("", 303, {"Location": url_for("overview.show")})

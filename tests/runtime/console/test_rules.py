@@ -81,8 +81,12 @@ def test_whoever_fails_too_often_waits_until_the_window_has_passed() -> None:
     assert attempts.wait("ada", "::2", now + 20) == WINDOW - 20
     assert attempts.wait("bob", "::1", now + 20) == 0
     assert attempts.wait("ada", "::1", now + WINDOW) == 0
-    attempts.succeeded("ada")
+    attempts.succeeded("ada", "::1")
     assert attempts.wait("ada", "::1", now + 20) == 0
+    for number in range(2 * PER_ADDRESS):
+        attempts.failed("bob", "::4", now + number)
+        attempts.succeeded("bob", "::4")
+    assert attempts.wait("new", "::4", now + MINUTE) == 0
     for number in range(PER_ADDRESS):
         attempts.failed(f"name-{number}", "::3", now + number)
     assert attempts.wait("new", "::3", now + MINUTE) > 0
