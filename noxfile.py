@@ -164,6 +164,13 @@ def nodes(session: nox.Session) -> None:
 
 
 @nox.session(python=FULL)
+def schemathesis(session: nox.Session) -> None:
+    """Requests made from the OpenAPI document, against a sandbox: `nox -s schemathesis -- --max-examples 500`."""
+    install(session, "schemathesis")
+    session.run("python", "-m", "tests.fuzzing", *session.posargs)
+
+
+@nox.session(python=FULL)
 def bench(session: nox.Session) -> None:
     """Measurements, printed as ratios of things run in turn; `nox -s bench -- life --minutes 10` runs one of them."""
     install(session, "bench")

@@ -21,18 +21,20 @@ from mmo_trio.auth import Authenticator
 from mmo_trio.brands import apply_plan, plan_apply
 from mmo_trio.brands_file import read_brands_file
 from mmo_trio.ciphers import SystemCiphers
+from mmo_trio.console import Board, Figures, StoreFigures
 from mmo_trio.console.desk import ConsoleDesk
-from mmo_trio.console.figures import Figures
 from mmo_trio.demo_brand import DEMO_BRAND, ensure_demo_brand
 from mmo_trio.engine import Call, Engine
 from mmo_trio.hooks import Hooks
 from mmo_trio.hosts import Hosts
 from mmo_trio.http.client import Client, tls_context
 from mmo_trio.http.limits import ListenerLimits
+from mmo_trio.http.traffic import Traffic
 from mmo_trio.ids import References
 from mmo_trio.keys import KeyRing, load_master_key
 from mmo_trio.merchant_api import MerchantApi
 from mmo_trio.pages.desk import Desk, SandboxDesk
+from mmo_trio.pages.papers import Papers, papers_of
 from mmo_trio.provider_accounts import Outside, open_accounts, open_sandbox_account
 from mmo_trio.sandbox_clock import SandboxClock
 from mmo_trio.service_config import CLOCK_FILE, Ready, ServiceConfig, provider_titles
@@ -75,8 +77,10 @@ class Gateway:
     operator: SandboxWorker | OperatorLine
     desk: Desk
     sandbox_desk: SandboxDesk | None
+    papers: Papers
     figures: Figures
     console_desk: ConsoleDesk
+    traffic: Traffic
     addresses: Ready
     titles: Mapping[str, str]
     rules: EgressRules
@@ -110,6 +114,7 @@ class Gateway:
             await nursery.start(_run_until_drained, worker, stop, ended)
         if self.keeper is not None:
             await nursery.start(self._run_keeper, self.keeper, stop)
+        nursery.start_soon(self.figures.share)
         nursery.start_soon(self.dispatcher.run)
         await nursery.start(self.scanner.run)
 
@@ -205,6 +210,7 @@ def assemble(config: ServiceConfig, store: Store, addresses: Ready) -> Gateway:
     else:
         operator = OperatorLine(config.operator_line, notify)
     switches = Switches(store)
+    traffic = Traffic()
     providers = ProviderWorker(
         engine.submit,
         {**sandboxes, **{name: each.provider for name, each in opened.items()}},
@@ -280,7 +286,23 @@ def assemble(config: ServiceConfig, store: Store, addresses: Ready) -> Gateway:
         operator=operator,
         desk=Desk(store, engine.submit, clock.now, urls.error_docs, trio.Event()),
         sandbox_desk=sandbox_desk,
-        figures=Figures(engine.statistics, providers.statistics, callbacks.statistics),
+        papers=papers_of(
+            base_url=urls.base,
+            error_docs_url=urls.error_docs,
+            sandbox_scenarios=tuple(BY_NAME) if config.is_sandbox else None,
+        ),
+        figures=Figures(
+            traffic=traffic,
+            engine=engine.statistics,
+            providers=providers.statistics,
+            callbacks=callbacks.statistics,
+            qr_codes=qr_codes.outcomes,
+            accounts={name: each.account for name, each in opened.items()},
+            is_closed=switches.is_closed,
+            store=StoreFigures(store, clock.now),
+            board=config.figures_board and Board(*config.figures_board),
+        ),
+        traffic=traffic,
         console_desk=ConsoleDesk(
             store,
             engine.submit,

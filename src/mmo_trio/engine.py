@@ -25,6 +25,7 @@ from mmo_sansio.intents import Intent
 from mmo_sansio.ledger import Ledger, merge
 from mmo_sansio.model import Transaction
 from mmo_sansio.replies import Noted, Reply
+from mmo_trio.durations import Durations
 from mmo_trio.http.faults import describe_fault
 from mmo_trio.storage.base import OutcomeUnknown, Store, StoreUnavailable
 from mmo_trio.wallclock import WallClock
@@ -52,6 +53,12 @@ class EngineStatistics:
     batches: int
     inputs: int
     waiting: int
+    turned_away: int
+    """Inputs for which there was no room."""
+    failed_batches: int
+    """Batches that the store didn't take."""
+    commits: Durations
+    """How long the store took for each batch, from loading to durable."""
 
 
 @define(eq=False)
@@ -105,6 +112,9 @@ class Engine:
     _idle: trio.lowlevel.Task | None = None
     _batches: int = 0
     _inputs: int = 0
+    _turned_away: int = 0
+    _failed_batches: int = 0
+    _commits: Durations = Factory(Durations)
 
     async def submit(self, given: Input) -> Reply:
         """The reply to this input, once what it changed is durable.
@@ -118,6 +128,7 @@ class Engine:
         """Send an input on its way, after all that were posted before; its reply can be waited for later. Raises
         StoreUnavailable when there is no room."""
         if len(self._waiting) >= self.queue_max:
+            self._turned_away += 1
             raise StoreUnavailable("the queue into the engine is full")
         call = Call(given)
         self._waiting.append(call)
@@ -139,7 +150,14 @@ class Engine:
 
     def statistics(self) -> EngineStatistics:
         """What it has done so far."""
-        return EngineStatistics(self._batches, self._inputs, len(self._waiting))
+        return EngineStatistics(
+            self._batches,
+            self._inputs,
+            len(self._waiting),
+            self._turned_away,
+            self._failed_batches,
+            self._commits,
+        )
 
     async def _decide_batch(self) -> None:
         waiting = self._waiting
@@ -152,9 +170,11 @@ class Engine:
         that alone: the others are decided one by one."""
         batch = _Batch(calls, self.clock)
         needed = merge(reads(call.given) for call in calls)
+        began = trio.current_time()
         try:
             await self.store.transact(needed, batch.decide)
         except (StoreUnavailable, OutcomeUnknown) as error:
+            self._failed_batches += 1
             logger.warning("batch not stored", inputs=len(calls), error=str(error))
             for call in calls:
                 call.answer(outcome.Error(type(error)(str(error))))
@@ -169,6 +189,7 @@ class Engine:
         else:
             self._batches += 1
             self._inputs += len(calls)
+            self._commits.add(trio.current_time() - began)
             batch.answer(self.act)
 
     async def _rest(self) -> None:

@@ -37,7 +37,8 @@ def page_token() -> str:
 
 
 def request_ids() -> Callable[[], str]:
-    """Mints ids for requests, to find their log lines by: 40 random bits for whoever mints, then a count."""
+    """Mints ids for requests, to find their log lines by: 40 random bits for whoever mints, then a count, all
+    of one length."""
     minted_by = secrets.token_hex(5)
     counts = itertools.count(1)
-    return lambda: f"{minted_by}-{next(counts):x}"
+    return lambda: f"{minted_by}-{next(counts):08x}"

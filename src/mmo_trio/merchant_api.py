@@ -20,12 +20,13 @@ from mmo_sansio.api.routes import (
     StatusByMerchantReference,
     StatusByReference,
     route,
+    route_name,
 )
 from mmo_sansio.api.settings import ApiSettings
 from mmo_sansio.http import HttpRequest, HttpResponse, RequestHead
 from mmo_sansio.inputs import CreatePayment
 from mmo_sansio.model import Brand, Terms
-from mmo_sansio.problems import RefusedError
+from mmo_sansio.problems import Problem, RefusedError
 from mmo_sansio.rawhead import origin_form
 from mmo_trio.auth import Authenticator
 from mmo_trio.engine import Submit
@@ -61,15 +62,21 @@ class MerchantApi:
     references: References
     hooks: Hooks
 
-    async def admit(self, head: RequestHead, context: RequestContext, /) -> HttpResponse | Admitted:
+    async def admit(
+        self, head: RequestHead, context: RequestContext, /
+    ) -> HttpResponse | Problem | Admitted:
         """The answer, or leave to send a creation request's body, after all that can be said without it (C9)."""
         try:
             return await self._admit(head, context)
         except REFUSALS as error:
-            return self._refusal(error)
+            return _refusal(error)
 
-    async def _admit(self, head: RequestHead, context: RequestContext) -> HttpResponse | Admitted:
-        match route(_origin(head)):
+    async def _admit(
+        self, head: RequestHead, context: RequestContext
+    ) -> HttpResponse | Problem | Admitted:
+        found = route(_origin(head))
+        context.route = route_name(found)
+        match found:
             case Health():
                 return _alive(b"alive")
             case Ready():
@@ -86,22 +93,23 @@ class MerchantApi:
         brand = await self.authenticator.brand_for(calls.presented_key(head))
         if brand is None or not await self.hosts.is_open_to(brand.id, head, context):
             raise RefusedError(calls.unauthorized())
+        context.brand = brand.id
         calls.check_enabled(brand)
         return brand
 
     async def _asked(
         self, asked: ApiRoute, head: RequestHead, brand: Brand
-    ) -> HttpResponse | Admitted:
+    ) -> HttpResponse | Problem | Admitted:
         match asked:
             case Create():
                 calls.check_content(head)
                 return Admitted(self.body_limit, self._creating(asked, head, brand))
             case StatusByReference(reference):
                 query = queries.look_up(brand.id, reference)
-                return render.look_up_response(await self.store.look_up(query), self.settings)
+                return render.look_up_response(await self.store.look_up(query))
             case StatusByMerchantReference(reference):
                 by_merchant = queries.look_up_by_merchant_reference(brand.id, reference)
-                return render.look_up_response(await self.store.look_up(by_merchant), self.settings)
+                return render.look_up_response(await self.store.look_up(by_merchant))
             case ListRecordsRoute(text):
                 call = queries.records_call(brand.id, text, cursor_key=self.settings.cursor_key)
                 records = await self.store.list_records(call.query)
@@ -111,13 +119,13 @@ class MerchantApi:
 
     def _creating(
         self, asked: Create, head: RequestHead, brand: Brand
-    ) -> Callable[[bytes], Awaitable[HttpResponse]]:
-        async def respond(body: bytes) -> HttpResponse:
+    ) -> Callable[[bytes], Awaitable[HttpResponse | Problem]]:
+        async def respond(body: bytes) -> HttpResponse | Problem:
             try:
                 given = self._creation(asked, head, brand, body)
                 return render.creation_response(await self.submit(given), self.settings)
             except REFUSALS as error:
-                return self._refusal(error)
+                return _refusal(error)
 
         return respond
 
@@ -134,17 +142,18 @@ class MerchantApi:
             terms=self.terms,
         )
 
-    def _refusal(self, error: RefusedError | StoreUnavailable | OutcomeUnknown) -> HttpResponse:
-        """The problem document that stands in for an answer (P5)."""
-        match error:
-            case RefusedError():
-                return render.refusal(error.problem, self.settings)
-            case StoreUnavailable():
-                return render.refusal(UNAVAILABLE, self.settings)
-            case OutcomeUnknown():
-                return render.refusal(OUTCOME_UNKNOWN, self.settings)
-            case _:
-                assert_never(error)
+
+def _refusal(error: RefusedError | StoreUnavailable | OutcomeUnknown) -> Problem:
+    """The problem that stands in for an answer (P5)."""
+    match error:
+        case RefusedError():
+            return error.problem
+        case StoreUnavailable():
+            return UNAVAILABLE
+        case OutcomeUnknown():
+            return OUTCOME_UNKNOWN
+        case _:
+            assert_never(error)
 
 
 def _origin(head: RequestHead) -> RequestHead:

@@ -72,6 +72,7 @@ def second_door(
             error_docs_url=gateway.api.settings.error_docs_url,
             mint_request_id=request_ids(),
             limits=gateway.listener_limits,
+            traffic=gateway.traffic,
         )
         await serve_app(
             app,
@@ -173,13 +174,14 @@ async def _serve(
             mint_request_id=request_ids(),
             drain=ending.stop,
             patience_s=lambda: ending.patience_s,
+            traffic=gateway.traffic,
             tls=None if certificates is None else certificates.context,
             task_status=task_status,
         )
 
     async def people(*, task_status: trio.TaskStatus[None]) -> None:
         await serve_app(
-            pages_app(gateway.desk, sandbox=gateway.sandbox_desk),
+            pages_app(gateway.desk, papers=gateway.papers, sandbox=gateway.sandbox_desk),
             listener_on(doors["pages"]),
             limits=gateway.listener_limits,
             drain=ending.stop,

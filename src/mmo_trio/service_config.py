@@ -33,6 +33,8 @@ class ServiceConfig:
     """`brands.toml`, applied before serving."""
     workers: int = 1
     """Serving processes; more than one needs PostgreSQL."""
+    figures_board: tuple[Path, str] | None = None
+    """Where the processes of one service leave their figures, and the name of this one; None: there is one only."""
     operator_line: Path | None = None
     """The socket of a sandbox operator in a process of its own; None when it is to live in this one."""
 

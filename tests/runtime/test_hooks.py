@@ -61,7 +61,9 @@ class Bench:
         admitted = self.hooks().admit(name, token, head, RequestContext("r", client, secure=True))
         assert isinstance(admitted, Admitted)
         assert admitted.body_limit == 1000
-        return await admitted.respond(b"{}")
+        answer = await admitted.respond(b"{}")
+        assert isinstance(answer, HttpResponse)
+        return answer
 
     async def a_payment_awaits_its_result(self) -> None:
         await self.engine.submit(a_create_payment())

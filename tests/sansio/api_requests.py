@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from mmo_sansio.api import calls, render, routes
+from mmo_sansio.api import calls, routes
+from mmo_sansio.api.problem_document import problem_response
 from mmo_sansio.api.settings import ApiSettings
 from mmo_sansio.http import HttpRequest, HttpResponse
 from mmo_sansio.inputs import CreatePayment, Draft
@@ -133,4 +134,4 @@ def document(answer: HttpResponse) -> Any:
 
 
 def refusal_document(problem: Problem) -> Any:
-    return document(render.refusal(problem, SETTINGS))
+    return document(problem_response(problem, SETTINGS.error_docs_url))

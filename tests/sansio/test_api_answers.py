@@ -14,22 +14,30 @@ from tests.sansio.api_requests import (
     call,
     document,
     problem_of,
+    refusal_document,
     request,
     text,
 )
 
-from mmo_sansio.api.render import creation_response, look_up_response, refusal
+from mmo_sansio.api.render import creation_response, look_up_response
 from mmo_sansio.api.transaction_object import transaction_object
 from mmo_sansio.gateway import Gateway
 from mmo_sansio.http import HttpResponse
 from mmo_sansio.model import Operation
+from mmo_sansio.problems import Problem
 from mmo_sansio.replies import Ignored
+
+
+def answered(answer: HttpResponse | Problem) -> HttpResponse:
+    """The answer, which must be no refusal."""
+    assert isinstance(answer, HttpResponse), answer
+    return answer
 
 
 def created(operation: Operation, **changes: object) -> HttpResponse:
     target = f"/gateway/mmo/v2/{operation}/mpesa_ke".encode()
     given = call(request(text(body(operation, **changes)), target=target))
-    return creation_response(Gateway().receive(given, now=NOW), SETTINGS)
+    return answered(creation_response(Gateway().receive(given, now=NOW), SETTINGS))
 
 
 @pytest.mark.spec("C6", "C7", "G5")
@@ -66,7 +74,8 @@ def test_references_are_echoed_as_they_are() -> None:
 @pytest.mark.spec("T2", "G5")
 def test_the_creation_time_is_the_transactions_cut_to_seconds() -> None:
     gateway = Gateway()
-    answer = document(creation_response(gateway.receive(call(request()), now=NOW), SETTINGS))
+    replied = creation_response(gateway.receive(call(request()), now=NOW), SETTINGS)
+    answer = document(answered(replied))
     shown = document(HttpResponse(200, (), transaction_object(gateway.transaction(ULID))))
     assert shown["createdAt"] == "2026-11-21T08:34:56.123456Z"
     assert answer["createdAt"] == shown["createdAt"][:19] + "+00:00"
@@ -77,9 +86,10 @@ def test_row_81_a_reference_used_before_is_a_422() -> None:
     gateway = Gateway()
     gateway.receive(call(request()), now=NOW)
     again = evolve(call(request()), gateway_reference=ULID[:-1] + "W")
-    answer = creation_response(gateway.receive(again, now=NOW + 1), SETTINGS)
-    assert answer.status == 422
-    said = document(answer)
+    refused = creation_response(gateway.receive(again, now=NOW + 1), SETTINGS)
+    assert isinstance(refused, Problem)
+    assert refused.status == 422
+    said = refusal_document(refused)
     assert said["errorCode"] == "merchant_transactionid_duplicate"
     assert said["type"] == "https://docs.example/errors/merchant_transactionid_duplicate"
 
@@ -99,17 +109,17 @@ def test_a_creation_has_no_other_reply() -> None:
 @pytest.mark.spec("L1", "L2", "T4")
 def test_a_look_up_is_answered_with_the_stored_object() -> None:
     stored = b'{"value":1.10, "x" : 1}'
-    answer = look_up_response(stored, SETTINGS)
+    answer = answered(look_up_response(stored))
     assert (answer.status, answer.body) == (200, stored)
     assert answer.value(b"content-type") == b"application/json"
 
 
 @pytest.mark.spec("L1", "L2", "P1")
 def test_a_look_up_that_finds_nothing_is_a_404() -> None:
-    answer = look_up_response(None, SETTINGS)
-    assert answer.status == 404
-    assert answer.value(b"content-type") == b"application/problem+json"
-    assert document(answer)["errorCode"] == "not_found"
+    refused = look_up_response(None)
+    assert isinstance(refused, Problem)
+    assert refused.status == 404
+    assert refusal_document(refused)["errorCode"] == "not_found"
 
 
 @pytest.mark.spec("P1", "C9")
@@ -125,7 +135,7 @@ def test_all_faults_are_listed_in_the_order_of_the_fields() -> None:
             }
         )
     )
-    said = document(refusal(problem, SETTINGS))
+    said = refusal_document(problem)
     assert [each["field"] for each in said["errors"]] == [
         "amount.value",
         "amount.currency",

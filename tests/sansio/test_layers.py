@@ -29,11 +29,23 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("turns",),
     ("testing",),
     # The shell.
-    ("mmo_trio.settings", "mmo_trio.wallclock", "mmo_trio.ids", "mmo_trio.certificates"),
+    (
+        "mmo_trio.settings",
+        "mmo_trio.wallclock",
+        "mmo_trio.ids",
+        "mmo_trio.certificates",
+        "mmo_trio.durations",
+    ),
     ("mmo_trio.keys", "mmo_trio.ciphers", "mmo_trio.service_config", "mmo_trio.doors"),
     ("mmo_trio.storage", "mmo_trio.http"),
-    ("mmo_trio.brands_file", "mmo_trio.administer", "mmo_trio.engine", "mmo_trio.receiver"),
     ("mmo_trio.deeds", "mmo_trio.passwords", "mmo_trio.resolving", "mmo_trio.telling"),
+    (
+        "mmo_trio.logs",
+        "mmo_trio.brands_file",
+        "mmo_trio.administer",
+        "mmo_trio.engine",
+        "mmo_trio.receiver",
+    ),
     ("mmo_trio.brands", "mmo_trio.auth", "mmo_trio.hosts"),
     ("mmo_trio.workers", "mmo_trio.hooks"),
     (

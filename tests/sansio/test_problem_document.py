@@ -22,7 +22,7 @@ DOCS = "https://docs.example/errors"
 @pytest.mark.spec("G3", "P1", "P2")
 @pytest.mark.parametrize("cause", CATALOGUE, ids=lambda cause: cause.segment)
 def test_a_problem_becomes_a_problem_document(cause: Cause) -> None:
-    answer = problem_response(cause.problem("What happened."), DOCS)
+    answer = problem_response(cause.problem("What happened."), DOCS, "abc-01")
     assert answer.status == cause.status
     assert answer.value(b"content-type") == b"application/problem+json"
     assert list(json.loads(answer.body).items()) == [
@@ -31,7 +31,13 @@ def test_a_problem_becomes_a_problem_document(cause: Cause) -> None:
         ("status", cause.status),
         ("detail", "What happened."),
         ("errorCode", cause.error_code),
+        ("instance", "urn:x-request-id:abc-01"),
     ]
+
+
+@pytest.mark.spec("P1")
+def test_a_request_without_an_id_is_no_instance() -> None:
+    assert "instance" not in json.loads(problem_response(CATALOGUE[0].problem("No."), DOCS).body)
 
 
 @pytest.mark.spec("P1")

@@ -35,12 +35,16 @@ LABELS_MAX: Final = 10
 LABEL_KEY_MAX: Final = 255
 LABEL_TEXT_MAX: Final = 1_000
 
-_CURRENCY: Final = re.compile(r"[A-Za-z]{3}")
-_MSISDN: Final = re.compile(r"\+?[0-9]+")
+CURRENCY_PATTERN: Final = r"[A-Za-z]{3}"
+MSISDN_PATTERN: Final = r"\+?[0-9]+"
 _DNS_LABEL: Final = r"[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?"
-_EMAIL: Final = re.compile(rf"[^@\s\x00-\x1f\x7f-\x9f]{{1,64}}@{_DNS_LABEL}(?:\.{_DNS_LABEL})+")
+EMAIL_PATTERN: Final = rf"[^@\s\x00-\x1f\x7f-\x9f]{{1,64}}@{_DNS_LABEL}(?:\.{_DNS_LABEL})+"
 
-_PARTIES: Final = {
+_CURRENCY: Final = re.compile(CURRENCY_PATTERN)
+_MSISDN: Final = re.compile(MSISDN_PATTERN)
+_EMAIL: Final = re.compile(EMAIL_PATTERN)
+
+PARTIES: Final = {
     Operation.DIRECT_PAYIN: "payer",
     Operation.DIRECT_PAYOUT: "payee",
     Operation.QR_PAYIN: "payer",
@@ -63,7 +67,7 @@ def read_draft(
     if len(method) > METHOD_MAX:
         members.fault("method", f"must have at most {METHOD_MAX} characters")
     value, currency = _amount(members)
-    party = _party(members, _PARTIES[operation]) if operation in _PARTIES else None
+    party = _party(members, PARTIES[operation]) if operation in PARTIES else None
     country = members.text("country", at_most=COUNTRY_MAX)
     result_url = _delivery_url(members, "resultUrl", egress_rules)
     display_qr_url = success_redirect_url = error_redirect_url = None

@@ -6,7 +6,6 @@ import json
 from typing import Final, assert_never
 
 from mmo_sansio.api.cursor import Cursor, Direction, write_cursor
-from mmo_sansio.api.problem_document import problem_response
 from mmo_sansio.api.queries import RecordsCall, unknown_transaction
 from mmo_sansio.api.settings import ApiSettings
 from mmo_sansio.clock import with_seconds
@@ -23,18 +22,13 @@ _LOWEST_REFERENCE: Final = "0" * 26
 _quoted: Final = json.encoder.encode_basestring
 
 
-def refusal(problem: Problem, settings: ApiSettings) -> HttpResponse:
-    """The problem document."""
-    return problem_response(problem, settings.error_docs_url)
-
-
-def creation_response(reply: Reply, settings: ApiSettings) -> HttpResponse:
+def creation_response(reply: Reply, settings: ApiSettings) -> HttpResponse | Problem:
     """The Initiate Payment response, the Web Pay In response, or the refusal: what CreatePayment is replied."""
     match reply:
         case Accepted(order):
             return HttpResponse(200, _JSON_HEADERS, _initiated(order, settings.hpp_url).encode())
         case Refused(problem):
-            return refusal(problem, settings)
+            return problem
         case Noted() | Ignored():
             raise AssertionError(f"{reply} is no reply to a creation")
         case _:
@@ -57,10 +51,10 @@ def _initiated(order: Order, hpp_url: str) -> str:
     )
 
 
-def look_up_response(found: bytes | None, settings: ApiSettings) -> HttpResponse:
+def look_up_response(found: bytes | None) -> HttpResponse | Problem:
     """The transaction object as the store has it, or 404 (L1, L2)."""
     if found is None:
-        return refusal(unknown_transaction(), settings)
+        return unknown_transaction()
     return HttpResponse(200, _JSON_HEADERS, found)
 
 

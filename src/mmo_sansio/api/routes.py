@@ -73,6 +73,16 @@ ApiRoute: TypeAlias = Create | StatusByReference | StatusByMerchantReference | L
 
 Route: TypeAlias = ApiRoute | Health | Ready | Hook
 
+_NAMES: Final = {
+    StatusByReference: "status",
+    StatusByMerchantReference: "status/mref",
+    ListRecordsRoute: "records",
+    Hook: "hooks",
+    Health: "healthz",
+    Ready: "readyz",
+}
+ROUTE_NAMES: Final = (*(each.value for each in Operation), *_NAMES.values())
+
 _READ: Final = ("GET", "HEAD")
 _CREATE: Final = ("POST",)
 _NOTIFY: Final = ("POST", "PUT")
@@ -98,6 +108,13 @@ def route(head: RequestHead) -> Route:
             METHOD_NOT_ALLOWED.problem(f"This resource knows only {allow}.", allow=allow)
         )
     return found
+
+
+def route_name(found: Route) -> str:
+    """What counts and logs call the resource: one of ROUTE_NAMES, never a path, which may hold what is somebody's."""
+    if isinstance(found, Create):
+        return found.operation._value_  # Every request comes by: `value` is a slow property.
+    return _NAMES[type(found)]
 
 
 def _resource(path: bytes, query: bytes) -> tuple[Route, tuple[str, ...]]:

@@ -13,6 +13,7 @@ import trio
 
 from mmo_trio.cli.failures import exit_code_of
 from mmo_trio.cli.places import Command, default_data_directory, find_place
+from mmo_trio.logs import configure_logs
 from mmo_trio.service_config import Ready, ServiceConfig, check_clear, check_production
 from mmo_trio.settings import Settings, load_settings
 from mmo_trio.wallclock import BootClock
@@ -118,6 +119,7 @@ def run(config: ServiceConfig, on_ready: Callable[[Ready], None] | None = None) 
     async def serving() -> None:
         await run_service(config, on_ready=serves)
 
+    log_as_set(config.settings)
     trio.run(serving, clock=BootClock())
 
 
@@ -125,6 +127,7 @@ def run_supervised(config: ServiceConfig, read: Callable[[], Settings]) -> None:
     """Serve with processes that are replaced when they die; exits with the service's exit code."""
     from mmo_trio.supervisor.gateway import supervise
 
+    log_as_set(config.settings)
     code = supervise(
         config,
         read=read,
@@ -133,6 +136,11 @@ def run_supervised(config: ServiceConfig, read: Callable[[], Settings]) -> None:
         on_serving=tune_interpreter,
     )
     sys.exit(code)
+
+
+def log_as_set(settings: Settings) -> None:
+    """Write logs as `[log]` says."""
+    configure_logs(form=settings.log.format, level=settings.log.level)
 
 
 def tune_interpreter() -> None:

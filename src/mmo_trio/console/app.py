@@ -77,7 +77,9 @@ def console_app(figures: Figures, desk: ConsoleDesk) -> QuartTrio:
 
     @app.get("/metrics")
     async def metrics() -> Response:
-        return Response(figures.text(), content_type="text/plain; version=0.0.4; charset=utf-8")
+        return Response(
+            await figures.text(), content_type="text/plain; version=0.0.4; charset=utf-8"
+        )
 
     @app.before_request
     async def admit() -> None:

@@ -24,13 +24,14 @@ from quart_trio import QuartTrio
 
 from mmo_sansio.api.problem_document import problem_response
 from mmo_sansio.http import Headers, HttpResponse, RequestHead
-from mmo_sansio.problems import RefusedError
+from mmo_sansio.problems import Problem, RefusedError
 from mmo_sansio.rawhead import find_fault, origin_form
 from mmo_trio.http.answers import answer_fields
-from mmo_trio.http.door import LATE_BODY, body_too_large, problem_of
+from mmo_trio.http.door import LATE_BODY, body_too_large, refuse
 from mmo_trio.http.limits import ListenerLimits
-from mmo_trio.http.service import RequestContext, Service
+from mmo_trio.http.service import Admitted, RequestContext, Service
 from mmo_trio.http.streams import plain_address
+from mmo_trio.http.traffic import Traffic
 
 CONNECTION_CLOSE: Final = (b"connection", b"close")
 
@@ -41,13 +42,16 @@ def asgi_app(
     error_docs_url: str,
     mint_request_id: Callable[[], str],
     limits: ListenerLimits,
+    traffic: Traffic | None = None,
 ) -> QuartTrio:
     """A Quart-Trio app whose every HTTP request is the service's to answer.
 
     `error_docs_url` is the base of the `type` URIs of problems, without a slash at its end (P1).
     `mint_request_id` gives every request its id: ASCII letters, digits and hyphens. Of the limits
-    it keeps those of the head and the body; writing is kept in time by the host."""
-    return _ServiceApp(_House(service, error_docs_url, mint_request_id, limits))
+    it keeps those of the head and the body; writing is kept in time by the host. `traffic` counts
+    requests and tells refusals; None: only faults are told."""
+    watched = traffic or Traffic(tells_refusals=False)
+    return _ServiceApp(_House(service, error_docs_url, mint_request_id, limits, watched))
 
 
 @frozen
@@ -58,6 +62,11 @@ class _House:
     error_docs_url: str
     mint_request_id: Callable[[], str]
     limits: ListenerLimits
+    traffic: Traffic
+
+    def refusal(self, problem: Problem, context: RequestContext) -> HttpResponse:
+        """The answer that the problem becomes for this request."""
+        return problem_response(problem, self.error_docs_url, context.request_id)
 
 
 class _ServiceApp(QuartTrio):
@@ -92,32 +101,37 @@ class _Exchange:
 
     async def run(self) -> None:
         """Answer; nobody is told when the client has gone."""
+        client = plain_address(self.scope["client"][0]) if self.scope["client"] else ""
         request_id = self.house.mint_request_id()
+        context = RequestContext(request_id, client, self.scope["scheme"] == "https")
+        began = trio.current_time()
         try:
-            answer = await self._consult(request_id)
+            answer = await self._consult(context)
             fields = answer_fields(answer, request_id=request_id)
         except _ClientLeftError:
             return
         except Exception as error:
-            problem = problem_of(error, request_id)
-            answer = problem_response(problem, self.house.error_docs_url)
+            problem = refuse(error, context, self.house.traffic)
+            answer = self.house.refusal(problem, context)
             fields = answer_fields(answer, request_id=request_id)
             if self.scope["http_version"].startswith("1"):  # HTTP/2 has no such field
                 fields.append(CONNECTION_CLOSE)
+        self.house.traffic.answered(context, answer.status, trio.current_time() - began)
         await self._answer(answer, fields)
 
-    async def _consult(self, request_id: str) -> HttpResponse:
+    async def _consult(self, context: RequestContext) -> HttpResponse:
         """The service's answer; raises RefusedError for a request that may not be read."""
         head = _head(self.scope)
         _check(head, self.scope["http_version"], self.house.limits)
-        client = plain_address(self.scope["client"][0]) if self.scope["client"] else ""
-        context = RequestContext(request_id, client, self.scope["scheme"] == "https")
-        admitted = await self.house.service.admit(
+        answer = await self.house.service.admit(
             RequestHead(head.method, origin_form(head.target), head.headers), context
         )
-        if isinstance(admitted, HttpResponse):
-            return admitted
-        return await admitted.respond(await self._read_body(head, admitted.body_limit))
+        if isinstance(answer, Admitted):
+            answer = await answer.respond(await self._read_body(head, answer.body_limit))
+        if isinstance(answer, Problem):
+            self.house.traffic.refused(context, answer)
+            return self.house.refusal(answer, context)
+        return answer
 
     async def _read_body(self, head: RequestHead, limit: int) -> bytes:
         """The whole body, in time and within its limit, which a length is held against first."""

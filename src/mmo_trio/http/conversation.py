@@ -24,12 +24,13 @@ from mmo_sansio.http import HttpResponse
 from mmo_sansio.problems import Problem
 from mmo_trio.http.answers import CONTINUE, answer_bytes
 from mmo_trio.http.census import Census
-from mmo_trio.http.door import LATE_BODY, LATE_HEAD, problem_of
+from mmo_trio.http.door import LATE_BODY, LATE_HEAD, refuse
 from mmo_trio.http.faults import describe_fault
 from mmo_trio.http.inbox import Inbox, Opening
 from mmo_trio.http.limits import ListenerLimits
-from mmo_trio.http.service import HangUp, RequestContext, Service
+from mmo_trio.http.service import Admitted, HangUp, RequestContext, Service
 from mmo_trio.http.streams import LingeringStream
+from mmo_trio.http.traffic import Traffic
 
 logger = logging.getLogger(__name__)
 
@@ -49,6 +50,16 @@ class House:
     """Once it is set, the next answer on a connection is its last."""
     tls: Callable[[], ssl.SSLContext] | None
     """Gives the context of one connection; None for clear HTTP."""
+    traffic: Traffic
+    """Where requests are counted, and refusals told."""
+
+    def context(self, client: str) -> RequestContext:
+        """What is known of a request that begins now."""
+        return RequestContext(self.mint_request_id(), client, self.tls is not None)
+
+    def refusal(self, problem: Problem, context: RequestContext) -> HttpResponse:
+        """The answer that the problem becomes for this request."""
+        return problem_response(problem, self.error_docs_url, context.request_id)
 
 
 class _ClientLeftError(Exception):
@@ -69,7 +80,8 @@ class Conversation:
         self._inbox = Inbox(house.limits.head)
         self._scope = trio.CancelScope()
         self._if_late: Problem | None = None
-        self._request_id = ""
+        self._context = RequestContext("", client, house.tls is not None)
+        self._began = 0.0
 
     def leave_by(self, moment: float) -> None:
         """Close at this moment of Trio's time; asked of an idle connection only."""
@@ -121,19 +133,21 @@ class Conversation:
 
     async def _exchange(self) -> bool:
         """Read one request and answer it; whether another one may follow on this connection."""
-        self._request_id = self._house.mint_request_id()
+        self._context = context = self._house.context(self.client)
+        self._began = trio.current_time()
         opening: Opening | None = None
         try:
             opening = await self._read_head()
-            answer, may_follow = await self._consult(opening)
+            answer, may_follow = await self._consult(opening, context)
             wire = self._to_wire(answer, opening, may_follow)
         except (_ClientLeftError, HangUp):
             raise
         except Exception as error:
-            problem = problem_of(error, self._request_id)
-            answer, may_follow = problem_response(problem, self._house.error_docs_url), False
+            problem = refuse(error, context, self._house.traffic)
+            answer, may_follow = self._house.refusal(problem, context), False
             wire = self._to_wire(answer, opening, may_follow)
         self._if_late = None
+        self._house.traffic.answered(context, answer.status, trio.current_time() - self._began)
         await self._send(wire)
         return may_follow
 
@@ -146,15 +160,19 @@ class Conversation:
             self._allow(self._limits.write_timeout_s)
             await self._stream.send_all(wire)
 
-    async def _consult(self, opening: Opening) -> tuple[HttpResponse, bool]:
+    async def _consult(
+        self, opening: Opening, context: RequestContext
+    ) -> tuple[HttpResponse, bool]:
         """The service's answer, and whether another request may follow it."""
-        context = RequestContext(self._request_id, self.client, self._house.tls is not None)
         answer = await self._house.service.admit(opening.head, context)
-        if isinstance(answer, HttpResponse):
-            is_read = self._inbox.skip_body()
-        else:
+        if isinstance(answer, Admitted):
             body = await self._read_body(opening, answer.body_limit)
             answer, is_read = await answer.respond(body), True
+        else:
+            is_read = self._inbox.skip_body()
+        if isinstance(answer, Problem):
+            self._house.traffic.refused(context, answer)
+            answer = self._house.refusal(answer, context)
         return answer, is_read and opening.keep_alive and not self._house.drain.is_set()
 
     async def _read_head(self) -> Opening:
@@ -195,7 +213,10 @@ class Conversation:
         self._inbox.receive(data)
 
     async def _refuse_late(self, problem: Problem) -> None:
-        answer = problem_response(problem, self._house.error_docs_url)
+        traffic, context = self._house.traffic, self._context
+        traffic.refused(context, problem)
+        traffic.answered(context, problem.status, trio.current_time() - self._began)
+        answer = self._house.refusal(problem, context)
         with trio.move_on_after(self._limits.linger_timeout_s):
             await self._stream.send_all(self._to_wire(answer, None, may_follow=False))
             await self._stream.aclose()
@@ -207,7 +228,7 @@ class Conversation:
             connection = b"keep-alive" if is_old else b""
         return answer_bytes(
             answer,
-            request_id=self._request_id,
+            request_id=self._context.request_id,
             connection=connection,
             without_body=opening is not None and opening.head.method == "HEAD",
         )

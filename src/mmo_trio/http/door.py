@@ -3,7 +3,6 @@ faults of ours."""
 
 from __future__ import annotations
 
-import logging
 from typing import Final
 
 from mmo_sansio.problems import (
@@ -14,8 +13,8 @@ from mmo_sansio.problems import (
     RefusedError,
 )
 from mmo_trio.http.faults import describe_fault
-
-logger = logging.getLogger(__name__)
+from mmo_trio.http.service import RequestContext
+from mmo_trio.http.traffic import Traffic
 
 LATE_HEAD: Final = REQUEST_TIMEOUT.problem("The head of the request did not arrive in time.")
 LATE_BODY: Final = REQUEST_TIMEOUT.problem("The body of the request did not arrive in time.")
@@ -27,15 +26,11 @@ def body_too_large(limit: int) -> RefusedError:
     return RefusedError(BODY_TOO_LARGE.problem(f"The body is larger than {limit} bytes."))
 
 
-def problem_of(error: Exception, request_id: str) -> Problem:
+def refuse(error: Exception, context: RequestContext, traffic: Traffic) -> Problem:
     """The problem of a refusal; anything else goes into the log without its values, and the client
     learns no more than where to ask (P3)."""
     if isinstance(error, RefusedError):
+        traffic.refused(context, error.problem)
         return error.problem
-    logger.error(
-        "request %s failed: %s",
-        request_id,
-        describe_fault(error),
-        extra={"request_id": request_id},
-    )
+    traffic.refused(context, FAULT, describe_fault(error))
     return FAULT

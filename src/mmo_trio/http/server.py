@@ -14,7 +14,6 @@ from typing import Final
 import trio
 from attrs import field, frozen
 
-from mmo_sansio.api.problem_document import problem_response
 from mmo_sansio.problems import UNAVAILABLE
 from mmo_trio.http.answers import answer_bytes
 from mmo_trio.http.census import Census
@@ -22,6 +21,7 @@ from mmo_trio.http.conversation import Conversation, House
 from mmo_trio.http.limits import ListenerLimits
 from mmo_trio.http.service import Service
 from mmo_trio.http.streams import LingeringStream
+from mmo_trio.http.traffic import Traffic
 
 logger = logging.getLogger(__name__)
 
@@ -46,6 +46,7 @@ async def serve_http(
     drain: trio.Event,
     patience_s: Callable[[], float] = lambda: 0.0,
     tls: Callable[[], ssl.SSLContext] | None = None,
+    traffic: Traffic | None = None,
     task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
 ) -> None:
     """Serve until `drain` is set and the requests in flight are answered, or
@@ -55,9 +56,19 @@ async def serve_http(
     same sockets gets all new connections. `tls` is asked for its context at every connection, so a
     renewed certificate needs no restart; None serves in the clear. `mint_request_id` gives each
     request its id. `patience_s` is asked when it drains: so long an idle connection is left, for
-    a client that sends just then would find it closed. Its next answer is its last in any case."""
+    a client that sends just then would find it closed. Its next answer is its last in any case.
+    `traffic` counts requests and tells refusals; None: only faults are told."""
     census = Census(limits)
-    house = House(service, limits, census, error_docs_url, mint_request_id, drain, tls)
+    house = House(
+        service,
+        limits,
+        census,
+        error_docs_url,
+        mint_request_id,
+        drain,
+        tls,
+        traffic or Traffic(tells_refusals=False),
+    )
     async with trio.open_nursery() as conversations:
         entrance = _Entrance(house, conversations)
         async with trio.open_nursery() as accepting:
@@ -104,17 +115,18 @@ class _Entrance:
             self.conversations.start_soon(conversation.run)
         elif self.house.tls is None and self.farewells.available_tokens:
             self.farewells.acquire_on_behalf_of_nowait(transport)
-            self.conversations.start_soon(self._say_farewell, transport)
+            self.conversations.start_soon(self._say_farewell, transport, client)
         else:
             transport.close()
 
-    async def _say_farewell(self, transport: LingeringStream) -> None:
+    async def _say_farewell(self, transport: LingeringStream, client: str) -> None:
         """Tell a client that there is no room; its request is not read, so nothing of it was stored
         (P5)."""
+        context = self.house.context(client)
+        self.house.traffic.refused(context, FULL)
+        self.house.traffic.answered(context, FULL.status, 0.0)
         answer = answer_bytes(
-            problem_response(FULL, self.house.error_docs_url),
-            request_id=self.house.mint_request_id(),
-            connection=b"close",
+            self.house.refusal(FULL, context), request_id=context.request_id, connection=b"close"
         )
         try:
             with trio.move_on_after(self.house.limits.linger_timeout_s):

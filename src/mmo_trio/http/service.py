@@ -11,27 +11,36 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Protocol
 
-from attrs import frozen
+from attrs import define, frozen
 
 from mmo_sansio.http import HttpResponse, RequestHead
+from mmo_sansio.problems import Problem
 
 
 class HangUp(Exception):
     """Raised by a service instead of an answer: the connection is closed without a word. For simulators only."""
 
 
-@frozen
+UNROUTED = "none"
+"""The route of a request that was refused before it had one."""
+
+
+@define
 class RequestContext:
-    """What a door knows of a request beside its bytes."""
+    """What a door knows of a request beside its bytes, and what the service tells it for its log and counts."""
 
     request_id: str
-    """Minted at the edge, sent back in `X-Request-Id`; belongs into every log line about the
-    request (G9)."""
+    """Minted at the edge, sent back in `X-Request-Id` and in a problem's `instance`; belongs into every
+    log line about the request (G9)."""
     client: str
     """The address at the other end of the connection, perhaps a proxy's; never taken from a
     header."""
     secure: bool
     """Whether the connection itself is TLS."""
+    route: str = UNROUTED
+    """Set by the service: one of few names, never a path."""
+    brand: str | None = None
+    """Set by the service once it knows who asks."""
 
 
 @frozen
@@ -40,7 +49,7 @@ class Admitted:
 
     body_limit: int
     """Bytes the body may have; a larger one is a 413, unread."""
-    respond: Callable[[bytes], Awaitable[HttpResponse]]
+    respond: Callable[[bytes], Awaitable[HttpResponse | Problem]]
     """Gives the answer to the whole body. Called at most once, and not at all when the body never
     comes."""
 
@@ -48,8 +57,11 @@ class Admitted:
 class Service(Protocol):
     """Answers requests, whichever door they came through."""
 
-    async def admit(self, head: RequestHead, context: RequestContext, /) -> HttpResponse | Admitted:
-        """The final answer, or leave to send the body.
+    async def admit(
+        self, head: RequestHead, context: RequestContext, /
+    ) -> HttpResponse | Problem | Admitted:
+        """The final answer, or leave to send the body. A Problem is a refusal, which the door writes
+        down, counts and logs.
 
         HEAD arrives as HEAD; answer it as GET, the door drops the body. The door adds
         `Content-Length`, `Date`, `Connection`, `X-Request-Id` and `Cache-Control: no-store`; the

@@ -11,6 +11,7 @@ from quart_trio import QuartTrio
 from mmo_trio.http.faults import describe_fault
 from mmo_trio.pages.desk import Desk, SandboxDesk
 from mmo_trio.pages.guide import guide_pages
+from mmo_trio.pages.papers import Papers, paper_pages
 from mmo_trio.pages.payment import payment_pages
 from mmo_trio.pages.phone import phone_pages
 from mmo_trio.pages.sandbox import sandbox_controls
@@ -37,11 +38,12 @@ class _DiscreetApp(QuartTrio):
         self.logger.error("%s %s failed: %s", request.method, request.url_rule, told)
 
 
-def pages_app(desk: Desk, *, sandbox: SandboxDesk | None) -> QuartTrio:
-    """Payment pages, and in a sandbox its controls, its virtual phone and its guide as well."""
+def pages_app(desk: Desk, *, papers: Papers, sandbox: SandboxDesk | None) -> QuartTrio:
+    """Payment pages, documentation, and in a sandbox its controls, its virtual phone and its guide as well."""
     app = _DiscreetApp(__name__)
     app.config["MAX_CONTENT_LENGTH"] = BODY_BYTES_MAX
     app.register_blueprint(payment_pages(desk))
+    app.register_blueprint(paper_pages(papers))
     if sandbox is not None:
         for parts in (sandbox_controls, phone_pages, guide_pages):
             app.register_blueprint(parts(desk, sandbox))
@@ -52,8 +54,9 @@ def pages_app(desk: Desk, *, sandbox: SandboxDesk | None) -> QuartTrio:
         response.headers["Referrer-Policy"] = "no-referrer"
         response.headers["X-Content-Type-Options"] = "nosniff"
         response.headers["X-Frame-Options"] = "DENY"
-        is_static = request.endpoint == "static"
-        response.headers["Cache-Control"] = STATIC_KEPT if is_static else "no-store"
+        if request.endpoint == "static":
+            response.headers["Cache-Control"] = STATIC_KEPT
+        response.headers.setdefault("Cache-Control", "no-store")
         return response
 
     return app

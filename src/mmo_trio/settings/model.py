@@ -233,6 +233,20 @@ class KeysSection:
 
 
 @frozen
+class LogSection:
+    """What a serving process writes to standard error."""
+
+    format: str = setting(
+        values.one_of("console", "json"), "console", "For people, or one JSON object in each line."
+    )
+    level: str = setting(
+        values.one_of("debug", "info", "warning", "error"),
+        "info",
+        "The least level that is written; `info` tells of every refused request and every callback.",
+    )
+
+
+@frozen
 class ProviderSection:
     """A configured provider: `[provider.NAME]`."""
 
@@ -258,6 +272,7 @@ class Settings:
     egress: EgressSection = EgressSection()
     keys: KeysSection = KeysSection()
     console: ConsoleSection = ConsoleSection()
+    log: LogSection = LogSection()
     providers: Mapping[str, ProviderSection] = MappingProxyType({})
     """By name."""
 
@@ -272,6 +287,7 @@ SECTIONS: Mapping[str, type[Any]] = MappingProxyType(
         "egress": EgressSection,
         "keys": KeysSection,
         "console": ConsoleSection,
+        "log": LogSection,
     }
 )
 """By the name they have in the file, in the order of the documentation."""

@@ -151,6 +151,18 @@ def _read_switch(value: Any) -> bool:
     return _WORDS[word]
 
 
+def one_of(*words: str) -> Kind:
+    """A value that is one of these words."""
+    name = " or ".join(f'"{word}"' for word in words)
+
+    def read(value: Any) -> str:
+        if value not in words:
+            raise ValueFault(f"must be {name}")
+        return str(value)
+
+    return Kind(name, read, str)
+
+
 def read_endpoint(value: Any) -> Endpoint:
     """`HOST:PORT`; an IPv6 address stands in brackets; port 0 picks a free one."""
     text = value.strip() if isinstance(value, str) else ""

@@ -67,6 +67,22 @@ class ClosedProvider:
 
 
 @frozen
+class Backlog:
+    """How much is waiting in a store, all nodes together."""
+
+    pending: int
+    """Transactions that haven't ended."""
+    stuck: int
+    """Of these, those that were created before a given time."""
+    overdue: int
+    """Of these, those that should have been woken before a given time, to be asked about or to expire."""
+    callbacks: int
+    """Callbacks that aren't concluded."""
+    suspense: int
+    """Open entries of the suspense book."""
+
+
+@frozen
 class BrandRecord:
     """A brand and its keys, the oldest first."""
 
@@ -193,6 +209,10 @@ class Store(Protocol):
 
     async def unknown_since(self, before: Instant, *, limit: int = 500) -> Sequence[Transaction]:
         """Pending transactions that may have been received by their provider before this time, the oldest first."""
+        ...
+
+    async def backlog(self, *, stuck_before: Instant, overdue_before: Instant) -> Backlog:
+        """What is waiting: pending transactions created or due before these times, callbacks, suspense."""
         ...
 
     async def closed_providers(self) -> Sequence[ClosedProvider]:

@@ -20,6 +20,7 @@ from mmo_sansio.model import Brand, Status, Transaction
 from mmo_sansio.queries import ListRecords, LookUp, LookUpByMerchantReference, Position, Records
 from mmo_sansio.unknown import may_be_under_way
 from mmo_trio.storage.base import (
+    Backlog,
     BrandRecord,
     ClosedProvider,
     Decide,
@@ -278,6 +279,23 @@ class MemoryStore:
     async def unknown_since(self, before: Instant, *, limit: int = 500) -> Sequence[Transaction]:
         rows = (row.transaction for row in _rows(await self._memory()))
         return [each for each in rows if may_be_under_way(each, before)][:limit]
+
+    async def backlog(self, *, stuck_before: Instant, overdue_before: Instant) -> Backlog:
+        memory = await self._memory()
+        pending = [
+            each.transaction
+            for each in _rows(memory)
+            if each.transaction.progress.wake_at is not None
+        ]
+        return Backlog(
+            pending=len(pending),
+            stuck=sum(each.order.created_at < stuck_before for each in pending),
+            overdue=sum((each.progress.wake_at or 0) < overdue_before for each in pending),
+            callbacks=sum(
+                isinstance(each, DeliverCallback) for each in memory.ledger.intents.values()
+            ),
+            suspense=sum(each.closed_at is None for each in memory.suspense),
+        )
 
     async def closed_providers(self) -> Sequence[ClosedProvider]:
         return sorted((await self._memory()).closed.values(), key=lambda each: each.name)

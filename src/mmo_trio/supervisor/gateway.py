@@ -16,6 +16,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from importlib import import_module
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import structlog
 import trio
@@ -63,18 +64,19 @@ def supervise(
     code = run_once(partial(exit_code_of, partial(_prepare, config, ready)))
     if code != 0:
         return code
-    has_operator = _has_sandbox(config.settings)
-    crew = _Crew(config, doors, read, exit_code_of, on_serving, has_operator)
-    workers = tuple(f"worker-{number}" for number in range(1, config.workers + 1))
-    jobs: dict[str, Job] = dict.fromkeys(workers, crew.work)
-    if crew.has_operator:
-        jobs[OPERATOR] = crew.operate
-    state = State(
-        workers,
-        helpers=(OPERATOR,) if crew.has_operator else (),
-        leave_s=seconds(config.settings.limits.drain_timeout) + WORK_S,
-    )
-    return Supervisor(jobs, state, lambda: on_ready(ready), crew.renew).run()
+    with TemporaryDirectory(prefix="mmo-figures-") as board:
+        has_operator = _has_sandbox(config.settings)
+        crew = _Crew(config, doors, read, exit_code_of, on_serving, Path(board), has_operator)
+        workers = tuple(f"worker-{number}" for number in range(1, config.workers + 1))
+        jobs: dict[str, Job] = dict.fromkeys(workers, crew.work)
+        if crew.has_operator:
+            jobs[OPERATOR] = crew.operate
+        state = State(
+            workers,
+            helpers=(OPERATOR,) if crew.has_operator else (),
+            leave_s=seconds(config.settings.limits.drain_timeout) + WORK_S,
+        )
+        return Supervisor(jobs, state, lambda: on_ready(ready), crew.renew).run()
 
 
 @define(eq=False)
@@ -86,6 +88,8 @@ class _Crew:
     read: Callable[[], Settings]
     exit_code_of: ExitCodeOf
     on_serving: Callable[[], None]
+    board: Path
+    """The directory in which the workers leave their figures to each other."""
     has_operator: bool
     """Whether one of the processes is the sandbox operator's."""
 
@@ -111,7 +115,12 @@ class _Crew:
     def work(self, link: Link) -> int:
         """A worker's whole life."""
         line = line_beside(self.book) if self.has_operator else None
-        config = evolve(self.config, brands_file=None, operator_line=line)
+        config = evolve(
+            self.config,
+            brands_file=None,
+            operator_line=line,
+            figures_board=(self.board, link.post),
+        )
         inherited = Inherited(self.doors, link.lifeline)
 
         def serves(_: Ready) -> None:

@@ -66,6 +66,8 @@ FAULT = 70
 class Link:
     """What a process has of its supervisor."""
 
+    post: str
+    """What this process is there for; its predecessor had the same."""
     lifeline: int
     """A pipe that ends when the supervisor is gone; nothing is ever written to it."""
     _told: int
@@ -180,7 +182,7 @@ class Supervisor:
             self._selector.close()
             for descriptor in (hear, self._lifeline[1], *watched):
                 os.close(descriptor)
-            _live(lambda: self.jobs[post](Link(self._lifeline[0], tell)))
+            _live(lambda: self.jobs[post](Link(post, self._lifeline[0], tell)))
         os.close(tell)
         self._selector.register(hear, selectors.EVENT_READ, pid)
         self._happened(Forked(post, pid))

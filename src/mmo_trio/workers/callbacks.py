@@ -18,7 +18,7 @@ from typing import Final, Protocol, TypeAlias
 
 import structlog
 import trio
-from attrs import evolve, frozen
+from attrs import evolve, field, frozen
 
 from mmo_sansio.breaker import Breaker, BreakerSettings, BreakerSnapshot, BreakerState
 from mmo_sansio.callbacks import PLACES, PLACES_PER_MERCHANT, build
@@ -30,6 +30,7 @@ from mmo_sansio.intents import DeliverCallback
 from mmo_sansio.model import Transaction
 from mmo_sansio.replies import Noted
 from mmo_sansio.turns import Turns
+from mmo_trio.durations import OUTSIDE_S, Durations
 from mmo_trio.http.call import MaySend, WithheldError
 from mmo_trio.http.faults import describe_fault
 from mmo_trio.storage.base import Work
@@ -59,6 +60,9 @@ in use. May raise StoreUnavailable."""
 Conclude: TypeAlias = Callable[[CallbackConcluded], Awaitable[object]]
 """Records an outcome; may raise StoreUnavailable and OutcomeUnknown. To repeat it does no harm."""
 
+UNSENT: Final = frozenset({DeliveryOutcome.EGRESS_REFUSED, DeliveryOutcome.BREAKER_OPEN})
+"""Outcomes for which nobody was called."""
+
 
 @frozen
 class CallbackStatistics:
@@ -72,6 +76,8 @@ class CallbackStatistics:
     """Brands whose breaker isn't closed."""
     unrecorded: int
     """Callbacks that ended in a fault of ours; they stay open until a restart."""
+    sent: Durations = field(eq=False, factory=lambda: Durations(OUTSIDE_S))
+    """How long deliveries took for which somebody was called, whatever they came to."""
 
 
 class CallbackWorker:
@@ -110,6 +116,7 @@ class CallbackWorker:
         self._in_hand: dict[str, Work] = {}
         """By reference, in the order of their taking."""
         self._outcomes: Counter[DeliveryOutcome] = Counter()
+        self._sent = Durations(OUTSIDE_S)
         self._deliveries: trio.Nursery | None = None
         self._is_draining = False
 
@@ -182,6 +189,7 @@ class CallbackWorker:
                 if breaker.state is not BreakerState.CLOSED
             ),
             len(self._in_hand) - self._turns.waiting - self._turns.under_way,
+            self._sent,
         )
 
     def _start_who_may(self) -> None:
@@ -209,6 +217,8 @@ class CallbackWorker:
                 logger.warning("callback claimed by another", reference=reference, brand=brand)
                 return
             self._outcomes[attempt.outcome] += 1
+            if attempt.outcome not in UNSENT:
+                self._sent.add(attempt.duration_ms / 1_000)
             _log(reference, brand, attempt)
         except WithheldError:
             del self._in_hand[reference]

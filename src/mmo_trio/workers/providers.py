@@ -7,13 +7,14 @@ time is over: a process that was stopped and goes on must not send what has been
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Awaitable, Callable, Mapping
+from types import MappingProxyType
 from typing import TypeAlias
 
 import structlog
 import trio
-from attrs import Factory, define, evolve, frozen
+from attrs import Factory, define, evolve, field, frozen
 
 from mmo_sansio.catalogue import ErrorCode
 from mmo_sansio.clock import Instant
@@ -21,9 +22,12 @@ from mmo_sansio.http import HttpRequest, HttpResponse
 from mmo_sansio.inputs import (
     BeginSubmission,
     Input,
+    ProviderAccepted,
+    ProviderCannotTell,
     ProviderFailed,
     ProviderNeverReceived,
     ProviderReport,
+    ProviderSucceeded,
     ProviderUnreachable,
 )
 from mmo_sansio.intents import AskProvider, SubmitToProvider
@@ -31,6 +35,7 @@ from mmo_sansio.model import Source, Transaction
 from mmo_sansio.providers.conversation import Conversation, ExchangeFailed, Provider
 from mmo_sansio.providers.operations import paced
 from mmo_sansio.replies import Noted, Reply
+from mmo_trio.durations import OUTSIDE_S, Durations
 from mmo_trio.engine import Submit
 from mmo_trio.http.faults import describe_fault
 from mmo_trio.storage.base import OutcomeUnknown, StoreUnavailable, Work
@@ -61,8 +66,35 @@ SUBMISSION_RETRY_S_MAX = 300.0
 """The longest wait before a payment that certainly didn't reach its provider is submitted again: each time costs a few
 lines in its journal."""
 
+REPORTS: Mapping[type[ProviderReport], str] = MappingProxyType(
+    {
+        ProviderAccepted: "accepted",
+        ProviderSucceeded: "succeeded",
+        ProviderFailed: "failed",
+        ProviderUnreachable: "unreachable",
+        ProviderNeverReceived: "never_received",
+        ProviderCannotTell: "cannot_tell",
+    }
+)
+"""What figures call the kinds of reports."""
+UNREACHABLE = REPORTS[ProviderUnreachable]
+
 Exchange: TypeAlias = Callable[[HttpRequest], Awaitable[HttpResponse]]
 """Sends a request to a provider; raises ExchangeFailed when there is no usable answer."""
+
+
+@define(eq=False)
+class ProviderCounts:
+    """What was done with one provider so far."""
+
+    submissions: int = 0
+    questions: int = 0
+    reports: Counter[str] = Factory(Counter)
+    """What conversations came to, by the kind of the report."""
+    exchanges: Durations = Factory(lambda: Durations(OUTSIDE_S))
+    """How long answers took, and what came instead of one."""
+    failed_exchanges: int = 0
+    """Requests without a usable answer, those that never left included."""
 
 
 @frozen
@@ -79,6 +111,7 @@ class ProviderStatistics:
     """Conversations without a usable answer."""
     dropped: int
     """Questions for which there was no room; they are asked at their next time."""
+    by_provider: Mapping[str, ProviderCounts]
 
 
 @define(eq=False)
@@ -113,10 +146,11 @@ class ProviderWorker:
     """How often in a row a submission certainly didn't reach its provider."""
     _finished: trio.Event = Factory(trio.Event)
     """Set, and replaced, whenever something is finished."""
-    _submissions: int = 0
-    _questions: int = 0
-    _unreachable: int = 0
+    _counts: dict[str, ProviderCounts] = field(init=False)
     _dropped: int = 0
+
+    def __attrs_post_init__(self) -> None:
+        self._counts = {name: ProviderCounts() for name in self.providers}
 
     def take_nowait(self, work: Work) -> bool:
         """Take this on; False when there is no room, and then the caller keeps it.
@@ -154,14 +188,15 @@ class ProviderWorker:
 
     def statistics(self) -> ProviderStatistics:
         """What it is doing now and has done so far."""
-        lanes = self._lanes.values()
+        lanes, counts = self._lanes.values(), self._counts.values()
         return ProviderStatistics(
             talking=sum(lane.talking for lane in lanes),
             waiting=sum(len(lane.waiting) for lane in lanes),
-            submissions=self._submissions,
-            questions=self._questions,
-            unreachable=self._unreachable,
+            submissions=sum(each.submissions for each in counts),
+            questions=sum(each.questions for each in counts),
+            unreachable=sum(each.reports[UNREACHABLE] for each in counts),
             dropped=self._dropped,
+            by_provider=self._counts,
         )
 
     async def run(
@@ -245,14 +280,14 @@ class ProviderWorker:
                 )
             )
             return
-        self._submissions += 1
+        self._counts[provider.name].submissions += 1
         conversation = provider.submit(transaction, now=self.now())
         exchange = self.exchange_for(provider.name)
         await self._report(conversation, exchange, transaction, told_at + CONVERSATION_S)
 
     async def _ask(self, work: Work) -> None:
-        self._questions += 1
         provider = self.providers[work.transaction.order.provider]
+        self._counts[provider.name].questions += 1
         conversation = provider.ask(_with_hint(work), now=self.now())
         deadline = trio.current_time() + CONVERSATION_S
         exchange = self.exchange_for(provider.name)
@@ -264,11 +299,11 @@ class ProviderWorker:
         """Hold the conversation and tell the engine what it came to."""
         report = await self._converse(conversation, exchange, about, deadline)
         report = paced(report, self.providers[about.order.provider].operations, about)
+        self._counts[about.order.provider].reports[REPORTS[type(report)]] += 1
         match report:
             case ProviderNeverReceived():
                 self._setbacks[about.reference] = self._setbacks.get(about.reference, 0) + 1
             case ProviderUnreachable(_, name, reason):
-                self._unreachable += 1
                 logger.warning(
                     "provider unreachable",
                     provider=name,
@@ -284,14 +319,19 @@ class ProviderWorker:
     ) -> ProviderReport:
         """Hold the conversation to its end, or until its time is over; it always comes to a report."""
         name, reference = about.order.provider, about.reference
+        counts = self._counts[name]
         try:
             request = next(conversation)
             while True:
+                began = trio.current_time()
                 try:
                     answer = await _exchange_by(deadline, exchange, request)
                 except ExchangeFailed as failure:
+                    counts.failed_exchanges += 1
+                    counts.exchanges.add(trio.current_time() - began)
                     request = conversation.throw(failure)
                 else:
+                    counts.exchanges.add(trio.current_time() - began)
                     request = conversation.send(answer)
         except StopIteration as end:
             report: ProviderReport = end.value

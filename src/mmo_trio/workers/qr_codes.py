@@ -7,6 +7,7 @@ process, even if its outcome can't be recorded.
 from __future__ import annotations
 
 from base64 import b64encode
+from collections import Counter
 from collections.abc import Awaitable, Callable
 from io import BytesIO
 from typing import Final, TypeAlias
@@ -15,7 +16,7 @@ import segno
 import structlog
 import trio
 
-from mmo_sansio.delivery import Attempt
+from mmo_sansio.delivery import Attempt, DeliveryOutcome
 from mmo_sansio.http import HttpRequest
 from mmo_sansio.inputs import QrConcluded
 from mmo_sansio.intents import DeliverQr
@@ -58,6 +59,8 @@ class QrWorker:
             waiting_most=WAITING_MOST, places=PLACES, per_merchant=PLACES_PER_MERCHANT
         )
         self._in_hand: set[str] = set()
+        self.outcomes: Counter[DeliveryOutcome] = Counter()
+        """Of the codes that were concluded since the start."""
         self._deliveries: trio.Nursery | None = None
         self._is_draining = False
 
@@ -107,6 +110,7 @@ class QrWorker:
             attempt = await self._attempt(transaction)
             await insist(lambda: self._conclude(QrConcluded(reference, attempt)))
             self._in_hand.discard(reference)
+            self.outcomes[attempt.outcome] += 1
             logger.info(
                 "QR code concluded",
                 reference=reference,

@@ -13,6 +13,8 @@ import h11
 import trio
 from attrs import Factory, define, frozen
 
+from .conformance import creation_agrees, look_up_agrees
+
 ROOT = "/gateway/mmo/v2"
 PATIENCE_S = 20.0
 """How long a test waits for anything before it fails."""
@@ -136,7 +138,9 @@ class Merchant:
         raw = body if isinstance(body, bytes) else json.dumps(body).encode()
         lines = {"X-Api-Key": self.key, "Content-Type": "application/json"} | self.extra
         target = f"{self.api}{ROOT}/{operation}/{quote(method or self.method, safe='')}"
-        return await ask(target, method="POST", headers=lines | dict(headers or {}), body=raw)
+        answer = await ask(target, method="POST", headers=lines | dict(headers or {}), body=raw)
+        creation_agrees(operation, raw, answer.status, answer.headers, answer.body)
+        return answer
 
     async def create(self, operation: str = "direct/payin", **changes: Any) -> Answer:
         """Create a payment with these changes to a good request."""
@@ -154,7 +158,9 @@ class Merchant:
     async def get(self, path: str, **headers: str) -> Answer:
         """GET a path below the root of the merchant API, exactly as it stands."""
         lines = {"X-Api-Key": self.key} | self.extra | headers
-        return await ask(f"{self.api}{ROOT}/{path}", headers=lines)
+        answer = await ask(f"{self.api}{ROOT}/{path}", headers=lines)
+        look_up_agrees(path, answer.status, answer.headers, answer.body)
+        return answer
 
     async def status(self, gateway_reference: str) -> dict[str, Any]:
         """The transaction, which must exist."""

@@ -47,12 +47,18 @@ def assert_problem(
     assert (problem["title"], problem["errorCode"]) == _title_and_code(status, segment), note
     assert isinstance(problem["detail"], str), (note, problem)
     assert problem["detail"], (note, problem)
-    names = ["type", "title", "status", "detail", "errorCode"]
+    names = ["type", "title", "status", "detail", "errorCode", "instance"]
+    assert problem["instance"] == f"urn:x-request-id:{answer.headers['x-request-id']}", note
     has_fields = (status, segment) == (400, "validation_failed")
     assert list(problem) == ([*names, "errors"] if has_fields else names), (note, problem)
     assert ("allow" in answer.headers) == (status == 405), note
     assert ("retry-after" in answer.headers) == (status == 503), note
     return problem
+
+
+def anonymous(answer: Answer | WireAnswer) -> bytes:
+    """The body without its request's id: refusals that may tell nothing differ in nothing else."""
+    return answer.body.replace(answer.headers["x-request-id"].encode(), b"ID")
 
 
 def assert_field_refused(answer: Answer, *fields: str, note: object = "") -> None:

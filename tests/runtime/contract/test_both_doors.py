@@ -112,6 +112,7 @@ def _comparable(answer: Answer, mark: bytes, *, same_payment: bool) -> Answer:
         if name not in {"x-request-id", "date", "connection"}
     }
     body = answer.body.replace(mark, b"MARK")
+    body = body.replace(answer.headers["x-request-id"].encode(), b"REQUEST")
     if not same_payment:
         body = STAMP.sub(b"STAMP", REFERENCE.sub(b"REFERENCE", PAGE.sub(b"PAGE", body)))
     return Answer(answer.status, headers, body)

@@ -17,6 +17,7 @@ import trio
 import trustme
 from attrs import Factory, define
 from listening import Client, NoAnswerError, get
+from prometheus_client.parser import text_string_to_metric_families
 
 from mmo_sansio.providers.sandbox_book import Submitted
 from mmo_trio.assembly import BOOK_FILE
@@ -114,6 +115,27 @@ async def test_each_worker_answers_on_the_one_port(directory: Path) -> None:
                 assert await is_alive(running.port)
         merchant = Merchant(running.ready["api"], KEY)
         assert (await merchant.create()).status == 200
+
+
+async def test_whichever_worker_is_asked_tells_the_figures_of_all(directory: Path) -> None:
+    async with service(directory) as running:
+        merchant = Merchant(running.ready["api"], KEY)
+        for _ in range(4):
+            assert (await merchant.create()).status == 200
+        with trio.fail_after(3 * PATIENCE_S):
+            while True:
+                text = (await ask(f"{running.ready['console']}/metrics")).body.decode()
+                taken = {
+                    sample.labels["process"]: sample.value
+                    for family in text_string_to_metric_families(text)
+                    for sample in family.samples
+                    if sample.name == "mmo_http_requests_total"
+                    and (sample.labels["route"], sample.labels["status"]) == ("direct/payin", "2xx")
+                }
+                if sum(taken.values()) == 4 and set(taken) == {"worker-1", "worker-2"}:
+                    break
+                await trio.sleep(0.2)  # Others tell theirs every few seconds.
+        assert text.count("# TYPE mmo_http_requests_total ") == 1
 
 
 def give_certificate(directory: Path) -> bytes:

@@ -11,7 +11,7 @@ import trio
 
 from .conftest import Running, Serve
 from .merchant import PATIENCE_S, Answer, Merchant, a_reference
-from .refusals import assert_field_refused, assert_problem, connected, head
+from .refusals import anonymous, assert_field_refused, assert_problem, connected, head
 from .test_authentication import METHOD
 
 DUPLICATE = "merchant_transactionid_duplicate"
@@ -120,7 +120,7 @@ async def test_references_are_each_brands_own_and_a_brand_may_refuse_reuse_for_e
         strangers = await other.get(f"status/{first['gatewayReference']}")
         nobodys = await other.get("status/01ARZ3NDEKTSV4RRFFQ69G5FAV")
         assert_problem(strangers, 404, "not_found", note="row 96")
-        assert strangers.body == nobodys.body, "row 96"
+        assert anonymous(strangers) == anonymous(nobodys), "row 96"
 
         await sandbox.advance("3650d")
         _assert_duplicate(await strict.create(merchantReference=reference), "row 83")

@@ -34,6 +34,7 @@ CHECKS: tuple[Check, ...] = (
     asking.check_the_suspense_book,
     asking.check_brands_and_keys,
     asking.check_what_is_unknown,
+    asking.check_what_is_waiting,
     asking.check_providers_are_closed,
     asking.check_a_closed_store_is_unavailable,
     sharing.check_breakers_are_kept,

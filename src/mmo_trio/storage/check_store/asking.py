@@ -13,7 +13,7 @@ from mmo_sansio.inputs import (
 from mmo_sansio.model import Operation, ReferenceReuse, Status, Type
 from mmo_sansio.queries import ListRecords, LookUp, LookUpByMerchantReference, Records
 from mmo_sansio.replies import Accepted
-from mmo_trio.storage.base import ClosedProvider, Store, StoreUnavailable
+from mmo_trio.storage.base import Backlog, ClosedProvider, Store, StoreUnavailable
 from mmo_trio.storage.check_store.feeding import NOON, OpenStore, feed
 from mmo_trio.storage.check_store.inputs import (
     brand,
@@ -207,6 +207,24 @@ async def check_what_is_unknown(open_store: OpenStore) -> None:
         assert named is not None
         assert named.reference == reference(3)
         assert await store.transaction_by_ending("X" * 12) is None
+
+
+async def check_what_is_waiting(open_store: OpenStore) -> None:
+    """What is pending, stuck or overdue, called back or put in suspense is counted."""
+    stray = UnmatchedNotified("momo", '{"a":1}')
+    async with open_store() as store:
+        assert await store.backlog(stuck_before=NOON, overdue_before=NOON) == Backlog(0, 0, 0, 0, 0)
+        begun = [(BeginSubmission(reference(number)), NOON + 10) for number in (1, 2)]
+        await feed(store, *((creation(number), NOON + number) for number in (1, 2, 3)), *begun)
+        await feed(store, (succeeded(2), NOON + 20), (stray, NOON + 21))
+    async with open_store() as store:
+        found = await store.backlog(stuck_before=NOON + 2, overdue_before=NOON)
+        assert found == Backlog(pending=2, stuck=1, overdue=0, callbacks=1, suspense=1)
+        (entry,) = await store.suspense()
+        await store.close_suspense(entry.id, by="ada", note="seen", now=NOON + 30)
+        after = clock.LAST_INSTANT
+        found = await store.backlog(stuck_before=after, overdue_before=after)
+        assert found == Backlog(pending=2, stuck=2, overdue=2, callbacks=1, suspense=0)
 
 
 async def check_providers_are_closed(open_store: OpenStore) -> None:

@@ -13,7 +13,14 @@ from mmo_sansio.intents import IntentKey, IntentKind, kept
 from mmo_sansio.model import Brand, Status, Transaction
 from mmo_sansio.queries import ListRecords, LookUp, LookUpByMerchantReference, Records
 from mmo_sansio.unknown import may_be_under_way
-from mmo_trio.storage.base import BrandRecord, ClosedProvider, StoredKey, SuspenseEntry, Work
+from mmo_trio.storage.base import (
+    Backlog,
+    BrandRecord,
+    ClosedProvider,
+    StoredKey,
+    SuspenseEntry,
+    Work,
+)
 from mmo_trio.storage.paging import NOTHING, first_statement, look_statement, records_of
 from mmo_trio.storage.postgres.bridge import Connection
 from mmo_trio.storage.postgres.text import is_holdable
@@ -170,6 +177,23 @@ async def unknown_since(
     )
     every = (transaction_of(*row) for row in found)
     return list(islice((each for each in every if may_be_under_way(each, before)), limit))
+
+
+async def backlog(
+    connection: Connection, stuck_before: Instant, overdue_before: Instant
+) -> Backlog:
+    """What is waiting."""
+    ((found),) = await rows(
+        connection,
+        "SELECT count(*), count(*) FILTER (WHERE created_at < %s),"
+        " count(*) FILTER (WHERE wake_at < %s),"
+        " (SELECT count(*) FROM intents WHERE kind = 'callback'),"
+        " (SELECT count(*) FROM suspense WHERE closed_at IS NULL)"
+        " FROM transactions WHERE wake_at IS NOT NULL",
+        stuck_before,
+        overdue_before,
+    )
+    return Backlog(*found)
 
 
 async def closed_providers(connection: Connection) -> Sequence[ClosedProvider]:

@@ -15,7 +15,14 @@ from mmo_sansio.intents import IntentKey, IntentKind, kept
 from mmo_sansio.model import Brand, Status, Transaction
 from mmo_sansio.queries import ListRecords, LookUp, LookUpByMerchantReference, Records
 from mmo_sansio.unknown import may_be_under_way
-from mmo_trio.storage.base import BrandRecord, ClosedProvider, StoredKey, SuspenseEntry, Work
+from mmo_trio.storage.base import (
+    Backlog,
+    BrandRecord,
+    ClosedProvider,
+    StoredKey,
+    SuspenseEntry,
+    Work,
+)
 from mmo_trio.storage.paging import first_statement, look_statement, records_of
 from mmo_trio.storage.rows import brand_of, breaker_of, transaction_of, without_checksum
 
@@ -172,6 +179,21 @@ def unknown_since(
     )
     every = (transaction_of(*row) for row in rows)
     return list(islice((each for each in every if may_be_under_way(each, before)), limit))
+
+
+def backlog(
+    connection: sqlite3.Connection, stuck_before: Instant, overdue_before: Instant
+) -> Backlog:
+    """What is waiting."""
+    row = connection.execute(
+        "SELECT count(*), count(*) FILTER (WHERE created_at < ?),"
+        " count(*) FILTER (WHERE wake_at < ?),"
+        " (SELECT count(*) FROM intents WHERE kind = 'callback'),"
+        " (SELECT count(*) FROM suspense WHERE closed_at IS NULL)"
+        " FROM transactions WHERE wake_at IS NOT NULL",
+        (stuck_before, overdue_before),
+    ).fetchone()
+    return Backlog(*row)
 
 
 def closed_providers(connection: sqlite3.Connection) -> Sequence[ClosedProvider]:

@@ -18,6 +18,7 @@ from mmo_sansio.ledger import Reads
 from mmo_sansio.model import Brand, Status, Transaction
 from mmo_sansio.queries import ListRecords, LookUp, LookUpByMerchantReference, Records
 from mmo_trio.storage.base import (
+    Backlog,
     BrandRecord,
     ClosedProvider,
     Decide,
@@ -161,6 +162,9 @@ class SqliteStore:
 
     async def unknown_since(self, before: Instant, *, limit: int = 500) -> Sequence[Transaction]:
         return await self._read(lambda c: reading.unknown_since(c, before, limit))
+
+    async def backlog(self, *, stuck_before: Instant, overdue_before: Instant) -> Backlog:
+        return await self._read(lambda c: reading.backlog(c, stuck_before, overdue_before))
 
     async def closed_providers(self) -> Sequence[ClosedProvider]:
         return await self._read(reading.closed_providers)

@@ -1,0 +1,72 @@
+"""Write `docs/errors.md` from the catalogues, so that the page can't say anything else than the gateway's own pages.
+
+PYTHONPATH=src python docs/make_errors.py
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from mmo_sansio.api.guidance import CodePage, code_pages
+
+PAGE = Path(__file__).with_name("errors.md")
+
+ACTS = {
+    "merchant": "you",
+    "payer": "the payer",
+    "operator": "whoever runs the gateway",
+    "nobody": "nobody; it passes",
+}
+
+HEAD = """\
+# Error codes
+
+This page is made from the catalogues by `docs/make_errors.py`; a test compares the two. A gateway serves the same as
+pages: `{error_docs_url}/CODE` for each, `/errors` for all, each with an example.
+
+A refused request is answered with a problem document (RFC 7807):
+
+```json
+EXAMPLE
+```
+
+| Member | What it says |
+|---|---|
+| `type` | the page of the specific cause, which is its last segment |
+| `title`, `status` | the category, for people, and the HTTP status |
+| `detail` | what happened this time |
+| `errorCode` | the category for programs; for a 422 with a cause of its own the same as the cause |
+| `instance` | names this request: it ends in the request id, which stands in `X-Request-Id` and in the gateway's log |
+| `errors` | only where fields are at fault: each with what would be right, in the order of the specification |
+
+Decide by `errorCode` and the last segment of `type`, never by `detail`, whose words may change. Quote the request id
+when you ask whoever runs the gateway."""
+
+
+def page() -> str:
+    """The whole page."""
+    pages = code_pages("https://docs.example/errors").values()
+    refusals = [each for each in pages if each.status is not None]
+    failures = [each for each in pages if each.status is None]
+    example = next(each for each in refusals if each.code == "validation_failed").example_text
+    return (
+        "\n\n".join(
+            (
+                HEAD.replace("EXAMPLE", example),
+                "## Refused requests\n\nNothing was stored, except where the advice says that it isn't known.",
+                *(_section(each, f"HTTP {each.status}, {each.title}") for each in refusals),
+                "## Failed payments\n\nThe payment was taken and has failed: its transaction object carries the code"
+                " in `errorCode`, and the sentence below in `errorMessage`.",
+                *(_section(each, "`errorCode` of a transaction") for each in failures),
+            )
+        )
+        + "\n"
+    )
+
+
+def _section(each: CodePage, kind: str) -> str:
+    return f"### {each.code}\n\n{kind}. {each.meaning}\n\n*Who acts: {ACTS[each.who_acts]}.* {each.advice}"
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page(), encoding="utf-8")

@@ -1,0 +1,67 @@
+"""Logs of a serving process: one line for each event on standard error, for people or for machines.
+
+Our own events and those of the libraries take the same way. Exceptions are told by their kinds and lines, never by
+their messages, which may hold a customer's number (P3)."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+import structlog
+from structlog.typing import EventDict, Processor, WrappedLogger
+
+from mmo_trio.http.faults import describe_fault
+
+FORMATS = ("console", "json")
+LEVELS = ("debug", "info", "warning", "error")
+
+
+def configure_logs(*, form: str, level: str) -> None:
+    """Write what is at least of this level (one of LEVELS) in this form (one of FORMATS). The last call holds."""
+    number = logging.getLevelNamesMapping()[level.upper()]
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(
+        structlog.stdlib.ProcessorFormatter(
+            foreign_pre_chain=[structlog.stdlib.ExtraAdder(), *_COMMON],
+            processors=[
+                structlog.stdlib.ProcessorFormatter.remove_processors_meta,
+                *_last(form),
+            ],
+        )
+    )
+    logging.root.handlers = [handler]
+    logging.root.setLevel(number)
+    structlog.configure(
+        processors=[*_COMMON, structlog.stdlib.ProcessorFormatter.wrap_for_formatter],
+        wrapper_class=structlog.make_filtering_bound_logger(number),
+        logger_factory=structlog.stdlib.LoggerFactory(),
+    )
+
+
+def _last(form: str) -> Sequence[Processor]:
+    if form == "json":
+        return [structlog.processors.JSONRenderer(sort_keys=False)]
+    return [structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty())]
+
+
+def _discreet(_: WrappedLogger, __: str, event: EventDict) -> EventDict:
+    """The exception of an event without its message."""
+    told: Any = event.pop("exc_info", None)
+    if told is True:
+        told = sys.exc_info()
+    error = told[1] if isinstance(told, tuple) else told
+    if isinstance(error, BaseException):
+        event["fault"] = describe_fault(error)
+    return event
+
+
+_COMMON: Sequence[Processor] = (
+    structlog.contextvars.merge_contextvars,
+    structlog.stdlib.add_log_level,
+    structlog.stdlib.add_logger_name,
+    structlog.processors.TimeStamper(fmt="iso", utc=True),
+    _discreet,
+)

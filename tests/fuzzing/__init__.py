@@ -1,0 +1,1 @@
+"""Schemathesis against a running sandbox, by the OpenAPI document that it serves."""
