@@ -117,6 +117,7 @@ def _fingerprint() -> str:
     """Of all that says how a row looks."""
     source = Path(mmo_trio.__file__).parent
     files = [*source.glob("storage/rows.py"), *source.glob("storage/sqlite/writing.py")]
+    files += source.glob("storage/office/*.py")
     files += [*source.glob("storage/schema/sqlite/*.sql"), Path(__file__)]
     files.append(source.parent / "mmo_sansio" / "api" / "transaction_object.py")
     digest = hashlib.sha256(b"".join(file.read_bytes() for file in sorted(files)))

@@ -64,6 +64,8 @@ class Server:
     """From the start of its process to the moment at which it serves."""
     database_pid: int | None = None
     """The database's, when that is another process."""
+    console: str = ""
+    """Where ours has its console."""
     is_spread: bool = False
     """Whether server, database and load share both cores."""
 
@@ -180,7 +182,16 @@ def gateway(
         words = dict(word.split("=", 1) for word in first_line(child, log).split()[1:])
         took_s = time.monotonic() - begin
         key = words.get("api_key", "")
-        yield Server(name, OURS_DOES, words["api"], key, child.pid, took_s, database_pid)
+        yield Server(
+            name,
+            OURS_DOES,
+            words["api"],
+            key,
+            child.pid,
+            took_s,
+            database_pid,
+            console=words["console"],
+        )
 
 
 NODE = """

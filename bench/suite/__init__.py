@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from bench.options import Options
 from bench.report import Outcome
 from bench.suite import (
+    console,
     creates,
     decide,
     engine,
@@ -24,6 +25,7 @@ SUITE: Mapping[str, Callable[[Options], Outcome]] = {
     "rising": rising.run,
     "look_ups": look_ups.run,
     "records": records.run,
+    "console": console.run,
     "life": life.run,
     "hanging": hanging.run,
     "expiry": expiry.run,

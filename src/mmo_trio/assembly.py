@@ -22,6 +22,7 @@ from mmo_trio.brands import apply_plan, plan_apply
 from mmo_trio.brands_file import read_brands_file
 from mmo_trio.ciphers import SystemCiphers
 from mmo_trio.console import Board, Figures, StoreFigures
+from mmo_trio.console.desk import ConsoleDesk
 from mmo_trio.demo_brand import DEMO_BRAND, ensure_demo_brand
 from mmo_trio.engine import Call, Engine
 from mmo_trio.hooks import Hooks
@@ -78,6 +79,7 @@ class Gateway:
     sandbox_desk: SandboxDesk | None
     papers: Papers
     figures: Figures
+    console_desk: ConsoleDesk
     traffic: Traffic
     addresses: Ready
     titles: Mapping[str, str]
@@ -301,6 +303,15 @@ def assemble(config: ServiceConfig, store: Store, addresses: Ready) -> Gateway:
             board=config.figures_board and Board(*config.figures_board),
         ),
         traffic=traffic,
+        console_desk=ConsoleDesk(
+            store,
+            engine.submit,
+            clock.now,
+            settings.console,
+            titles,
+            lambda: {name: each.account.state for name, each in opened.items()},
+            settings.listen.proxy_trusted,
+        ),
         addresses=addresses,
         titles=titles,
         rules=rules,

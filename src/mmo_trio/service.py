@@ -191,7 +191,7 @@ async def _serve(
 
     async def operators(*, task_status: trio.TaskStatus[None]) -> None:
         await serve_app(
-            console_app(gateway.figures),
+            console_app(gateway.figures, gateway.console_desk),
             listener_on(doors["console"]),
             limits=gateway.listener_limits,
             drain=ending.stop,

@@ -11,8 +11,8 @@ from mmo_sansio.delivery import DeliveryOutcome
 from mmo_sansio.gateway import Gateway
 from mmo_sansio.inputs import Input
 from mmo_sansio.testing import builders as a
-from mmo_trio.cli.telling import Case, conclusions, story
 from mmo_trio.storage.base import BrandRecord, StoredKey
+from mmo_trio.telling import Case, conclusions, story
 
 IN_USE = StoredKey(7, "acme", b"d", b"s", a.START)
 RETIRED = evolve(IN_USE, id=6, retired_at=a.START + 1)

@@ -38,6 +38,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ),
     ("mmo_trio.keys", "mmo_trio.ciphers", "mmo_trio.service_config", "mmo_trio.doors"),
     ("mmo_trio.storage", "mmo_trio.http"),
+    ("mmo_trio.deeds", "mmo_trio.passwords", "mmo_trio.resolving", "mmo_trio.telling"),
     (
         "mmo_trio.logs",
         "mmo_trio.brands_file",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import click
@@ -15,6 +15,7 @@ from mmo_trio.brands_file import read_brands_file
 from mmo_trio.cli.failures import Negative
 from mmo_trio.cli.output import moment, print_json, print_table, say
 from mmo_trio.cli.places import Place, find_place, json_option, place_options
+from mmo_trio.deeds import note_command
 from mmo_trio.service_config import provider_titles
 from mmo_trio.storage.base import BrandRecord, Store
 
@@ -43,7 +44,19 @@ def apply_(file: Path, prune: bool, data: Path | None, config: Path | None, as_j
     plan = place.with_store(planned, make=True)
     _show_plan(plan)
     now = place.clock().now()
-    made = place.with_store(lambda store: apply_plan(store, keyring, plan, now=now))
+
+    async def applied(store: Store) -> Mapping[str, str]:
+        await note_command(
+            store,
+            now,
+            "brands_applied",
+            added=[each.id for each in plan.added],
+            changed=[each.id for each in plan.changed],
+            removed=list(plan.removed),
+        )
+        return await apply_plan(store, keyring, plan, now=now)
+
+    made = place.with_store(applied)
     if as_json:
         print_json(
             {
@@ -132,6 +145,7 @@ def add(brand: str, data: Path | None, config: Path | None, as_json: bool) -> No
 
     async def made(store: Store) -> str:
         await find_brand(store, brand)
+        await note_command(store, now, "key_added", f"brand:{brand}")
         return await make_key(store, keyring, brand, now=now)
 
     api_key = place.with_store(made)
@@ -157,6 +171,7 @@ def retire(brand: str, key: str, data: Path | None, config: Path | None) -> None
         in_use = {each.id: each for each in record.keys if each.retired_at is None}
         for id, each in in_use.items():
             if each.digest == digest or (digest is None and id == int(key)):
+                await note_command(store, now, "key_retired", f"brand:{brand}", key=id)
                 await store.retire_key(brand, id, now=now)
                 return [other for other in in_use if other != id]
         raise Negative(f"{brand} has no such key in use; in use are: {_numbers([*in_use])}.")
@@ -225,8 +240,11 @@ def as_data(record: BrandRecord) -> dict[str, object]:
 
 
 def _switch(place: Place, id: str, *, enabled: bool) -> None:
+    now, act = place.clock().now(), "brand_enabled" if enabled else "brand_disabled"
+
     async def switched(store: Store) -> None:
         record = await find_brand(store, id)
+        await note_command(store, now, act, f"brand:{id}")
         await store.save_brands([evolve(record.brand, enabled=enabled)])
 
     place.with_store(switched)

@@ -12,9 +12,9 @@ from mmo_sansio.api.transaction_object import transaction_object
 from mmo_trio.cli.output import administered, console, moment, print_table
 from mmo_trio.cli.places import find_place, json_option, place_options
 from mmo_trio.cli.suspense import ENTRIES_MAX, as_data
-from mmo_trio.cli.telling import Case, conclusions, story
 from mmo_trio.cli.transactions import brand_option, find_one
 from mmo_trio.storage.base import Store
+from mmo_trio.telling import Case, conclusions, story
 
 
 @click.command()

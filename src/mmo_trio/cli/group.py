@@ -9,6 +9,7 @@ import structlog
 
 from mmo_sansio import __version__
 from mmo_trio.cli import (
+    audit,
     brands,
     clock,
     configuration,
@@ -16,6 +17,7 @@ from mmo_trio.cli import (
     demonstration,
     explanation,
     listening,
+    operators,
     providers,
     records,
     registering,
@@ -51,6 +53,8 @@ for command in (
     suspense.suspense,
     providers.providers,
     records.records,
+    operators.operators,
+    audit.audit,
     database.db,
     configuration.check_config,
     clock.sandbox_clock,

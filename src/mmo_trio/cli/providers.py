@@ -10,9 +10,10 @@ import click
 from mmo_trio.cli.failures import Negative, Unusable
 from mmo_trio.cli.output import moment, print_json, print_table, say
 from mmo_trio.cli.places import Place, find_place, json_option, place_options
+from mmo_trio.deeds import note_command
 from mmo_trio.service_config import provider_titles
 from mmo_trio.settings.errors import near_match
-from mmo_trio.storage.base import ClosedProvider
+from mmo_trio.storage.base import ClosedProvider, Store
 
 
 @click.group()
@@ -54,7 +55,15 @@ def disable(
     place = find_place(data, config)
     _check(place, name)
     closed = ClosedProvider(name, place.clock().now(), operator or getpass.getuser(), reason)
-    if not place.with_store(lambda store: store.close_provider(closed)):
+
+    async def close(store: Store) -> bool:
+        subject = f"provider:{name}"
+        await note_command(
+            store, closed.closed_at, "provider_closed", subject, operator, reason=reason
+        )
+        return await store.close_provider(closed)
+
+    if not place.with_store(close):
         raise Negative(f"{name} is closed already. `mmo providers list` says since when.")
     say(f"{name} is closed for new payments. `mmo providers enable {name}` opens it again.")
 
@@ -65,7 +74,13 @@ def disable(
 def enable(name: str, data: Path | None, config: Path | None) -> None:
     """Open a provider again."""
     place = find_place(data, config)
-    if not place.with_store(lambda store: store.open_provider(name)):
+    now = place.clock().now()
+
+    async def open_(store: Store) -> bool:
+        await note_command(store, now, "provider_opened", f"provider:{name}")
+        return await store.open_provider(name)
+
+    if not place.with_store(open_):
         _check(place, name)
         raise Negative(f"{name} isn't closed.")
     say(f"{name} is open.")

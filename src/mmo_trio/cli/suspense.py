@@ -11,6 +11,7 @@ import click
 from mmo_trio.cli.failures import Negative, Unusable
 from mmo_trio.cli.output import moment, print_json, print_table, say
 from mmo_trio.cli.places import find_place, json_option, place_options
+from mmo_trio.deeds import note_command
 from mmo_trio.storage.base import Store, SuspenseEntry
 
 ENTRIES_MAX = 100_000
@@ -80,7 +81,13 @@ def close(id: int, note: str, operator: str | None, data: Path | None, config: P
     place = find_place(data, config)
     by = operator or getpass.getuser()
     now = place.clock().now()
-    if not place.with_store(lambda store: store.close_suspense(id, by=by, note=note, now=now)):
+
+    async def closed(store: Store) -> bool:
+        subject = f"suspense:{id}"
+        await note_command(store, now, "suspense_closed", subject, operator, note=note)
+        return await store.close_suspense(id, by=by, note=note, now=now)
+
+    if not place.with_store(closed):
         raise Negative(f"There is no open entry {id}. `mmo suspense list` shows those there are.")
     say(f"Entry {id} is closed.")
 

@@ -9,15 +9,16 @@ from pathlib import Path
 import click
 
 from mmo_sansio.catalogue import ErrorCode
-from mmo_sansio.changes import SuspenseReason
 from mmo_sansio.inputs import ResolveManually
 from mmo_sansio.model import Status, Transaction
 from mmo_sansio.replies import Noted
-from mmo_sansio.unknown import STUCK_AFTER, contradiction
+from mmo_sansio.unknown import STUCK_AFTER
 from mmo_trio.administer import administer
 from mmo_trio.cli.failures import Negative, Unusable
 from mmo_trio.cli.output import administered, moment, print_table, say
 from mmo_trio.cli.places import find_place, json_option, place_options
+from mmo_trio.deeds import note_command
+from mmo_trio.resolving import evidence_against
 from mmo_trio.storage.base import Store
 
 STUCK_MAX = 100_000
@@ -168,9 +169,7 @@ def resolve(
 
     async def resolved(store: Store) -> Transaction:
         found = await find_one(store, reference, brand)
-        against = contradiction(
-            succeeded, await _told(store, found), provider=found.order.provider_title
-        )
+        against = await evidence_against(store, found, succeeded=succeeded)
         if against is not None:
             raise Negative(f"The evidence on record is against it: {against}")
         given = ResolveManually(
@@ -181,9 +180,22 @@ def resolve(
             error_code=None if code is None else ErrorCode(code),
             provider_reference=provider_reference,
         )
+        await note_command(
+            store,
+            place.clock().now(),
+            "payment_resolved",
+            f"payment:{found.reference}",
+            operator,
+            outcome=code or "success",
+            reason=reason,
+            evidence=evidence,
+        )
         reply = await administer(store, given, place.clock())
         if not isinstance(reply, Noted):
-            raise Negative(getattr(reply, "reason", "It can't be resolved."))
+            why = getattr(reply, "reason", "It can't be resolved.")
+            subject, now = f"payment:{found.reference}", place.clock().now()
+            await note_command(store, now, "resolution_failed", subject, operator, remark=why)
+            raise Negative(why)
         return reply.transaction
 
     done = place.with_store(resolved)
@@ -192,14 +204,6 @@ def resolve(
     else:
         print_table(("member", "value"), members(done))
     say("Done. The gateway that serves this store makes the callback.")
-
-
-async def _told(store: Store, about: Transaction) -> list[tuple[SuspenseReason, str]]:
-    """What the suspense book says of it, closed entries too."""
-    entries = await store.suspense(brand=about.order.brand, with_closed=True, limit=STUCK_MAX)
-    return [
-        (each.reason, each.told) for each in entries if each.gateway_reference == about.reference
-    ]
 
 
 def members(transaction: Transaction) -> list[tuple[str, object]]:

@@ -1,4 +1,4 @@
-"""What operators see, on a private listener: for now the figures of this process, for Prometheus."""
+"""What operators see, on a private listener: the console, and the figures of this process for Prometheus."""
 
 from mmo_trio.console.app import console_app
 from mmo_trio.console.board import Board

@@ -2,15 +2,78 @@
 
 from __future__ import annotations
 
-from quart import Response
+from types import TracebackType
+from typing import TypeAlias
+
+from quart import Response, g, render_template, request, url_for
 from quart_trio import QuartTrio
+from werkzeug.exceptions import HTTPException
 
+from mmo_trio.console.auditing import audit_pages
+from mmo_trio.console.desk import ConsoleDesk
 from mmo_trio.console.figures import Figures
+from mmo_trio.console.guard import Guard, NotSignedIn
+from mmo_trio.console.lists import list_pages
+from mmo_trio.console.overview import overview_pages
+from mmo_trio.console.payments import payment_pages
+from mmo_trio.console.providers import provider_pages
+from mmo_trio.console.resolutions import resolution_pages
+from mmo_trio.console.roles import Permission
+from mmo_trio.console.showing import moment
+from mmo_trio.console.signing import signing_pages
+from mmo_trio.http.faults import describe_fault
+from mmo_trio.storage.base import OutcomeUnknown, StoreUnavailable
+
+CONTENT_SECURITY_POLICY = (
+    "default-src 'none'; style-src 'self'; img-src 'self'; form-action 'self'; base-uri 'none';"
+    " frame-ancestors 'none'"
+)
+"""There is no script at all."""
+
+HEADERS = {
+    "Content-Security-Policy": CONTENT_SECURITY_POLICY,
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "X-Robots-Tag": "noindex",
+}
+
+BODY_BYTES_MAX = 64 * 1024
+
+WITHOUT_SESSION = frozenset({"metrics", "static", "signing.sign_in", "signing.signed_in"})
+"""All other pages are for operators who have signed in."""
+
+ExceptionInfo: TypeAlias = tuple[type, BaseException, TracebackType] | tuple[None, None, None]
 
 
-def console_app(figures: Figures) -> QuartTrio:
-    """`GET /metrics`."""
-    app = QuartTrio(__name__)
+class _DiscreetApp(QuartTrio):
+    """Logs faults by their route and kind: a form may hold a password, a search a customer's number (A5)."""
+
+    def log_exception(self, exception_info: ExceptionInfo) -> None:
+        fault = exception_info[1]
+        told = "" if fault is None else describe_fault(fault)
+        self.logger.error("%s %s failed: %s", request.method, request.url_rule, told)
+
+
+def console_app(figures: Figures, desk: ConsoleDesk) -> QuartTrio:
+    """The console, and `GET /metrics`."""
+    app = _DiscreetApp(__name__)
+    app.config["MAX_CONTENT_LENGTH"] = BODY_BYTES_MAX
+    app.jinja_env.filters |= {"moment": moment}
+    app.jinja_env.globals["Permission"] = Permission
+    guard = Guard(desk)
+    for pages in (
+        signing_pages(desk, guard),
+        overview_pages(desk),
+        payment_pages(desk),
+        resolution_pages(desk, guard),
+        list_pages(desk, guard),
+        provider_pages(desk, guard),
+        audit_pages(desk, guard),
+    ):
+        app.register_blueprint(pages)
 
     @app.get("/metrics")
     async def metrics() -> Response:
@@ -18,4 +81,47 @@ def console_app(figures: Figures) -> QuartTrio:
             await figures.text(), content_type="text/plain; version=0.0.4; charset=utf-8"
         )
 
+    @app.before_request
+    async def admit() -> None:
+        g.visitor = None
+        if request.endpoint not in WITHOUT_SESSION:
+            await guard.admit()
+
+    @app.context_processor
+    async def surroundings() -> dict[str, object]:
+        return {"visitor": g.get("visitor"), "four_eyes": desk.settings.four_eyes}
+
+    @app.after_request
+    async def protect(response: Response) -> Response:
+        response.headers.update(HEADERS)
+        is_still = request.endpoint == "static"
+        response.headers["Cache-Control"] = "max-age=3600" if is_still else "no-store"
+        return response
+
+    @app.errorhandler(NotSignedIn)
+    async def sign_in_first(_: Exception) -> Response:
+        return Response("", 303, {"Location": url_for("signing.sign_in")})
+
+    @app.errorhandler(HTTPException)
+    async def refused(error: HTTPException) -> Response:
+        shown = await render_template("fault.html", title=error.name, told=error.description)
+        return Response(shown, error.code or 500, dict(_allow(error)))
+
+    @app.errorhandler(StoreUnavailable)
+    @app.errorhandler(OutcomeUnknown)
+    async def busy(error: Exception) -> Response:
+        unknown = isinstance(error, OutcomeUnknown)
+        told = (
+            "It can't be learnt whether this was stored: look before you repeat it."
+            if unknown
+            else "The store can't serve right now. Nothing was stored; try again."
+        )
+        shown = await render_template("fault.html", title="One moment, please", told=told)
+        return Response(shown, 503, {"Retry-After": "2"})
+
     return app
+
+
+def _allow(error: HTTPException) -> list[tuple[str, str]]:
+    """What else the answer needs: `Allow` for a method that isn't allowed."""
+    return [(name, value) for name, value in error.get_headers() if name == "Allow"]

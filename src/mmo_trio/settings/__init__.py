@@ -11,6 +11,7 @@ from mmo_trio.settings.errors import SettingsError, near_match
 from mmo_trio.settings.load import load_settings
 from mmo_trio.settings.model import (
     BreakerSection,
+    ConsoleSection,
     DatabaseSection,
     EgressSection,
     GatewaySection,
@@ -24,6 +25,7 @@ from mmo_trio.settings.values import Endpoint, read_span, seconds, write_span
 
 __all__ = [
     "BreakerSection",
+    "ConsoleSection",
     "DatabaseSection",
     "EffectiveRow",
     "EgressSection",

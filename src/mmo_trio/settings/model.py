@@ -204,6 +204,23 @@ class EgressSection:
 
 
 @frozen
+class ConsoleSection:
+    """The operator console."""
+
+    four_eyes: bool = setting(
+        values.SWITCH,
+        True,
+        "Whether a second operator has to approve before a payment is ended by hand.",
+    )
+    session_idle: Span = setting(
+        values.SPAN, 30 * clock.MINUTE, "How long a session may rest before it has ended."
+    )
+    session_life: Span = setting(
+        values.SPAN, 12 * clock.HOUR, "How long a session lasts, however busy."
+    )
+
+
+@frozen
 class KeysSection:
     """How API keys are kept (A5)."""
 
@@ -254,6 +271,7 @@ class Settings:
     breaker: BreakerSection = BreakerSection()
     egress: EgressSection = EgressSection()
     keys: KeysSection = KeysSection()
+    console: ConsoleSection = ConsoleSection()
     log: LogSection = LogSection()
     providers: Mapping[str, ProviderSection] = MappingProxyType({})
     """By name."""
@@ -268,6 +286,7 @@ SECTIONS: Mapping[str, type[Any]] = MappingProxyType(
         "breaker": BreakerSection,
         "egress": EgressSection,
         "keys": KeysSection,
+        "console": ConsoleSection,
         "log": LogSection,
     }
 )

@@ -8,7 +8,7 @@ from typing import Protocol, TypeAlias
 from attrs import field, frozen
 
 from mmo_sansio.breaker import BreakerSnapshot
-from mmo_sansio.changes import CallbackRecorded, Journaled, SuspenseReason
+from mmo_sansio.changes import CallbackRecorded, Journaled
 from mmo_sansio.channels import Channel
 from mmo_sansio.clock import Instant
 from mmo_sansio.decisions import Decision
@@ -16,6 +16,8 @@ from mmo_sansio.intents import Intent
 from mmo_sansio.ledger import Ledger, Reads
 from mmo_sansio.model import Brand, Status, Transaction
 from mmo_sansio.queries import ListRecords, LookUp, LookUpByMerchantReference, Records
+from mmo_trio.storage.office.base import Office
+from mmo_trio.storage.office.values import SuspenseEntry as SuspenseEntry
 
 
 class StoreUnavailable(Exception):
@@ -40,27 +42,6 @@ class Work:
 
     intent: Intent
     transaction: Transaction
-
-
-@frozen
-class SuspenseEntry:
-    """A line of the suspense book."""
-
-    id: int
-    reason: SuspenseReason
-    provider: str
-    told: str
-    """Text of a JSON object."""
-    gateway_reference: str | None
-    brand: str | None
-    first_at: Instant
-    last_at: Instant
-    times: int
-    """How often the same was told for the same reason; counts on when it is told again after it was closed."""
-    closed_at: Instant | None = None
-    closed_by: str | None = None
-    note: str | None = None
-    """Why a person closed it."""
 
 
 @frozen
@@ -155,6 +136,11 @@ class Store(Protocol):
     @property
     def channels(self) -> Channels | None:
         """How processes share it; None when this process has it to itself."""
+        ...
+
+    @property
+    def office(self) -> Office:
+        """What it keeps for the people who run the gateway."""
         ...
 
     async def breakers(self) -> Mapping[str, BreakerSnapshot]:

@@ -8,6 +8,11 @@ from typing import Any
 from mmo_sansio.api.transaction_object import transaction_object
 from mmo_sansio.model import Transaction
 from mmo_trio.storage.base import StoreCorrupt
+from mmo_trio.storage.office.handles import (
+    msisdn_of,
+    provider_receipt_of,
+    reconciliation_reference_of,
+)
 from mmo_trio.storage.rows import (
     object_row,
     order_row,
@@ -24,7 +29,8 @@ EXAMINED = (
 
 
 def order_columns(transaction: Transaction) -> tuple[object, ...]:
-    """gateway_reference, brand, type, method, created_at, page_token, order_row: what never changes."""
+    """gateway_reference, brand, type, method, created_at, page_token, msisdn, reconciliation_reference, order_row: what
+    never changes."""
     order = transaction.order
     return (
         order.gateway_reference,
@@ -33,17 +39,20 @@ def order_columns(transaction: Transaction) -> tuple[object, ...]:
         order.method,
         order.created_at,
         order.page.token if order.page else None,
+        msisdn_of(order),
+        reconciliation_reference_of(order),
         order_row(order),
     )
 
 
 def progress_columns(transaction: Transaction) -> tuple[object, ...]:
-    """status, version, wake_at, progress, object: what each step writes anew."""
+    """status, version, wake_at, provider_receipt, progress, object: what each step writes anew."""
     progress = transaction.progress
     return (
         progress.stage.status.value,
         progress.version,
         progress.wake_at,
+        provider_receipt_of(progress),
         progress_row(progress),
         object_row(transaction),
     )

@@ -31,6 +31,7 @@ from mmo_trio.storage.base import (
 )
 from mmo_trio.storage.memory_channels import MemoryChannels, store_time
 from mmo_trio.storage.memory_kept import Memory, keep, working_set
+from mmo_trio.storage.office.memory import MemoryOffice
 
 __all__ = ["Memory", "MemoryStore", "open_memory"]
 
@@ -56,6 +57,7 @@ class MemoryStore:
 
     def __init__(self, memory: Memory) -> None:
         self._kept: Memory | None = memory
+        self.office = MemoryOffice(self._memory)
         self.channels = MemoryChannels(memory) if memory.is_shared else None
         if not memory.is_shared:
             memory.held.clear()

@@ -11,6 +11,7 @@ from mmo_sansio.intents import IntentKey
 from mmo_sansio.ledger import Ledger, Reads
 from mmo_sansio.model import Brand
 from mmo_trio.storage.base import ClosedProvider, StoredKey, SuspenseEntry
+from mmo_trio.storage.office.kept import OfficeKept
 
 
 @define
@@ -31,6 +32,7 @@ class Memory:
     keys_made: int = 0
     closed: dict[str, ClosedProvider] = Factory(dict)
     latest_stamp: Instant = 0
+    office: OfficeKept = Factory(OfficeKept)
 
 
 def working_set(ledger: Ledger, reads: Reads) -> Ledger:
@@ -58,6 +60,7 @@ def keep(memory: Memory, change: object) -> None:
             memory.callbacks.append(change)
         case BreakerKept(brand, fence, breaker):
             memory.channels.keep(brand, fence, breaker)
+            memory.office.keep_breaker(change, memory.callbacks[-1].at)
         case SuspenseNoted():
             _keep_suspense(memory, change)
         case _:

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import TypeAlias
 
-from mmo_trio.storage.check_store import asking, deciding, sharing
+from mmo_trio.storage.check_store import asking, deciding, running, sharing
 from mmo_trio.storage.check_store.feeding import OpenStore
 
 Check: TypeAlias = Callable[[OpenStore], Awaitable[None]]
@@ -38,6 +38,12 @@ CHECKS: tuple[Check, ...] = (
     asking.check_providers_are_closed,
     asking.check_a_closed_store_is_unavailable,
     sharing.check_breakers_are_kept,
+    running.check_the_audit_log,
+    running.check_operators_and_sessions,
+    running.check_proposals,
+    running.check_operators_find_payments,
+    running.check_operators_see_what_is_stuck,
+    running.check_payments_are_counted,
 )
 """Every check, by itself."""
 

@@ -28,6 +28,7 @@ from mmo_trio.storage.base import (
     Work,
 )
 from mmo_trio.storage.batch import batch_of
+from mmo_trio.storage.office.sql import SqlOffice
 from mmo_trio.storage.postgres import administration, channels, examining, holding, horizon, reading
 from mmo_trio.storage.postgres.bridge import Bridge, Connection, monotonic_s
 from mmo_trio.storage.postgres.channels import PostgresChannels
@@ -39,6 +40,7 @@ from mmo_trio.storage.postgres.committing import (
     has_taken_place,
 )
 from mmo_trio.storage.postgres.connections import Ask, Pool, ask_until_answered
+from mmo_trio.storage.postgres.conversing import hold
 from mmo_trio.storage.postgres.loading import load
 from mmo_trio.storage.postgres.writing import write
 
@@ -59,6 +61,10 @@ class PostgresStore:
         serves = holder != holding.NOBODY
         self._channels = PostgresChannels(bridge, writing, holder) if serves else None
         self._patience_s = patience_s
+        self.office = SqlOffice(
+            lambda begin: self._ask(lambda c: hold(c, begin())),
+            lambda begin: self._write(lambda c: hold(c, begin())),
+        )
         self._is_closed = False
         self._complete_up_to: Instant = 0
         """No transaction below it will appear any more."""

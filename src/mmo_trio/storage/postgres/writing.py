@@ -10,6 +10,7 @@ from typing import Any
 from mmo_sansio.changes import CallbackRecorded, Journaled, SuspenseNoted
 from mmo_trio.storage.batch import Batch
 from mmo_trio.storage.columns import order_columns, progress_columns
+from mmo_trio.storage.office.figures import figures_of
 from mmo_trio.storage.postgres import channels
 from mmo_trio.storage.postgres.bridge import Connection
 from mmo_trio.storage.postgres.horizon import WRITER_LOCK
@@ -20,18 +21,22 @@ from mmo_trio.storage.rows import breaker_row
 _STILL_OPEN = "SELECT pg_advisory_xact_lock_shared(%s, %s)"
 _NOT_TOO_LATE = "SELECT still_so(at <= %s::bigint) FROM horizon"
 _CREATE = """
-    INSERT INTO transactions (gateway_reference, brand, type, method, created_at, page_token,
-        order_row, status, version, wake_at, progress, object)
+    INSERT INTO transactions (gateway_reference, brand, type, method, created_at, page_token, msisdn,
+        reconciliation_reference, order_row, status, version, wake_at, provider_receipt, progress,
+        object)
     SELECT * FROM unnest(%s::text[], %s::text[], %s::text[], %s::text[], %s::bigint[], %s::text[],
-        %b::bytea[], %s::text[], %s::integer[], %s::bigint[], %b::bytea[], %b::bytea[])
+        %s::text[], %s::text[], %b::bytea[], %s::text[], %s::integer[], %s::bigint[], %s::text[],
+        %b::bytea[], %b::bytea[])
 """
 _ADVANCE = """
     WITH moved AS (
         UPDATE transactions AS t SET status = new.status, version = new.version,
-            wake_at = new.wake_at, progress = new.progress, object = new.object
+            wake_at = new.wake_at, provider_receipt = new.provider_receipt,
+            progress = new.progress, object = new.object
         FROM unnest(%s::text[], %s::text[], %s::integer[], %s::text[], %s::integer[], %s::bigint[],
-            %b::bytea[], %b::bytea[])
-            AS new (brand, gateway_reference, was, status, version, wake_at, progress, object)
+            %s::text[], %b::bytea[], %b::bytea[])
+            AS new (brand, gateway_reference, was, status, version, wake_at, provider_receipt,
+                progress, object)
         WHERE t.brand = new.brand AND t.gateway_reference = new.gateway_reference
             AND t.version = new.was
         RETURNING 1
@@ -80,6 +85,22 @@ _SUSPENSE = """
         SET times = suspense.times + excluded.times, last_at = excluded.last_at
 """
 
+_FIGURES = """
+    INSERT INTO figures (span, began_at, brand, method, provider, status, latency_s, holder, times)
+    SELECT * FROM unnest(%s::bigint[], %s::bigint[], %s::text[], %s::text[], %s::text[], %s::text[],
+        %s::integer[], %s::bigint[], %s::bigint[])
+    ON CONFLICT (span, began_at, brand, method, provider, status, latency_s, holder)
+        DO UPDATE SET times = figures.times + excluded.times
+"""
+_BREAKER_CHANGES = """
+    INSERT INTO breaker_changes (brand, at, state)
+    SELECT new.brand, new.at, new.state
+    FROM unnest(%s::text[], %s::bigint[], %s::text[]) AS new (brand, at, state)
+    WHERE new.state <> coalesce((SELECT old.state FROM breaker_changes AS old
+        WHERE old.brand = new.brand ORDER BY old.at DESC LIMIT 1), 'closed')
+    ON CONFLICT (brand, at) DO NOTHING
+"""
+
 
 async def write(connection: Connection, batch: Batch, loaded: Loaded, *, holder: int) -> None:
     """Write each row of the batch; inside a pipeline and a transaction.
@@ -110,6 +131,14 @@ async def write(connection: Connection, batch: Batch, loaded: Loaded, *, holder:
             (each.brand, each.fence, breaker_row(each.breaker)) for each in batch.breakers.values()
         ]
         await channels.keep(connection, kept)
+        states = [
+            (each.brand, batch.latest_stamp, each.breaker.state.value)
+            for each in batch.breakers.values()
+        ]
+        await _execute(connection, _BREAKER_CHANGES, sorted(states))
+    if figures := figures_of(batch):
+        counted = [(*key, holder, times) for key, times in sorted(figures.items())]
+        await _execute(connection, _FIGURES, counted)
 
 
 async def _write_created(connection: Connection, batch: Batch, loaded: Loaded) -> None:

@@ -29,6 +29,7 @@ from mmo_trio.storage.base import (
     Work,
 )
 from mmo_trio.storage.batch import batch_of
+from mmo_trio.storage.office.sql import SqlOffice
 from mmo_trio.storage.sqlite import administration, reading, writing
 from mmo_trio.storage.sqlite.attempt import Attempt
 from mmo_trio.storage.sqlite.connection import (
@@ -38,6 +39,7 @@ from mmo_trio.storage.sqlite.connection import (
     is_broken_by,
     primary_code,
 )
+from mmo_trio.storage.sqlite.conversing import hold
 from mmo_trio.storage.sqlite.recent import Recent
 
 T = TypeVar("T")
@@ -70,6 +72,10 @@ class SqliteStore:
         self._is_closed = False
         self._taken_on = 0
         """Id of the last kept intent of nobody that was handed out."""
+        self.office = SqlOffice(
+            lambda begin: self._read(lambda c: hold(c, begin())),
+            lambda begin: self._write(lambda c: hold(c, begin())),
+        )
         self._in_doubt: list[Attempt] = []
         """Attempts whose caller doesn't know what became of them, and so can't do what they scheduled."""
 

@@ -14,6 +14,7 @@ from mmo_sansio.intents import IntentKind, kept
 from mmo_sansio.ledger import Ledger, Reads, ReferenceUse
 from mmo_trio.storage.batch import Batch
 from mmo_trio.storage.columns import order_columns, progress_columns
+from mmo_trio.storage.office.figures import figures_of
 from mmo_trio.storage.rows import breaker_row, transaction_of
 from mmo_trio.storage.sqlite.recent import Recent
 
@@ -79,14 +80,15 @@ def write(connection: sqlite3.Connection, batch: Batch, *, is_held: bool) -> Non
     if batch.created:
         connection.executemany(
             "INSERT INTO transactions (gateway_reference, brand, type, method, created_at, page_token,"
-            " order_row, status, version, wake_at, progress, object)"
-            " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            " msisdn, reconciliation_reference, order_row, status, version, wake_at,"
+            " provider_receipt, progress, object)"
+            " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
             [(*order_columns(each), *progress_columns(each)) for each in batch.created.values()],
         )
     if batch.advanced:
         moved = connection.executemany(
-            "UPDATE transactions SET status = ?, version = ?, wake_at = ?, progress = ?, object = ?"
-            " WHERE gateway_reference = ? AND version = ?",
+            "UPDATE transactions SET status = ?, version = ?, wake_at = ?, provider_receipt = ?,"
+            " progress = ?, object = ? WHERE gateway_reference = ? AND version = ?",
             [
                 (*progress_columns(now), reference, was)
                 for reference, (was, now) in batch.advanced.items()
@@ -114,6 +116,7 @@ def write(connection: sqlite3.Connection, batch: Batch, *, is_held: bool) -> Non
         )
     _write_intents(connection, batch, is_held=is_held)
     _write_evidence(connection, batch)
+    _write_figures(connection, batch)
     connection.execute("UPDATE latest_stamp SET at = max(at, ?)", (batch.latest_stamp,))
 
 
@@ -132,6 +135,15 @@ def _write_intents(connection: sqlite3.Connection, batch: Batch, *, is_held: boo
         connection.executemany(
             "INSERT OR REPLACE INTO breakers (brand, breaker) VALUES (?, ?)",
             [(brand, breaker_row(each.breaker)) for brand, each in batch.breakers.items()],
+        )
+        connection.executemany(
+            "INSERT OR IGNORE INTO breaker_changes (brand, at, state) SELECT ?1, ?2, ?3 WHERE ?3 <>"
+            " coalesce((SELECT state FROM breaker_changes WHERE brand = ?1 ORDER BY at DESC LIMIT 1),"
+            " 'closed')",
+            [
+                (brand, batch.latest_stamp, each.breaker.state.value)
+                for brand, each in batch.breakers.items()
+            ],
         )
 
 
@@ -187,6 +199,18 @@ def _write_evidence(connection: sqlite3.Connection, batch: Batch) -> None:
                 callback.at,
                 attempt.body,
             ),
+        )
+
+
+def _write_figures(connection: sqlite3.Connection, batch: Batch) -> None:
+    figures = figures_of(batch)
+    if figures:
+        connection.executemany(
+            "INSERT INTO figures (span, began_at, brand, method, provider, status, latency_s, times)"
+            " VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
+            " ON CONFLICT (span, began_at, brand, method, provider, status, latency_s)"
+            " DO UPDATE SET times = times + excluded.times",
+            [(*key, times) for key, times in figures.items()],
         )
 
 

@@ -1,0 +1,161 @@
+"""The operator console in a browser: every page wide, narrow and without scripts, and a payment ended by hand."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import pytest
+from playwright.sync_api import Browser, Page, ViewportSize, expect
+
+from .browsing import browsing, check_axe, screenshot
+from .gateway import PATIENCE_S, Sandbox, serving_sandbox
+
+PASSWORD = "correct horse battery"
+STAFF = {"vera": "viewer", "ann": "approver", "abe": "approver", "ada": "admin"}
+HOSTILE = "<script>alert(1)</script>\"'><img src=x onerror=alert(2)>"
+SMALL: ViewportSize = {"width": 640, "height": 360}
+WIDE: ViewportSize = {"width": 1024, "height": 720}
+NARROW: ViewportSize = {"width": 360, "height": 640}
+PAGES = {
+    "overview": "/",
+    "payments": "/payments",
+    "stuck": "/stuck",
+    "suspense": "/suspense",
+    "callbacks": "/callbacks",
+    "proposals": "/resolutions",
+    "providers": "/providers",
+    "breakers": "/breakers",
+    "audit": "/audit",
+}
+
+
+@pytest.fixture(scope="module")
+def office(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sandbox]:
+    """A sandbox with staff, and with a bit of everything to see."""
+    with serving_sandbox(tmp_path_factory.mktemp("office")) as running:
+        for name, role in STAFF.items():
+            command = ["operators", "add", name, "--role", role, "--password-stdin"]
+            subprocess.run(
+                [sys.executable, "-m", "mmo_trio.cli", *command, "--data", str(running.directory)],
+                input=PASSWORD.encode(),
+                env={k: v for k, v in os.environ.items() if not k.startswith("MMO_")},
+                check=True,
+                timeout=PATIENCE_S,
+                capture_output=True,
+            )
+        for digits in ("001", "101", "002", "110", "120", "160", "170", "130", "003", "103"):
+            running.create("direct/payin", msisdn=f"254700000{digits}")
+            running.create("direct/payin", msisdn="254700000004")
+            running.advance("30s")
+            running.advance("1h")
+        running.create("direct/payin", merchantReference=HOSTILE, labels={HOSTILE: HOSTILE})
+        running.advance("5s")
+        yield running
+
+
+def sign_in(page: Page, office: Sandbox, name: str) -> None:
+    """By keyboard."""
+    page.goto(f"{office.console}/sign-in")
+    page.get_by_label("Name").fill(name)
+    page.get_by_label("Password").fill(PASSWORD)
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("heading", level=1)).to_have_text("Overview")
+
+
+def payment(page: Page, office: Sandbox, text: str) -> None:
+    """Search for it and open it."""
+    page.get_by_label("Reference or number").fill(text)
+    page.get_by_role("button", name="Search").click()
+    page.locator("tbody a").first.click()
+    expect(page.get_by_role("heading", name="Timeline")).to_be_visible()
+
+
+def picture(page: Page, name: str, scheme: str) -> None:
+    """A small one of the light page, and of the dark overview."""
+    page.set_viewport_size(WIDE if name == "console-overview" else SMALL)
+    if scheme == "light" and name != "console-proposals":
+        screenshot(page, name)
+    elif name == "console-overview":
+        screenshot(page, f"{name}-dark")
+    page.set_viewport_size(WIDE)
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_every_page_can_be_read_by_everybody(
+    browser: Browser, office: Sandbox, scheme: str
+) -> None:
+    with browsing(browser, viewport=WIDE, color_scheme=scheme) as page:
+        page.goto(f"{office.console}/sign-in")
+        check_axe(page)
+        picture(page, "console-sign-in", scheme)
+        sign_in(page, office, "ada")
+        for name, path in PAGES.items():
+            page.goto(office.console + path)
+            expect(page.get_by_role("heading", level=1)).to_have_count(1)
+            check_axe(page)
+            picture(page, f"console-{name}", scheme)
+        payment(page, office, "254700000101")
+        check_axe(page)
+        picture(page, "console-payment", scheme)
+
+
+def test_a_small_screen_shows_all_of_it(browser: Browser, office: Sandbox) -> None:
+    with browsing(browser, viewport=NARROW) as page:
+        sign_in(page, office, "ada")
+        for name in ("overview", "payments", "providers"):
+            page.goto(office.console + PAGES[name])
+            check_axe(page)
+            assert page.evaluate("document.documentElement.scrollWidth") <= NARROW["width"], name
+        page.goto(f"{office.console}/")
+        screenshot(page, "console-overview-narrow")
+        payment(page, office, "254700000101")
+        assert page.evaluate("document.documentElement.scrollWidth") <= NARROW["width"]
+        screenshot(page, "console-payment-narrow")
+
+
+def test_two_operators_end_a_payment_by_hand_without_scripts(
+    browser: Browser, office: Sandbox
+) -> None:
+    with (
+        browsing(browser, viewport=NARROW, java_script_enabled=False) as one,
+        browsing(browser, viewport=NARROW, java_script_enabled=False) as two,
+    ):
+        sign_in(one, office, "ann")
+        one.get_by_role("link", name="Stuck").click()
+        one.locator("tbody a").first.click()
+        reference = one.url.rpartition("/")[2]
+        one.get_by_label("Outcome").select_option("success")
+        one.get_by_label("Reason").fill("the customer has a receipt")
+        one.get_by_label("Evidence").fill("statement of today, line 17")
+        one.get_by_role("button", name="Propose").click()
+        expect(one.get_by_role("heading", name="Proposal 1: open")).to_be_visible()
+        expect(one.get_by_role("button", name="Approve")).to_have_count(0)
+        sign_in(two, office, "abe")
+        two.get_by_role("link", name="Proposals").click()
+        screenshot(two, "console-proposals")
+        two.get_by_role("button", name="Approve").click()
+        expect(two.get_by_role("heading", name="Proposal 1: done")).to_be_visible()
+        assert office.status(reference)["status"] == "success"
+        two.get_by_role("button", name="Sign out").click()
+        expect(two.get_by_role("heading", level=1)).to_have_text("Sign in")
+
+
+def test_a_viewer_sees_no_personal_data(browser: Browser, office: Sandbox) -> None:
+    with browsing(browser) as page:
+        sign_in(page, office, "vera")
+        page.goto(f"{office.console}/payments")
+        expect(page.locator("tbody tr").first).to_be_visible()
+        assert "254700000101" not in page.content()
+        expect(page.get_by_role("link", name="Audit log")).to_have_count(0)
+
+
+def test_hostile_text_does_not_run(browser: Browser, office: Sandbox) -> None:
+    with browsing(browser) as page:  # Leaving the block fails on any dialog or complaint.
+        sign_in(page, office, "ada")
+        payment(page, office, HOSTILE)
+        expect(page.locator("main")).to_contain_text("<script>alert(1)</script>")
+        page.goto(f"{office.console}/?of=brand&value=%3Cscript%3Ealert(1)%3C/script%3E")
+        expect(page.get_by_role("heading", level=1)).to_contain_text("<script>")

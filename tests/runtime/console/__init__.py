@@ -1,0 +1,1 @@
+"""The operator console, through its own listener."""

@@ -1,0 +1,49 @@
+"""A sandbox whose console has operators of every role."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from functools import partial
+from pathlib import Path
+from typing import TypeAlias
+
+import pytest
+from contract.conftest import Running, Serve, serving
+
+from .person import Person, hire
+
+STAFF = {"vera": "viewer", "sam": "support", "ann": "approver", "abe": "approver", "ada": "admin"}
+
+SignedIn: TypeAlias = Callable[[str], Awaitable[Person]]
+
+
+@pytest.fixture
+def serve(tmp_path: Path) -> Serve:
+    """Starts sandboxes in a folder of their own."""
+    return partial(serving, tmp_path)
+
+
+@pytest.fixture
+async def sandbox(tmp_path: Path) -> AsyncIterator[Running]:
+    """A sandbox with its staff."""
+    async with serving(tmp_path) as running:
+        await hire(running.directory, **STAFF)
+        yield running
+
+
+@pytest.fixture
+def person(sandbox: Running) -> Person:
+    """Somebody who hasn't signed in."""
+    return Person(sandbox.ready.console)
+
+
+@pytest.fixture
+def signed_in(sandbox: Running) -> SignedIn:
+    """Signs somebody in by name."""
+
+    async def sign_in(name: str) -> Person:
+        person = Person(sandbox.ready.console)
+        assert (await person.sign_in(name)).status == 303
+        return person
+
+    return sign_in

@@ -1,0 +1,186 @@
+"""Finding a payment, and what its page tells to whom."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from contract.conftest import Running
+
+from mmo_sansio.catalogue import ErrorCode
+
+from .conftest import SignedIn
+
+NUMBER = "254700000101"
+HOSTILE = "<script>alert(1)</script>\"'><img src=x onerror=alert(2)>{{1337*3}}"
+
+
+async def made(sandbox: Running, **changes: object) -> dict[str, str]:
+    """A payment, and its answer."""
+    answer = await sandbox.merchant.create("direct/payin", **changes)
+    assert answer.status == 200, answer.body
+    return dict(answer.json)
+
+
+async def ended(sandbox: Running, reference: str) -> None:
+    """Wait for its callback to be recorded."""
+    await sandbox.outcome_of(reference)
+
+
+async def test_a_payment_is_found_by_any_reference_and_by_its_number(
+    sandbox: Running, signed_in: SignedIn
+) -> None:
+    payer = {"id": "customer-1", "msisdn": "+254711222333"}
+    answer = await made(
+        sandbox, payer=payer, merchantReference="order 7/ü", reconciliationReference="batch-9"
+    )
+    reference = answer["gatewayReference"]
+    await ended(sandbox, reference)
+    look_up = await sandbox.merchant.status(reference)
+    sam = await signed_in("sam")
+    for text in (
+        reference,
+        reference.lower(),
+        "order 7/ü",
+        "batch-9",
+        look_up["providerReference"],
+        "254711222333",
+        "+254 711 222-333",
+        "00254711222333",
+    ):
+        found = await sam.post("/search", text=text)
+        assert found.status == 200
+        assert f"/payments/{reference}".encode() in found.body, text
+    assert b"There is none." in (await sam.post("/search", text="nobody")).body
+
+
+async def test_only_who_sees_personal_data_finds_by_number(
+    sandbox: Running, signed_in: SignedIn
+) -> None:
+    payer = {"id": "customer-1", "msisdn": "254711222333"}
+    await made(sandbox, payer=payer)
+    vera = await signed_in("vera")
+    found = await vera.post("/search", text="254711222333")
+    assert b"can't search by a phone number" in found.body
+    assert b"/payments/01" not in found.body
+
+
+async def test_the_page_tells_the_whole_story(sandbox: Running, signed_in: SignedIn) -> None:
+    payer = {"id": "customer-1", "msisdn": NUMBER}
+    reference = (await made(sandbox, payer=payer))["gatewayReference"]
+    await ended(sandbox, reference)
+    page = (await (await signed_in("ada")).get(f"/payments/{reference}")).body.decode()
+    for told in (
+        "found the request valid",
+        "routed it to Sandbox",
+        "asked for the payment",
+        "is about to send the payment to its provider",
+        "[created → submitting]",
+        "says that the money will not move",
+        ErrorCode.USER_INSUFFICIENT_FUNDS,
+        "concluded the callback",
+        "delivered, HTTP 20",
+    ):
+        assert told in page, told
+    assert "again</button>" not in page
+
+
+@pytest.mark.parametrize("name", ["vera", "sam"])
+async def test_personal_data_is_masked_unless_the_role_allows(
+    sandbox: Running, signed_in: SignedIn, name: str
+) -> None:
+    payer = {
+        "id": "customer-88123456",
+        "msisdn": "254711222333",
+        "firstName": "Wanjiru",
+        "lastName": "Kamau",
+        "email": "wanjiru@example.com",
+    }
+    answer = await made(
+        sandbox, payer=payer, labels={"phone": "0711222333"}, resultUrl=_with_query(sandbox)
+    )
+    reference = answer["gatewayReference"]
+    await ended(sandbox, reference)
+    who = await signed_in(name)
+    pages = [
+        (await who.get(f"/payments/{reference}")).body.decode(),
+        (await who.get("/payments")).body.decode(),
+        (await who.get("/callbacks")).body.decode(),
+    ]
+    secrets = (
+        "254711222333",
+        "0711222333",
+        "Wanjiru",
+        "Kamau",
+        "wanjiru@",
+        "88123456",
+        "who=wanjiru",
+    )
+    for secret in secrets:
+        shown = any(secret in page for page in pages)
+        assert shown == (name == "sam"), secret
+    assert "333" in pages[0]
+
+
+def _with_query(sandbox: Running) -> str:
+    return f"{sandbox.merchant.result_url}?who=wanjiru"
+
+
+async def test_hostile_text_is_only_text(sandbox: Running, signed_in: SignedIn) -> None:
+    payer = {"id": HOSTILE, "msisdn": NUMBER, "firstName": HOSTILE, "lastName": HOSTILE}
+    answer = await made(
+        sandbox,
+        payer=payer,
+        merchantReference=HOSTILE,
+        reconciliationReference=f"r{HOSTILE}",
+        labels={HOSTILE[:200]: HOSTILE},
+    )
+    ada = await signed_in("ada")
+    pages = [
+        await ada.get(f"/payments/{answer['gatewayReference']}"),
+        await ada.get("/payments"),
+        await ada.post("/search", text=HOSTILE),
+        await ada.get("/overview?value=%3Cscript%3E"),
+        await ada.get("/?of=brand&value=%3Cscript%3Ealert(1)%3C/script%3E"),
+        await ada.get("/payments?brand=%3Cscript%3E&method=%22%3E%3Cscript%3E"),
+        await ada.get("/%3Cscript%3E"),
+    ]
+    for page in pages:
+        text = page.body.decode()
+        assert "<script" not in text
+        assert "<img" not in text
+        assert "49" not in text or "{{1337*3}}" in text
+    assert "&lt;script&gt;" in pages[2].body.decode()
+
+
+async def test_lists_are_read_a_page_at_a_time(sandbox: Running, signed_in: SignedIn) -> None:
+    references = [(await made(sandbox))["gatewayReference"] for _ in range(53)]
+    vera = await signed_in("vera")
+    first = (await vera.get("/payments?brand=demo")).body.decode()
+    assert sum(each in first for each in references) == 50
+    older = first.split('rel="next" href="')[1].split('"')[0].replace("&amp;", "&")
+    second = (await vera.get(older)).body.decode()
+    assert all((each in first) != (each in second) for each in references)
+    assert 'rel="next"' not in second
+    for broken in ("before=x", "before=9-%00", "before=9" * 30, "status=odd"):
+        assert (await vera.get(f"/payments?{broken}")).status == 400
+
+
+async def test_figures_count_what_happened(sandbox: Running, signed_in: SignedIn) -> None:
+    for number in ("254700000001", NUMBER, NUMBER):
+        answer = await made(sandbox, payer={"id": "c", "msisdn": number})
+        await ended(sandbox, answer["gatewayReference"])
+    vera = await signed_in("vera")
+    for by, key in (("brand", "demo"), ("method", "mpesa_ke"), ("provider", "sandbox")):
+        page = (await vera.get(f"/?by={by}")).body.decode()
+        row = page.split("<h2>By")[1].split("<tbody>")[1]
+        cells = re.findall('<td class="amount">([^<]*)</td>', row)
+        assert f">{key}</a>" in row
+        assert cells[:4] == ["3", "1", "2", "33.3 %"], by
+        assert "<svg" in page
+        narrowed = (await vera.get(f"/?of={by}&value={key}&view=month")).body.decode()
+        assert "33.3 %" in narrowed
+    empty = (await vera.get("/?end=2020-01-01T00")).body.decode()
+    assert "Nothing happened." in empty
+    for broken in ("view=x", "by=x", "end=x", "end=9999-12-31T23x"):
+        assert (await vera.get(f"/?{broken}")).status == 400
