@@ -5,26 +5,22 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
-from urllib.parse import urlsplit
 
 import trio
-from attrs import Factory, define, evolve, frozen
 
 from mmo_sansio.api.settings import ApiSettings
 from mmo_sansio.breaker import BreakerSettings
-from mmo_sansio.clock import Instant
 from mmo_sansio.egress import EgressRules
 from mmo_sansio.http import HttpRequest
 from mmo_sansio.providers.sandbox import SandboxProvider
 from mmo_sansio.providers.sandbox_scenarios import BY_NAME
 from mmo_trio.auth import Authenticator
-from mmo_trio.brands import apply_plan, plan_apply
-from mmo_trio.brands_file import read_brands_file
+from mmo_trio.brands import apply_brands_file
 from mmo_trio.ciphers import SystemCiphers
 from mmo_trio.console import Board, Figures, StoreFigures
 from mmo_trio.console.desk import ConsoleDesk
-from mmo_trio.demo_brand import DEMO_BRAND, ensure_demo_brand
 from mmo_trio.engine import Call, Engine
+from mmo_trio.gateway import Gateway
 from mmo_trio.hooks import Hooks
 from mmo_trio.hosts import Hosts
 from mmo_trio.http.client import Client, tls_context
@@ -34,12 +30,13 @@ from mmo_trio.ids import References
 from mmo_trio.keys import KeyRing, load_master_key
 from mmo_trio.merchant_api import MerchantApi
 from mmo_trio.pages.desk import Desk, SandboxDesk
-from mmo_trio.pages.papers import Papers, papers_of
+from mmo_trio.pages.papers import papers_of
 from mmo_trio.provider_accounts import Outside, open_accounts, open_sandbox_account
 from mmo_trio.sandbox_clock import SandboxClock
 from mmo_trio.service_config import CLOCK_FILE, Ready, ServiceConfig, provider_titles
 from mmo_trio.settings import LimitsSection, Settings, SettingsError, seconds
 from mmo_trio.storage.base import Store
+from mmo_trio.urls import Urls
 from mmo_trio.wallclock import WallClock, read_offset
 from mmo_trio.workers.callbacks import CallbackWorker
 from mmo_trio.workers.channels import ChannelKeeper
@@ -56,103 +53,6 @@ BOOK_FILE = "sandbox-provider.ndjson"
 """The sandbox operator's book, in the data directory; in production beside the master key."""
 
 
-@define(eq=False)
-class Gateway:
-    """Every part of one gateway process, wired."""
-
-    config: ServiceConfig
-    store: Store
-    clock: WallClock
-    keyring: KeyRing
-    engine: Engine
-    api: MerchantApi
-    listener_limits: ListenerLimits
-    providers: ProviderWorker
-    callbacks: CallbackWorker
-    qr_codes: QrWorker
-    keeper: ChannelKeeper | None
-    dispatcher: Dispatcher
-    scanner: Scanner
-    switches: Switches
-    operator: SandboxWorker | OperatorLine
-    desk: Desk
-    sandbox_desk: SandboxDesk | None
-    papers: Papers
-    figures: Figures
-    console_desk: ConsoleDesk
-    traffic: Traffic
-    addresses: Ready
-    titles: Mapping[str, str]
-    rules: EgressRules
-    _ended: list[trio.Event] = Factory(list)
-
-    async def prepare(self) -> Ready:
-        """Apply the brands that it shall start with; what the READY line says."""
-        now = self.clock.now()
-        if self.config.brands_file is not None:
-            await apply_brands_file(
-                self.config.brands_file, self.store, self.keyring, self.titles, self.rules, now=now
-            )
-        if not self.config.has_demo_brand:
-            return self.addresses
-        provider = next(iter(self.titles))
-        key = await ensure_demo_brand(
-            self.store, self.keyring, provider=provider, title=self.titles[provider], now=now
-        )
-        return evolve(self.addresses, brand=DEMO_BRAND, api_key=key)
-
-    async def start_workers(self, nursery: trio.Nursery, stop: trio.Event) -> None:
-        """Start all workers; those that talk to others drain when `stop` is set."""
-        if self.keeper is None:
-            for brand, kept in (await self.store.breakers()).items():
-                self.callbacks.adopt(brand, kept)
-        await nursery.start(self.operator.run)
-        await nursery.start(self.switches.run)
-        for worker in (self.providers, self.callbacks, self.qr_codes):
-            ended = trio.Event()
-            self._ended.append(ended)
-            await nursery.start(_run_until_drained, worker, stop, ended)
-        if self.keeper is not None:
-            await nursery.start(self._run_keeper, self.keeper, stop)
-        nursery.start_soon(self.figures.share)
-        nursery.start_soon(self.dispatcher.run)
-        await nursery.start(self.scanner.run)
-
-    async def _run_keeper(
-        self, keeper: ChannelKeeper, stop: trio.Event, *, task_status: trio.TaskStatus[None]
-    ) -> None:
-        callbacks_ended, ended = self._ended[-1], trio.Event()
-        self._ended.append(ended)
-        await keeper.run(drain=stop, ended=callbacks_ended, task_status=task_status)
-        ended.set()
-
-    async def workers_ended(self) -> None:
-        """Return once no conversation and no callback is under way."""
-        for each in self._ended:
-            await each.wait()
-
-
-async def apply_brands_file(
-    file: Path,
-    store: Store,
-    keyring: KeyRing,
-    titles: Mapping[str, str],
-    rules: EgressRules,
-    *,
-    now: Instant,
-) -> None:
-    """Give the store the brands of this file; raises SettingsError, also when a brand would have no key."""
-    wanted = read_brands_file(file, providers=titles, rules=rules)
-    plan = plan_apply(await store.brands(), wanted, keyring, prune=False)
-    if plan.keys_to_make:
-        raise SettingsError(
-            f"{file}",
-            f"these brands have no API key: {', '.join(plan.keys_to_make)}.",
-            "Give them api_keys, or run `mmo brands apply`, which makes keys and shows them.",
-        )
-    await apply_plan(store, keyring, plan, now=now)
-
-
 async def prepare_store(config: ServiceConfig, store: Store, addresses: Ready) -> None:
     """What is done to the store once before any number of processes serve from it. Raises SettingsError."""
     if config.brands_file is None:
@@ -165,17 +65,6 @@ async def prepare_store(config: ServiceConfig, store: Store, addresses: Ready) -
         Urls.of(config.settings, addresses).egress_rules(config.settings),
         now=WallClock().now(),
     )
-
-
-async def _run_until_drained(
-    worker: ProviderWorker | CallbackWorker | QrWorker,
-    stop: trio.Event,
-    ended: trio.Event,
-    *,
-    task_status: trio.TaskStatus[None],
-) -> None:
-    await worker.run(drain=stop, task_status=task_status)
-    ended.set()
 
 
 def assemble(config: ServiceConfig, store: Store, addresses: Ready) -> Gateway:
@@ -316,36 +205,6 @@ def assemble(config: ServiceConfig, store: Store, addresses: Ready) -> Gateway:
         titles=titles,
         rules=rules,
     )
-
-
-@frozen
-class Urls:
-    """Under which addresses the world knows this gateway; none ends with a slash."""
-
-    base: str
-    hosted_pages: str
-    error_docs: str
-    hooks: str
-
-    @classmethod
-    def of(cls, settings: Settings, addresses: Ready) -> Urls:
-        """As they are set; where they aren't, the listeners' own."""
-        pages = (settings.gateway.hpp_url or addresses.pages).rstrip("/")
-        base = (settings.gateway.base_url or addresses.api).rstrip("/")
-        return cls(
-            base=base,
-            hosted_pages=pages,
-            error_docs=(settings.gateway.error_docs_url or f"{pages}/errors").rstrip("/"),
-            hooks=(settings.gateway.hooks_url or base).rstrip("/"),
-        )
-
-    def egress_rules(self, settings: Settings) -> EgressRules:
-        """Where merchants' URLs may lead: as set, and never to ourselves (K7)."""
-        return EgressRules(
-            allow_private=settings.egress.allow_private,
-            allowed_ports=frozenset(settings.egress.allowed_ports),
-            own_hosts=frozenset(urlsplit(each).netloc for each in (self.base, self.hosted_pages)),
-        )
 
 
 def _api_settings(

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 from attrs import field, frozen
 
 from mmo_sansio.clock import Instant
+from mmo_sansio.egress import EgressRules
 from mmo_sansio.model import Brand
-from mmo_trio.brands_file import WantedBrand
+from mmo_trio.brands_file import WantedBrand, read_brands_file
 from mmo_trio.keys import KeyRing, make_api_key
 from mmo_trio.settings.errors import SettingsError
 from mmo_trio.storage.base import BrandRecord, Store
@@ -118,3 +120,24 @@ async def add_key(
 
 def _has_key_in_use(record: BrandRecord | None) -> bool:
     return record is not None and any(key.retired_at is None for key in record.keys)
+
+
+async def apply_brands_file(
+    file: Path,
+    store: Store,
+    keyring: KeyRing,
+    titles: Mapping[str, str],
+    rules: EgressRules,
+    *,
+    now: Instant,
+) -> None:
+    """Give the store the brands of this file; raises SettingsError, also when a brand would have no key."""
+    wanted = read_brands_file(file, providers=titles, rules=rules)
+    plan = plan_apply(await store.brands(), wanted, keyring, prune=False)
+    if plan.keys_to_make:
+        raise SettingsError(
+            f"{file}",
+            f"these brands have no API key: {', '.join(plan.keys_to_make)}.",
+            "Give them api_keys, or run `mmo brands apply`, which makes keys and shows them.",
+        )
+    await apply_plan(store, keyring, plan, now=now)

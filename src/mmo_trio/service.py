@@ -21,10 +21,11 @@ import structlog
 import trio
 from attrs import define
 
-from mmo_trio.assembly import Gateway, assemble
+from mmo_trio.assembly import assemble
 from mmo_trio.certificates import ensure_authority
 from mmo_trio.console import console_app
 from mmo_trio.doors import Certificates, Inherited, address_of, listener_on, open_doors
+from mmo_trio.gateway import Gateway
 from mmo_trio.http.asgi import asgi_app
 from mmo_trio.http.hosting import serve_app
 from mmo_trio.http.server import serve_http

@@ -37,6 +37,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
         "mmo_trio.durations",
     ),
     ("mmo_trio.keys", "mmo_trio.ciphers", "mmo_trio.service_config", "mmo_trio.doors"),
+    ("mmo_trio.urls",),
     ("mmo_trio.storage", "mmo_trio.http"),
     ("mmo_trio.deeds", "mmo_trio.passwords", "mmo_trio.resolving", "mmo_trio.telling"),
     (
@@ -55,6 +56,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
         "mmo_trio.simulators",
     ),
     ("mmo_trio.sandbox_clock", "mmo_trio.pages", "mmo_trio.console"),
+    ("mmo_trio.gateway",),
     ("mmo_trio.assembly",),
     ("mmo_trio.service",),
     ("mmo_trio.supervisor",),

@@ -1,0 +1,120 @@
+"""One gateway process: every part of it, what is done before it serves, and its workers' beginning and end."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import trio
+from attrs import Factory, define, evolve
+
+from mmo_sansio.egress import EgressRules
+from mmo_trio.brands import apply_brands_file
+from mmo_trio.console import Figures
+from mmo_trio.console.desk import ConsoleDesk
+from mmo_trio.demo_brand import DEMO_BRAND, ensure_demo_brand
+from mmo_trio.engine import Engine
+from mmo_trio.http.limits import ListenerLimits
+from mmo_trio.http.traffic import Traffic
+from mmo_trio.keys import KeyRing
+from mmo_trio.merchant_api import MerchantApi
+from mmo_trio.pages.desk import Desk, SandboxDesk
+from mmo_trio.pages.papers import Papers
+from mmo_trio.service_config import Ready, ServiceConfig
+from mmo_trio.storage.base import Store
+from mmo_trio.wallclock import WallClock
+from mmo_trio.workers.callbacks import CallbackWorker
+from mmo_trio.workers.channels import ChannelKeeper
+from mmo_trio.workers.dispatcher import Dispatcher
+from mmo_trio.workers.providers import ProviderWorker
+from mmo_trio.workers.qr_codes import QrWorker
+from mmo_trio.workers.sandbox import SandboxWorker
+from mmo_trio.workers.sandbox_line import OperatorLine
+from mmo_trio.workers.scanner import Scanner
+from mmo_trio.workers.switches import Switches
+
+
+@define(eq=False)
+class Gateway:
+    """Every part of one gateway process, wired."""
+
+    config: ServiceConfig
+    store: Store
+    clock: WallClock
+    keyring: KeyRing
+    engine: Engine
+    api: MerchantApi
+    listener_limits: ListenerLimits
+    providers: ProviderWorker
+    callbacks: CallbackWorker
+    qr_codes: QrWorker
+    keeper: ChannelKeeper | None
+    dispatcher: Dispatcher
+    scanner: Scanner
+    switches: Switches
+    operator: SandboxWorker | OperatorLine
+    desk: Desk
+    sandbox_desk: SandboxDesk | None
+    papers: Papers
+    figures: Figures
+    console_desk: ConsoleDesk
+    traffic: Traffic
+    addresses: Ready
+    titles: Mapping[str, str]
+    rules: EgressRules
+    _ended: list[trio.Event] = Factory(list)
+
+    async def prepare(self) -> Ready:
+        """Apply the brands that it shall start with; what the READY line says."""
+        now = self.clock.now()
+        if self.config.brands_file is not None:
+            await apply_brands_file(
+                self.config.brands_file, self.store, self.keyring, self.titles, self.rules, now=now
+            )
+        if not self.config.has_demo_brand:
+            return self.addresses
+        provider = next(iter(self.titles))
+        key = await ensure_demo_brand(
+            self.store, self.keyring, provider=provider, title=self.titles[provider], now=now
+        )
+        return evolve(self.addresses, brand=DEMO_BRAND, api_key=key)
+
+    async def start_workers(self, nursery: trio.Nursery, stop: trio.Event) -> None:
+        """Start all workers; those that talk to others drain when `stop` is set."""
+        if self.keeper is None:
+            for brand, kept in (await self.store.breakers()).items():
+                self.callbacks.adopt(brand, kept)
+        await nursery.start(self.operator.run)
+        await nursery.start(self.switches.run)
+        for worker in (self.providers, self.callbacks, self.qr_codes):
+            ended = trio.Event()
+            self._ended.append(ended)
+            await nursery.start(_run_until_drained, worker, stop, ended)
+        if self.keeper is not None:
+            await nursery.start(self._run_keeper, self.keeper, stop)
+        nursery.start_soon(self.figures.share)
+        nursery.start_soon(self.dispatcher.run)
+        await nursery.start(self.scanner.run)
+
+    async def _run_keeper(
+        self, keeper: ChannelKeeper, stop: trio.Event, *, task_status: trio.TaskStatus[None]
+    ) -> None:
+        callbacks_ended, ended = self._ended[-1], trio.Event()
+        self._ended.append(ended)
+        await keeper.run(drain=stop, ended=callbacks_ended, task_status=task_status)
+        ended.set()
+
+    async def workers_ended(self) -> None:
+        """Return once no conversation and no callback is under way."""
+        for each in self._ended:
+            await each.wait()
+
+
+async def _run_until_drained(
+    worker: ProviderWorker | CallbackWorker | QrWorker,
+    stop: trio.Event,
+    ended: trio.Event,
+    *,
+    task_status: trio.TaskStatus[None],
+) -> None:
+    await worker.run(drain=stop, task_status=task_status)
+    ended.set()
