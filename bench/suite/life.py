@@ -78,15 +78,16 @@ def run(options: Options) -> Outcome:
                 f"{grown_kib:.2f} KiB",
             ]
         ],
-        "SQLite's page cache (64 MiB for the writer and for each of four readers) until it is full; then the sandbox"
-        " operator, which runs in the same process and remembers every payment it ever took.",
+        "SQLite's page cache (16 MiB for the writer and for each of four readers) and the last 10,000 payments that"
+        " the sandbox operator remembers, until both are full.",
     )
     return Outcome(
         "life",
         "The whole life",
         f"A direct pay-in for one of {MERCHANTS} brands is created and submitted to the sandbox operator, which"
         " takes 0.2 s and notifies; the callback goes to a receiver in another process over a TLS connection of its own"
-        " (full handshake, no resumption). The time is from completedAt to the receiver's having read the body.",
+        " (TLS 1.3; the session of the first is gone on with for five minutes). The time is from completedAt to the"
+        " receiver's having read the body.",
         [table, memory],
         [
             Goal("whole lives", 400, most.per_s, " per s"),
