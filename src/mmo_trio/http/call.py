@@ -24,6 +24,8 @@ from mmo_sansio.http import Headers, HttpRequest
 from mmo_trio.http.dial import dial
 from mmo_trio.http.resolve import Resolver
 from mmo_trio.http.sessions import Sessions
+from mmo_trio.http.streams import PlainStream
+from mmo_trio.http.tls import TlsStream
 
 USER_AGENT = f"mmo-gateway/{__version__}".encode()
 ADDRESSES_MAX = 32
@@ -40,6 +42,9 @@ TRANSPORT_ERRORS = (
     h11.ProtocolError,
 )
 """What a call raises when the network, TLS or the other side's HTTP fails."""
+
+
+Stream: TypeAlias = PlainStream | TlsStream
 
 
 class RefusedError(Exception):
@@ -111,10 +116,10 @@ class Call:
             self.doing = "Waiting for the answer"
             self.head = await _receive_head(stream, connection)
             await self._receive_body(stream, connection)
-            if isinstance(stream, trio.SSLStream):
-                sessions.remember(stream, self._target.host, self._target.port)
+            if isinstance(stream, TlsStream):
+                sessions.remember(stream.tls, self._target.host, self._target.port)
         finally:
-            tcp.socket.close()
+            tcp.close()
 
     async def _addresses(self, resolver: Resolver) -> list[Address]:
         """The addresses of the target, looked up once, each of them checked."""
@@ -131,23 +136,25 @@ class Call:
                 raise RefusedError(fault)
         return [unmapped(ip_address(address)) for address in found]
 
-    def _check_peer(self, tcp: trio.SocketStream, addresses: list[Address]) -> None:
+    def _check_peer(self, tcp: PlainStream, addresses: list[Address]) -> None:
         """Makes sure that we are connected to one of the addresses that were checked."""
-        peer = unmapped(ip_address(tcp.socket.getpeername()[0]))
-        if peer not in addresses and not self._exempt:
+        peer = tcp.peer_address()
+        if peer is None:
+            raise OSError("the connection is gone")
+        if unmapped(ip_address(peer)) not in addresses and not self._exempt:
             raise RefusedError(f"The connection led to {peer}, which nobody had checked.")
 
     async def _secured(
-        self, tcp: trio.SocketStream, context: ssl.SSLContext, sessions: Sessions
-    ) -> trio.abc.Stream:
+        self, tcp: PlainStream, context: ssl.SSLContext, sessions: Sessions
+    ) -> Stream:
         """The connection under TLS, the certificate checked against the target's name, now or in
         the session that goes on."""
         if self._target.scheme == "http":
             return tcp
         self.doing = "The TLS handshake"
         host = self._target.host
-        stream = trio.SSLStream(tcp, context, server_hostname=host, https_compatible=True)
-        sessions.resume(stream, host, self._target.port)
+        stream = TlsStream(tcp, context, host)
+        sessions.resume(stream.tls, host, self._target.port)
         try:
             await stream.do_handshake()
         except BaseException:
@@ -155,7 +162,7 @@ class Call:
             raise
         return stream
 
-    async def _receive_body(self, stream: trio.abc.Stream, connection: h11.Connection) -> None:
+    async def _receive_body(self, stream: Stream, connection: h11.Connection) -> None:
         for _ in range(PIECES_MAX):
             match await _next_event(stream, connection):
                 case h11.Data(data=data):
@@ -175,12 +182,12 @@ async def _in_time() -> None:
         await trio.sleep_forever()
 
 
-async def _receive_head(stream: trio.abc.Stream, connection: h11.Connection) -> h11.Response:
+async def _receive_head(stream: Stream, connection: h11.Connection) -> h11.Response:
     """The final answer's head, its bytes checked before h11 reads them."""
     reader = AnswerHeadReader()
     final = None
     while final is None:
-        final = reader.receive(bytes(await stream.receive_some(RECEIVE_BYTES)))
+        final = reader.receive(await stream.receive_some(RECEIVE_BYTES))
     connection.receive_data(final.raw + final.rest)
     head = connection.next_event()
     if not isinstance(head, h11.Response):
@@ -188,10 +195,10 @@ async def _receive_head(stream: trio.abc.Stream, connection: h11.Connection) -> 
     return head
 
 
-async def _next_event(stream: trio.abc.Stream, connection: h11.Connection) -> object:
+async def _next_event(stream: Stream, connection: h11.Connection) -> object:
     """The next piece of the body, or its end."""
     while (event := connection.next_event()) is h11.NEED_DATA:
-        connection.receive_data(bytes(await stream.receive_some(RECEIVE_BYTES)))
+        connection.receive_data(await stream.receive_some(RECEIVE_BYTES))
     return event
 
 
