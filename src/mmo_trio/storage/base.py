@@ -15,7 +15,7 @@ from mmo_sansio.decisions import Decision
 from mmo_sansio.intents import Intent
 from mmo_sansio.ledger import Ledger, Reads
 from mmo_sansio.model import Brand, Status, Transaction
-from mmo_sansio.queries import ListRecords, LookUp, LookUpByMerchantReference, Records
+from mmo_sansio.queries import AnyLookUp, ListRecords, Records
 from mmo_trio.storage.office.base import Office
 from mmo_trio.storage.office.values import SuspenseEntry as SuspenseEntry
 
@@ -176,7 +176,7 @@ class Store(Protocol):
         shared, no callbacks: `channels` hands those out."""
         ...
 
-    async def look_up(self, query: LookUp | LookUpByMerchantReference) -> bytes | None:
+    async def look_up(self, query: AnyLookUp) -> bytes | None:
         """The transaction object, or None (L1, L2)."""
         ...
 

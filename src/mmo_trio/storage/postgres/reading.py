@@ -11,7 +11,7 @@ from mmo_sansio.clock import Instant
 from mmo_sansio.delivery import Attempt, DeliveryOutcome
 from mmo_sansio.intents import IntentKey, IntentKind, kept
 from mmo_sansio.model import Brand, Status, Transaction
-from mmo_sansio.queries import ListRecords, LookUp, LookUpByMerchantReference, Records
+from mmo_sansio.queries import AnyLookUp, ListRecords, LookUp, Records
 from mmo_sansio.unknown import may_be_under_way
 from mmo_trio.storage.base import (
     Backlog,
@@ -24,7 +24,7 @@ from mmo_trio.storage.base import (
 from mmo_trio.storage.paging import NOTHING, first_statement, look_statement, records_of
 from mmo_trio.storage.postgres.bridge import Connection
 from mmo_trio.storage.postgres.text import is_holdable
-from mmo_trio.storage.rows import brand_of, transaction_of, without_checksum
+from mmo_trio.storage.rows import brand_of, transaction_of
 
 Row = tuple[Any, ...]
 
@@ -63,31 +63,40 @@ def work_of(row: Row) -> Work:
     return Work(kept(IntentKind(kind), reference), transaction_of(order, progress))
 
 
-async def look_up(
-    connection: Connection, query: LookUp | LookUpByMerchantReference
-) -> bytes | None:
-    """The transaction object of the brand's transaction."""
-    if isinstance(query, LookUp):
-        if not is_holdable(query.gateway_reference):
-            return None
-        found = await rows(
-            connection,
-            "SELECT object FROM transactions WHERE brand = %s AND gateway_reference = %s",
-            query.brand,
-            query.gateway_reference,
-        )
-    else:
-        if not is_holdable(query.merchant_reference):
-            return None
-        found = await rows(
-            connection,
-            "SELECT object FROM reference_uses AS used"
-            " JOIN transactions USING (brand, gateway_reference)"
-            " WHERE used.brand = %s AND used.merchant_reference = %s ORDER BY used.nth DESC LIMIT 1",
-            query.brand,
-            query.merchant_reference,
-        )
-    return without_checksum(found[0][0]) if found else None
+_BY_GATEWAY_REFERENCE = """
+    SELECT place, object
+    FROM unnest(%s::bigint[], %s::text[], %s::text[]) AS wanted (place, brand, gateway_reference)
+    JOIN transactions USING (brand, gateway_reference)
+"""
+_BY_MERCHANT_REFERENCE = """
+    SELECT place, object
+    FROM unnest(%s::bigint[], %s::text[], %s::text[]) AS wanted (place, brand, merchant_reference)
+    CROSS JOIN LATERAL (
+        SELECT gateway_reference FROM reference_uses AS used
+        WHERE used.brand = wanted.brand AND used.merchant_reference = wanted.merchant_reference
+        ORDER BY used.nth DESC LIMIT 1
+    ) AS newest
+    JOIN transactions USING (brand, gateway_reference)
+"""
+
+
+async def look_up(connection: Connection, queries: Sequence[AnyLookUp]) -> Sequence[bytes | None]:
+    """For each of these the transaction object of the brand's transaction, still with its checksum."""
+    by_gateway, by_merchant = list[tuple[int, str, str]](), list[tuple[int, str, str]]()
+    for place, query in enumerate(queries):
+        if isinstance(query, LookUp):
+            by_gateway.append((place, query.brand, query.gateway_reference))
+        else:
+            by_merchant.append((place, query.brand, query.merchant_reference))
+    found: dict[int, bytes] = {}
+    for statement, named in (
+        (_BY_GATEWAY_REFERENCE, by_gateway),
+        (_BY_MERCHANT_REFERENCE, by_merchant),
+    ):
+        holdable = [each for each in named if is_holdable(each[2])]
+        if holdable:
+            found.update(await rows(connection, statement, *map(list, zip(*holdable, strict=True))))
+    return [found.get(place) for place in range(len(queries))]
 
 
 async def list_records(connection: Connection, query: ListRecords) -> Records:

@@ -13,7 +13,7 @@ from mmo_sansio.clock import Instant
 from mmo_sansio.delivery import Attempt, DeliveryOutcome
 from mmo_sansio.intents import IntentKey, IntentKind, kept
 from mmo_sansio.model import Brand, Status, Transaction
-from mmo_sansio.queries import ListRecords, LookUp, LookUpByMerchantReference, Records
+from mmo_sansio.queries import AnyLookUp, ListRecords, LookUp, Records
 from mmo_sansio.unknown import may_be_under_way
 from mmo_trio.storage.base import (
     Backlog,
@@ -24,7 +24,7 @@ from mmo_trio.storage.base import (
     Work,
 )
 from mmo_trio.storage.paging import first_statement, look_statement, records_of
-from mmo_trio.storage.rows import brand_of, breaker_of, transaction_of, without_checksum
+from mmo_trio.storage.rows import brand_of, breaker_of, transaction_of
 
 _TRANSACTIONS = "SELECT order_row, progress FROM transactions"
 
@@ -93,22 +93,23 @@ def breakers(connection: sqlite3.Connection) -> Mapping[str, BreakerSnapshot]:
     }
 
 
-def look_up(
-    connection: sqlite3.Connection, query: LookUp | LookUpByMerchantReference
-) -> bytes | None:
-    """The transaction object of the brand's transaction."""
+def look_up(connection: sqlite3.Connection, queries: Sequence[AnyLookUp]) -> Sequence[bytes | None]:
+    """For each of these the transaction object of the brand's transaction, still with its checksum."""
+    found = (connection.execute(*_look_up_statement(each)).fetchone() for each in queries)
+    return [row and row[0] for row in found]
+
+
+def _look_up_statement(query: AnyLookUp) -> tuple[str, tuple[str, str]]:
     if isinstance(query, LookUp):
-        row = connection.execute(
+        return (
             "SELECT object FROM transactions WHERE gateway_reference = ? AND brand = ?",
             (query.gateway_reference, query.brand),
-        ).fetchone()
-    else:
-        row = connection.execute(
-            "SELECT object FROM reference_uses AS used JOIN transactions USING (gateway_reference)"
-            " WHERE used.merchant_reference = ? AND used.brand = ? ORDER BY used.at DESC LIMIT 1",
-            (query.merchant_reference, query.brand),
-        ).fetchone()
-    return None if row is None else without_checksum(row[0])
+        )
+    return (
+        "SELECT object FROM reference_uses AS used JOIN transactions USING (gateway_reference)"
+        " WHERE used.merchant_reference = ? AND used.brand = ? ORDER BY used.at DESC LIMIT 1",
+        (query.merchant_reference, query.brand),
+    )
 
 
 def list_records(connection: sqlite3.Connection, query: ListRecords) -> Records:

@@ -16,7 +16,7 @@ from mmo_sansio.clock import Instant
 from mmo_sansio.decisions import Decision
 from mmo_sansio.ledger import Reads
 from mmo_sansio.model import Brand, Status, Transaction
-from mmo_sansio.queries import ListRecords, LookUp, LookUpByMerchantReference, Records
+from mmo_sansio.queries import AnyLookUp, ListRecords, Records
 from mmo_trio.storage.base import (
     Backlog,
     BrandRecord,
@@ -29,7 +29,9 @@ from mmo_trio.storage.base import (
     Work,
 )
 from mmo_trio.storage.batch import batch_of
+from mmo_trio.storage.gathering import Gathering
 from mmo_trio.storage.office.sql import SqlOffice
+from mmo_trio.storage.rows import without_checksum
 from mmo_trio.storage.sqlite import administration, reading, writing
 from mmo_trio.storage.sqlite.attempt import Attempt
 from mmo_trio.storage.sqlite.connection import (
@@ -69,6 +71,7 @@ class SqliteStore:
         self._writing = trio.CapacityLimiter(1)
         self._readers: list[sqlite3.Connection] = []
         self._reading = trio.CapacityLimiter(READERS)
+        self._look_up = Gathering[AnyLookUp, bytes | None](self._look_up_together)
         self._is_closed = False
         self._taken_on = 0
         """Id of the last kept intent of nobody that was handed out."""
@@ -133,8 +136,12 @@ class SqliteStore:
 
     # Questions
 
-    async def look_up(self, query: LookUp | LookUpByMerchantReference) -> bytes | None:
-        return await self._read(lambda c: reading.look_up(c, query))
+    async def look_up(self, query: AnyLookUp) -> bytes | None:
+        row = await self._look_up(query)
+        return None if row is None else without_checksum(row)
+
+    async def _look_up_together(self, queries: Sequence[AnyLookUp]) -> Sequence[bytes | None]:
+        return await self._read(lambda c: reading.look_up(c, queries))
 
     async def list_records(self, query: ListRecords) -> Records:
         return await self._read(lambda c: reading.list_records(c, query))
