@@ -130,10 +130,8 @@ class Client:
                 failure, detail = Failure.TRANSPORT, f"{call.doing} failed: {_reason(error)}."
         duration_ms = round((trio.current_time() - started) * 1000)
         if call.head is not None:
-            headers = tuple(call.head.headers)
-            return Answered(
-                call.head.status_code, headers, bytes(call.body), call.complete, duration_ms
-            )
+            head, body = call.head, bytes(call.body)
+            return Answered(head.status, head.headers, body, call.complete, duration_ms)
         if failure is Failure.TIMEOUT:
             detail = f"{call.doing} wasn't over after the {deadline_s:g} s that all may take."
         return Unanswered(failure, detail, call.may_have_arrived, duration_ms)
