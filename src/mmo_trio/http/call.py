@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 import ssl
 from collections.abc import Callable
+from functools import lru_cache
 from ipaddress import ip_address
 from typing import Final, TypeAlias
 
@@ -31,6 +32,8 @@ from mmo_trio.http.tls import TlsStream
 USER_AGENT = f"mmo-gateway/{__version__}".encode()
 ADDRESSES_MAX = 32
 """Addresses of one name that are looked at; any that follow are neither checked nor dialled."""
+ADDRESSES_REMEMBERED = 512
+"""Addresses that were read and judged: merchants' servers have the same again and again."""
 PIECES_MAX = 4096
 """Pieces (chunks, TLS records) of a body that are read: one sent byte by byte is cut early, as each
 piece costs us more than its sender."""
@@ -131,17 +134,17 @@ class Call:
         if not found:
             raise OSError("the name has no address")
         for address in found:
-            fault = address_fault(address, allow_private=self._allow_private)
+            fault = _fault(address, allow_private=self._allow_private)
             if fault is not None and not self._exempt:
                 raise RefusedError(fault)
-        return [unmapped(ip_address(address)) for address in found]
+        return [_read(address) for address in found]
 
     def _check_peer(self, tcp: PlainStream, addresses: list[Address]) -> None:
         """Makes sure that we are connected to one of the addresses that were checked."""
         peer = tcp.peer_address()
         if peer is None:
             raise OSError("the connection is gone")
-        if unmapped(ip_address(peer)) not in addresses and not self._exempt:
+        if _read(peer) not in addresses and not self._exempt:
             raise RefusedError(f"The connection led to {peer}, which nobody had checked.")
 
     async def _secured(
@@ -174,6 +177,14 @@ class Call:
                 self.complete = True
                 return
             body.receive(await stream.receive_some(RECEIVE_BYTES))
+
+
+def _read_address(text: str) -> Address:
+    return unmapped(ip_address(text))
+
+
+_read = lru_cache(maxsize=ADDRESSES_REMEMBERED)(_read_address)
+_fault = lru_cache(maxsize=ADDRESSES_REMEMBERED)(address_fault)
 
 
 async def _in_time() -> None:
