@@ -9,7 +9,7 @@ from attrs import field, frozen
 
 from mmo_sansio.breaker import BreakerSnapshot
 from mmo_sansio.changes import CallbackRecorded, Journaled
-from mmo_sansio.channels import Channel
+from mmo_sansio.channels import Channel, Standing
 from mmo_sansio.clock import Instant
 from mmo_sansio.decisions import Decision
 from mmo_sansio.intents import Intent
@@ -112,8 +112,12 @@ class Channels(Protocol):
         renewal begins another in any case."""
         ...
 
-    async def take(self) -> Sequence[Channel]:
-        """Take the channels that have callbacks waiting and that nobody alive holds."""
+    async def standing(self) -> Standing:
+        """How many processes are alive, and how many channels they hold."""
+        ...
+
+    async def take(self, *, but: Collection[str] = ()) -> Sequence[Channel]:
+        """Take the channels that have callbacks waiting and that nobody alive holds, but not those of these brands."""
         ...
 
     async def take_callbacks(
