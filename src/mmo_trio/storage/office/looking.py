@@ -11,7 +11,6 @@ from mmo_sansio.delivery import Attempt, DeliveryOutcome
 from mmo_sansio.model import Status, Transaction
 from mmo_sansio.unknown import may_be_under_way
 from mmo_trio.storage.office.base import LOOK_MAX
-from mmo_trio.storage.office.statements import Conversation, Row, ask
 from mmo_trio.storage.office.values import (
     BreakerChange,
     Count,
@@ -23,6 +22,7 @@ from mmo_trio.storage.office.values import (
     Wanted,
 )
 from mmo_trio.storage.rows import transaction_of
+from mmo_trio.storage.statements import Conversation, Row, ask
 
 _TRANSACTION = "t.order_row, t.progress"
 _NEWEST_FIRST = "ORDER BY t.created_at DESC, t.gateway_reference DESC LIMIT ?"
