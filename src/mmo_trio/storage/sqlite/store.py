@@ -17,6 +17,7 @@ from mmo_sansio.decisions import Decision
 from mmo_sansio.ledger import Reads
 from mmo_sansio.model import Brand, Status, Transaction
 from mmo_sansio.queries import AnyLookUp, ListRecords, Records
+from mmo_trio.storage import listing
 from mmo_trio.storage.base import (
     Backlog,
     BrandRecord,
@@ -161,7 +162,7 @@ class SqliteStore:
         limit: int = 50,
     ) -> Sequence[Transaction]:
         return await self._read(
-            lambda c: reading.find_transactions(c, reference, brand, status, limit)
+            lambda c: hold(c, listing.find_transactions(reference, brand, status, limit))
         )
 
     async def transaction_by_ending(self, ending: str) -> Transaction | None:
@@ -182,12 +183,14 @@ class SqliteStore:
     async def callbacks(
         self, *, brand: str | None = None, gateway_reference: str | None = None, limit: int = 500
     ) -> Sequence[CallbackRecorded]:
-        return await self._read(lambda c: reading.callbacks(c, brand, gateway_reference, limit))
+        return await self._read(
+            lambda c: hold(c, listing.callbacks(brand, gateway_reference, limit))
+        )
 
     async def suspense(
         self, *, brand: str | None = None, with_closed: bool = False, limit: int = 500
     ) -> Sequence[SuspenseEntry]:
-        return await self._read(lambda c: reading.suspense(c, brand, with_closed, limit))
+        return await self._read(lambda c: hold(c, listing.suspense(brand, with_closed, limit)))
 
     async def brands(self) -> Sequence[BrandRecord]:
         return await self._read(reading.brands)
