@@ -8,11 +8,10 @@ from itertools import islice
 from typing import Any
 
 from mmo_sansio.breaker import BreakerSnapshot
-from mmo_sansio.changes import CallbackRecorded, Journaled, SuspenseReason
+from mmo_sansio.changes import Journaled
 from mmo_sansio.clock import Instant
-from mmo_sansio.delivery import Attempt, DeliveryOutcome
 from mmo_sansio.intents import IntentKey, IntentKind, kept
-from mmo_sansio.model import Brand, Status, Transaction
+from mmo_sansio.model import Brand, Transaction
 from mmo_sansio.queries import AnyLookUp, ListRecords, LookUp, Records
 from mmo_sansio.unknown import may_be_under_way
 from mmo_trio.storage.base import (
@@ -20,7 +19,6 @@ from mmo_trio.storage.base import (
     BrandRecord,
     ClosedProvider,
     StoredKey,
-    SuspenseEntry,
     Work,
 )
 from mmo_trio.storage.paging import first_statement, look_statement, records_of
@@ -134,35 +132,6 @@ def _one(connection: sqlite3.Connection, condition: str, value: str) -> Transact
     return None if row is None else transaction_of(*row)
 
 
-def find_transactions(
-    connection: sqlite3.Connection,
-    reference: str | None,
-    brand: str | None,
-    status: Status | None,
-    limit: int,
-) -> Sequence[Transaction]:
-    """For people, the newest first."""
-    conditions, values = ["TRUE"], list[object]()
-    if reference is not None:
-        conditions.append(
-            "gateway_reference IN (SELECT ? UNION ALL SELECT gateway_reference FROM reference_uses"
-            " WHERE merchant_reference = ?)"
-        )
-        values += [reference, reference]
-    if brand is not None:
-        conditions.append("brand = ?")
-        values.append(brand)
-    if status is not None:
-        conditions.append("status = ?")
-        values.append(status.value)
-    order = "created_at DESC, gateway_reference DESC" if reference or brand else "id DESC"
-    rows = connection.execute(
-        f"{_TRANSACTIONS} WHERE {' AND '.join(conditions)} ORDER BY {order} LIMIT ?",
-        (*values, limit),
-    )
-    return [transaction_of(*row) for row in rows]
-
-
 def transaction_by_ending(connection: sqlite3.Connection, ending: str) -> Transaction | None:
     """The only transaction whose reference ends so."""
     rows = connection.execute(
@@ -213,48 +182,6 @@ def timeline(connection: sqlite3.Connection, gateway_reference: str) -> Sequence
         (gateway_reference,),
     )
     return [Journaled(*row) for row in rows]
-
-
-def callbacks(
-    connection: sqlite3.Connection, brand: str | None, gateway_reference: str | None, limit: int
-) -> Sequence[CallbackRecorded]:
-    """The newest recorded callbacks, in the order of their recording."""
-    conditions, values = ["TRUE"], list[object]()
-    if brand is not None:
-        conditions.append("brand = ?")
-        values.append(brand)
-    if gateway_reference is not None:
-        conditions.append("gateway_reference = ?")
-        values.append(gateway_reference)
-    body = "x''" if gateway_reference is None else "body"
-    rows = connection.execute(
-        f"SELECT gateway_reference, brand, at, outcome, url, status, duration_ms, detail, {body}"
-        f" FROM callbacks WHERE {' AND '.join(conditions)} ORDER BY id DESC LIMIT ?",
-        (*values, limit),
-    ).fetchall()
-    return [
-        CallbackRecorded(row[0], row[1], Attempt(DeliveryOutcome(row[3]), *row[4:]), row[2])
-        for row in reversed(rows)
-    ]
-
-
-def suspense(
-    connection: sqlite3.Connection, brand: str | None, with_closed: bool, limit: int
-) -> Sequence[SuspenseEntry]:
-    """The suspense book, in the order of first telling."""
-    conditions, values = ["TRUE"], list[object]()
-    if brand is not None:
-        conditions.append("brand = ?")
-        values.append(brand)
-    if not with_closed:
-        conditions.append("closed_at IS NULL")
-    rows = connection.execute(
-        "SELECT id, reason, provider, told, gateway_reference, brand, first_at, last_at, times,"
-        " closed_at, closed_by, note FROM suspense"
-        f" WHERE {' AND '.join(conditions)} ORDER BY id LIMIT ?",
-        (*values, limit),
-    )
-    return [SuspenseEntry(row[0], SuspenseReason(row[1]), *row[2:]) for row in rows]
 
 
 _KEYS = "SELECT id, brand, digest, sealed, added_at, retired_at FROM api_keys"
