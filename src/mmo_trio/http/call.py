@@ -115,7 +115,7 @@ class Call:
             await _in_time()
             self.doing = "Sending the request"
             self.may_have_arrived = True
-            await stream.send_all(octets)
+            await stream.send_promptly(octets)
             self.doing = "Waiting for the answer"
             self.head = await _receive_head(stream)
             await self._receive_body(stream, self.head)
@@ -134,17 +134,17 @@ class Call:
         if not found:
             raise OSError("the name has no address")
         for address in found:
-            fault = _fault(address, allow_private=self._allow_private)
+            fault = _fault_of(address, allow_private=self._allow_private)
             if fault is not None and not self._exempt:
                 raise RefusedError(fault)
-        return [_read(address) for address in found]
+        return [_parsed(address) for address in found]
 
     def _check_peer(self, tcp: PlainStream, addresses: list[Address]) -> None:
         """Makes sure that we are connected to one of the addresses that were checked."""
         peer = tcp.peer_address()
         if peer is None:
             raise OSError("the connection is gone")
-        if _read(peer) not in addresses and not self._exempt:
+        if _parsed(peer) not in addresses and not self._exempt:
             raise RefusedError(f"The connection led to {peer}, which nobody had checked.")
 
     async def _secured(
@@ -179,12 +179,12 @@ class Call:
             body.receive(await stream.receive_some(RECEIVE_BYTES))
 
 
-def _read_address(text: str) -> Address:
+def _parse(text: str) -> Address:
     return unmapped(ip_address(text))
 
 
-_read = lru_cache(maxsize=ADDRESSES_REMEMBERED)(_read_address)
-_fault = lru_cache(maxsize=ADDRESSES_REMEMBERED)(address_fault)
+_parsed = lru_cache(maxsize=ADDRESSES_REMEMBERED)(_parse)
+_fault_of = lru_cache(maxsize=ADDRESSES_REMEMBERED)(address_fault)
 
 
 async def _in_time() -> None:

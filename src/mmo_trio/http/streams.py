@@ -58,6 +58,12 @@ class PlainStream(trio.abc.Stream):
             await trio.lowlevel.wait_writable(self._socket)
             rest = self.send_now(rest)
 
+    async def send_promptly(self, data: bytes) -> None:
+        """The same, beginning at once: for whoever has just looked whether it may still be sent."""
+        rest = self.send_now(data)
+        if rest:
+            await self.send_all(rest)
+
     async def wait_send_all_might_not_block(self) -> None:
         """Wait until the socket takes more."""
         await trio.lowlevel.wait_writable(self._socket)

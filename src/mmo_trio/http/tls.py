@@ -29,8 +29,8 @@ class TlsStream:
             except ssl.SSLWantReadError:
                 await self._converse()
 
-    async def send_all(self, data: bytes) -> None:
-        """Send all of it. Raises BrokenResourceError when the server is gone."""
+    async def send_promptly(self, data: bytes) -> None:
+        """Send all of it, beginning at once. Raises BrokenResourceError when the server is gone."""
         while data:
             data = data[self.tls.write(data) :]
         await self._flush()
@@ -57,6 +57,4 @@ class TlsStream:
 
     async def _flush(self) -> None:
         if self._outgoing.pending:
-            rest = self._tcp.send_now(self._outgoing.read())
-            if rest:
-                await self._tcp.send_all(rest)
+            await self._tcp.send_promptly(self._outgoing.read())
