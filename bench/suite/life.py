@@ -61,7 +61,7 @@ def run(options: Options) -> Outcome:
             [f"as many as can be, {WINDOW} under way", *_cells(most)],
             [f"{STEADY_PER_S:g} a second", *_cells(steady)],
         ],
-        "the server's core: four decisions for each payment, two conversations, one TLS handshake.",
+        "the server's core: five decisions for each payment, two conversations, one TLS handshake.",
     )
     third = max(1, len(most.memory_mib) // 3)
     early, late = (

@@ -10,8 +10,12 @@ as no answer.
 from __future__ import annotations
 
 import re
+from enum import Enum
+from typing import TypeAlias
 
 from attrs import frozen
+
+from mmo_sansio.http import Headers
 
 HEAD_BYTES_MAX = 16 * 1024
 """Bytes of one answer head, status line to blank line."""
@@ -20,16 +24,40 @@ FIELDS_MAX = 100
 INTERIM_ANSWERS_MAX = 10
 """Interim answers (1xx) before the final one."""
 
+LENGTH_DIGITS_MAX = 19
+"""Digits of a Content-Length, as many as 2^63 has."""
+
 _END = b"\r\n\r\n"
 _BEGINNING = b"HTTP/1."
 _STRAY_BYTE = re.compile(rb"(?<!\r)\n|\r(?=[^\n])|\x00")
-_STATUS_LINE = re.compile(rb"HTTP/1\.([01]) ([1-5][0-9][0-9])(?: [\t\x20-\x7e\x80-\xff]*)?")
-_FIELD_LINE = re.compile(rb"([!#$%&'*+.^_`|~0-9A-Za-z-]+):[\t\x20-\x7e\x80-\xff]*")
+_STATUS_LINE = re.compile(
+    rb"HTTP/1\.(?P<minor>[01]) (?P<status>[1-5][0-9][0-9])(?: [\t\x20-\x7e\x80-\xff]*+)?"
+)
+_NAME = rb"[!#$%&'*+.^_`|~0-9A-Za-z-]++"
+_FIELD_LINE = _NAME + rb":[\t\x20-\x7e\x80-\xff]*+"
+_HEAD = re.compile(_STATUS_LINE.pattern + rb"\r\n(?P<lines>(?:" + _FIELD_LINE + rb"\r\n)*+)\r\n")
+_FIELD = re.compile(rb"^(" + _NAME + rb"):[ \t]*([^\r]*?)[ \t]*\r$", re.MULTILINE)
+_FRAMING_FIELD = re.compile(
+    rb"^(content-length|transfer-encoding):[ \t]*([^\r]*?)[ \t]*\r$",
+    re.IGNORECASE | re.MULTILINE,
+)
+_LENGTH = re.compile(rb"[0-9]{1,%d}" % LENGTH_DIGITS_MAX)
 
 
 class AnswerHeadError(Exception):
     """What came is not the head of an HTTP/1.1 answer; the message is one sentence that says
     why."""
+
+
+class Until(Enum):
+    """What ends a body that doesn't tell its length."""
+
+    LAST_CHUNK = "last chunk"
+    CLOSE = "close"
+
+
+Framing: TypeAlias = int | Until
+"""How many bytes a body has, or what ends it."""
 
 
 @frozen
@@ -42,6 +70,14 @@ class FinalHead:
     """Its bytes, the blank line included."""
     rest: bytes
     """What came behind it: the beginning of the body."""
+    framing: Framing
+    """Of the body; the request was no HEAD."""
+
+    @property
+    def headers(self) -> Headers:
+        """Its fields."""
+        lines = self.raw[self.raw.index(b"\n") + 1 :]
+        return tuple([(name.lower(), value) for name, value in _FIELD.findall(lines)])
 
 
 class AnswerHeadReader:
@@ -64,9 +100,9 @@ class AnswerHeadReader:
         while (end := self._find_end(searched)) is not None:
             raw, self._received = self._received[:end], self._received[end:]
             searched = 0
-            status = checked_status(raw)
+            status, framing = _checked(raw)
             if status >= 200:
-                return FinalHead(status, raw, self._received)
+                return FinalHead(status, raw, self._received, framing)
             self._interim_answers += 1
             if status == 101:
                 raise AnswerHeadError("The receiver switched protocols (101) without being asked.")
@@ -87,21 +123,36 @@ class AnswerHeadReader:
         return None if found < 0 else end
 
 
-def checked_status(raw: bytes) -> int:
-    """The status of a whole head, blank line included. Raises AnswerHeadError unless every line is
-    well-formed, and no field leaves open where the body ends (RFC 9112 section 6.3)."""
-    status_line, *field_lines = raw.removesuffix(_END).split(b"\r\n")
-    status = _STATUS_LINE.fullmatch(status_line)
-    if status is None:
-        raise AnswerHeadError("The answer's status line isn't one of HTTP/1.1.")
-    if len(field_lines) > FIELDS_MAX:
+def _checked(raw: bytes) -> tuple[int, Framing]:
+    """The status of a whole head, blank line included, and the framing of its body. Raises AnswerHeadError unless every
+    line is well-formed, and no field leaves open where the body ends (RFC 9112 section 6.3)."""
+    head = _HEAD.fullmatch(raw)
+    if head is None:
+        if _STATUS_LINE.fullmatch(raw.partition(b"\r")[0]) is None:
+            raise AnswerHeadError("The answer's status line isn't one of HTTP/1.1.")
+        raise AnswerHeadError("The answer's head has a malformed or folded field line.")
+    lines, status = head["lines"], int(head["status"])
+    if lines.count(b"\n") > FIELDS_MAX:
         raise AnswerHeadError(f"The answer's head has more than {FIELDS_MAX} fields.")
-    names = set()
-    for line in field_lines:
-        field = _FIELD_LINE.fullmatch(line)
-        if field is None:
-            raise AnswerHeadError("The answer's head has a malformed or folded field line.")
-        names.add(field[1].lower())
-    if b"transfer-encoding" in names and (b"content-length" in names or status[1] == b"0"):
-        raise AnswerHeadError("The answer's head leaves open where its body ends.")
-    return int(status[2])
+    lengths, codings = set[bytes](), list[bytes]()
+    for name, value in _FRAMING_FIELD.findall(lines):
+        if name[:1] in b"cC":
+            lengths.update(each.strip(b" \t") for each in value.split(b","))
+        else:
+            codings.append(value.lower())
+    framing = _framing(lengths, codings, is_old=head["minor"] == b"0")
+    return status, 0 if status in (204, 304) else framing
+
+
+def _framing(lengths: set[bytes], codings: list[bytes], *, is_old: bool) -> Framing:
+    """How the body ends; a length may be said more than once."""
+    if codings:
+        if lengths or is_old or codings != [b"chunked"]:
+            raise AnswerHeadError("The answer's head leaves open where its body ends.")
+        return Until.LAST_CHUNK
+    if not lengths:
+        return Until.CLOSE
+    length = lengths.pop()
+    if lengths or _LENGTH.fullmatch(length) is None:
+        raise AnswerHeadError("The answer's head doesn't say how long its body is.")
+    return int(length)

@@ -1,16 +1,18 @@
 """Logs of a serving process: one line for each event on standard error, for people or for machines.
 
-Our own events and those of the libraries take the same way. Exceptions are told by their kinds and lines, never by
-their messages, which may hold a customer's number (P3)."""
+Structlog's events are written as they happen; what comes by way of `logging`, the libraries' above all, looks the same.
+Exceptions are told by their kinds and lines, never by their messages, which may hold a customer's number (P3)."""
 
 from __future__ import annotations
 
 import logging
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 import structlog
+from attrs import frozen
 from structlog.typing import EventDict, Processor, WrappedLogger
 
 from mmo_trio.http.faults import describe_fault
@@ -35,10 +37,24 @@ def configure_logs(*, form: str, level: str) -> None:
     logging.root.handlers = [handler]
     logging.root.setLevel(number)
     structlog.configure(
-        processors=[*_COMMON, structlog.stdlib.ProcessorFormatter.wrap_for_formatter],
+        processors=[*_COMMON, *_last(form)],
         wrapper_class=structlog.make_filtering_bound_logger(number),
-        logger_factory=structlog.stdlib.LoggerFactory(),
+        logger_factory=_Lines,
     )
+
+
+@frozen
+class _Lines:
+    """Where the events of one module are written."""
+
+    name: str
+
+    def write(self, line: str) -> None:
+        """Write a line; a log that can't be written stops nobody's work."""
+        with suppress(OSError, ValueError):
+            sys.stderr.write(f"{line}\n")
+
+    debug = info = warning = error = critical = write
 
 
 def _last(form: str) -> Sequence[Processor]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
+from ipaddress import IPv4Address
 
 import pytest
 import trio
@@ -25,7 +26,9 @@ from mmo_sansio.delivery import DeliveryOutcome
 from mmo_sansio.egress import EgressRules
 from mmo_trio.http import call
 from mmo_trio.http.client import Client
+from mmo_trio.http.dial import dial
 from mmo_trio.http.resolve import Resolver
+from mmo_trio.http.streams import PlainStream
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 PUBLIC = EgressRules()
@@ -179,8 +182,8 @@ async def test_row_51_a_name_is_looked_up_once_and_the_checked_address_dialled()
 async def test_the_peer_is_checked_after_connecting(monkeypatch: pytest.MonkeyPatch) -> None:
     async with receiving(answers(OK), honest()) as receiver:
 
-        async def elsewhere(_addresses: object, port: int) -> trio.SocketStream:
-            return await trio.open_tcp_stream("127.0.0.1", port)
+        async def elsewhere(_addresses: object, port: int) -> PlainStream:
+            return await dial([IPv4Address("127.0.0.1")], port)
 
         monkeypatch.setattr(call, "dial", elsewhere)
         with trio.fail_after(30):

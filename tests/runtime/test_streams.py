@@ -6,6 +6,7 @@ import socket
 
 import pytest
 import trio
+import trio.testing
 
 from mmo_trio.http.streams import LingeringStream
 
@@ -72,3 +73,12 @@ async def test_a_broken_connection_is_told_in_trios_words() -> None:
     stream.close()
     with pytest.raises(trio.BrokenResourceError):
         await stream.receive_some()
+
+
+@pytest.mark.spec("S6")
+async def test_what_is_sent_promptly_leaves_before_anybody_else_s_turn() -> None:
+    ours, theirs = trio.socket.socketpair()
+    stream = LingeringStream(ours)
+    with theirs, trio.testing.assert_no_checkpoints():
+        await stream.send_promptly(b"now")
+    stream.close()

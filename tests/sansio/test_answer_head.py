@@ -15,6 +15,8 @@ from mmo_sansio.answer_head import (
     AnswerHeadError,
     AnswerHeadReader,
     FinalHead,
+    Framing,
+    Until,
 )
 
 GOOD = b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\nX-Empty:\r\nX-Tab: \ta\t\xff\r\n\r\n"
@@ -38,7 +40,7 @@ def read(*pieces: bytes) -> FinalHead | None:
 def test_a_head_is_read_the_same_however_it_is_cut(cuts: list[int]) -> None:
     edges = [0, *cuts, len(INTERIM + GOOD)]
     pieces = [(INTERIM + GOOD)[start:end] for start, end in pairwise(edges)]
-    assert read(*pieces) == FinalHead(200, GOOD, b"")
+    assert read(*pieces) == FinalHead(200, GOOD, b"", 4)
 
 
 @pytest.mark.parametrize("cut", range(1, len(b"HTTP/1.1 200 OK\rX")))
@@ -49,13 +51,44 @@ def test_a_stray_byte_is_seen_however_it_is_cut(cut: int) -> None:
 
 
 def test_what_follows_the_head_is_kept_for_the_body() -> None:
-    assert read(GOOD + b"body") == FinalHead(200, GOOD, b"body")
+    assert read(GOOD + b"body") == FinalHead(200, GOOD, b"body", 4)
+
+
+def test_fields_are_read_with_their_names_in_lower_case() -> None:
+    final = read(GOOD)
+    assert final is not None
+    assert final.headers == (
+        (b"content-length", b"4"),
+        (b"x-empty", b""),
+        (b"x-tab", b"a\t\xff"),
+    )
+
+
+@pytest.mark.spec("K4")
+@pytest.mark.parametrize(
+    ("start", "fields", "framing"),
+    [
+        (b"1.1 200", b"", Until.CLOSE),
+        (b"1.0 200", b"", Until.CLOSE),
+        (b"1.1 200", b"content-LENGTH:  7 \r\n", 7),
+        (b"1.1 200", b"Content-Length: 7\r\nContent-Length: 7, 7\r\n", 7),
+        (b"1.1 200", b"Transfer-Encoding: Chunked\r\n", Until.LAST_CHUNK),
+        (b"1.1 204", b"", 0),
+        (b"1.1 204", b"Content-Length: 7\r\n", 0),
+        (b"1.1 304", b"Transfer-Encoding: chunked\r\n", 0),
+        (b"1.1 200", b"X-Content-Length: 7\r\n", Until.CLOSE),
+    ],
+)
+def test_the_head_tells_where_the_body_ends(start: bytes, fields: bytes, framing: Framing) -> None:
+    final = read(b"HTTP/" + start + b" X\r\n" + fields + b"\r\n")
+    assert final is not None
+    assert final.framing == framing
 
 
 @pytest.mark.parametrize("interim", [0, 1, 10])
 def test_up_to_ten_interim_answers_are_dropped(interim: int) -> None:
     flood = b"HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n" * interim
-    assert read(flood + GOOD) == FinalHead(200, GOOD, b"")
+    assert read(flood + GOOD) == FinalHead(200, GOOD, b"", 4)
 
 
 @pytest.mark.parametrize(
@@ -105,6 +138,14 @@ def test_a_well_formed_head_within_the_limits_is_taken(head: bytes) -> None:
         b"HTTP/1.1 200 OK\r\nX: \x7f\r\n\r\n",
         b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\ntransfer-encoding: chunked\r\n\r\n",
         b"HTTP/1.0 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip, chunked\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nContent-Length: 1, 2\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nContent-Length: \r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nContent-Length: +1\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nContent-Length: 1_0\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nContent-Length: 12345678901234567890\r\n\r\n",
         b"HTTP/1.1 200 OK\r\nX: " + b"a" * (PADDING + 1) + b"\r\n\r\n",
         b"HTTP/1.1 200 OK\r\nX: " + b"a" * HEAD_BYTES_MAX,
         b"HTTP/1.1 200 OK\r\n" + b"X: a\r\n" * (FIELDS_MAX + 1) + b"\r\n",

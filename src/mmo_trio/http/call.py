@@ -7,39 +7,48 @@ so far.
 
 from __future__ import annotations
 
+import re
 import ssl
 from collections.abc import Callable
+from functools import lru_cache
 from ipaddress import ip_address
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
-import h11
 import trio
 
 from mmo_sansio import __version__
 from mmo_sansio.addresses import Address, address_fault, unmapped
-from mmo_sansio.answer_head import HEAD_BYTES_MAX, AnswerHeadError, AnswerHeadReader
+from mmo_sansio.answer_head import AnswerHeadError, AnswerHeadReader, FinalHead
 from mmo_sansio.delivery import BODY_BYTES_MAX
 from mmo_sansio.egress import Target
-from mmo_sansio.http import Headers, HttpRequest
+from mmo_sansio.http import HttpRequest
+from mmo_trio.http.answer_body import BodyError, body_of
 from mmo_trio.http.dial import dial
 from mmo_trio.http.resolve import Resolver
 from mmo_trio.http.sessions import Sessions
+from mmo_trio.http.streams import PlainStream
+from mmo_trio.http.tls import TlsStream
 
 USER_AGENT = f"mmo-gateway/{__version__}".encode()
 ADDRESSES_MAX = 32
 """Addresses of one name that are looked at; any that follow are neither checked nor dialled."""
+ADDRESSES_REMEMBERED = 512
+"""Addresses that were read and judged: merchants' servers have the same again and again."""
 PIECES_MAX = 4096
 """Pieces (chunks, TLS records) of a body that are read: one sent byte by byte is cut early, as each
 piece costs us more than its sender."""
 RECEIVE_BYTES = 16 * 1024
 
-TRANSPORT_ERRORS = (
-    OSError,
-    trio.BrokenResourceError,
-    AnswerHeadError,
-    h11.ProtocolError,
-)
+
+class UnwritableError(Exception):
+    """The request can't be written: a line of its head would be read otherwise than it is meant."""
+
+
+TRANSPORT_ERRORS = (OSError, trio.BrokenResourceError, AnswerHeadError, BodyError, UnwritableError)
 """What a call raises when the network, TLS or the other side's HTTP fails."""
+
+
+Stream: TypeAlias = PlainStream | TlsStream
 
 
 class RefusedError(Exception):
@@ -74,7 +83,7 @@ class Call:
         """The step the call is at, to begin a sentence: `Connecting failed`."""
         self.may_have_arrived = False
         """False only while it is certain that no byte of the request left (S6)."""
-        self.head: h11.Response | None = None
+        self.head: FinalHead | None = None
         """The final answer's head, once it is whole."""
         self.body = bytearray()
         """The answer's body, as far as it came."""
@@ -93,8 +102,7 @@ class Call:
         Raises WithheldError, RefusedError or one of TRANSPORT_ERRORS when something breaks. Once there is a head,
         that can't undo it any more: look at `head` first.
         """
-        connection = h11.Connection(h11.CLIENT, max_incomplete_event_size=2 * HEAD_BYTES_MAX)
-        octets = _written(connection, request, self._target)
+        octets = _written(request, self._target)
         self.doing = "Looking up the name"
         addresses = await self._addresses(resolver)
         self.doing = "Connecting"
@@ -107,14 +115,14 @@ class Call:
             await _in_time()
             self.doing = "Sending the request"
             self.may_have_arrived = True
-            await stream.send_all(octets)
+            await stream.send_promptly(octets)
             self.doing = "Waiting for the answer"
-            self.head = await _receive_head(stream, connection)
-            await self._receive_body(stream, connection)
-            if isinstance(stream, trio.SSLStream):
-                sessions.remember(stream, self._target.host, self._target.port)
+            self.head = await _receive_head(stream)
+            await self._receive_body(stream, self.head)
+            if isinstance(stream, TlsStream):
+                sessions.remember(stream.tls, self._target.host, self._target.port)
         finally:
-            tcp.socket.close()
+            tcp.close()
 
     async def _addresses(self, resolver: Resolver) -> list[Address]:
         """The addresses of the target, looked up once, each of them checked."""
@@ -126,28 +134,30 @@ class Call:
         if not found:
             raise OSError("the name has no address")
         for address in found:
-            fault = address_fault(address, allow_private=self._allow_private)
+            fault = _fault_of(address, allow_private=self._allow_private)
             if fault is not None and not self._exempt:
                 raise RefusedError(fault)
-        return [unmapped(ip_address(address)) for address in found]
+        return [_parsed(address) for address in found]
 
-    def _check_peer(self, tcp: trio.SocketStream, addresses: list[Address]) -> None:
+    def _check_peer(self, tcp: PlainStream, addresses: list[Address]) -> None:
         """Makes sure that we are connected to one of the addresses that were checked."""
-        peer = unmapped(ip_address(tcp.socket.getpeername()[0]))
-        if peer not in addresses and not self._exempt:
+        peer = tcp.peer_address()
+        if peer is None:
+            raise OSError("the connection is gone")
+        if _parsed(peer) not in addresses and not self._exempt:
             raise RefusedError(f"The connection led to {peer}, which nobody had checked.")
 
     async def _secured(
-        self, tcp: trio.SocketStream, context: ssl.SSLContext, sessions: Sessions
-    ) -> trio.abc.Stream:
+        self, tcp: PlainStream, context: ssl.SSLContext, sessions: Sessions
+    ) -> Stream:
         """The connection under TLS, the certificate checked against the target's name, now or in
         the session that goes on."""
         if self._target.scheme == "http":
             return tcp
         self.doing = "The TLS handshake"
         host = self._target.host
-        stream = trio.SSLStream(tcp, context, server_hostname=host, https_compatible=True)
-        sessions.resume(stream, host, self._target.port)
+        stream = TlsStream(tcp, context, host)
+        sessions.resume(stream.tls, host, self._target.port)
         try:
             await stream.do_handshake()
         except BaseException:
@@ -155,16 +165,26 @@ class Call:
             raise
         return stream
 
-    async def _receive_body(self, stream: trio.abc.Stream, connection: h11.Connection) -> None:
-        for _ in range(PIECES_MAX):
-            match await _next_event(stream, connection):
-                case h11.Data(data=data):
-                    self.body += data[: BODY_BYTES_MAX - len(self.body)]
-                    if len(self.body) == BODY_BYTES_MAX:
-                        return
-                case _:
-                    self.complete = True
+    async def _receive_body(self, stream: Stream, head: FinalHead) -> None:
+        body, count = body_of(head), 0
+        while True:
+            for piece in body.take():
+                self.body += piece[: BODY_BYTES_MAX - len(self.body)]
+                count += 1
+                if len(self.body) == BODY_BYTES_MAX or count == PIECES_MAX:
                     return
+            if body.is_complete:
+                self.complete = True
+                return
+            body.receive(await stream.receive_some(RECEIVE_BYTES))
+
+
+def _parse(text: str) -> Address:
+    return unmapped(ip_address(text))
+
+
+_parsed = lru_cache(maxsize=ADDRESSES_REMEMBERED)(_parse)
+_fault_of = lru_cache(maxsize=ADDRESSES_REMEMBERED)(address_fault)
 
 
 async def _in_time() -> None:
@@ -175,51 +195,36 @@ async def _in_time() -> None:
         await trio.sleep_forever()
 
 
-async def _receive_head(stream: trio.abc.Stream, connection: h11.Connection) -> h11.Response:
-    """The final answer's head, its bytes checked before h11 reads them."""
+async def _receive_head(stream: Stream) -> FinalHead:
+    """The final answer's head, its bytes checked."""
     reader = AnswerHeadReader()
     final = None
     while final is None:
-        final = reader.receive(bytes(await stream.receive_some(RECEIVE_BYTES)))
-    connection.receive_data(final.raw + final.rest)
-    head = connection.next_event()
-    if not isinstance(head, h11.Response):
-        raise AnswerHeadError("The answer's head can't be read.")
-    return head
+        final = reader.receive(await stream.receive_some(RECEIVE_BYTES))
+    return final
 
 
-async def _next_event(stream: trio.abc.Stream, connection: h11.Connection) -> object:
-    """The next piece of the body, or its end."""
-    while (event := connection.next_event()) is h11.NEED_DATA:
-        connection.receive_data(bytes(await stream.receive_some(RECEIVE_BYTES)))
-    return event
+_REQUEST_LINE: Final = re.compile(rb"[A-Z]++ [\x21-\x7e]++ HTTP/1\.1")
+_FIELD: Final = re.compile(rb"[!#$%&'*+.^_`|~0-9A-Za-z-]++: [\t\x20-\x7e\x80-\xff]*+")
 
 
-def _written(connection: h11.Connection, request: HttpRequest, target: Target) -> bytes:
-    """The request as it goes out: its own fields, and those that every request of ours has."""
-    head = h11.Request(
-        method=request.method,
-        target=target.path_and_query,
-        headers=[*_own_fields(request, target), *map(_as_spelled, request.headers)],
-    )
-    pieces = [connection.send(head), connection.send(h11.Data(data=request.body))]
-    pieces.append(connection.send(h11.EndOfMessage()))
-    return b"".join(piece for piece in pieces if piece is not None)
-
-
-def _own_fields(request: HttpRequest, target: Target) -> Headers:
+def _written(request: HttpRequest, target: Target) -> bytes:
+    """The request as it goes out: the fields that every request of ours has, and its own. Raises UnwritableError."""
+    request_line = f"{request.method} {target.path_and_query} HTTP/1.1".encode("ascii")
     fields = [
-        (b"Host", target.authority.encode("ascii")),
-        (b"User-Agent", USER_AGENT),
-        (b"Accept-Encoding", b"identity"),
+        b"Host: " + target.authority.encode("ascii"),
+        b"User-Agent: " + USER_AGENT,
+        b"Accept-Encoding: identity",
     ]
-    if request.body or request.method not in ("GET", "HEAD", "DELETE"):
-        fields.append((b"Content-Length", str(len(request.body)).encode("ascii")))
-    return tuple(fields)
+    if request.body or request.method not in ("GET", "DELETE"):
+        fields.append(b"Content-Length: %d" % len(request.body))
+    fields += [_as_spelled(name) + b": " + value for name, value in request.headers]
+    if not (_REQUEST_LINE.fullmatch(request_line) and all(map(_FIELD.fullmatch, fields))):
+        raise UnwritableError("a line of its head holds what none may hold")
+    return b"\r\n".join([request_line, *fields, b"", request.body])
 
 
-def _as_spelled(field: tuple[bytes, bytes]) -> tuple[bytes, bytes]:
+def _as_spelled(name: bytes) -> bytes:
     """Field names as people write them, `X-API-KEY` as the specification does (Events, rule 2):
     the case means nothing (RFC 9110 section 5.1), but home-made receivers may look."""
-    name, value = field
-    return (b"X-API-KEY" if name == b"x-api-key" else name.title(), value)
+    return b"X-API-KEY" if name == b"x-api-key" else name.title()

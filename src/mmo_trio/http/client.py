@@ -10,7 +10,9 @@ same call, exempt from the rules.
 from __future__ import annotations
 
 import ssl
+from functools import lru_cache, partial
 from pathlib import Path
+from typing import Final
 
 import trio
 
@@ -30,6 +32,9 @@ from mmo_sansio.providers.conversation import ExchangeFailed
 from mmo_trio.http.call import TRANSPORT_ERRORS, Call, MaySend, RefusedError, always
 from mmo_trio.http.resolve import Resolver, SystemResolver
 from mmo_trio.http.sessions import Sessions
+
+TARGETS_REMEMBERED: Final = 512
+"""URLs that were taken apart and judged, by their own words only: a merchant's is the same again and again."""
 
 
 def tls_context(extra_ca_file: Path | None = None) -> ssl.SSLContext:
@@ -60,7 +65,8 @@ class Client:
     ) -> None:
         """`rules`: where deliveries may go. `context`: a `tls_context`. `resolver`: the system's
         by default."""
-        self._rules = rules
+        self._allow_private = rules.allow_private
+        self._target = lru_cache(maxsize=TARGETS_REMEMBERED)(partial(_target, rules))
         self._context = context
         self._resolver = SystemResolver() if resolver is None else resolver
         self._sessions = Sessions()
@@ -109,12 +115,12 @@ class Client:
         """
         started = trio.current_time()
         try:
-            target = self._target(request, exempt=exempt)
+            target = self._target(request.target, exempt=exempt)
         except UrlError as fault:
             return Unanswered(Failure.REFUSED, str(fault), may_have_arrived=False, duration_ms=0)
         call = Call(
             target,
-            allow_private=self._rules.allow_private,
+            allow_private=self._allow_private,
             exempt=exempt,
             may_send=may_send,
         )
@@ -130,21 +136,20 @@ class Client:
                 failure, detail = Failure.TRANSPORT, f"{call.doing} failed: {_reason(error)}."
         duration_ms = round((trio.current_time() - started) * 1000)
         if call.head is not None:
-            headers = tuple(call.head.headers)
-            return Answered(
-                call.head.status_code, headers, bytes(call.body), call.complete, duration_ms
-            )
+            head, body = call.head, bytes(call.body)
+            return Answered(head.status, head.headers, body, call.complete, duration_ms)
         if failure is Failure.TIMEOUT:
             detail = f"{call.doing} wasn't over after the {deadline_s:g} s that all may take."
         return Unanswered(failure, detail, call.may_have_arrived, duration_ms)
 
-    def _target(self, request: HttpRequest, *, exempt: bool) -> Target:
-        """Where the request goes. Raises UrlError when it may not."""
-        url = request.target.decode("utf-8", "surrogateescape")
-        fault = None if exempt else delivery_url_fault(url, rules=self._rules)
-        if fault is not None:
-            raise UrlError(fault)
-        return split_url(url)
+
+def _target(rules: EgressRules, url: bytes, *, exempt: bool) -> Target:
+    """Where a request to this URL goes. Raises UrlError when it may not."""
+    text = url.decode("utf-8", "surrogateescape")
+    fault = None if exempt else delivery_url_fault(text, rules=rules)
+    if fault is not None:
+        raise UrlError(fault)
+    return split_url(text)
 
 
 def _reason(error: BaseException) -> str:

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import errno
+import os
+import socket
 from collections.abc import Sequence
+from ipaddress import IPv6Address
 from itertools import chain, zip_longest
 
 import trio
 
 from mmo_sansio.addresses import Address
+from mmo_trio.http.streams import PlainStream
 
 ATTEMPT_DELAY_S = 0.25
 """Seconds an attempt has for itself before the next address is tried beside it (RFC 8305 section
 5)."""
 
 
-async def dial(addresses: Sequence[Address], port: int) -> trio.SocketStream:
+async def dial(addresses: Sequence[Address], port: int) -> PlainStream:
     """A connection to one of these addresses, tried in turn, the families taking turns.
 
     Raises OSError when none answers, with the reason of the first. Never ends by itself when an
@@ -22,7 +27,7 @@ async def dial(addresses: Sequence[Address], port: int) -> trio.SocketStream:
     """
     if len(addresses) == 1:
         return await _connect(addresses[0], port)
-    connected: list[trio.SocketStream] = []
+    connected: list[PlainStream] = []
     errors: list[OSError] = []
 
     async def attempt(address: Address, over: trio.Event) -> None:
@@ -44,24 +49,38 @@ async def dial(addresses: Sequence[Address], port: int) -> trio.SocketStream:
                     await over.wait()
     except BaseException:
         for stream in connected:
-            stream.socket.close()
+            stream.close()
         raise
     for stream in connected[1:]:
-        stream.socket.close()
+        stream.close()
     if not connected:
         raise errors[0]
     return connected[0]
 
 
-async def _connect(address: Address, port: int) -> trio.SocketStream:
-    family = trio.socket.AF_INET if address.version == 4 else trio.socket.AF_INET6
-    sock = trio.socket.socket(family, trio.socket.SOCK_STREAM)
+async def _connect(address: Address, port: int) -> PlainStream:
+    family = socket.AF_INET if address.version == 4 else socket.AF_INET6
+    stream = PlainStream(connecting := socket.socket(family, socket.SOCK_STREAM))
     try:
-        await sock.connect((str(address), port))
-        return trio.SocketStream(sock)
+        connecting.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        code = connecting.connect_ex(_whole(address, port))
+        if code == errno.EINPROGRESS:
+            await trio.lowlevel.wait_writable(connecting)
+            code = connecting.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+        if code:
+            raise OSError(code, os.strerror(code))
+        return stream
     except BaseException:
-        sock.close()
+        stream.close()
         raise
+
+
+def _whole(address: Address, port: int) -> tuple[object, ...]:
+    """What the system calls an address; only its resolver reads the zone of one (RFC 4007)."""
+    if isinstance(address, IPv6Address) and address.scope_id is not None:
+        (found, *_) = socket.getaddrinfo(str(address), port, flags=socket.AI_NUMERICHOST)
+        return found[4]
+    return str(address), port
 
 
 def alternating(addresses: Sequence[Address]) -> list[Address]:

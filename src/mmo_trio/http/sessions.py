@@ -30,18 +30,18 @@ class Sessions:
 
     _checked: dict[tuple[str, int], _Checked] = Factory(dict)
 
-    def resume(self, stream: trio.SSLStream[trio.SocketStream], host: str, port: int) -> None:
+    def resume(self, tls: ssl.SSLObject, host: str, port: int) -> None:
         """Offer to go on with the last session, before the handshake. A server that can't makes a full handshake."""
         checked = self._checked.get((host, port))
         if checked is not None and trio.current_time() < checked.until:
-            stream.session = checked.session
+            tls.session = checked.session
 
-    def remember(self, stream: trio.SSLStream[trio.SocketStream], host: str, port: int) -> None:
+    def remember(self, tls: ssl.SSLObject, host: str, port: int) -> None:
         """Keep the session of a full handshake, once an answer was read: TLS 1.3 sends what is needed for it late. One
         session serves any number of connections."""
-        if stream.session_reused:
+        if tls.session_reused:
             return
-        session = stream.session
+        session = tls.session
         if session is None or not session.has_ticket:
             return
         self._checked.pop((host, port), None)

@@ -1,4 +1,4 @@
-"""A TCP connection whose graceful close lets the last answer arrive (RFC 9112 section 9.6)."""
+"""TCP connections on the system's sockets: plain ones, and those that a listener has accepted."""
 
 from __future__ import annotations
 
@@ -18,25 +18,19 @@ def plain_address(address: str) -> str:
     return address.removeprefix("::ffff:")
 
 
-class LingeringStream(trio.abc.Stream):
-    """One accepted connection.
+class PlainStream(trio.abc.Stream):
+    """A connection that owns the system's socket itself.
 
-    Closing a socket that holds unread input resets the connection, and the reset may overtake an
-    answer the client has not read yet. So `aclose` says that nothing more will come, then reads
-    away what still arrives until the client closes too. It may wait; cancelled, it closes at
-    once.
+    Both ends wait before they read, as no peer has spoken yet when it is its turn, and what they
+    send fits into the socket's buffer, so neither needs Trio's careful detour for the contrary."""
 
-    Owns the system's socket itself: a listener waits before it reads, as no client has its next
-    request ready, and an answer fits into the socket's buffer, so neither needs Trio's careful
-    detour for the contrary."""
-
-    def __init__(self, accepted: trio.socket.SocketType) -> None:
-        family, kind, protocol = accepted.family, accepted.type, accepted.proto
-        self._socket = socket.socket(family, kind, protocol, fileno=accepted.detach())
+    def __init__(self, connected: socket.socket) -> None:
+        """The socket is the stream's from now on."""
+        self._socket = connected
         self._socket.setblocking(False)
 
     def peer_address(self) -> str | None:
-        """The client's address without its port, empty for a Unix socket; None when the client is
+        """The peer's address without its port, empty for a Unix socket; None when the peer is
         gone."""
         try:
             address = self._socket.getpeername()
@@ -48,7 +42,7 @@ class LingeringStream(trio.abc.Stream):
 
     def send_now(self, data: Sent) -> Sent:
         """Send what the socket takes at once; what it left. Raises BrokenResourceError when the
-        client is gone."""
+        peer is gone."""
         try:
             return data[self._socket.send(data) :]
         except BlockingIOError:
@@ -57,19 +51,25 @@ class LingeringStream(trio.abc.Stream):
             raise trio.BrokenResourceError from error
 
     async def send_all(self, data: bytes | bytearray | memoryview) -> None:
-        """Send all of it; raises BrokenResourceError when the client is gone."""
+        """Send all of it; raises BrokenResourceError when the peer is gone."""
         rest = memoryview(data)
         while rest:
             self._check_open()
             await trio.lowlevel.wait_writable(self._socket)
             rest = self.send_now(rest)
 
+    async def send_promptly(self, data: bytes) -> None:
+        """The same, beginning at once: for whoever has just looked whether it may still be sent."""
+        rest = self.send_now(data)
+        if rest:
+            await self.send_all(rest)
+
     async def wait_send_all_might_not_block(self) -> None:
         """Wait until the socket takes more."""
         await trio.lowlevel.wait_writable(self._socket)
 
     async def receive_some(self, max_bytes: int | None = None) -> bytes:
-        """What has arrived, b"" at the end; raises BrokenResourceError when the client is gone."""
+        """What has arrived, b"" at the end; raises BrokenResourceError when the peer is gone."""
         while True:
             self._check_open()
             await trio.lowlevel.wait_readable(self._socket)
@@ -81,15 +81,9 @@ class LingeringStream(trio.abc.Stream):
                 raise trio.BrokenResourceError from error
 
     async def aclose(self) -> None:
-        """Close so that what was sent can still be read; the caller's deadline bounds the wait."""
-        try:
-            self._socket.shutdown(socket.SHUT_WR)
-            while await self.receive_some():
-                pass
-        except (OSError, trio.BrokenResourceError):
-            pass  # the client is gone already: nobody to be polite to
-        finally:
-            self.close()
+        """Close at once."""
+        self.close()
+        await trio.lowlevel.checkpoint()
 
     def close(self) -> None:
         """Close at once, whatever is under way; again does no harm."""
@@ -100,3 +94,28 @@ class LingeringStream(trio.abc.Stream):
     def _check_open(self) -> None:
         if self._socket.fileno() < 0:
             raise trio.BrokenResourceError("closed here")
+
+
+class LingeringStream(PlainStream):
+    """One accepted connection, whose graceful close lets the last answer arrive (RFC 9112 section
+    9.6).
+
+    Closing a socket that holds unread input resets the connection, and the reset may overtake an
+    answer the client has not read yet. So `aclose` says that nothing more will come, then reads
+    away what still arrives until the client closes too. It may wait; cancelled, it closes at
+    once."""
+
+    def __init__(self, accepted: trio.socket.SocketType) -> None:
+        family, kind, protocol = accepted.family, accepted.type, accepted.proto
+        super().__init__(socket.socket(family, kind, protocol, fileno=accepted.detach()))
+
+    async def aclose(self) -> None:
+        """Close so that what was sent can still be read; the caller's deadline bounds the wait."""
+        try:
+            self._socket.shutdown(socket.SHUT_WR)
+            while await self.receive_some():
+                pass
+        except (OSError, trio.BrokenResourceError):
+            pass  # the client is gone already: nobody to be polite to
+        finally:
+            self.close()

@@ -1,10 +1,6 @@
 """Calls merchants back: one attempt for each callback, one breaker and a fair share of the places
 for each merchant (K1 to K7).
 
-Nothing here loops. Work that is taken, and a delivery that ends, both look who may start next; a
-task lives as long as its delivery is under way, until what became of it is recorded. A callback
-that was sent is never sent again by this process, even if its outcome can't be recorded.
-
 Where several processes share a store, this one sends what it has claimed, under the fence that it
 was claimed under, for as long as that holds; the rest it lets go of, unsent, to whoever claims it
 next (K3).
@@ -32,16 +28,14 @@ from mmo_sansio.replies import Noted
 from mmo_sansio.turns import Turns
 from mmo_trio.durations import OUTSIDE_S, Durations
 from mmo_trio.http.call import MaySend, WithheldError
-from mmo_trio.http.faults import describe_fault
 from mmo_trio.storage.base import Work
+from mmo_trio.workers.deliveries import GRACE_S, Deliveries
 from mmo_trio.workers.insisting import insist
 
 logger = structlog.get_logger(__name__)
 
 WAITING_MOST: Final = 65_536
 """Callbacks that may wait in memory: some 100 MB of transactions."""
-GRACE_S: Final = 20.0
-"""How long deliveries under way may take once the worker drains: their 15 s, and time to record."""
 
 
 class Deliver(Protocol):
@@ -110,15 +104,10 @@ class CallbackWorker:
         self._holds = holds
         self._settings = evolve(breaker, permit_deadline=None)
         self._breakers: dict[str, Breaker] = {}
-        self._turns: Turns[Work] = Turns(
-            waiting_most=waiting_most, places=places, per_merchant=per_merchant
-        )
-        self._in_hand: dict[str, Work] = {}
-        """By reference, in the order of their taking."""
         self._outcomes: Counter[DeliveryOutcome] = Counter()
         self._sent = Durations(OUTSIDE_S)
-        self._deliveries: trio.Nursery | None = None
-        self._is_draining = False
+        turns = Turns[Work](waiting_most=waiting_most, places=places, per_merchant=per_merchant)
+        self._deliveries = Deliveries("callback", self._see_through, turns)
 
     def adopt(self, brand: str, kept: BreakerSnapshot) -> None:
         """Go on with this brand's breaker from here, as it was kept, in wall time."""
@@ -133,30 +122,20 @@ class CallbackWorker:
 
     def in_hand(self) -> Collection[Work]:
         """What is taken and not concluded."""
-        return self._in_hand.values()
+        return self._deliveries.in_hand()
 
     def brands_under_way(self) -> Collection[str]:
         """The brands that have a delivery under way."""
-        return self._turns.merchants_under_way()
+        return self._deliveries.brands_under_way()
 
     def has_room_for(self, brand: str) -> bool:
-        """Whether one more callback of this brand would be taken. A brand without a backlog finds
-        room as long as there is any."""
-        return not self._is_draining and self._turns.has_room_for(brand)
+        """Whether one more callback of this brand would be taken; see `Deliveries.has_room_for`."""
+        return self._deliveries.has_room_for(brand)
 
     def take(self, work: Work) -> bool:
-        """Take on a callback, or refuse: False leaves it to be handed out again later. What is
-        taken twice is done once. Never waits."""
+        """Take on a callback, or refuse it for now; see `Deliveries.take`."""
         assert isinstance(work.intent, DeliverCallback)
-        brand = work.transaction.order.brand
-        if work.transaction.reference in self._in_hand:
-            return True
-        if not self.has_room_for(brand):
-            return False
-        self._in_hand[work.transaction.reference] = work
-        self._turns.add(brand, work)
-        self._start_who_may()
-        return True
+        return self._deliveries.take(work)
 
     async def run(
         self,
@@ -165,70 +144,47 @@ class CallbackWorker:
         grace_s: float = GRACE_S,
         task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
     ) -> None:
-        """Deliver until `drain` is set; then start nothing more, and leave what is under way this
-        many seconds. What is cancelled or hasn't begun by then isn't concluded, and its intent
-        stays open."""
-        async with trio.open_nursery() as self._deliveries:
-            self._start_who_may()
-            task_status.started()
-            try:
-                await drain.wait()
-            finally:
-                self._is_draining = True
-            self._deliveries.cancel_scope.deadline = trio.current_time() + grace_s
+        """Call back until `drain` is set; see `Deliveries.run`."""
+        await self._deliveries.run(drain=drain, grace_s=grace_s, task_status=task_status)
 
     def statistics(self) -> CallbackStatistics:
         """As of now."""
         return CallbackStatistics(
-            self._turns.waiting,
-            self._turns.under_way,
+            self._deliveries.waiting,
+            self._deliveries.under_way,
             dict(self._outcomes),
             frozenset(
                 brand
                 for brand, breaker in self._breakers.items()
                 if breaker.state is not BreakerState.CLOSED
             ),
-            len(self._in_hand) - self._turns.waiting - self._turns.under_way,
+            self._deliveries.unrecorded,
             self._sent,
         )
 
-    def _start_who_may(self) -> None:
-        if self._deliveries is None or self._is_draining:
-            return
-        while (work := self._turns.next()) is not None:
-            self._deliveries.start_soon(self._see_through, work)
-
     async def _see_through(self, work: Work) -> None:
-        """From the breaker to the record. A fault of ours costs this callback only; as it may have
-        been sent, it stays in hand, so that nobody sends it again before a restart."""
+        """From the breaker to the record."""
         transaction, fence = work.transaction, fence_of(work)
         reference, brand = transaction.reference, transaction.order.brand
         try:
             if not self._holds(brand, fence):
                 raise WithheldError
             attempt, breaker = await self._attempt(transaction, fence)
-            reply = await insist(
-                lambda: self._conclude(
-                    CallbackConcluded(reference, attempt, fence, self._kept(breaker))
-                )
-            )
-            del self._in_hand[reference]
-            if fence and not isinstance(reply, Noted):
-                logger.warning("callback claimed by another", reference=reference, brand=brand)
-                return
-            self._outcomes[attempt.outcome] += 1
-            if attempt.outcome not in UNSENT:
-                self._sent.add(attempt.duration_ms / 1_000)
-            _log(reference, brand, attempt)
         except WithheldError:
-            del self._in_hand[reference]
             logger.warning("callback left to another", reference=reference, brand=brand)
-        except Exception as error:
-            fault = describe_fault(error)
-            logger.error("callback not recorded", reference=reference, brand=brand, fault=fault)
-        finally:
-            self._turns.leave(brand)
-            self._start_who_may()
+            return
+        reply = await insist(
+            lambda: self._conclude(
+                CallbackConcluded(reference, attempt, fence, self._kept(breaker))
+            )
+        )
+        if fence and not isinstance(reply, Noted):
+            logger.warning("callback claimed by another", reference=reference, brand=brand)
+            return
+        self._outcomes[attempt.outcome] += 1
+        if attempt.outcome not in UNSENT:
+            self._sent.add(attempt.duration_ms / 1_000)
+        _log(reference, brand, attempt)
 
     async def _attempt(
         self, transaction: Transaction, fence: int

@@ -67,6 +67,7 @@ class SqliteStore:
         self._readers: list[sqlite3.Connection] = []
         self._reading = trio.CapacityLimiter(READERS)
         self._look_up = Gathering[AnyLookUp, bytes | None](self._look_up_together)
+        self._keys_of = Gathering[str, Sequence[StoredKey]](self._keys_together)
         self._is_closed = False
         self._taken_on = 0
         """Id of the last kept intent of nobody that was handed out."""
@@ -191,7 +192,10 @@ class SqliteStore:
         return await self._read(lambda c: reading.brand_by_key(c, digest))
 
     async def keys_of(self, brand: str) -> Sequence[StoredKey]:
-        return await self._read(lambda c: reading.keys_of(c, brand))
+        return await self._keys_of(brand)
+
+    async def _keys_together(self, brands: Sequence[str]) -> Sequence[Sequence[StoredKey]]:
+        return await self._read(lambda c: [reading.keys_of(c, brand) for brand in brands])
 
     # Administration
 

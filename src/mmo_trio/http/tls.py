@@ -1,0 +1,60 @@
+"""TLS to servers of others, on the system's TLS library. What is to be sent waits for what follows it, so that the end
+of a handshake and the request leave in one write."""
+
+from __future__ import annotations
+
+import ssl
+
+from mmo_trio.http.streams import PlainStream
+
+RECORD_BYTES = 17 * 1024
+"""Of one read: a whole record (RFC 8446 section 5.2)."""
+
+
+class TlsStream:
+    """The client's end of a connection under TLS, on a connection that its owner closes."""
+
+    def __init__(self, tcp: PlainStream, context: ssl.SSLContext, host: str) -> None:
+        """`host`: the name or address that the server has to prove."""
+        self._tcp = tcp
+        self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+        self.tls = context.wrap_bio(self._incoming, self._outgoing, server_hostname=host)
+
+    async def do_handshake(self) -> None:
+        """Return once the server has proved itself; our last word to it waits for what is sent first. Raises
+        ssl.SSLError, or BrokenResourceError when the server is gone."""
+        while True:
+            try:
+                return self.tls.do_handshake()
+            except ssl.SSLWantReadError:
+                await self._converse()
+
+    async def send_promptly(self, data: bytes) -> None:
+        """Send all of it, beginning at once. Raises BrokenResourceError when the server is gone."""
+        while data:
+            data = data[self.tls.write(data) :]
+        await self._flush()
+
+    async def receive_some(self, max_bytes: int) -> bytes:
+        """What has come, b"" at the end; many end TCP without ending TLS first. Raises ssl.SSLError, or
+        BrokenResourceError when the server is gone."""
+        while True:
+            try:
+                return self.tls.read(max_bytes)
+            except ssl.SSLWantReadError:
+                await self._converse()
+            except ssl.SSLEOFError:
+                return b""
+
+    async def _converse(self) -> None:
+        """Say what is to be said, then hear what comes."""
+        await self._flush()
+        data = await self._tcp.receive_some(RECORD_BYTES)
+        if data:
+            self._incoming.write(data)
+        else:
+            self._incoming.write_eof()
+
+    async def _flush(self) -> None:
+        if self._outgoing.pending:
+            await self._tcp.send_promptly(self._outgoing.read())
