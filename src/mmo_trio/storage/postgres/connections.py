@@ -110,6 +110,7 @@ def _pool(conninfo: str, size: int, session: str) -> Pool:
 
     return AsyncConnectionPool(
         conninfo,
+        connection_class=Connection,
         kwargs={"autocommit": True, "prepare_threshold": 0},
         min_size=1,
         max_size=size,

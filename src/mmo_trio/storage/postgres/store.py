@@ -42,7 +42,7 @@ from mmo_trio.storage.postgres.committing import (
 from mmo_trio.storage.postgres.connections import Ask, Pool, ask_until_answered
 from mmo_trio.storage.postgres.conversing import hold
 from mmo_trio.storage.postgres.loading import load
-from mmo_trio.storage.postgres.writing import write
+from mmo_trio.storage.postgres.writing import statements_of
 
 T = TypeVar("T")
 
@@ -97,10 +97,8 @@ class PostgresStore:
             batch = batch_of(decisions)
             scheduled[:] = batch.scheduled
             if not batch.is_empty:
-                async with connection.pipeline():
-                    await commit.begin(connection, batch.latest_stamp)
-                    await write(connection, batch, loaded, holder=self._holder)
-                    await commit.end(connection, decisions)
+                statements = statements_of(batch, loaded, holder=self._holder)
+                await commit.whole(connection, batch.latest_stamp, statements, decisions)
             return decisions
 
         try:
