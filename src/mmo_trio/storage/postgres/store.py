@@ -79,6 +79,11 @@ class PostgresStore:
         return self._channels
 
     @property
+    def batches_in_flight(self) -> int:
+        """Two: while one commits, the next one is loaded and decided. To each other they are as two nodes."""
+        return 2
+
+    @property
     def _holder(self) -> int:
         return holding.NOBODY if self._channels is None else self._channels.number
 
