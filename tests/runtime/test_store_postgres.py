@@ -27,6 +27,7 @@ from mmo_sansio.inputs import (
     Input,
     ProviderFailed,
     ProviderSucceeded,
+    UnmatchedNotified,
 )
 from mmo_sansio.intents import DeliverCallback, Intent
 from mmo_sansio.model import Source, Status, Transaction
@@ -528,3 +529,14 @@ async def _value(url: str, statement: str) -> object:
             return row[0] if row else None
 
     return await trio.to_thread.run_sync(run)
+
+
+@pytest.mark.spec("S5")
+async def test_the_book_says_when_something_was_told_first_and_last_whoever_commits_first(
+    database: str,
+) -> None:
+    async with open_postgres(database, serving=True) as store:
+        for at in (NOON + 2, NOON + 1, NOON + 3):
+            await feed(store, (UnmatchedNotified("sandbox", "?"), at))
+        (entry,) = await store.suspense()
+        assert (entry.first_at, entry.last_at, entry.times) == (NOON + 1, NOON + 3, 3)

@@ -81,7 +81,9 @@ _SUSPENSE = Statement("""
     SELECT * FROM unnest(%s::bytea[], %s::text[], %s::text[], %s::text[], %s::text[], %s::text[],
         %s::bigint[], %s::bigint[], %s::integer[])
     ON CONFLICT (identity) DO UPDATE
-        SET times = suspense.times + excluded.times, last_at = excluded.last_at
+        SET times = suspense.times + excluded.times,
+            first_at = least(suspense.first_at, excluded.first_at),
+            last_at = greatest(suspense.last_at, excluded.last_at)
 """)
 
 _FIGURES = Statement("""
