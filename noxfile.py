@@ -90,17 +90,11 @@ def contract(session: nox.Session) -> None:
 
 
 @nox.session(python=FULL)
-def contract_in_full(session: nox.Session) -> None:
-    """All of it on PostgreSQL."""
+@nox.parametrize("store", ["postgres", "memory"], ids=["postgres", "memory"])
+def contract_in_full(session: nox.Session, store: str) -> None:
+    """All of it on another store: `nox -s "contract_in_full(memory)"`."""
     install(session, "test")
-    session.run("pytest", "tests/runtime/contract", "--store=postgres", *session.posargs)
-
-
-@nox.session(python=FULL)
-def contract_in_memory(session: nox.Session) -> None:
-    """The same with a store in memory."""
-    install(session, "test")
-    session.run("pytest", "tests/runtime/contract", "--store=memory", *session.posargs)
+    session.run("pytest", "tests/runtime/contract", f"--store={store}", *session.posargs)
 
 
 @nox.session(python=OTHERS)

@@ -136,19 +136,20 @@ def outbox_only(server: Server) -> tuple[Server, Requests]:
     return evolve(server, name=f"{server.name}: direct pay-in, slow operator", does=does), DIRECT
 
 
+def web_only(server: Server) -> tuple[Server, Requests]:
+    """Our server when nothing follows a create."""
+    does = "all validation, brand rules, reference check, journal, a page's token; no outbox yet"
+    return evolve(server, name=f"{server.name}: web pay-in", does=does), WEB
+
+
 def both_ways(server: Server) -> list[tuple[Server, Requests]]:
     """Our server twice: when nothing follows a create, and when its whole life does."""
-    alone = evolve(
-        server,
-        name=f"{server.name}: web pay-in",
-        does="all validation, brand rules, reference check, journal, a page's token; no outbox yet",
-    )
     whole = evolve(
         server,
         name=f"{server.name}: direct pay-in, sandbox operator",
         does=f"{server.does}; then submits it, takes its result, concludes its callback",
     )
-    return [(alone, WEB), (whole, DIRECT)]
+    return [web_only(server), (whole, DIRECT)]
 
 
 def our_postgres(folder: Path, database: Database) -> AbstractContextManager[Server]:

@@ -24,6 +24,7 @@ from mmo_sansio.inputs import CreatePayment, Draft
 from mmo_sansio.ledger import Ledger, merge
 from mmo_sansio.model import Brand, Limits, Method, Operation, Party
 from mmo_sansio.money import Money
+from mmo_trio.cli.serving import tune_interpreter
 from mmo_trio.storage.base import Store
 from mmo_trio.storage.sqlite import open_sqlite
 
@@ -96,8 +97,9 @@ async def measured(folder: Path, rounds: int, seconds: float) -> list[tuple[floa
 
 
 def run(options: Options) -> Outcome:
-    """On the core that is otherwise the server's."""
+    """On the core that is otherwise the server's, with Python as the server sets it up."""
     machine.pin(os.getpid(), machine.SERVER_CORE)
+    tune_interpreter()
     found = trio.run(measured, options.folder, options.rounds, min(3.0, options.seconds))
     machine.pin(os.getpid(), machine.LOAD_CORE)
     single, batched = (statistics.median(each) for each in zip(*found, strict=True))

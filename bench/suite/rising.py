@@ -5,10 +5,10 @@ from __future__ import annotations
 from contextlib import ExitStack
 
 from bench import servers
-from bench.load import DIRECT, WEB, Shown, median, round_of
+from bench.load import DIRECT, Shown, median, round_of
 from bench.options import Options
 from bench.report import Outcome, Table
-from bench.suite.creates import SCHEMA, both_ways
+from bench.suite.creates import SCHEMA, our_postgres, web_only
 
 CONNECTIONS = (1, 4, 16, 64, 256)
 ROUNDS_MOST, SECONDS_MOST = 3, 3
@@ -21,9 +21,9 @@ def run(options: Options) -> Outcome:
         database = stack.enter_context(servers.postgres(options.folder))
         dsn = database.fresh("rivals", SCHEMA)
         ours = stack.enter_context(servers.gateway(options.folder / "sqlite"))
+        on_postgres = stack.enter_context(our_postgres(options.folder, database))
         both = stack.enter_context(servers.rivals(options.folder, dsn, database))
-        contenders = [*both_ways(ours)[:1], *[(each, DIRECT) for each in both]]
-        assert contenders[0][1] is WEB
+        contenders = [web_only(ours), web_only(on_postgres), *((each, DIRECT) for each in both)]
         shown: dict[str, list[Shown]] = {server.name: [] for server, _ in contenders}
         for connections in CONNECTIONS:
             found: dict[str, list[Shown]] = {server.name: [] for server, _ in contenders}

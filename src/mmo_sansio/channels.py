@@ -32,6 +32,12 @@ RENEWAL: Span = 2_500 * MILLISECOND
 MARGIN: Span = 2 * SECOND
 """By how much its holder distrusts a lease: two clocks differ in speed, and the store's may be adjusted."""
 
+LEFT_ALONE: Span = 1 * SECOND
+"""Who gives up a channel for others' sake leaves it to them for so long."""
+
+LET_GO_AGAIN: Span = 60 * SECOND
+"""How long a channel stays that came back from being given up: nobody else wanted it."""
+
 OVERDUE: Span = 5 * SECOND
 """What should have woken so long ago is anybody's to wake."""
 
@@ -48,6 +54,23 @@ def is_in_share(gateway_reference: str, holder: int, alive: Collection[int]) -> 
     if holder not in every:
         return False
     return every[crc32(gateway_reference.encode()) % len(every)] == holder
+
+
+@frozen
+class Standing:
+    """How many share how many channels."""
+
+    alive: int
+    """Holders whose lease is good."""
+    held: int
+    """Channels that one of them holds."""
+
+
+def surplus(brands: Collection[str], standing: Standing) -> Sequence[str]:
+    """Of the channels that a holder holds, those that it holds beyond its share. Which ones has nothing to do with how
+    busy they are, so that the load is shared with the number."""
+    share = -(-standing.held // max(1, standing.alive))
+    return sorted(brands, key=lambda brand: (crc32(brand.encode()), brand))[share:]
 
 
 @frozen
@@ -99,6 +122,12 @@ class ChannelBook:
     def alive(self, *, now: Instant) -> Sequence[int]:
         """The numbers of all whose lease is good."""
         return [holder for holder, end in self._ends.items() if now < end]
+
+    def standing(self, *, now: Instant) -> Standing:
+        """How many share how many channels."""
+        alive = self.alive(now=now)
+        held = sum(1 for entry in self._entries.values() if entry.holder in alive)
+        return Standing(len(alive), held)
 
     def take(self, holder: int, brands: Collection[str], *, now: Instant) -> Sequence[Channel]:
         """Give this holder the channels of these brands that nobody alive holds; none when its lease has ended."""

@@ -71,4 +71,5 @@ class Records:
     has_next: bool
 
 
-Query: TypeAlias = LookUp | LookUpByMerchantReference | ListRecords
+AnyLookUp: TypeAlias = LookUp | LookUpByMerchantReference
+Query: TypeAlias = AnyLookUp | ListRecords

@@ -26,9 +26,9 @@ from mmo_sansio.ledger import Ledger, Reads, merge
 from mmo_sansio.model import Transaction
 from mmo_sansio.replies import Noted, Reply
 from mmo_trio.durations import Durations
-from mmo_trio.gathering import Gathering, keys_of
 from mmo_trio.http.faults import describe_fault
 from mmo_trio.storage.base import OutcomeUnknown, Store, StoreUnavailable
+from mmo_trio.waiting import Waiting, keys_of
 from mmo_trio.wallclock import WallClock
 
 logger = structlog.get_logger(__name__)
@@ -121,7 +121,7 @@ class Engine:
     queue_max: int = QUEUE_MAX
     batch_max: int = BATCH_MAX
     beside_min: int = BESIDE_MIN
-    _gathering: Gathering[Call] = Factory(Gathering)
+    _waiting: Waiting[Call] = Factory(Waiting)
     _under_way: int = 0
     """Batches."""
     _idle: list[trio.lowlevel.Task] = Factory(list)
@@ -142,11 +142,11 @@ class Engine:
     def post(self, given: Input) -> Call:
         """Send an input on its way, after all that were posted before and touch the same; its reply can be waited for
         later. Raises StoreUnavailable when there is no room."""
-        if len(self._gathering) >= self.queue_max:
+        if len(self._waiting) >= self.queue_max:
             self._turned_away += 1
             raise StoreUnavailable("the queue into the engine is full")
         call = Call(given)
-        self._gathering.add(call)
+        self._waiting.add(call)
         if self._idle and self._may_begin():
             trio.lowlevel.reschedule(self._idle.pop())
         return call
@@ -160,7 +160,7 @@ class Engine:
                 for _ in range(self.store.batches_in_flight):
                     nursery.start_soon(self._decide_batches)
         finally:
-            for call in self._gathering.take_all():
+            for call in self._waiting.take_all():
                 call.answer(outcome.Error(StoreUnavailable("shutting down")))
 
     def statistics(self) -> EngineStatistics:
@@ -168,7 +168,7 @@ class Engine:
         return EngineStatistics(
             self._batches,
             self._inputs,
-            len(self._gathering),
+            len(self._waiting),
             self._turned_away,
             self._failed_batches,
             self._commits,
@@ -183,14 +183,14 @@ class Engine:
                 shield=True
             ):  # What is under way must be answered, whatever ends.
                 await self._decide_together(calls)
-            self._gathering.end(calls)
+            self._waiting.end(calls)
             self._under_way -= 1
 
     def _may_begin(self) -> bool:
-        return len(self._gathering) >= (self.beside_min if self._under_way else 1)
+        return len(self._waiting) >= (self.beside_min if self._under_way else 1)
 
     def _gather(self) -> Sequence[Call]:
-        calls = self._gathering.take(self.batch_max) if self._may_begin() else ()
+        calls = self._waiting.take(self.batch_max) if self._may_begin() else ()
         self._under_way += bool(calls)
         return calls
 

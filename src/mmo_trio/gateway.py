@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 
 import trio
 from attrs import Factory, define, evolve
@@ -85,23 +86,25 @@ class Gateway:
                 self.callbacks.adopt(brand, kept)
         await nursery.start(self.operator.run)
         await nursery.start(self.switches.run)
-        for worker in (self.providers, self.callbacks, self.qr_codes):
-            ended = trio.Event()
-            self._ended.append(ended)
-            await nursery.start(_run_until_drained, worker, stop, ended)
-        if self.keeper is not None:
-            await nursery.start(self._run_keeper, self.keeper, stop)
+        callbacks_ended = self._end()
+        runs = [
+            (partial(self.callbacks.run, drain=stop), callbacks_ended),
+            (partial(self.providers.run, drain=stop), self._end()),
+            (partial(self.qr_codes.run, drain=stop), self._end()),
+        ]
+        if self.keeper is not None:  # It holds on to what the callback worker has under way.
+            keep = partial(self.keeper.run, drain=stop, ended=callbacks_ended)
+            runs.append((keep, self._end()))
+        for run, ended in runs:
+            await nursery.start(_run_to_its_end, run, ended)
         nursery.start_soon(self.figures.share)
         nursery.start_soon(self.dispatcher.run)
         await nursery.start(self.scanner.run)
 
-    async def _run_keeper(
-        self, keeper: ChannelKeeper, stop: trio.Event, *, task_status: trio.TaskStatus[None]
-    ) -> None:
-        callbacks_ended, ended = self._ended[-1], trio.Event()
-        self._ended.append(ended)
-        await keeper.run(drain=stop, ended=callbacks_ended, task_status=task_status)
-        ended.set()
+    def _end(self) -> trio.Event:
+        """To be set when a worker has ended; `workers_ended` waits for it."""
+        self._ended.append(trio.Event())
+        return self._ended[-1]
 
     async def workers_ended(self) -> None:
         """Return once no conversation and no callback is under way."""
@@ -109,12 +112,11 @@ class Gateway:
             await each.wait()
 
 
-async def _run_until_drained(
-    worker: ProviderWorker | CallbackWorker | QrWorker,
-    stop: trio.Event,
+async def _run_to_its_end(
+    run: Callable[..., Awaitable[None]],
     ended: trio.Event,
     *,
     task_status: trio.TaskStatus[None],
 ) -> None:
-    await worker.run(drain=stop, task_status=task_status)
+    await run(task_status=task_status)
     ended.set()

@@ -174,10 +174,11 @@ def test_on_a_link_like_3g_the_page_is_seen_within_two_seconds(
     for _ in range(5):
         with browsing(browser, slow=True, viewport={"width": 360, "height": 640}) as page:
             page.goto(created["pageUrl"], wait_until="load")
-            paints = page.evaluate(
-                "performance.getEntriesByName('first-contentful-paint').map(p => p.startTime)"
+            # A page may be loaded before it has been painted.
+            painted = page.wait_for_function(
+                "performance.getEntriesByName('first-contentful-paint')[0]?.startTime"
             )
-            best = min([best, *(each / 1000 for each in paints)])
+            best = min(best, painted.json_value() / 1000)
         if best < FIRST_VIEW_S_MAX:
             return
     raise AssertionError(f"{best:.2f} s")

@@ -1,141 +1,144 @@
-"""Which inputs may be under way beside each other: what touches the same keeps its order, whatever ends when."""
+"""Questions that wait together are asked together."""
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Sequence
 
 import pytest
-from attrs import frozen
-from hypothesis import given, settings
-from hypothesis import strategies as st
+import trio
+import trio.testing
+from attrs import Factory, define
 
-from mmo_sansio.breaker import FRESH
-from mmo_sansio.decide import reads
-from mmo_sansio.inputs import (
-    BeginSubmission,
-    CallbackConcluded,
-    Input,
-    TransactionWoke,
-    UnmatchedNotified,
-)
-from mmo_trio.gathering import LOOK_MAX, Gathering, keys_of
-from mmo_trio.storage.check_store.inputs import DELIVERED, creation, reference, succeeded
+from mmo_trio.storage.base import StoreUnavailable
+from mmo_trio.storage.gathering import Gathering
+
+pytestmark = pytest.mark.spec("L1", "L2")
 
 
-@frozen
-class Waiting:
-    """The nth that came, and what it touches."""
+@define
+class Far:
+    """Where the rows are: it answers one hop at a time, when it is let."""
 
-    nth: int
-    keys: frozenset[Hashable]
+    hops: list[list[int]] = Factory(list)
+    may_answer: trio.Semaphore = Factory(lambda: trio.Semaphore(0))
+    broken: bool = False
 
-
-def touching(*every: str) -> Sequence[Waiting]:
-    return [Waiting(nth, frozenset(keys)) for nth, keys in enumerate(every)]
-
-
-def gathering(waiting: Sequence[Waiting]) -> Gathering[Waiting]:
-    queue: Gathering[Waiting] = Gathering()
-    for each in waiting:
-        queue.add(each)
-    return queue
+    async def ask(self, numbers: Sequence[int]) -> Sequence[str]:
+        self.hops.append(list(numbers))
+        await self.may_answer.acquire()
+        if self.broken:
+            raise StoreUnavailable("down")
+        return [f"the answer to {number}" for number in numbers]
 
 
-def numbers(taken: Sequence[Waiting]) -> list[int]:
-    return [each.nth for each in taken]
+async def test_whoever_is_alone_is_asked_for_at_once(autojump_clock: trio.abc.Clock) -> None:
+    far = Far()
+    gathering = Gathering[int, str](far.ask)
+    for number in (1, 2):
+        far.may_answer.release()
+        assert await gathering(number) == f"the answer to {number}"
+    assert far.hops == [[1], [2]]
 
 
-def test_when_nothing_is_under_way_the_first_so_many_are_taken() -> None:
-    queue = gathering(touching("a", "a", "b", "a"))
-    assert numbers(queue.take(3)) == [0, 1, 2]
-    assert len(queue) == 1
-
-
-def test_what_touches_the_same_waits_and_the_rest_goes_past() -> None:
-    queue = gathering(touching("a", "b", "a", "c"))
-    first = queue.take(1)
-    assert numbers(queue.take(9)) == [1, 3]
-    queue.end(first)
-    assert numbers(queue.take(9)) == [2]
-
-
-def test_nothing_overtakes_what_waits_before_it() -> None:
-    """The third shares a key only with the second, which waits for the first."""
-    queue = gathering(touching("a", "ab", "b", "c"))
-    queue.take(1)
-    assert numbers(queue.take(9)) == [3]
-    assert numbers(queue.take_all()) == [1, 2]
-
-
-def test_no_more_is_looked_at_than_pays() -> None:
-    queue = gathering(touching("a", *["a"] * LOOK_MAX, "b"))
-    queue.take(1)
-    assert not queue.take(9)
-    assert len(queue) == LOOK_MAX + 1
-
-
-@settings(max_examples=300)
-@given(
-    every=st.lists(st.frozensets(st.sampled_from("abcdefgh"), max_size=3), max_size=40),
-    most=st.integers(1, 8),
-    at_once=st.integers(1, 4),
-    chance=st.randoms(use_true_random=False),
-)
-def test_each_key_sees_its_inputs_in_the_order_of_their_arrival(
-    every: list[frozenset[Hashable]], most: int, at_once: int, chance: st.DataObject
+async def test_who_comes_meanwhile_is_asked_for_together_next(
+    autojump_clock: trio.abc.Clock,
 ) -> None:
-    waiting = [Waiting(nth, keys) for nth, keys in enumerate(every)]
-    queue, coming = Gathering[Waiting](), list(waiting)
-    under_way: list[Sequence[Waiting]] = []
-    ended: list[Waiting] = []
-    while len(ended) < len(waiting):
-        choice = chance.random()  # type: ignore[attr-defined]
-        if coming and choice < 0.5:
-            queue.add(coming.pop(0))
-        elif len(under_way) < at_once and (taken := queue.take(most)):
-            touched = {key for each in under_way for other in each for key in other.keys}
-            assert touched.isdisjoint(key for each in taken for key in each.keys)
-            under_way.append(taken)
-        elif under_way:
-            taken = under_way.pop(int(choice * len(under_way)))
-            queue.end(taken)
-            ended += taken
-        assert bool(under_way) or not len(queue) or len(under_way) < at_once
-    for key in "abcdefgh":
-        seen = [each.nth for each in ended if key in each.keys]
-        assert seen == sorted(seen)
+    far = Far()
+    gathering = Gathering[int, str](far.ask, together_max=3)
+    answers: dict[int, str] = {}
+
+    async def ask(number: int) -> None:
+        answers[number] = await gathering(number)
+
+    async with trio.open_nursery() as nursery:
+        for number in range(6):
+            nursery.start_soon(ask, number)
+            await trio.testing.wait_all_tasks_blocked()
+        # A question is never put into a hop that began before it: what it finds is as new as the question.
+        assert far.hops == [[0]]
+        for _ in range(3):
+            far.may_answer.release()
+            await trio.testing.wait_all_tasks_blocked()
+    assert far.hops == [[0], [1, 2, 3], [4, 5]]
+    assert answers == {number: f"the answer to {number}" for number in range(6)}
 
 
-def keys(given: Input) -> frozenset[Hashable]:
-    return keys_of(given, reads(given))
-
-
-@pytest.mark.parametrize(
-    ("one", "other", "share"),
-    [
-        (BeginSubmission(reference(1)), succeeded(1), True),
-        (TransactionWoke(reference(1)), CallbackConcluded(reference(1), DELIVERED), True),
-        (creation(1, merchant_reference="x"), creation(2, merchant_reference="x"), True),
-        (creation(1, merchant_reference="x"), creation(2, merchant_reference="x", of="b"), False),
-        (succeeded(1), succeeded(2), False),
-        (UnmatchedNotified("sandbox", "?"), UnmatchedNotified("sandbox", "?"), False),
-        (
-            CallbackConcluded(reference(1), DELIVERED),
-            CallbackConcluded(reference(2), DELIVERED),
-            False,
-        ),
-    ],
-)
-def test_inputs_share_a_key_when_they_are_about_the_same(
-    one: Input, other: Input, share: bool
+async def test_whoever_stops_waiting_costs_nobody_else_an_answer(
+    autojump_clock: trio.abc.Clock,
 ) -> None:
-    assert bool(keys(one) & keys(other)) is share
+    far = Far()
+    gathering = Gathering[int, str](far.ask)
+    answers: dict[int, str] = {}
+    scopes = {number: trio.CancelScope() for number in range(4)}
+
+    async def ask(number: int) -> None:
+        with scopes[number]:
+            answers[number] = await gathering(number)
+
+    async with trio.open_nursery() as nursery:
+        for number in range(4):
+            nursery.start_soon(ask, number)
+            await trio.testing.wait_all_tasks_blocked()
+        scopes[0].cancel()  # The one that asks, for itself alone so far.
+        scopes[1].cancel()  # The one whose turn it is next.
+        await trio.testing.wait_all_tasks_blocked()
+        for _ in range(2):
+            far.may_answer.release()
+            await trio.testing.wait_all_tasks_blocked()
+        assert far.hops == [[0], [2, 3]]
+        assert {2, 3} <= answers.keys()
+        assert 1 not in answers
+
+    # And the next one finds the way free.
+    far.may_answer.release()
+    assert await gathering(9) == "the answer to 9"
 
 
-@pytest.mark.spec("K5")
-def test_outcomes_that_bring_a_breaker_keep_their_order_whatever_they_are_about() -> None:
-    """The breaker that is kept last is the one that counts."""
-    one, other = (
-        CallbackConcluded(reference(n), DELIVERED, fence=1, breaker=FRESH) for n in (1, 2)
-    )
-    assert keys(one) & keys(other)
+async def test_the_one_whose_turn_it_is_may_stop_in_the_same_moment(
+    autojump_clock: trio.abc.Clock,
+) -> None:
+    far = Far()
+    gathering = Gathering[int, str](far.ask)
+    answers: dict[int, str] = {}
+    scopes = {number: trio.CancelScope() for number in range(3)}
+
+    async def ask(number: int) -> None:
+        with scopes[number]:
+            answers[number] = await gathering(number)
+
+    async with trio.open_nursery() as nursery:
+        for number in range(3):
+            nursery.start_soon(ask, number)
+            await trio.testing.wait_all_tasks_blocked()
+        for _ in range(2):
+            far.may_answer.release()
+        await trio.lowlevel.cancel_shielded_checkpoint()
+        scopes[1].cancel()
+    assert {0, 2} <= answers.keys()
+
+
+async def test_a_store_that_is_down_is_down_for_all_who_wait(
+    autojump_clock: trio.abc.Clock,
+) -> None:
+    far = Far(broken=True)
+    gathering = Gathering[int, str](far.ask)
+    raised: list[StoreUnavailable] = []
+
+    async def ask(number: int) -> None:
+        try:
+            await gathering(number)
+        except StoreUnavailable as error:
+            raised.append(error)
+
+    async with trio.open_nursery() as nursery:
+        for number in range(3):
+            nursery.start_soon(ask, number)
+            await trio.testing.wait_all_tasks_blocked()
+        far.may_answer.release()
+        await trio.testing.wait_all_tasks_blocked()
+        far.may_answer.release()
+    assert [str(each) for each in raised] == ["down"] * 3
+    assert len({id(each) for each in raised}) == 3
+    far.broken = False
+    far.may_answer.release()
+    assert await gathering(4) == "the answer to 4"

@@ -13,7 +13,7 @@ from callback_nodes import Node, Receiver, TrioClock, recorded, running
 from trio.testing import MockClock
 
 from mmo_sansio import clock
-from mmo_sansio.channels import LEASE
+from mmo_sansio.channels import LEASE, LEFT_ALONE, LET_GO_AGAIN
 from mmo_sansio.delivery import DeliveryOutcome
 from mmo_trio.storage.base import Channels, OutcomeUnknown, StoreUnavailable
 from mmo_trio.storage.check_store.inputs import reference
@@ -27,6 +27,7 @@ DELIVERED = DeliveryOutcome.DELIVERED
 NON_2XX = DeliveryOutcome.NON_2XX
 BREAKER_OPEN = DeliveryOutcome.BREAKER_OPEN
 LEASE_S = LEASE / clock.SECOND
+MERCHANTS = [f"merchant-{number}" for number in range(10)]
 
 
 def nodes(*names: str, receiver: Receiver) -> list[Node]:
@@ -275,6 +276,70 @@ async def test_an_owner_that_drains_hands_its_channels_on_at_once(
     assert taken_over_at - drained_at <= 3 + 4 * POLL_S
 
 
+@pytest.mark.spec("K3")
+async def test_who_comes_later_gets_a_share_of_the_merchants(autojump_clock: MockClock) -> None:
+    """Also of those that always have something under way, and nobody waits long for it."""
+    receiver, memory = Receiver(answering_s=0.7), Memory(is_shared=True)
+    one = Node("one", MemoryStore(memory), receiver)
+    ended_at: dict[str, float] = {}
+    numbers = iter(range(10_000))
+
+    async def pay_for(seconds: int) -> None:
+        for _ in range(2 * seconds):
+            for of in MERCHANTS:
+                number = next(numbers)
+                await one.pay(number, of=of)
+                ended_at[reference(number)] = trio.current_time()
+            await trio.sleep(0.5)
+
+    def merchants_of(node: str, since: float) -> set[int]:
+        sent = [about for sender, about, at in receiver.sent if sender == node and at >= since]
+        return {list(ended_at).index(about) % len(MERCHANTS) for about in sent}
+
+    async with running(one):
+        await pay_for(5)
+        async with running(Node("other", MemoryStore(memory), receiver)):
+            await pay_for(30)
+            shared_since = trio.current_time()
+            await pay_for(10)
+            await trio.sleep(3)
+            assert len(merchants_of("one", shared_since)) == len(MERCHANTS) / 2
+            assert len(merchants_of("other", shared_since)) == len(MERCHANTS) / 2
+    assert sorted(about for _, about, _ in receiver.sent) == sorted(ended_at), "each once"
+    waited = [at - ended_at[about] for _, about, at in receiver.sent]
+    assert max(waited) <= 0.7 + 4 * POLL_S
+
+
+@pytest.mark.spec("K3")
+async def test_a_channel_that_nobody_else_wants_is_soon_taken_back_and_kept(
+    autojump_clock: MockClock,
+) -> None:
+    receiver = Receiver()
+    memory = Memory(is_shared=True)
+    one, idle = Node("one", MemoryStore(memory), receiver), MemoryStore(memory)
+    left_alone_s, let_go_again_s = LEFT_ALONE / clock.SECOND, LET_GO_AGAIN / clock.SECOND
+    ended_at: list[float] = []
+
+    async def renew() -> None:
+        while True:
+            assert idle.channels is not None
+            await idle.channels.renew()
+            await trio.sleep(1)
+
+    async with running(one), trio.open_nursery() as nursery:
+        nursery.start_soon(renew)
+        for number in range(240):
+            await one.pay(number, of=MERCHANTS[number % 2])
+            ended_at.append(trio.current_time())
+            await trio.sleep(0.5)
+        await recorded(one.store, *range(240))
+        nursery.cancel_scope.cancel()
+    waited = [at - ended_at[int(about[-6:])] for _, about, at in receiver.sent]
+    assert max(waited) <= left_alone_s + 2 * POLL_S
+    late = [begun for begun, span in zip(ended_at, waited, strict=True) if span > POLL_S]
+    assert len(late) <= 3 * (120 / let_go_again_s)
+
+
 @pytest.mark.spec("K3", "P5")
 @pytest.mark.parametrize("trouble", [StoreUnavailable, OutcomeUnknown, RuntimeError])
 async def test_a_store_that_fails_for_a_while_costs_no_callback(
@@ -285,13 +350,14 @@ async def test_a_store_that_fails_for_a_while_costs_no_callback(
     one, other = nodes("one", "other", receiver=receiver)
     random = Random(11)
     for node in (one, other):
-        for name in ("take", "take_callbacks", "renew"):
+        for name in ("take", "take_callbacks", "renew", "standing", "give_up"):
             monkeypatch.setattr(
                 node.store.channels, name, failing(node.store.channels, name, trouble, random)
             )
     async with running(one, other):
         for number in range(60):
-            await (one if number % 3 else other).pay(number)
+            of = MERCHANTS[number % 5]
+            await (one if number % 3 else other).pay(number, of=of)
             await trio.sleep(0.2)
         outcomes = await recorded(one.store, *range(60))
     assert set(outcomes.values()) == {DELIVERED}

@@ -45,12 +45,8 @@ from mmo_sansio.testing import (
     reference,
 )
 from mmo_trio.storage.base import OutcomeUnknown, StoreUnavailable, Work
-from mmo_trio.workers.providers import (
-    CONVERSATION_S,
-    SUBMISSION_RETRY_S_MAX,
-    Exchange,
-    ProviderWorker,
-)
+from mmo_trio.workers.conversations import CONVERSATION_S, Exchange
+from mmo_trio.workers.providers import SUBMISSION_RETRY_S_MAX, ProviderWorker
 
 
 @define

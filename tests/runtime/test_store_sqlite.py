@@ -23,6 +23,11 @@ from mmo_trio.storage.base import OutcomeUnknown, StoreCorrupt, StoreRefused, St
 from mmo_trio.storage.check_store.feeding import NOON, feed
 from mmo_trio.storage.check_store.inputs import brand, creation, reference, succeeded
 from mmo_trio.storage.sqlite import SqliteStore, connection, migrations, open_sqlite
+from mmo_trio.storage.sqlite.writer import Writer
+
+
+def _grant(store: SqliteStore, *, patience_s: float) -> None:
+    store._patience_s = store._writer.patience_s = patience_s
 
 
 async def creates(store: SqliteStore, *numbers: int) -> None:
@@ -62,7 +67,7 @@ async def test_a_full_disk_is_unavailable_and_service_goes_on_when_there_is_room
     with trio.fail_after(30):
         async with open_sqlite(tmp_path / "gateway.db", serving=True) as store:
             await creates(store, 0)
-            writer = store._writer
+            writer = store._writer.connection
             assert writer is not None
             (pages,) = writer.execute("PRAGMA page_count").fetchone()
             writer.execute(f"PRAGMA max_page_count = {pages}")
@@ -70,8 +75,8 @@ async def test_a_full_disk_is_unavailable_and_service_goes_on_when_there_is_room
                 await creates(store, *range(1, 200))
             assert await store.transaction(reference(1)) is None
             assert await store.look_up(LookUp("acme", reference(0))) is not None
-            assert store._writer is not None
-            store._writer.execute("PRAGMA max_page_count = 1000000")
+            assert store._writer.connection is not None
+            store._writer.connection.execute("PRAGMA max_page_count = 1000000")
             await creates(store, *range(1, 200))
             assert await store.transaction(reference(199)) is not None
             assert not await store.faults()
@@ -107,9 +112,9 @@ async def test_a_file_that_is_gone_is_unavailable_and_never_replaced_by_an_empty
     with trio.fail_after(30):
         async with open_sqlite(path, serving=True) as store:
             await creates(store, 0)
-            assert store._writer is not None
-            store._writer.close()
-            store._writer = None  # As after an I/O error.
+            assert store._writer.connection is not None
+            store._writer.connection.close()
+            store._writer.connection = None  # As after an I/O error.
             path.rename(tmp_path / "elsewhere.db")
             with pytest.raises(StoreUnavailable):
                 await creates(store, 1)
@@ -150,9 +155,9 @@ async def test_an_io_error_while_committing_leaves_the_outcome_unknown_and_servi
     with trio.fail_after(30):
         async with open_sqlite(path, serving=True) as store:
             await creates(store, 0)
-            assert store._writer is not None
-            store._writer.close()
-            store._writer = sqlite3.connect(
+            assert store._writer.connection is not None
+            store._writer.connection.close()
+            store._writer.connection = sqlite3.connect(
                 path, factory=Failing, isolation_level=None, check_same_thread=False
             )
             with pytest.raises(OutcomeUnknown):
@@ -224,23 +229,23 @@ async def test_a_commit_that_takes_too_long_is_unknown_and_what_it_wanted_is_not
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     may_go_on, reached = threading.Event(), threading.Event()
-    commit = SqliteStore._commit
+    commit = Writer._commit
 
-    def slow_commit(store: SqliteStore, writer: sqlite3.Connection) -> None:
+    def slow_commit(writer: Writer, connection: sqlite3.Connection) -> None:
         reached.set()
         assert may_go_on.wait(20)
-        commit(store, writer)
+        commit(writer, connection)
 
-    monkeypatch.setattr(SqliteStore, "_commit", slow_commit)
+    monkeypatch.setattr(Writer, "_commit", slow_commit)
     with trio.fail_after(30):
         async with open_sqlite(tmp_path / "gateway.db", serving=True, patience_s=1) as store:
             with pytest.raises(OutcomeUnknown):
                 await creates(store, 1)
             assert reached.is_set()
-            store._patience_s = 0.05
+            _grant(store, patience_s=0.05)
             with pytest.raises(StoreUnavailable):  # It never began: nothing of it will be stored.
                 await creates(store, 2)
-            store._patience_s = 20
+            _grant(store, patience_s=20)
             assert not await store.orphans(limit=10)
             may_go_on.set()
             await creates(store, 3)  # Waits for the slow one.
@@ -262,7 +267,7 @@ async def test_a_batch_that_was_given_up_before_its_commit_is_not_stored(tmp_pat
         async with open_sqlite(tmp_path / "gateway.db", serving=True, patience_s=0.2) as store:
             with pytest.raises(StoreUnavailable):
                 await store.transact(Reads(), slow_decide)
-            store._patience_s = 20
+            _grant(store, patience_s=20)
             may_go_on.set()
             await creates(store, 1)
 
@@ -350,6 +355,6 @@ async def test_a_question_that_takes_too_long_is_unavailable(tmp_path: Path) -> 
         async with open_sqlite(tmp_path / "gateway.db", serving=True, patience_s=0.2) as store:
             with pytest.raises(StoreUnavailable):
                 await store._read(endless)
-            store._patience_s = 20
+            _grant(store, patience_s=20)
             await store.save_brands([brand()])
             assert len(await store.brands()) == 1

@@ -15,7 +15,9 @@ from mmo_sansio.channels import (
     RENEWAL,
     Channel,
     ChannelBook,
+    Standing,
     is_in_share,
+    surplus,
     trusted_until,
 )
 from mmo_sansio.clock import SECOND, Instant
@@ -88,6 +90,31 @@ def test_each_payment_is_in_one_share(alive: set[int], references: list[str]) ->
     for each in references:
         assert sum(is_in_share(each, holder, alive) for holder in alive) == 1
         assert not is_in_share(each, 100, alive)
+
+
+@pytest.mark.spec("K3")
+@given(st.lists(st.sets(st.integers(0, 30), max_size=12), min_size=1, max_size=5))
+def test_everybody_keeps_a_share_and_what_is_beyond_is_enough_for_the_others(
+    holdings: list[set[int]],
+) -> None:
+    held = sum(map(len, holdings))
+    standing = Standing(alive=len(holdings), held=held)
+    brands = [{f"brand-{each}" for each in holding} for holding in holdings]
+    beyond = [surplus(each, standing) for each in brands]
+    for each, given_up in zip(brands, beyond, strict=True):
+        assert set(given_up) <= each
+        assert (len(each) - len(given_up)) <= -(-held // len(holdings))
+        assert not given_up or len(each) - len(given_up) >= held // len(holdings)
+    wanting = sum(max(0, held // len(holdings) - len(each)) for each in brands)
+    assert sum(map(len, beyond)) <= held
+    assert sum(map(len, beyond)) >= wanting - len(holdings), "give or take one for each"
+
+
+@pytest.mark.spec("K3")
+def test_alone_a_holder_keeps_all_of_its_channels() -> None:
+    assert not surplus(["acme", "globex"], Standing(alive=1, held=2))
+    assert not surplus(["acme"], Standing(alive=2, held=1)), "one can't be shared"
+    assert len(surplus(["acme", "globex", "initech"], Standing(alive=2, held=3))) == 1
 
 
 @pytest.mark.spec("K5")

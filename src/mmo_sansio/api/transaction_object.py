@@ -3,10 +3,38 @@
 from __future__ import annotations
 
 import json
+from typing import Final
 
 from mmo_sansio.clock import with_microseconds
 from mmo_sansio.model import Party, ProviderData, Transaction
 from mmo_sansio.money import Money
+
+TRANSACTION_MEMBERS: Final = (
+    "status",
+    "type",
+    "flow",
+    "gatewayReference",
+    "merchantReference",
+    "reconciliationReference",
+    "providerReference",
+    "party",
+    "method",
+    "country",
+    "requestedAmount",
+    "finalAmount",
+    "labels",
+    "createdAt",
+    "completedAt",
+    "completionSource",
+    "errorCode",
+    "errorMessage",
+    "providerData",
+)
+"""The names of the object's members, in the order in which they are written (T2)."""
+
+PARTY_MEMBERS: Final = ("id", "msisdn", "firstName", "lastName", "email")
+PROVIDER_DATA_MEMBERS: Final = ("name", "title", "fee", "partyData", "errorCode", "errorMessage")
+MONEY_MEMBERS: Final = ("value", "currency")
 
 _quoted = json.encoder.encode_basestring
 

@@ -3,37 +3,38 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from attrs import frozen
 
-PARTY = ("id", "msisdn", "firstName", "lastName", "email")
-MONEY = ("value", "currency")
-PROVIDER = ("name", "title", "fee.value", "fee.currency", "partyData", "errorCode", "errorMessage")
-
-COLUMNS: tuple[str, ...] = (
-    "brand",
-    "status",
-    "type",
-    "flow",
-    "gatewayReference",
-    "merchantReference",
-    "reconciliationReference",
-    "providerReference",
-    *(f"party.{each}" for each in PARTY),
-    "method",
-    "country",
-    *(f"requestedAmount.{each}" for each in MONEY),
-    *(f"finalAmount.{each}" for each in MONEY),
-    "labels",
-    "createdAt",
-    "completedAt",
-    "completionSource",
-    "errorCode",
-    "errorMessage",
-    *(f"providerData.{each}" for each in PROVIDER),
+from mmo_sansio.api.transaction_object import (
+    MONEY_MEMBERS,
+    PARTY_MEMBERS,
+    PROVIDER_DATA_MEMBERS,
+    TRANSACTION_MEMBERS,
 )
+
+_NESTED = {
+    "party": PARTY_MEMBERS,
+    "requestedAmount": MONEY_MEMBERS,
+    "finalAmount": MONEY_MEMBERS,
+    "providerData": PROVIDER_DATA_MEMBERS,
+    "providerData.fee": MONEY_MEMBERS,
+}
+"""The members whose own members have a column each; labels and partyData hold whatever others wrote."""
+
+
+def _paths(prefix: str, members: Sequence[str]) -> Iterator[str]:
+    for name in members:
+        path = f"{prefix}{name}"
+        if path in _NESTED:
+            yield from _paths(f"{path}.", _NESTED[path])
+        else:
+            yield path
+
+
+COLUMNS: tuple[str, ...] = ("brand", *_paths("", TRANSACTION_MEMBERS))
 """The columns of a row: the members of the transaction object by dotted path, after the brand."""
 
 
@@ -54,7 +55,7 @@ def cells(brand: str, written: bytes) -> list[str]:
 def _flat(path: str, members: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     for name, value in members.items():
         here = f"{path}{name}"
-        if isinstance(value, dict) and name not in ("labels", "partyData"):
+        if isinstance(value, dict) and here in _NESTED:
             yield from _flat(f"{here}.", value)
         elif value is not None:
             yield here, value if isinstance(value, str) else _text(value)

@@ -37,7 +37,7 @@ from mmo_trio.http.traffic import Traffic
 from mmo_trio.storage.base import Backlog, Store, StoreUnavailable
 from mmo_trio.workers.accounts import Account
 from mmo_trio.workers.callbacks import CallbackStatistics
-from mmo_trio.workers.providers import REPORTS, ProviderStatistics
+from mmo_trio.workers.provider_counts import REPORTS, ProviderStatistics
 
 logger = structlog.get_logger(__name__)
 

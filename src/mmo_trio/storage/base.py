@@ -9,13 +9,13 @@ from attrs import field, frozen
 
 from mmo_sansio.breaker import BreakerSnapshot
 from mmo_sansio.changes import CallbackRecorded, Journaled
-from mmo_sansio.channels import Channel
+from mmo_sansio.channels import Channel, Standing
 from mmo_sansio.clock import Instant
 from mmo_sansio.decisions import Decision
 from mmo_sansio.intents import Intent
 from mmo_sansio.ledger import Ledger, Reads
 from mmo_sansio.model import Brand, Status, Transaction
-from mmo_sansio.queries import ListRecords, LookUp, LookUpByMerchantReference, Records
+from mmo_sansio.queries import AnyLookUp, ListRecords, Records
 from mmo_trio.storage.office.base import Office
 from mmo_trio.storage.office.values import SuspenseEntry as SuspenseEntry
 
@@ -112,8 +112,12 @@ class Channels(Protocol):
         renewal begins another in any case."""
         ...
 
-    async def take(self) -> Sequence[Channel]:
-        """Take the channels that have callbacks waiting and that nobody alive holds."""
+    async def standing(self) -> Standing:
+        """How many processes are alive, and how many channels they hold."""
+        ...
+
+    async def take(self, *, but: Collection[str] = ()) -> Sequence[Channel]:
+        """Take the channels that have callbacks waiting and that nobody alive holds, but not those of these brands."""
         ...
 
     async def take_callbacks(
@@ -182,7 +186,7 @@ class Store(Protocol):
         shared, no callbacks: `channels` hands those out."""
         ...
 
-    async def look_up(self, query: LookUp | LookUpByMerchantReference) -> bytes | None:
+    async def look_up(self, query: AnyLookUp) -> bytes | None:
         """The transaction object, or None (L1, L2)."""
         ...
 

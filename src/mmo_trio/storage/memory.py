@@ -17,7 +17,7 @@ from mmo_sansio.decisions import Decision
 from mmo_sansio.intents import AskProvider, DeliverCallback, KeptIntent
 from mmo_sansio.ledger import Reads
 from mmo_sansio.model import Brand, Status, Transaction
-from mmo_sansio.queries import ListRecords, LookUp, LookUpByMerchantReference, Position, Records
+from mmo_sansio.queries import AnyLookUp, ListRecords, LookUp, Position, Records
 from mmo_sansio.unknown import may_be_under_way
 from mmo_trio.storage.base import (
     Backlog,
@@ -134,7 +134,7 @@ class MemoryStore:
     async def breakers(self) -> Mapping[str, BreakerSnapshot]:
         return (await self._memory()).channels.breakers()
 
-    async def look_up(self, query: LookUp | LookUpByMerchantReference) -> bytes | None:
+    async def look_up(self, query: AnyLookUp) -> bytes | None:
         ledger = (await self._memory()).ledger
         if isinstance(query, LookUp):
             reference: str | None = query.gateway_reference

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 import trio
 
-from mmo_sansio.channels import Channel
+from mmo_sansio.channels import Channel, Standing
 from mmo_sansio.clock import SECOND, Instant
 from mmo_sansio.intents import DeliverCallback
 from mmo_trio.storage.base import StoreUnavailable, Work
@@ -33,10 +33,14 @@ class MemoryChannels:
     async def leave(self) -> None:
         (await self._opened()).channels.end(self.number)
 
-    async def take(self) -> Sequence[Channel]:
+    async def standing(self) -> Standing:
+        return (await self._opened()).channels.standing(now=store_time())
+
+    async def take(self, *, but: Collection[str] = ()) -> Sequence[Channel]:
         memory = await self._opened()
         waiting = dict.fromkeys(_brand(memory, intent) for intent in _callbacks(memory))
-        return memory.channels.take(self.number, waiting, now=store_time())
+        wanted = [brand for brand in waiting if brand not in but]
+        return memory.channels.take(self.number, wanted, now=store_time())
 
     async def take_callbacks(
         self, room: Mapping[str, int], *, in_hand: Collection[str] = ()

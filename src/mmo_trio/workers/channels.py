@@ -14,8 +14,8 @@ import structlog
 import trio
 from attrs import Factory, define
 
-from mmo_sansio.channels import RENEWAL, trusted_until
-from mmo_sansio.clock import Instant
+from mmo_sansio.channels import LEFT_ALONE, LET_GO_AGAIN, RENEWAL, surplus, trusted_until
+from mmo_sansio.clock import Instant, Span
 from mmo_trio.http.faults import describe_fault
 from mmo_trio.storage.base import Channels, OutcomeUnknown, StoreUnavailable, Work
 from mmo_trio.wallclock import boot_time
@@ -56,6 +56,10 @@ class ChannelKeeper:
     """Of the channels that it holds, by brand."""
     _backlogs: set[str] = Factory(set)
     """Brands that had more waiting, when last asked, than could be taken on."""
+    _surplus: set[str] = Factory(set)
+    """Brands whose channels others should have: no more of their callbacks are claimed."""
+    _let_go: dict[str, Instant] = Factory(dict)
+    """When which channel was given up for others' sake."""
     _kicked: trio.Event = Factory(trio.Event)
 
     def holds(self, brand: str, fence: int) -> bool:
@@ -98,10 +102,14 @@ class ChannelKeeper:
         """Do what is to be done; how many seconds to rest then."""
         if self.clock() >= self._renew_at:
             await self._renew()
+            self._surplus = set() if is_draining else await self._beyond_share()
         if is_draining:
-            await self._give_up_idle()
+            await self._give_up_idle(self._fences)
             return POLL_S
-        for channel in await self.channels.take():
+        let_go = await self._give_up_idle(self._surplus)
+        self._surplus.difference_update(let_go)
+        self._let_go |= dict.fromkeys(let_go, self.clock())
+        for channel in await self.channels.take(but=self._let_go_since(LEFT_ALONE)):
             self._fences[channel.brand] = channel.fence
             self.callbacks.adopt(channel.brand, channel.breaker)
             logger.info("channel taken", brand=channel.brand, fence=channel.fence)
@@ -133,7 +141,8 @@ class ChannelKeeper:
         in_hand = Counter(work.transaction.order.brand for work in self.callbacks.in_hand())
         if in_hand.total() >= IN_HAND_MAX:
             return {}
-        room = {brand: IN_HAND_PER_BRAND - in_hand[brand] for brand in self._fences}
+        wanted = self._fences.keys() - self._surplus
+        room = {brand: IN_HAND_PER_BRAND - in_hand[brand] for brand in wanted}
         return {brand: places for brand, places in room.items() if places > 0}
 
     def _in_hand_from_before(self) -> Collection[str]:
@@ -156,17 +165,41 @@ class ChannelKeeper:
         self._trusted_until = trusted_until(asked_at)
         self._renew_at = asked_at + RENEWAL
 
+    async def _beyond_share(self) -> set[str]:
+        """The brands whose channels somebody else should have, so that each process does about as much."""
+        standing = await self.channels.standing()
+        stays = self._let_go_since(LET_GO_AGAIN)
+        self._let_go = {brand: at for brand, at in self._let_go.items() if brand in stays}
+        return {brand for brand in surplus(self._fences, standing) if brand not in stays}
+
+    def _let_go_since(self, span: Span) -> Collection[str]:
+        since = self.clock() - span
+        return [brand for brand, at in self._let_go.items() if at > since]
+
     def _lose(self, brands: Collection[str]) -> None:
         for brand in brands:
             del self._fences[brand]
         self.callbacks.disown(brands)
 
-    async def _give_up_idle(self) -> None:
+    async def _give_up_idle(self, brands: Collection[str]) -> Collection[str]:
+        """Give up those of these that have nothing under way."""
         busy = self.callbacks.brands_under_way()
-        idle = {brand: fence for brand, fence in self._fences.items() if brand not in busy}
-        if idle:
-            self._lose(idle)
+        idle = {
+            brand: fence
+            for brand, fence in self._fences.items()
+            if brand in brands and brand not in busy
+        }
+        if not idle:
+            return idle
+        for brand in idle:  # From here on nothing of them begins.
+            del self._fences[brand]
+        try:
             await self.channels.give_up(idle)
+        except Exception:
+            self._fences |= idle  # In the store they are ours, as far as we know.
+            raise
+        self.callbacks.disown(idle)
+        return idle
 
     async def _start_over(self) -> float:
         """Hold nothing, and make that known if that can be done."""

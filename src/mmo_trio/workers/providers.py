@@ -7,44 +7,39 @@ time is over: a process that was stopped and goes on must not send what has been
 
 from __future__ import annotations
 
-from collections import Counter, deque
-from collections.abc import Awaitable, Callable, Mapping
-from types import MappingProxyType
-from typing import TypeAlias
+from collections import deque
+from collections.abc import Callable, Mapping
 
 import structlog
 import trio
-from attrs import Factory, define, evolve, field, frozen
+from attrs import Factory, define, evolve, field
 
 from mmo_sansio.catalogue import ErrorCode
 from mmo_sansio.clock import Instant
-from mmo_sansio.http import HttpRequest, HttpResponse
 from mmo_sansio.inputs import (
     BeginSubmission,
     Input,
-    ProviderAccepted,
-    ProviderCannotTell,
     ProviderFailed,
     ProviderNeverReceived,
-    ProviderReport,
-    ProviderSucceeded,
     ProviderUnreachable,
 )
 from mmo_sansio.intents import AskProvider, SubmitToProvider
 from mmo_sansio.model import Source, Transaction
-from mmo_sansio.providers.conversation import Conversation, ExchangeFailed, Provider
+from mmo_sansio.providers.conversation import Conversation, Provider
 from mmo_sansio.providers.operations import paced, submitted_until
 from mmo_sansio.replies import Noted, Reply
-from mmo_trio.durations import OUTSIDE_S, Durations
 from mmo_trio.engine import Submit
 from mmo_trio.http.faults import describe_fault
 from mmo_trio.storage.base import OutcomeUnknown, StoreUnavailable, Work
+from mmo_trio.workers.conversations import CONVERSATION_S, Exchange, hold
+from mmo_trio.workers.provider_counts import (
+    REPORTS,
+    UNREACHABLE,
+    ProviderCounts,
+    ProviderStatistics,
+)
 
 logger = structlog.get_logger(__name__)
-
-CONVERSATION_S = 20.0
-"""How long a conversation may take, from before the submission is put on record; shorter than the law's
-SUBMISSION_PATIENCE."""
 
 CONVERSATIONS_MAX = 256
 """Conversations with one provider at one time: enough to fill the engine's batches, and a slow provider delays none
@@ -65,53 +60,6 @@ STORE_RETRY_S_MAX = 15.0
 SUBMISSION_RETRY_S_MAX = 300.0
 """The longest wait before a payment that certainly didn't reach its provider is submitted again: each time costs a few
 lines in its journal."""
-
-REPORTS: Mapping[type[ProviderReport], str] = MappingProxyType(
-    {
-        ProviderAccepted: "accepted",
-        ProviderSucceeded: "succeeded",
-        ProviderFailed: "failed",
-        ProviderUnreachable: "unreachable",
-        ProviderNeverReceived: "never_received",
-        ProviderCannotTell: "cannot_tell",
-    }
-)
-"""What figures call the kinds of reports."""
-UNREACHABLE = REPORTS[ProviderUnreachable]
-
-Exchange: TypeAlias = Callable[[HttpRequest], Awaitable[HttpResponse]]
-"""Sends a request to a provider; raises ExchangeFailed when there is no usable answer."""
-
-
-@define(eq=False)
-class ProviderCounts:
-    """What was done with one provider so far."""
-
-    submissions: int = 0
-    questions: int = 0
-    reports: Counter[str] = Factory(Counter)
-    """What conversations came to, by the kind of the report."""
-    exchanges: Durations = Factory(lambda: Durations(OUTSIDE_S))
-    """How long answers took, and what came instead of one."""
-    failed_exchanges: int = 0
-    """Requests without a usable answer, those that never left included."""
-
-
-@frozen
-class ProviderStatistics:
-    """What a provider worker is doing, and has done."""
-
-    talking: int
-    """Conversations under way."""
-    waiting: int
-    submissions: int
-    """Submissions that were let go out."""
-    questions: int
-    unreachable: int
-    """Conversations without a usable answer."""
-    dropped: int
-    """Questions for which there was no room; they are asked at their next time."""
-    by_provider: Mapping[str, ProviderCounts]
 
 
 @define(eq=False)
@@ -301,9 +249,10 @@ class ProviderWorker:
         self, conversation: Conversation, exchange: Exchange, about: Transaction, deadline: float
     ) -> None:
         """Hold the conversation and tell the engine what it came to."""
-        report = await self._converse(conversation, exchange, about, deadline)
+        counts = self._counts[about.order.provider]
+        report = await hold(conversation, exchange, about, deadline, counts)
         report = paced(report, self.providers[about.order.provider].operations, about)
-        self._counts[about.order.provider].reports[REPORTS[type(report)]] += 1
+        counts.reports[REPORTS[type(report)]] += 1
         match report:
             case ProviderNeverReceived():
                 self._setbacks[about.reference] = self._setbacks.get(about.reference, 0) + 1
@@ -317,37 +266,6 @@ class ProviderWorker:
             case _:
                 self._setbacks.pop(about.reference, None)
         await self._tell(report)
-
-    async def _converse(
-        self, conversation: Conversation, exchange: Exchange, about: Transaction, deadline: float
-    ) -> ProviderReport:
-        """Hold the conversation to its end, or until its time is over; it always comes to a report."""
-        name, reference = about.order.provider, about.reference
-        counts = self._counts[name]
-        try:
-            request = next(conversation)
-            while True:
-                began = trio.current_time()
-                try:
-                    answer = await _exchange_by(deadline, exchange, request)
-                except ExchangeFailed as failure:
-                    counts.failed_exchanges += 1
-                    counts.exchanges.add(trio.current_time() - began)
-                    request = conversation.throw(failure)
-                else:
-                    counts.exchanges.add(trio.current_time() - began)
-                    request = conversation.send(answer)
-        except StopIteration as end:
-            report: ProviderReport = end.value
-            return report
-        except Exception as fault:
-            logger.error(
-                "provider conversation failed",
-                provider=name,
-                reference=reference,
-                fault=describe_fault(fault),
-            )
-            return ProviderUnreachable(reference, name, f"A fault of ours: {type(fault).__name__}.")
 
     async def _tell(self, given: Input) -> tuple[Reply, float]:
         """Tell the engine, again and again while the store can't serve: a report isn't lost while this process lives.
@@ -364,15 +282,6 @@ class ProviderWorker:
                 attempt += 1
                 logger.warning("not stored", given=type(given).__name__, error=str(error))
                 await trio.sleep(_patience_s(attempt, STORE_RETRY_S_MAX))
-
-
-async def _exchange_by(deadline: float, exchange: Exchange, request: HttpRequest) -> HttpResponse:
-    """The answer, if it comes by then. What hasn't been sent by then is not sent."""
-    if trio.current_time() >= deadline:
-        raise ExchangeFailed("Its time was over before it was sent.", may_have_arrived=False)
-    with trio.move_on_at(deadline):
-        return await exchange(request)
-    raise ExchangeFailed("No answer came in time.", may_have_arrived=True)
 
 
 def _patience_s(attempts: int, longest_s: float) -> float:

@@ -21,7 +21,7 @@ from mmo_sansio.inputs import CreatePayment, Input
 from mmo_sansio.ledger import Ledger
 from mmo_trio import engine
 from mmo_trio.storage.sqlite import connection as sqlite_connection
-from mmo_trio.storage.sqlite import opening, store
+from mmo_trio.storage.sqlite import opening, store, writer
 from mmo_trio.storage.sqlite.store import SqliteStore
 
 from .conftest import Running, Serve
@@ -182,12 +182,16 @@ class Wires:
     def be_impatient(self) -> None:
         """From now on a second stands for the ten that the store waits for its disk (P5)."""
         assert store.PATIENCE_S == 10
-        self.stores[0]._patience_s = 1
+        self._grant(patience_s=1)
 
     def release(self) -> None:
         """Let the held statement go on, with all the patience there is."""
-        self.stores[0]._patience_s = PATIENCE_S
+        self._grant(patience_s=PATIENCE_S)
         self.go_on.set()
+
+    def _grant(self, *, patience_s: float) -> None:
+        first = self.stores[0]
+        first._patience_s = first._writer.patience_s = patience_s
 
     async def until_held(self) -> None:
         """Return once the statement is being held."""
@@ -213,6 +217,7 @@ def wires(monkeypatch: pytest.MonkeyPatch) -> Iterator[Wires]:
     monkeypatch.setattr(opening, "SqliteStore", made)
     monkeypatch.setattr(opening, "connect", connect)
     monkeypatch.setattr(store, "connect", connect)
+    monkeypatch.setattr(writer, "connect", connect)
     yield wires
     wires.go_on.set()
 

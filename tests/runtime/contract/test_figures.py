@@ -10,7 +10,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from mmo_sansio.api.routes import ROUTE_NAMES
 from mmo_sansio.delivery import DeliveryOutcome
 from mmo_sansio.problems import CATALOGUE
-from mmo_trio.workers.providers import REPORTS
+from mmo_trio.workers.provider_counts import REPORTS
 
 from .conftest import Running
 from .merchant import ask

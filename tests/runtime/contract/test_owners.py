@@ -22,6 +22,7 @@ from mmo_trio.certificates import ensure_authority
 from mmo_trio.keys import load_master_key
 from mmo_trio.storage.base import Store
 from mmo_trio.storage.opening import open_store
+from mmo_trio.workers.channels import POLL_S
 
 from .program import Process, serving_process
 from .test_kill import BRANDS, CONFIGURATION, creation
@@ -166,6 +167,39 @@ async def pay_one_more(gateway: Process, receiver: Receiver, store: Store) -> No
         answer = await Client(stream).ask(creation(6 * PAYMENTS, receiver.url))
         assert answer.status == 200, answer.body
     await until(lambda: are_recorded(store, PAYMENTS + 1))
+
+
+@pytest.mark.spec("K3")
+async def test_an_owner_that_drains_keeps_the_channel_until_nothing_is_under_way(
+    tmp_path: Path, database: str
+) -> None:
+    with trio.fail_after(120):
+        async with (
+            receiving(tmp_path) as receiver,
+            two_gateways(tmp_path, database) as both,
+            open_store(database, serving=False) as store,
+        ):
+            receiver.shakes_hands.set()
+            await pay(both[0], receiver)
+            await until(lambda: have_been_heard(receiver, PLACES))
+            owner, log = owner_in(tmp_path)
+            os.kill(owner, signal.SIGTERM)
+            await until(lambda: is_draining(log))
+            await trio.sleep(4 * POLL_S)  # In which another would take what is free.
+            assert len(receiver.heard) == PLACES
+            receiver.answers.set()
+            await all_recorded(store)
+            assert len(receiver.heard) == len(set(receiver.heard)) == PAYMENTS
+
+
+async def have_been_heard(receiver: Receiver, many: int) -> bool:
+    """Whether so many requests have come."""
+    return len(receiver.heard) >= many
+
+
+async def is_draining(log: Path) -> bool:
+    """Whether a process of this node has begun to drain."""
+    return "draining" in await trio.Path(log).read_text("utf-8")
 
 
 @pytest.mark.spec("K3")

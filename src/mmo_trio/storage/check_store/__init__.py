@@ -49,6 +49,7 @@ CHECKS: tuple[Check, ...] = (
 
 SHARED_CHECKS: tuple[Check, ...] = (
     sharing.check_one_process_holds_a_channel,
+    sharing.check_processes_know_how_many_share_the_channels,
     sharing.check_a_successor_claims_anew,
     sharing.check_a_channel_is_given_up,
     sharing.check_what_is_due_is_shared_out,

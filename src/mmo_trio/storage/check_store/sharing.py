@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from mmo_sansio import clock
 from mmo_sansio.breaker import FRESH, BreakerSnapshot, BreakerState, SubWindow
-from mmo_sansio.channels import OVERDUE, Channel
+from mmo_sansio.channels import OVERDUE, Channel, Standing
 from mmo_sansio.clock import Instant
 from mmo_sansio.inputs import BeginSubmission, CallbackConcluded
 from mmo_sansio.intents import DeliverCallback
@@ -61,6 +61,22 @@ async def check_one_process_holds_a_channel(open_store: OpenStore) -> None:
         (work,) = await theirs.take_callbacks({"acme": 10, "globex": 10})
         assert work.intent == DeliverCallback(reference(3), 1)
         assert work.transaction == await one.transaction(reference(3))
+
+
+async def check_processes_know_how_many_share_the_channels(open_store: OpenStore) -> None:
+    """Who is alive is counted with what all of them hold, and a channel can be left to others (K3)."""
+    async with open_store() as one, open_store() as other:
+        ours, theirs = shared(one), shared(other)
+        assert await ours.standing() == Standing(alive=2, held=0)
+        await end(one, 1, NOON)
+        await end(one, 2, NOON + 10, of="globex")
+        assert [each.brand for each in await ours.take(but=["globex"])] == ["acme"]
+        assert await theirs.standing() == Standing(alive=2, held=1)
+        assert not await theirs.take(but=["globex", "nobody"])
+        assert [each.brand for each in await theirs.take()] == ["globex"]
+        assert await ours.standing() == Standing(alive=2, held=2)
+        await ours.leave()
+        assert await theirs.standing() == Standing(alive=1, held=1)
 
 
 async def check_a_successor_claims_anew(open_store: OpenStore) -> None:

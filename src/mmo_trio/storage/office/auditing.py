@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from mmo_trio.storage.office.chain import next_row
-from mmo_trio.storage.office.statements import Conversation, Row, ask
 from mmo_trio.storage.office.values import AuditRow, Deed, Head
+from mmo_trio.storage.statements import Conversation, Row, ask
 
 _ROW = "number, at, actor, act, about, detail, previous, hash"
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from mmo_sansio.changes import CallbackRecorded, SuspenseReason
+from mmo_sansio.changes import CallbackRecorded
 from mmo_sansio.clock import LAST_INSTANT, Instant
 from mmo_sansio.delivery import Attempt, DeliveryOutcome
 from mmo_sansio.model import Status, Transaction
 from mmo_sansio.unknown import may_be_under_way
+from mmo_trio.storage.listing import SUSPENSE, entry_of
 from mmo_trio.storage.office.base import LOOK_MAX
-from mmo_trio.storage.office.statements import Conversation, Row, ask
 from mmo_trio.storage.office.values import (
     BreakerChange,
     Count,
@@ -23,6 +23,7 @@ from mmo_trio.storage.office.values import (
     Wanted,
 )
 from mmo_trio.storage.rows import transaction_of
+from mmo_trio.storage.statements import Conversation, Row, ask
 
 _TRANSACTION = "t.order_row, t.progress"
 _NEWEST_FIRST = "ORDER BY t.created_at DESC, t.gateway_reference DESC LIMIT ?"
@@ -166,16 +167,10 @@ def failed_callbacks(
     ]
 
 
-_SUSPENSE = (
-    "SELECT id, reason, provider, told, gateway_reference, brand, first_at, last_at, times,"
-    " closed_at, closed_by, note FROM suspense"
-)
-
-
 def suspense_about(gateway_reference: str) -> Conversation[Sequence[SuspenseEntry]]:
     """Closed ones, too."""
-    rows = yield from ask(f"{_SUSPENSE} WHERE gateway_reference = ? ORDER BY id", gateway_reference)
-    return [_entry_of(row) for row in rows]
+    rows = yield from ask(f"{SUSPENSE} WHERE gateway_reference = ? ORDER BY id", gateway_reference)
+    return [entry_of(row) for row in rows]
 
 
 def suspense_entries(
@@ -189,9 +184,9 @@ def suspense_entries(
         conditions.append("id < ?")
         values.append(before)
     rows = yield from ask(
-        f"{_SUSPENSE} WHERE {' AND '.join(conditions)} ORDER BY id DESC LIMIT ?", *values, limit
+        f"{SUSPENSE} WHERE {' AND '.join(conditions)} ORDER BY id DESC LIMIT ?", *values, limit
     )
-    return [_entry_of(row) for row in rows]
+    return [entry_of(row) for row in rows]
 
 
 def tally(wanted: Tally, by: Dimension | None) -> Conversation[Sequence[Count]]:
@@ -224,7 +219,3 @@ def breaker_changes(brand: str | None, limit: int) -> Conversation[Sequence[Brea
 
 def _transaction_of(row: Row) -> Transaction:
     return transaction_of(row[0], row[1])
-
-
-def _entry_of(row: Row) -> SuspenseEntry:
-    return SuspenseEntry(row[0], SuspenseReason(row[1]), *row[2:])

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from mmo_sansio.clock import Instant
-from mmo_trio.storage.office.statements import Conversation, Row, ask
 from mmo_trio.storage.office.values import Operator, Proposal, ProposalState, Role, Session
+from mmo_trio.storage.statements import Conversation, Row, ask
 
 _OPERATOR = "name, role, password_hash, added_at, disabled_at"
 

@@ -10,7 +10,6 @@ from mmo_sansio.changes import CallbackRecorded
 from mmo_sansio.clock import Instant
 from mmo_sansio.model import Transaction
 from mmo_trio.storage.office import auditing, looking, people
-from mmo_trio.storage.office.statements import Hold
 from mmo_trio.storage.office.values import (
     AuditRow,
     BreakerChange,
@@ -28,6 +27,7 @@ from mmo_trio.storage.office.values import (
     Tally,
     Wanted,
 )
+from mmo_trio.storage.statements import Hold
 
 
 @frozen

@@ -13,7 +13,7 @@ import psycopg
 from attrs import define
 
 from mmo_sansio.breaker import FRESH, BreakerSnapshot
-from mmo_sansio.channels import OVERDUE, Channel
+from mmo_sansio.channels import OVERDUE, Channel, Standing
 from mmo_sansio.clock import Instant
 from mmo_sansio.intents import IntentKind, kept
 from mmo_trio.storage.base import OutcomeUnknown, StoreUnavailable, Work
@@ -37,6 +37,11 @@ _LEAVE = "UPDATE holders SET is_over = true, alive_until = clock_timestamp() WHE
 _BURY = """
     UPDATE holders SET is_over = true WHERE NOT is_over AND alive_until <= clock_timestamp()
 """
+_STANDING = """
+    SELECT count(DISTINCT h.id), count(c.brand)
+    FROM holders AS h LEFT JOIN channels AS c ON c.holder = h.id
+    WHERE NOT h.is_over AND h.alive_until > clock_timestamp()
+"""
 _TAKE = """
     WITH RECURSIVE waiting (brand) AS (
         (SELECT brand FROM intents WHERE kind = 'callback' ORDER BY brand LIMIT 1)
@@ -48,7 +53,7 @@ _TAKE = """
     ), free AS (
         SELECT w.brand, coalesce(c.fence, 0) AS fence
         FROM waiting AS w LEFT JOIN channels AS c ON c.brand = w.brand
-        WHERE w.brand IS NOT NULL AND NOT EXISTS (
+        WHERE w.brand IS NOT NULL AND w.brand <> ALL (%s::text[]) AND NOT EXISTS (
             SELECT FROM holders AS h WHERE h.id = c.holder AND NOT h.is_over
         )
     )
@@ -132,8 +137,11 @@ class PostgresChannels:
         self._has_left = True
         await self._once(lambda c: leave(c, self.number))
 
-    async def take(self) -> Sequence[Channel]:
-        return await self._once(lambda c: take(c, self.number))
+    async def standing(self) -> Standing:
+        return await self._once(standing)
+
+    async def take(self, *, but: Collection[str] = ()) -> Sequence[Channel]:
+        return await self._once(lambda c: take(c, self.number, but))
 
     async def take_callbacks(
         self, room: Mapping[str, int], *, in_hand: Collection[str] = ()
@@ -182,10 +190,16 @@ async def leave(connection: Connection, number: int) -> None:
     await connection.execute(_LEAVE.encode(), (number,))
 
 
-async def take(connection: Connection, number: int) -> Sequence[Channel]:
-    """Take the channels that have callbacks waiting and that nobody alive holds."""
+async def standing(connection: Connection) -> Standing:
+    """How many hold how many channels."""
+    ((alive, held),) = await rows(connection, _STANDING)
+    return Standing(alive, held)
+
+
+async def take(connection: Connection, number: int, but: Collection[str]) -> Sequence[Channel]:
+    """Take the channels that have callbacks waiting and that nobody alive holds, but not these."""
     await connection.execute(_BURY.encode())
-    found = await rows(connection, _TAKE, number)
+    found = await rows(connection, _TAKE, list(but), number)
     return [
         Channel(brand, fence, FRESH if breaker is None else breaker_of(breaker))
         for brand, fence, breaker in found

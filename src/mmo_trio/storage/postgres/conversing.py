@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TypeVar
 
-from mmo_trio.storage.office.statements import Conversation
 from mmo_trio.storage.postgres.bridge import Connection
 from mmo_trio.storage.postgres.text import held
+from mmo_trio.storage.statements import Conversation
 
 T = TypeVar("T")
 

@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from itertools import islice
 from typing import Any
 
-from mmo_sansio.changes import CallbackRecorded, Journaled, SuspenseReason
+from mmo_sansio.changes import CallbackRecorded, Journaled
 from mmo_sansio.clock import Instant
-from mmo_sansio.delivery import Attempt, DeliveryOutcome
 from mmo_sansio.intents import IntentKey, IntentKind, kept
 from mmo_sansio.model import Brand, Status, Transaction
-from mmo_sansio.queries import ListRecords, LookUp, LookUpByMerchantReference, Records
+from mmo_sansio.queries import AnyLookUp, ListRecords, LookUp, Records
 from mmo_sansio.unknown import may_be_under_way
+from mmo_trio.storage import listing
 from mmo_trio.storage.base import (
     Backlog,
     BrandRecord,
@@ -23,8 +23,9 @@ from mmo_trio.storage.base import (
 )
 from mmo_trio.storage.paging import NOTHING, first_statement, look_statement, records_of
 from mmo_trio.storage.postgres.bridge import Connection
+from mmo_trio.storage.postgres.conversing import hold
 from mmo_trio.storage.postgres.text import is_holdable
-from mmo_trio.storage.rows import brand_of, transaction_of, without_checksum
+from mmo_trio.storage.rows import brand_of, transaction_of
 
 Row = tuple[Any, ...]
 
@@ -63,31 +64,40 @@ def work_of(row: Row) -> Work:
     return Work(kept(IntentKind(kind), reference), transaction_of(order, progress))
 
 
-async def look_up(
-    connection: Connection, query: LookUp | LookUpByMerchantReference
-) -> bytes | None:
-    """The transaction object of the brand's transaction."""
-    if isinstance(query, LookUp):
-        if not is_holdable(query.gateway_reference):
-            return None
-        found = await rows(
-            connection,
-            "SELECT object FROM transactions WHERE brand = %s AND gateway_reference = %s",
-            query.brand,
-            query.gateway_reference,
-        )
-    else:
-        if not is_holdable(query.merchant_reference):
-            return None
-        found = await rows(
-            connection,
-            "SELECT object FROM reference_uses AS used"
-            " JOIN transactions USING (brand, gateway_reference)"
-            " WHERE used.brand = %s AND used.merchant_reference = %s ORDER BY used.nth DESC LIMIT 1",
-            query.brand,
-            query.merchant_reference,
-        )
-    return without_checksum(found[0][0]) if found else None
+_BY_GATEWAY_REFERENCE = """
+    SELECT place, object
+    FROM unnest(%s::bigint[], %s::text[], %s::text[]) AS wanted (place, brand, gateway_reference)
+    JOIN transactions USING (brand, gateway_reference)
+"""
+_BY_MERCHANT_REFERENCE = """
+    SELECT place, object
+    FROM unnest(%s::bigint[], %s::text[], %s::text[]) AS wanted (place, brand, merchant_reference)
+    CROSS JOIN LATERAL (
+        SELECT gateway_reference FROM reference_uses AS used
+        WHERE used.brand = wanted.brand AND used.merchant_reference = wanted.merchant_reference
+        ORDER BY used.nth DESC LIMIT 1
+    ) AS newest
+    JOIN transactions USING (brand, gateway_reference)
+"""
+
+
+async def look_up(connection: Connection, queries: Sequence[AnyLookUp]) -> Sequence[bytes | None]:
+    """For each of these the transaction object of the brand's transaction, still with its checksum."""
+    by_gateway, by_merchant = list[tuple[int, str, str]](), list[tuple[int, str, str]]()
+    for place, query in enumerate(queries):
+        if isinstance(query, LookUp):
+            by_gateway.append((place, query.brand, query.gateway_reference))
+        else:
+            by_merchant.append((place, query.brand, query.merchant_reference))
+    found: dict[int, bytes] = {}
+    for statement, named in (
+        (_BY_GATEWAY_REFERENCE, by_gateway),
+        (_BY_MERCHANT_REFERENCE, by_merchant),
+    ):
+        holdable = [each for each in named if is_holdable(each[2])]
+        if holdable:
+            found.update(await rows(connection, statement, *map(list, zip(*holdable, strict=True))))
+    return [found.get(place) for place in range(len(queries))]
 
 
 async def list_records(connection: Connection, query: ListRecords) -> Records:
@@ -132,27 +142,7 @@ async def find_transactions(
     """For people, the newest first."""
     if not is_holdable(f"{reference} {brand}"):
         return []
-    conditions, values = ["TRUE"], list[object]()
-    if reference is not None:
-        conditions.append(
-            "gateway_reference IN (SELECT %s UNION ALL SELECT gateway_reference FROM reference_uses"
-            " WHERE merchant_reference = %s)"
-        )
-        values += [reference, reference]
-    if brand is not None:
-        conditions.append("brand = %s")
-        values.append(brand)
-    if status is not None:
-        conditions.append("status = %s")
-        values.append(status.value)
-    found = await rows(
-        connection,
-        f"{_TRANSACTIONS} WHERE {' AND '.join(conditions)}"
-        " ORDER BY created_at DESC, gateway_reference DESC LIMIT %s",
-        *values,
-        limit,
-    )
-    return [transaction_of(*row) for row in found]
+    return await hold(connection, listing.find_transactions(reference, brand, status, limit))
 
 
 async def transaction_by_ending(connection: Connection, ending: str) -> Transaction | None:
@@ -223,48 +213,16 @@ async def callbacks(
     """The newest recorded callbacks, in the order of their recording."""
     if not is_holdable(f"{brand} {gateway_reference}"):
         return []
-    conditions, values = ["TRUE"], list[object]()
-    if brand is not None:
-        conditions.append("brand = %s")
-        values.append(brand)
-    if gateway_reference is not None:
-        conditions.append("gateway_reference = %s")
-        values.append(gateway_reference)
-    body = "''::bytea" if gateway_reference is None else "body"
-    found = await rows(
-        connection,
-        f"SELECT gateway_reference, brand, at, outcome, url, status, duration_ms, detail, {body}"
-        f" FROM callbacks WHERE {' AND '.join(conditions)} ORDER BY id DESC LIMIT %s",
-        *values,
-        limit,
-    )
-    return [
-        CallbackRecorded(row[0], row[1], Attempt(DeliveryOutcome(row[3]), *row[4:]), row[2])
-        for row in reversed(found)
-    ]
+    return await hold(connection, listing.callbacks(brand, gateway_reference, limit))
 
 
 async def suspense(
     connection: Connection, brand: str | None, with_closed: bool, limit: int
 ) -> Sequence[SuspenseEntry]:
     """The suspense book, in the order of first telling."""
-    conditions, values = ["TRUE"], list[object]()
-    if brand is not None:
-        if not is_holdable(brand):
-            return []
-        conditions.append("brand = %s")
-        values.append(brand)
-    if not with_closed:
-        conditions.append("closed_at IS NULL")
-    found = await rows(
-        connection,
-        "SELECT id, reason, provider, told, gateway_reference, brand, first_at, last_at, times,"
-        " closed_at, closed_by, note FROM suspense"
-        f" WHERE {' AND '.join(conditions)} ORDER BY first_at, id LIMIT %s",
-        *values,
-        limit,
-    )
-    return [SuspenseEntry(row[0], SuspenseReason(row[1]), *row[2:]) for row in found]
+    if not is_holdable(f"{brand}"):
+        return []
+    return await hold(connection, listing.suspense(brand, with_closed, limit))
 
 
 _KEYS = "SELECT id, brand, digest, sealed, added_at, retired_at FROM api_keys"

@@ -15,7 +15,7 @@ from mmo_sansio.decisions import Decision
 from mmo_sansio.intents import IntentKey, IntentKind
 from mmo_sansio.ledger import Reads
 from mmo_sansio.model import Brand, Status, Transaction
-from mmo_sansio.queries import ListRecords, LookUp, LookUpByMerchantReference, Records
+from mmo_sansio.queries import AnyLookUp, ListRecords, Records
 from mmo_trio.storage.base import (
     Backlog,
     BrandRecord,
@@ -28,6 +28,7 @@ from mmo_trio.storage.base import (
     Work,
 )
 from mmo_trio.storage.batch import batch_of
+from mmo_trio.storage.gathering import Gathering
 from mmo_trio.storage.office.sql import SqlOffice
 from mmo_trio.storage.postgres import administration, channels, examining, holding, horizon, reading
 from mmo_trio.storage.postgres.bridge import Bridge, Connection, monotonic_s
@@ -43,6 +44,7 @@ from mmo_trio.storage.postgres.connections import Ask, Pool, ask_until_answered
 from mmo_trio.storage.postgres.conversing import hold
 from mmo_trio.storage.postgres.loading import load
 from mmo_trio.storage.postgres.writing import statements_of
+from mmo_trio.storage.rows import without_checksum
 
 T = TypeVar("T")
 
@@ -65,6 +67,7 @@ class PostgresStore:
             lambda begin: self._ask(lambda c: hold(c, begin())),
             lambda begin: self._write(lambda c: hold(c, begin())),
         )
+        self._look_up = Gathering[AnyLookUp, bytes | None](self._look_up_together)
         self._is_closed = False
         self._complete_up_to: Instant = 0
         """No transaction below it will appear any more."""
@@ -152,8 +155,12 @@ class PostgresStore:
 
     # Questions
 
-    async def look_up(self, query: LookUp | LookUpByMerchantReference) -> bytes | None:
-        return await self._ask(lambda c: reading.look_up(c, query))
+    async def look_up(self, query: AnyLookUp) -> bytes | None:
+        row = await self._look_up(query)
+        return None if row is None else without_checksum(row)
+
+    async def _look_up_together(self, queries: Sequence[AnyLookUp]) -> Sequence[bytes | None]:
+        return await self._ask(lambda c: reading.look_up(c, queries))
 
     async def list_records(self, query: ListRecords) -> Records:
         async def ask(connection: Connection) -> Records:

@@ -5,12 +5,17 @@ from __future__ import annotations
 import fcntl
 import os
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TypeAlias, TypeVar
 from urllib.parse import quote
 
 from mmo_trio.storage.base import StoreCorrupt, StoreRefused, StoreUnavailable
+
+T = TypeVar("T")
+Ask: TypeAlias = Callable[[sqlite3.Connection], T]
+"""Plain code that runs in a thread, inside one transaction."""
 
 BUSY_TIMEOUT_S = 2.0
 """How long to wait for another process's write, e.g. an administrator's command, before the caller is told to retry."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlite3
 from typing import TypeVar
 
-from mmo_trio.storage.office.statements import Conversation
+from mmo_trio.storage.statements import Conversation
 
 T = TypeVar("T")
 

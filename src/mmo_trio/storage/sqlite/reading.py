@@ -8,23 +8,21 @@ from itertools import islice
 from typing import Any
 
 from mmo_sansio.breaker import BreakerSnapshot
-from mmo_sansio.changes import CallbackRecorded, Journaled, SuspenseReason
+from mmo_sansio.changes import Journaled
 from mmo_sansio.clock import Instant
-from mmo_sansio.delivery import Attempt, DeliveryOutcome
 from mmo_sansio.intents import IntentKey, IntentKind, kept
-from mmo_sansio.model import Brand, Status, Transaction
-from mmo_sansio.queries import ListRecords, LookUp, LookUpByMerchantReference, Records
+from mmo_sansio.model import Brand, Transaction
+from mmo_sansio.queries import AnyLookUp, ListRecords, LookUp, Records
 from mmo_sansio.unknown import may_be_under_way
 from mmo_trio.storage.base import (
     Backlog,
     BrandRecord,
     ClosedProvider,
     StoredKey,
-    SuspenseEntry,
     Work,
 )
 from mmo_trio.storage.paging import first_statement, look_statement, records_of
-from mmo_trio.storage.rows import brand_of, breaker_of, transaction_of, without_checksum
+from mmo_trio.storage.rows import brand_of, breaker_of, transaction_of
 
 _TRANSACTIONS = "SELECT order_row, progress FROM transactions"
 
@@ -93,22 +91,23 @@ def breakers(connection: sqlite3.Connection) -> Mapping[str, BreakerSnapshot]:
     }
 
 
-def look_up(
-    connection: sqlite3.Connection, query: LookUp | LookUpByMerchantReference
-) -> bytes | None:
-    """The transaction object of the brand's transaction."""
+def look_up(connection: sqlite3.Connection, queries: Sequence[AnyLookUp]) -> Sequence[bytes | None]:
+    """For each of these the transaction object of the brand's transaction, still with its checksum."""
+    found = (connection.execute(*_look_up_statement(each)).fetchone() for each in queries)
+    return [row and row[0] for row in found]
+
+
+def _look_up_statement(query: AnyLookUp) -> tuple[str, tuple[str, str]]:
     if isinstance(query, LookUp):
-        row = connection.execute(
+        return (
             "SELECT object FROM transactions WHERE gateway_reference = ? AND brand = ?",
             (query.gateway_reference, query.brand),
-        ).fetchone()
-    else:
-        row = connection.execute(
-            "SELECT object FROM reference_uses AS used JOIN transactions USING (gateway_reference)"
-            " WHERE used.merchant_reference = ? AND used.brand = ? ORDER BY used.at DESC LIMIT 1",
-            (query.merchant_reference, query.brand),
-        ).fetchone()
-    return None if row is None else without_checksum(row[0])
+        )
+    return (
+        "SELECT object FROM reference_uses AS used JOIN transactions USING (gateway_reference)"
+        " WHERE used.merchant_reference = ? AND used.brand = ? ORDER BY used.at DESC LIMIT 1",
+        (query.merchant_reference, query.brand),
+    )
 
 
 def list_records(connection: sqlite3.Connection, query: ListRecords) -> Records:
@@ -131,35 +130,6 @@ def transaction_by_page_token(connection: sqlite3.Connection, token: str) -> Tra
 def _one(connection: sqlite3.Connection, condition: str, value: str) -> Transaction | None:
     row = connection.execute(f"{_TRANSACTIONS} WHERE {condition}", (value,)).fetchone()
     return None if row is None else transaction_of(*row)
-
-
-def find_transactions(
-    connection: sqlite3.Connection,
-    reference: str | None,
-    brand: str | None,
-    status: Status | None,
-    limit: int,
-) -> Sequence[Transaction]:
-    """For people, the newest first."""
-    conditions, values = ["TRUE"], list[object]()
-    if reference is not None:
-        conditions.append(
-            "gateway_reference IN (SELECT ? UNION ALL SELECT gateway_reference FROM reference_uses"
-            " WHERE merchant_reference = ?)"
-        )
-        values += [reference, reference]
-    if brand is not None:
-        conditions.append("brand = ?")
-        values.append(brand)
-    if status is not None:
-        conditions.append("status = ?")
-        values.append(status.value)
-    order = "created_at DESC, gateway_reference DESC" if reference or brand else "id DESC"
-    rows = connection.execute(
-        f"{_TRANSACTIONS} WHERE {' AND '.join(conditions)} ORDER BY {order} LIMIT ?",
-        (*values, limit),
-    )
-    return [transaction_of(*row) for row in rows]
 
 
 def transaction_by_ending(connection: sqlite3.Connection, ending: str) -> Transaction | None:
@@ -212,48 +182,6 @@ def timeline(connection: sqlite3.Connection, gateway_reference: str) -> Sequence
         (gateway_reference,),
     )
     return [Journaled(*row) for row in rows]
-
-
-def callbacks(
-    connection: sqlite3.Connection, brand: str | None, gateway_reference: str | None, limit: int
-) -> Sequence[CallbackRecorded]:
-    """The newest recorded callbacks, in the order of their recording."""
-    conditions, values = ["TRUE"], list[object]()
-    if brand is not None:
-        conditions.append("brand = ?")
-        values.append(brand)
-    if gateway_reference is not None:
-        conditions.append("gateway_reference = ?")
-        values.append(gateway_reference)
-    body = "x''" if gateway_reference is None else "body"
-    rows = connection.execute(
-        f"SELECT gateway_reference, brand, at, outcome, url, status, duration_ms, detail, {body}"
-        f" FROM callbacks WHERE {' AND '.join(conditions)} ORDER BY id DESC LIMIT ?",
-        (*values, limit),
-    ).fetchall()
-    return [
-        CallbackRecorded(row[0], row[1], Attempt(DeliveryOutcome(row[3]), *row[4:]), row[2])
-        for row in reversed(rows)
-    ]
-
-
-def suspense(
-    connection: sqlite3.Connection, brand: str | None, with_closed: bool, limit: int
-) -> Sequence[SuspenseEntry]:
-    """The suspense book, in the order of first telling."""
-    conditions, values = ["TRUE"], list[object]()
-    if brand is not None:
-        conditions.append("brand = ?")
-        values.append(brand)
-    if not with_closed:
-        conditions.append("closed_at IS NULL")
-    rows = connection.execute(
-        "SELECT id, reason, provider, told, gateway_reference, brand, first_at, last_at, times,"
-        " closed_at, closed_by, note FROM suspense"
-        f" WHERE {' AND '.join(conditions)} ORDER BY id LIMIT ?",
-        (*values, limit),
-    )
-    return [SuspenseEntry(row[0], SuspenseReason(row[1]), *row[2:]) for row in rows]
 
 
 _KEYS = "SELECT id, brand, digest, sealed, added_at, retired_at FROM api_keys"

@@ -9,8 +9,9 @@ from attrs import Factory, define
 
 from mmo_sansio.model import Transaction
 
-MOST = 8_192
-"""Transactions that are remembered: a payment's first decisions follow within the second. About 2 KiB each."""
+MOST = 2_048
+"""Transactions that are remembered: a payment's first decisions follow within a second or so. Each is some thirty
+objects, which the garbage collector looks through again and again, so more of them would cost what they save."""
 
 
 @define

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TypeVar
 
@@ -16,35 +16,34 @@ from mmo_sansio.clock import Instant
 from mmo_sansio.decisions import Decision
 from mmo_sansio.ledger import Reads
 from mmo_sansio.model import Brand, Status, Transaction
-from mmo_sansio.queries import ListRecords, LookUp, LookUpByMerchantReference, Records
+from mmo_sansio.queries import AnyLookUp, ListRecords, Records
+from mmo_trio.storage import listing
 from mmo_trio.storage.base import (
     Backlog,
     BrandRecord,
     ClosedProvider,
     Decide,
-    OutcomeUnknown,
     StoredKey,
     StoreUnavailable,
     SuspenseEntry,
     Work,
 )
 from mmo_trio.storage.batch import batch_of
+from mmo_trio.storage.gathering import Gathering
 from mmo_trio.storage.office.sql import SqlOffice
+from mmo_trio.storage.rows import without_checksum
 from mmo_trio.storage.sqlite import administration, reading, writing
 from mmo_trio.storage.sqlite.attempt import Attempt
 from mmo_trio.storage.sqlite.connection import (
+    Ask,
     ServingLock,
     connect,
     errors_translated,
-    is_broken_by,
-    primary_code,
 )
 from mmo_trio.storage.sqlite.conversing import hold
-from mmo_trio.storage.sqlite.recent import Recent
+from mmo_trio.storage.sqlite.writer import Writer
 
 T = TypeVar("T")
-Ask = Callable[[sqlite3.Connection], T]
-"""Plain code that runs in a thread, inside one transaction."""
 
 PATIENCE_S = 10.0
 """How long a caller waits for its answer before it is told that it can't be had (P5)."""
@@ -64,20 +63,17 @@ class SqliteStore:
         self._path = path
         self._patience_s = patience_s
         self._lock = lock
-        self._writer: sqlite3.Connection | None = writer
-        self._recent = Recent()
-        self._writing = trio.CapacityLimiter(1)
+        self._writer = Writer(path, writer, patience_s)
         self._readers: list[sqlite3.Connection] = []
         self._reading = trio.CapacityLimiter(READERS)
+        self._look_up = Gathering[AnyLookUp, bytes | None](self._look_up_together)
         self._is_closed = False
         self._taken_on = 0
         """Id of the last kept intent of nobody that was handed out."""
         self.office = SqlOffice(
             lambda begin: self._read(lambda c: hold(c, begin())),
-            lambda begin: self._write(lambda c: hold(c, begin())),
+            lambda begin: self._writer.write(lambda c: hold(c, begin())),
         )
-        self._in_doubt: list[Attempt] = []
-        """Attempts whose caller doesn't know what became of them, and so can't do what they scheduled."""
 
     # What the engine and the workers need
 
@@ -96,19 +92,19 @@ class SqliteStore:
 
     async def transact(self, reads: Reads, decide: Decide) -> Sequence[Decision]:
         """One hop: BEGIN IMMEDIATE, load, decide, write, COMMIT."""
-        attempt = Attempt()
+        attempt, recent = Attempt(), self._writer.recent
 
         def work(connection: sqlite3.Connection) -> Sequence[Decision]:
-            self._recent.begin(connection)
-            decisions = decide(writing.load(connection, reads, self._recent))
+            recent.begin(connection)
+            decisions = decide(writing.load(connection, reads, recent))
             batch = batch_of(decisions)
             if not batch.is_empty:
                 attempt.scheduled = tuple(batch.scheduled)
                 writing.write(connection, batch, is_held=self._lock is not None)
-                self._recent.keep(batch.written)
+                recent.keep(batch.written)
             return decisions
 
-        return await self._write(work, attempt)
+        return await self._writer.write(work, attempt)
 
     async def latest_stamp(self) -> Instant:
         return await self._read(reading.latest_stamp)
@@ -122,7 +118,7 @@ class SqliteStore:
     async def orphans(self, *, limit: int) -> Sequence[Work]:
         """Only a serving process takes on work. What was handed out lies at or below a mark: nothing is written."""
         assert self._lock is not None, "administration takes on no work"
-        settled = [each for each in self._in_doubt if each.has_ended]
+        settled = [each for each in self._writer.in_doubt if each.has_ended]
         strays = [key for each in settled for key in each.scheduled]
         mark = self._taken_on
 
@@ -132,14 +128,18 @@ class SqliteStore:
 
         found = await self._read(ask)
         assert self._taken_on == mark, "one task at a time takes on work"
-        self._in_doubt = [each for each in self._in_doubt if each not in settled]
+        self._writer.in_doubt = [each for each in self._writer.in_doubt if each not in settled]
         self._taken_on = max((mark, *(id for id, _ in found)))
         return [work for _, work in found]
 
     # Questions
 
-    async def look_up(self, query: LookUp | LookUpByMerchantReference) -> bytes | None:
-        return await self._read(lambda c: reading.look_up(c, query))
+    async def look_up(self, query: AnyLookUp) -> bytes | None:
+        row = await self._look_up(query)
+        return None if row is None else without_checksum(row)
+
+    async def _look_up_together(self, queries: Sequence[AnyLookUp]) -> Sequence[bytes | None]:
+        return await self._read(lambda c: reading.look_up(c, queries))
 
     async def list_records(self, query: ListRecords) -> Records:
         return await self._read(lambda c: reading.list_records(c, query))
@@ -159,7 +159,7 @@ class SqliteStore:
         limit: int = 50,
     ) -> Sequence[Transaction]:
         return await self._read(
-            lambda c: reading.find_transactions(c, reference, brand, status, limit)
+            lambda c: hold(c, listing.find_transactions(reference, brand, status, limit))
         )
 
     async def transaction_by_ending(self, ending: str) -> Transaction | None:
@@ -180,12 +180,14 @@ class SqliteStore:
     async def callbacks(
         self, *, brand: str | None = None, gateway_reference: str | None = None, limit: int = 500
     ) -> Sequence[CallbackRecorded]:
-        return await self._read(lambda c: reading.callbacks(c, brand, gateway_reference, limit))
+        return await self._read(
+            lambda c: hold(c, listing.callbacks(brand, gateway_reference, limit))
+        )
 
     async def suspense(
         self, *, brand: str | None = None, with_closed: bool = False, limit: int = 500
     ) -> Sequence[SuspenseEntry]:
-        return await self._read(lambda c: reading.suspense(c, brand, with_closed, limit))
+        return await self._read(lambda c: hold(c, listing.suspense(brand, with_closed, limit)))
 
     async def brands(self) -> Sequence[BrandRecord]:
         return await self._read(reading.brands)
@@ -199,27 +201,29 @@ class SqliteStore:
     # Administration
 
     async def close_suspense(self, id: int, *, by: str, note: str, now: Instant) -> bool:
-        return await self._write(
+        return await self._writer.write(
             lambda c: administration.close_suspense(c, id, by=by, note=note, now=now)
         )
 
     async def save_brands(self, brands: Sequence[Brand], *, removed: Sequence[str] = ()) -> None:
-        await self._write(lambda c: administration.save_brands(c, brands, removed))
+        await self._writer.write(lambda c: administration.save_brands(c, brands, removed))
 
     async def add_key(self, brand: str, digest: bytes, sealed: bytes, *, now: Instant) -> bool:
-        return await self._write(lambda c: administration.add_key(c, brand, digest, sealed, now))
+        return await self._writer.write(
+            lambda c: administration.add_key(c, brand, digest, sealed, now)
+        )
 
     async def retire_key(self, brand: str, id: int, *, now: Instant) -> bool:
-        return await self._write(lambda c: administration.retire_key(c, brand, id, now))
+        return await self._writer.write(lambda c: administration.retire_key(c, brand, id, now))
 
     async def close_provider(self, closed: ClosedProvider) -> bool:
-        return await self._write(lambda c: administration.close_provider(c, closed))
+        return await self._writer.write(lambda c: administration.close_provider(c, closed))
 
     async def open_provider(self, name: str) -> bool:
-        return await self._write(lambda c: administration.open_provider(c, name))
+        return await self._writer.write(lambda c: administration.open_provider(c, name))
 
     async def check(self) -> None:
-        await self._write(administration.touch)
+        await self._writer.write(administration.touch)
 
     async def faults(self) -> Sequence[str]:
         """Everything that is wrong with the file, in words; empty when it is sound. Reads all of it."""
@@ -231,82 +235,12 @@ class SqliteStore:
         if self._is_closed:
             return
         self._is_closed = True
+        self._writer.refuse()
         with trio.move_on_after(self._patience_s):
-            async with self._writing:
+            async with self._writer.turn:
                 await trio.to_thread.run_sync(self._close)
 
     # Threads
-
-    async def _write(self, work: Ask[T], attempt: Attempt | None = None) -> T:
-        """Run it in the writer thread and commit. Whoever loses patience leaves the thread to itself."""
-        attempt = attempt or Attempt()
-        in_doubt = True
-        with trio.move_on_after(self._patience_s):
-            try:
-                result = await trio.to_thread.run_sync(
-                    self._write_in_thread,
-                    work,
-                    attempt,
-                    limiter=self._writing,
-                    abandon_on_cancel=True,
-                )
-                in_doubt = False
-                return result
-            except OutcomeUnknown:
-                raise
-            except Exception:
-                in_doubt = False
-                raise
-            finally:
-                in_doubt = attempt.abandon() and in_doubt
-                if in_doubt:
-                    self._in_doubt.append(attempt)
-        if in_doubt:
-            raise OutcomeUnknown(f"the commit took longer than {self._patience_s:g} s")
-        raise StoreUnavailable(f"the store didn't answer within {self._patience_s:g} s")
-
-    def _write_in_thread(self, work: Ask[T], attempt: Attempt) -> T:
-        try:
-            with errors_translated():
-                connection = self._connected()
-                try:
-                    connection.execute("BEGIN IMMEDIATE")
-                    result = work(connection)
-                    attempt.begin_commit()
-                    self._commit(connection)
-                except BaseException as error:
-                    self._undo(connection, error)
-                    raise
-                return result
-        finally:
-            attempt.has_ended = True
-
-    def _commit(self, connection: sqlite3.Connection) -> None:
-        try:
-            connection.execute("COMMIT")
-        except sqlite3.Error as error:
-            if primary_code(error) == sqlite3.SQLITE_IOERR:  # It may be on the disk all the same.
-                raise OutcomeUnknown(f"SQLite: {error}") from error
-            raise
-
-    def _undo(self, connection: sqlite3.Connection, error: BaseException) -> None:
-        """Roll back; a connection that is broken is closed, and the next write opens another."""
-        self._recent.forget()
-        broken = is_broken_by(error) or isinstance(error, OutcomeUnknown)
-        try:
-            connection.rollback()
-        except sqlite3.Error:
-            broken = True
-        if broken:
-            self._writer = None
-            connection.close()
-
-    def _connected(self) -> sqlite3.Connection:
-        if self._is_closed:
-            raise StoreUnavailable("the store is closed")
-        if self._writer is None:
-            self._writer = connect(self._path)
-        return self._writer
 
     async def _read(self, ask: Ask[T]) -> T:
         with trio.move_on_after(self._patience_s):
@@ -353,8 +287,7 @@ class SqliteStore:
 
     def _close(self) -> None:
         self._close_readers()
-        if self._writer is not None:
-            self._writer.close()
+        self._writer.close()
         if self._lock is not None:
             self._lock.release()
 

@@ -42,14 +42,14 @@ class Keyed(Protocol):
         ...
 
 
-Waits = TypeVar("Waits", bound=Keyed)
+Each = TypeVar("Each", bound=Keyed)
 
 
 @define(eq=False)
-class Gathering(Generic[Waits]):
+class Waiting(Generic[Each]):
     """What waits, in the order of its arrival, and what is under way."""
 
-    _waiting: deque[Waits] = Factory(deque)
+    _waiting: deque[Each] = Factory(deque)
     _busy: set[Hashable] = Factory(set)
     """What is touched by that which is under way; no two of them touch the same."""
 
@@ -57,11 +57,11 @@ class Gathering(Generic[Waits]):
         """How many wait."""
         return len(self._waiting)
 
-    def add(self, each: Waits) -> None:
+    def add(self, each: Each) -> None:
         """Behind all others."""
         self._waiting.append(each)
 
-    def take(self, most: int) -> Sequence[Waits]:
+    def take(self, most: int) -> Sequence[Each]:
         """The first so many that touch nothing that is under way, nor what an earlier one waits for; they are under
         way from now on."""
         if not self._busy:
@@ -71,9 +71,9 @@ class Gathering(Generic[Waits]):
         self._busy.update(*(each.keys for each in taken))
         return taken
 
-    def _take_beside(self, most: int) -> list[Waits]:
-        taken: list[Waits] = []
-        passed: list[Waits] = []
+    def _take_beside(self, most: int) -> list[Each]:
+        taken: list[Each] = []
+        passed: list[Each] = []
         closed = set(self._busy)
         while self._waiting and len(taken) < most and len(taken) + len(passed) < LOOK_MAX:
             each = self._waiting.popleft()
@@ -85,11 +85,11 @@ class Gathering(Generic[Waits]):
         self._waiting.extendleft(reversed(passed))
         return taken
 
-    def end(self, taken: Iterable[Waits]) -> None:
+    def end(self, taken: Iterable[Each]) -> None:
         """These are no longer under way."""
         self._busy.difference_update(*(each.keys for each in taken))
 
-    def take_all(self) -> Sequence[Waits]:
+    def take_all(self) -> Sequence[Each]:
         """Everything that waits, when nothing is to be decided any more."""
         every = list(self._waiting)
         self._waiting.clear()

@@ -1,0 +1,116 @@
+"""Writes to the SQLite file: one at a time, each a transaction in one hop to a thread, none longer than its caller's
+patience."""
+
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+from typing import TypeVar
+
+import trio
+
+from mmo_trio.storage.base import OutcomeUnknown, StoreUnavailable
+from mmo_trio.storage.sqlite.attempt import Attempt
+from mmo_trio.storage.sqlite.connection import (
+    Ask,
+    connect,
+    errors_translated,
+    is_broken_by,
+    primary_code,
+)
+from mmo_trio.storage.sqlite.recent import Recent
+
+T = TypeVar("T")
+
+
+class Writer:
+    """Has the one connection that writes."""
+
+    def __init__(self, path: Path, connection: sqlite3.Connection, patience_s: float) -> None:
+        self._path = path
+        self._is_closed = False
+        self.connection: sqlite3.Connection | None = connection
+        """None once it broke, until the next write opens another."""
+        self.patience_s = patience_s
+        self.turn = trio.CapacityLimiter(1)
+        """Held while a write is under way."""
+        self.recent = Recent()
+        self.in_doubt: list[Attempt] = []
+        """Attempts whose caller doesn't know what became of them, and so can't do what they scheduled."""
+
+    async def write(self, work: Ask[T], attempt: Attempt | None = None) -> T:
+        """Run it in the thread and commit. Whoever loses patience leaves the thread to itself. Raises StoreUnavailable
+        when nothing was stored, OutcomeUnknown when that can't be told."""
+        attempt = attempt or Attempt()
+        in_doubt = True
+        with trio.move_on_after(self.patience_s):
+            try:
+                result = await trio.to_thread.run_sync(
+                    self._write, work, attempt, limiter=self.turn, abandon_on_cancel=True
+                )
+                in_doubt = False
+                return result
+            except OutcomeUnknown:
+                raise
+            except Exception:
+                in_doubt = False
+                raise
+            finally:
+                in_doubt = attempt.abandon() and in_doubt
+                if in_doubt:
+                    self.in_doubt.append(attempt)
+        if in_doubt:
+            raise OutcomeUnknown(f"the commit took longer than {self.patience_s:g} s")
+        raise StoreUnavailable(f"the store didn't answer within {self.patience_s:g} s")
+
+    def refuse(self) -> None:
+        """Begin no further write."""
+        self._is_closed = True
+
+    def close(self) -> None:
+        """Let go of the file. Only while no write is under way."""
+        if self.connection is not None:
+            self.connection.close()
+
+    def _write(self, work: Ask[T], attempt: Attempt) -> T:
+        try:
+            with errors_translated():
+                connection = self._connected()
+                try:
+                    connection.execute("BEGIN IMMEDIATE")
+                    result = work(connection)
+                    attempt.begin_commit()
+                    self._commit(connection)
+                except BaseException as error:
+                    self._undo(connection, error)
+                    raise
+                return result
+        finally:
+            attempt.has_ended = True
+
+    def _commit(self, connection: sqlite3.Connection) -> None:
+        try:
+            connection.execute("COMMIT")
+        except sqlite3.Error as error:
+            if primary_code(error) == sqlite3.SQLITE_IOERR:  # It may be on the disk all the same.
+                raise OutcomeUnknown(f"SQLite: {error}") from error
+            raise
+
+    def _undo(self, connection: sqlite3.Connection, error: BaseException) -> None:
+        """Roll back; a connection that is broken is closed, and the next write opens another."""
+        self.recent.forget()
+        broken = is_broken_by(error) or isinstance(error, OutcomeUnknown)
+        try:
+            connection.rollback()
+        except sqlite3.Error:
+            broken = True
+        if broken:
+            self.connection = None
+            connection.close()
+
+    def _connected(self) -> sqlite3.Connection:
+        if self._is_closed:
+            raise StoreUnavailable("the store is closed")
+        if self.connection is None:
+            self.connection = connect(self._path)
+        return self.connection
