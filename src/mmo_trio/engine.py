@@ -179,9 +179,8 @@ class Engine:
         while True:
             while not (calls := self._gather()):
                 await self._rest()
-            with trio.CancelScope(
-                shield=True
-            ):  # What is under way must be answered, whatever ends.
+            # What is under way must be answered, whatever ends.
+            with trio.CancelScope(shield=True):
                 await self._decide_together(calls)
             self._waiting.end(calls)
             self._under_way -= 1

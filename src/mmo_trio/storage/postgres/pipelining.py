@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Generator, Iterable, Sequence
+from hashlib import sha256
 from struct import Struct
 from typing import Any, TypeAlias
-from zlib import crc32
 
 import psycopg
 from attrs import define, field, frozen
@@ -71,7 +71,7 @@ class Statement:
     said: str
     text: bytes = field(init=False)
     name: bytes = field(init=False)
-    """Under which it is prepared."""
+    """Under which it is prepared: one name never means two statements, not even to a pooler between us."""
     _encoders: Sequence[Encode] = field(init=False)
     formats: Sequence[int] = field(init=False)
 
@@ -83,7 +83,7 @@ class Statement:
         self.text = "".join(
             part + mark for part, mark in zip(parts, (*numbered, ""), strict=True)
         ).encode()
-        self.name = b"mmo_%08x" % crc32(self.text)
+        self.name = b"mmo_" + sha256(self.text).hexdigest()[:16].encode()
         self._encoders = [_ENCODERS[each] for each in types]
         self.formats = [pq.Format.BINARY] * len(types)
 
