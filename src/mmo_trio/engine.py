@@ -1,20 +1,20 @@
 """The engine: gather what is waiting, decide it, make it durable, answer, then act. One for each process.
 
-While a batch is being made durable the next one gathers, so group commit needs no timer. The store calls the law
-with a working set that holds exactly what the batch reads; the law is pure, so it doesn't matter in which thread,
-or how often, that happens.
+While a batch is being made durable the next one gathers, so group commit needs no timer. Where the store allows it, the
+next one doesn't wait for the end of the first as soon as enough has gathered that shares no key with it. The store
+calls the law with a working set that holds exactly what the batch reads; the law is pure, so it doesn't matter in which
+thread, or how often, that happens.
 """
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Hashable, Sequence
 from typing import TypeAlias
 
 import outcome
 import structlog
 import trio
-from attrs import Factory, define, frozen
+from attrs import Factory, define, field, frozen
 
 from mmo_sansio.changes import TransactionAdvanced, TransactionCreated
 from mmo_sansio.clock import Instant
@@ -22,18 +22,23 @@ from mmo_sansio.decide import decide, reads
 from mmo_sansio.decisions import Decision
 from mmo_sansio.inputs import Input
 from mmo_sansio.intents import Intent
-from mmo_sansio.ledger import Ledger, merge
+from mmo_sansio.ledger import Ledger, Reads, merge
 from mmo_sansio.model import Transaction
 from mmo_sansio.replies import Noted, Reply
 from mmo_trio.durations import Durations
 from mmo_trio.http.faults import describe_fault
 from mmo_trio.storage.base import OutcomeUnknown, Store, StoreUnavailable
+from mmo_trio.waiting import Waiting, keys_of
 from mmo_trio.wallclock import WallClock
 
 logger = structlog.get_logger(__name__)
 
 BATCH_MAX = 256
 """Inputs in one commit: beyond this the store gains nothing and the first caller waits longer."""
+
+BESIDE_MIN = 24
+"""Inputs that must wait before a batch begins beside another: a small one would cost as much as a large one, and those
+in it would hardly be answered sooner."""
 
 QUEUE_MAX = 4_096
 """Inputs that may wait for the next batches; more are refused at once (P5)."""
@@ -66,9 +71,15 @@ class Call:
     """An input on its way through the engine. It goes through even if nobody asks for the reply."""
 
     given: Input
+    needed: Reads = field(init=False)
+    keys: frozenset[Hashable] = field(init=False)
     _task: trio.lowlevel.Task | None = None
     """Who waits for the reply."""
     _outcome: outcome.Outcome[Reply] | None = None
+
+    def __attrs_post_init__(self) -> None:
+        self.needed = reads(self.given)
+        self.keys = keys_of(self.given, self.needed)
 
     async def reply(self) -> Reply:
         """The reply once what the input changed is durable; for one task, once. Raises what `Engine.submit` does."""
@@ -96,20 +107,24 @@ Submit: TypeAlias = Callable[[Input], Awaitable[Reply]]
 """The engine's door: the reply once what the input changed is durable; see `Engine.submit`."""
 
 Post: TypeAlias = Callable[[Input], Call]
-"""The same for who must keep an order: what is posted first is decided first; see `Engine.post`."""
+"""The same for who must keep an order: of inputs that touch the same, what is posted first is decided first; see
+`Engine.post`."""
 
 
 @define(eq=False)
 class Engine:
-    """Takes inputs from any task; `run` decides them in the order of their arrival."""
+    """Takes inputs from any task; `run` decides them, those that touch the same in the order of their arrival."""
 
     store: Store
     clock: WallClock
     act: Act
     queue_max: int = QUEUE_MAX
     batch_max: int = BATCH_MAX
-    _waiting: deque[Call] = Factory(deque)
-    _idle: trio.lowlevel.Task | None = None
+    beside_min: int = BESIDE_MIN
+    _waiting: Waiting[Call] = Factory(Waiting)
+    _under_way: int = 0
+    """Batches."""
+    _idle: list[trio.lowlevel.Task] = Factory(list)
     _batches: int = 0
     _inputs: int = 0
     _turned_away: int = 0
@@ -125,14 +140,15 @@ class Engine:
         return await self.post(given).reply()
 
     def post(self, given: Input) -> Call:
-        """Send an input on its way, after all that were posted before; its reply can be waited for later. Raises
-        StoreUnavailable when there is no room."""
+        """Send an input on its way, after all that were posted before and touch the same; its reply can be waited for
+        later. Raises StoreUnavailable when there is no room."""
         if len(self._waiting) >= self.queue_max:
             self._turned_away += 1
             raise StoreUnavailable("the queue into the engine is full")
         call = Call(given)
-        self._waiting.append(call)
-        self._rouse()
+        self._waiting.add(call)
+        if self._idle and self._may_begin():
+            trio.lowlevel.reschedule(self._idle.pop())
         return call
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
@@ -140,13 +156,12 @@ class Engine:
         try:
             self.clock.never_below(await self.store.latest_stamp())
             task_status.started()
-            while True:
-                while not self._waiting:
-                    await self._rest()
-                await self._decide_batch()
+            async with trio.open_nursery() as nursery:
+                for _ in range(self.store.batches_in_flight):
+                    nursery.start_soon(self._decide_batches)
         finally:
-            while self._waiting:
-                self._waiting.popleft().answer(outcome.Error(StoreUnavailable("shutting down")))
+            for call in self._waiting.take_all():
+                call.answer(outcome.Error(StoreUnavailable("shutting down")))
 
     def statistics(self) -> EngineStatistics:
         """What it has done so far."""
@@ -159,17 +174,30 @@ class Engine:
             self._commits,
         )
 
-    async def _decide_batch(self) -> None:
-        waiting = self._waiting
-        calls = [waiting.popleft() for _ in range(min(self.batch_max, len(waiting)))]
-        with trio.CancelScope(shield=True):  # What is under way must be answered, whatever ends.
-            await self._decide_together(calls)
+    async def _decide_batches(self) -> None:
+        """One batch after the other; as many tasks do this as there may be batches under way."""
+        while True:
+            while not (calls := self._gather()):
+                await self._rest()
+            # What is under way must be answered, whatever ends.
+            with trio.CancelScope(shield=True):
+                await self._decide_together(calls)
+            self._waiting.end(calls)
+            self._under_way -= 1
+
+    def _may_begin(self) -> bool:
+        return len(self._waiting) >= (self.beside_min if self._under_way else 1)
+
+    def _gather(self) -> Sequence[Call]:
+        calls = self._waiting.take(self.batch_max) if self._may_begin() else ()
+        self._under_way += bool(calls)
+        return calls
 
     async def _decide_together(self, calls: Sequence[Call]) -> None:
         """Decide these in one commit. When the store fails on something in it, which is a fault of ours, it fails on
         that alone: the others are decided one by one."""
         batch = _Batch(calls, self.clock)
-        needed = merge(reads(call.given) for call in calls)
+        needed = merge(call.needed for call in calls)
         began = trio.current_time()
         try:
             await self.store.transact(needed, batch.decide)
@@ -193,17 +221,14 @@ class Engine:
             batch.answer(self.act)
 
     async def _rest(self) -> None:
+        task = trio.lowlevel.current_task()
+
         def stop(_: object) -> trio.lowlevel.Abort:
-            self._idle = None
+            self._idle.remove(task)
             return trio.lowlevel.Abort.SUCCEEDED
 
-        self._idle = trio.lowlevel.current_task()
+        self._idle.append(task)
         await trio.lowlevel.wait_task_rescheduled(stop)
-
-    def _rouse(self) -> None:
-        if self._idle is not None:
-            trio.lowlevel.reschedule(self._idle)
-            self._idle = None
 
 
 @define(eq=False)

@@ -2,28 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from random import Random
 from typing import Any
 
 import pytest
 import trio
 import trio.testing
 
+from mmo_sansio.catalogue import ErrorCode
 from mmo_sansio.decisions import Decision
-from mmo_sansio.inputs import TransactionWoke
+from mmo_sansio.inputs import (
+    BeginSubmission,
+    CreatePayment,
+    Input,
+    ProviderFailed,
+    TransactionWoke,
+)
 from mmo_sansio.intents import Intent, SubmitToProvider
 from mmo_sansio.ledger import Reads
-from mmo_sansio.model import Transaction
-from mmo_sansio.replies import Accepted, Reply
+from mmo_sansio.model import Source, Transaction
+from mmo_sansio.replies import Accepted, Refused, Reply
 from mmo_sansio.testing import a_create_payment, reference
 from mmo_trio.engine import DecisionFailed, Engine
 from mmo_trio.storage.base import Decide, StoreUnavailable
+from mmo_trio.storage.check_store.inputs import creation, succeeded
+from mmo_trio.storage.check_store.inputs import reference as check_reference
 from mmo_trio.storage.memory import open_memory
 from mmo_trio.wallclock import WallClock
 
 
 class Watched:
     """A store in memory that counts batches and can be told to fail."""
+
+    batches_in_flight = 1
 
     def __init__(self, store: Any) -> None:
         self.store = store
@@ -182,3 +195,157 @@ async def test_a_caller_that_stops_waiting_doesnt_stop_what_it_asked_for() -> No
         assert [transaction.reference for _, transaction in acted] == [reference(1)]
 
     await with_engine(act)
+
+
+class Unsteady(Watched):
+    """Two batches may be under way, and which of them is decided and stored first is left to chance."""
+
+    batches_in_flight = 2
+
+    def __init__(self, store: Any, seed: int) -> None:
+        super().__init__(store)
+        self.random = Random(seed)
+        self.under_way = 0
+        self.side_by_side = 0
+
+    async def transact(self, reads: Reads, decide: Decide) -> Sequence[Decision]:
+        self.under_way += 1
+        self.side_by_side += self.under_way > 1
+        try:
+            for _ in range(self.random.randrange(12)):
+                await trio.lowlevel.checkpoint()
+            return await super().transact(reads, decide)
+        finally:
+            self.under_way -= 1
+
+
+@asynccontextmanager
+async def unsteady_engine(seed: int) -> AsyncIterator[tuple[Engine, Unsteady]]:
+    async with open_memory() as memory, trio.open_nursery() as nursery:
+        store = Unsteady(memory, seed)
+        engine = Engine(
+            store,  # type: ignore[arg-type]
+            WallClock(),
+            lambda intent, transaction: None,
+            batch_max=5,
+            beside_min=1,
+        )
+        await nursery.start(engine.run)
+        with trio.fail_after(30):
+            yield engine, store
+        nursery.cancel_scope.cancel()
+
+
+def told_in_turn(random: Random, payments: int) -> list[Input]:
+    """Each payment is created and submitted, succeeds, then fails, which comes too late: payments mixed, but each in
+    this order."""
+    stories: list[list[Input]] = [
+        [
+            creation(n),
+            BeginSubmission(check_reference(n)),
+            succeeded(n),
+            ProviderFailed(check_reference(n), "sandbox", Source.WEBHOOK, ErrorCode.USER_CANCELLED),
+        ]
+        for n in range(payments)
+    ]
+    told: list[Input] = []
+    while stories := [each for each in stories if each]:
+        told.append(random.choice(stories).pop(0))
+    return told
+
+
+@pytest.mark.spec("S1", "S5")
+@pytest.mark.parametrize("seed", range(40))
+async def test_what_is_posted_about_one_payment_keeps_its_order_beside_other_batches(
+    seed: int,
+) -> None:
+    """Creations are over before the rest is posted: nobody can name a payment sooner."""
+    random, payments = Random(seed), 12
+    async with unsteady_engine(seed) as (engine, store):
+        told = told_in_turn(random, payments)
+        for begun in (True, False):
+            calls = []
+            for each in told:
+                if isinstance(each, CreatePayment) is begun:
+                    calls.append(engine.post(each))
+                    if random.random() < 0.3:
+                        await trio.lowlevel.checkpoint()
+            for call in calls:
+                await call.reply()
+        assert store.side_by_side, "batches were under way beside each other"
+        for number in range(payments):
+            lines = await store.store.timeline(check_reference(number))
+            assert [each.stage_after for each in lines][:3] == [
+                "created",
+                "submitting",
+                "succeeded",
+            ]
+
+
+@pytest.mark.spec("C12")
+@pytest.mark.parametrize("seed", range(20))
+async def test_of_creates_with_one_reference_the_first_posted_is_accepted(seed: int) -> None:
+    random = Random(seed)
+    async with unsteady_engine(seed) as (engine, store):
+        names = [f"order-{random.randrange(6)}" for _ in range(60)]
+        calls = []
+        for number, name in enumerate(names):
+            calls.append(engine.post(creation(number, merchant_reference=name)))
+            if random.random() < 0.3:
+                await trio.lowlevel.checkpoint()
+        accepted = [isinstance(await call.reply(), Accepted) for call in calls]
+        assert accepted == [name not in names[:nth] for nth, name in enumerate(names)]
+        assert store.side_by_side, "batches were under way beside each other"
+
+
+async def test_a_small_batch_waits_for_the_one_under_way_and_a_large_one_doesnt() -> None:
+    async with open_memory() as memory, trio.open_nursery() as nursery:
+        store = Unsteady(memory, 1)
+        store.hold = trio.Event()
+        engine = Engine(
+            store,  # type: ignore[arg-type]
+            WallClock(),
+            lambda intent, transaction: None,
+            beside_min=3,
+        )
+        await nursery.start(engine.run)
+        with trio.fail_after(10):
+            calls = [engine.post(a_payment(1))]
+            await trio.testing.wait_all_tasks_blocked()
+            for number, expected in ((2, 1), (3, 1), (4, 2), (5, 2)):
+                calls.append(engine.post(a_payment(number)))
+                await trio.testing.wait_all_tasks_blocked()
+                assert store.under_way == expected
+            store.hold.set()
+            for call in calls:
+                assert isinstance(await call.reply(), Accepted)
+        assert sorted(store.batches) == [1, 1, 3]
+        nursery.cancel_scope.cancel()
+
+
+@pytest.mark.spec("P5")
+async def test_a_batch_that_fails_costs_the_one_beside_it_nothing() -> None:
+    class HalfBroken(Unsteady):
+        async def transact(self, reads: Reads, decide: Decide) -> Sequence[Decision]:
+            if any(merchant == "order-1" for _, merchant in reads.references):
+                await trio.testing.wait_all_tasks_blocked()
+                raise StoreUnavailable("lost")
+            return await super().transact(reads, decide)
+
+    async with open_memory() as memory, trio.open_nursery() as nursery:
+        engine = Engine(
+            HalfBroken(memory, 1),  # type: ignore[arg-type]
+            WallClock(),
+            lambda intent, transaction: None,
+            batch_max=1,
+            beside_min=1,
+        )
+        await nursery.start(engine.run)
+        with trio.fail_after(10):
+            failing, other = engine.post(a_payment(1)), engine.post(a_payment(2))
+            assert isinstance(await other.reply(), Accepted)
+            with pytest.raises(StoreUnavailable):
+                await failing.reply()
+            again = a_create_payment(gateway_reference=reference(3), merchant_reference="order-2")
+            assert isinstance(await engine.submit(again), Refused)
+        nursery.cancel_scope.cancel()

@@ -21,7 +21,14 @@ from postgres_server import PostgresServer
 
 from mmo_sansio import clock
 from mmo_sansio.catalogue import ErrorCode
-from mmo_sansio.inputs import BeginSubmission, CallbackConcluded, Input, ProviderFailed
+from mmo_sansio.inputs import (
+    BeginSubmission,
+    CallbackConcluded,
+    Input,
+    ProviderFailed,
+    ProviderSucceeded,
+    UnmatchedNotified,
+)
 from mmo_sansio.intents import DeliverCallback, Intent
 from mmo_sansio.model import Source, Status, Transaction
 from mmo_sansio.queries import ListRecords, LookUpByMerchantReference
@@ -134,6 +141,59 @@ async def test_what_two_nodes_are_told_at_once_happens_once(database: str) -> No
             assert len(await first.store.callbacks(gateway_reference=reference(number))) == 1
         book = await first.store.suspense()
         assert sum(each.times for each in book) == 3 * payments
+
+
+@pytest.mark.spec("C12", "S1", "S5")
+@pytest.mark.parametrize("seed", range(3 if QUICK else 25))
+async def test_batches_beside_each_other_race_as_nodes_do_and_keep_the_order_of_what_is_posted(
+    database: str, seed: int
+) -> None:
+    """Small batches, two under way on each of two nodes, and few merchantReferences, which both nodes want. Then one
+    node is told of every payment in turn that it is submitted, has succeeded, and, too late, that it has failed."""
+    random, wanted = Random(seed), 6
+    async with nodes(database, 0, 0) as both:
+        for node in both:
+            node.engine.batch_max, node.engine.beside_min = 4, 1
+        with trio.fail_after(60):
+            calls = []
+            for number in range(80):
+                given = creation(number, merchant_reference=f"order-{random.randrange(wanted)}")
+                calls.append((given, random.choice(both).engine.post(given)))
+                if random.random() < 0.2:
+                    await trio.sleep(0.001 * random.random())
+            accepted: dict[str | None, str] = {}
+            for given, call in calls:
+                if isinstance(await call.reply(), Accepted):
+                    assert given.draft.merchant_reference not in accepted
+                    accepted[given.draft.merchant_reference] = given.gateway_reference
+            assert len(accepted) == wanted
+            first = random.choice(both)
+            told: list[list[Input]] = [
+                [
+                    BeginSubmission(each),
+                    ProviderSucceeded(each, "sandbox", Source.WEBHOOK, "P1"),
+                    ProviderFailed(each, "sandbox", Source.WEBHOOK, ErrorCode.USER_CANCELLED),
+                ]
+                for each in accepted.values()
+            ]
+            posted = []
+            while told := [each for each in told if each]:
+                posted.append(first.engine.post(random.choice(told).pop(0)))
+                if random.random() < 0.5:
+                    await trio.sleep(0.001 * random.random())
+            for later in posted:
+                await later.reply()
+        for each in accepted.values():
+            lines = await first.store.timeline(each)
+            assert [line.stage_after for line in lines][:3] == [
+                "created",
+                "submitting",
+                "succeeded",
+            ]
+            stamps = [line.at for line in lines]
+            assert stamps == sorted(set(stamps))
+        assert sum(each.times for each in await first.store.suspense()) == wanted
+        assert not await first.store.faults()
 
 
 SLOW = """
@@ -469,3 +529,14 @@ async def _value(url: str, statement: str) -> object:
             return row[0] if row else None
 
     return await trio.to_thread.run_sync(run)
+
+
+@pytest.mark.spec("S5")
+async def test_the_book_says_when_something_was_told_first_and_last_whoever_commits_first(
+    database: str,
+) -> None:
+    async with open_postgres(database, serving=True) as store:
+        for at in (NOON + 2, NOON + 1, NOON + 3):
+            await feed(store, (UnmatchedNotified("sandbox", "?"), at))
+        (entry,) = await store.suspense()
+        assert (entry.first_at, entry.last_at, entry.times) == (NOON + 1, NOON + 3, 3)

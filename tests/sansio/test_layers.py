@@ -35,6 +35,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
         "mmo_trio.ids",
         "mmo_trio.certificates",
         "mmo_trio.durations",
+        "mmo_trio.waiting",
     ),
     ("mmo_trio.keys", "mmo_trio.ciphers", "mmo_trio.service_config", "mmo_trio.doors"),
     ("mmo_trio.urls",),

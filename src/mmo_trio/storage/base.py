@@ -147,6 +147,12 @@ class Store(Protocol):
         """What it keeps for the people who run the gateway."""
         ...
 
+    @property
+    def batches_in_flight(self) -> int:
+        """How many calls of `transact` gain from being under way at once. More than one: each commit fails, and is
+        decided again, when what it was decided from has changed."""
+        ...
+
     async def breakers(self) -> Mapping[str, BreakerSnapshot]:
         """The merchants' breakers as they were kept last, by brand, in wall time (K5)."""
         ...

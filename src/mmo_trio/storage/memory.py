@@ -55,6 +55,8 @@ class _Row:
 class MemoryStore:
     """See :class:`mmo_trio.storage.base.Store`; made by :func:`open_memory`."""
 
+    batches_in_flight = 1
+
     def __init__(self, memory: Memory) -> None:
         self._kept: Memory | None = memory
         self.office = MemoryOffice(self._memory)

@@ -13,7 +13,7 @@ import os
 import socket
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, TypeVar
 
 import trio
 import trio_asyncio
@@ -26,7 +26,14 @@ from mmo_trio.storage.base import StoreRefused
 
 T = TypeVar("T")
 
-Connection: TypeAlias = psycopg.AsyncConnection[tuple[Any, ...]]
+
+class Connection(psycopg.AsyncConnection[tuple[Any, ...]]):
+    """One to PostgreSQL."""
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self.prepared: set[bytes] = set()
+        """Names of the statements that `pipelining` has prepared on it."""
 
 
 class Bridge:

@@ -93,12 +93,6 @@ _GIVE_UP = """
     UPDATE channels AS c SET holder = 0 FROM unnest(%s::text[], %s::bigint[]) AS old (brand, fence)
     WHERE c.brand = old.brand AND c.fence = old.fence AND c.holder = %s
 """
-_KEEP = """
-    INSERT INTO channels AS c (brand, holder, fence, breaker)
-    SELECT brand, 0, fence, breaker
-    FROM unnest(%s::text[], %s::bigint[], %b::bytea[]) AS new (brand, fence, breaker)
-    ON CONFLICT (brand) DO UPDATE SET breaker = excluded.breaker WHERE c.fence <= excluded.fence
-"""
 _MINE = """
     (NOT EXISTS (SELECT FROM alive WHERE id = %(me)s) OR EXISTS (
         SELECT FROM alive WHERE id = %(me)s
@@ -226,12 +220,6 @@ async def claim(
 async def give_up(connection: Connection, number: int, fences: Mapping[str, int]) -> None:
     """Free these channels."""
     await connection.execute(_GIVE_UP.encode(), (list(fences), list(fences.values()), number))
-
-
-async def keep(connection: Connection, breakers: Sequence[tuple[str, int, bytes]]) -> None:
-    """Keep breakers (brand, fence, row), unless somebody has taken the channel since."""
-    columns = [list(column) for column in zip(*sorted(breakers), strict=True)]
-    await connection.execute(_KEEP.encode(), columns)
 
 
 async def breakers(connection: Connection) -> Mapping[str, BreakerSnapshot]:

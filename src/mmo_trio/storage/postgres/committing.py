@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Generic, TypeAlias, TypeVar
 from uuid import UUID, uuid4
 
@@ -20,6 +20,7 @@ from mmo_trio.storage.postgres.connections import (
     on_a_connection,
 )
 from mmo_trio.storage.postgres.errors import Meaning, meaning_of, translated
+from mmo_trio.storage.postgres.pipelining import Bound, Statement, exchange
 
 T = TypeVar("T")
 
@@ -29,7 +30,9 @@ RACES_MAX = 20
 _RESOLVING_SHARE = 0.3
 """The part of a caller's patience that is kept back for learning what became of a commit."""
 
-_CLAIM = "INSERT INTO batches (id, stamp) VALUES (%s, %s)"
+_BEGIN = Statement("BEGIN")
+_CLAIM = Statement("INSERT INTO batches (id, stamp) VALUES (%s::uuid, %s::bigint)")
+_COMMIT = Statement("COMMIT")
 
 _RESOLVE = """
     INSERT INTO batches (id, stamp, is_void) VALUES (%s, 0, true)
@@ -67,13 +70,23 @@ class Commit(Generic[T]):
 
     async def begin(self, connection: Connection, stamp: Instant) -> None:
         """BEGIN, and leave the row."""
-        await connection.execute("BEGIN")
-        await connection.execute(_CLAIM, (self.id, stamp))
+        await exchange(connection, self._beginning(stamp))
 
     async def end(self, connection: Connection, result: T) -> None:
         """COMMIT, which gives this result."""
         self.results.append(result)
-        await connection.execute("COMMIT")
+        await exchange(connection, [_COMMIT.of()])
+
+    async def whole(
+        self, connection: Connection, stamp: Instant, statements: Iterable[Bound], result: T
+    ) -> None:
+        """From BEGIN to COMMIT in one round trip, which gives this result."""
+        every = [*self._beginning(stamp), *statements, _COMMIT.of()]
+        self.results.append(result)
+        await exchange(connection, every)
+
+    def _beginning(self, stamp: Instant) -> Sequence[Bound]:
+        return [_BEGIN.of(), _CLAIM.of(self.id, stamp)]
 
 
 class CommitInDoubt(OutcomeUnknown):
@@ -85,7 +98,7 @@ class CommitInDoubt(OutcomeUnknown):
 
 
 Attempt: TypeAlias = Callable[[Connection, "Commit[T]"], Awaitable[T]]
-"""Goes from `begin` to `end`, or does without both when there is nothing to write; may be called again."""
+"""Goes from `begin` to `end`, or `whole`, or does without when there is nothing to write; may be called again."""
 
 
 async def commit_until_known(pool: Pool, attempt: Attempt[T], deadlines: Deadlines) -> T:

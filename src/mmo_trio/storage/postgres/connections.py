@@ -23,8 +23,8 @@ Pool = AsyncConnectionPool[Connection]
 PATIENCE_S = 10.0
 """How long a caller waits for its answer before it is told that it can't be had (P5)."""
 
-WRITERS = 2
-"""Connections for commits: the engine's one batch, and what else is written beside it."""
+WRITERS = 3
+"""Connections for commits: the engine's two batches, and what else is written beside them."""
 
 READERS = 4
 """Connections for questions; a commit never waits for them."""
@@ -110,6 +110,7 @@ def _pool(conninfo: str, size: int, session: str) -> Pool:
 
     return AsyncConnectionPool(
         conninfo,
+        connection_class=Connection,
         kwargs={"autocommit": True, "prepare_threshold": 0},
         min_size=1,
         max_size=size,

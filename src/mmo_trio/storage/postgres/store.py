@@ -43,7 +43,7 @@ from mmo_trio.storage.postgres.committing import (
 from mmo_trio.storage.postgres.connections import Ask, Pool, ask_until_answered
 from mmo_trio.storage.postgres.conversing import hold
 from mmo_trio.storage.postgres.loading import load
-from mmo_trio.storage.postgres.writing import write
+from mmo_trio.storage.postgres.writing import statements_of
 from mmo_trio.storage.rows import without_checksum
 
 T = TypeVar("T")
@@ -82,6 +82,11 @@ class PostgresStore:
         return self._channels
 
     @property
+    def batches_in_flight(self) -> int:
+        """Two: while one commits, the next one is loaded and decided. To each other they are as two nodes."""
+        return 2
+
+    @property
     def _holder(self) -> int:
         return holding.NOBODY if self._channels is None else self._channels.number
 
@@ -100,10 +105,8 @@ class PostgresStore:
             batch = batch_of(decisions)
             scheduled[:] = batch.scheduled
             if not batch.is_empty:
-                async with connection.pipeline():
-                    await commit.begin(connection, batch.latest_stamp)
-                    await write(connection, batch, loaded, holder=self._holder)
-                    await commit.end(connection, decisions)
+                statements = statements_of(batch, loaded, holder=self._holder)
+                await commit.whole(connection, batch.latest_stamp, statements, decisions)
             return decisions
 
         try:

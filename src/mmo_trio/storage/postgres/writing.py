@@ -1,9 +1,9 @@
-"""The net effect of a batch in one round trip, with conditions that fail when another node was quicker."""
+"""The net effect of a batch as statements, with conditions that fail when another node was quicker: pure."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator
 from hashlib import sha256
 from typing import Any
 
@@ -11,47 +11,46 @@ from mmo_sansio.changes import CallbackRecorded, Journaled, SuspenseNoted
 from mmo_trio.storage.batch import Batch
 from mmo_trio.storage.columns import order_columns, progress_columns
 from mmo_trio.storage.office.figures import figures_of
-from mmo_trio.storage.postgres import channels
-from mmo_trio.storage.postgres.bridge import Connection
 from mmo_trio.storage.postgres.horizon import WRITER_LOCK
 from mmo_trio.storage.postgres.loading import Loaded
+from mmo_trio.storage.postgres.pipelining import Bound, Statement
 from mmo_trio.storage.postgres.text import held, held_or_none
 from mmo_trio.storage.rows import breaker_row
 
-_STILL_OPEN = "SELECT pg_advisory_xact_lock_shared(%s, %s)"
-_NOT_TOO_LATE = "SELECT still_so(at <= %s::bigint) FROM horizon"
-_CREATE = """
+_STILL_OPEN = Statement("SELECT pg_advisory_xact_lock_shared(%s::integer, %s::integer)")
+_NOT_TOO_LATE = Statement("SELECT still_so(at <= %s::bigint) FROM horizon")
+_CREATE = Statement("""
     INSERT INTO transactions (gateway_reference, brand, type, method, created_at, page_token, msisdn,
         reconciliation_reference, order_row, status, version, wake_at, provider_receipt, progress,
         object)
     SELECT * FROM unnest(%s::text[], %s::text[], %s::text[], %s::text[], %s::bigint[], %s::text[],
-        %s::text[], %s::text[], %b::bytea[], %s::text[], %s::integer[], %s::bigint[], %s::text[],
-        %b::bytea[], %b::bytea[])
-"""
-_ADVANCE = """
+        %s::text[], %s::text[], %s::bytea[], %s::text[], %s::integer[], %s::bigint[], %s::text[],
+        %s::bytea[], %s::bytea[])
+""")
+_ADVANCE = Statement("""
     WITH moved AS (
         UPDATE transactions AS t SET status = new.status, version = new.version,
             wake_at = new.wake_at, provider_receipt = new.provider_receipt,
             progress = new.progress, object = new.object
         FROM unnest(%s::text[], %s::text[], %s::integer[], %s::text[], %s::integer[], %s::bigint[],
-            %s::text[], %b::bytea[], %b::bytea[])
+            %s::text[], %s::bytea[], %s::bytea[])
             AS new (brand, gateway_reference, was, status, version, wake_at, provider_receipt,
                 progress, object)
         WHERE t.brand = new.brand AND t.gateway_reference = new.gateway_reference
             AND t.version = new.was
         RETURNING 1
     )
-    SELECT still_so(count(*) = %s) FROM moved
-"""
-_CONSUME = """
+    SELECT still_so(count(*) = %s::bigint) FROM moved
+""")
+_CONSUME = Statement("""
     INSERT INTO reference_uses (brand, merchant_reference, nth, at, gateway_reference)
     SELECT * FROM unnest(%s::text[], %s::text[], %s::integer[], %s::bigint[], %s::text[])
-"""
-_DEPOSIT = """
+""")
+_DEPOSIT = Statement("""
     INSERT INTO deposits (provider, provider_reference, brand, gateway_reference)
     SELECT * FROM unnest(%s::text[], %s::text[], %s::text[], %s::text[])
-"""
-_CONCLUDE = """
+""")
+_CONCLUDE = Statement("""
     WITH gone AS (
         DELETE FROM intents AS i
         USING unnest(%s::text[], %s::text[], %s::bigint[]) AS old (gateway_reference, kind, fence)
@@ -59,93 +58,93 @@ _CONCLUDE = """
             AND i.fence <= old.fence
         RETURNING 1
     )
-    SELECT still_so(count(*) >= %s) FROM gone
-"""
-_SCHEDULE = """
+    SELECT still_so(count(*) >= %s::bigint) FROM gone
+""")
+_SCHEDULE = Statement("""
     INSERT INTO intents (brand, gateway_reference, kind, holder)
     SELECT * FROM unnest(%s::text[], %s::text[], %s::text[], %s::bigint[])
     ON CONFLICT (brand, gateway_reference, kind) DO UPDATE SET holder = excluded.holder
-"""
-_JOURNAL = """
+""")
+_JOURNAL = Statement("""
     INSERT INTO journal (at, what, actor, gateway_reference, brand, stage_before, stage_after, detail)
     SELECT * FROM unnest(%s::bigint[], %s::text[], %s::text[], %s::text[], %s::text[], %s::text[],
         %s::text[], %s::text[])
-"""
-_CALLBACKS = """
+""")
+_CALLBACKS = Statement("""
     INSERT INTO callbacks (gateway_reference, brand, outcome, url, status, duration_ms, detail, at, body)
     SELECT * FROM unnest(%s::text[], %s::text[], %s::text[], %s::text[], %s::integer[], %s::bigint[],
-        %s::text[], %s::bigint[], %b::bytea[])
-"""
-_SUSPENSE = """
+        %s::text[], %s::bigint[], %s::bytea[])
+""")
+_SUSPENSE = Statement("""
     INSERT INTO suspense (identity, reason, provider, told, gateway_reference, brand, first_at, last_at,
         times)
-    SELECT * FROM unnest(%b::bytea[], %s::text[], %s::text[], %s::text[], %s::text[], %s::text[],
+    SELECT * FROM unnest(%s::bytea[], %s::text[], %s::text[], %s::text[], %s::text[], %s::text[],
         %s::bigint[], %s::bigint[], %s::integer[])
     ON CONFLICT (identity) DO UPDATE
-        SET times = suspense.times + excluded.times, last_at = excluded.last_at
-"""
+        SET times = suspense.times + excluded.times,
+            first_at = least(suspense.first_at, excluded.first_at),
+            last_at = greatest(suspense.last_at, excluded.last_at)
+""")
 
-_FIGURES = """
+_FIGURES = Statement("""
     INSERT INTO figures (span, began_at, brand, method, provider, status, latency_s, holder, times)
     SELECT * FROM unnest(%s::bigint[], %s::bigint[], %s::text[], %s::text[], %s::text[], %s::text[],
         %s::integer[], %s::bigint[], %s::bigint[])
     ON CONFLICT (span, began_at, brand, method, provider, status, latency_s, holder)
         DO UPDATE SET times = figures.times + excluded.times
-"""
-_BREAKER_CHANGES = """
+""")
+_BREAKERS = Statement("""
+    INSERT INTO channels AS c (brand, holder, fence, breaker)
+    SELECT brand, 0, fence, breaker
+    FROM unnest(%s::text[], %s::bigint[], %s::bytea[]) AS new (brand, fence, breaker)
+    ON CONFLICT (brand) DO UPDATE SET breaker = excluded.breaker WHERE c.fence <= excluded.fence
+""")
+_BREAKER_CHANGES = Statement("""
     INSERT INTO breaker_changes (brand, at, state)
     SELECT new.brand, new.at, new.state
     FROM unnest(%s::text[], %s::bigint[], %s::text[]) AS new (brand, at, state)
     WHERE new.state <> coalesce((SELECT old.state FROM breaker_changes AS old
         WHERE old.brand = new.brand ORDER BY old.at DESC LIMIT 1), 'closed')
     ON CONFLICT (brand, at) DO NOTHING
-"""
+""")
 
 
-async def write(connection: Connection, batch: Batch, loaded: Loaded, *, holder: int) -> None:
-    """Write each row of the batch; inside a pipeline and a transaction.
+def statements_of(batch: Batch, loaded: Loaded, *, holder: int) -> Iterator[Bound]:
+    """What writes each row of the batch, inside a transaction.
 
     Rows that others may write, too, go in the order of their keys, so that two nodes don't wait for each other.
     """
     if batch.created:
-        await _write_created(connection, batch, loaded)
+        yield from _creation(batch, loaded)
     if batch.advanced:
-        await _execute(
-            connection,
-            _ADVANCE,
-            [
-                (now.order.brand, reference, was, *progress_columns(now))
-                for reference, (was, now) in sorted(batch.advanced.items())
-            ],
-            len(batch.advanced),
-        )
-    await _write_intents(connection, batch, loaded, holder)
+        moved = [
+            (now.order.brand, reference, was, *progress_columns(now))
+            for reference, (was, now) in sorted(batch.advanced.items())
+        ]
+        yield _ADVANCE.of_rows(moved, len(moved))
+    yield from _intents(batch, loaded, holder)
     if batch.journal:
-        await _execute(connection, _JOURNAL, map(_journal_row, batch.journal))
+        yield _JOURNAL.of_rows(map(_journal_row, batch.journal))
     if batch.callbacks:
-        await _execute(connection, _CALLBACKS, map(_callback_row, batch.callbacks))
+        yield _CALLBACKS.of_rows(map(_callback_row, batch.callbacks))
     if batch.suspense:
-        await _execute(connection, _SUSPENSE, _suspense_rows(batch.suspense))
+        yield _SUSPENSE.of_rows(_suspense_rows(batch.suspense))
     if batch.breakers:
-        kept = [
-            (each.brand, each.fence, breaker_row(each.breaker)) for each in batch.breakers.values()
-        ]
-        await channels.keep(connection, kept)
-        states = [
-            (each.brand, batch.latest_stamp, each.breaker.state.value)
-            for each in batch.breakers.values()
-        ]
-        await _execute(connection, _BREAKER_CHANGES, sorted(states))
+        breakers = sorted(batch.breakers.items())
+        yield _BREAKERS.of_rows(
+            (brand, each.fence, breaker_row(each.breaker)) for brand, each in breakers
+        )
+        yield _BREAKER_CHANGES.of_rows(
+            (brand, batch.latest_stamp, each.breaker.state) for brand, each in breakers
+        )
     if figures := figures_of(batch):
-        counted = [(*key, holder, times) for key, times in sorted(figures.items())]
-        await _execute(connection, _FIGURES, counted)
+        yield _FIGURES.of_rows((*key, holder, times) for key, times in sorted(figures.items()))
 
 
-async def _write_created(connection: Connection, batch: Batch, loaded: Loaded) -> None:
+def _creation(batch: Batch, loaded: Loaded) -> Iterator[Bound]:
     created = batch.created
-    earliest = min(each.order.created_at for each in created.values())
-    await connection.execute(_STILL_OPEN.encode(), WRITER_LOCK)
-    await connection.execute(_NOT_TOO_LATE.encode(), (earliest,))
+    yield _STILL_OPEN.of(*WRITER_LOCK)
+    yield _NOT_TOO_LATE.of(min(each.order.created_at for each in created.values()))
     if batch.references:
         uses = dict(loaded.uses)
         rows = []
@@ -153,11 +152,9 @@ async def _write_created(connection: Connection, batch: Batch, loaded: Loaded) -
             key = (each.brand, each.merchant_reference)
             uses[key] = uses.get(key, 0) + 1
             rows.append((*key, uses[key], each.at, each.gateway_reference))
-        await _execute(connection, _CONSUME, sorted(rows))
+        yield _CONSUME.of_rows(sorted(rows))
     if batch.deposits:
-        await _execute(
-            connection,
-            _DEPOSIT,
+        yield _DEPOSIT.of_rows(
             sorted(
                 (
                     each.provider,
@@ -166,37 +163,26 @@ async def _write_created(connection: Connection, batch: Batch, loaded: Loaded) -
                     each.gateway_reference,
                 )
                 for each in batch.deposits
-            ),
+            )
         )
-    await _execute(
-        connection,
-        _CREATE,
-        [(*order_columns(each), *progress_columns(each)) for each in created.values()],
+    yield _CREATE.of_rows(
+        (*order_columns(each), *progress_columns(each)) for each in created.values()
     )
 
 
-async def _write_intents(connection: Connection, batch: Batch, loaded: Loaded, holder: int) -> None:
+def _intents(batch: Batch, loaded: Loaded, holder: int) -> Iterator[Bound]:
     if batch.concluded:
         known = loaded.open_intents
         counted = len(batch.concluded & known.keys())
-        old = [(*key, known.get(key, 0)) for key in sorted(batch.concluded)]
-        await _execute(connection, _CONCLUDE, old, counted)
+        yield _CONCLUDE.of_rows(
+            ((*key, known.get(key, 0)) for key in sorted(batch.concluded)), counted
+        )
     if batch.scheduled:
         transactions = loaded.ledger.transactions
-        rows = [
-            (transactions[reference].order.brand, reference, kind.value, holder)
+        yield _SCHEDULE.of_rows(
+            (transactions[reference].order.brand, reference, kind, holder)
             for reference, kind in batch.scheduled
-        ]
-        await _execute(connection, _SCHEDULE, rows)
-
-
-async def _execute(
-    connection: Connection, statement: str, rows: Iterable[Sequence[Any]], *further: object
-) -> None:
-    """All rows travel as arrays of their columns, so that a statement is prepared once, whatever their number."""
-    await connection.execute(
-        statement.encode(), (*(list(column) for column in zip(*rows, strict=True)), *further)
-    )
+        )
 
 
 def _journal_row(line: Journaled) -> tuple[object, ...]:

@@ -79,6 +79,11 @@ class SqliteStore:
     # What the engine and the workers need
 
     @property
+    def batches_in_flight(self) -> int:
+        """There is one writer."""
+        return 1
+
+    @property
     def channels(self) -> None:
         """One process has the file to itself."""
         return None

@@ -1,0 +1,181 @@
+"""Statements that travel together, and what they give: one round trip, whatever their number.
+
+psycopg's cursors could carry them, but a cursor costs what ten rows cost, and its arrays are made of text, element by
+element; a batch has a dozen statements. So they are prepared here, once on each connection, and values travel as
+PostgreSQL keeps them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Generator, Iterable, Sequence
+from hashlib import sha256
+from struct import Struct
+from typing import Any, TypeAlias
+
+import psycopg
+from attrs import define, field, frozen
+from psycopg import pq
+from psycopg.adapt import Transformer
+from psycopg.errors import error_from_result
+from psycopg.waiting import Ready, Wait
+
+from mmo_trio.storage.postgres.bridge import Connection
+
+Row: TypeAlias = tuple[Any, ...]
+Encode: TypeAlias = Callable[[Any], bytes]
+
+_integer = Struct("!i").pack
+_bigint = Struct("!q").pack
+_array_head = Struct("!iiIii").pack
+_empty_array = Struct("!iiI").pack
+_NULL = b"\xff\xff\xff\xff"
+
+
+def _array_of(oid: int, encode: Encode) -> Encode:
+    """How an array of this type travels: one dimension, counted from 1."""
+
+    def encode_all(elements: Sequence[Any]) -> bytes:
+        if not elements:
+            return _empty_array(0, 0, oid)
+        parts = [_array_head(1, None in elements, oid, len(elements), 1)]
+        for each in elements:
+            if each is None:
+                parts.append(_NULL)
+            else:
+                encoded = encode(each)
+                parts.append(_integer(len(encoded)))
+                parts.append(encoded)
+        return b"".join(parts)
+
+    return encode_all
+
+
+_ENCODERS: dict[str, Encode] = {
+    "text": str.encode,
+    "integer": _integer,
+    "bigint": _bigint,
+    "uuid": lambda value: bytes(value.bytes),
+    "text[]": _array_of(25, str.encode),
+    "integer[]": _array_of(23, _integer),
+    "bigint[]": _array_of(20, _bigint),
+    "bytea[]": _array_of(17, bytes),
+}
+_VALUE = re.compile(r"%s::(\w+(?:\[\])?)")
+
+
+@define(eq=False)
+class Statement:
+    """A statement with a `%s::type` for each value, of a type that can travel."""
+
+    said: str
+    text: bytes = field(init=False)
+    name: bytes = field(init=False)
+    """Under which it is prepared: one name never means two statements, not even to a pooler between us."""
+    _encoders: Sequence[Encode] = field(init=False)
+    formats: Sequence[int] = field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        types = _VALUE.findall(self.said)
+        parts = _VALUE.split(self.said)[::2]
+        assert len(types) == self.said.count("%"), f"a value without a type in {self.said}"
+        numbered = (f"${number}::{each}" for number, each in enumerate(types, start=1))
+        self.text = "".join(
+            part + mark for part, mark in zip(parts, (*numbered, ""), strict=True)
+        ).encode()
+        self.name = b"mmo_" + sha256(self.text).hexdigest()[:16].encode()
+        self._encoders = [_ENCODERS[each] for each in types]
+        self.formats = [pq.Format.BINARY] * len(types)
+
+    def of(self, *values: Any) -> Bound:
+        """The statement with these values, of which none is NULL."""
+        return Bound(
+            self,
+            [encode(value) for encode, value in zip(self._encoders, values, strict=True)],
+        )
+
+    def of_rows(self, rows: Iterable[Sequence[Any]], *further: Any) -> Bound:
+        """All rows travel as arrays of their columns, so that a statement is prepared once, whatever their number."""
+        return self.of(*zip(*rows, strict=True), *further)
+
+
+@frozen(eq=False)
+class Bound:
+    """A statement with its values."""
+
+    statement: Statement
+    values: Sequence[bytes]
+
+
+async def exchange(connection: Connection, statements: Sequence[Bound]) -> list[list[Row]]:
+    """What each of these gives, in order; raises the first error, after which none was carried out."""
+    results = await connection.wait(_conversation(connection, statements))
+    for result in results:
+        if result.status == pq.ExecStatus.FATAL_ERROR:
+            raise error_from_result(result, encoding="utf-8")
+    transformer = Transformer(connection)
+    found: list[list[Row]] = []
+    for result in results:
+        if result.ntuples:
+            transformer.set_pgresult(result)
+            found.append(transformer.load_rows(0, result.ntuples, tuple))
+        else:
+            found.append([])
+    return found
+
+
+def _conversation(
+    connection: Connection, statements: Sequence[Bound]
+) -> Generator[Wait, Ready | int, list[Any]]:
+    """Send everything and fetch a result for each statement, then leave the connection as it was found."""
+    pgconn, prepared = connection.pgconn, connection.prepared
+    unprepared = dict.fromkeys(
+        each.statement for each in statements if each.statement.name not in prepared
+    )
+    pgconn.enter_pipeline_mode()
+    for statement in unprepared:
+        pgconn.send_prepare(statement.name, statement.text)
+    for each in statements:
+        pgconn.send_query_prepared(
+            each.statement.name, each.values, each.statement.formats, pq.Format.BINARY
+        )
+    pgconn.pipeline_sync()
+    results = yield from _all_results(pgconn)
+    pgconn.exit_pipeline_mode()
+    for statement, result in zip(unprepared, results, strict=False):
+        if result.status == pq.ExecStatus.COMMAND_OK:
+            prepared.add(statement.name)
+    if pgconn.transaction_status == pq.TransactionStatus.INERROR:
+        pgconn.send_query(b"ROLLBACK")
+        yield from _sent(pgconn)
+        while (yield from _next_result(pgconn)) is not None:
+            pass
+    failed = [each for each in results if each.status == pq.ExecStatus.FATAL_ERROR]
+    return failed or results[len(unprepared) :]
+
+
+def _all_results(pgconn: pq.abc.PGconn) -> Generator[Wait, Ready | int, list[Any]]:
+    yield from _sent(pgconn)
+    results: list[Any] = []
+    while True:
+        result = yield from _next_result(pgconn)
+        if result is None:  # Those of the next statement follow.
+            if pgconn.status == pq.ConnStatus.BAD:
+                raise psycopg.OperationalError("the connection is lost")
+        elif result.status == pq.ExecStatus.PIPELINE_SYNC:
+            return results
+        else:
+            results.append(result)
+
+
+def _sent(pgconn: pq.abc.PGconn) -> Generator[Wait, Ready | int, None]:
+    while pgconn.flush():
+        if (yield Wait.RW) & Ready.R:
+            pgconn.consume_input()
+
+
+def _next_result(pgconn: pq.abc.PGconn) -> Generator[Wait, Ready | int, Any]:
+    while pgconn.is_busy():
+        if (yield Wait.R):
+            pgconn.consume_input()
+    return pgconn.get_result()
