@@ -111,7 +111,7 @@ brands = st.builds(
 )
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(transactions)
 def test_a_transaction_comes_back_as_it_was(transaction: Transaction) -> None:
     order, progress = rows.order_row(transaction.order), rows.progress_row(transaction.progress)
@@ -121,13 +121,13 @@ def test_a_transaction_comes_back_as_it_was(transaction: Transaction) -> None:
     assert rows.without_checksum(rows.object_row(transaction)) == transaction_object(transaction)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(brands)
 def test_a_brand_comes_back_as_it_was(brand: Brand) -> None:
     assert rows.brand_of(rows.brand_row(brand)) == brand
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(st.binary(max_size=60), st.data())
 def test_a_flipped_bit_or_a_cut_row_is_noticed(content: bytes, data: Any) -> None:
     row = bytearray(rows.with_checksum(content))

@@ -142,7 +142,7 @@ def one_by_one(history: list[Stamped]) -> tuple[Ledger, list[Decision]]:
 
 
 @given(histories())
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_law_1_decide_never_mutates_the_ledger(history: list[Stamped]) -> None:
     ledger = Ledger()
     for each, now in history:
@@ -153,7 +153,7 @@ def test_law_1_decide_never_mutates_the_ledger(history: list[Stamped]) -> None:
 
 
 @given(histories())
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_law_1_decide_looks_only_at_what_it_reads(history: list[Stamped]) -> None:
     """A working set with these keys and no others gives the same decision, and never raises NotPrefetched."""
     ledger = Ledger()
@@ -164,14 +164,14 @@ def test_law_1_decide_looks_only_at_what_it_reads(history: list[Stamped]) -> Non
 
 
 @given(histories())
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 def test_law_2_same_ledger_input_and_now_same_decision(history: list[Stamped]) -> None:
     assert one_by_one(history) == one_by_one(history)
 
 
 @pytest.mark.spec("S1", "S5")
 @given(histories())
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_law_3_what_has_ended_never_changes(history: list[Stamped]) -> None:
     ledger = Ledger()
     for each, now in history:
@@ -184,7 +184,7 @@ def test_law_3_what_has_ended_never_changes(history: list[Stamped]) -> None:
 
 
 @given(histories())
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_law_4_a_decision_is_whole(history: list[Stamped]) -> None:
     """A refusal carries nothing; an intent never comes without the change that gives rise to it; one line each."""
     ledger = Ledger()
@@ -211,7 +211,7 @@ def test_law_4_a_decision_is_whole(history: list[Stamped]) -> None:
 
 
 @given(histories(), st.data())
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_law_5_any_batches_end_in_the_same_ledger(
     history: list[Stamped], data: st.DataObject
 ) -> None:
@@ -236,7 +236,7 @@ def test_law_5_any_batches_end_in_the_same_ledger(
 
 
 @given(histories())
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_law_6_every_reference_was_minted_at_the_edge(history: list[Stamped]) -> None:
     ledger, _ = one_by_one(history)
     told = {each.gateway_reference for each, _ in history if hasattr(each, "gateway_reference")}
