@@ -250,11 +250,12 @@ async def brand_by_key(connection: Connection, digest: bytes) -> Brand | None:
     return brand_of(found[0][0]) if found else None
 
 
-async def keys_of(connection: Connection, brand: str) -> Sequence[StoredKey]:
-    """The keys of a brand, the oldest first."""
-    if not is_holdable(brand):
-        return []
-    return [
-        StoredKey(*row)
-        for row in await rows(connection, f"{_KEYS} WHERE brand = %s ORDER BY id", brand)
-    ]
+async def keys_of(connection: Connection, brands: Sequence[str]) -> Sequence[Sequence[StoredKey]]:
+    """The keys of each of these brands, the oldest first."""
+    found: dict[str, list[StoredKey]] = {}
+    wanted = [each for each in brands if is_holdable(each)]
+    for row in await rows(
+        connection, f"{_KEYS} WHERE brand = ANY (%s::text[]) ORDER BY id", wanted
+    ):
+        found.setdefault(row[1], []).append(StoredKey(*row))
+    return [found.get(brand, []) for brand in brands]

@@ -68,6 +68,7 @@ class PostgresStore:
             lambda begin: self._write(lambda c: hold(c, begin())),
         )
         self._look_up = Gathering[AnyLookUp, bytes | None](self._look_up_together)
+        self._keys_of = Gathering[str, Sequence[StoredKey]](self._keys_together)
         self._is_closed = False
         self._complete_up_to: Instant = 0
         """No transaction below it will appear any more."""
@@ -221,7 +222,10 @@ class PostgresStore:
         return await self._ask(lambda c: reading.brand_by_key(c, digest))
 
     async def keys_of(self, brand: str) -> Sequence[StoredKey]:
-        return await self._ask(lambda c: reading.keys_of(c, brand))
+        return await self._keys_of(brand)
+
+    async def _keys_together(self, brands: Sequence[str]) -> Sequence[Sequence[StoredKey]]:
+        return await self._ask(lambda c: reading.keys_of(c, brands))
 
     # Administration
 
