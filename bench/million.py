@@ -24,6 +24,7 @@ from mmo_trio.storage.opening import open_store
 from mmo_trio.storage.sqlite.connection import connect
 from mmo_trio.storage.sqlite.writing import write
 
+READ_BYTES = 1 << 20
 BATCH = 10_000
 SAMPLE = 20_000
 """References that are looked up."""
@@ -49,7 +50,8 @@ class Theirs:
 
 
 def our_million(kept: Path, rows: int) -> Ours:
-    """Made anew when the code that writes rows has changed."""
+    """Made anew when the code that writes rows has changed. Read once, so that it is in the system's memory whatever
+    else was measured before."""
     folder = kept / f"ours-{rows}-{_fingerprint()}"
     references = folder / "references"
     if not references.exists():
@@ -60,6 +62,9 @@ def our_million(kept: Path, rows: int) -> Ours:
         step = max(1, rows // SAMPLE)
         sample = (reference(number) for number in range(0, rows, step))
         references.write_text("".join(f"{each}\n" for each in sample))
+    with (folder / "gateway.db").open("rb") as file:
+        while file.read(READ_BYTES):
+            pass
     return Ours(folder, references)
 
 

@@ -102,8 +102,9 @@ def run(options: Options) -> Outcome:
     return Outcome(
         "console",
         "Pages of the console",
-        "SQLite, signed in as an administrator. Each kind of page is asked for all over the table: other payments,"
-        " other days, other places to go on from; the filter that nothing fits looks back as far as one look goes.",
+        "SQLite, its file in the system's memory; signed in as an administrator. Each kind of page is asked for all"
+        " over the table: other payments, other days, other places to go on from; the filter that nothing fits looks"
+        " back as far as one look goes.",
         [table],
         [Goal("console's slowest page, p99", 100, slowest, " ms", at_most=True)],
     )

@@ -22,6 +22,8 @@ OURS = servers.HERE / "ours.sql"
 WORKERS = (1, 2)
 OUR_SQLITE = "mmo-gateway, SQLite"
 OUR_POSTGRES = "mmo-gateway, PostgreSQL"
+WHOLE = "direct pay-in, sandbox operator"
+"""More than a create: its whole life goes on in the same process, so it isn't held against the rivals' creates."""
 
 
 def run(options: Options) -> Outcome:
@@ -62,13 +64,16 @@ def run(options: Options) -> Outcome:
         "64 connections, medians",
         COMPARISON,
         [*comparison(told), _pgbench_row("the rivals' statement", told[0][1], by_pgbench)],
-        "the server's own core, which is full with ours and both rivals; with pgbench it is PostgreSQL's.",
+        "the server's own core, which is full with ours and both rivals; with pgbench it is PostgreSQL's. Between ours"
+        " and the floor stands what the engine does for a create: deciding it, rendering its object, and writing its"
+        " reference, payment, outbox and journal, about 100 µs (see Creates in the engine); the floor binds one row.",
     )
     fastapi, raw = told[-2][1], told[-1][1]
+    creates_only = [each for each in told[:-2] if not each[0].name.endswith(WHOLE)]
     goals: list[Goal] = []
-    for server, mine in told[:-2]:
+    for server, mine in creates_only:
         goals.append(Goal(f"{server.name} : FastAPI", 1.5, ratio(mine, fastapi), " x"))
-        goals.append(Goal(f"{server.name} : raw ASGI", 1.0, ratio(mine, raw), " x"))
+        goals.append(Goal(f"{server.name} : raw ASGI (an aim)", 1.0, ratio(mine, raw), " x"))
     return Outcome(
         "creates",
         "Creates over HTTP",
@@ -146,7 +151,7 @@ def both_ways(server: Server) -> list[tuple[Server, Requests]]:
     """Our server twice: when nothing follows a create, and when its whole life does."""
     whole = evolve(
         server,
-        name=f"{server.name}: direct pay-in, sandbox operator",
+        name=f"{server.name}: {WHOLE}",
         does=f"{server.does}; then submits it, takes its result, concludes its callback",
     )
     return [web_only(server), (whole, DIRECT)]
