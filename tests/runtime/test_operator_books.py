@@ -25,7 +25,7 @@ from mmo_sansio.providers.mtn_momo import adapter as mtn_adapter
 from mmo_sansio.providers.mtn_momo.adapter import MtnMomoProvider
 from mmo_sansio.providers.mtn_momo.references import reference_id
 
-WORLDS = int(os.environ.get("MMO_TEST_WORLDS", "1"))
+WORLDS = int(os.environ.get("MMO_TEST_WORLDS", "3"))
 PAYMENTS = 100
 KILLS = 12
 HAPPENS = (
