@@ -9,6 +9,7 @@ import sys
 from collections import Counter
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
 from itertools import count
 from pathlib import Path
 from random import Random
@@ -458,7 +459,11 @@ async def test_a_migration_that_was_interrupted_leaves_nothing_and_can_be_run_ag
     waits = "SELECT count(*) FROM pg_locks WHERE relation = 'holders'::regclass AND NOT granted"
     with trio.fail_after(60), psycopg.connect(database) as reader:
         reader.execute("LOCK TABLE holders IN ACCESS SHARE MODE")
-        process = await trio.lowlevel.open_process(command, stderr=subprocess.DEVNULL)
+        # Whoever runs the tests in the background may have them ignore Ctrl-C.
+        heeding = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
+        process = await trio.lowlevel.open_process(
+            command, stderr=subprocess.DEVNULL, preexec_fn=heeding
+        )
         while not await _value(database, waits):  # noqa: ASYNC110  (the database tells no events)
             await trio.sleep(0.02)
         process.send_signal(signal.SIGINT)
