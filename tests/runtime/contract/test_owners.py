@@ -103,6 +103,20 @@ async def two_gateways(directory: Path, url: str) -> AsyncIterator[tuple[Process
         yield one, other
 
 
+@asynccontextmanager
+async def scene(
+    directory: Path, database: str
+) -> AsyncIterator[tuple[Receiver, tuple[Process, Process], Store]]:
+    """The merchant's server, both gateways, and what they store; for two minutes at most."""
+    with trio.fail_after(120):
+        async with (
+            receiving(directory) as receiver,
+            two_gateways(directory, database) as both,
+            open_store(database, serving=False) as store,
+        ):
+            yield receiver, both, store
+
+
 async def pay(gateway: Process, receiver: Receiver) -> None:
     """Payments that soon succeed."""
     async with await trio.open_tcp_stream("127.0.0.1", gateway.port) as stream:
@@ -124,23 +138,18 @@ async def all_recorded(store: Store) -> None:
 async def test_an_owner_that_is_stopped_and_goes_on_sends_nothing_that_another_has_sent(
     tmp_path: Path, database: str
 ) -> None:
-    with trio.fail_after(120):
-        async with (
-            receiving(tmp_path) as receiver,
-            two_gateways(tmp_path, database) as both,
-            open_store(database, serving=False) as store,
-        ):
-            receiver.answers.set()
-            await pay(both[0], receiver)
-            await until(lambda: are_under_way(store, receiver.connected))
-            owner, log = owner_in(tmp_path)
-            os.kill(owner, signal.SIGSTOP)
-            await all_recorded(store)
-            os.kill(owner, signal.SIGCONT)
-            receiver.shakes_hands.set()
-            await until(lambda: has_let_go(log))
-            await pay_one_more(both[0], receiver, store)
-            assert len(receiver.heard) == len(set(receiver.heard)) == PAYMENTS + 1
+    async with scene(tmp_path, database) as (receiver, both, store):
+        receiver.answers.set()
+        await pay(both[0], receiver)
+        await until(lambda: are_under_way(store, receiver.connected))
+        owner, log = owner_in(tmp_path)
+        os.kill(owner, signal.SIGSTOP)
+        await all_recorded(store)
+        os.kill(owner, signal.SIGCONT)
+        receiver.shakes_hands.set()
+        await until(lambda: has_let_go(log))
+        await pay_one_more(both[0], receiver, store)
+        assert len(receiver.heard) == len(set(receiver.heard)) == PAYMENTS + 1
 
 
 async def has_let_go(log: Path) -> bool:
@@ -173,23 +182,18 @@ async def pay_one_more(gateway: Process, receiver: Receiver, store: Store) -> No
 async def test_an_owner_that_drains_keeps_the_channel_until_nothing_is_under_way(
     tmp_path: Path, database: str
 ) -> None:
-    with trio.fail_after(120):
-        async with (
-            receiving(tmp_path) as receiver,
-            two_gateways(tmp_path, database) as both,
-            open_store(database, serving=False) as store,
-        ):
-            receiver.shakes_hands.set()
-            await pay(both[0], receiver)
-            await until(lambda: have_been_heard(receiver, PLACES))
-            owner, log = owner_in(tmp_path)
-            os.kill(owner, signal.SIGTERM)
-            await until(lambda: is_draining(log))
-            await trio.sleep(4 * POLL_S)  # In which another would take what is free.
-            assert len(receiver.heard) == PLACES
-            receiver.answers.set()
-            await all_recorded(store)
-            assert len(receiver.heard) == len(set(receiver.heard)) == PAYMENTS
+    async with scene(tmp_path, database) as (receiver, both, store):
+        receiver.shakes_hands.set()
+        await pay(both[0], receiver)
+        await until(lambda: have_been_heard(receiver, PLACES))
+        owner, log = owner_in(tmp_path)
+        os.kill(owner, signal.SIGTERM)
+        await until(lambda: is_draining(log))
+        await trio.sleep(4 * POLL_S)  # In which another would take what is free.
+        assert len(receiver.heard) == PLACES
+        receiver.answers.set()
+        await all_recorded(store)
+        assert len(receiver.heard) == len(set(receiver.heard)) == PAYMENTS
 
 
 async def have_been_heard(receiver: Receiver, many: int) -> bool:
@@ -206,17 +210,12 @@ async def is_draining(log: Path) -> bool:
 async def test_a_killed_owner_s_callbacks_are_taken_over_within_its_lease(
     tmp_path: Path, database: str
 ) -> None:
-    with trio.fail_after(120):
-        async with (
-            receiving(tmp_path) as receiver,
-            two_gateways(tmp_path, database) as both,
-            open_store(database, serving=False) as store,
-        ):
-            receiver.shakes_hands.set()
-            await pay(both[0], receiver)
-            await until(lambda: are_under_way(store, len(receiver.heard)))
-            os.kill(owner_in(tmp_path)[0], signal.SIGKILL)
-            await all_recorded(store)
+    async with scene(tmp_path, database) as (receiver, both, store):
+        receiver.shakes_hands.set()
+        await pay(both[0], receiver)
+        await until(lambda: are_under_way(store, len(receiver.heard)))
+        os.kill(owner_in(tmp_path)[0], signal.SIGKILL)
+        await all_recorded(store)
     repeated = len(receiver.heard) - len(set(receiver.heard))
     assert len(set(receiver.heard)) == PAYMENTS
     assert repeated == PLACES, "what was under way when it was killed, and nothing else"
