@@ -25,19 +25,19 @@ FULL = "3.11"
 OTHERS = ["3.12", "3.13"]
 IN_FULL = [
     "tests/runtime/contract/test_nodes.py",
-    "tests/runtime/contract/test_owners.py",
+    "tests/runtime/contract/test_callback_ownership.py",
     "tests/runtime/contract/test_kill.py",
-    "tests/runtime/contract/test_census.py",
-    "tests/runtime/test_listener_census.py",
-    "tests/runtime/test_store_postgres.py",
-    "tests/runtime/test_store_postgres_faults.py",
-    "tests/runtime/test_failover.py",
-    "tests/runtime/test_ownership.py",
+    "tests/runtime/contract/test_descriptors.py",
+    "tests/runtime/http/server/test_listener_descriptors.py",
+    "tests/runtime/storage/postgres/test_store.py",
+    "tests/runtime/storage/postgres/test_faults.py",
+    "tests/runtime/storage/postgres/test_failover.py",
+    "tests/runtime/workers/delivery/test_channel_owner.py",
 ]
 STORELESS = [
     *("test_airtel*", "test_mpesa*", "test_mtn*", "test_operator*", "test_provider*"),
-    *("test_both_doors*", "test_deploy*", "test_figures*", "test_fuzz*", "test_general*"),
-    *("test_logs*", "test_money*", "test_papers*", "test_problems*"),
+    *("test_both_listeners*", "test_deploy*", "test_metrics*", "test_fuzz*", "test_general*"),
+    *("test_logs*", "test_money*", "test_api_docs*", "test_problems*"),
 ]
 """What is the same wherever payments are kept."""
 QUICK = {"MMO_TEST_QUICK": "1"}
@@ -144,7 +144,7 @@ def books(session: nox.Session) -> None:
     install(session, "test")
     session.run(
         "pytest",
-        "tests/runtime/test_operator_books.py",
+        "tests/runtime/workers/providers/test_reconciliation.py",
         *session.posargs,
         env={"MMO_TEST_WORLDS": "10"},
     )

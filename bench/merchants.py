@@ -15,7 +15,7 @@ from attrs import frozen
 from bench import machine
 from bench.receivers import COUNT
 from bench.servers import HERE, first_line, process
-from mmo_trio.certificates import ensure_authority
+from mmo_trio.sandbox.local_ca import ensure_authority
 
 _METHOD = """
 [[brand.method]]

@@ -14,15 +14,15 @@ from attrs import evolve, frozen
 import mmo_trio
 from bench import servers
 from bench.servers import Database
-from mmo_sansio import clock
-from mmo_sansio.clock import Instant
-from mmo_sansio.model import Party, Stage, Transaction
 from mmo_sansio.testing import START, a_transaction, reference
-from mmo_trio.demo_brand import DEMO_BRAND
-from mmo_trio.storage.batch import Batch
-from mmo_trio.storage.opening import open_store
+from mmo_sansio.values import clock
+from mmo_sansio.values.clock import Instant
+from mmo_sansio.values.model import Party, Stage, Transaction
+from mmo_trio.sandbox.demo_brand import DEMO_BRAND
+from mmo_trio.storage.open_store import open_store
+from mmo_trio.storage.shared.net_effect import Batch
+from mmo_trio.storage.sqlite.batches import write
 from mmo_trio.storage.sqlite.connection import connect
-from mmo_trio.storage.sqlite.writing import write
 
 READ_BYTES = 1 << 20
 BATCH = 10_000

@@ -22,8 +22,8 @@ import trio
 from attrs import Factory, define
 
 from bench.generator import percentile
-from mmo_trio.certificates import ensure_authority
-from mmo_trio.receiver import Received, receive
+from mmo_trio.sandbox.callback_receiver import Received, receive
+from mmo_trio.sandbox.local_ca import ensure_authority
 
 COUNT = struct.Struct("<Q")
 BACKLOG = 1024

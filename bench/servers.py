@@ -17,7 +17,7 @@ from pathlib import Path
 from attrs import evolve, field, frozen
 
 from bench import machine
-from mmo_trio.keys import load_master_key
+from mmo_trio.brands.keyring import load_master_key
 
 HERE = Path(__file__).parent
 RIVALS = HERE / "rivals"

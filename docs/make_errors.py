@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from mmo_sansio.api.guidance import CodePage, code_pages
+from mmo_sansio.api.docs.error_pages import CodePage, code_pages
 
 PAGE = Path(__file__).with_name("errors.md")
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 from inspect import getdoc
 from pathlib import Path
 
-from mmo_sansio import states
-from mmo_sansio.model import Stage
-from mmo_sansio.states import MOVING_INPUTS, TRANSITIONS
+from mmo_sansio.payments import states
+from mmo_sansio.payments.states import MOVING_INPUTS, TRANSITIONS
+from mmo_sansio.values.model import Stage
 
 PAGE = Path(__file__).with_name("states.md")
 

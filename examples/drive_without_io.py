@@ -11,10 +11,8 @@ from __future__ import annotations
 from decimal import Decimal
 from typing import assert_never
 
-from mmo_sansio.clock import SECOND, Instant, with_seconds
-from mmo_sansio.delivery import Attempt, DeliveryOutcome
-from mmo_sansio.gateway import Gateway
-from mmo_sansio.inputs import (
+from mmo_sansio.http.exchange import Attempt, DeliveryOutcome
+from mmo_sansio.messages.inputs import (
     BeginSubmission,
     CallbackConcluded,
     CreatePayment,
@@ -22,10 +20,18 @@ from mmo_sansio.inputs import (
     ProviderSucceeded,
     ProviderUnreachable,
 )
-from mmo_sansio.intents import AskProvider, DeliverCallback, DeliverQr, Intent, SubmitToProvider
-from mmo_sansio.model import Brand, Limits, Method, Operation, Party, Source
-from mmo_sansio.money import Money
-from mmo_sansio.replies import Accepted, Noted
+from mmo_sansio.messages.intents import (
+    AskProvider,
+    DeliverCallback,
+    DeliverQr,
+    Intent,
+    SubmitToProvider,
+)
+from mmo_sansio.messages.replies import Accepted, Noted
+from mmo_sansio.payments.gateway import Gateway
+from mmo_sansio.values.clock import SECOND, Instant, with_seconds
+from mmo_sansio.values.model import Brand, Limits, Method, Operation, Party, Source
+from mmo_sansio.values.money import Money
 
 START: Instant = 1_767_225_600 * SECOND  # 2026-01-01T00:00:00Z
 REFERENCE = "01KDVN4D00DR1VEW1TH0VT10AA"

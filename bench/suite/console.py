@@ -17,13 +17,13 @@ from bench.generator import percentile
 from bench.million import EVERY, Ours, our_million
 from bench.options import Options
 from bench.report import Goal, Outcome, Table
-from mmo_sansio import clock
 from mmo_sansio.testing import START, reference
-from mmo_trio.console.showing import moment
-from mmo_trio.demo_brand import DEMO_BRAND
-from mmo_trio.passwords import hash_password
-from mmo_trio.storage.office.values import Operator, Role
-from mmo_trio.storage.opening import open_store
+from mmo_sansio.values import clock
+from mmo_trio.console.passwords import hash_password
+from mmo_trio.console.views import moment
+from mmo_trio.sandbox.demo_brand import DEMO_BRAND
+from mmo_trio.storage.interface.admin_types import Operator, Role
+from mmo_trio.storage.open_store import open_store
 
 NAME, PASSWORD = "bench", "correct horse battery"
 PAGES_MAX = 200

@@ -10,13 +10,13 @@ from collections.abc import Mapping
 from bench import machine
 from bench.options import Options
 from bench.report import Outcome, Table
-from mmo_sansio import clock
 from mmo_sansio import testing as t
-from mmo_sansio.clock import Instant
-from mmo_sansio.decide import decide, reads
-from mmo_sansio.inputs import Input, UnmatchedNotified
-from mmo_sansio.ledger import Ledger
-from mmo_sansio.model import Stage
+from mmo_sansio.messages.inputs import Input, UnmatchedNotified
+from mmo_sansio.payments.decide import decide, reads
+from mmo_sansio.payments.ledger import Ledger
+from mmo_sansio.values import clock
+from mmo_sansio.values.clock import Instant
+from mmo_sansio.values.model import Stage
 
 TIMES = 2_000
 NOW: Instant = t.START + clock.MINUTE

@@ -18,14 +18,14 @@ import trio
 from bench import machine
 from bench.options import Options
 from bench.report import Outcome, Table
-from mmo_sansio.decide import decide, reads
-from mmo_sansio.decisions import Decision
-from mmo_sansio.inputs import CreatePayment, Draft
-from mmo_sansio.ledger import Ledger, merge
-from mmo_sansio.model import Brand, Limits, Method, Operation, Party
-from mmo_sansio.money import Money
-from mmo_trio.cli.serving import tune_interpreter
-from mmo_trio.storage.base import Store
+from mmo_sansio.messages.inputs import CreatePayment, Draft
+from mmo_sansio.payments.decide import decide, reads
+from mmo_sansio.payments.decision import Decision
+from mmo_sansio.payments.ledger import Ledger, merge
+from mmo_sansio.values.model import Brand, Limits, Method, Operation, Party
+from mmo_sansio.values.money import Money
+from mmo_trio.cli.commands.serve import tune_interpreter
+from mmo_trio.storage.interface.store import Store
 from mmo_trio.storage.sqlite import open_sqlite
 
 BATCH = 256

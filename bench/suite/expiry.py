@@ -11,10 +11,10 @@ from bench.load import GONE
 from bench.million import SAMPLE, fill
 from bench.options import Options
 from bench.report import Outcome, Table
-from mmo_sansio import clock
-from mmo_sansio.model import Party, Stage
 from mmo_sansio.testing import START, a_transaction, reference
-from mmo_trio.demo_brand import DEMO_BRAND
+from mmo_sansio.values import clock
+from mmo_sansio.values.model import Party, Stage
+from mmo_trio.sandbox.demo_brand import DEMO_BRAND
 
 OTHERS_PER_S = 100.0
 OTHERS_CONNECTIONS = 8

@@ -20,8 +20,8 @@ from bench.million import EVERY, our_million, their_million
 from bench.options import Options
 from bench.report import Goal, Outcome, Table
 from bench.servers import ROOT, Server
-from mmo_sansio import clock
 from mmo_sansio.testing import START
+from mmo_sansio.values import clock
 
 SIZES = (50, 5_000)
 OTHERS_PER_S = 100.0

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
-from .browsing import browsing, chromium_path, launched
-from .gateway import PATIENCE_S, Sandbox, Shop, open_shop, serving_sandbox
+from tests.support.browser import browsing, chromium_path, launched
+from tests.support.browser_gateway import PATIENCE_S, Sandbox, Shop, open_shop, serving_sandbox
 
 NARROW = {"width": 360, "height": 640}
 MISSING = (

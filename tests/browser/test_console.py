@@ -10,8 +10,8 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import Browser, Page, ViewportSize, expect
 
-from .browsing import browsing, check_axe, screenshot
-from .gateway import PATIENCE_S, Sandbox, serving_sandbox
+from tests.support.browser import browsing, check_axe, screenshot
+from tests.support.browser_gateway import PATIENCE_S, Sandbox, serving_sandbox
 
 PASSWORD = "correct horse battery"
 STAFF = {"vera": "viewer", "ann": "approver", "abe": "approver", "ada": "admin"}

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from playwright.sync_api import Browser, Page
 
-from .browsing import browsing, check_axe
-from .gateway import Sandbox, Shop
+from tests.support.browser import browsing, check_axe
+from tests.support.browser_gateway import Sandbox, Shop
 
 
 def test_a_page_of_the_sandbox_is_shown(page: Page, sandbox: Sandbox) -> None:

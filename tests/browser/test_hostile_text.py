@@ -12,8 +12,8 @@ import pytest
 from attrs import evolve
 from playwright.sync_api import Browser, Page, expect
 
-from .browsing import browsing, check_axe
-from .gateway import Sandbox, Shop, fetch, serving_sandbox
+from tests.support.browser import browsing, check_axe
+from tests.support.browser_gateway import Sandbox, Shop, fetch, serving_sandbox
 
 EVIL = (
     "</title></h1><script>alert('title')</script>",

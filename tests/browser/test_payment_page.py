@@ -7,8 +7,8 @@ from urllib.parse import urlsplit
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from .browsing import browsing, check_axe, screenshot
-from .gateway import Sandbox, Shop, fetch, serving_sandbox
+from tests.support.browser import browsing, check_axe, screenshot
+from tests.support.browser_gateway import Sandbox, Shop, fetch, serving_sandbox
 
 FIRST_VIEW_BYTES_MAX = 20_000
 FIRST_VIEW_S_MAX = 2.0

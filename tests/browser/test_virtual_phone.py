@@ -7,8 +7,8 @@ from itertools import count
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from .browsing import browsing, check_axe, screenshot
-from .gateway import Sandbox, fetch
+from tests.support.browser import browsing, check_axe, screenshot
+from tests.support.browser_gateway import Sandbox, fetch
 
 STATUS = "[role=status]"
 

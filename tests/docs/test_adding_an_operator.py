@@ -12,10 +12,8 @@ from typing import Any
 
 import pytest
 
-from mmo_sansio.catalogue import EXPLANATIONS
-from mmo_sansio.clock import HOUR, MINUTE, SECOND
-from mmo_sansio.http import HttpRequest, HttpResponse
-from mmo_sansio.inputs import (
+from mmo_sansio.http.messages import HttpRequest, HttpResponse
+from mmo_sansio.messages.inputs import (
     ProviderAccepted,
     ProviderFailed,
     ProviderHinted,
@@ -25,16 +23,18 @@ from mmo_sansio.inputs import (
     ProviderUnreachable,
     UnmatchedNotified,
 )
-from mmo_sansio.model import Stage, Transaction, Type
-from mmo_sansio.providers.conversation import (
+from mmo_sansio.providers.common.interface import (
     AccessToken,
     ExchangeFailed,
     Provider,
     SignInFailed,
     drive,
 )
-from mmo_sansio.providers.options import OptionError
+from mmo_sansio.providers.common.options import OptionError
 from mmo_sansio.testing import KES, REFERENCE, START, a_transaction
+from mmo_sansio.values.clock import HOUR, MINUTE, SECOND
+from mmo_sansio.values.error_codes import EXPLANATIONS
+from mmo_sansio.values.model import Stage, Transaction, Type
 
 BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 OPTIONS = {"base_url": "https://pesaplus.example", "api_key": "SECRET"}

@@ -12,12 +12,12 @@ from pathlib import Path
 
 import pytest
 
-from mmo_sansio.changes import SuspenseReason
-from mmo_sansio.egress import EgressRules
-from mmo_trio.brands_file import read_brands
+from mmo_sansio.http.egress_rules import EgressRules
+from mmo_sansio.messages.changes import SuspenseReason
+from mmo_trio.brands.file import read_brands
 from mmo_trio.settings import load_settings
 from mmo_trio.settings.load import keys_of
-from mmo_trio.settings.model import SECTIONS
+from mmo_trio.settings.sections import SECTIONS
 
 TOML = re.compile(r"^```toml\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 NAMED = re.compile(rf"`({'|'.join(SECTIONS)})\.([a-z_]+)`")

@@ -24,13 +24,13 @@ import trio
 import trustme
 from attrs import field, frozen
 
-from mmo_sansio.api.transaction_object import transaction_object
-from mmo_sansio.delivery import Attempt, DeliveryOutcome
-from mmo_sansio.egress import EgressRules
-from mmo_sansio.http import HttpRequest
-from mmo_sansio.model import Flow, Order, Party, Progress, Source, Stage, Transaction, Type
-from mmo_sansio.money import Money
-from mmo_trio.http.client import Client
+from mmo_sansio.api.outgoing.transaction_json import transaction_object
+from mmo_sansio.http.egress_rules import EgressRules
+from mmo_sansio.http.exchange import Attempt, DeliveryOutcome
+from mmo_sansio.http.messages import HttpRequest
+from mmo_sansio.values.model import Flow, Order, Party, Progress, Source, Stage, Transaction, Type
+from mmo_sansio.values.money import Money
+from mmo_trio.http.client.client import Client
 
 KEY, NEW_KEY = "old-key-0123456789abcdef", "new-key-0123456789abcdef"
 START_WITHIN_S = 60.0

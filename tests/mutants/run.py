@@ -19,7 +19,7 @@ UNNOTICED = ("survived", "no tests")
 
 
 def module_of(mutant: str) -> str:
-    """`mmo_sansio.rules.waking.x_wake__mutmut_7` -> `mmo_sansio.rules.waking`."""
+    """`mmo_sansio.payments.rules.timers.x_wake__mutmut_7` -> `mmo_sansio.payments.rules.timers`."""
     return mutant.rpartition(".")[0]
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from postgres_server import PostgresServer, postgres_server
 from pytest_trio.enable_trio_mode import *  # noqa: F403
+
+from tests.support.postgres_server import PostgresServer, postgres_server
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -20,7 +20,7 @@ from typing import Final, TypeAlias
 
 from attrs import frozen
 
-from mmo_sansio.queries import Position
+from mmo_sansio.messages.queries import Position
 
 CURSOR_MAX: Final = 2_048
 """Characters of a cursor that are looked at at all; the longest we make has fewer than 1,500."""

@@ -6,7 +6,7 @@ from collections.abc import Collection
 
 from attrs import field, frozen
 
-from mmo_sansio.egress import EgressRules
+from mmo_sansio.http.egress_rules import EgressRules
 
 
 @frozen

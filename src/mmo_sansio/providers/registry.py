@@ -9,15 +9,15 @@ from typing import Any, Protocol
 from attrs import frozen
 
 from mmo_sansio.providers.airtel_money.adapter import open_airtel_money
-from mmo_sansio.providers.ciphers import Ciphers
-from mmo_sansio.providers.conversation import Provider
+from mmo_sansio.providers.common.ciphers import Ciphers
+from mmo_sansio.providers.common.interface import Provider
+from mmo_sansio.providers.common.options import Options
+from mmo_sansio.providers.common.qr_options import qr_merchant_from
 from mmo_sansio.providers.mpesa_daraja import account as mpesa_daraja
 from mmo_sansio.providers.mpesa_daraja.adapter import DarajaProvider
 from mmo_sansio.providers.mtn_momo import account as mtn_momo
 from mmo_sansio.providers.mtn_momo.adapter import MtnMomoProvider
-from mmo_sansio.providers.options import Options
-from mmo_sansio.providers.qr_options import qr_merchant_from
-from mmo_sansio.providers.sandbox import QR_MERCHANT, SandboxProvider
+from mmo_sansio.providers.sandbox.adapter import QR_MERCHANT, SandboxProvider
 
 
 @frozen

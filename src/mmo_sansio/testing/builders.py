@@ -8,12 +8,9 @@ from typing import Any
 
 from attrs import evolve
 
-from mmo_sansio import clock
-from mmo_sansio.catalogue import EXPLANATIONS, ErrorCode
-from mmo_sansio.changes import DepositRecorded
-from mmo_sansio.clock import Instant
-from mmo_sansio.delivery import Attempt, DeliveryOutcome
-from mmo_sansio.inputs import (
+from mmo_sansio.http.exchange import Attempt, DeliveryOutcome
+from mmo_sansio.messages.changes import DepositRecorded
+from mmo_sansio.messages.inputs import (
     BeginSubmission,
     CallbackConcluded,
     ConfirmPage,
@@ -30,9 +27,12 @@ from mmo_sansio.inputs import (
     ResolveManually,
     TransactionWoke,
 )
-from mmo_sansio.intents import DeliverCallback, KeptIntent, SubmitToProvider
-from mmo_sansio.ledger import Ledger, ReferenceUse
-from mmo_sansio.model import (
+from mmo_sansio.messages.intents import DeliverCallback, KeptIntent, SubmitToProvider
+from mmo_sansio.payments.ledger import Ledger, ReferenceUse
+from mmo_sansio.values import clock
+from mmo_sansio.values.clock import Instant
+from mmo_sansio.values.error_codes import EXPLANATIONS, ErrorCode
+from mmo_sansio.values.model import (
     Brand,
     Flow,
     Limits,
@@ -48,7 +48,7 @@ from mmo_sansio.model import (
     Terms,
     Transaction,
 )
-from mmo_sansio.money import Money
+from mmo_sansio.values.money import Money
 
 START: Instant = 1_790_000_000 * clock.SECOND
 """When the tests' time begins: a second in September 2026."""

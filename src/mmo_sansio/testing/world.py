@@ -15,11 +15,8 @@ from typing import Any, TypeAlias, assert_never
 
 from attrs import Factory, define
 
-from mmo_sansio.catalogue import ErrorCode
-from mmo_sansio.clock import Instant, Span
-from mmo_sansio.delivery import Attempt, DeliveryOutcome
-from mmo_sansio.gateway import Gateway
-from mmo_sansio.inputs import (
+from mmo_sansio.http.exchange import Attempt, DeliveryOutcome
+from mmo_sansio.messages.inputs import (
     BeginSubmission,
     CallbackConcluded,
     Input,
@@ -31,10 +28,19 @@ from mmo_sansio.inputs import (
     ProviderUnreachable,
     QrConcluded,
 )
-from mmo_sansio.intents import AskProvider, DeliverCallback, DeliverQr, Intent, SubmitToProvider
-from mmo_sansio.model import Source, Stage, Transaction
-from mmo_sansio.replies import Noted, Reply
+from mmo_sansio.messages.intents import (
+    AskProvider,
+    DeliverCallback,
+    DeliverQr,
+    Intent,
+    SubmitToProvider,
+)
+from mmo_sansio.messages.replies import Noted, Reply
+from mmo_sansio.payments.gateway import Gateway
 from mmo_sansio.testing.builders import REFERENCE, START, a_create_payment
+from mmo_sansio.values.clock import Instant, Span
+from mmo_sansio.values.error_codes import ErrorCode
+from mmo_sansio.values.model import Source, Stage, Transaction
 
 STEPS_MAX = 1_000
 """So many steps without coming to rest are a loop."""

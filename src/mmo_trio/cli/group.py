@@ -8,25 +8,25 @@ import click
 import structlog
 
 from mmo_sansio import __version__
-from mmo_trio.cli import (
+from mmo_trio.cli.commands import (
     audit,
     brands,
-    clock,
-    configuration,
-    database,
-    demonstration,
-    explanation,
-    listening,
+    check_config,
+    db,
+    demo,
+    explain,
+    listen,
     operators,
     providers,
+    providers_register,
     records,
-    registering,
-    serving,
-    simulating,
+    sandbox_clock,
+    serve,
+    simulate,
     suspense,
-    transactions,
+    tx,
 )
-from mmo_trio.cli.failures import CarefulGroup
+from mmo_trio.cli.support.errors import CarefulGroup
 
 
 @click.group(cls=CarefulGroup, context_settings={"help_option_names": ["-h", "--help"]})
@@ -39,25 +39,25 @@ def main() -> None:
     structlog.configure(logger_factory=lambda *_: structlog.PrintLogger(sys.stderr))
 
 
-providers.providers.add_command(registering.register)
-providers.providers.add_command(registering.address)
+providers.providers.add_command(providers_register.register)
+providers.providers.add_command(providers_register.address)
 
 for command in (
-    demonstration.demo,
-    serving.sandbox,
-    serving.serve,
-    listening.listen,
+    demo.demo,
+    serve.sandbox,
+    serve.serve,
+    listen.listen,
     brands.brands,
-    transactions.tx,
-    explanation.explain,
+    tx.tx,
+    explain.explain,
     suspense.suspense,
     providers.providers,
     records.records,
     operators.operators,
     audit.audit,
-    database.db,
-    configuration.check_config,
-    clock.sandbox_clock,
-    simulating.simulate,
+    db.db,
+    check_config.check_config,
+    sandbox_clock.sandbox_clock,
+    simulate.simulate,
 ):
     main.add_command(command)

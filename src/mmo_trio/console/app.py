@@ -9,20 +9,20 @@ from quart import Response, g, render_template, request, url_for
 from quart_trio import QuartTrio
 from werkzeug.exceptions import HTTPException
 
-from mmo_trio.console.auditing import audit_pages
-from mmo_trio.console.desk import ConsoleDesk
-from mmo_trio.console.figures import Figures
-from mmo_trio.console.guard import Guard, NotSignedIn
-from mmo_trio.console.lists import list_pages
+from mmo_trio.console.audit import audit_pages
+from mmo_trio.console.context import ConsoleDesk
 from mmo_trio.console.overview import overview_pages
 from mmo_trio.console.payments import payment_pages
+from mmo_trio.console.permissions import Permission
 from mmo_trio.console.providers import provider_pages
 from mmo_trio.console.resolutions import resolution_pages
-from mmo_trio.console.roles import Permission
-from mmo_trio.console.showing import moment
-from mmo_trio.console.signing import signing_pages
-from mmo_trio.http.faults import describe_fault
-from mmo_trio.storage.base import OutcomeUnknown, StoreUnavailable
+from mmo_trio.console.sessions import Guard, NotSignedIn
+from mmo_trio.console.sign_in import signing_pages
+from mmo_trio.console.views import moment
+from mmo_trio.console.work_lists import list_pages
+from mmo_trio.metrics.prometheus import Figures
+from mmo_trio.storage.interface.store import OutcomeUnknown, StoreUnavailable
+from mmo_trio.system.fault_report import describe_fault
 
 CONTENT_SECURITY_POLICY = (
     "default-src 'none'; style-src 'self'; img-src 'self'; form-action 'self'; base-uri 'none';"

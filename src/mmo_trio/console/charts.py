@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterable, Sequence
 
 from attrs import Factory, define, frozen
 
-from mmo_sansio.clock import Instant, Span
-from mmo_sansio.model import Status
-from mmo_trio.storage.office.values import LATENCIES_S, Count
+from mmo_sansio.values.clock import Instant, Span
+from mmo_sansio.values.model import Status
+from mmo_trio.storage.interface.admin_types import LATENCIES_S, Count
 
 WIDTH, HEIGHT = 720, 150
 LEFT, BOTTOM, TOP = 48, 20, 8

@@ -8,7 +8,7 @@ from attrs import frozen
 from quart import Blueprint, render_template, request
 from werkzeug.exceptions import BadRequest
 
-from mmo_sansio.clock import DAY, HOUR, SECOND, Instant, Span
+from mmo_sansio.values.clock import DAY, HOUR, SECOND, Instant, Span
 from mmo_trio.console.charts import (
     HEIGHT,
     LEFT,
@@ -20,9 +20,9 @@ from mmo_trio.console.charts import (
     latency_text,
     rate_text,
 )
-from mmo_trio.console.desk import ConsoleDesk
-from mmo_trio.console.showing import moment
-from mmo_trio.storage.office.values import Dimension, Tally
+from mmo_trio.console.context import ConsoleDesk
+from mmo_trio.console.views import moment
+from mmo_trio.storage.interface.admin_types import Dimension, Tally
 
 ROWS_MAX = 50
 

@@ -8,17 +8,17 @@ from collections.abc import Sequence
 from quart import Blueprint, render_template, request
 from werkzeug.exceptions import BadRequest, NotFound
 
-from mmo_sansio.catalogue import ErrorCode
-from mmo_sansio.inputs import ResolveManually
-from mmo_sansio.model import Stage, Status, Transaction
-from mmo_sansio.states import targets
-from mmo_trio.console.desk import ConsoleDesk
-from mmo_trio.console.guard import current, field
+from mmo_sansio.messages.inputs import ResolveManually
+from mmo_sansio.payments.states import targets
+from mmo_sansio.values.error_codes import ErrorCode
+from mmo_sansio.values.model import Stage, Status, Transaction
+from mmo_trio.admin.explanation import Case, conclusions, story
+from mmo_trio.console.context import ConsoleDesk
 from mmo_trio.console.masking import Eyes
-from mmo_trio.console.roles import Permission
-from mmo_trio.console.showing import delivery_of, entry_of, line_of, members_of, moment
-from mmo_trio.storage.office.values import Place, ProposalState, Wanted
-from mmo_trio.telling import Case, conclusions, story
+from mmo_trio.console.permissions import Permission
+from mmo_trio.console.sessions import current, field
+from mmo_trio.console.views import delivery_of, entry_of, line_of, members_of, moment
+from mmo_trio.storage.interface.admin_types import Place, ProposalState, Wanted
 
 PAGE = 50
 REFERENCE_MAX = 255

@@ -5,13 +5,13 @@ from __future__ import annotations
 from quart import Blueprint, Response, render_template, url_for
 from werkzeug.exceptions import Conflict, NotFound
 
-from mmo_trio.console.desk import ConsoleDesk
-from mmo_trio.console.guard import Guard, current, field
-from mmo_trio.console.roles import Permission
-from mmo_trio.console.showing import moment
-from mmo_trio.deeds import deed
-from mmo_trio.storage.base import ClosedProvider
-from mmo_trio.storage.office.values import AuditRow
+from mmo_trio.admin.audit_event import deed
+from mmo_trio.console.context import ConsoleDesk
+from mmo_trio.console.permissions import Permission
+from mmo_trio.console.sessions import Guard, current, field
+from mmo_trio.console.views import moment
+from mmo_trio.storage.interface.admin_types import AuditRow
+from mmo_trio.storage.interface.store import ClosedProvider
 
 HISTORY = 50
 

@@ -6,16 +6,16 @@ from attrs import evolve
 from quart import Blueprint, Response, render_template, url_for
 from werkzeug.exceptions import BadRequest, Conflict, Forbidden, NotFound
 
-from mmo_sansio.catalogue import ErrorCode
-from mmo_sansio.inputs import ResolveManually
-from mmo_sansio.replies import Noted
-from mmo_trio.console.desk import ConsoleDesk
-from mmo_trio.console.guard import Guard, Visitor, current, field
+from mmo_sansio.messages.inputs import ResolveManually
+from mmo_sansio.messages.replies import Noted
+from mmo_sansio.values.error_codes import ErrorCode
+from mmo_trio.admin.audit_event import deed
+from mmo_trio.admin.resolution import evidence_against
+from mmo_trio.console.context import ConsoleDesk
 from mmo_trio.console.payments import UNDECIDED
-from mmo_trio.console.roles import Permission
-from mmo_trio.deeds import deed
-from mmo_trio.resolving import evidence_against
-from mmo_trio.storage.office.values import Proposal, ProposalState
+from mmo_trio.console.permissions import Permission
+from mmo_trio.console.sessions import Guard, Visitor, current, field
+from mmo_trio.storage.interface.admin_types import Proposal, ProposalState
 
 SUCCESS = "success"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from attrs import field, frozen
 
-from mmo_sansio.rawhead import HeadLimits
+from mmo_sansio.http.request_head import HeadLimits
 
 
 @frozen

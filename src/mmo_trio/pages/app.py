@@ -8,13 +8,13 @@ from typing import TypeAlias
 from quart import Response, request
 from quart_trio import QuartTrio
 
-from mmo_trio.http.faults import describe_fault
-from mmo_trio.pages.desk import Desk, SandboxDesk
-from mmo_trio.pages.guide import guide_pages
-from mmo_trio.pages.papers import Papers, paper_pages
-from mmo_trio.pages.payment import payment_pages
-from mmo_trio.pages.phone import phone_pages
-from mmo_trio.pages.sandbox import sandbox_controls
+from mmo_trio.pages.context import Desk, SandboxDesk
+from mmo_trio.pages.docs.pages import Papers, paper_pages
+from mmo_trio.pages.payment.page import payment_pages
+from mmo_trio.pages.sandbox.controls import sandbox_controls
+from mmo_trio.pages.sandbox.guide import guide_pages
+from mmo_trio.pages.sandbox.phone import phone_pages
+from mmo_trio.system.fault_report import describe_fault
 
 CONTENT_SECURITY_POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self';"

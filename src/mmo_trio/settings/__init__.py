@@ -9,7 +9,7 @@ from mmo_trio.settings.describe import (
 )
 from mmo_trio.settings.errors import SettingsError, near_match
 from mmo_trio.settings.load import load_settings
-from mmo_trio.settings.model import (
+from mmo_trio.settings.sections import (
     BreakerSection,
     ConsoleSection,
     DatabaseSection,

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from attrs import fields, frozen
 
 from mmo_trio.settings.load import keys_of, kind_of, variable
-from mmo_trio.settings.model import PROVIDER_KINDS, SECTIONS, Settings
+from mmo_trio.settings.sections import PROVIDER_KINDS, SECTIONS, Settings
 
 MASKED = "***"
 

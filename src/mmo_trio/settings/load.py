@@ -14,12 +14,8 @@ from typing import Any, NoReturn
 from attrs import fields, frozen
 
 from mmo_trio.settings.errors import SettingsError, ValueFault, near_match
-from mmo_trio.settings.model import (
-    API_KEY_CACHE_MAX,
-    SECTIONS,
-    Settings,
-)
 from mmo_trio.settings.providers import PROVIDER_PREFIX, providers_from
+from mmo_trio.settings.sections import API_KEY_CACHE_MAX, SECTIONS, Settings
 from mmo_trio.settings.values import Kind
 
 PREFIX = "MMO_"

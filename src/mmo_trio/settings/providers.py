@@ -8,7 +8,7 @@ from types import MappingProxyType
 from typing import Any
 
 from mmo_trio.settings.errors import SettingsError, near_match
-from mmo_trio.settings.model import PROVIDER_KINDS, ProviderSection
+from mmo_trio.settings.sections import PROVIDER_KINDS, ProviderSection
 
 PROVIDER_PREFIX = "MMO_PROVIDER__"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}", re.ASCII)

@@ -15,8 +15,8 @@ from urllib.parse import urlsplit, urlunsplit
 
 from attrs import frozen
 
-from mmo_sansio import clock
-from mmo_sansio.clock import Span
+from mmo_sansio.values import clock
+from mmo_sansio.values.clock import Span
 from mmo_trio.settings.errors import ValueFault
 
 Network: TypeAlias = IPv4Network | IPv6Network

@@ -17,8 +17,8 @@ from typing import Any, Final, Protocol, TypeAlias, TypeVar
 
 from attrs import Factory, define, frozen
 
-from mmo_sansio.clock import SECOND, Instant, Span
-from mmo_sansio.http import HttpRequest, HttpResponse
+from mmo_sansio.http.messages import HttpRequest, HttpResponse
+from mmo_sansio.values.clock import SECOND, Instant, Span
 
 CONTROL_PREFIX: Final = "/_simulator/"
 JSON_HEADERS: Final = ((b"content-type", b"application/json"),)

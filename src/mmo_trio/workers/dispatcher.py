@@ -9,13 +9,19 @@ import structlog
 import trio
 from attrs import Factory, define
 
-from mmo_sansio.intents import AskProvider, DeliverCallback, DeliverQr, Intent, SubmitToProvider
-from mmo_sansio.model import Transaction
-from mmo_trio.storage.base import Store, StoreUnavailable, Work
-from mmo_trio.workers.callbacks import CallbackWorker
-from mmo_trio.workers.channels import ChannelKeeper
-from mmo_trio.workers.providers import ProviderWorker
-from mmo_trio.workers.qr_codes import QrWorker
+from mmo_sansio.messages.intents import (
+    AskProvider,
+    DeliverCallback,
+    DeliverQr,
+    Intent,
+    SubmitToProvider,
+)
+from mmo_sansio.values.model import Transaction
+from mmo_trio.storage.interface.store import Store, StoreUnavailable, Work
+from mmo_trio.workers.delivery.callbacks import CallbackWorker
+from mmo_trio.workers.delivery.channel_owner import ChannelKeeper
+from mmo_trio.workers.delivery.qr_codes import QrWorker
+from mmo_trio.workers.providers.worker import ProviderWorker
 
 logger = structlog.get_logger(__name__)
 

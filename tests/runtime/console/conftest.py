@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import TypeAlias
 
 import pytest
-from contract.conftest import Running, Serve, serving
 
-from .person import Person, hire
+from tests.support.console_browser import Person, hire
+from tests.support.sandbox_gateway import Running, Serve, serving
 
 STAFF = {"vera": "viewer", "sam": "support", "ann": "approver", "abe": "approver", "ada": "admin"}
 

@@ -5,11 +5,10 @@ from __future__ import annotations
 import re
 
 import pytest
-from contract.conftest import Running
 
-from mmo_sansio.catalogue import ErrorCode
-
-from .conftest import SignedIn
+from mmo_sansio.values.error_codes import ErrorCode
+from tests.runtime.console.conftest import SignedIn
+from tests.support.sandbox_gateway import Running
 
 NUMBER = "254700000101"
 HOSTILE = "<script>alert(1)</script>\"'><img src=x onerror=alert(2)>{{123457*1000003}}"

@@ -1,151 +1,15 @@
-"""A whole gateway in this process, on free ports, with a receiver that speaks TLS beside it."""
+"""Fixtures of the contract suite: a whole gateway in this process, with a receiver that speaks TLS beside it."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from collections.abc import AsyncIterator, Iterator
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pytest
-import trio
-from attrs import Factory, define
 
-from mmo_trio.certificates import ensure_authority
-from mmo_trio.receiver import QrReceived, Received, receive
-from mmo_trio.service import FurtherDoor, run_service
-from mmo_trio.service_config import Ready, ServiceConfig, sandbox_presets
-from mmo_trio.settings import load_settings
-
-from .merchant import PATIENCE_S, Answer, Merchant, ask
-from .storages import Storage, storages
-
-
-@define(eq=False)
-class Running:
-    """A sandbox that serves, and what its demo brand's receiver has got."""
-
-    ready: Ready
-    directory: Path
-    merchant: Merchant
-    """The demo brand's developer."""
-    storage: Storage
-    received: list[Received] = Factory(list)
-    codes: list[QrReceived] = Factory(list)
-    refused: list[str] = Factory(list)
-    """One entry for each callback whose key the receiver refused."""
-
-    async def control(self, name: str, **body: Any) -> Answer:
-        """POST to a sandbox control."""
-        return await ask(
-            f"{self.ready.pages}/sandbox/{name}",
-            method="POST",
-            headers={"Content-Type": "application/json"},
-            body=json.dumps(body).encode(),
-        )
-
-    async def seen(self, name: str) -> list[dict[str, Any]]:
-        """GET a sandbox control: `callbacks` or `suspense`."""
-        answer = await ask(f"{self.ready.pages}/sandbox/{name}")
-        assert answer.status == 200, answer.body
-        found: list[dict[str, Any]] = answer.json
-        return found
-
-    async def advance(self, span: str) -> None:
-        """Let time pass in the sandbox."""
-        answer = await self.control("clock", advance=span)
-        assert answer.status == 200, answer.body
-
-    async def callback_for(self, reference: str) -> Received:
-        """The callback of this payment, once it has come."""
-        with trio.fail_after(PATIENCE_S):
-            while True:
-                for each in self.received:
-                    if each.gateway_reference == reference:
-                        return each
-                await trio.sleep(0.02)
-
-    async def outcome_of(self, reference: str) -> dict[str, Any]:
-        """The recorded outcome of this payment's callback, once there is one."""
-        with trio.fail_after(PATIENCE_S):
-            while True:
-                for each in await self.seen("callbacks"):
-                    if each["gatewayReference"] == reference:
-                        return each
-                await trio.sleep(0.02)
-
-
-Serve = Callable[..., AbstractAsyncContextManager[Running]]
-
-
-@asynccontextmanager
-async def serving(
-    directory: Path,
-    *,
-    environment: dict[str, str] | None = None,
-    brands: str | None = None,
-    api_key: str = "",
-    further_doors: Sequence[FurtherDoor] = (),
-) -> AsyncIterator[Running]:
-    """A sandbox in this directory and a receiver for its demo brand; both end with the block.
-
-    `environment`: further settings as MMO_… variables. `brands`: text of a brands.toml to serve instead of the demo
-    brand, whose `api_key` the receiver then expects.
-    """
-    authority = ensure_authority(directory)
-    storage = storages.of(directory)
-    presets = sandbox_presets(directory, free_ports=True) | storage.presets
-    settings = load_settings(environment=environment or {}, presets=presets)
-    brands_file = None
-    if brands is not None:
-        brands_file = directory / "brands.toml"
-        brands_file.write_text(brands, encoding="utf-8")
-    config = ServiceConfig(
-        settings,
-        data_directory=directory,
-        is_sandbox=True,
-        has_demo_brand=brands is None,
-        brands_file=brands_file,
-    )
-    drain = trio.Event()
-    told, heard = trio.open_memory_channel[Ready](1)
-    async with trio.open_nursery() as nursery:
-        ended = trio.Event()
-
-        async def serve_until_drained() -> None:
-            with storage.opened_by_service():
-                await run_service(
-                    config, on_ready=told.send_nowait, drain=drain, further_doors=further_doors
-                )
-            ended.set()
-
-        nursery.start_soon(serve_until_drained)
-        with trio.fail_after(PATIENCE_S):
-            ready = await heard.receive()
-        listeners = await trio.open_tcp_listeners(0, host="127.0.0.1")
-        port = listeners[0].socket.getsockname()[1]
-        key = ready.api_key or api_key
-        merchant = Merchant(ready.api, key, result_url=f"https://localhost:{port}/callback")
-        running = Running(ready, directory, merchant, storage)
-        context = authority.issue("localhost", "127.0.0.1")
-        await nursery.start(
-            partial(
-                receive,
-                listeners,
-                tls=lambda: context,
-                expected_keys=[key.encode()],
-                on_callback=running.received.append,
-                on_refused=lambda: running.refused.append("key"),
-                on_qr=running.codes.append,
-            )
-        )
-        yield running
-        drain.set()
-        with trio.fail_after(PATIENCE_S):
-            await ended.wait()
-        nursery.cancel_scope.cancel()
+from tests.support.sandbox_gateway import Running, Serve, serving
+from tests.support.storages import storages
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -8,14 +8,23 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from airtel_stage import PAYER
 from attrs import define
-from hostile_receivers import Receiver
 
-from .airtel_uganda import BRANDS, JSON, KEY, NAME, Airtel, Uganda, airtel_playing, until
-from .conftest import Serve
-from .merchant import Merchant, ask
-from .receivers import calls_to, receiver, url_of
+from tests.support.airtel_account import PAYER
+from tests.support.airtel_gateway import (
+    BRANDS,
+    JSON,
+    KEY,
+    NAME,
+    Airtel,
+    Uganda,
+    airtel_playing,
+    until,
+)
+from tests.support.hostile_receivers import Receiver
+from tests.support.merchant import Merchant, ask
+from tests.support.receivers import calls_to, receiver, url_of
+from tests.support.sandbox_gateway import Serve
 
 OPERATIONS = ("direct/payin", "web/payin", "direct/payout")
 MOVED = {

@@ -8,13 +8,12 @@ from functools import partial
 import pytest
 import trio
 
-from mmo_trio.certificates import ensure_authority
-from mmo_trio.receiver import Received, receive
-
-from .conftest import Running, Serve
-from .merchant import PATIENCE_S, ROOT, Merchant, ask
-from .office import office
-from .refusals import ENDPOINTS, anonymous, assert_problem, connected, head, say
+from mmo_trio.sandbox.callback_receiver import Received, receive
+from mmo_trio.sandbox.local_ca import ensure_authority
+from tests.support.merchant import PATIENCE_S, ROOT, Merchant, ask
+from tests.support.rejections import ENDPOINTS, anonymous, assert_problem, connected, head, say
+from tests.support.sandbox_gateway import Running, Serve
+from tests.support.store_admin import office
 
 WRONG_KEYS = (
     ("row 1: no key", b"X-Other: 1"),

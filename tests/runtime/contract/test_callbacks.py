@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 import trio
-from hostile_receivers import (
+
+from tests.support.hostile_receivers import (
     Behaviour,
     Visit,
     answers,
@@ -22,11 +23,10 @@ from hostile_receivers import (
     resets_at_once,
     speaks_no_tls,
 )
-
-from .conftest import Running, Serve
-from .merchants import ACME, ACME_KEY, ZENITH, ZENITH_KEY, developer
-from .receivers import NO_CONTENT, arrived, calls_to, receiver, says, url_of
-from .storages import Storage, storages
+from tests.support.merchants import ACME, ACME_KEY, ZENITH, ZENITH_KEY, developer
+from tests.support.receivers import NO_CONTENT, arrived, calls_to, receiver, says, url_of
+from tests.support.sandbox_gateway import Running, Serve
+from tests.support.storages import Storage, storages
 
 SOON = {"MMO_LIMITS_CALLBACK_TIMEOUT": "300ms"}
 MIB = 1024 * 1024

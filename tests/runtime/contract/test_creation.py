@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from .conftest import Running, Serve
-from .merchant import ROOT, a_reference, ask
-from .refusals import assert_field_refused, assert_problem
+from tests.support.merchant import ROOT, a_reference, ask
+from tests.support.rejections import assert_field_refused, assert_problem
+from tests.support.sandbox_gateway import Running, Serve
 
 INITIATED = [
     "status",

@@ -10,11 +10,10 @@ import pytest
 import trio
 from attrs import evolve
 
-from mmo_sansio.callbacks import PLACES_PER_MERCHANT
-
-from .conftest import Serve
-from .merchant import PATIENCE_S, Merchant
-from .program import keeping
+from mmo_sansio.resilience.fair_queue import PLACES_PER_MERCHANT
+from tests.support.merchant import PATIENCE_S, Merchant
+from tests.support.mmo_process import keeping
+from tests.support.sandbox_gateway import Serve
 
 OTHERS = 200
 """Merchants with one hanging callback each."""

@@ -14,8 +14,8 @@ import pytest
 import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
-from .conftest import Serve
-from .merchant import ask
+from tests.support.merchant import ask
+from tests.support.sandbox_gateway import Serve
 
 DEPLOY = Path(__file__).parents[3] / "deploy"
 NAME = re.compile(r"\bmmo_[a-z_]+")

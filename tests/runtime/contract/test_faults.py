@@ -14,19 +14,18 @@ import pytest
 import trio
 from attrs import Factory, define
 
-from mmo_sansio.clock import Instant
-from mmo_sansio.decide import decide
-from mmo_sansio.decisions import Decision
-from mmo_sansio.inputs import CreatePayment, Input
-from mmo_sansio.ledger import Ledger
-from mmo_trio import engine
+from mmo_sansio.messages.inputs import CreatePayment, Input
+from mmo_sansio.payments.decide import decide
+from mmo_sansio.payments.decision import Decision
+from mmo_sansio.payments.ledger import Ledger
+from mmo_sansio.values.clock import Instant
+from mmo_trio.engine import engine
 from mmo_trio.storage.sqlite import connection as sqlite_connection
-from mmo_trio.storage.sqlite import opening, store, writer
+from mmo_trio.storage.sqlite import open_sqlite, store, writer
 from mmo_trio.storage.sqlite.store import SqliteStore
-
-from .conftest import Running, Serve
-from .merchant import PATIENCE_S, Answer, a_reference, ask
-from .refusals import assert_problem
+from tests.support.merchant import PATIENCE_S, Answer, a_reference, ask
+from tests.support.rejections import assert_problem
+from tests.support.sandbox_gateway import Running, Serve
 
 pytestmark = pytest.mark.own_store
 
@@ -214,8 +213,8 @@ def wires(monkeypatch: pytest.MonkeyPatch) -> Iterator[Wires]:
         wires.stores.append(SqliteStore(*given))
         return wires.stores[-1]
 
-    monkeypatch.setattr(opening, "SqliteStore", made)
-    monkeypatch.setattr(opening, "connect", connect)
+    monkeypatch.setattr(open_sqlite, "SqliteStore", made)
+    monkeypatch.setattr(open_sqlite, "connect", connect)
     monkeypatch.setattr(store, "connect", connect)
     monkeypatch.setattr(writer, "connect", connect)
     yield wires

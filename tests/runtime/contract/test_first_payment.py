@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from mmo_sansio.api.strict_json import parse_object
-
-from .conftest import Running
+from mmo_sansio.api.incoming.strict_json import parse_object
+from tests.support.sandbox_gateway import Running
 
 
 @pytest.mark.smoke

@@ -7,14 +7,13 @@ from urllib.parse import urlsplit
 
 import pytest
 import trio
-from fuzz_requests import fuzz
-from listening import descriptors_are_back, open_descriptors
 
-from mmo_sansio.model import Operation
+from mmo_sansio.values.model import Operation
 from mmo_trio.storage.sqlite.store import READERS
-
-from .conftest import Running, Serve
-from .merchant import PATIENCE_S, ROOT
+from tests.support.http_listener import descriptors_are_back, open_descriptors
+from tests.support.merchant import PATIENCE_S, ROOT
+from tests.support.request_fuzzer import fuzz
+from tests.support.sandbox_gateway import Running, Serve
 
 REQUESTS = 5_000
 PER_S_AT_LEAST = 50

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from .conftest import Running
-from .merchant import ROOT, ask
-from .refusals import ENDPOINTS, assert_field_refused, assert_problem, head, say
+from tests.support.merchant import ROOT, ask
+from tests.support.rejections import ENDPOINTS, assert_field_refused, assert_problem, head, say
+from tests.support.sandbox_gateway import Running
 
 OK = (b'"ok"', b'"ok"')
 

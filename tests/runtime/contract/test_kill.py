@@ -15,22 +15,21 @@ import pytest
 import trio
 import trio.testing
 from attrs import Factory, define
-from listening import Client, NoAnswerError
 
-from mmo_sansio.callbacks import PLACES_PER_MERCHANT
-from mmo_sansio.changes import CallbackRecorded
-from mmo_sansio.delivery import DeliveryOutcome
-from mmo_sansio.model import Stage, Transaction
-from mmo_sansio.providers.sandbox_book import Submitted
-from mmo_trio.assembly import BOOK_FILE
-from mmo_trio.certificates import ensure_authority
-from mmo_trio.keys import load_master_key
-from mmo_trio.storage.base import Store
-from mmo_trio.storage.opening import open_store
-from mmo_trio.workers.sandbox_book import read_book
-
-from .merchant import ROOT, Merchant
-from .program import Keeper, Process, keeping, mmo, serving_process
+from mmo_sansio.http.exchange import DeliveryOutcome
+from mmo_sansio.messages.changes import CallbackRecorded
+from mmo_sansio.providers.sandbox.journal import Submitted
+from mmo_sansio.resilience.fair_queue import PLACES_PER_MERCHANT
+from mmo_sansio.values.model import Stage, Transaction
+from mmo_trio.brands.keyring import load_master_key
+from mmo_trio.sandbox.local_ca import ensure_authority
+from mmo_trio.sandbox.operator_journal import read_book
+from mmo_trio.service.wiring import BOOK_FILE
+from mmo_trio.storage.interface.store import Store
+from mmo_trio.storage.open_store import open_store
+from tests.support.http_listener import Client, NoAnswerError
+from tests.support.merchant import ROOT, Merchant
+from tests.support.mmo_process import Keeper, Process, keeping, mmo, serving_process
 
 pytestmark = pytest.mark.own_store
 

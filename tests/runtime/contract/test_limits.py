@@ -7,18 +7,19 @@ from typing import Any
 
 import pytest
 
-from mmo_sansio import clock, delivery, egress, queries
-from mmo_sansio.api import bodies
+from mmo_sansio.api.incoming import creation_body
+from mmo_sansio.http import egress_rules, exchange
+from mmo_sansio.messages import queries
+from mmo_sansio.values import clock
 from mmo_trio.settings import load_settings
-
-from .conftest import Running, Serve
+from tests.support.sandbox_gateway import Running, Serve
 
 SETTINGS = load_settings()
 
 NAMED: Mapping[str, tuple[object, object]] = {
     "pending transaction timeout": (SETTINGS.limits.pending_timeout, 3 * clock.DAY),
     "callback timeout": (SETTINGS.limits.callback_timeout, 15 * clock.SECOND),
-    "callback response body logged": (delivery.BODY_BYTES_MAX, 1024 * 1024),
+    "callback response body logged": (exchange.BODY_BYTES_MAX, 1024 * 1024),
     "breaker window": (SETTINGS.breaker.window, 60 * clock.SECOND),
     "breaker minimum requests": (SETTINGS.breaker.minimum_requests, 5),
     "breaker failure ratio": (SETTINGS.breaker.failure_ratio, 0.5),
@@ -27,14 +28,14 @@ NAMED: Mapping[str, tuple[object, object]] = {
     "API key cache": (SETTINGS.limits.api_key_cache, clock.MINUTE),
     "records pageSize, most": (queries.RECORDS_PAGE_MAX, 5000),
     "records pageSize, default": (queries.RECORDS_PAGE_DEFAULT, 50),
-    "labels": (bodies.LABELS_MAX, 10),
-    "method path segment": (bodies.METHOD_MAX, 100),
-    "references, id and names": (bodies.TEXT_MAX, 255),
-    "email": (bodies.EMAIL_MAX, 320),
-    "msisdn, least": (bodies.MSISDN_MIN, 3),
-    "msisdn, most": (bodies.MSISDN_MAX, 20),
-    "country": (bodies.COUNTRY_MAX, 10),
-    "URLs": (egress.URL_LENGTH_MAX, 2048),
+    "labels": (creation_body.LABELS_MAX, 10),
+    "method path segment": (creation_body.METHOD_MAX, 100),
+    "references, id and names": (creation_body.TEXT_MAX, 255),
+    "email": (creation_body.EMAIL_MAX, 320),
+    "msisdn, least": (creation_body.MSISDN_MIN, 3),
+    "msisdn, most": (creation_body.MSISDN_MAX, 20),
+    "country": (creation_body.COUNTRY_MAX, 10),
+    "URLs": (egress_rules.URL_LENGTH_MAX, 2048),
     "page session": (SETTINGS.limits.page_session, 30 * clock.MINUTE),
 }
 

@@ -9,9 +9,8 @@ from typing import Any
 import pytest
 
 from mmo_trio.settings import SettingsError, load_settings
-
-from .merchant import Merchant, ask
-from .program import COMMAND, serving_process
+from tests.support.merchant import Merchant, ask
+from tests.support.mmo_process import COMMAND, serving_process
 
 PRIVATE = ("Ada-Canary", "254799999101", "canary@shop.example", "order-canary", "label-canary")
 WITH_JSON = ("env", "MMO_LOG_FORMAT=json", *COMMAND)

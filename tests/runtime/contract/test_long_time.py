@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 import trio
 
-from .merchant import PATIENCE_S, Merchant
-from .program import Keeper, keeping, mmo, serving_process
+from tests.support.merchant import PATIENCE_S, Merchant
+from tests.support.mmo_process import Keeper, keeping, mmo, serving_process
 
 pytestmark = pytest.mark.own_store
 

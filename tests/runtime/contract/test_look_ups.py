@@ -6,9 +6,9 @@ from urllib.parse import quote
 
 import pytest
 
-from .conftest import Running, Serve
-from .merchants import ACME, ACME_KEY, ZENITH, ZENITH_KEY, developer
-from .refusals import anonymous
+from tests.support.merchants import ACME, ACME_KEY, ZENITH, ZENITH_KEY, developer
+from tests.support.rejections import anonymous
+from tests.support.sandbox_gateway import Running, Serve
 
 STRANGER = "01ARZ3NDEKTSV4RRFFQ69G5FAV"
 """A ULID that stands for nothing."""

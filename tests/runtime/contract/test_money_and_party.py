@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from .conftest import Running, Serve
-from .merchant import Answer, Merchant
-from .refusals import assert_field_refused, assert_problem
+from tests.support.merchant import Answer, Merchant
+from tests.support.rejections import assert_field_refused, assert_problem
+from tests.support.sandbox_gateway import Running, Serve
 
 KEY = "the-key-of-acme"
 BRAND = f"""

@@ -13,28 +13,27 @@ from typing import Any
 import pytest
 import trio
 from attrs import define
-from hostile_receivers import Receiver
 
-from mmo_sansio.egress import EgressRules
+from mmo_sansio.http.egress_rules import EgressRules
 from mmo_sansio.providers.mpesa_daraja.account import account_from
 from mmo_sansio.providers.mpesa_daraja.references import account_reference
 from mmo_sansio.providers.mpesa_daraja.requests import registration
-from mmo_trio.ciphers import SystemCiphers
-from mmo_trio.http.client import Client, tls_context
-from mmo_trio.keys import KeyRing, load_master_key
+from mmo_trio.brands.keyring import KeyRing, load_master_key
+from mmo_trio.http.client.client import Client, tls_context
 from mmo_trio.simulators.base import planned_read
-from mmo_trio.simulators.mpesa import MpesaSimulator
-from mmo_trio.simulators.mpesa_book import SANDBOX_PASSKEY
-from mmo_trio.simulators.mpesa_keys import open_mpesa
-from mmo_trio.simulators.mpesa_tales import PICTURE
-from mmo_trio.simulators.serving import serve_simulator
-from mmo_trio.wallclock import WallClock
-
-from .conftest import Running, Serve
-from .merchant import PATIENCE_S, Merchant, ask
-from .merchants import ACME_KEY, a_brand, developer
-from .program import COMMAND, outside
-from .receivers import calls_to, receiver, url_of
+from mmo_trio.simulators.mpesa.accounts import SANDBOX_PASSKEY
+from mmo_trio.simulators.mpesa.api import MpesaSimulator
+from mmo_trio.simulators.mpesa.keys import open_mpesa
+from mmo_trio.simulators.mpesa.responses import PICTURE
+from mmo_trio.simulators.server import serve_simulator
+from mmo_trio.system.ciphers import SystemCiphers
+from mmo_trio.system.clock import WallClock
+from tests.support.hostile_receivers import Receiver
+from tests.support.merchant import PATIENCE_S, Merchant, ask
+from tests.support.merchants import ACME_KEY, a_brand, developer
+from tests.support.mmo_process import COMMAND, outside
+from tests.support.receivers import calls_to, receiver, url_of
+from tests.support.sandbox_gateway import Running, Serve
 
 PAYER = "254708374149"
 FORM = {"Content-Type": "application/x-www-form-urlencoded"}

@@ -10,22 +10,21 @@ import pytest
 import trio
 from attrs import evolve
 
-from mmo_sansio.clock import HOUR, LAST_INSTANT, SECOND
 from mmo_sansio.providers.mtn_momo.codes import LEAVES_OPEN, REASONS
 from mmo_sansio.providers.mtn_momo.references import reference_id
+from mmo_sansio.values.clock import HOUR, LAST_INSTANT, SECOND
 from mmo_trio.simulators.base import CallBack, EndAfter, Fault, Planned
-from mmo_trio.simulators.mtn import (
+from mmo_trio.simulators.mtn.accounts import Till
+from mmo_trio.simulators.mtn.api import (
     API_KEY,
     API_USER,
     COLLECTION_KEY,
     DISBURSEMENT_KEY,
     MtnSimulator,
 )
-from mmo_trio.simulators.mtn_parties import AT_ONCE, ENDINGS
-from mmo_trio.simulators.mtn_till import Till
-
-from .merchant import PATIENCE_S, ask
-from .operators import Market, Operated, operating
+from mmo_trio.simulators.mtn.test_numbers import AT_ONCE, ENDINGS
+from tests.support.merchant import PATIENCE_S, ask
+from tests.support.operator_gateway import Market, Operated, operating
 
 LATER = LAST_INSTANT
 """When everything has come to its result."""

@@ -14,20 +14,16 @@ from pathlib import Path
 import pytest
 import trio
 from attrs import Factory, define
-from listening import Answer, Client, NoAnswerError
 
-from mmo_sansio.callbacks import PLACES_PER_MERCHANT
-from mmo_sansio.changes import CallbackRecorded
-from mmo_sansio.clock import SECOND
-from mmo_sansio.delivery import DeliveryOutcome
-from mmo_sansio.model import Transaction
-from mmo_trio.certificates import ensure_authority
-from mmo_trio.keys import load_master_key
-from mmo_trio.storage.opening import open_store
-
-from .program import Called, Keeper, Process, keeping, mmo, serving_process
-from .senders import children_of, holder_of, is_known
-from .test_kill import (
+from mmo_sansio.http.exchange import DeliveryOutcome
+from mmo_sansio.messages.changes import CallbackRecorded
+from mmo_sansio.resilience.fair_queue import PLACES_PER_MERCHANT
+from mmo_sansio.values.clock import SECOND
+from mmo_sansio.values.model import Transaction
+from mmo_trio.brands.keyring import load_master_key
+from mmo_trio.sandbox.local_ca import ensure_authority
+from mmo_trio.storage.open_store import open_store
+from tests.runtime.contract.test_kill import (
     BRANDS,
     CONFIGURATION,
     Log,
@@ -38,10 +34,11 @@ from .test_kill import (
     each_was_submitted_once,
     nothing_is_lost,
 )
-from .test_kill import (
-    create_without_end as create_until_it_breaks,
-)
-from .test_processes import served, until
+from tests.runtime.contract.test_kill import create_without_end as create_until_it_breaks
+from tests.runtime.contract.test_processes import served, until
+from tests.support.connection_owner import children_of, holder_of, is_known
+from tests.support.http_listener import Answer, Client, NoAnswerError
+from tests.support.mmo_process import Called, Keeper, Process, keeping, mmo, serving_process
 
 pytestmark = pytest.mark.own_store
 

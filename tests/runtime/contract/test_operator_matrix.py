@@ -12,13 +12,12 @@ import pytest
 import trio
 from attrs import frozen
 
-from mmo_sansio.clock import SECOND
+from mmo_sansio.values.clock import SECOND
 from mmo_trio.simulators.base import Planned
-
-from .merchant import PATIENCE_S
-from .operator_matrix import AFTER_EXPIRY, OPERATORS, SUCCESS, Course, Operator, Way
-from .operator_table import table
-from .operators import Operated, operating
+from tests.support.merchant import PATIENCE_S
+from tests.support.operator_gateway import Operated, operating
+from tests.support.operator_matrix import AFTER_EXPIRY, OPERATORS, SUCCESS, Course, Operator, Way
+from tests.support.operator_matrix_page import table
 
 PATIENCE = {"answer_within_s": "1"}
 

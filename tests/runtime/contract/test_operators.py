@@ -8,17 +8,16 @@ from pathlib import Path
 import pytest
 import trio
 
-from mmo_trio.simulators.mtn import (
+from mmo_trio.simulators.mtn.api import (
     API_KEY,
     API_USER,
     COLLECTION_KEY,
     DISBURSEMENT_KEY,
     MtnSimulator,
 )
-from mmo_trio.storage.base import ClosedProvider
-
-from .merchant import PATIENCE_S, ask
-from .operators import Market, Operated, operating
+from mmo_trio.storage.interface.store import ClosedProvider
+from tests.support.merchant import PATIENCE_S, ask
+from tests.support.operator_gateway import Market, Operated, operating
 
 MOMO = {
     "market": "sandbox",

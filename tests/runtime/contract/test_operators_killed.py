@@ -14,14 +14,13 @@ import pytest
 import trio
 from attrs import Factory, define, evolve
 
-from mmo_sansio.clock import MINUTE, SECOND
-from mmo_trio.certificates import ensure_authority
+from mmo_sansio.values.clock import MINUTE, SECOND
+from mmo_trio.sandbox.local_ca import ensure_authority
 from mmo_trio.simulators.base import EndAfter, Fault, LoseAnswer, LoseRequest, Planned
-
-from .merchant import PATIENCE_S, Merchant, ask
-from .operator_matrix import AFTER_EXPIRY, NEVER, OPERATORS, Course, Operator, Way
-from .operators import API_KEY, FORM, Played, playing
-from .program import Keeper, Process, keeping, serving_process
+from tests.support.merchant import PATIENCE_S, Merchant, ask
+from tests.support.mmo_process import Keeper, Process, keeping, serving_process
+from tests.support.operator_gateway import API_KEY, FORM, Played, playing
+from tests.support.operator_matrix import AFTER_EXPIRY, NEVER, OPERATORS, Course, Operator, Way
 
 LOST = ("lost answer", "lost request")
 HELD: Mapping[str, Fault] = {"lost answer": LoseAnswer(NEVER), "lost request": LoseRequest(NEVER)}

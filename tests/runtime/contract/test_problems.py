@@ -9,11 +9,11 @@ from urllib.parse import urlsplit
 import pytest
 import trio
 import trustme
-from listening import Client
 
-from .conftest import Running, Serve
-from .merchant import PATIENCE_S, ROOT
-from .refusals import ENDPOINTS, assert_problem, connected, head, say
+from tests.support.http_listener import Client
+from tests.support.merchant import PATIENCE_S, ROOT
+from tests.support.rejections import ENDPOINTS, assert_problem, connected, head, say
+from tests.support.sandbox_gateway import Running, Serve
 
 LINES = (b"Content-Type: application/json", b"Content-Length: 100")
 

@@ -16,21 +16,20 @@ import pytest
 import trio
 import trustme
 from attrs import Factory, define
-from listening import Client, NoAnswerError, get
 from prometheus_client.parser import text_string_to_metric_families
 
-from mmo_sansio.providers.sandbox_book import Submitted
-from mmo_trio.assembly import BOOK_FILE
-from mmo_trio.keys import load_master_key
-from mmo_trio.workers.sandbox_book import read_book
-
-from .merchant import PATIENCE_S, Merchant, ask
-from .program import Process, outside, serving_process
-from .test_kill import BRANDS, KEY, creation
+from mmo_sansio.providers.sandbox.journal import Submitted
+from mmo_trio.brands.keyring import load_master_key
+from mmo_trio.sandbox.operator_journal import read_book
+from mmo_trio.service.wiring import BOOK_FILE
+from tests.runtime.contract.test_kill import BRANDS, KEY, creation
+from tests.support.http_listener import Client, NoAnswerError, get
+from tests.support.merchant import PATIENCE_S, Merchant, ask
+from tests.support.mmo_process import Process, outside, serving_process
 
 pytestmark = pytest.mark.own_store
 
-COMMAND = (sys.executable, str(Path(__file__).parents[1] / "service_of_files.py"))
+COMMAND = (sys.executable, str(Path(__file__).parents[2] / "support" / "multi_file_service.py"))
 WORKERS = 2
 SERVES = re.compile(r"(worker-\d+) serves.*?pid=(\d+)")
 
@@ -230,7 +229,7 @@ async def test_the_operator_remembers_though_its_process_is_killed(directory: Pa
 
 def test_the_supervisor_that_forks_has_one_thread() -> None:
     program = (
-        "import os, mmo_trio.supervisor.gateway, mmo_trio.storage.postgres;"
+        "import os, mmo_trio.service.supervisor.cluster, mmo_trio.storage.postgres;"
         "import threading; assert threading.active_count() == 1;"
         "tasks = '/proc/self/task'; assert not os.path.exists(tasks) or len(os.listdir(tasks)) == 1"
     )

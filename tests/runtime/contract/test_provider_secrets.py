@@ -12,18 +12,17 @@ from pathlib import Path
 import pytest
 import trio
 from attrs import Factory, define
-from provider_canaries import CANARY, SECRETS, canary, good_options
 
-from mmo_sansio.http import HttpResponse, RequestHead
+from mmo_sansio.http.messages import HttpResponse, RequestHead
+from mmo_trio.brands.keyring import KeyRing, load_master_key
+from mmo_trio.http.handler import Admitted, RequestContext
 from mmo_trio.http.limits import ListenerLimits
-from mmo_trio.http.server import serve_http
-from mmo_trio.http.service import Admitted, RequestContext
-from mmo_trio.ids import request_ids
-from mmo_trio.keys import KeyRing, load_master_key
+from mmo_trio.http.server.listener import serve_http
 from mmo_trio.settings.providers import provider_variable
-
-from .conftest import Running, Serve
-from .merchant import Merchant, ask
+from mmo_trio.system.ids import request_ids
+from tests.support.merchant import Merchant, ask
+from tests.support.provider_secrets import CANARY, SECRETS, canary, good_options
+from tests.support.sandbox_gateway import Running, Serve
 
 KEY = "a-key-for-secrets"
 TOKEN = f"{CANARY}-access-token"

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from .conftest import Running, Serve
-from .merchants import ACME_KEY, a_brand, deposit, deposited, developer
-from .receivers import calls_to, receiver, url_of
+from tests.support.merchants import ACME_KEY, a_brand, deposit, deposited, developer
+from tests.support.receivers import calls_to, receiver, url_of
+from tests.support.sandbox_gateway import Running, Serve
 
 
 @pytest.mark.spec("S4", "S2", "T1")

@@ -12,23 +12,22 @@ from typing import Any
 
 import pytest
 import trio
-from hostile_receivers import (
+
+from mmo_sansio.providers.common.emv_qr import read_code, read_objects, reference_label
+from mmo_trio.sandbox.callback_receiver import QrReceived, Received, receive
+from mmo_trio.sandbox.local_ca import ensure_authority
+from mmo_trio.workers.delivery.qr_codes import drawn
+from tests.support.hostile_receivers import (
     Behaviour,
     only_accepts,
     resets_after_the_request,
     speaks_no_tls,
 )
-
-from mmo_sansio.qr import read_code, read_objects, reference_label
-from mmo_trio.certificates import ensure_authority
-from mmo_trio.receiver import QrReceived, Received, receive
-from mmo_trio.workers.qr_codes import drawn
-
-from .conftest import Running, Serve
-from .merchant import PATIENCE_S, Merchant
-from .program import mmo, serving_process
-from .receivers import Call, arrived, calls_to, receiver, says, url_of
-from .storages import storages
+from tests.support.merchant import PATIENCE_S, Merchant
+from tests.support.mmo_process import mmo, serving_process
+from tests.support.receivers import Call, arrived, calls_to, receiver, says, url_of
+from tests.support.sandbox_gateway import Running, Serve
+from tests.support.storages import storages
 
 SOON = {"MMO_LIMITS_CALLBACK_TIMEOUT": "300ms"}
 PNG = b"\x89PNG\r\n\x1a\n"

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 import trio
 
-from .conftest import Running, Serve
-from .merchant import ROOT, Answer, Merchant, ask
-from .merchants import ACME, ACME_KEY, ZENITH, ZENITH_KEY, deposited, developer
+from tests.support.merchant import ROOT, Answer, Merchant, ask
+from tests.support.merchants import ACME, ACME_KEY, ZENITH, ZENITH_KEY, deposited, developer
+from tests.support.sandbox_gateway import Running, Serve
 
 ALWAYS = {"begin": "2026-01-01", "to": "2100-01-01"}
 

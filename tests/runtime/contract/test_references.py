@@ -9,10 +9,16 @@ from urllib.parse import quote
 import pytest
 import trio
 
-from .conftest import Running, Serve
-from .merchant import PATIENCE_S, Answer, Merchant, a_reference
-from .refusals import anonymous, assert_field_refused, assert_problem, connected, head
-from .test_authentication import METHOD
+from tests.runtime.contract.test_authentication import METHOD
+from tests.support.merchant import PATIENCE_S, Answer, Merchant, a_reference
+from tests.support.rejections import (
+    anonymous,
+    assert_field_refused,
+    assert_problem,
+    connected,
+    head,
+)
+from tests.support.sandbox_gateway import Running, Serve
 
 DUPLICATE = "merchant_transactionid_duplicate"
 

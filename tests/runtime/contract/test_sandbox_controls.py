@@ -10,15 +10,14 @@ from typing import Any
 import pytest
 import trio
 
-from mmo_trio.service import run_service
-from mmo_trio.service_config import Ready, ServiceConfig, sandbox_presets
+from mmo_trio.service.process import run_service
 from mmo_trio.settings import load_settings
-
-from .conftest import Running, Serve
-from .merchant import PATIENCE_S, Answer, Merchant, ask
-from .merchants import ACME, ACME_KEY, deposit, deposited
-from .receivers import arrived, receiver, url_of
-from .storages import storages
+from mmo_trio.settings.service import Ready, ServiceConfig, sandbox_presets
+from tests.support.merchant import PATIENCE_S, Answer, Merchant, ask
+from tests.support.merchants import ACME, ACME_KEY, deposit, deposited
+from tests.support.receivers import arrived, receiver, url_of
+from tests.support.sandbox_gateway import Running, Serve
+from tests.support.storages import storages
 
 
 def _moment(text: str) -> datetime:

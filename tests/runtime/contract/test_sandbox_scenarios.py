@@ -8,10 +8,9 @@ from typing import Any
 import pytest
 from attrs import frozen
 
-from mmo_sansio.catalogue import EXPLANATIONS, ErrorCode
-
-from .conftest import Running, Serve
-from .merchants import ACME, ACME_KEY, developer
+from mmo_sansio.values.error_codes import EXPLANATIONS, ErrorCode
+from tests.support.merchants import ACME, ACME_KEY, developer
+from tests.support.sandbox_gateway import Running, Serve
 
 
 @frozen

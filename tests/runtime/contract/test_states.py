@@ -15,15 +15,14 @@ from pathlib import Path
 import pytest
 import trio
 
-from mmo_sansio import clock
-from mmo_sansio.providers.sandbox_book import Submitted
-from mmo_trio.service_config import CLOCK_FILE
-from mmo_trio.wallclock import read_offset, write_offset
-from mmo_trio.workers.sandbox_book import read_book
-
-from .conftest import Running, Serve
-from .merchant import Merchant
-from .receivers import arrived, calls_to, receiver, url_of
+from mmo_sansio.providers.sandbox.journal import Submitted
+from mmo_sansio.values import clock
+from mmo_trio.sandbox.operator_journal import read_book
+from mmo_trio.settings.service import CLOCK_FILE
+from mmo_trio.system.clock import read_offset, write_offset
+from tests.support.merchant import Merchant
+from tests.support.receivers import arrived, calls_to, receiver, url_of
+from tests.support.sandbox_gateway import Running, Serve
 
 
 def _submissions(directory: Path) -> Counter[str]:

@@ -8,15 +8,14 @@ from typing import Any
 
 import pytest
 
-from mmo_sansio.api.transaction_object import (
+from mmo_sansio.api.outgoing.transaction_json import (
     PARTY_MEMBERS,
     PROVIDER_DATA_MEMBERS,
     TRANSACTION_MEMBERS,
 )
-
-from .conftest import Running, Serve
-from .merchants import ACME_KEY, a_brand, deposited, developer
-from .receivers import calls_to, receiver, url_of
+from tests.support.merchants import ACME_KEY, a_brand, deposited, developer
+from tests.support.receivers import calls_to, receiver, url_of
+from tests.support.sandbox_gateway import Running, Serve
 
 
 @pytest.mark.spec("T1")

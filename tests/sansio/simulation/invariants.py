@@ -6,9 +6,7 @@ from typing import TYPE_CHECKING
 
 from tests.sansio.simulation.records import Walk
 
-from mmo_sansio import clock, problems
-from mmo_sansio.catalogue import ErrorCode
-from mmo_sansio.changes import (
+from mmo_sansio.messages.changes import (
     CallbackRecorded,
     Journaled,
     ReferenceConsumed,
@@ -16,9 +14,7 @@ from mmo_sansio.changes import (
     TransactionAdvanced,
     TransactionCreated,
 )
-from mmo_sansio.clock import Instant
-from mmo_sansio.decisions import Decision
-from mmo_sansio.inputs import (
+from mmo_sansio.messages.inputs import (
     CreatePayment,
     Input,
     ProviderCannotTell,
@@ -27,9 +23,13 @@ from mmo_sansio.inputs import (
     ProviderSucceeded,
     ResolveManually,
 )
-from mmo_sansio.intents import AskProvider, DeliverCallback, IntentKind, SubmitToProvider
-from mmo_sansio.model import ReferenceReuse, Source, Stage, Transaction
-from mmo_sansio.replies import Accepted, Refused
+from mmo_sansio.messages.intents import AskProvider, DeliverCallback, IntentKind, SubmitToProvider
+from mmo_sansio.messages.replies import Accepted, Refused
+from mmo_sansio.payments.decision import Decision
+from mmo_sansio.values import clock, problems
+from mmo_sansio.values.clock import Instant
+from mmo_sansio.values.error_codes import ErrorCode
+from mmo_sansio.values.model import ReferenceReuse, Source, Stage, Transaction
 
 if TYPE_CHECKING:
     from tests.sansio.simulation.world import Simulation

@@ -7,9 +7,7 @@ from typing import TYPE_CHECKING
 
 from tests.sansio.simulation.records import Walk, page
 
-from mmo_sansio import clock
-from mmo_sansio.catalogue import ErrorCode
-from mmo_sansio.inputs import (
+from mmo_sansio.messages.inputs import (
     ConfirmPage,
     CreatePayment,
     DepositNotified,
@@ -17,10 +15,9 @@ from mmo_sansio.inputs import (
     Input,
     UnmatchedNotified,
 )
-from mmo_sansio.intents import IntentKind, SubmitToProvider
-from mmo_sansio.ledger import ReferenceUse
-from mmo_sansio.model import Brand, Operation, ReferenceReuse, Source, Status, Terms
-from mmo_sansio.queries import ListRecords
+from mmo_sansio.messages.intents import IntentKind, SubmitToProvider
+from mmo_sansio.messages.queries import ListRecords
+from mmo_sansio.payments.ledger import ReferenceUse
 from mmo_sansio.testing import (
     ELSEWHERE,
     KES,
@@ -42,6 +39,9 @@ from mmo_sansio.testing import (
     reference,
     succeeded,
 )
+from mmo_sansio.values import clock
+from mmo_sansio.values.error_codes import ErrorCode
+from mmo_sansio.values.model import Brand, Operation, ReferenceReuse, Source, Status, Terms
 
 if TYPE_CHECKING:
     from tests.sansio.simulation.world import Simulation

@@ -6,16 +6,16 @@ from attrs import evolve, frozen
 from tests.sansio.simulation.planted_laws import LAWS, Law
 from tests.sansio.simulation.world import Decide, Simulation
 
-from mmo_sansio.changes import ReferenceConsumed
-from mmo_sansio.clock import Instant
-from mmo_sansio.decide import decide
-from mmo_sansio.decisions import Decision
-from mmo_sansio.inputs import Input
-from mmo_sansio.intents import DeliverCallback, Intent
-from mmo_sansio.ledger import Ledger
-from mmo_sansio.model import Stage, Transaction
-from mmo_sansio.queries import ListRecords
-from mmo_sansio.replies import Accepted
+from mmo_sansio.messages.changes import ReferenceConsumed
+from mmo_sansio.messages.inputs import Input
+from mmo_sansio.messages.intents import DeliverCallback, Intent
+from mmo_sansio.messages.queries import ListRecords
+from mmo_sansio.messages.replies import Accepted
+from mmo_sansio.payments.decide import decide
+from mmo_sansio.payments.decision import Decision
+from mmo_sansio.payments.ledger import Ledger
+from mmo_sansio.values.clock import Instant
+from mmo_sansio.values.model import Stage, Transaction
 
 
 @frozen

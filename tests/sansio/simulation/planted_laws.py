@@ -7,8 +7,7 @@ from typing import TypeAlias
 
 from attrs import evolve
 
-from mmo_sansio import clock
-from mmo_sansio.changes import (
+from mmo_sansio.messages.changes import (
     Change,
     DepositRecorded,
     Journaled,
@@ -16,10 +15,7 @@ from mmo_sansio.changes import (
     SuspenseNoted,
     TransactionAdvanced,
 )
-from mmo_sansio.clock import Instant
-from mmo_sansio.decide import decide
-from mmo_sansio.decisions import Decision, refused
-from mmo_sansio.inputs import (
+from mmo_sansio.messages.inputs import (
     CallbackConcluded,
     CreatePayment,
     Input,
@@ -31,11 +27,15 @@ from mmo_sansio.inputs import (
     ProviderSucceeded,
     TransactionWoke,
 )
-from mmo_sansio.intents import DeliverCallback
-from mmo_sansio.ledger import Ledger
-from mmo_sansio.model import Progress, Source, Stage, Transaction
-from mmo_sansio.problems import DUPLICATE_REFERENCE
-from mmo_sansio.replies import Ignored, Noted, Refused
+from mmo_sansio.messages.intents import DeliverCallback
+from mmo_sansio.messages.replies import Ignored, Noted, Refused
+from mmo_sansio.payments.decide import decide
+from mmo_sansio.payments.decision import Decision, refused
+from mmo_sansio.payments.ledger import Ledger
+from mmo_sansio.values import clock
+from mmo_sansio.values.clock import Instant
+from mmo_sansio.values.model import Progress, Source, Stage, Transaction
+from mmo_sansio.values.problems import DUPLICATE_REFERENCE
 
 Law: TypeAlias = Callable[[Ledger, Input, Instant], Decision]
 

@@ -7,8 +7,7 @@ from random import Random
 
 from attrs import Factory, define
 
-from mmo_sansio.catalogue import ErrorCode
-from mmo_sansio.inputs import (
+from mmo_sansio.messages.inputs import (
     ProviderAccepted,
     ProviderCannotTell,
     ProviderFailed,
@@ -18,8 +17,9 @@ from mmo_sansio.inputs import (
     ProviderSucceeded,
     ProviderUnreachable,
 )
-from mmo_sansio.model import Source, Transaction
-from mmo_sansio.money import Money, share_of
+from mmo_sansio.values.error_codes import ErrorCode
+from mmo_sansio.values.model import Source, Transaction
+from mmo_sansio.values.money import Money, share_of
 
 CODES = tuple(ErrorCode)
 

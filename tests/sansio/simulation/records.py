@@ -6,8 +6,8 @@ from collections.abc import Iterable
 
 from attrs import Factory, define, evolve
 
-from mmo_sansio.model import Transaction
-from mmo_sansio.queries import ListRecords, Position
+from mmo_sansio.messages.queries import ListRecords, Position
+from mmo_sansio.values.model import Transaction
 
 
 def position(row: Transaction) -> Position:

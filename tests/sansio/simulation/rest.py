@@ -5,13 +5,18 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from mmo_sansio import clock
-from mmo_sansio.changes import TransactionAdvanced, TransactionCreated
-from mmo_sansio.decide import reads
-from mmo_sansio.inputs import CreatePayment, DepositNotified, ProviderSucceeded, ResolveManually
-from mmo_sansio.ledger import Ledger, merge
-from mmo_sansio.model import Flow, Stage
-from mmo_sansio.replies import Accepted
+from mmo_sansio.messages.changes import TransactionAdvanced, TransactionCreated
+from mmo_sansio.messages.inputs import (
+    CreatePayment,
+    DepositNotified,
+    ProviderSucceeded,
+    ResolveManually,
+)
+from mmo_sansio.messages.replies import Accepted
+from mmo_sansio.payments.decide import reads
+from mmo_sansio.payments.ledger import Ledger, merge
+from mmo_sansio.values import clock
+from mmo_sansio.values.model import Flow, Stage
 
 if TYPE_CHECKING:
     from tests.sansio.simulation.world import Simulation

@@ -12,13 +12,9 @@ from tests.sansio.simulation.parties import BRANDS, Parties
 from tests.sansio.simulation.providers import SimulatedProvider
 from tests.sansio.simulation.records import Walk, page
 
-from mmo_sansio import clock
-from mmo_sansio.changes import CallbackRecorded, Journaled, SuspenseNoted
-from mmo_sansio.clock import Instant
-from mmo_sansio.decide import decide
-from mmo_sansio.decisions import Decision
-from mmo_sansio.delivery import Attempt, DeliveryOutcome
-from mmo_sansio.inputs import (
+from mmo_sansio.http.exchange import Attempt, DeliveryOutcome
+from mmo_sansio.messages.changes import CallbackRecorded, Journaled, SuspenseNoted
+from mmo_sansio.messages.inputs import (
     BeginSubmission,
     CallbackConcluded,
     CreatePayment,
@@ -28,12 +24,22 @@ from mmo_sansio.inputs import (
     QrConcluded,
     TransactionWoke,
 )
-from mmo_sansio.intents import AskProvider, DeliverCallback, DeliverQr, Intent, SubmitToProvider
-from mmo_sansio.ledger import Ledger
-from mmo_sansio.model import Stage, Transaction
-from mmo_sansio.queries import ListRecords
-from mmo_sansio.replies import Noted, Reply
+from mmo_sansio.messages.intents import (
+    AskProvider,
+    DeliverCallback,
+    DeliverQr,
+    Intent,
+    SubmitToProvider,
+)
+from mmo_sansio.messages.queries import ListRecords
+from mmo_sansio.messages.replies import Noted, Reply
+from mmo_sansio.payments.decide import decide
+from mmo_sansio.payments.decision import Decision
+from mmo_sansio.payments.ledger import Ledger
 from mmo_sansio.testing import START
+from mmo_sansio.values import clock
+from mmo_sansio.values.clock import Instant
+from mmo_sansio.values.model import Stage, Transaction
 
 INPUTS_A_SEED = 200
 """So many inputs happen before the world is healed; more follow until it is at rest."""

@@ -10,10 +10,10 @@ from typing import Any
 
 from attrs import field, frozen
 
-from mmo_sansio.clock import SECOND, Span
-from mmo_sansio.currencies import CURRENCIES
-from mmo_sansio.providers.ciphers import RsaPadding
-from mmo_sansio.providers.options import OptionError, Options
+from mmo_sansio.providers.common.ciphers import RsaPadding
+from mmo_sansio.providers.common.options import OptionError, Options
+from mmo_sansio.values.clock import SECOND, Span
+from mmo_sansio.values.currencies import CURRENCIES
 
 
 @frozen

@@ -10,26 +10,23 @@ from typing import Any
 
 from attrs import define, field, frozen
 
-from mmo_sansio.catalogue import ErrorCode
-from mmo_sansio.clock import HOUR, MINUTE, SECOND, Instant, from_datetime
-from mmo_sansio.http import HttpRequest, HttpResponse
-from mmo_sansio.inputs import ProviderHinted, UnmatchedNotified
-from mmo_sansio.model import Transaction
-from mmo_sansio.providers.airtel_money import messages
+from mmo_sansio.http.messages import HttpRequest, HttpResponse
+from mmo_sansio.messages.inputs import ProviderHinted, UnmatchedNotified
+from mmo_sansio.providers.airtel_money import requests
 from mmo_sansio.providers.airtel_money.account import AirtelAccount, account_from
 from mmo_sansio.providers.airtel_money.codes import STALE_KEY, is_open_status
 from mmo_sansio.providers.airtel_money.notifications import read_callback
-from mmo_sansio.providers.airtel_money.verdicts import About, of_question, of_submission
+from mmo_sansio.providers.airtel_money.results import About, of_question, of_submission
 from mmo_sansio.providers.airtel_money.wire import answer_read, read
-from mmo_sansio.providers.ciphers import CipherError, Ciphers
-from mmo_sansio.providers.conversation import (
+from mmo_sansio.providers.common.ciphers import CipherError, Ciphers
+from mmo_sansio.providers.common.interface import (
     AccessToken,
     Conversation,
     ExchangeFailed,
     SignIn,
     SignInFailed,
 )
-from mmo_sansio.providers.operations import (
+from mmo_sansio.providers.common.operations import (
     DIRECT_PAYIN,
     DIRECT_PAYOUT,
     WEB_PAYIN,
@@ -37,6 +34,9 @@ from mmo_sansio.providers.operations import (
     OperationKey,
     key_of,
 )
+from mmo_sansio.values.clock import HOUR, MINUTE, SECOND, Instant, from_datetime
+from mmo_sansio.values.error_codes import ErrorCode
+from mmo_sansio.values.model import Transaction
 
 KEY_LIFE = HOUR
 """How long a fetched RSA key is used. Its own end is told in a time zone that isn't written down."""
@@ -112,7 +112,7 @@ class AirtelMoney:
 
     def sign_in(self, scope: str, *, now: Instant) -> SignIn:
         """Get a token; it lives three minutes."""
-        answer = yield messages.sign_in(self.account)
+        answer = yield requests.sign_in(self.account)
         if answer.status != 200:
             raise SignInFailed(f"Airtel Money answered {answer.status} to a sign-in.")
         try:
@@ -137,7 +137,7 @@ class AirtelMoney:
             was_kept = self._kept_key(now) is not None
             try:
                 request = yield from self._submission(transaction, now=now)
-            except messages.NotForThisMarket as fault:
+            except requests.NotForThisMarket as fault:
                 return about.failed(ErrorCode.USER_NOT_FOUND, message=str(fault))
             except CipherError as fault:
                 self._key = None
@@ -165,7 +165,7 @@ class AirtelMoney:
         if operation is None:
             return about.unclear("is not configured for this operation")
         try:
-            answer = yield messages.question(self.account, transaction.order)
+            answer = yield requests.question(self.account, transaction.order)
         except ExchangeFailed as failure:
             return about.unclear(f"gave no answer: {failure.reason.rstrip('.')}")
         return of_question(answer_read(answer), about, operation, now=now)
@@ -192,16 +192,16 @@ class AirtelMoney:
     ) -> Generator[HttpRequest, HttpResponse, HttpRequest]:
         """The request, once the RSA key is there that it may need. Raises what makes it impossible."""
         public_key = b""
-        if messages.needs_key(self.account, transaction.order):
+        if requests.needs_key(self.account, transaction.order):
             public_key = self.account.public_key or (yield from self._encryption_key(now=now))
-        return messages.submission(self.account, transaction.order, self.ciphers, public_key)
+        return requests.submission(self.account, transaction.order, self.ciphers, public_key)
 
     def _encryption_key(self, *, now: Instant) -> Generator[HttpRequest, HttpResponse, bytes]:
         """The operator's key, fetched when none is kept that is valid. Raises NoKey."""
         if (kept := self._kept_key(now)) is not None:
             return kept
         try:
-            answer = yield messages.key_question(self.account)
+            answer = yield requests.key_question(self.account)
         except ExchangeFailed as failure:
             raise NoKey(failure.reason, is_refusal=False) from None
         self._key = _key_read(answer, now=now)

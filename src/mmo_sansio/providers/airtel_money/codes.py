@@ -12,7 +12,7 @@ from types import MappingProxyType
 
 from attrs import frozen
 
-from mmo_sansio.catalogue import ErrorCode
+from mmo_sansio.values.error_codes import ErrorCode
 
 
 class Standing(StrEnum):

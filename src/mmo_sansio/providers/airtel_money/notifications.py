@@ -10,8 +10,8 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from mmo_sansio.http import HttpRequest
-from mmo_sansio.inputs import ProviderHinted, UnmatchedNotified
+from mmo_sansio.http.messages import HttpRequest
+from mmo_sansio.messages.inputs import ProviderHinted, UnmatchedNotified
 from mmo_sansio.providers.airtel_money.account import AirtelAccount
 from mmo_sansio.providers.airtel_money.wire import raw_member, read
 

@@ -9,8 +9,8 @@ from typing import Any
 
 from attrs import frozen
 
-from mmo_sansio.http import HttpResponse
-from mmo_sansio.money import Money
+from mmo_sansio.http.messages import HttpResponse
+from mmo_sansio.values.money import Money
 
 TOLD_CHARACTERS_MAX = 500
 """How much of the operator's words is kept."""

@@ -9,8 +9,8 @@ from typing import Any, Final
 
 from attrs import field, frozen
 
-from mmo_sansio.providers.ciphers import CipherError, Ciphers
-from mmo_sansio.providers.options import OptionError, Options
+from mmo_sansio.providers.common.ciphers import CipherError, Ciphers
+from mmo_sansio.providers.common.options import OptionError, Options
 
 PRODUCTION: Final = "https://api.safaricom.co.ke"
 

@@ -8,10 +8,8 @@ from typing import Any, Final, assert_never
 
 from attrs import frozen
 
-from mmo_sansio.catalogue import ErrorCode
-from mmo_sansio.clock import SECOND, Instant
-from mmo_sansio.http import HttpRequest, HttpResponse
-from mmo_sansio.inputs import (
+from mmo_sansio.http.messages import HttpRequest, HttpResponse
+from mmo_sansio.messages.inputs import (
     ProviderAccepted,
     ProviderCannotTell,
     ProviderFailed,
@@ -20,8 +18,7 @@ from mmo_sansio.inputs import (
     ProviderSucceeded,
     ProviderUnreachable,
 )
-from mmo_sansio.model import Source, Stage, Transaction, Type
-from mmo_sansio.providers.conversation import (
+from mmo_sansio.providers.common.interface import (
     AccessToken,
     Conversation,
     ExchangeFailed,
@@ -29,8 +26,20 @@ from mmo_sansio.providers.conversation import (
     SignIn,
     SignInFailed,
 )
+from mmo_sansio.providers.common.operations import (
+    DIRECT_PAYIN,
+    DIRECT_PAYOUT,
+    DIRECT_TAXPAYOUT,
+    PUSH,
+    QR_PAYIN,
+    WEB_PAYIN,
+    Operation,
+    OperationKey,
+    key_of,
+)
 from mmo_sansio.providers.mpesa_daraja import requests
 from mmo_sansio.providers.mpesa_daraja.account import Account
+from mmo_sansio.providers.mpesa_daraja.callback_url import Kind, ReturnAddress
 from mmo_sansio.providers.mpesa_daraja.codes import (
     PAYIN_PENDING,
     SUCCESS,
@@ -43,7 +52,6 @@ from mmo_sansio.providers.mpesa_daraja.hints import Hint, hint_read
 from mmo_sansio.providers.mpesa_daraja.notifications import answer_to, notified
 from mmo_sansio.providers.mpesa_daraja.operations import OPERATIONS
 from mmo_sansio.providers.mpesa_daraja.references import conversation_id, registration_number
-from mmo_sansio.providers.mpesa_daraja.return_address import Kind, ReturnAddress
 from mmo_sansio.providers.mpesa_daraja.wire import (
     msisdn_written,
     picture_of,
@@ -51,17 +59,9 @@ from mmo_sansio.providers.mpesa_daraja.wire import (
     text_of,
     whole_shillings,
 )
-from mmo_sansio.providers.operations import (
-    DIRECT_PAYIN,
-    DIRECT_PAYOUT,
-    DIRECT_TAXPAYOUT,
-    PUSH,
-    QR_PAYIN,
-    WEB_PAYIN,
-    Operation,
-    OperationKey,
-    key_of,
-)
+from mmo_sansio.values.clock import SECOND, Instant
+from mmo_sansio.values.error_codes import ErrorCode
+from mmo_sansio.values.model import Source, Stage, Transaction, Type
 
 SCOPE: Final = "daraja"
 """The name of its one access token."""

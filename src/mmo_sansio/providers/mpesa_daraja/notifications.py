@@ -9,9 +9,8 @@ from __future__ import annotations
 import json
 from typing import Final, assert_never
 
-from mmo_sansio.clock import HOUR
-from mmo_sansio.http import HttpRequest, HttpResponse
-from mmo_sansio.inputs import (
+from mmo_sansio.http.messages import HttpRequest, HttpResponse
+from mmo_sansio.messages.inputs import (
     ProviderAccepted,
     ProviderFailed,
     ProviderHinted,
@@ -21,10 +20,9 @@ from mmo_sansio.inputs import (
     ProviderUnreachable,
     UnmatchedNotified,
 )
-from mmo_sansio.model import Source
-from mmo_sansio.money import Money
-from mmo_sansio.providers.conversation import DepositAsked, DepositTold, Notified
+from mmo_sansio.providers.common.interface import DepositAsked, DepositTold, Notified
 from mmo_sansio.providers.mpesa_daraja.account import Account
+from mmo_sansio.providers.mpesa_daraja.callback_url import Kind, ReturnAddress, address_read
 from mmo_sansio.providers.mpesa_daraja.codes import (
     NOT_FOUND,
     SUCCESS,
@@ -34,8 +32,10 @@ from mmo_sansio.providers.mpesa_daraja.codes import (
 )
 from mmo_sansio.providers.mpesa_daraja.hints import Hint
 from mmo_sansio.providers.mpesa_daraja.results import Result, deposit, push_result, result
-from mmo_sansio.providers.mpesa_daraja.return_address import Kind, ReturnAddress, address_read
 from mmo_sansio.providers.mpesa_daraja.wire import JSON_HEADERS, written
+from mmo_sansio.values.clock import HOUR
+from mmo_sansio.values.model import Source
+from mmo_sansio.values.money import Money
 
 TOLD_CHARACTERS_MAX: Final = 2_000
 """How much is kept of a callback that fits nothing."""

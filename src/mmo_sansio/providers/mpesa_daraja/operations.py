@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
 
-from mmo_sansio.clock import HOUR, MINUTE, SECOND
-from mmo_sansio.providers.operations import (
+from mmo_sansio.providers.common.operations import (
     DIRECT_PAYIN,
     DIRECT_PAYOUT,
     DIRECT_TAXPAYOUT,
@@ -17,6 +16,7 @@ from mmo_sansio.providers.operations import (
     Operation,
     OperationKey,
 )
+from mmo_sansio.values.clock import HOUR, MINUTE, SECOND
 
 _PROMPT: Final = Operation(
     is_idempotent=False,

@@ -6,13 +6,13 @@ from base64 import b64encode
 from collections.abc import Mapping
 from typing import Any
 
-from mmo_sansio.clock import Instant
-from mmo_sansio.http import HttpRequest
-from mmo_sansio.model import Order
+from mmo_sansio.http.messages import HttpRequest
 from mmo_sansio.providers.mpesa_daraja.account import Account
+from mmo_sansio.providers.mpesa_daraja.callback_url import Kind, ReturnAddress
 from mmo_sansio.providers.mpesa_daraja.references import account_reference, conversation_id
-from mmo_sansio.providers.mpesa_daraja.return_address import Kind, ReturnAddress
 from mmo_sansio.providers.mpesa_daraja.wire import JSON_HEADERS, password, timestamp, written
+from mmo_sansio.values.clock import Instant
+from mmo_sansio.values.model import Order
 
 TAX_AUTHORITY_SHORTCODE = 572572
 """The Kenya Revenue Authority."""

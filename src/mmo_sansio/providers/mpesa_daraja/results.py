@@ -11,9 +11,9 @@ from typing import Any, Final
 
 from attrs import frozen
 
-from mmo_sansio.model import Party
-from mmo_sansio.money import Money
 from mmo_sansio.providers.mpesa_daraja.wire import amount_read, read, text_of
+from mmo_sansio.values.model import Party
+from mmo_sansio.values.money import Money
 
 DUMMY_RECEIPT_ENDING: Final = "0000000"
 """How the TransactionID of a result ends that has none."""

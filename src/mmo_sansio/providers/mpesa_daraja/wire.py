@@ -9,9 +9,9 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, Final
 
-from mmo_sansio.clock import HOUR, Instant, to_datetime
-from mmo_sansio.model import QrCode
-from mmo_sansio.money import AmountError, Money, check_amount, money, parse_number
+from mmo_sansio.values.clock import HOUR, Instant, to_datetime
+from mmo_sansio.values.model import QrCode
+from mmo_sansio.values.money import AmountError, Money, check_amount, money, parse_number
 
 CURRENCY: Final = "KES"
 JSON_HEADERS: Final = ((b"content-type", b"application/json"),)

@@ -10,8 +10,8 @@ from typing import Any, Final
 
 from attrs import field, frozen
 
-from mmo_sansio.http import Headers
-from mmo_sansio.providers.options import OptionError, Options
+from mmo_sansio.http.messages import Headers
+from mmo_sansio.providers.common.options import OptionError, Options
 
 SANDBOX: Final = "sandbox"
 SANDBOX_URL: Final = "https://sandbox.momodeveloper.mtn.com"

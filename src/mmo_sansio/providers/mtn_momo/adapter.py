@@ -11,10 +11,8 @@ from collections.abc import Mapping
 
 from attrs import frozen
 
-from mmo_sansio.catalogue import ErrorCode
-from mmo_sansio.clock import SECOND, Instant
-from mmo_sansio.http import Headers, HttpRequest, HttpResponse
-from mmo_sansio.inputs import (
+from mmo_sansio.http.messages import Headers, HttpRequest, HttpResponse
+from mmo_sansio.messages.inputs import (
     ProviderAccepted,
     ProviderFailed,
     ProviderHinted,
@@ -24,14 +22,14 @@ from mmo_sansio.inputs import (
     ProviderUnreachable,
     UnmatchedNotified,
 )
-from mmo_sansio.model import Source, Transaction, Type
-from mmo_sansio.providers.conversation import (
+from mmo_sansio.providers.common.interface import (
     AccessToken,
     Conversation,
     ExchangeFailed,
     SignIn,
     SignInFailed,
 )
+from mmo_sansio.providers.common.operations import Operation, OperationKey, key_of
 from mmo_sansio.providers.mtn_momo.account import Account, Product
 from mmo_sansio.providers.mtn_momo.codes import (
     ALREADY_THERE,
@@ -42,11 +40,7 @@ from mmo_sansio.providers.mtn_momo.codes import (
     error_code,
 )
 from mmo_sansio.providers.mtn_momo.notifications import notification_read
-from mmo_sansio.providers.mtn_momo.operations import (
-    NOT_FOUND_IS_FINAL_AFTER,
-    PAYINS,
-    PAYOUTS,
-)
+from mmo_sansio.providers.mtn_momo.operations import NOT_FOUND_IS_FINAL_AFTER, PAYINS, PAYOUTS
 from mmo_sansio.providers.mtn_momo.references import reference_id
 from mmo_sansio.providers.mtn_momo.wire import (
     Reason,
@@ -58,7 +52,9 @@ from mmo_sansio.providers.mtn_momo.wire import (
     text,
     written,
 )
-from mmo_sansio.providers.operations import Operation, OperationKey, key_of
+from mmo_sansio.values.clock import SECOND, Instant
+from mmo_sansio.values.error_codes import ErrorCode
+from mmo_sansio.values.model import Source, Transaction, Type
 
 TOKEN_SECONDS_MAX = 7 * 24 * 3600
 """A longer life of a token than this isn't believed."""

@@ -8,8 +8,8 @@ from typing import Final
 
 from attrs import frozen
 
-from mmo_sansio.catalogue import ErrorCode
-from mmo_sansio.model import Type
+from mmo_sansio.values.error_codes import ErrorCode
+from mmo_sansio.values.model import Type
 
 
 @frozen

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import re
 
-from mmo_sansio.http import HttpRequest
-from mmo_sansio.inputs import ProviderHinted, UnmatchedNotified
+from mmo_sansio.http.messages import HttpRequest
+from mmo_sansio.messages.inputs import ProviderHinted, UnmatchedNotified
 from mmo_sansio.providers.mtn_momo.wire import read, text
 
 TOLD_CHARACTERS_MAX = 2_000

@@ -6,14 +6,14 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Final
 
-from mmo_sansio.clock import HOUR, MINUTE, SECOND, Span
-from mmo_sansio.providers.operations import (
+from mmo_sansio.providers.common.operations import (
     DIRECT_PAYIN,
     DIRECT_PAYOUT,
     WEB_PAYIN,
     Operation,
     OperationKey,
 )
+from mmo_sansio.values.clock import HOUR, MINUTE, SECOND, Span
 
 ASK_AFTER: Final[Sequence[Span]] = (
     10 * SECOND,

@@ -8,7 +8,7 @@ from typing import Any
 
 from attrs import frozen
 
-from mmo_sansio.money import Money, check_amount, money, parse_number
+from mmo_sansio.values.money import Money, check_amount, money, parse_number
 
 CODE_CHARACTERS_MAX = 100
 MESSAGE_CHARACTERS_MAX = 500

@@ -22,7 +22,7 @@ import trio_asyncio
 import psycopg
 import psycopg.waiting
 
-from mmo_trio.storage.base import StoreRefused
+from mmo_trio.storage.interface.store import StoreRefused
 
 T = TypeVar("T")
 

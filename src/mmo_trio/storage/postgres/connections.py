@@ -12,7 +12,7 @@ import psycopg
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg_pool import AsyncConnectionPool
 
-from mmo_trio.storage.base import StoreRefused, StoreUnavailable
+from mmo_trio.storage.interface.store import StoreRefused, StoreUnavailable
 from mmo_trio.storage.postgres.bridge import Connection, monotonic_s, severed_at
 from mmo_trio.storage.postgres.errors import Meaning, meaning_of, translated
 

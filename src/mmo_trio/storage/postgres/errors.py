@@ -6,7 +6,7 @@ from enum import Enum
 
 import psycopg
 
-from mmo_trio.storage.base import StoreCorrupt, StoreRefused, StoreUnavailable
+from mmo_trio.storage.interface.store import StoreCorrupt, StoreRefused, StoreUnavailable
 
 
 class Meaning(Enum):

@@ -15,9 +15,9 @@ import asyncio
 import re
 from importlib.resources import files
 
-from mmo_trio.storage.base import StoreRefused
+from mmo_trio.storage.interface.store import StoreRefused
 from mmo_trio.storage.postgres.bridge import Connection
-from mmo_trio.storage.postgres.reading import rows
+from mmo_trio.storage.postgres.queries import rows
 
 OLDEST_POSTGRES = 140_000
 """Pipelines with prepared statements, and what the schema uses, are there since version 14."""

@@ -8,15 +8,15 @@ from functools import partial
 from typing import TypeVar
 from uuid import UUID
 
-from mmo_sansio.breaker import BreakerSnapshot
-from mmo_sansio.changes import CallbackRecorded, Journaled
-from mmo_sansio.clock import Instant
-from mmo_sansio.decisions import Decision
-from mmo_sansio.intents import IntentKey, IntentKind
-from mmo_sansio.ledger import Reads
-from mmo_sansio.model import Brand, Status, Transaction
-from mmo_sansio.queries import AnyLookUp, ListRecords, Records
-from mmo_trio.storage.base import (
+from mmo_sansio.messages.changes import CallbackRecorded, Journaled
+from mmo_sansio.messages.intents import IntentKey, IntentKind
+from mmo_sansio.messages.queries import AnyLookUp, ListRecords, Records
+from mmo_sansio.payments.decision import Decision
+from mmo_sansio.payments.ledger import Reads
+from mmo_sansio.resilience.circuit_breaker import BreakerSnapshot
+from mmo_sansio.values.clock import Instant
+from mmo_sansio.values.model import Brand, Status, Transaction
+from mmo_trio.storage.interface.store import (
     Backlog,
     BrandRecord,
     ClosedProvider,
@@ -27,13 +27,12 @@ from mmo_trio.storage.base import (
     SuspenseEntry,
     Work,
 )
-from mmo_trio.storage.batch import batch_of
-from mmo_trio.storage.gathering import Gathering
-from mmo_trio.storage.office.sql import SqlOffice
-from mmo_trio.storage.postgres import administration, channels, examining, holding, horizon, reading
+from mmo_trio.storage.postgres import admin, integrity, ownership, records_horizon
+from mmo_trio.storage.postgres import queries as reading
+from mmo_trio.storage.postgres.batch_load import load
+from mmo_trio.storage.postgres.batch_statements import statements_of
 from mmo_trio.storage.postgres.bridge import Bridge, Connection, monotonic_s
-from mmo_trio.storage.postgres.channels import PostgresChannels
-from mmo_trio.storage.postgres.committing import (
+from mmo_trio.storage.postgres.commits import (
     Commit,
     CommitInDoubt,
     Deadlines,
@@ -41,10 +40,12 @@ from mmo_trio.storage.postgres.committing import (
     has_taken_place,
 )
 from mmo_trio.storage.postgres.connections import Ask, Pool, ask_until_answered
-from mmo_trio.storage.postgres.conversing import hold
-from mmo_trio.storage.postgres.loading import load
-from mmo_trio.storage.postgres.writing import statements_of
-from mmo_trio.storage.rows import without_checksum
+from mmo_trio.storage.postgres.ownership import PostgresChannels
+from mmo_trio.storage.postgres.queries import hold
+from mmo_trio.storage.shared.coalescing import Gathering
+from mmo_trio.storage.shared.net_effect import batch_of
+from mmo_trio.storage.sql.admin_store import SqlOffice
+from mmo_trio.storage.sql.serialization import without_checksum
 
 T = TypeVar("T")
 
@@ -52,7 +53,7 @@ _EXAMINATION_S = 24 * 3600.0
 
 
 class PostgresStore:
-    """See :class:`mmo_trio.storage.base.Store`; made by :func:`mmo_trio.storage.postgres.open_postgres`."""
+    """See :class:`mmo_trio.storage.interface.store.Store`; made by :func:`mmo_trio.storage.postgres.open_postgres`."""
 
     def __init__(
         self, bridge: Bridge, writing: Pool, reading: Pool, holder: int, patience_s: float
@@ -60,7 +61,7 @@ class PostgresStore:
         self._bridge = bridge
         self._writing = writing
         self._reading = reading
-        serves = holder != holding.NOBODY
+        serves = holder != ownership.NOBODY
         self._channels = PostgresChannels(bridge, writing, holder) if serves else None
         self._patience_s = patience_s
         self.office = SqlOffice(
@@ -89,10 +90,10 @@ class PostgresStore:
 
     @property
     def _holder(self) -> int:
-        return holding.NOBODY if self._channels is None else self._channels.number
+        return ownership.NOBODY if self._channels is None else self._channels.number
 
     async def breakers(self) -> Mapping[str, BreakerSnapshot]:
-        return await self._ask(channels.breakers)
+        return await self._ask(ownership.breakers)
 
     async def transact(self, reads: Reads, decide: Decide) -> Sequence[Decision]:
         """Two round trips: load; then, when another node wasn't quicker, write and commit."""
@@ -120,17 +121,20 @@ class PostgresStore:
         return await self._ask(reading.latest_stamp)
 
     async def next_wake(self) -> Instant | None:
-        return await self._ask(lambda c: channels.next_wake(c, self._holder))
+        return await self._ask(lambda c: ownership.next_wake(c, self._holder))
 
     async def woken(self, now: Instant, *, limit: int) -> Sequence[str]:
-        return await self._ask(lambda c: channels.woken(c, self._holder, now, limit))
+        return await self._ask(lambda c: ownership.woken(c, self._holder, now, limit))
 
     async def orphans(self, *, limit: int) -> Sequence[Work]:
         """Also what this process itself has scheduled without learning that it did."""
-        assert self._holder != holding.NOBODY, "administration takes on no work"
+        assert self._holder != ownership.NOBODY, "administration takes on no work"
         strays = await self._settle_doubts()
         try:
-            return (*strays, *await self._write(lambda c: holding.take_on(c, self._holder, limit)))
+            return (
+                *strays,
+                *await self._write(lambda c: ownership.take_on(c, self._holder, limit)),
+            )
         except StoreUnavailable:
             if strays:
                 return strays
@@ -166,7 +170,7 @@ class PostgresStore:
     async def list_records(self, query: ListRecords) -> Records:
         async def ask(connection: Connection) -> Records:
             if query.end > self._complete_up_to:
-                complete = await horizon.close_up_to(connection, query.end)
+                complete = await records_horizon.close_up_to(connection, query.end)
                 self._complete_up_to = max(self._complete_up_to, complete)
             return await reading.list_records(connection, query)
 
@@ -231,27 +235,23 @@ class PostgresStore:
 
     async def close_suspense(self, id: int, *, by: str, note: str, now: Instant) -> bool:
         return await self._write(
-            lambda c: administration.close_suspense(c, id, by=by, note=note, now=now), now
+            lambda c: admin.close_suspense(c, id, by=by, note=note, now=now), now
         )
 
     async def save_brands(self, brands: Sequence[Brand], *, removed: Sequence[str] = ()) -> None:
-        await self._write(lambda c: administration.save_brands(c, brands, removed))
+        await self._write(lambda c: admin.save_brands(c, brands, removed))
 
     async def add_key(self, brand: str, digest: bytes, sealed: bytes, *, now: Instant) -> bool:
-        return await self._write(
-            lambda c: administration.add_key(c, brand, digest, sealed, now), now
-        )
+        return await self._write(lambda c: admin.add_key(c, brand, digest, sealed, now), now)
 
     async def retire_key(self, brand: str, id: int, *, now: Instant) -> bool:
-        return await self._write(lambda c: administration.retire_key(c, brand, id, now), now)
+        return await self._write(lambda c: admin.retire_key(c, brand, id, now), now)
 
     async def close_provider(self, closed: ClosedProvider) -> bool:
-        return await self._write(
-            lambda c: administration.close_provider(c, closed), closed.closed_at
-        )
+        return await self._write(lambda c: admin.close_provider(c, closed), closed.closed_at)
 
     async def open_provider(self, name: str) -> bool:
-        return await self._write(lambda c: administration.open_provider(c, name))
+        return await self._write(lambda c: admin.open_provider(c, name))
 
     async def check(self) -> None:
         async def touch(connection: Connection) -> None:
@@ -265,25 +265,25 @@ class PostgresStore:
 
         async def crossing() -> Sequence[str]:
             deadline = monotonic_s() + _EXAMINATION_S
-            return await ask_until_answered(self._reading, examining.faults, deadline)
+            return await ask_until_answered(self._reading, integrity.faults, deadline)
 
         return await self._bridge.run(crossing)
 
     async def renew(self) -> None:
         """Stay alive, as far as other processes can see."""
-        await self._ask(lambda c: holding.renew(c, self._holder))
+        await self._ask(lambda c: ownership.renew(c, self._holder))
 
     async def tidy(self) -> None:
         """Forget what nobody needs any more."""
-        await self._ask(holding.tidy)
+        await self._ask(ownership.tidy)
 
     async def aclose(self) -> None:
         """Let others take on at once what this process holds; later calls raise StoreUnavailable."""
         if self._is_closed:
             return
-        if self._holder != holding.NOBODY:
+        if self._holder != ownership.NOBODY:
             with suppress(StoreUnavailable):  # The lease runs out anyway.
-                await self._ask(lambda c: holding.resign(c, self._holder))
+                await self._ask(lambda c: ownership.resign(c, self._holder))
         if self._channels is not None:
             self._channels.close()
         self._is_closed = True

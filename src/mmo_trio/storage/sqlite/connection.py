@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import TypeAlias, TypeVar
 from urllib.parse import quote
 
-from mmo_trio.storage.base import StoreCorrupt, StoreRefused, StoreUnavailable
+from mmo_trio.storage.interface.store import StoreCorrupt, StoreRefused, StoreUnavailable
+from mmo_trio.storage.sql.statements import Conversation
 
 T = TypeVar("T")
 Ask: TypeAlias = Callable[[sqlite3.Connection], T]
@@ -122,3 +123,14 @@ class ServingLock:
     def release(self) -> None:
         """Let others serve the file."""
         os.close(self._descriptor)
+
+
+def hold(connection: sqlite3.Connection, conversation: Conversation[T]) -> T:
+    """To its end, inside the connection's transaction."""
+    try:
+        said = next(conversation)
+        while True:
+            said = conversation.send(connection.execute(said.text, said.values).fetchall())
+    except StopIteration as end:
+        result: T = end.value
+        return result

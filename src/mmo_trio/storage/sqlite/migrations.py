@@ -6,7 +6,7 @@ import sqlite3
 from collections.abc import Iterator
 from importlib.resources import files
 
-from mmo_trio.storage.base import StoreRefused
+from mmo_trio.storage.interface.store import StoreRefused
 
 OLDEST_SQLITE = (3, 38, 0)
 """STRICT tables came with 3.37, the operator `->>` with 3.38."""

@@ -10,15 +10,14 @@ from typing import TypeVar
 
 import trio
 
-from mmo_sansio.breaker import BreakerSnapshot
-from mmo_sansio.changes import CallbackRecorded, Journaled
-from mmo_sansio.clock import Instant
-from mmo_sansio.decisions import Decision
-from mmo_sansio.ledger import Reads
-from mmo_sansio.model import Brand, Status, Transaction
-from mmo_sansio.queries import AnyLookUp, ListRecords, Records
-from mmo_trio.storage import listing
-from mmo_trio.storage.base import (
+from mmo_sansio.messages.changes import CallbackRecorded, Journaled
+from mmo_sansio.messages.queries import AnyLookUp, ListRecords, Records
+from mmo_sansio.payments.decision import Decision
+from mmo_sansio.payments.ledger import Reads
+from mmo_sansio.resilience.circuit_breaker import BreakerSnapshot
+from mmo_sansio.values.clock import Instant
+from mmo_sansio.values.model import Brand, Status, Transaction
+from mmo_trio.storage.interface.store import (
     Backlog,
     BrandRecord,
     ClosedProvider,
@@ -28,20 +27,15 @@ from mmo_trio.storage.base import (
     SuspenseEntry,
     Work,
 )
-from mmo_trio.storage.batch import batch_of
-from mmo_trio.storage.gathering import Gathering
-from mmo_trio.storage.office.sql import SqlOffice
-from mmo_trio.storage.rows import without_checksum
-from mmo_trio.storage.sqlite import administration, reading, writing
-from mmo_trio.storage.sqlite.attempt import Attempt
-from mmo_trio.storage.sqlite.connection import (
-    Ask,
-    ServingLock,
-    connect,
-    errors_translated,
-)
-from mmo_trio.storage.sqlite.conversing import hold
-from mmo_trio.storage.sqlite.writer import Writer
+from mmo_trio.storage.shared.coalescing import Gathering
+from mmo_trio.storage.shared.net_effect import batch_of
+from mmo_trio.storage.sql import lists
+from mmo_trio.storage.sql.admin_store import SqlOffice
+from mmo_trio.storage.sql.serialization import without_checksum
+from mmo_trio.storage.sqlite import admin, batches
+from mmo_trio.storage.sqlite import queries as reading
+from mmo_trio.storage.sqlite.connection import Ask, ServingLock, connect, errors_translated, hold
+from mmo_trio.storage.sqlite.writer import Attempt, Writer
 
 T = TypeVar("T")
 
@@ -55,7 +49,7 @@ _STEPS_BETWEEN_LOOKS_AT_THE_CLOCK = 50_000
 
 
 class SqliteStore:
-    """See :class:`mmo_trio.storage.base.Store`; made by :func:`mmo_trio.storage.sqlite.open_sqlite`."""
+    """See :class:`mmo_trio.storage.interface.store.Store`; made by :func:`mmo_trio.storage.sqlite.open_sqlite`."""
 
     def __init__(
         self, path: Path, writer: sqlite3.Connection, lock: ServingLock | None, patience_s: float
@@ -97,11 +91,11 @@ class SqliteStore:
 
         def work(connection: sqlite3.Connection) -> Sequence[Decision]:
             recent.begin(connection)
-            decisions = decide(writing.load(connection, reads, recent))
+            decisions = decide(batches.load(connection, reads, recent))
             batch = batch_of(decisions)
             if not batch.is_empty:
                 attempt.scheduled = tuple(batch.scheduled)
-                writing.write(connection, batch, is_held=self._lock is not None)
+                batches.write(connection, batch, is_held=self._lock is not None)
                 recent.keep(batch.written)
             return decisions
 
@@ -160,7 +154,7 @@ class SqliteStore:
         limit: int = 50,
     ) -> Sequence[Transaction]:
         return await self._read(
-            lambda c: hold(c, listing.find_transactions(reference, brand, status, limit))
+            lambda c: hold(c, lists.find_transactions(reference, brand, status, limit))
         )
 
     async def transaction_by_ending(self, ending: str) -> Transaction | None:
@@ -181,14 +175,12 @@ class SqliteStore:
     async def callbacks(
         self, *, brand: str | None = None, gateway_reference: str | None = None, limit: int = 500
     ) -> Sequence[CallbackRecorded]:
-        return await self._read(
-            lambda c: hold(c, listing.callbacks(brand, gateway_reference, limit))
-        )
+        return await self._read(lambda c: hold(c, lists.callbacks(brand, gateway_reference, limit)))
 
     async def suspense(
         self, *, brand: str | None = None, with_closed: bool = False, limit: int = 500
     ) -> Sequence[SuspenseEntry]:
-        return await self._read(lambda c: hold(c, listing.suspense(brand, with_closed, limit)))
+        return await self._read(lambda c: hold(c, lists.suspense(brand, with_closed, limit)))
 
     async def brands(self) -> Sequence[BrandRecord]:
         return await self._read(reading.brands)
@@ -206,28 +198,26 @@ class SqliteStore:
 
     async def close_suspense(self, id: int, *, by: str, note: str, now: Instant) -> bool:
         return await self._writer.write(
-            lambda c: administration.close_suspense(c, id, by=by, note=note, now=now)
+            lambda c: admin.close_suspense(c, id, by=by, note=note, now=now)
         )
 
     async def save_brands(self, brands: Sequence[Brand], *, removed: Sequence[str] = ()) -> None:
-        await self._writer.write(lambda c: administration.save_brands(c, brands, removed))
+        await self._writer.write(lambda c: admin.save_brands(c, brands, removed))
 
     async def add_key(self, brand: str, digest: bytes, sealed: bytes, *, now: Instant) -> bool:
-        return await self._writer.write(
-            lambda c: administration.add_key(c, brand, digest, sealed, now)
-        )
+        return await self._writer.write(lambda c: admin.add_key(c, brand, digest, sealed, now))
 
     async def retire_key(self, brand: str, id: int, *, now: Instant) -> bool:
-        return await self._writer.write(lambda c: administration.retire_key(c, brand, id, now))
+        return await self._writer.write(lambda c: admin.retire_key(c, brand, id, now))
 
     async def close_provider(self, closed: ClosedProvider) -> bool:
-        return await self._writer.write(lambda c: administration.close_provider(c, closed))
+        return await self._writer.write(lambda c: admin.close_provider(c, closed))
 
     async def open_provider(self, name: str) -> bool:
-        return await self._writer.write(lambda c: administration.open_provider(c, name))
+        return await self._writer.write(lambda c: admin.open_provider(c, name))
 
     async def check(self) -> None:
-        await self._writer.write(administration.touch)
+        await self._writer.write(admin.touch)
 
     async def faults(self) -> Sequence[str]:
         """Everything that is wrong with the file, in words; empty when it is sound. Reads all of it."""
@@ -285,7 +275,7 @@ class SqliteStore:
         with errors_translated():
             connection = connect(self._path, query_only=True)
             try:
-                return administration.faults(connection)
+                return admin.faults(connection)
             finally:
                 connection.close()
 

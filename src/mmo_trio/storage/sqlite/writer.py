@@ -4,13 +4,15 @@ patience."""
 from __future__ import annotations
 
 import sqlite3
+import threading
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TypeVar
 
 import trio
 
-from mmo_trio.storage.base import OutcomeUnknown, StoreUnavailable
-from mmo_trio.storage.sqlite.attempt import Attempt
+from mmo_sansio.messages.intents import IntentKey
+from mmo_trio.storage.interface.store import OutcomeUnknown, StoreUnavailable
 from mmo_trio.storage.sqlite.connection import (
     Ask,
     connect,
@@ -18,7 +20,7 @@ from mmo_trio.storage.sqlite.connection import (
     is_broken_by,
     primary_code,
 )
-from mmo_trio.storage.sqlite.recent import Recent
+from mmo_trio.storage.sqlite.recent_transactions import Recent
 
 T = TypeVar("T")
 
@@ -114,3 +116,28 @@ class Writer:
         if self.connection is None:
             self.connection = connect(self._path)
         return self.connection
+
+
+class Attempt:
+    """Settles who was first: the thread beginning to commit, or its caller losing patience."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._is_abandoned = False
+        self._is_committing = False
+        self.has_ended = False
+        self.scheduled: Sequence[IntentKey] = ()
+        """Kept intents that it writes, if it comes to that."""
+
+    def begin_commit(self) -> None:
+        """Called by the thread; raises StoreUnavailable when nobody waits any more."""
+        with self._lock:
+            if self._is_abandoned:
+                raise StoreUnavailable("the caller has given up")
+            self._is_committing = True
+
+    def abandon(self) -> bool:
+        """Called by the caller; True when it is too late to keep the thread from committing."""
+        with self._lock:
+            self._is_abandoned = True
+            return self._is_committing

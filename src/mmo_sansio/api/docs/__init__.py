@@ -1,0 +1,1 @@
+"""What developers read about the API: error pages and the OpenAPI document."""

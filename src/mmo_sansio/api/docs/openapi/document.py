@@ -1,0 +1,440 @@
+"""The OpenAPI document: every endpoint with what it takes and answers, the callbacks, and the push webhook."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import Any, Final
+
+from mmo_sansio import __version__
+from mmo_sansio.api.docs.error_pages import GUIDANCE, example_problem
+from mmo_sansio.api.docs.openapi.schemas import (
+    ULID,
+    WITHOUT_CONTROLS,
+    Schema,
+    ref,
+    request_name,
+    schemas,
+)
+from mmo_sansio.api.incoming import creation_body
+from mmo_sansio.api.incoming.requests import KEY_MAX, SCENARIO_HEADER
+from mmo_sansio.api.incoming.routes import API_PREFIX
+from mmo_sansio.http.exchange import DEADLINE_S
+from mmo_sansio.messages.queries import RECORDS_PAGE_DEFAULT, RECORDS_PAGE_MAX
+from mmo_sansio.values import problems
+from mmo_sansio.values.model import Operation, Status, Type
+from mmo_sansio.values.problems import CATALOGUE, CREATION_PRECEDENCE, Cause
+
+ROOT: Final = API_PREFIX.decode().rstrip("/")
+
+SUMMARIES: Final = {
+    Operation.DIRECT_PAYIN: (
+        "Take a payment",
+        "A prompt on the payer's phone; no browser is involved.",
+    ),
+    Operation.DIRECT_PAYOUT: ("Pay somebody", "Money to the payee's mobile money account."),
+    Operation.QR_PAYIN: (
+        "Take a payment by QR code",
+        "The code is sent to `displayQrUrl`; you show it.",
+    ),
+    Operation.WEB_PAYIN: (
+        "Take a payment on the hosted page",
+        "Send the payer's browser to `pageUrl` at once. Where it comes back to says nothing about the outcome;"
+        " the callback does.",
+    ),
+    Operation.DIRECT_TAXPAYOUT: (
+        "Pay a tax authority",
+        "The recipient is implied by method and country.",
+    ),
+}
+
+ALWAYS: Final = (
+    problems.MALFORMED,
+    problems.UNAUTHORIZED,
+    problems.MERCHANT_DISABLED,
+    problems.NOT_FOUND,
+    problems.METHOD_NOT_ALLOWED,
+    problems.REQUEST_TIMEOUT,
+    problems.TARGET_TOO_LONG,
+    problems.HEAD_TOO_LARGE,
+    problems.INTERNAL,
+    problems.UNAVAILABLE,
+)
+"""What any request may be refused for."""
+CREATION: Final = tuple(dict.fromkeys((*CREATION_PRECEDENCE, *ALWAYS)))
+RECORDS: Final = (*ALWAYS, problems.VALIDATION_FAILED)
+
+LINKS: Final = {
+    "lookUp": {
+        "operationId": "lookUp",
+        "parameters": {"gatewayReference": "$response.body#/gatewayReference"},
+        "description": "What became of it, by the gateway's reference.",
+    },
+    "lookUpByMerchantReference": {
+        "operationId": "lookUpByMerchantReference",
+        "parameters": {"merchantReference": "$response.body#/merchantReference"},
+        "description": "The same by yours.",
+    },
+}
+
+INTRODUCTION: Final = """\
+Take payments by mobile money, pay people and tax authorities, and hear how each ended.
+
+A creation is checked and answered at once, with status `pending`. The result comes as a callback to your `resultUrl`,
+in one attempt without a retry; it can always be looked up as well. Please leave two minutes between two look-ups of
+one payment. The gateway's records are the truth when yours and its disagree.
+
+Every refusal is a problem document (RFC 7807), whose `type` leads to a page that says what to do. A 503 promises that
+nothing was stored. When no answer came, send the same request again, with the same `merchantReference`: it is never
+paid twice."""
+
+KEY_MEANING: Final = (
+    "The API key of your brand, in exactly one header. A retired key is refused within a minute."
+)
+
+
+def openapi_document(
+    *, base_url: str, error_docs_url: str, sandbox_scenarios: Collection[str] | None = None
+) -> dict[str, Any]:
+    """The merchant API under this address, no slash at its end, as an OpenAPI 3.1 document.
+
+    `sandbox_scenarios`: what the sandbox's header may name; None where there is no such header.
+    """
+    return {
+        "openapi": "3.1.0",
+        "info": {
+            "title": "Mobile Money Gateway Merchant API V2",
+            "version": __version__,
+            "summary": "One small interface to mobile money.",
+            "description": INTRODUCTION,
+            "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
+        },
+        "jsonSchemaDialect": "https://spec.openapis.org/oas/3.1/dialect/base",
+        "servers": [{"url": base_url}],
+        "security": [{"apiKey": []}],
+        "tags": [
+            {"name": "Payments", "description": "Creation; the answer is always `pending`."},
+            {"name": "Look-ups", "description": "What became of payments."},
+            {"name": "Health", "description": "For load balancers; no key is needed."},
+        ],
+        "paths": _paths(sandbox_scenarios),
+        "webhooks": {"deposit": {"post": _deposit()}},
+        "components": {
+            "schemas": schemas(error_docs_url),
+            "responses": {each.segment: _refusals([each], error_docs_url) for each in CATALOGUE}
+            | {
+                "refused_creation": _refusals(_of_status(CREATION, 400), error_docs_url),
+                "refused_records": _refusals(_of_status(RECORDS, 400), error_docs_url),
+                "refused": _refusals(_of_status(ALWAYS, 400), error_docs_url),
+            },
+            "headers": _headers(),
+            "securitySchemes": {
+                "apiKey": {
+                    "type": "apiKey",
+                    "in": "header",
+                    "name": "X-Api-Key",
+                    "description": KEY_MEANING,
+                }
+            },
+        },
+    }
+
+
+def _paths(sandbox_scenarios: Collection[str] | None) -> dict[str, Any]:
+    paths: dict[str, Any] = {
+        f"{ROOT}/{each.value}/{{method}}": {"post": _creation(each, sandbox_scenarios)}
+        for each in Operation
+    }
+    paths[f"{ROOT}/status/{{gatewayReference}}"] = {"get": _look_up_by_gateway_reference()}
+    paths[f"{ROOT}/status/mref/{{merchantReference}}"] = {"get": _look_up_by_merchant_reference()}
+    paths[f"{ROOT}/records"] = {"get": _records()}
+    paths["/healthz"] = {"get": _health("isAlive", "Is the process alive?", "alive")}
+    paths["/readyz"] = {"get": _health("isReady", "Can it do its work?", "ready")}
+    return paths
+
+
+def _creation(operation: Operation, sandbox_scenarios: Collection[str] | None) -> dict[str, Any]:
+    summary, description = SUMMARIES[operation]
+    answer = "InitiatedWebPayment" if operation is Operation.WEB_PAYIN else "InitiatedPayment"
+    callbacks: dict[str, Any] = {
+        "result": {"{$request.body#/resultUrl}": {"post": _delivery("Transaction", RESULT)}}
+    }
+    if operation is Operation.QR_PAYIN:
+        callbacks["qrCode"] = {
+            "{$request.body#/displayQrUrl}": {"post": _delivery("QrCode", QR_CODE)}
+        }
+    parameters: list[Schema] = [
+        _parameter(
+            "method",
+            "path",
+            f"Key of a payment method that your brand has for this; at most {creation_body.METHOD_MAX} characters,"
+            " case-sensitive.",
+            {"type": "string", "minLength": 1, "maxLength": creation_body.METHOD_MAX},
+            example="mpesa_ke",
+        )
+    ]
+    if sandbox_scenarios is not None:
+        parameters.append(
+            _parameter(
+                SCENARIO_HEADER,
+                "header",
+                "What the sandbox shall play; else the last three digits of the number decide.",
+                {"type": "string", "enum": list(sandbox_scenarios)},
+            )
+        )
+    responses = _responses(
+        "The payment is taken, durably.", ref(answer), CREATION, "refused_creation"
+    )
+    responses["200"]["links"] = LINKS
+    return {
+        "operationId": "create" + request_name(operation).removesuffix("Request"),
+        "tags": ["Payments"],
+        "summary": summary,
+        "description": description,
+        "parameters": parameters,
+        "requestBody": {"required": True, "content": _json(ref(request_name(operation)))},
+        "responses": responses,
+        "callbacks": callbacks,
+    }
+
+
+def _look_up_by_gateway_reference() -> dict[str, Any]:
+    parameter = _parameter(
+        "gatewayReference",
+        "path",
+        "The ULID that the gateway gave; letters of either case.",
+        {"type": "string", "description": f"A ULID: `{ULID}`."},
+        example="01KAJWT5RV3FX1QYP2Z4M0C9TB",
+    )
+    return _question(
+        "lookUp", "What became of a payment?", [parameter], "Transaction", ALWAYS, "refused"
+    )
+
+
+def _look_up_by_merchant_reference() -> dict[str, Any]:
+    parameter = _parameter(
+        "merchantReference",
+        "path",
+        "Your own reference, of at most 255 characters, percent-encoded once. Of a reference that was used again"
+        " the newest payment is found.",
+        {"type": "string", "minLength": 1},
+        example="order-1",
+    )
+    summary = "What became of my order?"
+    return _question(
+        "lookUpByMerchantReference", summary, [parameter], "Transaction", ALWAYS, "refused"
+    )
+
+
+def _records() -> dict[str, Any]:
+    moment = "A date or date-time of ISO 8601; without an offset it is UTC."
+    parameters = [
+        _parameter(
+            "from",
+            "query",
+            f"Created at or after. Required without `page`. {moment}",
+            {"type": "string"},
+            example="2026-11-01",
+        ),
+        _parameter(
+            "to",
+            "query",
+            f"Created before; later than `from`. Required without `page`. {moment}",
+            {"type": "string"},
+            example="2026-12-01T00:00:00Z",
+        ),
+        _filter("type", Type),
+        _parameter(
+            "method",
+            "query",
+            "Only this method key; case-sensitive.",
+            {"type": "string", "pattern": WITHOUT_CONTROLS},
+        ),
+        _filter("status", Status),
+        _parameter(
+            "pageSize",
+            "query",
+            f"How many in a page; what lies beyond 1 to {RECORDS_PAGE_MAX} becomes the nearest of these.",
+            {"type": "integer", "default": RECORDS_PAGE_DEFAULT},
+        ),
+        _parameter(
+            "page",
+            "query",
+            "A cursor from `pages` of an earlier answer; it holds the whole query, so send it alone. Filters that"
+            " are sent again must be the same.",
+            {"type": "string"},
+        ),
+    ]
+    operation = _question(
+        "listRecords", "List payments", parameters, "TransactionPage", RECORDS, "refused_records"
+    )
+    operation["description"] = (
+        "Every payment that was created in a window of time, page by page, for reconciliation. Values are trimmed;"
+        " blank means absent; a parameter that is given twice is refused."
+    )
+    return operation
+
+
+def _filter(name: str, values: type[Type] | type[Status]) -> Schema:
+    words = [each.value for each in values]
+    meaning = (
+        f"Only these: one of {', '.join(f'`{each}`' for each in words)}, in letters of either case."
+    )
+    either = "|".join(map(_in_any_case, words))
+    schema = {"type": "string", "pattern": f"^\\s*(?:{either})?\\s*$", "examples": words}
+    return _parameter(name, "query", meaning, schema)
+
+
+def _in_any_case(word: str) -> str:
+    return "".join(f"[{letter.upper()}{letter}]" for letter in word)
+
+
+def _question(
+    name: str,
+    summary: str,
+    parameters: list[Schema],
+    answer: str,
+    causes: Sequence[Cause],
+    refused: str,
+) -> dict[str, Any]:
+    return {
+        "operationId": name,
+        "tags": ["Look-ups"],
+        "summary": summary,
+        "parameters": parameters,
+        "responses": _responses("What is known.", ref(answer), causes, refused),
+    }
+
+
+def _health(name: str, summary: str, word: str) -> dict[str, Any]:
+    schema = {
+        "type": "object",
+        "required": ["status"],
+        "properties": {"status": {"const": word}},
+        "examples": [{"status": word}],
+    }
+    causes = [each for each in ALWAYS if each.status not in (401, 404)]
+    return {
+        "operationId": name,
+        "tags": ["Health"],
+        "summary": summary,
+        "security": [],
+        "responses": _responses("Yes.", schema, causes, "refused"),
+    }
+
+
+RESULT: Final = (
+    "The result",
+    "Sent once the payment has succeeded or failed, in one attempt. Compare the key in constant time and refuse"
+    " what has another; deduplicate by `gatewayReference`, as in rare cases the same callback comes twice.",
+)
+QR_CODE: Final = (
+    "The QR code",
+    "Sent once, soon after the creation. Compare the key; show the picture, or draw the payload yourself.",
+)
+DEPOSIT: Final = (
+    "A deposit",
+    "Sent to the address that is configured for your brand when a payer has paid through the provider's own"
+    " channel: a transaction of flow `push`, that has succeeded and was never created by you.",
+)
+
+
+def _delivery(body: str, words: tuple[str, str]) -> dict[str, Any]:
+    summary, description = words
+    key = _parameter(
+        "X-API-KEY",
+        "header",
+        "The API key of your brand: the only proof that the gateway is calling.",
+        {"type": "string", "maxLength": KEY_MAX},
+    )
+    answered = f"Any 2xx within {DEADLINE_S:g} seconds says that you have it. What you send back isn't read."
+    return {
+        "summary": summary,
+        "description": description,
+        "security": [],
+        "parameters": [key | {"required": True}],
+        "requestBody": {"required": True, "content": _json(ref(body))},
+        "responses": {
+            "2XX": {"description": answered},
+            "default": {
+                "description": "Anything else counts as not delivered; it isn't sent again."
+            },
+        },
+    }
+
+
+def _deposit() -> dict[str, Any]:
+    return _delivery("Transaction", DEPOSIT) | {"operationId": "deposit"}
+
+
+def _responses(
+    meaning: str, schema: Schema, causes: Sequence[Cause], refused: str
+) -> dict[str, Any]:
+    """200, and each status that these causes have; the 400s are several causes in one."""
+    found: dict[str, Any] = {
+        "200": {"description": meaning, "headers": _header_refs(), "content": _json(schema)}
+    }
+    for cause in sorted(causes, key=lambda each: each.status):
+        name = refused if cause.status == 400 else cause.segment
+        found.setdefault(str(cause.status), {"$ref": f"#/components/responses/{name}"})
+    return found
+
+
+def _of_status(causes: Sequence[Cause], status: int) -> list[Cause]:
+    return [each for each in causes if each.status == status]
+
+
+def _refusals(causes: Sequence[Cause], error_docs_url: str) -> dict[str, Any]:
+    """The response that these causes, all of one status, are answered with."""
+    status = causes[0].status
+    meaning = " ".join(f"`{each.segment}`: {GUIDANCE[each].meaning}\n" for each in causes)
+    examples = {
+        each.segment: {"value": dict(example_problem(each, error_docs_url))} for each in causes
+    }
+    headers = _header_refs()
+    if status == problems.METHOD_NOT_ALLOWED.status:
+        headers["Allow"] = {"$ref": "#/components/headers/Allow"}
+    if status == problems.UNAVAILABLE.status:
+        headers["Retry-After"] = {"$ref": "#/components/headers/Retry-After"}
+    return {
+        "description": meaning.strip(),
+        "headers": headers,
+        "content": {"application/problem+json": {"schema": ref("Problem"), "examples": examples}},
+    }
+
+
+def _headers() -> dict[str, Any]:
+    def header(meaning: str, schema: Schema) -> dict[str, Any]:
+        return {"description": meaning, "required": True, "schema": schema}
+
+    return {
+        "X-Request-Id": header(
+            "Names this request in the gateway's log.",
+            {"type": "string", "pattern": "^[0-9a-zA-Z-]+$"},
+        ),
+        "Cache-Control": header("Nothing is to be kept.", {"const": "no-store"}),
+        "Allow": header("The methods that this resource knows.", {"type": "string"}),
+        "Retry-After": header(
+            "Seconds after which to try again.", {"type": "integer", "minimum": 1}
+        ),
+    }
+
+
+def _header_refs() -> dict[str, Any]:
+    return {
+        name: {"$ref": f"#/components/headers/{name}"} for name in ("X-Request-Id", "Cache-Control")
+    }
+
+
+def _parameter(
+    name: str, place: str, meaning: str, schema: Schema, *, example: str | None = None
+) -> Schema:
+    parameter: Schema = {"name": name, "in": place, "description": meaning, "schema": schema}
+    if place == "path":
+        parameter["required"] = True
+    if example is not None:
+        parameter["example"] = example
+    return parameter
+
+
+def _json(schema: Schema) -> dict[str, Any]:
+    return {"application/json": {"schema": schema}}

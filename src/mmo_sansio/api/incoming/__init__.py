@@ -1,0 +1,1 @@
+"""Reads merchant requests: routes, heads, query strings and bodies become inputs and queries."""

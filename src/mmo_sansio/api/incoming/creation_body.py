@@ -1,0 +1,241 @@
+"""The body of a creation request, field by field in the order of C9 (clauses M1 to M4, C3, C5, C7 to C9, C13, C14)."""
+
+from __future__ import annotations
+
+import json
+import re
+from decimal import Decimal
+from typing import Final
+
+from mmo_sansio.api.incoming.fields import Members, text_fault
+from mmo_sansio.api.incoming.strict_json import JsonValue, Number
+from mmo_sansio.http.egress_rules import (
+    URL_LENGTH_MAX,
+    EgressRules,
+    delivery_url_fault,
+    redirect_url_fault,
+)
+from mmo_sansio.messages.inputs import Draft
+from mmo_sansio.values.model import Brand, Operation, Party
+from mmo_sansio.values.money import NUMBER_CHARACTERS_MAX, AmountError, check_amount, parse_number
+
+METHOD_MAX: Final = 100
+TEXT_MAX: Final = 255
+"""References, and the id and the names of a party."""
+MSISDN_MIN: Final = 3
+MSISDN_MAX: Final = 20
+EMAIL_MAX: Final = 320
+COUNTRY_MAX: Final = 10
+LABELS_MAX: Final = 10
+LABEL_KEY_MAX: Final = 255
+LABEL_TEXT_MAX: Final = 1_000
+
+CURRENCY_PATTERN: Final = r"[A-Za-z]{3}"
+MSISDN_PATTERN: Final = r"\+?[0-9]+"
+_DNS_LABEL: Final = r"[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?"
+EMAIL_PATTERN: Final = rf"[^@\s\x00-\x1f\x7f-\x9f]{{1,64}}@{_DNS_LABEL}(?:\.{_DNS_LABEL})+"
+
+_CURRENCY: Final = re.compile(CURRENCY_PATTERN)
+_MSISDN: Final = re.compile(MSISDN_PATTERN)
+_EMAIL: Final = re.compile(EMAIL_PATTERN)
+
+PARTIES: Final = {
+    Operation.DIRECT_PAYIN: "payer",
+    Operation.DIRECT_PAYOUT: "payee",
+    Operation.QR_PAYIN: "payer",
+    Operation.WEB_PAYIN: "payer",
+}
+"""What the party is called; a tax payout has none, its recipient is implied (M5)."""
+
+
+def read_draft(
+    operation: Operation,
+    method: str,
+    members: Members,
+    *,
+    brand: Brand,
+    egress_rules: EgressRules,
+    scenario: str | None = None,
+) -> Draft:
+    """What a creation request asks for. Notes every fault in `members.faults`, in the order of C9; if there are
+    any, the draft is a stand-in and good for nothing."""
+    if len(method) > METHOD_MAX:
+        members.fault("method", f"must have at most {METHOD_MAX} characters")
+    value, currency = _amount(members)
+    party = _party(members, PARTIES[operation]) if operation in PARTIES else None
+    country = members.text("country", at_most=COUNTRY_MAX)
+    result_url = _delivery_url(members, "resultUrl", egress_rules)
+    display_qr_url = success_redirect_url = error_redirect_url = None
+    if operation is Operation.QR_PAYIN:
+        display_qr_url = _delivery_url(members, "displayQrUrl", egress_rules)
+    if operation is Operation.WEB_PAYIN:
+        success_redirect_url = _redirect_url(members, "successRedirectUrl", brand)
+        error_redirect_url = _redirect_url(members, "errorRedirectUrl", brand)
+    merchant_reference = _merchant_reference(members)
+    reconciliation_reference = _reconciliation_reference(members, operation)
+    labels = _labels(members)
+    return Draft(
+        operation=operation,
+        method=method,
+        amount=value,
+        currency=currency,
+        country=country,
+        result_url=result_url,
+        merchant_reference=merchant_reference,
+        reconciliation_reference=reconciliation_reference,
+        party=party,
+        labels=labels,
+        display_qr_url=display_qr_url,
+        success_redirect_url=success_redirect_url,
+        error_redirect_url=error_redirect_url,
+        scenario=scenario,
+    )
+
+
+def _amount(body: Members) -> tuple[Decimal, str]:
+    """Value and currency (M1, M2); their fitting together is the law's to judge."""
+    amount = body.object("amount")
+    if amount is None:
+        return Decimal(0), ""
+    return _amount_value(amount), _currency(amount)
+
+
+def _amount_value(amount: Members) -> Decimal:
+    match amount.values.get("value"):
+        case None:
+            amount.fault("value", "is required")
+        case Number(text):
+            try:
+                return check_amount(parse_number(text))
+            except AmountError as error:
+                amount.fault("value", str(error))
+        case _:
+            amount.fault("value", "must be a number, such as 150.00 without quotation marks")
+    return Decimal(0)
+
+
+def _currency(amount: Members) -> str:
+    match amount.values.get("currency"):
+        case None:
+            amount.fault("currency", "is required")
+        case str(code) if _CURRENCY.fullmatch(code):
+            return code
+        case _:
+            amount.fault("currency", "must be an ISO 4217 code: three letters, such as KES")
+    return ""
+
+
+def _party(body: Members, name: str) -> Party | None:
+    """The payer or payee (M3)."""
+    party = body.object(name)
+    if party is None:
+        return None
+    return Party(
+        id=party.text("id", at_most=TEXT_MAX),
+        msisdn=_msisdn(party),
+        first_name=party.optional_text("firstName", at_most=TEXT_MAX),
+        last_name=party.optional_text("lastName", at_most=TEXT_MAX),
+        email=_email(party),
+    )
+
+
+def _msisdn(party: Members) -> str:
+    msisdn = party.text("msisdn", at_least=MSISDN_MIN, at_most=MSISDN_MAX)
+    if msisdn and not _MSISDN.fullmatch(msisdn):
+        party.fault(
+            "msisdn", "must be in international format: digits, with or without a leading '+'"
+        )
+    return msisdn
+
+
+def _email(party: Members) -> str | None:
+    """Of valid form: 1 to 64 characters without white space, one `@`, a domain of at least two DNS labels."""
+    email = party.optional_text("email", at_most=EMAIL_MAX)
+    if email is not None and not _EMAIL.fullmatch(email):
+        party.fault("email", "must be an e-mail address, such as ada@shop.example")
+    return email
+
+
+def _delivery_url(body: Members, name: str, rules: EgressRules) -> str:
+    """A required URL that the gateway itself will call (C8)."""
+    url = body.text(name, at_most=URL_LENGTH_MAX)
+    fault = delivery_url_fault(url, rules=rules) if url else None
+    if fault is not None:
+        body.fault(name, f"can't be used. {fault.removesuffix('.')}")
+    return url
+
+
+def _redirect_url(body: Members, name: str, brand: Brand) -> str | None:
+    """An optional URL that the payer's browser will be sent to (C8)."""
+    url = body.optional_text(name, at_most=URL_LENGTH_MAX)
+    if url is None:
+        return None
+    fault = redirect_url_fault(url, further_schemes=brand.redirect_schemes)
+    if fault is not None:
+        body.fault(name, f"can't be used. {fault.removesuffix('.')}")
+    return url
+
+
+def _merchant_reference(body: Members) -> str:
+    reference = body.text("merchantReference", at_most=TEXT_MAX)
+    if reference in (".", ".."):
+        body.fault("merchantReference", "may not be '.' or '..', as no URL reaches them")
+    return reference
+
+
+def _reconciliation_reference(body: Members, operation: Operation) -> str | None:
+    """Optional, except for a tax payout (C5, C7)."""
+    if operation is Operation.DIRECT_TAXPAYOUT:
+        return body.text("reconciliationReference", at_most=TEXT_MAX)
+    return body.optional_text("reconciliationReference", at_most=TEXT_MAX)
+
+
+def _labels(body: Members) -> str | None:
+    """The labels as the text of a JSON object that reads as the merchant's own did (M4)."""
+    value = body.values.get("labels")
+    if value is None:
+        return None
+    labels = body.object("labels")
+    if labels is None:
+        return None
+    if len(labels.values) > LABELS_MAX:
+        body.fault("labels", f"must have at most {LABELS_MAX} entries")
+        return None
+    return "{" + ",".join(_label(body, labels, key) for key in labels.values) + "}"
+
+
+def _label(body: Members, labels: Members, key: str) -> str:
+    """One entry as JSON text; a key that can't be is a fault of the labels as a whole."""
+    if fault := text_fault(key, at_most=LABEL_KEY_MAX) or ("may not be empty" if not key else None):
+        body.fault("labels", f"has a key that {fault}")
+        return ""
+    fault = _label_fault(labels.values[key])
+    if fault is not None:
+        labels.fault(key, fault)
+        return ""
+    return f"{_quoted(key)}:{_scalar(labels.values[key])}"
+
+
+def _label_fault(value: JsonValue) -> str | None:
+    match value:
+        case str():
+            return text_fault(value, at_most=LABEL_TEXT_MAX)
+        case Number(text) if len(text) > NUMBER_CHARACTERS_MAX:
+            return f"must be a number of at most {NUMBER_CHARACTERS_MAX} characters"
+        case Number() | bool() | None:
+            return None
+        case _:
+            return "must be a string, a number, true, false or null"
+
+
+def _scalar(value: JsonValue) -> str:
+    match value:
+        case str():
+            return _quoted(value)
+        case Number(text):
+            return text
+        case _:
+            return json.dumps(value)
+
+
+_quoted: Final = json.encoder.encode_basestring

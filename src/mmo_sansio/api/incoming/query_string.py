@@ -1,0 +1,192 @@
+"""Look-ups and the records query, from path and query string to what a store can answer (clauses L1 to
+L3, R1 to R6)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping
+from typing import Final
+
+from attrs import frozen
+
+from mmo_sansio.api.cursor import Cursor, CursorError, Direction, Filters, read_cursor
+from mmo_sansio.api.incoming.creation_body import TEXT_MAX
+from mmo_sansio.api.incoming.fields import CONTROL, Faults
+from mmo_sansio.api.incoming.percent_encoding import percent_decoded
+from mmo_sansio.api.incoming.timestamps import parse_timestamp, with_plus
+from mmo_sansio.messages.queries import (
+    RECORDS_PAGE_DEFAULT,
+    RECORDS_PAGE_MAX,
+    ListRecords,
+    LookUp,
+    LookUpByMerchantReference,
+)
+from mmo_sansio.values.model import Status, Type
+from mmo_sansio.values.problems import NOT_FOUND, Problem, RefusedError
+
+_ULID: Final = re.compile(r"[0-7][0-9A-HJKMNP-TV-Z]{25}")
+_INTEGER: Final = re.compile(r"([+-]?)0*([0-9]+)")
+_FILTERS: Final = ("from", "to", "type", "method", "status", "pageSize")
+_REQUIRED: Final = ("from", "to")
+_TYPES: Final = tuple(each.value for each in Type)
+_STATUSES: Final = tuple(each.value for each in Status)
+
+
+@frozen
+class RecordsCall:
+    """A page of records, and the query it belongs to, for the cursors of its neighbours."""
+
+    query: ListRecords
+    filters: Filters
+
+
+def look_up(brand: str, gateway_reference: str) -> LookUp:
+    """The look-up by gatewayReference, whose letters may be of either case. Raises RefusedError with 404 for
+    what is no ULID (L1)."""
+    upper = gateway_reference.upper()
+    if not gateway_reference.isascii() or not _ULID.fullmatch(upper):
+        raise RefusedError(unknown_transaction())
+    return LookUp(brand, upper)
+
+
+def look_up_by_merchant_reference(brand: str, merchant_reference: str) -> LookUpByMerchantReference:
+    """The look-up by merchantReference. Raises RefusedError with 404 for one that is too long to exist (L2)."""
+    if len(merchant_reference) > TEXT_MAX:
+        raise RefusedError(unknown_transaction())
+    return LookUpByMerchantReference(brand, merchant_reference)
+
+
+def unknown_transaction() -> Problem:
+    """The refusal for a reference that is unknown, another brand's or none at all: all look the same (L1, L2)."""
+    return NOT_FOUND.problem("There is no such transaction.")
+
+
+def records_call(brand: str, query: bytes, *, cursor_key: bytes) -> RecordsCall:
+    """The page of records that a raw query string asks for (R1 to R5). Raises RefusedError with all faults: the
+    cursor's first, then the filters' in the order of the specification's table."""
+    faults = Faults()
+    sent = _parameters(query)
+    page = _text("page", sent, faults)
+    cursor = None if page is None else _cursor(page, brand, cursor_key, faults)
+    filters: dict[str, str] = {}
+    for name in _FILTERS:
+        text = _text(name, sent, faults, required=page is None and name in _REQUIRED)
+        if text is not None:
+            filters[name] = _comparable(name, text, faults)
+        if name == "to" and page is None and not faults.found:
+            _check_window(filters, faults)
+    if cursor is not None:
+        _check_unchanged(filters, cursor.filters, faults)
+        filters = dict(cursor.filters)
+    faults.refuse()
+    return RecordsCall(_list_records(brand, filters, cursor), filters)
+
+
+def _parameters(query: bytes) -> Mapping[str, list[bytes]]:
+    """The values of each parameter, still encoded, but with the spaces that a form writes as `+`."""
+    sent: dict[str, list[bytes]] = {}
+    for pair in query.replace(b"+", b" ").split(b"&"):
+        name, _, value = pair.partition(b"=")
+        try:
+            sent.setdefault(percent_decoded(name), []).append(value)
+        except ValueError:
+            continue  # No parameter of ours, and unknown ones are ignored (R3).
+    return sent
+
+
+def _text(
+    name: str, sent: Mapping[str, list[bytes]], faults: Faults, *, required: bool = False
+) -> str | None:
+    """The trimmed text of a parameter; None if it is absent, blank or faulty."""
+    values = sent.get(name, [b""])
+    if len(values) > 1:
+        faults.add(name, "may be given only once")
+        return None
+    try:
+        text = percent_decoded(values[0]).strip()
+    except ValueError:
+        faults.add(name, "must be UTF-8, percent-encoded once")
+        return None
+    if CONTROL.search(text):
+        faults.add(name, "may not contain control characters")
+        return None
+    if required and not text:
+        faults.add(name, "is required")
+    return text or None
+
+
+def _comparable(name: str, text: str, faults: Faults) -> str:
+    """The text in the form that is compared when filters are resent (R5); as it is if it is faulty."""
+    match name:
+        case "from" | "to":
+            return _timestamp(name, with_plus(text), faults)
+        case "type":
+            return _one_of(name, text, _TYPES, faults)
+        case "status":
+            return _one_of(name, text, _STATUSES, faults)
+        case "pageSize":
+            return _page_size(text, faults)
+        case _:
+            return text
+
+
+def _timestamp(name: str, text: str, faults: Faults) -> str:
+    try:
+        parse_timestamp(text)
+    except ValueError:
+        faults.add(name, "must be an ISO 8601 date or date-time, such as 2026-11-21T08:30:00Z")
+    return text
+
+
+def _one_of(name: str, text: str, values: Collection[str], faults: Faults) -> str:
+    folded = text.lower()
+    if folded not in values:
+        faults.add(name, f"must be one of: {', '.join(values)}")
+    return folded
+
+
+def _page_size(text: str, faults: Faults) -> str:
+    """Clamped before it is converted: any number of digits costs the same (R4)."""
+    found = _INTEGER.fullmatch(text)
+    if found is None:
+        faults.add("pageSize", "must be an integer")
+        return text
+    sign, digits = found.groups()
+    if sign == "-" or digits == "0":
+        return "1"
+    many = len(digits) > len(str(RECORDS_PAGE_MAX))
+    return str(RECORDS_PAGE_MAX if many else min(int(digits), RECORDS_PAGE_MAX))
+
+
+def _check_window(filters: Filters, faults: Faults) -> None:
+    if parse_timestamp(filters["to"]) <= parse_timestamp(filters["from"]):
+        faults.add("to", "must be later than 'from'")
+
+
+def _cursor(page: str, brand: str, key: bytes, faults: Faults) -> Cursor | None:
+    try:
+        return read_cursor(page, brand=brand, key=key)
+    except CursorError:
+        faults.add("page", "is no cursor that was given to this brand; start again without it")
+        return None
+
+
+def _check_unchanged(sent: Filters, original: Filters, faults: Faults) -> None:
+    """Whatever is sent again must say what it said (R5); what is left out need not be repeated."""
+    for name, text in sent.items():
+        if original.get(name) != text:
+            faults.add(name, "differs from the query of this cursor; send 'page' alone")
+
+
+def _list_records(brand: str, filters: Filters, cursor: Cursor | None) -> ListRecords:
+    return ListRecords(
+        brand,
+        begin=parse_timestamp(filters["from"]),
+        end=parse_timestamp(filters["to"]),
+        type=Type(filters["type"]) if "type" in filters else None,
+        method=filters.get("method"),
+        status=Status(filters["status"]) if "status" in filters else None,
+        page_size=int(filters.get("pageSize", RECORDS_PAGE_DEFAULT)),
+        after=cursor.position if cursor and cursor.direction is Direction.AFTER else None,
+        before=cursor.position if cursor and cursor.direction is Direction.BEFORE else None,
+    )

@@ -1,0 +1,1 @@
+"""Writes what merchants receive: responses, callbacks, QR codes and problem documents."""

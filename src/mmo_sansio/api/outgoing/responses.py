@@ -1,0 +1,102 @@
+"""From what the core and the store say to the bytes that leave (clauses C6, G5, L1, L2, R6, T4)."""
+
+from __future__ import annotations
+
+import json
+from typing import Final, assert_never
+
+from mmo_sansio.api.cursor import Cursor, Direction, write_cursor
+from mmo_sansio.api.incoming.query_string import RecordsCall, unknown_transaction
+from mmo_sansio.api.settings import ApiSettings
+from mmo_sansio.http.messages import Headers, HttpResponse
+from mmo_sansio.messages.queries import Position, Records
+from mmo_sansio.messages.replies import Accepted, Ignored, Noted, Refused, Reply
+from mmo_sansio.values.clock import with_seconds
+from mmo_sansio.values.model import Order
+from mmo_sansio.values.problems import Problem
+
+_JSON_HEADERS: Final[Headers] = ((b"content-type", b"application/json"),)
+_LOWEST_REFERENCE: Final = "0" * 26
+"""Comes before every gatewayReference of its moment."""
+
+_quoted: Final = json.encoder.encode_basestring
+
+
+def creation_response(reply: Reply, settings: ApiSettings) -> HttpResponse | Problem:
+    """The Initiate Payment response, the Web Pay In response, or the refusal: what CreatePayment is replied."""
+    match reply:
+        case Accepted(order):
+            return HttpResponse(200, _JSON_HEADERS, _initiated(order, settings.hpp_url).encode())
+        case Refused(problem):
+            return problem
+        case Noted() | Ignored():
+            raise AssertionError(f"{reply} is no reply to a creation")
+        case _:
+            assert_never(reply)
+
+
+def _initiated(order: Order, hpp_url: str) -> str:
+    assert order.merchant_reference is not None
+    assert order.reconciliation_reference is not None
+    page = ""
+    if order.page is not None:
+        page_url = _quoted(f"{hpp_url}/pay/{order.page.token}")
+        page = f',"pageUrl":{page_url},"pageOpenMode":"redirect"'
+    return (
+        f'{{"status":"pending"'
+        f',"gatewayReference":"{order.gateway_reference}"'
+        f',"merchantReference":{_quoted(order.merchant_reference)}'
+        f',"reconciliationReference":{_quoted(order.reconciliation_reference)}'
+        f',"createdAt":"{with_seconds(order.created_at)}"{page}}}'
+    )
+
+
+def look_up_response(found: bytes | None) -> HttpResponse | Problem:
+    """The transaction object as the store has it, or 404 (L1, L2)."""
+    if found is None:
+        return unknown_transaction()
+    return HttpResponse(200, _JSON_HEADERS, found)
+
+
+def records_response(records: Records, call: RecordsCall, settings: ApiSettings) -> HttpResponse:
+    """A page of transaction objects, byte for byte as everywhere (T4), with the cursors of its neighbours (R6)."""
+    before, after = _place_before(records, call), _place_after(records, call)
+    cursors = [
+        _cursor_text(call, direction, place, settings.cursor_key)
+        for direction, place in ((Direction.AFTER, after), (Direction.BEFORE, before))
+    ]
+    body = b"".join(
+        (
+            b'{"data":[',
+            b",".join(records.objects),
+            f'],"pages":{{"next":{cursors[0]},"previous":{cursors[1]}}}}}'.encode("ascii"),
+        )
+    )
+    return HttpResponse(200, _JSON_HEADERS, body)
+
+
+def _cursor_text(
+    call: RecordsCall, direction: Direction, place: Position | None, key: bytes
+) -> str:
+    """The cursor as JSON text."""
+    if place is None:
+        return "null"
+    cursor = Cursor(call.filters, direction, place)
+    return f'"{write_cursor(cursor, brand=call.query.brand, key=key)}"'
+
+
+def _place_after(records: Records, call: RecordsCall) -> Position | None:
+    """Where the next page begins. A page that came out empty on the way back (its rows have changed their
+    status since) leads forward again from where it was asked for."""
+    if not records.has_next:
+        return None
+    asked = call.query.before
+    return records.last or (asked and Position(asked.created_at, _LOWEST_REFERENCE))
+
+
+def _place_before(records: Records, call: RecordsCall) -> Position | None:
+    """Where the previous page ends; likewise."""
+    if not records.has_previous:
+        return None
+    asked = call.query.after
+    return records.first or (asked and Position(asked.created_at + 1, _LOWEST_REFERENCE))

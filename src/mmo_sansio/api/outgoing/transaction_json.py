@@ -1,0 +1,105 @@
+"""The transaction as merchants see it: one serializer for look-ups, records and callbacks (clauses T1 to T5)."""
+
+from __future__ import annotations
+
+import json
+from typing import Final
+
+from mmo_sansio.values.clock import with_microseconds
+from mmo_sansio.values.model import Party, ProviderData, Transaction
+from mmo_sansio.values.money import Money
+
+TRANSACTION_MEMBERS: Final = (
+    "status",
+    "type",
+    "flow",
+    "gatewayReference",
+    "merchantReference",
+    "reconciliationReference",
+    "providerReference",
+    "party",
+    "method",
+    "country",
+    "requestedAmount",
+    "finalAmount",
+    "labels",
+    "createdAt",
+    "completedAt",
+    "completionSource",
+    "errorCode",
+    "errorMessage",
+    "providerData",
+)
+"""The names of the object's members, in the order in which they are written (T2)."""
+
+PARTY_MEMBERS: Final = ("id", "msisdn", "firstName", "lastName", "email")
+PROVIDER_DATA_MEMBERS: Final = ("name", "title", "fee", "partyData", "errorCode", "errorMessage")
+MONEY_MEMBERS: Final = ("value", "currency")
+
+_quoted = json.encoder.encode_basestring
+
+
+def transaction_object(transaction: Transaction) -> bytes:
+    """The JSON object of the specification's table: exactly its members, nulls written out (T2), UTF-8.
+
+    Equal transactions give equal bytes, so whoever stores them may render once, when they change (T4).
+    """
+    order, progress = transaction.order, transaction.progress
+    completed_at = progress.completed_at
+    return (
+        f'{{"status":"{transaction.status.value}"'
+        f',"type":"{order.type.value}"'
+        f',"flow":"{order.flow.value}"'
+        f',"gatewayReference":"{order.gateway_reference}"'
+        f',"merchantReference":{_text(order.merchant_reference)}'
+        f',"reconciliationReference":{_text(order.reconciliation_reference)}'
+        f',"providerReference":{_text(progress.provider_reference)}'
+        f',"party":{_party(order.party)}'
+        f',"method":{_quoted(order.method)}'
+        f',"country":{_quoted(order.country)}'
+        f',"requestedAmount":{money_object(order.requested)}'
+        f',"finalAmount":{_money(progress.final)}'
+        f',"labels":{order.labels or "null"}'
+        f',"createdAt":"{with_microseconds(order.created_at)}"'
+        f',"completedAt":{_text(None if completed_at is None else with_microseconds(completed_at))}'
+        f',"completionSource":{_text(progress.completion_source)}'
+        f',"errorCode":{_text(progress.error_code)}'
+        f',"errorMessage":{_text(progress.error_message)}'
+        f',"providerData":{_provider_data(progress.provider_data)}}}'
+    ).encode()
+
+
+def money_object(amount: Money) -> str:
+    """A Money object: the value a JSON number with the currency's own decimals, never an exponent (G6)."""
+    return f'{{"value":{amount.text},"currency":"{amount.currency}"}}'
+
+
+def _text(value: str | None) -> str:
+    return "null" if value is None else _quoted(value)
+
+
+def _money(amount: Money | None) -> str:
+    return "null" if amount is None else money_object(amount)
+
+
+def _party(party: Party) -> str:
+    return (
+        f'{{"id":{_quoted(party.id)}'
+        f',"msisdn":{_quoted(party.msisdn)}'
+        f',"firstName":{_text(party.first_name)}'
+        f',"lastName":{_text(party.last_name)}'
+        f',"email":{_text(party.email)}}}'
+    )
+
+
+def _provider_data(data: ProviderData | None) -> str:
+    if data is None:
+        return "null"
+    return (
+        f'{{"name":{_quoted(data.name)}'
+        f',"title":{_quoted(data.title)}'
+        f',"fee":{_money(data.fee)}'
+        f',"partyData":{data.party_data or "null"}'
+        f',"errorCode":{_text(data.error_code)}'
+        f',"errorMessage":{_text(data.error_message)}}}'
+    )

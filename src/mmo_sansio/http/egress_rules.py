@@ -1,0 +1,285 @@
+"""Where a merchant's URL may lead: the rules for resultUrl, displayQrUrl and redirect URLs (C8,
+K7).
+
+A URL is taken apart in one place, `split_url`, strictly by RFC 3986: what is checked here is what
+the delivery client dials, so no second parser can be told something else. Names are judged by
+their spelling only; the addresses they turn out to have are judged when a connection is made
+(`mmo_sansio.http.ip_rules`).
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Collection
+from functools import lru_cache
+from ipaddress import AddressValueError, IPv6Address
+
+from attrs import frozen
+
+from mmo_sansio.http.ip_rules import Address, address_fault, ipv4_of_host
+
+URL_LENGTH_MAX = 2048
+"""Code points in any URL a merchant gives (specification, Limits; G8)."""
+HOST_LENGTH_MAX = 253
+"""Characters of a host name without its final dot (RFC 1035 section 2.3.4)."""
+DEFAULT_PORTS = {"https": 443, "http": 80}
+NEVER_A_REDIRECT = frozenset({"javascript", "data", "vbscript", "file"})
+"""Schemes that run or read something in the payer's browser: refused also when a brand lists them
+(C8)."""
+
+
+class UrlError(ValueError):
+    """The URL can't be used; the message is one sentence that says why and what would be right."""
+
+
+@frozen
+class EgressRules:
+    """What a merchant's URL may lead to: the settings of `[egress]`, and our own hosts."""
+
+    allow_private: bool = False
+    """Permit loopback, private and unique-local addresses, and `localhost` (K7)."""
+    allowed_ports: frozenset[int] = frozenset()
+    """The ports that may be dialled; empty: any."""
+    own_hosts: frozenset[str] = frozenset()
+    """Hosts where we serve ourselves, so that no callback loops back: `pay.example` stands for
+    every port of that host, `127.0.0.1:8080` or `[::1]:8080` for one; names in lower case."""
+
+
+@frozen
+class Target:
+    """Where a URL leads: what is dialled, what the certificate is checked against, what is asked
+    for."""
+
+    scheme: str
+    """`https` or `http`."""
+    host: str
+    """A name in lower-case ASCII (A-labels) without a final dot, or a canonical IP address without
+    brackets."""
+    port: int
+    path_and_query: str
+    """The origin-form of the request target (RFC 9112 section 3.2.1), in ASCII; begins with `/`."""
+    address: Address | None = None
+    """The address, when the host is a literal one."""
+
+    @property
+    def bracketed_host(self) -> str:
+        """The host as a URL writes it: IPv6 addresses in brackets."""
+        return f"[{self.host}]" if isinstance(self.address, IPv6Address) else self.host
+
+    @property
+    def authority(self) -> str:
+        """The value of the Host field: the port only when it isn't the scheme's own (RFC 9110
+        section 7.2)."""
+        if self.port == DEFAULT_PORTS[self.scheme]:
+            return self.bracketed_host
+        return f"{self.bracketed_host}:{self.port}"
+
+
+def delivery_url_fault(url: str, *, rules: EgressRules) -> str | None:
+    """What is wrong with a resultUrl or displayQrUrl and what would be right, in one sentence;
+    None if nothing (C8)."""
+    try:
+        target = split_url(url)
+    except UrlError as error:
+        return str(error)
+    if target.scheme != "https":
+        return "The URL must begin with https://, as callbacks only travel encrypted."
+    if target.address is not None:
+        fault = address_fault(target.address, allow_private=rules.allow_private)
+    else:
+        fault = _special_name_fault(target.host, allow_private=rules.allow_private)
+    if fault is not None:
+        return fault
+    if {target.bracketed_host, f"{target.bracketed_host}:{target.port}"} & rules.own_hosts:
+        return "The URL leads to this gateway itself: give a URL of your own service."
+    if rules.allowed_ports and target.port not in rules.allowed_ports:
+        ports = ", ".join(str(port) for port in sorted(rules.allowed_ports))
+        return f"Port {target.port} can't be reached: use one of {ports}."
+    return None
+
+
+def redirect_url_fault(url: str, *, further_schemes: Collection[str]) -> str | None:
+    """What is wrong with a URL the payer's browser is sent to, in one sentence; None if nothing
+    (C8).
+
+    Absolute, at most 2048 characters, http, https or one of the brand's `further_schemes`; a
+    fragment is fine, and so is any host, as it isn't us who go there.
+    """
+    further = {each.lower() for each in further_schemes} - NEVER_A_REDIRECT
+    try:
+        scheme, rest = _split_scheme(url)
+        if scheme in NEVER_A_REDIRECT:
+            return f"A redirect URL can't have the scheme {scheme}: use https."
+        if scheme in DEFAULT_PORTS:
+            _split_hierarchy(scheme, rest.partition("#")[0])
+            return None
+    except UrlError as error:
+        return str(error)
+    if scheme not in further:
+        allowed = ", ".join(("https", "http", *sorted(further)))
+        return f"A redirect URL can't have the scheme {scheme}: use one of {allowed}."
+    if not rest.strip("/"):
+        return f"Nothing follows the scheme: give a whole URL, such as {scheme}://done."
+    return None
+
+
+@lru_cache(maxsize=1024)
+def split_url(url: str) -> Target:
+    """Where an absolute http or https URL leads. Raises UrlError with a sentence for anything else
+    (RFC 3986). Remembered for a while, as merchants send the same URLs again and again.
+
+    No user info and no fragment, as neither is ever sent; hosts may be U-labels or A-labels
+    (IDNA), with one final dot, or addresses in any spelling the C library knows; non-ASCII
+    characters beyond the host are percent-encoded.
+    """
+    scheme, rest = _split_scheme(url)
+    if scheme not in DEFAULT_PORTS:
+        raise UrlError(f"The URL must begin with https://, not with {scheme}:.")
+    if "#" in rest:
+        raise UrlError("The URL may not have a fragment: leave out '#' and what follows it.")
+    return _split_hierarchy(scheme, rest)
+
+
+_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]{0,62}):")
+_NOT_IN_A_URL = frozenset('"<>\\^`{|}')
+_INVISIBLE = frozenset({"Cc", "Cf", "Cs", "Zs", "Zl", "Zp"})
+"""Unicode categories: control, format (zero-width, BOM, bidi), lone surrogate, white space."""
+
+
+def _split_scheme(url: str) -> tuple[str, str]:
+    """The scheme in lower case and what follows its colon, once every character has been looked
+    at."""
+    if len(url) > URL_LENGTH_MAX:
+        raise UrlError(f"The URL has {len(url)} characters: {URL_LENGTH_MAX} is the most.")
+    if not url:
+        raise UrlError("The URL is empty: give an absolute one.")
+    for character in url:
+        if unicodedata.category(character) in _INVISIBLE:
+            raise UrlError(
+                "The URL may not contain white space, control or invisible characters, here "
+                f"U+{ord(character):04X}: percent-encode or remove it."
+            )
+        if character in _NOT_IN_A_URL:
+            raise UrlError(f"The URL may not contain the character {character}: percent-encode it.")
+    match = _SCHEME.match(url)
+    if match is None:
+        raise UrlError("The URL must be absolute: begin it with https:// and a host.")
+    return match[1].lower(), url[match.end() :]
+
+
+def _split_hierarchy(scheme: str, rest: str) -> Target:
+    """The target of what follows the scheme of an http or https URL, its fragment gone."""
+    if not rest.startswith("//"):
+        raise UrlError(f"The URL has no host: write two slashes and a host after {scheme}:.")
+    end = min(at for at in (rest.find("/", 2), rest.find("?", 2), len(rest)) if at >= 0)
+    authority, path_and_query = rest[2:end], rest[end:]
+    if "@" in authority:
+        raise UrlError(
+            "The URL may not have a user name or password: leave out what stands before '@'."
+        )
+    if "%" in authority:
+        raise UrlError("The host may not be percent-encoded nor have a zone: write it as it is.")
+    host, port = _split_port(authority, default=DEFAULT_PORTS[scheme])
+    if not path_and_query.startswith("/"):
+        path_and_query = "/" + path_and_query
+    address = _address_of(host)
+    if address is not None:
+        return Target(scheme, str(address), port, _in_ascii(path_and_query), address)
+    return Target(scheme, _host_name(host), port, _in_ascii(path_and_query))
+
+
+_PORT = re.compile(r"[0-9]{1,5}")
+
+
+def _split_port(authority: str, *, default: int) -> tuple[str, int]:
+    """The host, an IPv6 one still in its brackets and every other in lower-case ASCII, and the
+    port."""
+    host, bracket, after = authority.rpartition("]")
+    if bracket:
+        host, colon, port = host + bracket, after[:1], after[1:]
+        if colon not in ("", ":"):
+            raise UrlError("Only a port may follow the address in brackets.")
+    else:
+        host, colon, port = authority.partition(":")
+        host = _without_final_dot(_in_a_labels(host))
+    if not host:
+        raise UrlError("The URL has no host: name one after the two slashes.")
+    if not port:
+        return host, default
+    if not _PORT.fullmatch(port) or not 1 <= int(port) <= 65535:
+        raise UrlError("The port must be a number from 1 to 65535.")
+    return host, int(port)
+
+
+_DEVIATIONS = re.compile("[ßẞς]")
+"""Characters that the two editions of IDNA map to different names (UTS 46 section 4); the joiners
+are refused with the invisible characters."""
+
+
+def _in_a_labels(host: str) -> str:
+    """The host in lower-case ASCII (RFC 3490); full-width letters and dots become what they stand
+    for."""
+    if host.isascii():
+        return host.lower()
+    if _DEVIATIONS.search(host):
+        raise UrlError("The host can't be converted to ASCII for sure: write it in its xn-- form.")
+    try:
+        return host.encode("idna").decode("ascii").lower()
+    except UnicodeError:
+        raise UrlError(
+            "The host is not a valid international name: write it in its xn-- form."
+        ) from None
+
+
+def _without_final_dot(host: str) -> str:
+    return host[:-1] if host.endswith(".") else host
+
+
+def _address_of(host: str) -> Address | None:
+    """The address, when the host is a literal one."""
+    try:
+        if host.startswith("["):
+            return IPv6Address(host[1:-1])
+        return ipv4_of_host(host)
+    except AddressValueError:
+        raise UrlError(
+            "The host looks like an IP address and is none: write a host name."
+        ) from None
+
+
+_LABEL = re.compile(r"[a-z0-9](?:[a-z0-9_-]{0,61}[a-z0-9])?")
+
+
+def _host_name(host: str) -> str:
+    """The host, once its spelling is that of a DNS name (RFC 1123 section 2.1; inner underscores
+    pass)."""
+    if len(host) > HOST_LENGTH_MAX:
+        raise UrlError(f"The host has {len(host)} characters: {HOST_LENGTH_MAX} is the most.")
+    if not all(_LABEL.fullmatch(label) for label in host.split(".")):
+        raise UrlError(
+            "The host is not a DNS name: its parts are 1 to 63 letters, digits and inner hyphens."
+        )
+    return host
+
+
+def _in_ascii(path_and_query: str) -> str:
+    """Non-ASCII characters as percent-encoded UTF-8 (RFC 3987 section 3.1); all else as it was
+    given."""
+    if path_and_query.isascii():
+        return path_and_query
+    octets = path_and_query.encode()
+    return "".join(chr(octet) if octet < 0x80 else f"%{octet:02X}" for octet in octets)
+
+
+_PRIVATE_SUFFIXES = (".localhost", ".local", ".internal", ".home.arpa")
+
+
+def _special_name_fault(host: str, *, allow_private: bool) -> str | None:
+    """Why a name can't be public: it has no dot, or is set aside (RFC 6761, 6762, 8375; ICANN's
+    .internal)."""
+    if allow_private and (host == "localhost" or host.endswith(".localhost")):
+        return None
+    if "." in host and not host.endswith(_PRIVATE_SUFFIXES):
+        return None
+    return f"The host {host} is a name for private use: give one that the public DNS knows."

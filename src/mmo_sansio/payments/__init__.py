@@ -1,0 +1,1 @@
+"""The payment state machine: legal transitions, payment rules, ledger and the in-memory gateway."""

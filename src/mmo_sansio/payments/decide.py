@@ -1,0 +1,135 @@
+"""The law: `decide` turns ledger, input and time into a decision; `reads` names the keys it will look at.
+
+1. `decide` never mutates the ledger and looks only at keys in `reads(given)`; else the ledger raises NotPrefetched.
+2. Same ledger, input and now: same decision. No clock, randomness or environment.
+3. Terminal stages have empty rows: a later result changes nothing but the suspense book.
+4. Reply, changes and intents become visible together, changes first.
+5. With equal stamps, any partition of a list of inputs into batches ends in the same ledger as one by one.
+6. References and page tokens are minted at the edge and travel in the input, as does each input's own `now`.
+"""
+
+from __future__ import annotations
+
+from typing import assert_never
+
+from attrs import evolve
+
+from mmo_sansio.messages.inputs import (
+    BeginSubmission,
+    CallbackConcluded,
+    ConfirmPage,
+    CreatePayment,
+    DepositNotified,
+    Input,
+    ProviderAccepted,
+    ProviderCannotTell,
+    ProviderFailed,
+    ProviderHinted,
+    ProviderNeverReceived,
+    ProviderSucceeded,
+    ProviderUnreachable,
+    QrConcluded,
+    ResolveManually,
+    TransactionWoke,
+    UnmatchedNotified,
+)
+from mmo_sansio.messages.intents import IntentKind
+from mmo_sansio.payments import journal
+from mmo_sansio.payments.decision import Decision
+from mmo_sansio.payments.ledger import Ledger, Reads
+from mmo_sansio.payments.rules import (
+    creation,
+    deliveries,
+    deposits,
+    payment_page,
+    polling,
+    results,
+    submission,
+    timers,
+)
+from mmo_sansio.values.clock import Instant
+
+
+def reads(given: Input) -> Reads:
+    """The keys that `decide` will look at for this input."""
+    match given:
+        case CreatePayment():
+            key = (given.brand.id, given.draft.merchant_reference)
+            return Reads(references=frozenset((key,)))
+        case CallbackConcluded(reference):
+            return Reads(
+                transactions=frozenset((reference,)),
+                intents=frozenset(((reference, IntentKind.CALLBACK),)),
+            )
+        case QrConcluded(reference):
+            return Reads(
+                transactions=frozenset((reference,)),
+                intents=frozenset(((reference, IntentKind.QR),)),
+            )
+        case DepositNotified():
+            return Reads(deposits=frozenset(((given.provider, given.provider_reference),)))
+        case UnmatchedNotified():
+            return Reads()
+        case (
+            ConfirmPage()
+            | ResolveManually()
+            | BeginSubmission()
+            | ProviderAccepted()
+            | ProviderSucceeded()
+            | ProviderFailed()
+            | ProviderUnreachable()
+            | ProviderNeverReceived()
+            | ProviderCannotTell()
+            | ProviderHinted()
+            | TransactionWoke()
+        ):
+            return Reads(transactions=frozenset((given.gateway_reference,)))
+        case _:
+            assert_never(given)
+
+
+def decide(ledger: Ledger, given: Input, *, now: Instant) -> Decision:
+    """What becomes of this input. A decision that changes something leaves one line in the journal."""
+    decision = _decide(ledger, given, now=now)
+    if not decision.changes:
+        return decision
+    written = journal.line(given, decision.changes, now=now)
+    return evolve(decision, changes=(*decision.changes, written))
+
+
+def _decide(ledger: Ledger, given: Input, *, now: Instant) -> Decision:
+    match given:
+        case CreatePayment():
+            return creation.create(ledger, given, now=now)
+        case BeginSubmission():
+            return submission.begin(ledger, given, now=now)
+        case ProviderAccepted():
+            return submission.accept(ledger, given, now=now)
+        case ProviderSucceeded():
+            return results.succeed(ledger, given, now=now)
+        case ProviderFailed():
+            return results.fail(ledger, given, now=now)
+        case CallbackConcluded():
+            return deliveries.conclude_callback(ledger, given, now=now)
+        case QrConcluded():
+            return deliveries.conclude_qr(ledger, given, now=now)
+        case TransactionWoke():
+            return timers.wake(ledger, given, now=now)
+        case ProviderUnreachable():
+            return submission.lose_touch(ledger, given, now=now)
+        case ProviderNeverReceived():
+            return submission.submit_again(ledger, given, now=now)
+        case ProviderCannotTell():
+            return polling.stop_asking(ledger, given, now=now)
+        case ProviderHinted():
+            return polling.take_hint(ledger, given, now=now)
+        case ConfirmPage():
+            return payment_page.confirm_page(ledger, given, now=now)
+        case DepositNotified():
+            return deposits.deposit(ledger, given, now=now)
+        case UnmatchedNotified():
+            return deposits.keep_unmatched(given, now=now)
+        case ResolveManually():
+            return results.resolve(ledger, given, now=now)
+        case _:
+            assert_never(given)

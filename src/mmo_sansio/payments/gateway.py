@@ -1,0 +1,75 @@
+"""The front door of the core: a whole gateway in memory, driven by hand, that never forgets.
+
+    gateway = Gateway()
+    reply = gateway.receive(CreatePayment(...), now=0)
+    intents = gateway.take_intents()
+    gateway.wake(now=gateway.next_wake())
+
+It is what a library user drives from a test, and the oracle that the engine and every store are compared with.
+"""
+
+from __future__ import annotations
+
+from mmo_sansio.messages.changes import CallbackRecorded, Change, Journaled, SuspenseNoted
+from mmo_sansio.messages.inputs import Input, TransactionWoke
+from mmo_sansio.messages.intents import Intent
+from mmo_sansio.messages.replies import Reply
+from mmo_sansio.payments.decide import decide
+from mmo_sansio.payments.ledger import Ledger
+from mmo_sansio.values.clock import Instant
+from mmo_sansio.values.model import Transaction
+
+
+class Gateway:
+    """Feed it inputs with `receive`, take what is to be done with `take_intents`, let time pass with `wake`."""
+
+    def __init__(self) -> None:
+        self.ledger = Ledger()
+        self.journal: list[Journaled] = []
+        self.suspense: list[SuspenseNoted] = []
+        self.callbacks: list[CallbackRecorded] = []
+        self._intents: list[Intent] = []
+
+    def receive(self, given: Input, *, now: Instant) -> Reply:
+        """Decide the input, make it true, and answer. What is to be done then waits in `take_intents`."""
+        decision = decide(self.ledger, given, now=now)
+        self.ledger.apply(decision.changes, decision.intents)
+        for change in decision.changes:
+            self._keep(change)
+        self._intents.extend(decision.intents)
+        return decision.reply
+
+    def take_intents(self) -> tuple[Intent, ...]:
+        """What is to be done, in order, each handed out once."""
+        taken, self._intents = tuple(self._intents), []
+        return taken
+
+    def transaction(self, gateway_reference: str) -> Transaction:
+        """The transaction with this reference; raises KeyError when there is none."""
+        return self.ledger.transactions[gateway_reference]
+
+    def next_wake(self) -> Instant | None:
+        """When `wake` has something to do; None while nothing is pending."""
+        due = [each.progress.wake_at for each in self.ledger.transactions.values()]
+        return min((at for at in due if at is not None), default=None)
+
+    def wake(self, *, now: Instant) -> None:
+        """Let everything happen that is due by now, the earliest first. Calling too early is harmless."""
+        due = sorted(
+            (each.progress.wake_at, each.reference)
+            for each in self.ledger.transactions.values()
+            if each.progress.wake_at is not None and each.progress.wake_at <= now
+        )
+        for _, reference in due:
+            self.receive(TransactionWoke(reference), now=now)
+
+    def _keep(self, change: Change) -> None:
+        match change:
+            case Journaled():
+                self.journal.append(change)
+            case SuspenseNoted():
+                self.suspense.append(change)
+            case CallbackRecorded():
+                self.callbacks.append(change)
+            case _:
+                pass

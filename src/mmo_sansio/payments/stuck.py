@@ -1,0 +1,42 @@
+"""Payments whose outcome has been unknown for too long, and what speaks against ending one by hand."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+
+from mmo_sansio.messages.changes import SuspenseReason
+from mmo_sansio.values.clock import HOUR, Instant, Span
+from mmo_sansio.values.model import Stage, Transaction
+
+STUCK_AFTER: Span = HOUR
+"""How long after its submission began a payment without a result stands before a person."""
+
+_NO_EVIDENCE = frozenset({SuspenseReason.WRONG_PROVIDER, SuspenseReason.UNREADABLE})
+
+
+def is_stuck(transaction: Transaction, *, now: Instant) -> bool:
+    """Whether the provider may have been told to move the money for an hour, and nobody knows whether it did."""
+    return may_be_under_way(transaction, now - STUCK_AFTER + 1)
+
+
+def may_be_under_way(transaction: Transaction, before: Instant) -> bool:
+    """Whether a submission that began before this time is without a result."""
+    if transaction.progress.stage not in (Stage.SUBMITTING, Stage.AWAITING_RESULT):
+        return False
+    return (transaction.progress.submitted_at or transaction.order.created_at) < before
+
+
+def contradiction(
+    succeeded: bool, told: Iterable[tuple[SuspenseReason, str]], *, provider: str
+) -> str | None:
+    """What in the suspense book says otherwise about a payment; None when nothing does.
+
+    `told` are the reasons and texts of its entries.
+    """
+    wanted = "success" if succeeded else "failed"
+    for reason, text in told:
+        result = json.loads(text).get("result")
+        if reason not in _NO_EVIDENCE and result in ("success", "failed") and result != wanted:
+            return f"{provider} has told a result '{result}', which stands in the suspense book."
+    return None

@@ -1,0 +1,1 @@
+"""What all provider adapters share: the interface, options, redaction and QR codes."""

@@ -1,0 +1,224 @@
+"""The text of a merchant-presented QR code (EMV QRCPS-MPM v1.1): written for our payments, read with suspicion.
+
+The text is a row of objects: an ID of two digits, a length of two digits that counts characters, a value. Object 00
+comes first and object 63, the checksum, last.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
+
+from attrs import frozen
+
+from mmo_sansio.values.currencies import CURRENCIES
+from mmo_sansio.values.money import Money
+
+NAME_CHARACTERS_MAX = 25
+CITY_CHARACTERS_MAX = 15
+LABEL_CHARACTERS_MAX = 25
+"""The longest bill number, reference label or terminal label (objects 62.01, 62.05, 62.07)."""
+
+AMOUNT_CHARACTERS_MAX = 13
+PAYLOAD_CHARACTERS_MAX = 512
+"""The longest text that is read; ours stay far below, as dense codes scan badly."""
+
+_VALUE_CHARACTERS_MAX = 99
+_CHECKSUM_HEAD = "6304"
+_ACCOUNT_IDS = frozenset(f"{number:02}" for number in range(2, 52))
+_MANDATORY = ("00", "52", "53", "58", "59", "60", "63")
+_AMOUNT = re.compile(r"[0-9]+(?:\.[0-9]+)?", re.ASCII)
+_FOUR_DIGITS = re.compile(r"[0-9]{4}", re.ASCII)
+_COUNTRY = re.compile(r"[A-Z]{2}", re.ASCII)
+_ACCOUNT_TEMPLATES = frozenset(f"{number:02}" for number in range(26, 52))
+
+
+class QrError(ValueError):
+    """A value doesn't fit into its object, or text is no payload; the message says which and why."""
+
+
+@frozen
+class QrMerchant:
+    """Who is paid by a code, in the words of the scheme that carries the money."""
+
+    account: tuple[tuple[str, str], ...]
+    """The objects within the account template: `00` is the scheme's own identifier, the others are defined by it."""
+    name: str
+    city: str
+    country: str
+    """ISO 3166-1 alpha-2."""
+    account_id: str = "26"
+    """The template's ID, `26` to `51`."""
+    category: str = "0000"
+    """ISO 18245 merchant category code; `0000`: unknown."""
+    postal_code: str | None = None
+    language: str | None = None
+    """ISO 639-1 language of the name and city as written; with it, a form that isn't ASCII stands in template 64."""
+
+
+def payment_code(
+    merchant: QrMerchant, amount: Money, gateway_reference: str, *, bill_number: str | None = None
+) -> str:
+    """A dynamic code: for one payment of this amount, found again by its :func:`reference_label`.
+
+    The bill number is for the payer's eyes, and cut. Raises QrError when something doesn't fit, KeyError for an
+    unknown currency.
+    """
+    if amount.minor <= 0 or len(amount.text) > AMOUNT_CHARACTERS_MAX:
+        raise QrError(f"an amount must be positive and at most {AMOUNT_CHARACTERS_MAX} characters")
+    bill = _plain(bill_number or "")[:LABEL_CHARACTERS_MAX] or None
+    labels = [("01", bill), ("05", reference_label(gateway_reference))]
+    return _code("12", merchant, amount.currency, amount.text, labels)
+
+
+def reference_label(gateway_reference: str) -> str:
+    """What stands in 62.05 for a payment: its reference's last 25 characters. The character that falls away from a
+    ULID counts periods of a thousand years."""
+    return gateway_reference[-LABEL_CHARACTERS_MAX:]
+
+
+def till_code(merchant: QrMerchant, currency: str, terminal_label: str) -> str:
+    """A static code: whoever scans it types the amount; deposits are matched by the terminal label (62.07).
+
+    Raises QrError when something doesn't fit, KeyError for an unknown currency.
+    """
+    if not 0 < len(terminal_label) <= LABEL_CHARACTERS_MAX or not _is_plain(terminal_label):
+        raise QrError(
+            f"a terminal label must be 1 to {LABEL_CHARACTERS_MAX} characters of printable ASCII"
+        )
+    return _code("11", merchant, currency, None, [("07", terminal_label)])
+
+
+def checksum(text: str) -> str:
+    """CRC-16/CCITT-FALSE of the UTF-8 bytes, as four upper-case hexadecimal digits."""
+    remainder = 0xFFFF
+    for byte in text.encode():
+        remainder ^= byte << 8
+        for _ in range(8):
+            shifted = remainder << 1 & 0xFFFF
+            remainder = shifted ^ 0x1021 if remainder & 0x8000 else shifted
+    return f"{remainder:04X}"
+
+
+def read_code(text: str) -> Mapping[str, str]:
+    """The objects of a payload by ID, in their order; templates are left for :func:`read_objects`.
+
+    Objects that nobody knows are kept. Raises QrError for what is no payload.
+    """
+    if len(text) > PAYLOAD_CHARACTERS_MAX:
+        raise QrError(f"it is longer than {PAYLOAD_CHARACTERS_MAX} characters")
+    objects = read_objects(text)
+    ids = tuple(objects)
+    if ids[:1] != ("00",) or objects["00"] != "01":
+        raise QrError("it doesn't begin with the format indicator 01")
+    if missing := [each for each in _MANDATORY if each not in objects]:
+        raise QrError(f"object {missing[0]} is missing")
+    if ids[-1] != "63" or text[-8:-4] != _CHECKSUM_HEAD:
+        raise QrError("its last object is not the checksum")
+    if text[-4:].upper() != checksum(text[:-4]):
+        raise QrError("its checksum is wrong")
+    if _ACCOUNT_IDS.isdisjoint(ids):
+        raise QrError("it names no account")
+    if "54" in objects and not _is_amount(objects["54"]):
+        raise QrError("its amount is none")
+    return objects
+
+
+def read_objects(text: str) -> Mapping[str, str]:
+    """The objects of a payload or of a template, by ID. Raises QrError for what has no such form."""
+    objects: dict[str, str] = {}
+    position = 0
+    while position < len(text):
+        head = text[position : position + 4]
+        if _FOUR_DIGITS.fullmatch(head) is None:
+            raise QrError(f"no object begins at character {position}")
+        id, end = head[:2], position + 4 + int(head[2:])
+        if id in objects:
+            raise QrError(f"object {id} stands twice")
+        if end > len(text) or head[2:] == "00":
+            raise QrError(f"the length of object {id} is wrong")
+        objects[id] = text[position + 4 : end]
+        position = end
+    return MappingProxyType(objects)
+
+
+def _code(
+    initiation: str,
+    merchant: QrMerchant,
+    currency: str,
+    amount: str | None,
+    labels: Iterable[tuple[str, str | None]],
+) -> str:
+    _check(merchant)
+    name, city = _plain(merchant.name), _plain(merchant.city)
+    body = _written(
+        [
+            ("00", "01"),
+            ("01", initiation),
+            (merchant.account_id, _written(merchant.account)),
+            ("52", merchant.category),
+            ("53", f"{CURRENCIES[currency][1]:03}"),
+            ("54", amount),
+            ("58", merchant.country),
+            ("59", name[:NAME_CHARACTERS_MAX]),
+            ("60", city[:CITY_CHARACTERS_MAX]),
+            ("61", merchant.postal_code),
+            ("62", _written(labels)),
+            ("64", _in_own_letters(merchant) if (name, city) != _own(merchant) else None),
+        ]
+    )
+    return body + _CHECKSUM_HEAD + checksum(body + _CHECKSUM_HEAD)
+
+
+def _check(merchant: QrMerchant) -> None:
+    """Raises QrError for what its objects can't hold."""
+    if merchant.account_id not in _ACCOUNT_TEMPLATES:
+        raise QrError("an account template is one of 26 to 51")
+    if not _FOUR_DIGITS.fullmatch(merchant.category):
+        raise QrError("a merchant category has four digits")
+    if not _COUNTRY.fullmatch(merchant.country):
+        raise QrError("a country has two capital letters")
+    if merchant.postal_code is not None and not 0 < len(merchant.postal_code) <= 10:
+        raise QrError("a postal code has 1 to 10 characters")
+    if not all(_plain(each) for each in (merchant.name, merchant.city)):
+        raise QrError("a merchant has a name and a city")
+
+
+def _own(merchant: QrMerchant) -> tuple[str, str]:
+    return merchant.name, merchant.city
+
+
+def _in_own_letters(merchant: QrMerchant) -> str | None:
+    """Template 64, or None when the language isn't known: a reader couldn't choose it."""
+    if merchant.language is None:
+        return None
+    name, city = merchant.name[:NAME_CHARACTERS_MAX], merchant.city[:CITY_CHARACTERS_MAX]
+    return _written([("00", merchant.language.upper()), ("01", name), ("02", city)])
+
+
+def _written(objects: Iterable[tuple[str, str | None]]) -> str:
+    """The objects that have a value; raises QrError for one that is too long."""
+    text = ""
+    for id, value in objects:
+        if value is None:
+            continue
+        if not 0 < len(value) <= _VALUE_CHARACTERS_MAX:
+            raise QrError(f"object {id} holds 1 to {_VALUE_CHARACTERS_MAX} characters")
+        text += f"{id}{len(value):02}{value}"
+    return text
+
+
+def _plain(text: str) -> str:
+    """The text in ASCII, letters without their marks; when nothing would be left, as it is."""
+    spelled = unicodedata.normalize("NFKD", text)
+    return "".join(each for each in spelled if _is_plain(each)).strip() or text
+
+
+def _is_plain(text: str) -> bool:
+    return text.isascii() and text.isprintable()
+
+
+def _is_amount(text: str) -> bool:
+    return len(text) <= AMOUNT_CHARACTERS_MAX and _AMOUNT.fullmatch(text) is not None

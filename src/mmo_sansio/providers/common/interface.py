@@ -1,0 +1,158 @@
+"""Conversations with providers as generators with a one-word vocabulary.
+
+A conversation yields an HttpRequest (absolute-form target), is sent the HttpResponse, and returns a report. Whoever
+drives it waits; when no answer could be had, it is thrown an ExchangeFailed, and says what that means.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Mapping
+from typing import Protocol, TypeAlias
+
+from attrs import field, frozen
+
+from mmo_sansio.http.messages import HttpRequest, HttpResponse
+from mmo_sansio.messages.inputs import ProviderHinted, ProviderReport, UnmatchedNotified
+from mmo_sansio.providers.common.operations import Operation, OperationKey
+from mmo_sansio.values.clock import SECOND, Instant, Span
+from mmo_sansio.values.model import Party, Transaction
+from mmo_sansio.values.money import Money
+
+Conversation: TypeAlias = Generator[HttpRequest, HttpResponse, ProviderReport]
+
+
+class ExchangeFailed(Exception):
+    """A request had no usable answer."""
+
+    def __init__(self, reason: str, *, may_have_arrived: bool) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        """What went wrong, in words without secrets."""
+        self.may_have_arrived = may_have_arrived
+        """False only when it is certain that no byte of the request left (S6)."""
+
+
+RENEWAL_MARGIN: Span = 60 * SECOND
+"""How long before its end a token is renewed, unless it lives so shortly that a tenth of its life is less."""
+
+
+@frozen
+class AccessToken:
+    """What a provider gave for our credentials."""
+
+    value: str = field(repr=False)
+    issued_at: Instant
+    expires_at: Instant
+
+    def is_fresh(self, now: Instant) -> bool:
+        """Whether it may be used still: it is renewed a minute, or a tenth of its life, before its end."""
+        margin = min(RENEWAL_MARGIN, (self.expires_at - self.issued_at) // 10)
+        return now < self.expires_at - margin
+
+
+class SignInFailed(Exception):
+    """The provider refused our credentials, or gave no token that can be read."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        """What went wrong, in words without secrets."""
+
+
+SignIn: TypeAlias = Generator[HttpRequest, HttpResponse, AccessToken]
+"""Yields requests with all their headers; raises SignInFailed for a refusal. ExchangeFailed may pass through it."""
+
+
+@frozen
+class DepositTold:
+    """A provider tells of an offline deposit in its own terms: whose it is, the gateway's configuration says (S4)."""
+
+    provider: str
+    provider_reference: str
+    """The provider's own transaction id: with the provider, the deposit's identity."""
+    account: str
+    """Which of the provider's accounts was paid, e.g. a shortcode."""
+    bill_reference: str
+    """What the payer gave as account or reference; empty when nothing."""
+    amount: Money
+    party: Party
+
+
+@frozen
+class DepositAsked:
+    """A provider asks whether an offline deposit would be welcome; no money has moved, and nothing is recorded."""
+
+    deposit: DepositTold
+
+
+Notified: TypeAlias = (
+    ProviderReport | ProviderHinted | DepositTold | DepositAsked | UnmatchedNotified
+)
+"""What a notification can say."""
+
+
+class Provider(Protocol):
+    """One configured account with a provider of mobile money."""
+
+    @property
+    def name(self) -> str:
+        """The name it is configured under; it stands in reports and in providerData."""
+        ...
+
+    @property
+    def title(self) -> str:
+        """Its display name."""
+        ...
+
+    @property
+    def operations(self) -> Mapping[OperationKey, Operation]:
+        """What it offers, and how each behaves."""
+        ...
+
+    def scope_of(self, request: HttpRequest) -> str | None:
+        """Which of its access tokens this request needs, by a name of the adapter's own; None: none. A provider with
+        several products may give a token for each."""
+        ...
+
+    def sign_in(self, scope: str, *, now: Instant) -> SignIn:
+        """Get the token of this scope, one that `scope_of` gave."""
+        ...
+
+    def refuses_token(self, answer: HttpResponse) -> bool:
+        """Whether this answer says that the token wasn't accepted, so that nothing was done: usually a 401."""
+        ...
+
+    def submit(self, transaction: Transaction, *, now: Instant) -> Conversation:
+        """Ask it to move the money. A transaction is submitted once (S6)."""
+        ...
+
+    def ask(self, transaction: Transaction, *, now: Instant) -> Conversation:
+        """Ask it what became of a submission."""
+        ...
+
+    def read_notification(self, request: HttpRequest) -> Notified:
+        """What a notification by the provider (a webhook) says; never raises for bad input."""
+        ...
+
+    def answer_notification(self, request: HttpRequest, accepted: bool) -> HttpResponse:
+        """What to answer: `accepted` once what it said is durable, or, for a question whether a payment is welcome,
+        that it is; never raises for bad input."""
+        ...
+
+
+def drive(
+    conversation: Conversation, exchange: Callable[[HttpRequest], HttpResponse]
+) -> ProviderReport:
+    """Hold a conversation with a function that answers at once; what a test needs of a shell."""
+    try:
+        request = next(conversation)
+        while True:
+            try:
+                answer = exchange(request)
+            except ExchangeFailed as failure:
+                request = conversation.throw(failure)
+            else:
+                request = conversation.send(answer)
+    except StopIteration as end:
+        report: ProviderReport = end.value
+        return report

@@ -1,0 +1,230 @@
+"""The sandbox provider: how the gateway speaks with its make-believe operator (:mod:`.sandbox_operator`).
+
+It doesn't offer idempotent submission, as real ones often don't: a repeat would be a second payment in the operator's
+book, so after a crash the gateway has to ask (S6).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import Any
+
+from attrs import evolve, frozen
+
+from mmo_sansio.http.messages import HttpRequest, HttpResponse
+from mmo_sansio.messages.inputs import (
+    ProviderAccepted,
+    ProviderFailed,
+    ProviderNeverReceived,
+    ProviderReport,
+    ProviderSucceeded,
+    ProviderUnreachable,
+    UnmatchedNotified,
+)
+from mmo_sansio.providers.common.emv_qr import QrMerchant
+from mmo_sansio.providers.common.interface import Conversation, ExchangeFailed, SignIn
+from mmo_sansio.providers.common.operations import (
+    DIRECT_PAYIN,
+    DIRECT_PAYOUT,
+    DIRECT_TAXPAYOUT,
+    PUSH,
+    QR_PAYIN,
+    WEB_PAYIN,
+    Operation,
+    OperationKey,
+)
+from mmo_sansio.providers.common.qr_options import qr_code
+from mmo_sansio.providers.sandbox.scenarios import scenario_of
+from mmo_sansio.providers.sandbox.wire import (
+    ERROR_CODES,
+    JSON_HEADERS,
+    ORIGIN,
+    PAYMENTS_PATH,
+    amount_read,
+    amount_written,
+    member,
+    optional,
+    read,
+    written,
+)
+from mmo_sansio.values.clock import HOUR, SECOND, Instant, Span
+from mmo_sansio.values.model import Flow, Source, Transaction
+from mmo_sansio.values.money import Money
+
+QR_MERCHANT = QrMerchant(
+    account=(("00", "org.mmo-gateway.sandbox"), ("01", "DEMO")),
+    name="Demo Shop",
+    city="Nairobi",
+    country="KE",
+)
+"""Who is paid by the sandbox's QR codes, unless its options say otherwise."""
+
+ASK_AFTER: Sequence[Span] = (*(2 * SECOND << doubled for doubled in range(11)), HOUR)
+"""2 s, then twice as long each time, up to an hour."""
+
+TOLD_CHARACTERS_MAX = 2_000
+"""How much of a notification that can't be read is kept."""
+
+
+_ALIKE = Operation(
+    is_idempotent=False,
+    can_be_asked=True,
+    not_found_is_final_after=0,
+    ask_after=ASK_AFTER,
+)
+
+OPERATIONS: Mapping[OperationKey, Operation] = MappingProxyType(
+    dict.fromkeys(
+        (DIRECT_PAYIN, WEB_PAYIN, QR_PAYIN, PUSH, DIRECT_PAYOUT, DIRECT_TAXPAYOUT), _ALIKE
+    )
+)
+"""It plays everything, and everything in the same way."""
+
+
+@frozen
+class SandboxProvider:
+    """An account with the sandbox operator."""
+
+    name: str
+    title: str
+    qr_merchant: QrMerchant = QR_MERCHANT
+
+    @property
+    def operations(self) -> Mapping[OperationKey, Operation]:
+        """Everything a merchant can ask for."""
+        return OPERATIONS
+
+    def scope_of(self, request: HttpRequest) -> None:
+        """Nobody else can reach the operator, so it wants no token."""
+
+    def sign_in(self, scope: str, *, now: Instant) -> SignIn:
+        """Never called, as no request has a scope."""
+        raise AssertionError(scope)
+
+    def refuses_token(self, answer: HttpResponse) -> bool:
+        """It wants none."""
+        return False
+
+    def submit(self, transaction: Transaction, *, now: Instant) -> Conversation:
+        """Ask the operator to play the order's scenario."""
+        reference = transaction.reference
+        request = HttpRequest(
+            "POST", f"{ORIGIN}{PAYMENTS_PATH}".encode(), JSON_HEADERS, _submission(transaction)
+        )
+        try:
+            answer = yield request
+        except ExchangeFailed as failure:
+            if failure.may_have_arrived:
+                return ProviderUnreachable(reference, self.name, failure.reason)
+            return _never_received(self.name, transaction)
+        if answer.status != 202:
+            return self._unusable(reference, f"answered {answer.status} to a submission")
+        return self._answered(transaction, answer)
+
+    def ask(self, transaction: Transaction, *, now: Instant) -> Conversation:
+        """Ask the operator what became of a submission; it is certain about what it never received."""
+        reference = transaction.reference
+        target = f"{ORIGIN}{PAYMENTS_PATH}/{reference}".encode()
+        try:
+            answer = yield HttpRequest("GET", target)
+        except ExchangeFailed as failure:
+            return ProviderUnreachable(reference, self.name, failure.reason)
+        if answer.status == 404:
+            return _never_received(self.name, transaction)
+        if answer.status != 200:
+            return self._unusable(reference, f"answered {answer.status} to a question")
+        return self._answered(transaction, answer)
+
+    def read_notification(self, request: HttpRequest) -> ProviderReport | UnmatchedNotified:
+        """A payment's result; what can't be read is kept as it came."""
+        try:
+            document = read(request.body)
+            return self._report(member(document, "reference", str), document, Source.WEBHOOK)
+        except ValueError:
+            told = request.body.decode("utf-8", "replace").replace("\0", "\ufffd")
+            return UnmatchedNotified(self.name, told[:TOLD_CHARACTERS_MAX])
+
+    def answer_notification(self, request: HttpRequest, accepted: bool) -> HttpResponse:
+        """The operator takes any answer."""
+        return HttpResponse(204)
+
+    def _answered(self, transaction: Transaction, answer: HttpResponse) -> ProviderReport:
+        reference, order = transaction.reference, transaction.order
+        try:
+            document = read(answer.body)
+            if member(document, "reference", str) != reference:
+                raise ValueError("it is about another payment")
+            report = self._report(reference, document, Source.POLL)
+        except ValueError as error:
+            return self._unusable(reference, f"gave an answer that can't be read: {error}")
+        if isinstance(report, ProviderAccepted) and order.flow is Flow.QR:
+            return evolve(report, qr=qr_code(self.qr_merchant, order))
+        return report
+
+    def _report(
+        self, reference: str, document: dict[str, Any], source: Source
+    ) -> ProviderAccepted | ProviderSucceeded | ProviderFailed:
+        """What a payment of the operator says; raises ValueError when it says nothing that makes sense."""
+        known_as = optional(document, "providerReference", str)
+        match member(document, "status", str):
+            case "pending":
+                ask_after = optional(document, "askAfterUs", int)
+                return ProviderAccepted(reference, self.name, source, known_as, ask_after)
+            case "success":
+                return ProviderSucceeded(
+                    reference,
+                    self.name,
+                    source,
+                    known_as,
+                    final=amount_read(document, "amount"),
+                    fee=_optional_amount(document, "fee"),
+                    party_data=_text_of(optional(document, "partyData", dict)),
+                )
+            case "failed":
+                code = member(document, "errorCode", str)
+                if code not in ERROR_CODES:
+                    raise ValueError(f"{code} is no known error")
+                return ProviderFailed(
+                    reference,
+                    self.name,
+                    source,
+                    ERROR_CODES[code],
+                    known_as,
+                    native_code=code,
+                    native_message=optional(document, "errorMessage", str),
+                )
+            case other:
+                raise ValueError(f"{other} is no known status")
+
+    def _unusable(self, reference: str, what: str) -> ProviderUnreachable:
+        return ProviderUnreachable(reference, self.name, f"The sandbox operator {what}.")
+
+
+def _never_received(provider: str, transaction: Transaction) -> ProviderNeverReceived:
+    return ProviderNeverReceived(transaction.reference, provider, transaction.progress.version)
+
+
+def _submission(transaction: Transaction) -> bytes:
+    order = transaction.order
+    return written(
+        {
+            "reference": order.gateway_reference,
+            "type": order.type,
+            "amount": amount_written(order.requested),
+            "msisdn": order.party.msisdn,
+            "firstName": order.party.first_name,
+            "lastName": order.party.last_name,
+            "expiresAtUs": order.expires_at,
+            "scenario": scenario_of(order).name,
+        }
+    )
+
+
+def _optional_amount(document: dict[str, Any], name: str) -> Money | None:
+    return None if document.get(name) is None else amount_read(document, name)
+
+
+def _text_of(document: dict[str, Any] | None) -> str | None:
+    return None if document is None else json.dumps(document, ensure_ascii=False)

@@ -1,0 +1,110 @@
+"""The sandbox operator's own API, as both sides of it write and read it: JSON over HTTP.
+
+    POST /payments              a submission                          202, a payment
+    GET  /payments/{reference}  what became of it                     200, a payment; 404: it was never received
+    POST {hooks}/sandbox        the operator tells a payment's result
+
+A payment is `{"reference", "providerReference", "status", "amount", "fee", "partyData", "errorCode", "errorMessage",
+"askAfterUs"}`, its status `pending`, `success` or `failed`. Amounts are `{"value": "150.00", "currency": "KES"}`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any, Final
+
+from attrs import frozen
+
+from mmo_sansio.values.error_codes import ErrorCode
+from mmo_sansio.values.money import Money, check_amount, money, parse_number
+
+ORIGIN = "https://sandbox.invalid"
+"""Where the operator would live; the name is reserved never to resolve (RFC 6761 section 6.4)."""
+
+PAYMENTS_PATH = "/payments"
+HOOK_TARGET = b"/hooks/sandbox"
+"""Where the operator sends its notifications."""
+
+JSON_HEADERS = ((b"content-type", b"application/json"),)
+
+_json: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
+
+
+@frozen
+class NativeError:
+    """A failure in the operator's own words."""
+
+    code: str
+    message: str
+
+
+NATIVE_ERRORS: Mapping[ErrorCode, NativeError] = MappingProxyType(
+    {
+        ErrorCode.USER_INSUFFICIENT_FUNDS: NativeError("SBX-101", "Balance too low"),
+        ErrorCode.USER_TIMEOUT: NativeError("SBX-102", "No PIN was entered in time"),
+        ErrorCode.USER_CANCELLED: NativeError("SBX-103", "Declined by subscriber"),
+        ErrorCode.PROVIDER_UNAVAILABLE: NativeError("SBX-104", "Service temporarily unavailable"),
+        ErrorCode.PROVIDER_TIMEOUT: NativeError("SBX-105", "Upstream timed out, reversed"),
+    }
+)
+"""How the operator puts what our catalogue calls by another name."""
+
+ERROR_CODES: Mapping[str, ErrorCode] = MappingProxyType(
+    {native.code: code for code, native in NATIVE_ERRORS.items()}
+)
+
+
+def written(document: Mapping[str, Any]) -> bytes:
+    """The document as JSON."""
+    return _json(document).encode()
+
+
+def read(body: bytes) -> dict[str, Any]:
+    """The JSON object in a body; raises ValueError for anything else, and for text that no store can hold."""
+    try:
+        document = json.loads(body.decode())
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
+    if not isinstance(document, dict):
+        raise ValueError("not a JSON object")
+    if b"\\u" in body:
+        _check_characters(document)
+    return document
+
+
+def _check_characters(document: dict[str, Any]) -> None:
+    """Escapes can spell U+0000 and lone surrogates, which UTF-8 text in a store can't hold."""
+    if b"\\u0000" in json.dumps(document).encode():
+        raise ValueError("it holds U+0000")
+    written(document)  # Encoding a lone surrogate raises UnicodeEncodeError, a ValueError.
+
+
+def amount_written(amount: Money) -> dict[str, str]:
+    """An amount as the operator writes it: exact, as text."""
+    return {"value": amount.text, "currency": amount.currency}
+
+
+def amount_read(document: Mapping[str, Any], name: str) -> Money:
+    """The amount under this name; raises ValueError when it is absent or none."""
+    value, currency = member(document, name, dict).get("value"), document[name].get("currency")
+    if not isinstance(value, str) or not isinstance(currency, str):
+        raise ValueError(f"{name} is no amount")
+    try:
+        return money(check_amount(parse_number(value)), currency)
+    except KeyError:
+        raise ValueError(f"{name} has no currency that exists") from None
+
+
+def member(document: Mapping[str, Any], name: str, kind: type[Any]) -> Any:
+    """The member with this name; raises ValueError when it is absent or of another kind."""
+    value = document.get(name)
+    if not isinstance(value, kind) or isinstance(value, bool):
+        raise ValueError(f"{name} is missing or is no {kind.__name__}")
+    return value
+
+
+def optional(document: Mapping[str, Any], name: str, kind: type[Any]) -> Any:
+    """The same, or None when it is absent or null."""
+    return None if document.get(name) is None else member(document, name, kind)

@@ -1,0 +1,1 @@
+"""Pure models of breakers, rate limits, fair queues, ownership and clock trust."""

@@ -1,0 +1,272 @@
+"""The circuit breaker of one merchant's callbacks: when not to call a receiver that fails (K5).
+
+    CLOSED ──a failure finds the ratio reached──▶ OPEN ──30 s later, somebody asks──▶ HALF_OPEN
+       ▲                                            ▲                                    │
+       │                                            └────────────the probe fails─────────┤
+       └─────────────────────────────────────────────────────────the probe succeeds──────┘
+
+Outcomes are counted in ten sub-windows of six seconds each. A sub-window begins lazily, at the
+time of the first outcome or read that finds none, or finds the newest six seconds old; it goes,
+with all it counted, when its beginning is sixty seconds old. So an outcome is remembered for 54 to
+60 seconds. The ratio is looked at only when a failure is counted while closed: a success never
+opens, and neither does the passing of time.
+
+Who wants to call asks for a permit, and reports, or abandons, what it got. Every change of state
+begins a new generation, and a permit knows its own: that is how the report of the probe is told
+from one of an earlier call that took its time. The latter is counted while open or closed, and
+ignored while half-open.
+
+Time is an argument: microseconds of a monotonic clock, never less than the time before.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from enum import StrEnum
+
+from attrs import evolve, frozen
+
+from mmo_sansio.values.clock import SECOND, Instant, Span
+
+SUB_WINDOWS = 10
+"""Into how many sub-windows the window is divided."""
+
+
+class BreakerState(StrEnum):
+    """Whether calls are let through."""
+
+    CLOSED = "closed"
+    """All of them."""
+    OPEN = "open"
+    """None, until `open_until`."""
+    HALF_OPEN = "half_open"
+    """One, the probe."""
+
+
+@frozen
+class BreakerSettings:
+    """When a breaker opens, and for how long."""
+
+    window: Span = 60 * SECOND
+    """How far back outcomes count."""
+    minimum_requests: int = 5
+    """Fewer outcomes in the window never open."""
+    failure_ratio: float = 0.5
+    """The share of failures among the outcomes from which on it opens."""
+    open_for: Span = 30 * SECOND
+    permit_deadline: Span | None = 15 * SECOND
+    """When a permit that nobody reported on counts as failed. None: its holder sees to it that it
+    is reported or abandoned."""
+
+
+@frozen
+class Permit:
+    """Leave to call once."""
+
+    number: int
+    generation: int
+    granted_at: Instant
+
+
+@frozen
+class SubWindow:
+    """The outcomes of a tenth of the window."""
+
+    began_at: Instant
+    successes: int = 0
+    failures: int = 0
+
+
+@frozen
+class Health:
+    """The outcomes within the window."""
+
+    successes: int
+    failures: int
+
+    @property
+    def outcomes(self) -> int:
+        return self.successes + self.failures
+
+
+@frozen
+class BreakerSnapshot:
+    """All that a breaker remembers, in times of its own clock."""
+
+    state: BreakerState = BreakerState.CLOSED
+    open_until: Instant | None = None
+    """When the first call after it may be the probe; None unless open."""
+    probe: Permit | None = None
+    """The probe, while it is out."""
+    generation: int = 0
+    sub_windows: tuple[SubWindow, ...] = ()
+    """The oldest first."""
+
+    def shifted(self, by: Span) -> BreakerSnapshot:
+        """The same on a clock that shows so much more: another process has another monotonic
+        clock."""
+        until, probe = self.open_until, self.probe
+        return evolve(
+            self,
+            open_until=None if until is None else until + by,
+            probe=None if probe is None else evolve(probe, granted_at=probe.granted_at + by),
+            sub_windows=tuple(
+                evolve(each, began_at=each.began_at + by) for each in self.sub_windows
+            ),
+        )
+
+    def believable(self, settings: BreakerSettings, *, now: Instant) -> BreakerSnapshot:
+        """The same without what can't be on a clock that shows `now`: where a clock was set back in between, a breaker
+        must not stay open for longer than `open_for`."""
+        until = self.open_until
+        return evolve(
+            self,
+            open_until=None if until is None else min(until, now + settings.open_for),
+            sub_windows=tuple(
+                evolve(each, began_at=min(each.began_at, now)) for each in self.sub_windows
+            ),
+        )
+
+
+USUAL = BreakerSettings()
+"""The specification's figures."""
+FRESH = BreakerSnapshot()
+"""What a breaker remembers that never had a call."""
+
+
+class Breaker:
+    """One merchant's breaker; independent of every other merchant's."""
+
+    def __init__(
+        self,
+        settings: BreakerSettings = USUAL,
+        *,
+        restored: BreakerSnapshot = FRESH,
+    ) -> None:
+        """`restored`: go on from there. Who held its permits is gone and won't report, so a probe
+        that was out fails at its deadline, or, where permits have none, counts as abandoned."""
+        self._settings = settings
+        self._state = restored.state
+        self._open_until = restored.open_until
+        self._generation = restored.generation
+        self._sub_windows = deque(restored.sub_windows)
+        self._unreported: dict[int, Permit] = {}
+        self._last_number = 0
+        self._probe = restored.probe if settings.permit_deadline is not None else None
+        if self._probe is not None:
+            self._unreported[self._probe.number] = self._probe
+
+    @property
+    def state(self) -> BreakerState:
+        """As the last call left it: an open one stays open until somebody asks after its end."""
+        return self._state
+
+    def permit(self, now: Instant) -> Permit | None:
+        """Leave to call once, or None while open and while the probe is out. A refusal is not
+        counted."""
+        self._fail_overdue(now)
+        if self._state is BreakerState.OPEN:
+            assert self._open_until is not None
+            if now < self._open_until:
+                return None
+            self._change(BreakerState.HALF_OPEN)
+        if self._state is BreakerState.HALF_OPEN and self._probe is not None:
+            return None
+        self._last_number += 1
+        permit = Permit(self._last_number, self._generation, now)
+        self._unreported[permit.number] = permit
+        if self._state is BreakerState.HALF_OPEN:
+            self._probe = permit
+        return permit
+
+    def record(self, permit: Permit, *, succeeded: bool, now: Instant) -> None:
+        """Report the outcome of a call. After the permit's deadline, and the second time, this does
+        nothing."""
+        self._fail_overdue(now)
+        if self._unreported.pop(permit.number, None) is not None:
+            self._count(permit, succeeded, now)
+
+    def abandon(self, permit: Permit, *, now: Instant) -> None:
+        """Give a permit back that came to nothing: it counts as neither, and the next call may be
+        the probe in its place."""
+        self._fail_overdue(now)
+        if self._unreported.pop(permit.number, None) is not None and permit == self._probe:
+            self._probe = None
+
+    def health(self, now: Instant) -> Health:
+        """The outcomes within the window; a read begins a sub-window as an outcome does."""
+        self._fail_overdue(now)
+        self._actualise(now)
+        return self._sum()
+
+    def snapshot(self) -> BreakerSnapshot:
+        """What a successor needs to go on from here. Nothing is changed by looking."""
+        return BreakerSnapshot(
+            self._state,
+            self._open_until,
+            self._probe,
+            self._generation,
+            tuple(self._sub_windows),
+        )
+
+    def _fail_overdue(self, now: Instant) -> None:
+        """Count permits past their deadline as failed at that deadline. They stand in the order of
+        their granting, which is that of their deadlines."""
+        deadline = self._settings.permit_deadline
+        while deadline is not None and self._unreported:
+            permit = next(iter(self._unreported.values()))
+            if now < permit.granted_at + deadline:
+                break
+            del self._unreported[permit.number]
+            self._count(permit, succeeded=False, now=permit.granted_at + deadline)
+
+    def _count(self, permit: Permit, succeeded: bool, now: Instant) -> None:
+        if self._state is BreakerState.HALF_OPEN and permit.generation != self._generation:
+            return
+        self._actualise(now)
+        newest = self._sub_windows.pop()
+        if succeeded:
+            self._sub_windows.append(evolve(newest, successes=newest.successes + 1))
+        else:
+            self._sub_windows.append(evolve(newest, failures=newest.failures + 1))
+        match self._state:
+            case BreakerState.CLOSED if not succeeded and self._is_failing():
+                self._open(now)
+            case BreakerState.HALF_OPEN if succeeded:
+                self._change(BreakerState.CLOSED)
+                self._sub_windows.clear()
+            case BreakerState.HALF_OPEN:
+                self._open(now)
+            case _:
+                pass
+
+    def _actualise(self, now: Instant) -> None:
+        """Let old sub-windows go, and see to it that there is one for now."""
+        windows, window = self._sub_windows, self._settings.window
+        while windows and now - windows[0].began_at >= window:
+            windows.popleft()
+        if not windows or now - windows[-1].began_at >= window // SUB_WINDOWS:
+            windows.append(SubWindow(now))
+
+    def _sum(self) -> Health:
+        return Health(
+            sum(each.successes for each in self._sub_windows),
+            sum(each.failures for each in self._sub_windows),
+        )
+
+    def _is_failing(self) -> bool:
+        health = self._sum()
+        return (
+            health.outcomes >= self._settings.minimum_requests
+            and health.failures / health.outcomes >= self._settings.failure_ratio
+        )
+
+    def _open(self, now: Instant) -> None:
+        self._change(BreakerState.OPEN)
+        self._open_until = now + self._settings.open_for
+
+    def _change(self, state: BreakerState) -> None:
+        self._state = state
+        self._generation += 1
+        self._probe = None
+        self._open_until = None

@@ -1,0 +1,297 @@
+"""The nouns: brands and their methods, orders, progress, transactions (specification, "Resources and their fields")."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import StrEnum
+
+from attrs import field, frozen
+
+from mmo_sansio.values import clock
+from mmo_sansio.values.clock import Instant, Span
+from mmo_sansio.values.error_codes import ErrorCode
+from mmo_sansio.values.money import Money
+
+
+class Type(StrEnum):
+    """Which way money goes (T1)."""
+
+    PAYIN = "payin"
+    PAYOUT = "payout"
+    TAX = "tax"
+
+
+class Flow(StrEnum):
+    """How a payment is started (T1)."""
+
+    DIRECT = "direct"
+    WEB = "web"
+    QR = "qr"
+    PUSH = "push"
+
+
+class Operation(StrEnum):
+    """What a merchant can ask for: the `{flow}/{direction}` of a creation route (C1 to C5)."""
+
+    DIRECT_PAYIN = "direct/payin"
+    DIRECT_PAYOUT = "direct/payout"
+    QR_PAYIN = "qr/payin"
+    WEB_PAYIN = "web/payin"
+    DIRECT_TAXPAYOUT = "direct/taxpayout"
+
+    @property
+    def type(self) -> Type:
+        """The type of the transactions it makes."""
+        return _TYPES[self]
+
+    @property
+    def flow(self) -> Flow:
+        """The flow of the transactions it makes."""
+        return _FLOWS[self]
+
+
+_TYPES = {
+    Operation.DIRECT_PAYIN: Type.PAYIN,
+    Operation.DIRECT_PAYOUT: Type.PAYOUT,
+    Operation.QR_PAYIN: Type.PAYIN,
+    Operation.WEB_PAYIN: Type.PAYIN,
+    Operation.DIRECT_TAXPAYOUT: Type.TAX,
+}
+_FLOWS = {
+    Operation.DIRECT_PAYIN: Flow.DIRECT,
+    Operation.DIRECT_PAYOUT: Flow.DIRECT,
+    Operation.QR_PAYIN: Flow.QR,
+    Operation.WEB_PAYIN: Flow.WEB,
+    Operation.DIRECT_TAXPAYOUT: Flow.DIRECT,
+}
+
+
+class Status(StrEnum):
+    """What a merchant sees of a stage (S1)."""
+
+    PENDING = "pending"
+    SUCCESS = "success"
+    FAILED = "failed"
+
+
+class Stage(StrEnum):
+    """Where a transaction stands, seen from inside; see :mod:`mmo_sansio.payments.states`."""
+
+    CREATED = "created"
+    AWAITING_CUSTOMER = "awaiting_customer"
+    SUBMITTING = "submitting"
+    AWAITING_RESULT = "awaiting_result"
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+
+    @property
+    def status(self) -> Status:
+        """The public status."""
+        return _STATUSES.get(self, Status.PENDING)
+
+    @property
+    def is_terminal(self) -> bool:
+        """Whether nothing can change any more (S1)."""
+        return self in _STATUSES
+
+
+_STATUSES = {Stage.SUCCEEDED: Status.SUCCESS, Stage.FAILED: Status.FAILED}
+
+
+class Source(StrEnum):
+    """What resolved a transaction: its `completionSource` (S2)."""
+
+    WEBHOOK = "webhook"
+    POLL = "poll"
+    MANUAL = "manual"
+    EXPIRY = "expiry"
+
+
+class ReferenceReuse(StrEnum):
+    """Whether a brand may use a merchantReference again (C12)."""
+
+    AFTER_WINDOW = "after_window"
+    NEVER = "never"
+
+
+@frozen
+class Limits:
+    """The amounts a method takes in one currency; both bounds are allowed (C11)."""
+
+    minimum: Money
+    maximum: Money
+
+
+@frozen
+class Method:
+    """A way to pay that a brand has in one country."""
+
+    key: str
+    """The `{method}` of the path; case-sensitive, at most 100 characters (C10)."""
+    provider: str
+    """Name of the configured provider that carries it."""
+    provider_title: str
+    """The provider's display name."""
+    country: str
+    """ISO 3166-1 alpha-2."""
+    operations: frozenset[Operation]
+    limits: Mapping[str, Limits]
+    """By currency; a currency is supported exactly when it stands here."""
+    tax_authority_id: str | None = None
+    """Who receives tax payouts; None means the method key (M5)."""
+    tax_authority_account: str = "000"
+    push_accounts: tuple[str, ...] = ()
+    """Which offline deposits are its own: `ACCOUNT` or `ACCOUNT/PREFIX of the bill reference` (S4)."""
+
+
+@frozen
+class Brand:
+    """A merchant."""
+
+    id: str
+    name: str
+    methods: tuple[Method, ...]
+    """(key, country) is unique among them."""
+    enabled: bool = True
+    push_result_url: str | None = None
+    """Where results of offline deposits are called back; None: nowhere (S4)."""
+    host: str | None = None
+    """A host of its own, on which only its keys work (A6)."""
+    reference_reuse: ReferenceReuse = ReferenceReuse.AFTER_WINDOW
+    redirect_schemes: frozenset[str] = frozenset()
+    """Schemes beyond http and https that redirect URLs may have, e.g. an app's (C8)."""
+
+
+@frozen
+class Terms:
+    """The time limits under which an order is taken (specification, "Limits"; V1)."""
+
+    pending_timeout: Span = 3 * clock.DAY
+    """How long a transaction may stay pending (S3)."""
+    idempotency_window: Span = 15 * clock.MINUTE
+    """How long a merchantReference is guarded (C12)."""
+    page_session: Span | None = 30 * clock.MINUTE
+    """How long a hosted page lives; None: as long as the transaction is pending (W1)."""
+
+
+@frozen
+class Party:
+    """The payer or payee, or the tax authority (M3, M5)."""
+
+    id: str
+    msisdn: str
+    first_name: str | None = None
+    last_name: str | None = None
+    email: str | None = None
+
+
+@frozen
+class Page:
+    """The hosted payment page of a web pay-in (W1 to W3)."""
+
+    token: str = field(repr=False)
+    """What stands in pageUrl; who knows it may pay."""
+    closes_at: Instant
+    """When the page's session ends; never after the order's expiry."""
+    success_redirect_url: str | None = None
+    error_redirect_url: str | None = None
+
+
+@frozen
+class Order:
+    """What was asked for; never changes."""
+
+    gateway_reference: str
+    """ULID, minted at the edge."""
+    brand: str
+    """Id of the brand."""
+    type: Type
+    flow: Flow
+    method: str
+    country: str
+    provider: str
+    provider_title: str
+    requested: Money
+    party: Party
+    merchant_reference: str | None
+    """None for a push."""
+    reconciliation_reference: str | None
+    labels: str | None
+    """The merchant's metadata as the text of a JSON object, as it came, or None (M4)."""
+    result_url: str | None
+    """Where the result is called back; None only for a push of a brand without push_result_url."""
+    created_at: Instant
+    expires_at: Instant
+    """When it fails if still pending (S3)."""
+    display_qr_url: str | None = None
+    page: Page | None = None
+    scenario: str | None = None
+    """What the sandbox provider shall play; None outside the sandbox."""
+
+
+@frozen
+class ProviderData:
+    """What the provider said, in its own words (T3)."""
+
+    name: str
+    title: str
+    fee: Money | None = None
+    party_data: str | None = None
+    """Further details of the party as the text of a JSON object."""
+    error_code: str | None = None
+    error_message: str | None = None
+
+
+@frozen
+class QrCode:
+    """What the payer of a QR pay-in scans (Q1); one of the two at least."""
+
+    payload: str | None = None
+    """The EMVCo text; None where the operator gives only a picture."""
+    image: str | None = None
+    """A PNG picture in base64; None where it is drawn from the text."""
+
+
+@frozen
+class Progress:
+    """What happened to an order so far; every transition makes a new one."""
+
+    stage: Stage
+    version: int
+    """Counts the transitions, from 1; a store changes a row only from the version it was decided on."""
+    wake_at: Instant | None
+    """When it wants a tick (expiry, next poll, end of page); None exactly when terminal."""
+    polls: int = 0
+    """How often the provider was asked since the payment was submitted."""
+    provider_reference: str | None = None
+    provider_data: ProviderData | None = None
+    """None until a request to the provider is on record (T3)."""
+    final: Money | None = None
+    completed_at: Instant | None = None
+    completion_source: Source | None = None
+    error_code: ErrorCode | None = None
+    error_message: str | None = None
+    submitted_at: Instant | None = None
+    """When the latest submission began; None while none is on record."""
+    hint: str | None = None
+    """What hints told (S5), a line each, for the provider's adapter, which asks and may need it; None: nothing."""
+    qr: QrCode | None = None
+    """What the provider, or its adapter, made for the payer to scan."""
+
+
+@frozen
+class Transaction:
+    """An order and its progress."""
+
+    order: Order
+    progress: Progress
+
+    @property
+    def reference(self) -> str:
+        """The gatewayReference."""
+        return self.order.gateway_reference
+
+    @property
+    def status(self) -> Status:
+        """The public status."""
+        return self.progress.stage.status

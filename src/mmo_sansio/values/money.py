@@ -1,0 +1,90 @@
+"""Money: exact amounts in a currency's own minor units, from wire to wire (clauses G6, M1)."""
+
+from __future__ import annotations
+
+import re
+from decimal import Decimal
+
+from attrs import frozen
+
+from mmo_sansio.values.currencies import decimals_of
+
+AMOUNT_MAX = Decimal(10) ** 15
+"""The largest amount that is accepted (M1): far above any payment, far below what any store can't hold."""
+
+NUMBER_CHARACTERS_MAX = 40
+"""The longest number that is looked at at all (G7); longer text costs time to convert and means nothing."""
+
+_EXPONENT_MAX = 99
+_NUMBER = re.compile(r"(-?[0-9]+)(?:\.([0-9]+))?(?:[eE]([+-]?[0-9]+))?", re.ASCII)
+
+
+class AmountError(ValueError):
+    """Text or a value that is no acceptable amount; the message says what would be."""
+
+
+@frozen
+class Money:
+    """An amount of a currency, counted in its minor units."""
+
+    minor: int
+    """Whole minor units: cents for KES, whole shillings for UGX, thousandths for KWD."""
+    currency: str
+    """ISO 4217 alphabetic code."""
+
+    def __str__(self) -> str:
+        return f"{self.text} {self.currency}"
+
+    @property
+    def text(self) -> str:
+        """The amount with exactly the currency's number of decimals and never an exponent: `150.00`."""
+        decimals = decimals_of(self.currency)
+        if decimals == 0:
+            return str(self.minor)
+        sign = "-" if self.minor < 0 else ""
+        digits = str(abs(self.minor)).rjust(decimals + 1, "0")
+        return f"{sign}{digits[:-decimals]}.{digits[-decimals:]}"
+
+
+def parse_number(text: str) -> Decimal:
+    """The exact value of a JSON number; raises AmountError when it has more than 40 characters or an exponent
+    of more than two digits, so that no text costs more than its length to read (G7)."""
+    if len(text) > NUMBER_CHARACTERS_MAX:
+        raise AmountError(f"must be a number of at most {NUMBER_CHARACTERS_MAX} characters")
+    match = _NUMBER.fullmatch(text)
+    if match is None:
+        raise AmountError("must be a decimal number such as 150.00")
+    if abs(int(match[3] or 0)) > _EXPONENT_MAX:
+        raise AmountError("must be a number between 0 and 10^15")
+    return Decimal(text)
+
+
+def check_amount(value: Decimal) -> Decimal:
+    """The value itself when it is above 0 and at most 10^15 (M1); raises AmountError otherwise."""
+    if value <= 0:
+        raise AmountError("must be greater than 0")
+    if value > AMOUNT_MAX:
+        raise AmountError("must be at most 1000000000000000 (10^15)")
+    return value
+
+
+def money(value: Decimal, currency: str) -> Money:
+    """The value in minor units; raises AmountError when it has more decimals than the currency (M1, by value:
+    `100.500` KES is fine, `100.5` UGX is not) and KeyError for an unknown currency."""
+    decimals = decimals_of(currency)
+    digits = value.as_tuple()
+    shift = int(digits.exponent) + decimals
+    coefficient = int("".join(map(str, digits.digits)))
+    minor, rest = (coefficient * 10**shift, 0) if shift >= 0 else divmod(coefficient, 10**-shift)
+    if rest:
+        raise AmountError(
+            f"must have at most {decimals} decimals in {currency}"
+            if decimals
+            else f"must be a whole number in {currency}"
+        )
+    return Money(-minor if digits.sign else minor, currency)
+
+
+def share_of(amount: Money, percent: int) -> Money:
+    """That percentage of the amount, rounded half up, at least one minor unit: what the sandbox takes as its fee."""
+    return Money(max(1, (amount.minor * percent * 2 + 100) // 200), amount.currency)

@@ -1,0 +1,1 @@
+"""What staff do, whichever way they come: explain a payment, resolve it, leave an audit event."""

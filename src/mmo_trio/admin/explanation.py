@@ -1,0 +1,201 @@
+"""Why a payment ended as it did, in sentences: pure, from what the store has about it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+
+from attrs import frozen
+
+from mmo_sansio.http.exchange import DeliveryOutcome
+from mmo_sansio.messages.changes import CallbackRecorded, Journaled
+from mmo_sansio.values.clock import Instant, with_microseconds
+from mmo_sansio.values.error_codes import EXPLANATIONS
+from mmo_sansio.values.model import Source, Stage, Status, Transaction
+from mmo_trio.storage.interface.store import BrandRecord, SuspenseEntry
+
+
+@frozen
+class Case:
+    """All that the store has about one payment."""
+
+    transaction: Transaction
+    timeline: Sequence[Journaled]
+    callbacks: Sequence[CallbackRecorded]
+    suspense: Sequence[SuspenseEntry]
+    brand: BrandRecord | None
+    """None when the brand was removed since."""
+
+
+@frozen
+class Moment:
+    """A line of the story."""
+
+    at: Instant
+    who: str
+    what: str
+
+
+def story(case: Case) -> list[Moment]:
+    """Everything that happened, in order: the journal's lines and what was kept in the suspense book."""
+    lines = [Moment(each.at, each.actor, _happened(each)) for each in case.timeline]
+    lines += [
+        Moment(each.first_at, f"provider:{each.provider}", _suspended(each))
+        for each in case.suspense
+        if not any(line.at == each.first_at for line in case.timeline)
+    ]
+    return sorted(lines, key=lambda line: line.at)
+
+
+def conclusions(case: Case) -> list[str]:
+    """What it comes to: how it ended, whether the merchant knows, what a person may have to do."""
+    return [
+        *_ending(case.transaction),
+        *_qr_code(case),
+        *_callback(case),
+        *_brand(case),
+        *_open_ends(case),
+    ]
+
+
+_DEEDS = {
+    "CreatePayment": "asked for the payment",
+    "ConfirmPage": "pressed the button of the hosted page",
+    "BeginSubmission": "is about to send the payment to its provider",
+    "ProviderAccepted": "has the payment and has not decided yet",
+    "ProviderSucceeded": "says that the money moved",
+    "ProviderFailed": "says that the money will not move",
+    "ProviderUnreachable": "gave no usable answer; it may or may not have the payment",
+    "ProviderNeverReceived": "never received the payment; it may be sent again",
+    "ProviderCannotTell": "can't be asked about the payment",
+    "ProviderHinted": "sent word of the payment, so it is asked about",
+    "DepositNotified": "told of an offline deposit",
+    "TransactionWoke": "struck",
+    "CallbackConcluded": "concluded the callback",
+    "QrConcluded": "concluded the delivery of the QR code",
+    "ResolveManually": "completed it by hand",
+}
+
+
+def _happened(line: Journaled) -> str:
+    words = [_DEEDS.get(line.what, line.what)]
+    if line.stage_after is not None and line.stage_after != line.stage_before:
+        before = line.stage_before or "nothing"
+        words.append(f"[{before} → {line.stage_after}]")
+    details = json.loads(line.detail)
+    told = ", ".join(
+        f"{name} {value}" for name, value in details.items() if value not in (None, "")
+    )
+    if told:
+        words.append(f"({told})")
+    return " ".join(words)
+
+
+def _suspended(entry: SuspenseEntry) -> str:
+    again = f", {entry.times} times" if entry.times > 1 else ""
+    return f"told what was kept in the suspense book: {entry.reason}{again}"
+
+
+def _ending(transaction: Transaction) -> Iterator[str]:
+    order, progress = transaction.order, transaction.progress
+    match transaction.status:
+        case Status.PENDING:
+            until = with_microseconds(order.expires_at)
+            yield f"It is pending ({_waits_for(progress.stage)}); it expires at {until}."
+        case Status.SUCCESS:
+            yield f"It succeeded with {progress.final}, {_learnt(progress.completion_source)}."
+            if progress.final != order.requested:
+                yield f"The merchant asked for {order.requested}: the provider settled another amount."
+        case Status.FAILED:
+            assert progress.error_code is not None
+            why = EXPLANATIONS[progress.error_code]
+            learnt = _learnt(progress.completion_source)
+            yield f"It failed with {progress.error_code}, {learnt}: {why.meaning}"
+            yield f"Who can act: the {why.who_acts}. {why.advice}"
+
+
+def _waits_for(stage: Stage) -> str:
+    return {
+        Stage.CREATED: "it waits to be sent to its provider",
+        Stage.AWAITING_CUSTOMER: "it waits for the payer on the hosted page",
+        Stage.SUBMITTING: "it was sent, and the provider hasn't said that it has it",
+        Stage.AWAITING_RESULT: "the provider has it and hasn't decided",
+    }.get(stage, stage.value)
+
+
+def _learnt(source: Source | None) -> str:
+    return {
+        Source.WEBHOOK: "as the provider notified us",
+        Source.POLL: "as the provider answered when asked",
+        Source.MANUAL: "as an operator decided by hand",
+        Source.EXPIRY: "as our own time limit passed",
+    }.get(source or Source.EXPIRY, "")
+
+
+_OUTCOMES = {
+    DeliveryOutcome.NON_2XX: "the merchant's server answered {status}",
+    DeliveryOutcome.TIMEOUT: "the merchant's server took longer than it may",
+    DeliveryOutcome.TRANSPORT_ERROR: "the merchant's server could not be reached or trusted",
+    DeliveryOutcome.EGRESS_REFUSED: "its address is one that the gateway doesn't call",
+    DeliveryOutcome.BREAKER_OPEN: "too many callbacks to this merchant had failed just before",
+}
+
+
+def _qr_code(case: Case) -> Iterator[str]:
+    if case.transaction.order.display_qr_url is None:
+        return
+    told = [json.loads(each.detail) for each in case.timeline if each.what == "QrConcluded"]
+    for each in told:
+        if each["outcome"] == DeliveryOutcome.DELIVERED:
+            yield f"The QR code was brought to the merchant, who answered {each['status']}."
+        else:
+            yield f"The QR code was not brought to the merchant: {each['detail']} It is not sent again."
+    if not told:
+        yield "The QR code has not been brought to the merchant."
+
+
+def _callback(case: Case) -> Iterator[str]:
+    transaction = case.transaction
+    if not transaction.progress.stage.is_terminal:
+        yield "The merchant is called back once it has ended; a look-up says pending."
+        return
+    if transaction.order.result_url is None:
+        yield "There is no address to call back: the brand has no push_result_url."
+        return
+    if not case.callbacks:
+        yield "The callback has no outcome yet: is a gateway serving this store?"
+        return
+    for each in case.callbacks:
+        attempt = each.attempt
+        if attempt.outcome is DeliveryOutcome.DELIVERED:
+            yield f"The merchant was called back and answered {attempt.status}."
+            continue
+        why = _OUTCOMES[attempt.outcome].format(status=attempt.status)
+        detail = f" ({attempt.detail})" if attempt.detail else ""
+        yield f"The callback was not delivered: {why}{detail}. It is not sent again."
+        yield "The merchant learns the result by a look-up or from the records."
+        if attempt.status in (401, 403):
+            yield "The merchant's server refused our X-API-KEY: it compares with another key."
+
+
+def _brand(case: Case) -> Iterator[str]:
+    if case.brand is None:
+        yield f"The brand {case.transaction.order.brand} was removed: nobody can look this up."
+        return
+    brand, in_use = case.brand.brand, [key for key in case.brand.keys if key.retired_at is None]
+    if not brand.enabled:
+        yield f"The brand {brand.id} is disabled: its requests are refused with merchant_disabled."
+    if not in_use:
+        yield f"The brand {brand.id} has no API key in use: it can't look this up nor verify callbacks."
+    elif len(in_use) > 1:
+        yield (
+            f"The brand {brand.id} has {len(in_use)} API keys in use; callbacks carry the oldest,"
+            f" number {in_use[0].id}."
+        )
+
+
+def _open_ends(case: Case) -> Iterator[str]:
+    waiting = [each for each in case.suspense if each.closed_at is None]
+    if waiting:
+        ids = ", ".join(str(each.id) for each in waiting)
+        yield f"The suspense book has open entries about it ({ids}): a person must look at them."

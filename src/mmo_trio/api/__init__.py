@@ -1,0 +1,1 @@
+"""The merchant API and provider webhooks on top of the HTTP listener."""

@@ -1,0 +1,1 @@
+"""The commands of `mmo`, one module each."""

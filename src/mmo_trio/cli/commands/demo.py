@@ -1,0 +1,243 @@
+"""`mmo demo`: a whole payment before one's eyes, over real sockets and real TLS, with a receiver of its own."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tempfile
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import click
+import trio
+from attrs import frozen
+from rich.text import Text
+
+from mmo_sansio.values.model import Method, Operation
+from mmo_trio.cli.commands.serve import announce
+from mmo_trio.cli.support.errors import Negative
+from mmo_trio.cli.support.http_client import Answer, call
+from mmo_trio.cli.support.output import console
+from mmo_trio.cli.support.target import find_place
+from mmo_trio.settings.service import Ready, ServiceConfig, sandbox_presets
+
+PATIENCE_S = 30.0
+"""How long each step may take; usually it is well below a second."""
+LOOK_EVERY_S = 0.1
+PATH = "/gateway/mmo/v2"
+FORGED_KEY = "not-the-merchants-key"
+
+
+@click.command()
+@click.option("--once", is_flag=True, help="End after the payment.")
+def demo(once: bool) -> None:
+    """Show a whole first payment.
+
+    Serves a sandbox in a temporary folder, with a receiver of its own.
+    """
+    with tempfile.TemporaryDirectory(prefix="mmo-demo-") as folder:
+        trio.run(_demo, Path(folder).resolve(), once)
+
+
+async def _demo(directory: Path, once: bool) -> None:
+    from mmo_trio.service.process import (
+        run_service,  # Only who serves needs it, and it is much to load.
+    )
+
+    presets = sandbox_presets(directory, free_ports=True)
+    place = find_place(directory, None, presets)
+    config = ServiceConfig(
+        place.settings, data_directory=directory, is_sandbox=True, has_demo_brand=True
+    )
+    told, ready = trio.open_memory_channel[Ready](1)
+    async with trio.open_nursery() as nursery:
+
+        async def serve() -> None:
+            await run_service(config, on_ready=told.send_nowait)
+            nursery.cancel_scope.cancel()
+
+        nursery.start_soon(serve)
+        with trio.fail_after(PATIENCE_S):
+            served = await ready.receive()
+        announce(served)
+        async with _receiver(directory) as (address, callbacks):
+            show = _Show(served, directory, address, callbacks)
+            await show.play()
+            if not once:
+                await show.go_on()
+            nursery.cancel_scope.cancel()
+
+
+@asynccontextmanager
+async def _receiver(
+    directory: Path,
+) -> AsyncIterator[tuple[str, AsyncIterator[dict[str, Any]]]]:
+    """A merchant's receiver in a process of its own: its address, and what it prints."""
+    command = [sys.executable, "-m", "mmo_trio.cli", "listen", "--data", str(directory)]
+    process = await trio.lowlevel.open_process(
+        [*command, "--port", "0", "--json"],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        start_new_session=True,  # Ctrl-C is for the demo, which then ends it.
+    )
+    assert process.stdout is not None
+    try:
+        printed = _lines(process.stdout)
+        with trio.fail_after(PATIENCE_S):
+            first: dict[str, Any] = await anext(printed, {})
+        if "listening" not in first:
+            raise Negative("The receiver didn't start; what it says stands above.")
+        yield first["listening"], printed
+    finally:
+        process.terminate()
+        with trio.CancelScope(shield=True):
+            await process.wait()
+
+
+async def _lines(stream: trio.abc.ReceiveStream) -> AsyncIterator[dict[str, Any]]:
+    rest = b""
+    async for chunk in stream:
+        *lines, rest = (rest + chunk).split(b"\n")
+        for line in lines:
+            yield json.loads(line)
+
+
+@frozen
+class _Show:
+    """The first payment, step by step."""
+
+    served: Ready
+    directory: Path
+    receiver: str
+    callbacks: AsyncIterator[dict[str, Any]]
+
+    async def play(self) -> None:
+        """Make a payment, see it succeed, see its callback verified and a forged one refused."""
+        method = await self._method()
+        created = await self._create(method)
+        reference = created["gatewayReference"]
+        self._say("1. A payment is taken", f"{reference}: {created['status']}")
+        result = await self._result(reference)
+        amount = result["finalAmount"]
+        self._say(
+            "2. Its result is known",
+            f"pending → {result['status']}, {amount['value']} {amount['currency']}",
+        )
+        if result["status"] != "success":
+            raise Negative(f"The payment ended as {result['status']}, not as success.")
+        called = await self._callback()
+        if called.get("callback", {}).get("gatewayReference") != reference:
+            raise Negative(f"The receiver says {called} instead of the callback.")
+        self._say("3. The merchant is called back", "its X-API-KEY is right: believed")
+        forged = await self._call(
+            self.receiver,
+            body=called["callback"] | {"status": "failed"},
+            headers={"X-API-KEY": FORGED_KEY},
+            trusting=self.directory / "ca.pem",
+        )
+        if forged.status != 401:
+            raise Negative(f"The receiver answered {forged.status} to a forged callback, not 401.")
+        refused = await self._callback()
+        if "refused" not in refused:
+            raise Negative(f"The receiver says {refused} instead of a refusal.")
+        self._say("4. A forged callback comes", "its X-API-KEY is wrong: refused with 401")
+
+    async def go_on(self) -> None:
+        """Serve what is tried next, and show its callbacks, until stopped."""
+        self._say_what_next(await self._method())
+        async for printed in self.callbacks:
+            if "qr" in printed:
+                self._say("QR code", str(printed["qr"]["qrPayload"]))
+                continue
+            told = printed.get("callback", {})
+            why = f", {told['errorCode']}" if told.get("errorCode") else ""
+            what = f"{told.get('merchantReference')} {told.get('status')}{why}"
+            self._say("Callback", what if told else "refused, its X-API-KEY is wrong")
+        raise Negative("The receiver has ended; what it says stands above.")
+
+    async def _method(self) -> Method:
+        """A method with which the demo brand takes direct pay-ins."""
+        from mmo_trio.storage.open_store import open_store
+
+        url = sandbox_presets(self.directory)["database.url"]
+        async with open_store(url, serving=False, make=False) as store:
+            for record in await store.brands():
+                for method in record.brand.methods:
+                    if Operation.DIRECT_PAYIN in method.operations:
+                        return method
+        raise Negative("The demo brand has no method for direct pay-ins.")
+
+    async def _create(self, method: Method) -> dict[str, Any]:
+        answer = await self._call(
+            f"{self.served.api}{PATH}/direct/payin/{method.key}",
+            body=_first_payment(method, self.receiver),
+            headers={"X-Api-Key": self.served.api_key or ""},
+        )
+        if answer.status != 200:
+            raise Negative(f"The gateway answered {answer.status}: {answer.body.decode()}")
+        return answer.members()
+
+    async def _result(self, reference: str) -> dict[str, Any]:
+        """The transaction once it isn't pending any more."""
+        url = f"{self.served.api}{PATH}/status/{reference}"
+        headers = {"X-Api-Key": self.served.api_key or ""}
+        with trio.move_on_after(PATIENCE_S), console().status("pending …"):
+            while True:
+                found = (await self._call(url, headers=headers)).members()
+                if found.get("status") != "pending":
+                    return found
+                await trio.sleep(LOOK_EVERY_S)
+        raise Negative(f"The payment is still pending after {PATIENCE_S:g} s.")
+
+    async def _callback(self) -> dict[str, Any]:
+        with trio.move_on_after(PATIENCE_S), console().status("waiting for the callback …"):
+            return await anext(self.callbacks, {})
+        raise Negative(f"No callback has come within {PATIENCE_S:g} s.")
+
+    @staticmethod
+    async def _call(url: str, **how: Any) -> Answer:
+        return await trio.to_thread.run_sync(partial(call, url, **how))
+
+    @staticmethod
+    def _say(step: str, what: str) -> None:
+        console().print(Text.assemble((step, "bold"), f": {what}"))
+
+    def _say_what_next(self, method: Method) -> None:
+        order = json.dumps(_first_payment(method, self.receiver, "order-2", "254700000101"))
+        key = f"-H 'X-Api-Key: {self.served.api_key}'"
+        api = f"{self.served.api}{PATH}"
+        out = console()
+        out.print(Text("\nTry next (an msisdn that ends in 101 has not enough money):", "bold"))
+        for line in (
+            f"curl -s {key} -H 'Content-Type: application/json' {api}/direct/payin/{method.key}"
+            f" -d '{order}'",
+            f"curl -s {key} {api}/status/mref/order-2",
+            f"mmo explain order-2 --data {self.directory}",
+            f"mmo sandbox-clock advance 3d --data {self.directory}",
+        ):
+            out.print(Text(line), soft_wrap=True)
+        out.print(Text(f"A payment page and a virtual phone, side by side: {self.served.pages}/"))
+        out.print(Text(f"Console: {self.served.console}"))
+        out.print(Text("Serving until Ctrl-C; callbacks are shown as they come."))
+
+
+def _first_payment(
+    method: Method, result_url: str, reference: str = "order-1", msisdn: str = "254700000001"
+) -> dict[str, Any]:
+    currency, limits = next(iter(method.limits.items()))
+    return {
+        "amount": {"value": _amount(limits.minimum.text), "currency": currency},
+        "payer": {"id": "customer-1", "msisdn": msisdn},
+        "country": method.country,
+        "resultUrl": result_url,
+        "merchantReference": reference,
+    }
+
+
+def _amount(text: str) -> int | float:
+    """The method's least amount as a JSON number; a demo's amount is small enough for any kind of number."""
+    return float(text) if "." in text else int(text)

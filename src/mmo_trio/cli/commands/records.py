@@ -1,0 +1,150 @@
+"""`mmo records export`: every transaction of a time, a page at a time, for reconciliation."""
+
+from __future__ import annotations
+
+import csv
+import json
+import sys
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TextIO
+
+import click
+from attrs import evolve
+
+from mmo_sansio.messages.queries import ListRecords
+from mmo_sansio.values import clock
+from mmo_sansio.values.clock import Instant
+from mmo_sansio.values.model import Status, Type
+from mmo_trio.cli.support import csv_columns
+from mmo_trio.cli.support.errors import Negative
+from mmo_trio.cli.support.output import progress, say
+from mmo_trio.cli.support.target import find_place, place_options
+from mmo_trio.storage.interface.store import Store
+
+EXPORT_PAGE = 1_000
+"""Rows in memory at one time."""
+
+Write = Callable[[str, bytes], None]
+"""Takes a brand and a transaction object."""
+
+_moment = click.DateTime(["%Y-%m-%d", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%dT%H:%M:%SZ"])
+
+
+@click.group()
+def records() -> None:
+    """Transactions for reconciliation."""
+
+
+@records.command()
+@click.option("--format", "form", type=click.Choice(["csv", "ndjson"]), required=True)
+@click.option("--brand", help="Only this brand's; by default every brand's.")
+@click.option("--from", "begin", type=_moment, help="Created at or after this time (UTC).")
+@click.option("--to", "end", type=_moment, help="Created before this time (UTC).")
+@click.option("--type", "type_", type=click.Choice([each.value for each in Type]))
+@click.option("--method", help="Only this method key's.")
+@click.option("--status", type=click.Choice([each.value for each in Status]))
+@click.option("--output", type=click.Path(path_type=Path, dir_okay=False), help="A file to make.")
+@place_options
+def export(
+    form: str,
+    brand: str | None,
+    begin: datetime | None,
+    end: datetime | None,
+    type_: str | None,
+    method: str | None,
+    status: str | None,
+    output: Path | None,
+    data: Path | None,
+    config: Path | None,
+) -> None:
+    """Write every transaction of a time as CSV, or as JSON objects, one a line.
+
+    In order of creation, brand by brand. JSON lines are the transaction objects that merchants see, with the brand
+    as their first member; in CSV, null is an empty cell, and numbers stand exactly as in JSON.
+    """
+    asked = ListRecords(
+        brand="",
+        begin=_instant(begin, clock.FIRST_INSTANT),
+        end=_instant(end, clock.LAST_INSTANT),
+        type=None if type_ is None else Type(type_),
+        method=method,
+        status=None if status is None else Status(status),
+        page_size=EXPORT_PAGE,
+    )
+    place = find_place(data, config)
+    writer = _csv_writer if form == "csv" else _line_writer
+
+    async def exported(store: Store, to: TextIO) -> int:
+        brands = await _brands(store, brand)
+        return await _export(store, asked, brands, writer(to))
+
+    with _destination(output) as to:
+        count = place.with_store(lambda store: exported(store, to))
+        to.flush()
+    say(f"{count} transactions.")
+
+
+@contextmanager
+def _destination(output: Path | None) -> Iterator[TextIO]:
+    """Standard output, or a file that is there whole or as it was before."""
+    if output is None:
+        yield sys.stdout
+        return
+    draft = output.with_name(f".{output.name}.part")
+    try:
+        with draft.open("w", encoding="utf-8", newline="") as to:
+            yield to
+        draft.replace(output)
+    finally:
+        draft.unlink(missing_ok=True)
+
+
+async def _brands(store: Store, brand: str | None) -> Sequence[str]:
+    """The brands to export, by id; raises Negative when there is no such brand."""
+    known = [each.brand.id for each in await store.brands()]
+    if brand is not None and brand not in known:
+        raise Negative(f"There is no brand {brand}. `mmo brands list` shows those there are.")
+    return known if brand is None else [brand]
+
+
+async def _export(store: Store, asked: ListRecords, brands: Sequence[str], write: Write) -> int:
+    count = 0
+    with progress() as bar:
+        task = bar.add_task("exporting", total=None)
+        for each in brands:
+            async for page in _pages(store, evolve(asked, brand=each)):
+                for written in page:
+                    write(each, written)
+                count += len(page)
+                bar.update(task, completed=count)
+    return count
+
+
+async def _pages(store: Store, query: ListRecords) -> AsyncIterator[tuple[bytes, ...]]:
+    while True:
+        found = await store.list_records(query)
+        yield found.objects
+        if not found.has_next:
+            return
+        query = evolve(query, after=found.last)
+
+
+def _line_writer(to: TextIO) -> Write:
+    def write(brand: str, written: bytes) -> None:
+        first = json.dumps(brand, ensure_ascii=False)
+        to.write(f'{{"brand":{first},{written.decode()[1:]}\n')
+
+    return write
+
+
+def _csv_writer(to: TextIO) -> Write:
+    rows = csv.writer(to)
+    rows.writerow(csv_columns.COLUMNS)
+    return lambda brand, written: rows.writerow(csv_columns.cells(brand, written))
+
+
+def _instant(given: datetime | None, otherwise: Instant) -> Instant:
+    return otherwise if given is None else clock.from_datetime(given.replace(tzinfo=UTC))

@@ -1,0 +1,171 @@
+"""`mmo sandbox` and `mmo serve`: run the gateway in this process until it is told to stop."""
+
+from __future__ import annotations
+
+import gc
+import os
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import click
+import trio
+
+from mmo_trio.cli.support.errors import exit_code_of
+from mmo_trio.cli.support.target import Command, default_data_directory, find_place
+from mmo_trio.settings import Settings, load_settings
+from mmo_trio.settings.service import Ready, ServiceConfig, check_clear, check_production
+from mmo_trio.system.clock import BootClock
+from mmo_trio.system.logs import configure_logs
+
+COLLECT_AFTER = 20_000
+"""Objects made and not freed after which the youngest are looked at."""
+
+SWITCH_AFTER_S = 0.001
+"""How long a thread keeps the others waiting, e.g. while it reads a page of 5,000 records: a request changes threads a
+few times, and would wait each time."""
+
+file_type = click.Path(path_type=Path, dir_okay=False)
+brands_option = click.option(
+    "--brands", "brands_file", type=file_type, help="brands.toml, applied before serving."
+)
+
+
+def listen_options(command: Command) -> Command:
+    """`--api`, `--pages`, `--console`: where to listen."""
+    for name in ("console", "pages", "api"):
+        command = click.option(
+            f"--{name}", metavar="HOST:PORT", help=f"Where the {name} listens; port 0: a free one."
+        )(command)
+    return command
+
+
+@click.command()
+@click.option(
+    "--data",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="Where everything is kept; by default in the user's own data folder.",
+)
+@click.option("--config", type=file_type, help="Further settings: mmo.toml.")
+@brands_option
+@listen_options
+def sandbox(
+    data: Path | None,
+    config: Path | None,
+    brands_file: Path | None,
+    api: str | None,
+    pages: str | None,
+    console: str | None,
+) -> None:
+    """Serve a sandbox to build against.
+
+    Embedded store, a demo brand, a provider that plays every case, a virtual phone.
+    """
+    directory = (data or default_data_directory()).absolute()
+    directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+    settings = find_place(directory, config, _given(api, pages, console)).settings
+    check_clear(settings)
+    run(
+        ServiceConfig(
+            settings,
+            data_directory=directory,
+            is_sandbox=True,
+            has_demo_brand=brands_file is None,
+            brands_file=brands_file,
+        ),
+        on_ready=announce_sandbox,
+    )
+
+
+@click.command()
+@click.option("--config", type=file_type, help="The settings: mmo.toml.")
+@brands_option
+@click.option("--workers", type=click.IntRange(1, 64), default=1, show_default=True)
+@listen_options
+def serve(
+    config: Path | None,
+    brands_file: Path | None,
+    workers: int,
+    api: str | None,
+    pages: str | None,
+    console: str | None,
+) -> None:
+    """Serve in production.
+
+    On SQLite, or on PostgreSQL with any number of workers and nodes.
+    """
+    options = _given(api, pages, console)
+
+    def read() -> Settings:
+        settings = load_settings(file=config, environment=os.environ, options=options)
+        check_production(settings, workers=workers)
+        return settings
+
+    planned = ServiceConfig(read(), brands_file=brands_file, workers=workers)
+    if planned.settings.database.url.startswith("sqlite:"):
+        run(planned)
+    else:
+        run_supervised(planned, read)
+
+
+def run(config: ServiceConfig, on_ready: Callable[[Ready], None] | None = None) -> None:
+    """Serve until stopped; what is ready is said on standard output."""
+    from mmo_trio.service.process import (
+        run_service,  # Only who serves needs it, and it is much to load.
+    )
+
+    def serves(ready: Ready) -> None:
+        (on_ready or announce)(ready)
+        tune_interpreter()
+
+    async def serving() -> None:
+        await run_service(config, on_ready=serves)
+
+    log_as_set(config.settings)
+    trio.run(serving, clock=BootClock())
+
+
+def run_supervised(config: ServiceConfig, read: Callable[[], Settings]) -> None:
+    """Serve with processes that are replaced when they die; exits with the service's exit code."""
+    from mmo_trio.service.supervisor.cluster import supervise
+
+    log_as_set(config.settings)
+    code = supervise(
+        config,
+        read=read,
+        exit_code_of=exit_code_of,
+        on_ready=announce,
+        on_serving=tune_interpreter,
+    )
+    sys.exit(code)
+
+
+def log_as_set(settings: Settings) -> None:
+    """Write logs as `[log]` says."""
+    configure_logs(form=settings.log.format, level=settings.log.level)
+
+
+def tune_interpreter() -> None:
+    """Fit Python to serving. What is loaded by now stays, so that the garbage collector need not look at it again and
+    again; what a request makes is freed by counting, so cycles can be looked for more rarely; threads take turns
+    soon."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(COLLECT_AFTER)
+    sys.setswitchinterval(SWITCH_AFTER_S)
+
+
+def announce(ready: Ready) -> None:
+    """The READY line."""
+    click.echo(ready.line())
+
+
+def announce_sandbox(ready: Ready) -> None:
+    """The READY line, and where a person begins."""
+    announce(ready)
+    click.echo(f"Start at {ready.pages}/ with a payment page and a virtual phone.")
+
+
+def _given(api: str | None, pages: str | None, console: str | None) -> Mapping[str, str]:
+    given = {"listen.api": api, "listen.pages": pages, "listen.console": console}
+    return {key: value for key, value in given.items() if value is not None}

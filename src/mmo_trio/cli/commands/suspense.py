@@ -1,0 +1,122 @@
+"""`mmo suspense`: what providers told that could not be applied, and waits for a person (S5)."""
+
+from __future__ import annotations
+
+import getpass
+import json
+from pathlib import Path
+
+import click
+
+from mmo_trio.admin.audit_event import note_command
+from mmo_trio.cli.support.errors import Negative, Unusable
+from mmo_trio.cli.support.output import moment, print_json, print_table, say
+from mmo_trio.cli.support.target import find_place, json_option, place_options
+from mmo_trio.storage.interface.store import Store, SuspenseEntry
+
+ENTRIES_MAX = 100_000
+
+
+@click.group()
+def suspense() -> None:
+    """The suspense book."""
+
+
+@suspense.command("list")
+@click.option("--brand", help="Only this brand's.")
+@click.option("--all", "with_closed", is_flag=True, help="Closed entries, too.")
+@place_options
+@json_option
+def list_(
+    brand: str | None, with_closed: bool, data: Path | None, config: Path | None, as_json: bool
+) -> None:
+    """List the entries, in the order of their first telling."""
+    entries = find_place(data, config).with_store(
+        lambda store: store.suspense(brand=brand, with_closed=with_closed)
+    )
+    if as_json:
+        print_json([as_data(each) for each in entries])
+        return
+    print_table(
+        ("id", "first told", "times", "reason", "provider", "brand", "gatewayReference", "closed"),
+        (
+            (
+                each.id,
+                moment(each.first_at),
+                each.times,
+                each.reason,
+                each.provider,
+                each.brand,
+                each.gateway_reference,
+                moment(each.closed_at),
+            )
+            for each in entries
+        ),
+    )
+
+
+@suspense.command()
+@click.argument("id", type=int)
+@place_options
+@json_option
+def show(id: int, data: Path | None, config: Path | None, as_json: bool) -> None:
+    """Show one entry whole."""
+    entry = find_place(data, config).with_store(lambda store: _entry(store, id))
+    if as_json:
+        print_json(as_data(entry))
+    else:
+        rows = ((name, _as_text(value)) for name, value in as_data(entry).items())
+        print_table(("member", "value"), rows)
+
+
+@suspense.command()
+@click.argument("id", type=int)
+@click.option("--note", required=True, help="Why it is closed, and what was done.")
+@click.option("--operator", help="Who closes it; by default the user of this machine.")
+@place_options
+def close(id: int, note: str, operator: str | None, data: Path | None, config: Path | None) -> None:
+    """Close an entry; it stays in the book."""
+    if not note.strip():
+        raise Unusable("--note is empty: say why it is closed.")
+    place = find_place(data, config)
+    by = operator or getpass.getuser()
+    now = place.clock().now()
+
+    async def closed(store: Store) -> bool:
+        subject = f"suspense:{id}"
+        await note_command(store, now, "suspense_closed", subject, operator, note=note)
+        return await store.close_suspense(id, by=by, note=note, now=now)
+
+    if not place.with_store(closed):
+        raise Negative(f"There is no open entry {id}. `mmo suspense list` shows those there are.")
+    say(f"Entry {id} is closed.")
+
+
+def as_data(entry: SuspenseEntry) -> dict[str, object]:
+    """An entry as JSON has it."""
+    return {
+        "id": entry.id,
+        "reason": entry.reason,
+        "provider": entry.provider,
+        "brand": entry.brand,
+        "gatewayReference": entry.gateway_reference,
+        "told": json.loads(entry.told),
+        "firstAt": moment(entry.first_at),
+        "lastAt": moment(entry.last_at),
+        "times": entry.times,
+        "closedAt": moment(entry.closed_at),
+        "closedBy": entry.closed_by,
+        "note": entry.note,
+    }
+
+
+async def _entry(store: Store, id: int) -> SuspenseEntry:
+    entries = await store.suspense(with_closed=True, limit=ENTRIES_MAX)
+    for each in entries:
+        if each.id == id:
+            return each
+    raise Negative(f"There is no entry {id}. `mmo suspense list --all` shows those there are.")
+
+
+def _as_text(value: object) -> object:
+    return json.dumps(value, ensure_ascii=False) if isinstance(value, dict) else value

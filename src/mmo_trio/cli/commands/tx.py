@@ -1,0 +1,237 @@
+"""`mmo tx`: look at transactions, and complete one by hand."""
+
+from __future__ import annotations
+
+import getpass
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+
+from mmo_sansio.messages.inputs import ResolveManually
+from mmo_sansio.messages.replies import Noted
+from mmo_sansio.payments.stuck import STUCK_AFTER
+from mmo_sansio.values.error_codes import ErrorCode
+from mmo_sansio.values.model import Status, Transaction
+from mmo_trio.admin.audit_event import note_command
+from mmo_trio.admin.resolution import evidence_against
+from mmo_trio.cli.support.errors import Negative, Unusable
+from mmo_trio.cli.support.output import administered, moment, print_table, say
+from mmo_trio.cli.support.target import find_place, json_option, place_options
+from mmo_trio.engine.one_shot import administer
+from mmo_trio.storage.interface.store import Store
+
+STUCK_MAX = 100_000
+
+NO_RESULT = ErrorCode.PROVIDER_TIMEOUT
+"""What a failure by hand is called when nobody says otherwise."""
+
+brand_option = click.option("--brand", help="Only this brand's.")
+
+
+async def find_one(store: Store, reference: str, brand: str | None) -> Transaction:
+    """The transaction with this reference, the newest when a brand has used it again (C12).
+
+    Raises Negative when there is none, Unusable when several brands have one.
+    """
+    found = await store.find_transactions(reference=reference, brand=brand)
+    if not found and reference != reference.upper():
+        found = await store.find_transactions(reference=reference.upper(), brand=brand)
+    if not found:
+        of_brand = f" of brand {brand}" if brand else ""
+        raise Negative(f"There is no transaction{of_brand} with the reference {reference}.")
+    brands = sorted({each.order.brand for each in found})
+    if len(brands) > 1:
+        raise Unusable(
+            f"Several brands have a transaction {reference}: {', '.join(brands)}."
+            " Say which one with --brand."
+        )
+    return found[0]
+
+
+@click.group()
+def tx() -> None:
+    """Transactions."""
+
+
+@tx.command()
+@click.argument("reference")
+@brand_option
+@place_options
+@json_option
+def show(
+    reference: str, brand: str | None, data: Path | None, config: Path | None, as_json: bool
+) -> None:
+    """Show one transaction, by its gatewayReference or merchantReference."""
+    place = find_place(data, config)
+    found = place.with_store(lambda store: find_one(store, reference, brand))
+    if as_json:
+        click.echo(administered(found))
+    else:
+        print_table(("member", "value"), members(found))
+
+
+@tx.command("list")
+@brand_option
+@click.option("--status", type=click.Choice([each.value for each in Status]))
+@click.option(
+    "--stuck",
+    is_flag=True,
+    help="Only those whose outcome has been unknown for an hour, the oldest first.",
+)
+@click.option("--limit", type=click.IntRange(1, 5_000), default=50, show_default=True)
+@place_options
+@json_option
+def list_(
+    brand: str | None,
+    status: str | None,
+    stuck: bool,
+    limit: int,
+    data: Path | None,
+    config: Path | None,
+    as_json: bool,
+) -> None:
+    """List transactions, the newest first."""
+    wanted = None if status is None else Status(status)
+    place = find_place(data, config)
+    found: Sequence[Transaction]
+    if stuck:
+        before = place.clock().now() - STUCK_AFTER + 1
+        every = place.with_store(lambda store: store.unknown_since(before, limit=STUCK_MAX))
+        found = [each for each in every if brand in (None, each.order.brand)][:limit]
+    else:
+        found = place.with_store(
+            lambda store: store.find_transactions(brand=brand, status=wanted, limit=limit)
+        )
+    if as_json:
+        click.echo(f"[{','.join(map(administered, found))}]")
+        return
+    print_table(
+        ("created", "gatewayReference", "brand", "merchantReference", "amount", "status", "why"),
+        (
+            (
+                moment(each.order.created_at),
+                each.reference,
+                each.order.brand,
+                each.order.merchant_reference,
+                each.order.requested,
+                each.status,
+                each.progress.error_code,
+            )
+            for each in found
+        ),
+    )
+
+
+@tx.command()
+@click.argument("reference")
+@brand_option
+@click.option("--succeeded", is_flag=True, help="The money has moved.")
+@click.option(
+    "--failed",
+    "code",
+    is_flag=False,
+    flag_value=NO_RESULT.value,
+    type=click.Choice([each.value for each in ErrorCode]),
+    help=f"The money has not moved and will not; why, by default {NO_RESULT}.",
+)
+@click.option("--reason", required=True, help="Why a person decides; kept in the journal.")
+@click.option(
+    "--evidence", required=True, help="What shows it, e.g. a statement's line; kept in the journal."
+)
+@click.option("--provider-reference", help="The provider's own id of the payment.")
+@click.option("--operator", help="Who decides; by default the user of this machine.")
+@place_options
+@json_option
+def resolve(
+    reference: str,
+    brand: str | None,
+    succeeded: bool,
+    code: str | None,
+    reason: str,
+    evidence: str,
+    provider_reference: str | None,
+    operator: str | None,
+    data: Path | None,
+    config: Path | None,
+    as_json: bool,
+) -> None:
+    """Complete a pending transaction by hand; the merchant is called back as always.
+
+    Refused when its provider has told otherwise, and when it has ended.
+    """
+    if succeeded == (code is not None):
+        raise Unusable("Say either --succeeded or --failed.")
+    for name, given in (("--reason", reason), ("--evidence", evidence)):
+        if not given.strip():
+            raise Unusable(f"{name} is empty.")
+    place = find_place(data, config)
+
+    async def resolved(store: Store) -> Transaction:
+        found = await find_one(store, reference, brand)
+        against = await evidence_against(store, found, succeeded=succeeded)
+        if against is not None:
+            raise Negative(f"The evidence on record is against it: {against}")
+        given = ResolveManually(
+            found.reference,
+            operator=operator or getpass.getuser(),
+            reason=reason,
+            evidence=evidence,
+            error_code=None if code is None else ErrorCode(code),
+            provider_reference=provider_reference,
+        )
+        await note_command(
+            store,
+            place.clock().now(),
+            "payment_resolved",
+            f"payment:{found.reference}",
+            operator,
+            outcome=code or "success",
+            reason=reason,
+            evidence=evidence,
+        )
+        reply = await administer(store, given, place.clock())
+        if not isinstance(reply, Noted):
+            why = getattr(reply, "reason", "It can't be resolved.")
+            subject, now = f"payment:{found.reference}", place.clock().now()
+            await note_command(store, now, "resolution_failed", subject, operator, remark=why)
+            raise Negative(why)
+        return reply.transaction
+
+    done = place.with_store(resolved)
+    if as_json:
+        click.echo(administered(done))
+    else:
+        print_table(("member", "value"), members(done))
+    say("Done. The gateway that serves this store makes the callback.")
+
+
+def members(transaction: Transaction) -> list[tuple[str, object]]:
+    """What a person wants to see of it."""
+    order, progress = transaction.order, transaction.progress
+    data = progress.provider_data
+    rows: list[tuple[str, object]] = [
+        ("status", f"{transaction.status} ({progress.stage})"),
+        ("brand", order.brand),
+        ("type / flow", f"{order.type} / {order.flow}"),
+        ("gatewayReference", order.gateway_reference),
+        ("merchantReference", order.merchant_reference),
+        ("reconciliationReference", order.reconciliation_reference),
+        ("provider", f"{order.provider} ({order.provider_title})"),
+        ("providerReference", progress.provider_reference),
+        ("method / country", f"{order.method} / {order.country}"),
+        ("party", f"{order.party.id}, {order.party.msisdn}"),
+        ("requested", order.requested),
+        ("final", progress.final),
+        ("fee", data and data.fee),
+        ("created", moment(order.created_at)),
+        ("submitted", moment(progress.submitted_at)),
+        ("expires", moment(order.expires_at)),
+        ("completed", moment(progress.completed_at)),
+        ("completed by", progress.completion_source),
+        ("error", progress.error_code),
+        ("meaning", progress.error_message),
+        ("provider's error", data and data.error_code),
+        ("resultUrl", order.result_url),
+    ]
+    return [row for row in rows if row[1] is not None]

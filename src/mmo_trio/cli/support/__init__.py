@@ -1,0 +1,1 @@
+"""What the commands share: targets, output, errors and an HTTP client."""

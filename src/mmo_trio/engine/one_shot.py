@@ -1,0 +1,32 @@
+"""Administration of a store that this process does not serve: one input, decided and made durable like any other."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from mmo_sansio.messages.inputs import Input
+from mmo_sansio.messages.replies import Reply
+from mmo_sansio.payments.decide import decide, reads
+from mmo_sansio.payments.decision import Decision
+from mmo_sansio.payments.ledger import Ledger
+from mmo_trio.storage.interface.store import Store
+from mmo_trio.system.clock import WallClock
+
+
+async def administer(store: Store, given: Input, clock: WallClock) -> Reply:
+    """The reply to this input, once what it changed is durable.
+
+    What is then to be done, such as the callback, is kept in the store for whoever serves it. Its stamp lies above
+    every stored one. Raises StoreUnavailable and OutcomeUnknown as the store does.
+    """
+    clock.never_below(await store.latest_stamp())
+
+    def decide_it(ledger: Ledger) -> Sequence[Decision]:
+        clock.never_below(ledger.not_before)
+        [now] = clock.stamps(1)
+        decision = decide(ledger, given, now=now)
+        ledger.apply(decision.changes, decision.intents)
+        return (decision,)
+
+    [decision] = await store.transact(reads(given), decide_it)
+    return decision.reply

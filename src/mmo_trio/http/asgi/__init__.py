@@ -1,0 +1,1 @@
+"""The same HTTP handler as an ASGI application, served by Hypercorn."""

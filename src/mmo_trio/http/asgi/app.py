@@ -1,0 +1,206 @@
+"""The second door: the same service in a Quart-Trio app, for those who host it under Hypercorn with
+HTTP/2.
+
+The app hands HTTP requests to the service as they came, past Quart's routing, which would decode
+the path: a reference may hold an encoded slash (L3). The lifespan stays Quart's, so whoever hosts
+the app can use its hooks. Serve it with `mmo_trio.http.asgi.hypercorn_server.serve_app`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final, cast
+
+import trio
+from attrs import define, frozen
+from hypercorn.typing import (
+    ASGIReceiveCallable,
+    ASGISendCallable,
+    HTTPResponseBodyEvent,
+    HTTPResponseStartEvent,
+    HTTPScope,
+    Scope,
+)
+from quart_trio import QuartTrio
+
+from mmo_sansio.api.outgoing.problem_json import problem_response
+from mmo_sansio.http.messages import Headers, HttpResponse, RequestHead
+from mmo_sansio.http.request_head import find_fault, origin_form
+from mmo_sansio.values.problems import Problem, RefusedError
+from mmo_trio.http.handler import Admitted, RequestContext, Service
+from mmo_trio.http.limits import ListenerLimits
+from mmo_trio.http.rejections import LATE_BODY, body_too_large, refuse
+from mmo_trio.http.request_metrics import Traffic
+from mmo_trio.http.responses import answer_fields
+from mmo_trio.http.streams import plain_address
+
+CONNECTION_CLOSE: Final = (b"connection", b"close")
+
+
+def asgi_app(
+    service: Service,
+    *,
+    error_docs_url: str,
+    mint_request_id: Callable[[], str],
+    limits: ListenerLimits,
+    traffic: Traffic | None = None,
+) -> QuartTrio:
+    """A Quart-Trio app whose every HTTP request is the service's to answer.
+
+    `error_docs_url` is the base of the `type` URIs of problems, without a slash at its end (P1).
+    `mint_request_id` gives every request its id: ASCII letters, digits and hyphens. Of the limits
+    it keeps those of the head and the body; writing is kept in time by the host. `traffic` counts
+    requests and tells refusals; None: only faults are told."""
+    watched = traffic or Traffic(tells_refusals=False)
+    return _ServiceApp(_House(service, error_docs_url, mint_request_id, limits, watched))
+
+
+@frozen
+class _House:
+    """What all requests share."""
+
+    service: Service
+    error_docs_url: str
+    mint_request_id: Callable[[], str]
+    limits: ListenerLimits
+    traffic: Traffic
+
+    def refusal(self, problem: Problem, context: RequestContext) -> HttpResponse:
+        """The answer that the problem becomes for this request."""
+        return problem_response(problem, self.error_docs_url, context.request_id)
+
+
+class _ServiceApp(QuartTrio):
+    """Quart-Trio's life around somebody else's answers."""
+
+    def __init__(self, house: _House) -> None:
+        super().__init__(__name__)
+        self._house = house
+
+    async def asgi_app(
+        self, scope: Scope, receive: ASGIReceiveCallable, send: ASGISendCallable
+    ) -> None:
+        if scope["type"] == "http":
+            await _Exchange(self._house, scope, receive, send).run()
+        else:
+            await super().asgi_app(scope, receive, send)
+
+
+class _ClientLeftError(Exception):
+    """The client closed or broke the connection in the middle of its own request."""
+
+
+@define
+class _Exchange:
+    """One request and its answer."""
+
+    house: _House
+    scope: HTTPScope
+    receive: ASGIReceiveCallable
+    send: ASGISendCallable
+    body_is_read: bool = False
+
+    async def run(self) -> None:
+        """Answer; nobody is told when the client has gone."""
+        client = plain_address(self.scope["client"][0]) if self.scope["client"] else ""
+        request_id = self.house.mint_request_id()
+        context = RequestContext(request_id, client, self.scope["scheme"] == "https")
+        began = trio.current_time()
+        try:
+            answer = await self._consult(context)
+            fields = answer_fields(answer, request_id=request_id)
+        except _ClientLeftError:
+            return
+        except Exception as error:
+            problem = refuse(error, context, self.house.traffic)
+            answer = self.house.refusal(problem, context)
+            fields = answer_fields(answer, request_id=request_id)
+            if self.scope["http_version"].startswith("1"):  # HTTP/2 has no such field
+                fields.append(CONNECTION_CLOSE)
+        self.house.traffic.answered(context, answer.status, trio.current_time() - began)
+        await self._answer(answer, fields)
+
+    async def _consult(self, context: RequestContext) -> HttpResponse:
+        """The service's answer; raises RefusedError for a request that may not be read."""
+        head = _head(self.scope)
+        _check(head, self.scope["http_version"], self.house.limits)
+        answer = await self.house.service.admit(
+            RequestHead(head.method, origin_form(head.target), head.headers), context
+        )
+        if isinstance(answer, Admitted):
+            answer = await answer.respond(await self._read_body(head, answer.body_limit))
+        if isinstance(answer, Problem):
+            self.house.traffic.refused(context, answer)
+            return self.house.refusal(answer, context)
+        return answer
+
+    async def _read_body(self, head: RequestHead, limit: int) -> bytes:
+        """The whole body, in time and within its limit, which a length is held against first."""
+        if int(head.value(b"content-length") or b"0") > limit:
+            raise body_too_large(limit)
+        body = bytearray()
+        with trio.move_on_after(self.house.limits.body_timeout_s):
+            while not self.body_is_read:
+                body += await self._receive()
+                if len(body) > limit:
+                    raise body_too_large(limit)
+        if not self.body_is_read:
+            raise RefusedError(LATE_BODY)
+        return bytes(body)
+
+    async def _receive(self) -> bytes:
+        """The next piece of the body."""
+        event = await self.receive()
+        if event["type"] != "http.request":
+            raise _ClientLeftError
+        self.body_is_read = not event["more_body"]
+        return event["body"]
+
+    async def _answer(self, answer: HttpResponse, fields: list[tuple[bytes, bytes]]) -> None:
+        """Send the answer while what is left of the body is read and thrown away.
+
+        Unread it would block Hypercorn, which stops reading then; and an answer that ends before
+        the request is followed by a reset, which may overtake it (RFC 9112 section 9.6)."""
+        body = b"" if self.scope["method"] == "HEAD" else answer.body
+        async with trio.open_nursery() as nursery:
+            all_read = trio.Event()
+            nursery.start_soon(self._read_away, all_read)
+            await self.send(
+                HTTPResponseStartEvent(
+                    type="http.response.start", status=answer.status, headers=fields
+                )
+            )
+            await self.send(_piece(body, more=True))
+            with trio.move_on_after(self.house.limits.linger_timeout_s):
+                await all_read.wait()
+            await self.send(_piece(b"", more=False))
+            nursery.cancel_scope.cancel()
+
+    async def _read_away(self, all_read: trio.Event) -> None:
+        try:
+            while not self.body_is_read:
+                await self._receive()
+        except _ClientLeftError:
+            pass
+        all_read.set()
+
+
+def _head(scope: HTTPScope) -> RequestHead:
+    """The head, its target as it was sent: neither decoded nor put together again."""
+    query = scope["query_string"]
+    target = scope["raw_path"] + (b"?" + query if query else b"")
+    return RequestHead(scope["method"], target, tuple(cast(Headers, scope["headers"])))
+
+
+def _check(head: RequestHead, version: str, limits: ListenerLimits) -> None:
+    """Raises RefusedError by the rules of our own listener, as far as the head that Hypercorn
+    passes on still shows their breach (C9)."""
+    minor = 0 if version == "1.0" else 1
+    lines = [b"%s %s HTTP/1.%d" % (head.method.encode("ascii"), head.target, minor)]
+    lines += [b"%s: %s" % each for each in head.headers]
+    fault = find_fault(b"\r\n".join([*lines, b"", b""]), limits.head)
+    if fault is not None:
+        raise RefusedError(fault)
+
+
+def _piece(body: bytes, *, more: bool) -> HTTPResponseBodyEvent:
+    return HTTPResponseBodyEvent(type="http.response.body", body=body, more_body=more)

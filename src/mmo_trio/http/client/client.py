@@ -1,0 +1,172 @@
+"""The client that calls servers of others: merchants' receivers, which are not trusted, and
+providers.
+
+A delivery goes where the egress rules allow, and nowhere else: the name is looked up once, every
+address is checked, a checked one is dialled, and what answers must prove its name (K7). One hard
+deadline covers all of it, the look-up included (K2). Providers' addresses are configuration: the
+same call, exempt from the rules.
+"""
+
+from __future__ import annotations
+
+import ssl
+from functools import lru_cache, partial
+from pathlib import Path
+from typing import Final
+
+import trio
+
+from mmo_sansio.http.egress_rules import (
+    EgressRules,
+    Target,
+    UrlError,
+    delivery_url_fault,
+    split_url,
+)
+from mmo_sansio.http.exchange import (
+    DEADLINE_S,
+    Answered,
+    Attempt,
+    Exchange,
+    Failure,
+    Unanswered,
+    classify,
+)
+from mmo_sansio.http.messages import HttpRequest, HttpResponse
+from mmo_sansio.http.response_head import AnswerHeadError
+from mmo_sansio.providers.common.interface import ExchangeFailed
+from mmo_trio.http.client.dns import Resolver, SystemResolver
+from mmo_trio.http.client.exchange import TRANSPORT_ERRORS, Call, MaySend, RefusedError, always
+from mmo_trio.http.client.tls_sessions import Sessions
+
+TARGETS_REMEMBERED: Final = 512
+"""URLs that were taken apart and judged, by their own words only: a merchant's is the same again and again."""
+
+
+def tls_context(extra_ca_file: Path | None = None) -> ssl.SSLContext:
+    """How we judge servers: by the system's authorities and those in `extra_ca_file` (PEM), name
+    and dates checked, TLS 1.2 or newer, HTTP/1.1 only; we have no certificate of our own to show.
+
+    Takes milliseconds, so a client has one. Raises OSError when the file can't be read or holds no
+    certificate.
+    """
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.set_alpn_protocols(["http/1.1"])
+    context.load_default_certs()
+    if extra_ca_file is not None:
+        context.load_verify_locations(extra_ca_file)
+    return context
+
+
+class Client:
+    """Calls servers, each time on a connection of its own; any number of tasks may share one."""
+
+    def __init__(
+        self,
+        *,
+        rules: EgressRules,
+        context: ssl.SSLContext,
+        resolver: Resolver | None = None,
+    ) -> None:
+        """`rules`: where deliveries may go. `context`: a `tls_context`. `resolver`: the system's
+        by default."""
+        self._allow_private = rules.allow_private
+        self._target = lru_cache(maxsize=TARGETS_REMEMBERED)(partial(_target, rules))
+        self._context = context
+        self._resolver = SystemResolver() if resolver is None else resolver
+        self._sessions = Sessions()
+
+    async def deliver(
+        self,
+        request: HttpRequest,
+        *,
+        may_send: MaySend = always,
+        deadline_s: float = DEADLINE_S,
+    ) -> Attempt:
+        """The one attempt to deliver this request to a merchant (K2, K3, K7): its target is the
+        merchant's URL, its headers are Content-Type and X-API-KEY. Whatever goes wrong is in the
+        attempt; nothing is raised but WithheldError, when `may_send` forbids it once the connection
+        stands and is secured."""
+        exchange = await self.exchange(
+            request, exempt=False, may_send=may_send, deadline_s=deadline_s
+        )
+        return classify(exchange, url=request.target.decode("utf-8", "replace"))
+
+    async def ask(self, request: HttpRequest, *, deadline_s: float = DEADLINE_S) -> HttpResponse:
+        """A provider's answer to this request, of whatever status; redirects are not followed.
+
+        Raises ExchangeFailed when none came in time, or its body broke off or was larger than
+        BODY_BYTES_MAX.
+        """
+        exchange = await self.exchange(request, exempt=True, deadline_s=deadline_s)
+        if isinstance(exchange, Unanswered):
+            raise ExchangeFailed(exchange.detail, may_have_arrived=exchange.may_have_arrived)
+        if not exchange.complete:
+            raise ExchangeFailed("The answer's body wasn't whole.", may_have_arrived=True)
+        return HttpResponse(exchange.status, exchange.headers, exchange.body)
+
+    async def exchange(
+        self,
+        request: HttpRequest,
+        *,
+        exempt: bool,
+        may_send: MaySend = always,
+        deadline_s: float = DEADLINE_S,
+    ) -> Exchange:
+        """How this request, its target in absolute form, ended; raises nothing that others cause,
+        and WithheldError when `may_send` forbids it.
+
+        `exempt`: the URL is our own configuration, so that any address will do, and http too (K7).
+        """
+        started = trio.current_time()
+        try:
+            target = self._target(request.target, exempt=exempt)
+        except UrlError as fault:
+            return Unanswered(Failure.REFUSED, str(fault), may_have_arrived=False, duration_ms=0)
+        call = Call(
+            target,
+            allow_private=self._allow_private,
+            exempt=exempt,
+            may_send=may_send,
+        )
+        failure, detail = Failure.TIMEOUT, ""
+        with trio.move_on_after(deadline_s):
+            try:
+                await call.run(request, self._resolver, self._context, self._sessions)
+            except RefusedError as error:
+                failure, detail = Failure.REFUSED, str(error)
+            except AnswerHeadError as error:
+                failure, detail = Failure.TRANSPORT, str(error)
+            except TRANSPORT_ERRORS as error:
+                failure, detail = Failure.TRANSPORT, f"{call.doing} failed: {_reason(error)}."
+        duration_ms = round((trio.current_time() - started) * 1000)
+        if call.head is not None:
+            head, body = call.head, bytes(call.body)
+            return Answered(head.status, head.headers, body, call.complete, duration_ms)
+        if failure is Failure.TIMEOUT:
+            detail = f"{call.doing} wasn't over after the {deadline_s:g} s that all may take."
+        return Unanswered(failure, detail, call.may_have_arrived, duration_ms)
+
+
+def _target(rules: EgressRules, url: bytes, *, exempt: bool) -> Target:
+    """Where a request to this URL goes. Raises UrlError when it may not."""
+    text = url.decode("utf-8", "surrogateescape")
+    fault = None if exempt else delivery_url_fault(text, rules=rules)
+    if fault is not None:
+        raise UrlError(fault)
+    return split_url(text)
+
+
+def _reason(error: BaseException) -> str:
+    """What the system or the TLS library says went wrong, without a final dot."""
+    cause = error.__cause__ or error
+    match cause:
+        case ssl.SSLCertVerificationError(verify_message=reason) if reason:
+            return f"the certificate is not accepted ({reason})"
+        case ssl.SSLError(reason=reason) if reason:
+            return f"TLS says {reason.replace('_', ' ').lower()}"
+        case OSError(strerror=reason) if reason:
+            return reason
+        case _:
+            return str(cause) or "the connection broke"

@@ -1,0 +1,91 @@
+"""Connecting to the first of several addresses that answers (Happy Eyeballs, RFC 8305)."""
+
+from __future__ import annotations
+
+import errno
+import os
+import socket
+from collections.abc import Sequence
+from ipaddress import IPv6Address
+from itertools import chain, zip_longest
+
+import trio
+
+from mmo_sansio.http.ip_rules import Address
+from mmo_trio.http.streams import PlainStream
+
+ATTEMPT_DELAY_S = 0.25
+"""Seconds an attempt has for itself before the next address is tried beside it (RFC 8305 section
+5)."""
+
+
+async def dial(addresses: Sequence[Address], port: int) -> PlainStream:
+    """A connection to one of these addresses, tried in turn, the families taking turns.
+
+    Raises OSError when none answers, with the reason of the first. Never ends by itself when an
+    address stays silent: the caller has the deadline.
+    """
+    if len(addresses) == 1:
+        return await _connect(addresses[0], port)
+    connected: list[PlainStream] = []
+    errors: list[OSError] = []
+
+    async def attempt(address: Address, over: trio.Event) -> None:
+        try:
+            stream = await _connect(address, port)
+        except OSError as error:
+            errors.append(error)
+            over.set()
+        else:
+            connected.append(stream)
+            nursery.cancel_scope.cancel()
+
+    try:
+        async with trio.open_nursery() as nursery:
+            for address in alternating(addresses):
+                over = trio.Event()
+                nursery.start_soon(attempt, address, over)
+                with trio.move_on_after(ATTEMPT_DELAY_S):
+                    await over.wait()
+    except BaseException:
+        for stream in connected:
+            stream.close()
+        raise
+    for stream in connected[1:]:
+        stream.close()
+    if not connected:
+        raise errors[0]
+    return connected[0]
+
+
+async def _connect(address: Address, port: int) -> PlainStream:
+    family = socket.AF_INET if address.version == 4 else socket.AF_INET6
+    stream = PlainStream(connecting := socket.socket(family, socket.SOCK_STREAM))
+    try:
+        connecting.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        code = connecting.connect_ex(_whole(address, port))
+        if code == errno.EINPROGRESS:
+            await trio.lowlevel.wait_writable(connecting)
+            code = connecting.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+        if code:
+            raise OSError(code, os.strerror(code))
+        return stream
+    except BaseException:
+        stream.close()
+        raise
+
+
+def _whole(address: Address, port: int) -> tuple[object, ...]:
+    """What the system calls an address; only its resolver reads the zone of one (RFC 4007)."""
+    if isinstance(address, IPv6Address) and address.scope_id is not None:
+        (found, *_) = socket.getaddrinfo(str(address), port, flags=socket.AI_NUMERICHOST)
+        return found[4]
+    return str(address), port
+
+
+def alternating(addresses: Sequence[Address]) -> list[Address]:
+    """The addresses in their order, but the families in turn, so that one that is broken costs one
+    delay."""
+    first = [each for each in addresses if each.version == addresses[0].version]
+    second = [each for each in addresses if each.version != addresses[0].version]
+    return [each for each in chain(*zip_longest(first, second)) if each is not None]

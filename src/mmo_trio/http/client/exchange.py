@@ -1,0 +1,230 @@
+"""One request on a connection of its own, and as much of its answer as comes.
+
+A call is ended by its deadline wherever it happens to be, so it keeps what it knows in itself:
+what it is doing, whether the request may have been received, the head once it is whole, the body
+so far.
+"""
+
+from __future__ import annotations
+
+import re
+import ssl
+from collections.abc import Callable
+from functools import lru_cache
+from ipaddress import ip_address
+from typing import Final, TypeAlias
+
+import trio
+
+from mmo_sansio import __version__
+from mmo_sansio.http.egress_rules import Target
+from mmo_sansio.http.exchange import BODY_BYTES_MAX
+from mmo_sansio.http.ip_rules import Address, address_fault, unmapped
+from mmo_sansio.http.messages import HttpRequest
+from mmo_sansio.http.response_head import AnswerHeadError, AnswerHeadReader, FinalHead
+from mmo_trio.http.client.connect import dial
+from mmo_trio.http.client.dns import Resolver
+from mmo_trio.http.client.response_body import BodyError, body_of
+from mmo_trio.http.client.tls import TlsStream
+from mmo_trio.http.client.tls_sessions import Sessions
+from mmo_trio.http.streams import PlainStream
+
+USER_AGENT = f"mmo-gateway/{__version__}".encode()
+ADDRESSES_MAX = 32
+"""Addresses of one name that are looked at; any that follow are neither checked nor dialled."""
+ADDRESSES_REMEMBERED = 512
+"""Addresses that were read and judged: merchants' servers have the same again and again."""
+PIECES_MAX = 4096
+"""Pieces (chunks, TLS records) of a body that are read: one sent byte by byte is cut early, as each
+piece costs us more than its sender."""
+RECEIVE_BYTES = 16 * 1024
+
+
+class UnwritableError(Exception):
+    """The request can't be written: a line of its head would be read otherwise than it is meant."""
+
+
+TRANSPORT_ERRORS = (OSError, trio.BrokenResourceError, AnswerHeadError, BodyError, UnwritableError)
+"""What a call raises when the network, TLS or the other side's HTTP fails."""
+
+
+Stream: TypeAlias = PlainStream | TlsStream
+
+
+class RefusedError(Exception):
+    """An address behind the name is forbidden, so nothing was sent; the message says why."""
+
+
+class WithheldError(Exception):
+    """When it came to sending, the caller might not send any more; nothing was sent."""
+
+
+MaySend: TypeAlias = Callable[[], bool]
+"""Asked when nothing is left to do but to send: whether that is still wanted."""
+
+
+def always() -> bool:
+    """Nothing that happens meanwhile keeps it from being sent."""
+    return True
+
+
+class Call:
+    """One request and its answer."""
+
+    def __init__(
+        self, target: Target, *, allow_private: bool, exempt: bool, may_send: MaySend = always
+    ) -> None:
+        """`exempt`: the target is our own configuration, so its addresses are not judged (K7)."""
+        self._may_send = may_send
+        self._target = target
+        self._allow_private = allow_private
+        self._exempt = exempt
+        self.doing = "Writing the request"
+        """The step the call is at, to begin a sentence: `Connecting failed`."""
+        self.may_have_arrived = False
+        """False only while it is certain that no byte of the request left (S6)."""
+        self.head: FinalHead | None = None
+        """The final answer's head, once it is whole."""
+        self.body = bytearray()
+        """The answer's body, as far as it came."""
+        self.complete = False
+        """Whether the body came to its end."""
+
+    async def run(
+        self,
+        request: HttpRequest,
+        resolver: Resolver,
+        context: ssl.SSLContext,
+        sessions: Sessions,
+    ) -> None:
+        """Sends the request and takes in the answer until it ends, breaks off or is enough.
+
+        Raises WithheldError, RefusedError or one of TRANSPORT_ERRORS when something breaks. Once there is a head,
+        that can't undo it any more: look at `head` first.
+        """
+        octets = _written(request, self._target)
+        self.doing = "Looking up the name"
+        addresses = await self._addresses(resolver)
+        self.doing = "Connecting"
+        tcp = await dial(addresses, self._target.port)
+        try:
+            self._check_peer(tcp, addresses)
+            stream = await self._secured(tcp, context, sessions)
+            if not self._may_send():
+                raise WithheldError
+            await _in_time()
+            self.doing = "Sending the request"
+            self.may_have_arrived = True
+            await stream.send_promptly(octets)
+            self.doing = "Waiting for the answer"
+            self.head = await _receive_head(stream)
+            await self._receive_body(stream, self.head)
+            if isinstance(stream, TlsStream):
+                sessions.remember(stream.tls, self._target.host, self._target.port)
+        finally:
+            tcp.close()
+
+    async def _addresses(self, resolver: Resolver) -> list[Address]:
+        """The addresses of the target, looked up once, each of them checked."""
+        if self._target.address is not None:
+            found = [str(self._target.address)]
+        else:
+            found = await resolver(self._target.host, self._target.port)
+        found = list(dict.fromkeys(found))[:ADDRESSES_MAX]
+        if not found:
+            raise OSError("the name has no address")
+        for address in found:
+            fault = _fault_of(address, allow_private=self._allow_private)
+            if fault is not None and not self._exempt:
+                raise RefusedError(fault)
+        return [_parsed(address) for address in found]
+
+    def _check_peer(self, tcp: PlainStream, addresses: list[Address]) -> None:
+        """Makes sure that we are connected to one of the addresses that were checked."""
+        peer = tcp.peer_address()
+        if peer is None:
+            raise OSError("the connection is gone")
+        if _parsed(peer) not in addresses and not self._exempt:
+            raise RefusedError(f"The connection led to {peer}, which nobody had checked.")
+
+    async def _secured(
+        self, tcp: PlainStream, context: ssl.SSLContext, sessions: Sessions
+    ) -> Stream:
+        """The connection under TLS, the certificate checked against the target's name, now or in
+        the session that goes on."""
+        if self._target.scheme == "http":
+            return tcp
+        self.doing = "The TLS handshake"
+        host = self._target.host
+        stream = TlsStream(tcp, context, host)
+        sessions.resume(stream.tls, host, self._target.port)
+        try:
+            await stream.do_handshake()
+        except BaseException:
+            sessions.forget(host, self._target.port)
+            raise
+        return stream
+
+    async def _receive_body(self, stream: Stream, head: FinalHead) -> None:
+        body, count = body_of(head), 0
+        while True:
+            for piece in body.take():
+                self.body += piece[: BODY_BYTES_MAX - len(self.body)]
+                count += 1
+                if len(self.body) == BODY_BYTES_MAX or count == PIECES_MAX:
+                    return
+            if body.is_complete:
+                self.complete = True
+                return
+            body.receive(await stream.receive_some(RECEIVE_BYTES))
+
+
+def _parse(text: str) -> Address:
+    return unmapped(ip_address(text))
+
+
+_parsed = lru_cache(maxsize=ADDRESSES_REMEMBERED)(_parse)
+_fault_of = lru_cache(maxsize=ADDRESSES_REMEMBERED)(address_fault)
+
+
+async def _in_time() -> None:
+    """Ends the call here when its time is over, though Trio may not have noticed yet: a process that
+    was stopped goes on where it stood, and what it was about to send may have been asked about
+    meanwhile (S6)."""
+    if trio.current_time() >= trio.current_effective_deadline():
+        await trio.sleep_forever()
+
+
+async def _receive_head(stream: Stream) -> FinalHead:
+    """The final answer's head, its bytes checked."""
+    reader = AnswerHeadReader()
+    final = None
+    while final is None:
+        final = reader.receive(await stream.receive_some(RECEIVE_BYTES))
+    return final
+
+
+_REQUEST_LINE: Final = re.compile(rb"[A-Z]++ [\x21-\x7e]++ HTTP/1\.1")
+_FIELD: Final = re.compile(rb"[!#$%&'*+.^_`|~0-9A-Za-z-]++: [\t\x20-\x7e\x80-\xff]*+")
+
+
+def _written(request: HttpRequest, target: Target) -> bytes:
+    """The request as it goes out: the fields that every request of ours has, and its own. Raises UnwritableError."""
+    request_line = f"{request.method} {target.path_and_query} HTTP/1.1".encode("ascii")
+    fields = [
+        b"Host: " + target.authority.encode("ascii"),
+        b"User-Agent: " + USER_AGENT,
+        b"Accept-Encoding: identity",
+    ]
+    if request.body or request.method not in ("GET", "DELETE"):
+        fields.append(b"Content-Length: %d" % len(request.body))
+    fields += [_as_spelled(name) + b": " + value for name, value in request.headers]
+    if not (_REQUEST_LINE.fullmatch(request_line) and all(map(_FIELD.fullmatch, fields))):
+        raise UnwritableError("a line of its head holds what none may hold")
+    return b"\r\n".join([request_line, *fields, b"", request.body])
+
+
+def _as_spelled(name: bytes) -> bytes:
+    """Field names as people write them, `X-API-KEY` as the specification does (Events, rule 2):
+    the case means nothing (RFC 9110 section 5.1), but home-made receivers may look."""
+    return b"X-API-KEY" if name == b"x-api-key" else name.title()

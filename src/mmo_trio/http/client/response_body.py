@@ -1,0 +1,84 @@
+"""The body of an answer, out of what came behind its head: no socket, no waiting. h11 undoes the framing of a chunked
+one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+import h11
+
+from mmo_sansio.http.response_head import FinalHead, Until
+
+
+class BodyError(Exception):
+    """The body broke off, or its framing is broken."""
+
+
+class PlainBody:
+    """So many bytes, or all that comes until the server closes."""
+
+    def __init__(self, length: int | None, begun: bytes) -> None:
+        self._left = length
+        self._piece = begun
+        self.is_complete = False
+
+    def receive(self, data: bytes) -> None:
+        """Take in what came, b"" at the end of the connection; raises BodyError when that is too soon."""
+        if not data:
+            if self._left is not None:
+                raise BodyError
+            self.is_complete = True
+        self._piece = data
+
+    def take(self) -> Iterator[bytes]:
+        """What is new."""
+        piece = self._piece[: self._left]
+        if self._left is not None:
+            self._left -= len(piece)
+            self.is_complete = self._left == 0
+        if piece:
+            yield piece
+
+
+class ChunkedBody:
+    """A chunked one (RFC 9112 section 7.1)."""
+
+    def __init__(self, head: FinalHead) -> None:
+        self._parser = h11.Connection(h11.CLIENT, max_incomplete_event_size=LINE_BYTES_MAX)
+        self._parser.send(_ANY_REQUEST)
+        self._parser.send(h11.EndOfMessage())
+        self._parser.receive_data(head.raw + head.rest)
+        self._parser.next_event()  # the head, which was read before
+        self.is_complete = False
+
+    def receive(self, data: bytes) -> None:
+        """Take in what came, b"" at the end of the connection."""
+        self._parser.receive_data(data)
+
+    def take(self) -> Iterator[bytes]:
+        """What is new; raises BodyError."""
+        try:
+            while isinstance(event := self._parser.next_event(), h11.Data):
+                yield bytes(event.data)
+        except h11.RemoteProtocolError as error:
+            raise BodyError from error
+        self.is_complete = isinstance(event, h11.EndOfMessage)
+
+
+LINE_BYTES_MAX: Final = 32 * 1024
+"""Of the line before a chunk, and of the trailers."""
+
+_ANY_REQUEST: Final = h11.Request(method="GET", target="/", headers=[("Host", "any")])
+"""The parser wants to know what was asked; only HEAD and CONNECT would change anything."""
+
+
+def body_of(head: FinalHead) -> PlainBody | ChunkedBody:
+    """The body behind this head."""
+    match head.framing:
+        case Until.LAST_CHUNK:
+            return ChunkedBody(head)
+        case Until.CLOSE:
+            return PlainBody(None, head.rest)
+        case length:
+            return PlainBody(length, head.rest)

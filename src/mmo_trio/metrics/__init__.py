@@ -1,0 +1,1 @@
+"""Metrics of the gateway in the Prometheus format."""

@@ -1,0 +1,1 @@
+"""Pages for developers: error codes and the API reference."""

@@ -1,0 +1,90 @@
+"""Pages to read: what each error code means, and the documentation of the API. They are the same for everybody."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from attrs import frozen
+from markupsafe import Markup, escape
+from quart import Blueprint, Response, render_template
+
+from mmo_sansio.api.docs.error_pages import CodePage, code_pages
+from mmo_sansio.api.docs.openapi import openapi_document
+from mmo_trio.pages.docs.openapi_view import reference_of
+
+CACHED = "public, max-age=300"
+
+
+@frozen
+class Papers:
+    """What there is to read."""
+
+    codes: Mapping[str, CodePage]
+    """By code, the refusals first."""
+    document: Mapping[str, Any]
+    """The OpenAPI document."""
+
+
+def papers_of(
+    *, base_url: str, error_docs_url: str, sandbox_scenarios: Collection[str] | None
+) -> Papers:
+    """The papers of a gateway at these addresses, none with a slash at its end."""
+    document = openapi_document(
+        base_url=base_url, error_docs_url=error_docs_url, sandbox_scenarios=sandbox_scenarios
+    )
+    return Papers(code_pages(error_docs_url), document)
+
+
+def paper_pages(papers: Papers) -> Blueprint:
+    """`/errors`, `/errors/CODE`, `/docs` and `/openapi.json`."""
+    pages = Blueprint("papers", __name__)
+    pages.add_app_template_filter(with_code, "with_code")
+    written = json.dumps(papers.document, indent=1)
+    reference = reference_of(papers.document)
+    drawn: dict[str, str] = {}
+
+    @pages.get("/errors")
+    async def errors() -> Response:
+        refusals = [each for each in papers.codes.values() if each.status is not None]
+        failures = [each for each in papers.codes.values() if each.status is None]
+        return _page(
+            await render_template("papers/errors.html", refusals=refusals, failures=failures)
+        )
+
+    @pages.get("/errors/<path:code>")
+    async def error(code: str) -> Response:
+        found = papers.codes.get(code)
+        if found is None:
+            return Response(await render_template("papers/unknown.html"), 404)
+        return _page(await render_template("papers/error.html", page=found))
+
+    @pages.get("/docs")
+    async def docs() -> Response:
+        if not drawn:
+            drawn["docs"] = await render_template("papers/docs.html", reference=reference)
+        return _page(drawn["docs"])
+
+    @pages.get("/openapi.json")
+    async def openapi() -> Response:
+        answer = Response(written, content_type="application/json")
+        answer.headers["Cache-Control"] = CACHED
+        # Whoever holds a page of documentation in a browser may read it: it is the same for everybody.
+        answer.headers["Access-Control-Allow-Origin"] = "*"
+        return answer
+
+    return pages
+
+
+def with_code(text: str) -> Markup:
+    """Text in which `this` is code and lines are kept."""
+    parts = str(escape(text)).split("`")
+    told = (f"<code>{part}</code>" if n % 2 else part for n, part in enumerate(parts))
+    return Markup("".join(told).replace("\n", "<br>"))
+
+
+def _page(text: str) -> Response:
+    answer = Response(text)
+    answer.headers["Cache-Control"] = CACHED
+    return answer

@@ -1,0 +1,29 @@
+"""Whom a payer pays, by name; brands change rarely, and a page is asked for often."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from mmo_sansio.values import clock
+from mmo_sansio.values.clock import Instant, Span
+from mmo_trio.storage.interface.store import Store
+
+REMEMBERED: Span = 60 * clock.SECOND
+
+
+class BrandNames:
+    """Remembers for a minute what brands are called."""
+
+    def __init__(self, store: Store, now: Callable[[], Instant]) -> None:
+        self._store = store
+        self._now = now
+        self._names: Mapping[str, str] = {}
+        self._until: Instant | None = None
+
+    async def name_of(self, brand: str) -> str:
+        """What payers call this brand; empty when there is no such brand any more. Raises StoreUnavailable."""
+        now = self._now()
+        if self._until is None or now >= self._until or brand not in self._names:
+            self._names = {each.brand.id: each.brand.name for each in await self._store.brands()}
+            self._until = now + REMEMBERED
+        return self._names.get(brand, "")

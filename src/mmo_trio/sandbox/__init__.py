@@ -1,0 +1,1 @@
+"""What only a sandbox runs: the simulated operator, its clock, a callback receiver, a local CA."""

@@ -1,0 +1,56 @@
+"""The brand that a sandbox comes with: every flow, several countries and currencies, generous limits."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+
+from mmo_sansio.values.clock import Instant
+from mmo_sansio.values.model import Brand, Limits, Method, Operation
+from mmo_sansio.values.money import money
+from mmo_trio.brands.apply import make_key
+from mmo_trio.brands.keyring import KeyRing
+from mmo_trio.storage.interface.store import Store
+
+DEMO_BRAND = "demo"
+
+_METHODS = (
+    ("mpesa_ke", "KE", "KES", 10, 150_000),
+    ("mtn_ug", "UG", "UGX", 500, 5_000_000),
+    ("airtel_tz", "TZ", "TZS", 500, 5_000_000),
+    ("orange_ci", "CI", "XOF", 100, 2_000_000),
+)
+"""Method key, country, currency, least and largest amount."""
+
+
+def demo_brand(*, provider: str, title: str) -> Brand:
+    """The demo brand, all of whose methods this provider carries."""
+    return Brand(
+        id=DEMO_BRAND,
+        name="Demo Shop",
+        methods=tuple(
+            Method(
+                key=key,
+                provider=provider,
+                provider_title=title,
+                country=country,
+                operations=frozenset(Operation),
+                limits={
+                    currency: Limits(
+                        money(Decimal(least), currency), money(Decimal(largest), currency)
+                    )
+                },
+            )
+            for key, country, currency, least, largest in _METHODS
+        ),
+    )
+
+
+async def ensure_demo_brand(
+    store: Store, keyring: KeyRing, *, provider: str, title: str, now: Instant
+) -> str:
+    """Make the demo brand and a key unless they are there; its oldest key in use, for the READY line."""
+    await store.save_brands([demo_brand(provider=provider, title=title)])
+    for key in await store.keys_of(DEMO_BRAND):
+        if key.retired_at is None:
+            return keyring.open(DEMO_BRAND, key.sealed).decode()
+    return await make_key(store, keyring, DEMO_BRAND, now=now)

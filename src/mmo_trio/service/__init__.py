@@ -1,0 +1,1 @@
+"""One gateway process and its supervisor: composition, sockets, start and shutdown."""

@@ -1,0 +1,293 @@
+"""The settings: one frozen class for each section of `mmo.toml`, every key with its default and meaning.
+
+What the specification limits and a person may set stands here with the specification's own value as default (V1).
+Durations are spans of the core, in microseconds; sizes are octets.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from attrs import field, frozen
+
+from mmo_sansio.values import clock
+from mmo_sansio.values.clock import Span
+from mmo_sansio.values.model import Terms
+from mmo_trio.settings import values
+from mmo_trio.settings.values import Endpoint, Kind, Network
+
+TERMS = Terms()
+API_KEY_CACHE_MAX: Span = 60 * clock.SECOND
+"""A retired key or disabled brand is refused everywhere after this (A3)."""
+DEFAULT_DATABASE = "sqlite:///gateway.db"
+
+
+def setting(kind: Kind, default: Any, meaning: str, *, otherwise: str = "") -> Any:
+    """A key of a section; `otherwise` says what stands in for a default of None."""
+    return field(
+        default=default, metadata={"kind": kind, "meaning": meaning, "otherwise": otherwise}
+    )
+
+
+@frozen
+class GatewaySection:
+    """Under which addresses the world knows this gateway."""
+
+    base_url: str | None = setting(
+        values.URL,
+        None,
+        "Scheme and host of the merchant API, as merchants see it.",
+        otherwise="the address of the API listener",
+    )
+    hpp_url: str | None = setting(
+        values.URL,
+        None,
+        "Scheme and host of the hosted payment page, as payers see it.",
+        otherwise="the address of the pages listener",
+    )
+    error_docs_url: str | None = setting(
+        values.URL,
+        None,
+        "Base of the type URIs of errors.",
+        otherwise="`/errors` under hpp_url",
+    )
+    hooks_url: str | None = setting(
+        values.URL,
+        None,
+        "Scheme and host under which providers send their notifications.",
+        otherwise="base_url",
+    )
+
+
+@frozen
+class ListenSection:
+    """Where the gateway listens; port 0 picks a free one."""
+
+    api: Endpoint = setting(
+        values.ENDPOINT, Endpoint("127.0.0.1", 8080), "The merchant API and provider hooks."
+    )
+    pages: Endpoint = setting(
+        values.ENDPOINT,
+        Endpoint("127.0.0.1", 8081),
+        "The hosted payment page, error pages and API documentation.",
+    )
+    console: Endpoint = setting(
+        values.ENDPOINT,
+        Endpoint("127.0.0.1", 8082),
+        "The operator console and metrics; keep it private.",
+    )
+    tls_certificate: Path | None = setting(
+        values.FILE,
+        None,
+        "Certificate chain (PEM) of the API and pages listeners; read again on SIGHUP.",
+        otherwise="clear HTTP",
+    )
+    tls_key: Path | None = setting(
+        values.FILE, None, "Private key (PEM) of that certificate.", otherwise="clear HTTP"
+    )
+    proxy_trusted: tuple[Network, ...] = setting(
+        values.NETWORKS,
+        (),
+        "Proxies in front of us whose `X-Forwarded-*` are believed (A6).",
+    )
+    allow_clear: bool = setting(
+        values.SWITCH, False, "Whether clear HTTP may be served beyond this machine."
+    )
+
+
+@frozen
+class DatabaseSection:
+    """Where everything is stored."""
+
+    url: str = setting(
+        values.DATABASE,
+        DEFAULT_DATABASE,
+        'A SQLite file ("sqlite:///FILE") or PostgreSQL ("postgresql://USER@HOST/DATABASE").',
+    )
+
+
+@frozen
+class LimitsSection:
+    """Every limit that can be set."""
+
+    pending_timeout: Span = setting(
+        values.SPAN,
+        TERMS.pending_timeout,
+        "How long a transaction may stay pending before it fails with `transaction_expired` (S3).",
+    )
+    idempotency_window: Span = setting(
+        values.SPAN, TERMS.idempotency_window, "How long a merchantReference is guarded (C12)."
+    )
+    api_key_cache: Span = setting(
+        values.SPAN, API_KEY_CACHE_MAX, "How long a verified key is believed; at most 60s (A3)."
+    )
+    callback_timeout: Span = setting(
+        values.SPAN, 15 * clock.SECOND, "How long one callback may take in all (K2)."
+    )
+    page_session: Span | None = setting(
+        values.SPAN_OR_OFF,
+        TERMS.page_session,
+        'How long a hosted payment page can be used; "off": as long as the transaction is pending'
+        " (W1).",
+    )
+    body: int = setting(values.SIZE, 64 * 1024, "The largest request body (G7).")
+    handshake_timeout: Span = setting(
+        values.SPAN, 10 * clock.SECOND, "From an accepted connection to the end of its handshake."
+    )
+    idle_timeout: Span = setting(
+        values.SPAN, 30 * clock.SECOND, "How long a connection may wait between requests."
+    )
+    head_timeout: Span = setting(
+        values.SPAN, 5 * clock.SECOND, "From the first byte of a request to the end of its head."
+    )
+    body_timeout: Span = setting(
+        values.SPAN, 10 * clock.SECOND, "From the end of the head to the end of the body."
+    )
+    write_timeout: Span = setting(values.SPAN, 30 * clock.SECOND, "To send one answer.")
+    drain_timeout: Span = setting(
+        values.SPAN, 20 * clock.SECOND, "How long requests in flight may take once we stop."
+    )
+    connections: int = setting(values.COUNT, 4096, "Open connections in all.")
+    connections_per_address: int = setting(values.COUNT, 1024, "Open connections from one address.")
+    callbacks_per_merchant: int = setting(
+        values.COUNT, 16, "Callbacks under way at once for one merchant (K6)."
+    )
+    callbacks: int = setting(values.COUNT, 2048, "Callbacks under way at once in all (K6).")
+    queue: int = setting(
+        values.COUNT, 4096, "Requests waiting to be decided; the next one is answered 503 (P5)."
+    )
+    batch: int = setting(values.COUNT, 256, "Decisions that are made durable in one commit.")
+
+    @property
+    def terms(self) -> Terms:
+        """The time limits under which orders are taken."""
+        return Terms(self.pending_timeout, self.idempotency_window, self.page_session)
+
+
+@frozen
+class BreakerSection:
+    """The circuit breaker of each merchant's callbacks (K5)."""
+
+    window: Span = setting(
+        values.SPAN, 60 * clock.SECOND, "How long an outcome counts; a tenth of it is one step."
+    )
+    minimum_requests: int = setting(
+        values.COUNT, 5, "Outcomes in the window below which it stays closed."
+    )
+    failure_ratio: float = setting(
+        values.RATIO, 0.5, "Share of failures among them at which it opens."
+    )
+    open_for: Span = setting(values.SPAN, 30 * clock.SECOND, "How long it stays open.")
+
+
+@frozen
+class EgressSection:
+    """Where merchant-supplied URLs may lead (K7)."""
+
+    allow_private: bool = setting(
+        values.SWITCH,
+        False,
+        "Whether loopback, private and unique-local addresses are reached (sandbox: true).",
+    )
+    extra_ca_file: Path | None = setting(
+        values.FILE,
+        None,
+        "Further authorities (PEM) that may have signed a receiver's certificate.",
+        otherwise="the system's only",
+    )
+    allowed_ports: tuple[int, ...] = setting(
+        values.PORTS, (), "The only ports that are reached; none listed: any."
+    )
+
+
+@frozen
+class ConsoleSection:
+    """The operator console."""
+
+    four_eyes: bool = setting(
+        values.SWITCH,
+        True,
+        "Whether a second operator has to approve before a payment is ended by hand.",
+    )
+    session_idle: Span = setting(
+        values.SPAN, 30 * clock.MINUTE, "How long a session may rest before it has ended."
+    )
+    session_life: Span = setting(
+        values.SPAN, 12 * clock.HOUR, "How long a session lasts, however busy."
+    )
+
+
+@frozen
+class KeysSection:
+    """How API keys are kept (A5)."""
+
+    master_key_file: Path = setting(
+        values.FILE,
+        Path("master.key"),
+        "The file with the key that API keys are sealed with; made when there is none."
+        " Every node needs the same.",
+    )
+
+
+@frozen
+class LogSection:
+    """What a serving process writes to standard error."""
+
+    format: str = setting(
+        values.one_of("console", "json"), "console", "For people, or one JSON object in each line."
+    )
+    level: str = setting(
+        values.one_of("debug", "info", "warning", "error"),
+        "info",
+        "The least level that is written; `info` tells of every refused request and every callback.",
+    )
+
+
+@frozen
+class ProviderSection:
+    """A configured provider: `[provider.NAME]`."""
+
+    name: str
+    kind: str
+    """One of PROVIDER_KINDS."""
+    options: Mapping[str, Any] = field(repr=False)
+    """What that kind needs, as written (from the environment: as text); its adapter checks it."""
+
+
+PROVIDER_KINDS = ("sandbox", "mpesa_daraja", "mtn_momo", "airtel_money")
+
+
+@frozen
+class Settings:
+    """All of it."""
+
+    gateway: GatewaySection = GatewaySection()
+    listen: ListenSection = ListenSection()
+    database: DatabaseSection = DatabaseSection()
+    limits: LimitsSection = LimitsSection()
+    breaker: BreakerSection = BreakerSection()
+    egress: EgressSection = EgressSection()
+    keys: KeysSection = KeysSection()
+    console: ConsoleSection = ConsoleSection()
+    log: LogSection = LogSection()
+    providers: Mapping[str, ProviderSection] = MappingProxyType({})
+    """By name."""
+
+
+SECTIONS: Mapping[str, type[Any]] = MappingProxyType(
+    {
+        "gateway": GatewaySection,
+        "listen": ListenSection,
+        "database": DatabaseSection,
+        "limits": LimitsSection,
+        "breaker": BreakerSection,
+        "egress": EgressSection,
+        "keys": KeysSection,
+        "console": ConsoleSection,
+        "log": LogSection,
+    }
+)
+"""By the name they have in the file, in the order of the documentation."""

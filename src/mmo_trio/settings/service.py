@@ -1,0 +1,122 @@
+"""What a gateway process is started with, and what it says when it serves."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from types import MappingProxyType
+
+from attrs import field, frozen
+
+from mmo_trio.settings import Settings, SettingsError
+from mmo_trio.settings.values import Endpoint
+
+CLOCK_FILE = "clock-offset"
+"""In a sandbox's data directory: how far its clock is ahead; see `mmo_trio.system.clock.read_offset`."""
+
+RUNNING_FILE = "running.json"
+"""In a sandbox's data directory while it serves: its addresses, as a JSON object with `api`, `pages`, `console`."""
+
+
+@frozen
+class ServiceConfig:
+    """How one gateway is to run."""
+
+    settings: Settings
+    data_directory: Path | None = None
+    """Where a sandbox keeps its store, keys, authority, clock and `running.json`; None in production."""
+    is_sandbox: bool = False
+    """Sandbox provider, virtual phone, sandbox controls; never in production."""
+    has_demo_brand: bool = False
+    """Whether a demo brand is made when it isn't there."""
+    brands_file: Path | None = None
+    """`brands.toml`, applied before serving."""
+    workers: int = 1
+    """Serving processes; more than one needs PostgreSQL."""
+    figures_board: tuple[Path, str] | None = None
+    """Where the processes of one service leave their figures, and the name of this one; None: there is one only."""
+    operator_line: Path | None = None
+    """The socket of a sandbox operator in a process of its own; None when it is to live in this one."""
+
+
+@frozen
+class Ready:
+    """Where a gateway serves: the addresses that it really has, port 0 replaced."""
+
+    api: str
+    """`http://127.0.0.1:8080`, no slash at the end."""
+    pages: str
+    console: str
+    brand: str | None = None
+    """The demo brand, when there is one."""
+    api_key: str | None = field(default=None, repr=False)
+    """Its key: in the sandbox only (A5)."""
+
+    def line(self) -> str:
+        """The one line on standard output that says so."""
+        words = [f"READY api={self.api} pages={self.pages} console={self.console}"]
+        if self.brand is not None:
+            words.append(f"brand={self.brand}")
+        if self.api_key is not None:
+            words.append(f"api_key={self.api_key}")
+        return " ".join(words)
+
+
+def sandbox_presets(data_directory: Path, *, free_ports: bool = False) -> dict[str, str]:
+    """The settings that differ in a sandbox, below the file's and all others."""
+    presets = {
+        "database.url": f"sqlite:///{data_directory / 'gateway.db'}",
+        "egress.allow_private": "true",
+        "egress.extra_ca_file": str(data_directory / "ca.pem"),
+        "keys.master_key_file": str(data_directory / "master.key"),
+    }
+    if free_ports:
+        presets |= {f"listen.{each}": "127.0.0.1:0" for each in ("api", "pages", "console")}
+    return presets
+
+
+def check_production(settings: Settings, *, workers: int) -> None:
+    """Raise SettingsError for what must not be served in production."""
+    if workers > 1 and settings.database.url.startswith("sqlite:"):
+        raise SettingsError(
+            "--workers",
+            f"{workers} processes can't serve from one SQLite file.",
+            "Use --workers 1, or PostgreSQL in database.url.",
+        )
+    check_clear(settings)
+
+
+def check_clear(settings: Settings) -> None:
+    """Raise SettingsError when keys and payments would travel in the clear beyond this machine."""
+    listen = settings.listen
+    allowed = bool(listen.proxy_trusted) or listen.allow_clear
+    places: dict[str, Endpoint] = {"listen.console": listen.console}
+    if listen.tls_certificate is None:
+        places |= {"listen.api": listen.api, "listen.pages": listen.pages}
+    for key, endpoint in places.items():
+        if not endpoint.is_loopback and not allowed:
+            raise SettingsError(
+                key,
+                f"{endpoint} would serve clear HTTP beyond this machine.",
+                "Set listen.tls_certificate and listen.tls_key, name the proxy in front of it in"
+                " listen.proxy_trusted, or set listen.allow_clear = true.",
+            )
+
+
+TITLES: Mapping[str, str] = MappingProxyType(
+    {
+        "sandbox": "Sandbox",
+        "mpesa_daraja": "M-Pesa",
+        "mtn_momo": "MTN MoMo",
+        "airtel_money": "Airtel Money",
+    }
+)
+"""Display names by kind of provider, where the configuration gives no `title`."""
+
+
+def provider_titles(settings: Settings, *, is_sandbox: bool) -> Mapping[str, str]:
+    """The display names of the configured providers, by name; a sandbox without any has `sandbox`."""
+    titles = {"sandbox": TITLES["sandbox"]} if is_sandbox and not settings.providers else {}
+    for name, provider in settings.providers.items():
+        titles[name] = str(provider.options.get("title", TITLES[provider.kind]))
+    return MappingProxyType(titles)

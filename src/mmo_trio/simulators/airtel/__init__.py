@@ -1,0 +1,1 @@
+"""A simulator of Airtel Money."""

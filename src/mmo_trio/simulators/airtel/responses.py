@@ -1,0 +1,38 @@
+"""What the make-believe Airtel Money says of payments: in answers, and in callbacks."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from mmo_sansio.http.messages import HttpRequest, HttpResponse
+from mmo_sansio.providers.airtel_money.notifications import callback_hash
+from mmo_trio.simulators.airtel.accounts import IN_PROCESS, PREFIXES, Payment
+from mmo_trio.simulators.airtel.request_checks import operator_answer
+from mmo_trio.simulators.base import JSON_HEADERS
+
+
+def payment_answer(payment: Payment) -> HttpResponse:
+    """What an enquiry, or the answer to a pay-out, says of a payment."""
+    transaction = {"id": payment.id, "message": payment.message, "status": payment.status}
+    if payment.is_paid:
+        transaction["airtel_money_id"] = payment.receipt
+    code = payment.result or PREFIXES[payment.kind] + IN_PROCESS
+    is_well = payment.status in ("TS", "TIP")
+    return operator_answer({"transaction": transaction}, code, payment.message, success=is_well)
+
+
+def callback_of(payment: Payment, url: str, key: str | None) -> HttpRequest:
+    """The callback about a payment, with its hash where there is a key for that."""
+    transaction = {
+        "id": payment.id,
+        "message": payment.message,
+        "status_code": "TS" if payment.is_paid else "TF",
+        "airtel_money_id": payment.receipt,
+    }
+    document: dict[str, Any] = {"transaction": transaction}
+    if key is not None:
+        text = json.dumps(transaction, separators=(",", ":"), ensure_ascii=False)
+        document["hash"] = callback_hash(key, text.encode())
+    body = json.dumps(document, separators=(",", ":"), ensure_ascii=False).encode()
+    return HttpRequest("POST", url.encode(), JSON_HEADERS, body)

@@ -1,0 +1,199 @@
+"""The simulated M-Pesa's book: whose money is where, and every payment, to the cent."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from decimal import Decimal, InvalidOperation
+from typing import Any, Final
+
+from attrs import Factory, define, field
+
+from mmo_sansio.values.clock import SECOND, Instant, Span
+from mmo_sansio.values.money import Money
+
+SANDBOX_PASSKEY: Final = "bfb279f9aa9bdbcf158e97dd71a467cd2e0c893059b10f78e6b72ada1ed2c919"
+"""Daraja's published one for the paybill 174379."""
+
+TAX_AUTHORITY: Final = "572572"
+CUSTOMER_BALANCE_MAX: Final = 500_000_00
+PAYOUT_MIN, PAYOUT_MAX = 10, 250_000
+
+PAYER_TAKES: Final = 2 * SECOND
+"""How long the person at a phone takes to enter the PIN."""
+PROMPT_LIVES: Final = 60 * SECOND
+"""How long a prompt waits for a person who does nothing."""
+
+
+@define
+class Account:
+    """A customer's telephone or an organisation's shortcode."""
+
+    id: str
+    minor: int = 0
+    """Its balance in cents."""
+    name: str = "JANE DOE"
+    pin: str = field(default="1234", repr=False)
+    enters: str | None = field(default="1234", repr=False)
+    """What the person enters when a prompt comes: a PIN, `cancel`, or nothing at all."""
+    passkey: str | None = field(default=None, repr=False)
+    initiator: str | None = None
+    initiator_password: str | None = field(default=None, repr=False)
+    confirmation_url: str | None = None
+    validation_url: str | None = None
+    response_type: str = "Completed"
+    validates: bool = False
+    """Whether M-Pesa asks the shortcode before a deposit."""
+
+    @property
+    def is_customer(self) -> bool:
+        """Whether it is a telephone."""
+        return len(self.id) == 12
+
+
+@define
+class Payment:
+    """A movement of money that was asked for."""
+
+    kind: str
+    reference: str
+    payer: str
+    payee: str
+    minor: int
+    taken_at: Instant
+    own_id: str
+    """CheckoutRequestID, or the ConversationID."""
+    originator_id: str
+    """MerchantRequestID, or the OriginatorConversationID."""
+    result_url: str
+    call_back_after: tuple[Span, ...] = (0,)
+    result: str | None = None
+    message: str = ""
+    receipt: str | None = None
+    told: int = 0
+
+    @property
+    def shillings(self) -> int:
+        """The amount, which is whole."""
+        return self.minor // 100
+
+
+@define
+class Book:
+    """All accounts and payments."""
+
+    accounts: dict[str, Account] = Factory(dict)
+    payments: list[Payment] = Factory(list)
+    _receipts: int = 0
+
+    def open(self, document: Mapping[str, Any]) -> None:
+        """Open or change an account: `{"account", "balance", "name", "pin", "enters", "passkey", "initiator",
+        "initiator_password", "validates"}`. Raises ValueError when it makes no sense."""
+        given = dict(document)
+        id = str(given.pop("account", ""))
+        if not (id.isascii() and id.isdigit()) or len(id) not in (5, 6, 7, 12):
+            raise ValueError("account must be a number of 12 digits or a shortcode")
+        account = self.accounts.get(id) or Account(id)
+        if "balance" in given:
+            account.minor = _cents(given.pop("balance"))
+        for name, value in given.items():
+            if name not in _SETTABLE:
+                raise ValueError(f"{name} is no member of an account")
+            setattr(account, name, value)
+        self.accounts[id] = account
+
+    def account(self, id: str) -> Account | None:
+        """The account, if there is one."""
+        return self.accounts.get(id)
+
+    def move(self, payment: Payment) -> None:
+        """Move the money, and give the payment a receipt."""
+        self.accounts[payment.payer].minor -= payment.minor
+        self.accounts.setdefault(payment.payee, Account(payment.payee)).minor += payment.minor
+        self._receipts += 1
+        payment.result, payment.message = "0", "The service request is processed successfully."
+        payment.receipt = f"SIM{self._receipts:07d}"
+
+    def payout_fault(self, payment: Payment, may: bool) -> str | None:
+        """Why a pay-out fails, `may` saying whether the initiator may make it; None when it doesn't."""
+        payee = self.account(payment.payee)
+        if not may:
+            return "2001"
+        if payment.shillings < PAYOUT_MIN:
+            return "2"
+        if payment.shillings > PAYOUT_MAX:
+            return "3"
+        if self.accounts[payment.payer].minor < payment.minor:
+            return "1"
+        if payee is None:
+            return "2040"
+        return "8" if payee.minor + payment.minor > CUSTOMER_BALANCE_MAX else None
+
+    def find(
+        self, *, own_id: str = "", originator_id: str = "", receipt: str = ""
+    ) -> Payment | None:
+        """The payment that one of these names."""
+        for each in self.payments:
+            if own_id and each.own_id == own_id:
+                return each
+            if originator_id and each.originator_id == originator_id:
+                return each
+            if receipt and each.receipt == receipt:
+                return each
+        return None
+
+    def told(self) -> Mapping[str, Any]:
+        """All of it as JSON."""
+        return {
+            "accounts": [
+                {"account": each.id, "currency": "KES", "balance": _text(each.minor)}
+                for each in self.accounts.values()
+            ],
+            "payments": [
+                {
+                    "kind": each.kind,
+                    "reference": each.reference,
+                    "receipt": each.receipt,
+                    "account": each.payee if each.kind == "b2c" else each.payer,
+                    "amount": _text(each.minor),
+                    "currency": "KES",
+                    "result": "success" if each.result == "0" else each.result,
+                    "told": each.told,
+                }
+                for each in self.payments
+            ],
+        }
+
+
+_SETTABLE: Final = frozenset(
+    {"name", "pin", "enters", "passkey", "initiator", "initiator_password", "validates"}
+)
+
+
+def _cents(text: object) -> int:
+    try:
+        value = Decimal(str(text)) * 100
+        if value < 0 or value != int(value):
+            raise ValueError("a balance is an amount with at most two decimals")
+    except (InvalidOperation, OverflowError):
+        raise ValueError("a balance is an amount such as 150.00") from None
+    return int(value)
+
+
+def _text(minor: int) -> str:
+    return Money(minor, "KES").text
+
+
+def a_book() -> Book:
+    """One in which the accounts stand that every simulator begins with."""
+    book = Book()
+    book.open({"account": "174379", "passkey": SANDBOX_PASSKEY})
+    book.open(
+        {
+            "account": "600997",
+            "balance": "1000000.00",
+            "initiator": "testapi",
+            "initiator_password": "Safaricom999!*!",
+        }
+    )
+    book.open({"account": "254708374149", "balance": "100000.00"})
+    return book

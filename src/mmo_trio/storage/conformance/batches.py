@@ -1,0 +1,219 @@
+"""What the engine relies on: batches, the batch law, kept intents, and what is due."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from random import Random
+
+from mmo_sansio.api.outgoing.transaction_json import transaction_object
+from mmo_sansio.messages.changes import SuspenseNoted
+from mmo_sansio.messages.inputs import (
+    BeginSubmission,
+    CallbackConcluded,
+    DepositNotified,
+    Input,
+    TransactionWoke,
+)
+from mmo_sansio.messages.intents import IntentKind
+from mmo_sansio.messages.queries import ListRecords, LookUp, LookUpByMerchantReference
+from mmo_sansio.messages.replies import Accepted, Refused, Reply
+from mmo_sansio.payments.decide import decide, reads
+from mmo_sansio.payments.decision import Decision
+from mmo_sansio.payments.gateway import Gateway
+from mmo_sansio.payments.ledger import Ledger, NotPrefetched, Reads
+from mmo_sansio.values import clock
+from mmo_sansio.values.money import Money
+from mmo_trio.storage.conformance.driver import NOON, OpenStore, feed, key_of, left_over
+from mmo_trio.storage.conformance.inputs import (
+    DELIVERED,
+    PAYER,
+    brand,
+    creation,
+    random_inputs,
+    reference,
+    succeeded,
+)
+from mmo_trio.storage.interface.store import Store, SuspenseEntry
+
+
+async def check_a_reference_is_consumed(open_store: OpenStore) -> None:
+    """A reuse within the window is refused, across batches and within one; after it the newest use counts (C12)."""
+
+    def use(number: int) -> Input:
+        return creation(number, merchant_reference="order-1")
+
+    later = NOON + 15 * clock.MINUTE
+    async with open_store() as store:
+        one, two = await feed(store, (use(1), NOON), (use(2), NOON + 1))
+        (three,) = await feed(store, (use(3), later - 1))
+        (four,) = await feed(store, (use(4), later))
+        assert [type(each) for each in (one, two, three, four)] == [
+            Accepted,
+            Refused,
+            Refused,
+            Accepted,
+        ]
+        assert await store.transaction(reference(2)) is None
+        newest = await store.transaction(reference(4))
+        assert newest is not None
+        found = await store.look_up(LookUpByMerchantReference("acme", "order-1"))
+        assert found == transaction_object(newest)
+        both = await store.find_transactions(reference="order-1")
+        assert [each.reference for each in both] == [reference(4), reference(1)]
+        (five,) = await feed(store, (use(5), later + 1))
+        assert isinstance(five, Refused)
+
+
+async def check_the_batch_law(open_store: OpenStore) -> None:
+    """Any partition of a list of inputs into batches ends as the façade does, feeding them one by one (law 5)."""
+    random = Random(2026)
+    given = random_inputs(random, 700)
+    oracle = Gateway()
+    expected = [oracle.receive(each, now=now) for each, now in given]
+    async with open_store() as store:
+        replies: list[Reply] = []
+        at = 0
+        while at < len(given):
+            size = random.choice((1, 2, 5, 40))
+            replies += await feed(store, *given[at : at + size])
+            at += size
+        assert replies == expected
+        await _compare(store, oracle)
+    async with open_store() as store:
+        await _compare(store, oracle)
+        left = await left_over(store, limit=10_000)
+        assert {key_of(work.intent) for work in left} == set(oracle.ledger.intents)
+        for work in left:
+            assert work.transaction == oracle.transaction(work.transaction.reference)
+
+
+async def _compare(store: Store, oracle: Gateway) -> None:
+    everything = list(oracle.ledger.transactions.values())
+    for each in everything:
+        mine = [line for line in oracle.journal if line.gateway_reference == each.reference]
+        told = [call for call in oracle.callbacks if call.gateway_reference == each.reference]
+        assert await store.transaction(each.reference) == each
+        assert await store.timeline(each.reference) == mine
+        assert await store.callbacks(gateway_reference=each.reference) == told
+        assert await store.look_up(LookUp(each.order.brand, each.reference)) == transaction_object(
+            each
+        )
+    for (of, merchant_reference), use in oracle.ledger.references.items():
+        found = await store.look_up(LookUpByMerchantReference(of, merchant_reference))
+        assert found == transaction_object(oracle.transaction(use.gateway_reference))
+    for of in ("acme", "globex"):
+        listed = await store.list_records(ListRecords(of, 0, clock.LAST_INSTANT, page_size=5_000))
+        assert list(listed.objects) == [
+            transaction_object(each) for each in everything if each.order.brand == of
+        ]
+    assert _book(await store.suspense()) == _counted(oracle.suspense)
+    assert await store.next_wake() == oracle.next_wake()
+    assert await store.latest_stamp() == max(line.at for line in oracle.journal)
+
+
+def _book(entries: Iterable[SuspenseEntry]) -> list[tuple[object, ...]]:
+    return [
+        (e.reason, e.provider, e.told, e.gateway_reference, e.brand, e.first_at, e.last_at, e.times)
+        for e in entries
+    ]
+
+
+def _counted(told: Iterable[SuspenseNoted]) -> list[tuple[object, ...]]:
+    """The same told again for the same reason only counts up."""
+    book: dict[object, list[SuspenseNoted]] = {}
+    for each in told:
+        identity = (each.provider, each.reason, each.gateway_reference, each.told)
+        book.setdefault(identity, []).append(each)
+    return [
+        (a.reason, a.provider, a.told, a.gateway_reference, a.brand, a.at, same[-1].at, len(same))
+        for same in book.values()
+        for a in same[:1]
+    ]
+
+
+async def check_a_batch_is_all_or_nothing(open_store: OpenStore) -> None:
+    """When `decide` raises, nothing of the batch is stored, the exception comes through, and service goes on."""
+
+    class Bug(Exception):
+        pass
+
+    async with open_store() as store:
+
+        def decide_and_fail(ledger: Ledger) -> Sequence[Decision]:
+            decide(ledger, creation(1), now=NOON)
+            raise Bug
+
+        try:
+            await store.transact(reads(creation(1)), decide_and_fail)
+        except Bug:
+            pass
+        else:
+            raise AssertionError("the exception didn't come through")
+        assert await store.transaction(reference(1)) is None
+        assert await store.latest_stamp() == 0
+        assert isinstance((await feed(store, (creation(1), NOON)))[0], Accepted)
+
+
+async def check_only_what_is_read_is_seen(open_store: OpenStore) -> None:
+    """A key outside the reads is not "absent" but an error; a known deposit brings its transaction (law 1)."""
+    deposit = DepositNotified("sandbox", "D1", "Sandbox", reference(9), brand(), "mobile_ke",
+                              Money(1_000, "KES"), PAYER)  # fmt: skip
+
+    def look(ledger: Ledger) -> Sequence[Decision]:
+        try:
+            ledger.transaction(reference(2))
+        except NotPrefetched:
+            return ()
+        raise AssertionError("a key outside the reads was looked at")
+
+    async with open_store() as store:
+        await feed(store, (creation(1), NOON), (creation(2), NOON + 1), (deposit, NOON + 2))
+        await store.transact(Reads(transactions=frozenset((reference(1),))), look)
+        again = await feed(store, (deposit, NOON + 3), (deposit, NOON + 4))
+        assert {getattr(reply, "reason", "") for reply in again} == {"The deposit is on record."}
+        assert len(await store.find_transactions(brand="acme")) == 3
+
+
+async def check_orphans_are_handed_out_once(open_store: OpenStore) -> None:
+    """Kept intents are with the process that wrote them; what it leaves is handed out, oldest first, once."""
+    async with open_store() as store:
+        await feed(store, *((creation(number), NOON + number) for number in range(5)))
+        await feed(store, (BeginSubmission(reference(0)), NOON + 10))
+        await feed(store, (succeeded(0), NOON + 11))
+        assert not await store.orphans(limit=10)
+    async with open_store() as store:
+        first, second = await left_over(store, limit=3), await left_over(store, limit=10)
+        assert [key_of(work.intent) for work in (*first, *second)] == [
+            *((reference(number), IntentKind.SUBMIT) for number in range(1, 5)),
+            (reference(0), IntentKind.CALLBACK),
+        ]
+        assert len(first) == 3
+        assert first[0].transaction == await store.transaction(reference(1))
+        assert not await left_over(store, limit=10)
+    async with open_store() as store:
+        fence = getattr(second[-1].intent, "fence", 0)
+        await feed(store, (CallbackConcluded(reference(0), DELIVERED, fence), NOON + 12))
+        left = await left_over(store, limit=10)
+        assert {key_of(work.intent)[1] for work in left} == {IntentKind.SUBMIT}
+        (recorded,) = await store.callbacks(gateway_reference=reference(0))
+        assert recorded.attempt == DELIVERED
+        (listed,) = await store.callbacks(brand="acme")
+        assert listed.attempt.body == b""
+        assert not await store.callbacks(brand="globex")
+
+
+async def check_what_is_due(open_store: OpenStore) -> None:
+    """`woken` gives what is due, the earliest first; what has ended never wakes (S3)."""
+    async with open_store() as store:
+        await feed(store, *((creation(number), NOON + number) for number in range(4)))
+        await feed(store, (BeginSubmission(reference(3)), NOON + 10))
+        due = await store.next_wake()
+        assert due == NOON + 10 + 30 * clock.SECOND
+        assert not await store.woken(due - 1, limit=10)
+        assert await store.woken(due, limit=10) == [reference(3)]
+        await feed(store, (succeeded(3), NOON + 11))
+        expiry = NOON + 3 * clock.DAY
+        assert await store.next_wake() == expiry
+        assert await store.woken(expiry + 2, limit=2) == [reference(0), reference(1)]
+        await feed(store, *((TransactionWoke(reference(n)), expiry + 4) for n in range(3)))
+        assert await store.next_wake() is None

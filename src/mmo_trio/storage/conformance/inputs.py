@@ -1,0 +1,181 @@
+"""What `check_store` puts into a store: one brand's payments, and random lists of everything that can happen."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from decimal import Decimal
+from random import Random
+
+from mmo_sansio.http.exchange import Attempt, DeliveryOutcome
+from mmo_sansio.messages.inputs import (
+    BeginSubmission,
+    CallbackConcluded,
+    ConfirmPage,
+    CreatePayment,
+    DepositNotified,
+    Draft,
+    Input,
+    ProviderAccepted,
+    ProviderCannotTell,
+    ProviderFailed,
+    ProviderHinted,
+    ProviderNeverReceived,
+    ProviderSucceeded,
+    ProviderUnreachable,
+    QrConcluded,
+    ResolveManually,
+    TransactionWoke,
+    UnmatchedNotified,
+)
+from mmo_sansio.values import clock
+from mmo_sansio.values.clock import Instant
+from mmo_sansio.values.error_codes import ErrorCode
+from mmo_sansio.values.model import (
+    Brand,
+    Limits,
+    Method,
+    Operation,
+    Party,
+    QrCode,
+    ReferenceReuse,
+    Source,
+)
+from mmo_sansio.values.money import Money
+
+PAYER = Party("customer-1", "254700000000", "Zoë", None, "zoe@example.com")
+DELIVERED = Attempt(
+    DeliveryOutcome.DELIVERED, "https://merchant.example/results", 200, 12, "", b"\x00ok\xff"
+)
+
+
+def brand(id: str = "acme") -> Brand:
+    """A brand with one method in two currencies."""
+    method = Method(
+        key="mobile_ke",
+        provider="sandbox",
+        provider_title="Sandbox",
+        country="KE",
+        operations=frozenset(Operation),
+        limits={
+            "KES": Limits(Money(1_000, "KES"), Money(15_000_000, "KES")),
+            "UGX": Limits(Money(500, "UGX"), Money(5_000_000, "UGX")),
+        },
+    )
+    return Brand(
+        id,
+        f"{id} Ltd",
+        (method,),
+        push_result_url=f"https://{id}.example/push",
+        host=f"{id}.gateway.example",
+        reference_reuse=ReferenceReuse.NEVER if id == "globex" else ReferenceReuse.AFTER_WINDOW,
+        redirect_schemes=frozenset({"acmeapp"}),
+    )
+
+
+def reference(number: int) -> str:
+    """A gatewayReference."""
+    return f"01JD{number:022d}"
+
+
+def creation(
+    number: int,
+    *,
+    merchant_reference: str | None = None,
+    of: str = "acme",
+    operation: Operation = Operation.DIRECT_PAYIN,
+    currency: str = "KES",
+) -> CreatePayment:
+    """A create request; its number makes its references."""
+    return CreatePayment(
+        brand=brand(of),
+        gateway_reference=reference(number),
+        draft=Draft(
+            operation=operation,
+            method="mobile_ke",
+            amount=Decimal(1500),
+            currency=currency,
+            country="KE",
+            result_url="https://merchant.example/results",
+            merchant_reference=merchant_reference or f"order/{number} ü",
+            party=None if operation is Operation.DIRECT_TAXPAYOUT else PAYER,
+            labels='{"shop":"Nairobi ☂","till":3}',
+            display_qr_url="https://m.example/qr" if operation is Operation.QR_PAYIN else None,
+            success_redirect_url="acmeapp://done" if operation is Operation.WEB_PAYIN else None,
+        ),
+        page_token=f"token-{number}",
+    )
+
+
+def succeeded(number: int) -> ProviderSucceeded:
+    """The provider moved the money of that payment."""
+    return ProviderSucceeded(
+        reference(number),
+        "sandbox",
+        Source.WEBHOOK,
+        f"P{number}",
+        fee=Money(1_500, "KES"),
+        party_data='{"name":"J*** D**"}',
+    )
+
+
+def random_inputs(random: Random, count: int) -> Sequence[tuple[Input, Instant]]:
+    """A list of inputs about a few payments, with strictly increasing stamps: many are late, repeated or wrong."""
+    now = 1_700_000_000 * clock.SECOND
+    given: list[tuple[Input, Instant]] = []
+    for number in range(count):
+        now += random.choice((1, clock.SECOND, clock.MINUTE, 20 * clock.MINUTE))
+        if random.random() < 0.005:
+            now += 4 * clock.DAY
+        given.append((_random_input(random, number), now))
+    return given
+
+
+def _random_input(random: Random, number: int) -> Input:
+    if number < 8 or random.random() < 0.2:
+        return creation(
+            number,
+            merchant_reference=f"order-{random.randrange(12)}",
+            of=random.choice(("acme", "globex")),
+            operation=random.choice(list(Operation)),
+            currency=random.choice(("KES", "KES", "UGX", "EUR")),
+        )
+    if random.random() < 0.15:
+        return _random_notification(random, number)
+    about, provider = (
+        reference(random.randrange(number)),
+        random.choice(("sandbox",) * 9 + ("other",)),
+    )
+    every: tuple[Input, ...] = (
+        BeginSubmission(about),
+        BeginSubmission(about),
+        ConfirmPage(about),
+        ConfirmPage(about),
+        ProviderAccepted(about, provider, Source.POLL, f"P{about[-2:]}", qr=QrCode("text", "cGlj")),
+        ProviderSucceeded(about, provider, random.choice(list(Source)), fee=Money(15, "KES")),
+        ProviderFailed(about, provider, Source.WEBHOOK, random.choice(list(ErrorCode)), None, "17"),
+        ProviderUnreachable(about, provider, "no answer"),
+        ProviderNeverReceived(about, provider, random.randrange(1, 6)),
+        ProviderCannotTell(about, provider),
+        ProviderHinted(about, provider, "?"),
+        ResolveManually(about, "ada", "statement", random.choice((None, ErrorCode.USER_CANCELLED))),
+        TransactionWoke(about),
+        CallbackConcluded(about, DELIVERED),
+        CallbackConcluded(about, Attempt(DeliveryOutcome.BREAKER_OPEN, "https://m.example/")),
+        QrConcluded(about, DELIVERED),
+    )
+    return random.choice(every)
+
+
+def _random_notification(random: Random, number: int) -> Input:
+    if random.random() < 0.2:
+        return UnmatchedNotified("sandbox", f"What? {random.randrange(3)}")
+    return DepositNotified(
+        provider="sandbox",
+        provider_reference=f"D{random.randrange(5)}",
+        provider_title="Sandbox",
+        gateway_reference=reference(number),
+        brand=random.choice((brand("acme"), brand("globex"), None)),
+        method="mobile_ke",
+        amount=Money(random.choice((1_000, 2_000)), random.choice(("KES", "KES", "EUR"))),
+        party=PAYER,
+    )

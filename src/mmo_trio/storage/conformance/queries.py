@@ -1,0 +1,245 @@
+"""What merchants and people ask: look-ups, records, the suspense book, brands and keys."""
+
+from __future__ import annotations
+
+from attrs import evolve
+
+from mmo_sansio.api.outgoing.transaction_json import transaction_object
+from mmo_sansio.messages.inputs import BeginSubmission, UnmatchedNotified
+from mmo_sansio.messages.queries import ListRecords, LookUp, LookUpByMerchantReference, Records
+from mmo_sansio.messages.replies import Accepted
+from mmo_sansio.values import clock
+from mmo_sansio.values.model import Operation, ReferenceReuse, Status, Type
+from mmo_trio.storage.conformance.driver import NOON, OpenStore, feed
+from mmo_trio.storage.conformance.inputs import brand, creation, reference, succeeded
+from mmo_trio.storage.interface.store import Backlog, ClosedProvider, Store, StoreUnavailable
+
+
+async def check_an_empty_store(open_store: OpenStore) -> None:
+    """Nothing there: nothing found, nothing due, nothing to do."""
+    async with open_store() as store:
+        await store.check()
+        assert await store.latest_stamp() == 0
+        assert await store.next_wake() is None
+        assert not await store.woken(clock.LAST_INSTANT, limit=10)
+        assert not await store.orphans(limit=10)
+        assert await store.look_up(LookUp("acme", reference(1))) is None
+        assert await store.look_up(LookUpByMerchantReference("acme", "order-1")) is None
+        assert await store.transaction(reference(1)) is None
+        assert await store.transaction_by_page_token("token-1") is None
+        assert not await store.find_transactions()
+        assert not await store.timeline(reference(1))
+        assert not await store.callbacks()
+        assert not await store.suspense()
+        assert not await store.brands()
+        nothing = Records((), None, None, has_previous=False, has_next=False)
+        assert await store.list_records(ListRecords("acme", 0, NOON)) == nothing
+
+
+async def check_a_payment_is_kept(open_store: OpenStore) -> None:
+    """What was answered is there after a restart: in every look-up, on its page, in its timeline (C6, L1, L2)."""
+    web = creation(2, operation=Operation.WEB_PAYIN)
+    async with open_store() as store:
+        replies = await feed(store, (creation(1), NOON), (web, NOON + 1))
+        assert all(isinstance(reply, Accepted) for reply in replies)
+    async with open_store() as store:
+        kept = await store.transaction(reference(1))
+        assert kept is not None
+        assert isinstance(replies[0], Accepted)
+        assert kept.order == replies[0].order
+        rendered = transaction_object(kept)
+        assert await store.look_up(LookUp("acme", reference(1))) == rendered
+        assert await store.look_up(LookUp("globex", reference(1))) is None
+        assert await store.look_up(LookUpByMerchantReference("acme", "order/1 ü")) == rendered
+        assert await store.look_up(LookUpByMerchantReference("globex", "order/1 ü")) is None
+        paged = await store.transaction_by_page_token("token-2")
+        assert paged is not None
+        assert paged.reference == reference(2)
+        assert await store.transaction_by_page_token("token-1") is None
+        assert [line.what for line in await store.timeline(reference(1))] == ["CreatePayment"]
+        assert await store.latest_stamp() == NOON + 1
+
+
+async def check_records_page_both_ways(open_store: OpenStore) -> None:
+    """Every row once in order, forwards and backwards, and exact ends, with filters and at any page size (R1, R6)."""
+    async with open_store() as store:
+        for number in range(23):
+            operation = Operation.DIRECT_PAYOUT if number % 3 == 0 else Operation.DIRECT_PAYIN
+            of = "globex" if number % 7 == 3 else "acme"
+            await feed(store, (creation(number, operation=operation, of=of), NOON + number // 2))
+        for number in (1, 2, 3, 8):
+            await feed(store, (BeginSubmission(reference(number)), NOON + 50 + number))
+            await feed(store, (succeeded(number), NOON + 60 + number))
+        whole = ListRecords("acme", NOON, NOON + 20)
+        for query in (
+            whole,
+            ListRecords("acme", NOON, NOON + 20, type=Type.PAYOUT),
+            ListRecords("acme", NOON, NOON + 20, status=Status.SUCCESS),
+            ListRecords("acme", NOON, NOON + 20, status=Status.PENDING, method="mobile_ke"),
+            ListRecords("acme", NOON + 3, NOON + 7),
+            ListRecords("acme", NOON + 3, NOON + 7, method="Mobile_KE"),
+        ):
+            await _check_walk(store, query)
+        every = (await store.list_records(whole)).objects
+        assert len(every) == 20
+        window = await store.list_records(ListRecords("acme", NOON + 1, NOON + 2))
+        assert len(window.objects) == 1  # 2; 3 is another brand's, 4 is at the excluded end
+        assert reference(2).encode() in window.objects[0]
+
+
+async def _check_walk(store: Store, query: ListRecords) -> None:
+    whole = (await store.list_records(evolve(query, page_size=5_000))).objects
+    for size in (1, 3, 5_000):
+        page = await store.list_records(evolve(query, page_size=size))
+        forwards = list(page.objects)
+        assert not page.has_previous
+        while page.has_next:
+            page = await store.list_records(evolve(query, page_size=size, after=page.last))
+            assert page.has_previous
+            assert page.objects
+            forwards += page.objects
+        assert tuple(forwards) == whole
+        backwards = [page.objects]
+        while page.has_previous:
+            page = await store.list_records(evolve(query, page_size=size, before=page.first))
+            assert page.has_next
+            backwards.insert(0, page.objects)
+        assert tuple(row for rows in backwards for row in rows) == whole
+
+
+async def check_people_find_transactions(open_store: OpenStore) -> None:
+    """By either reference, brand or status, the newest first."""
+    async with open_store() as store:
+        await feed(store, *((creation(number), NOON + number) for number in range(3)))
+        await feed(store, (creation(3, of="globex", merchant_reference="order/1 ü"), NOON + 3))
+        await feed(store, (BeginSubmission(reference(2)), NOON + 4), (succeeded(2), NOON + 5))
+
+        async def found(**how: object) -> list[int]:
+            return [int(each.reference[4:]) for each in await store.find_transactions(**how)]  # type: ignore[arg-type]
+
+        assert await found() == [3, 2, 1, 0]
+        assert await found(limit=2) == [3, 2]
+        assert await found(reference="order/1 ü") == [3, 1]
+        assert await found(reference="order/1 ü", brand="acme") == [1]
+        assert await found(reference=reference(2)) == [2]
+        assert await found(brand="acme") == [2, 1, 0]
+        assert await found(status=Status.SUCCESS) == [2]
+        assert await found(status=Status.PENDING, brand="acme", limit=1) == [1]
+
+
+async def check_the_suspense_book(open_store: OpenStore) -> None:
+    """An entry is counted up when told again, closed once with a reason, and stays closed (S5)."""
+    async with open_store() as store:
+        for number in range(3):
+            await feed(store, (UnmatchedNotified("sandbox", "What?"), NOON + number))
+        (entry,) = await store.suspense()
+        assert (entry.times, entry.first_at, entry.last_at) == (3, NOON, NOON + 2)
+        assert not await store.suspense(brand="acme")
+        assert await store.close_suspense(entry.id, by="ada", note="a test call", now=NOON + 9)
+        assert not await store.close_suspense(entry.id, by="bob", note="", now=NOON + 10)
+        assert not await store.close_suspense(entry.id + 1, by="bob", note="", now=NOON + 10)
+        await feed(store, (UnmatchedNotified("sandbox", "What?"), NOON + 11))
+        assert not await store.suspense()
+        (closed,) = await store.suspense(with_closed=True)
+        assert (closed.closed_at, closed.closed_by, closed.note) == (NOON + 9, "ada", "a test call")
+        assert closed.times == 4
+
+
+async def check_brands_and_keys(open_store: OpenStore) -> None:
+    """Brands come back as they were saved, keys oldest first; a retired key finds nothing any more (A4)."""
+    async with open_store() as store:
+        await store.save_brands([brand("globex"), brand("acme")])
+        assert await store.add_key("acme", b"digest-1", b"sealed-1", now=NOON)
+        assert await store.add_key("acme", b"digest-2", b"sealed-2", now=NOON + 1)
+        assert not await store.add_key("globex", b"digest-1", b"sealed-3", now=NOON + 2)
+        try:
+            await store.add_key("nobody", b"digest-9", b"sealed-9", now=NOON)
+        except KeyError:
+            pass
+        else:
+            raise AssertionError("a key of no brand was taken")
+    async with open_store() as store:
+        acme, globex = await store.brands()
+        assert (acme.brand, globex.brand) == (brand("acme"), brand("globex"))
+        assert globex.brand.reference_reuse is ReferenceReuse.NEVER
+        assert [key.sealed for key in acme.keys] == [b"sealed-1", b"sealed-2"]
+        assert not globex.keys
+        assert tuple(await store.keys_of("acme")) == acme.keys
+        assert not await store.keys_of("globex")
+        assert await store.brand_by_key(b"digest-1") == brand("acme")
+        assert await store.brand_by_key(b"digest-9") is None
+        old = acme.keys[0]
+        assert not await store.retire_key("globex", old.id, now=NOON + 3)
+        assert await store.retire_key("acme", old.id, now=NOON + 3)
+        assert not await store.retire_key("acme", old.id, now=NOON + 4)
+        assert await store.brand_by_key(b"digest-1") is None
+        assert await store.brand_by_key(b"digest-2") == brand("acme")
+        assert (await store.brands())[0].keys[0].retired_at == NOON + 3
+        await store.save_brands([brand("initech")], removed=["acme"])
+        assert [each.brand.id for each in await store.brands()] == ["globex", "initech"]
+        assert await store.brand_by_key(b"digest-2") is None
+        assert not await store.keys_of("acme")
+        await store.save_brands([brand("acme")])
+        assert await store.add_key("acme", b"digest-2", b"sealed-4", now=NOON + 5)
+
+
+async def check_what_is_unknown(open_store: OpenStore) -> None:
+    """Submissions without a result are found by their age, and a payment by the end of its reference (S6)."""
+    async with open_store() as store:
+        begun = [(BeginSubmission(reference(number)), NOON + 10 + number) for number in (1, 2, 3)]
+        await feed(store, *((creation(number), NOON) for number in (1, 2, 3, 4)), *begun)
+        await feed(store, (succeeded(2), NOON + 20))
+    async with open_store() as store:
+        found = await store.unknown_since(NOON + 13)
+        assert [each.reference for each in found] == [reference(1)]
+        found = await store.unknown_since(NOON + 14)
+        assert [each.reference for each in found] == [reference(1), reference(3)]
+        assert len(await store.unknown_since(NOON + 14, limit=1)) == 1
+        named = await store.transaction_by_ending(reference(3)[-12:])
+        assert named is not None
+        assert named.reference == reference(3)
+        assert await store.transaction_by_ending("X" * 12) is None
+
+
+async def check_what_is_waiting(open_store: OpenStore) -> None:
+    """What is pending, stuck or overdue, called back or put in suspense is counted."""
+    stray = UnmatchedNotified("momo", '{"a":1}')
+    async with open_store() as store:
+        assert await store.backlog(stuck_before=NOON, overdue_before=NOON) == Backlog(0, 0, 0, 0, 0)
+        begun = [(BeginSubmission(reference(number)), NOON + 10) for number in (1, 2)]
+        await feed(store, *((creation(number), NOON + number) for number in (1, 2, 3)), *begun)
+        await feed(store, (succeeded(2), NOON + 20), (stray, NOON + 21))
+    async with open_store() as store:
+        found = await store.backlog(stuck_before=NOON + 2, overdue_before=NOON)
+        assert found == Backlog(pending=2, stuck=1, overdue=0, callbacks=1, suspense=1)
+        (entry,) = await store.suspense()
+        await store.close_suspense(entry.id, by="ada", note="seen", now=NOON + 30)
+        after = clock.LAST_INSTANT
+        found = await store.backlog(stuck_before=after, overdue_before=after)
+        assert found == Backlog(pending=2, stuck=2, overdue=2, callbacks=1, suspense=0)
+
+
+async def check_providers_are_closed(open_store: OpenStore) -> None:
+    """A provider stays closed until it is opened."""
+    closed = ClosedProvider("momo", NOON, "ada", "out of order")
+    async with open_store() as store:
+        assert await store.close_provider(closed)
+        assert not await store.close_provider(evolve(closed, closed_by="bob"))
+        assert await store.latest_stamp() == NOON
+    async with open_store() as store:
+        assert list(await store.closed_providers()) == [closed]
+        assert await store.open_provider("momo")
+        assert not await store.open_provider("momo")
+        assert not await store.closed_providers()
+
+
+async def check_a_closed_store_is_unavailable(open_store: OpenStore) -> None:
+    """After closing, every call says so."""
+    async with open_store() as store:
+        await store.aclose()
+        for call in (store.check, store.latest_stamp, lambda: feed(store, (creation(1), NOON))):
+            try:
+                await call()
+            except StoreUnavailable:
+                continue
+            raise AssertionError("a closed store answered")

@@ -1,0 +1,1 @@
+"""The interface of every store, and the types that it speaks in."""

@@ -1,0 +1,211 @@
+"""The nouns of the office: operators and their sessions, deeds, proposals, what is searched and counted."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import StrEnum
+
+from attrs import field, frozen
+
+from mmo_sansio.messages.changes import SuspenseReason
+from mmo_sansio.values.clock import DAY, HOUR, Instant, Span
+from mmo_sansio.values.model import Status, Transaction
+
+
+@frozen
+class SuspenseEntry:
+    """A line of the suspense book."""
+
+    id: int
+    reason: SuspenseReason
+    provider: str
+    told: str
+    """Text of a JSON object."""
+    gateway_reference: str | None
+    brand: str | None
+    first_at: Instant
+    last_at: Instant
+    times: int
+    """How often the same was told for the same reason; counts on when it is told again after it was closed."""
+    closed_at: Instant | None = None
+    closed_by: str | None = None
+    note: str | None = None
+    """Why a person closed it."""
+
+
+class Role(StrEnum):
+    """What an operator may do; see :mod:`mmo_trio.console.permissions`."""
+
+    VIEWER = "viewer"
+    SUPPORT = "support"
+    APPROVER = "approver"
+    ADMIN = "admin"
+
+
+@frozen
+class Operator:
+    """A person who may sign in at the console."""
+
+    name: str
+    role: Role
+    password_hash: str = field(repr=False)
+    added_at: Instant
+    disabled_at: Instant | None = None
+
+
+@frozen
+class Session:
+    """A signed-in browser."""
+
+    digest: bytes = field(repr=False)
+    """SHA-256 of the token that the browser holds; the token itself is kept nowhere."""
+    operator: str
+    began_at: Instant
+    seen_at: Instant
+    """When it was used last, to the minute."""
+
+
+@frozen
+class Deed:
+    """Something that somebody does, as the audit log tells it; written down before it is done."""
+
+    at: Instant
+    actor: str
+    """`operator:NAME`, or `cli:USER` for a command on a machine of the gateway's."""
+    act: str
+    """What is done, e.g. `signed_in`."""
+    about: str = ""
+    """To what: `payment:REFERENCE`, `suspense:ID`, `provider:NAME`, `operator:NAME`, `brand:ID`."""
+    detail: str = "{}"
+    """Text of a JSON object."""
+
+
+@frozen
+class AuditRow:
+    """A row of the audit log. Each holds the hash of the one before, so none can be changed or taken out unnoticed."""
+
+    number: int
+    """Counts from 1, without gaps."""
+    deed: Deed
+    previous: str
+    """The hash of the row before; that of nothing for the first."""
+    hash: str
+    """SHA-256 of the row's canonical content, in hexadecimal; see `audit_chain.row_hash`."""
+
+
+@frozen
+class Head:
+    """Where the audit log ends."""
+
+    number: int
+    hash: str
+
+
+class ProposalState(StrEnum):
+    """How far a proposal to end a payment by hand has come."""
+
+    OPEN = "open"
+    APPROVED = "approved"
+    """Decided, and not yet done: the gateway died in between. It may be carried out again; twice does no harm."""
+    DONE = "done"
+    REJECTED = "rejected"
+    REFUSED = "refused"
+    """Approved, and then refused by the law or by evidence that came meanwhile."""
+
+
+@frozen
+class Proposal:
+    """An operator wants to end a payment by hand; where four eyes are wanted, another one decides."""
+
+    id: int
+    """0 until it is kept."""
+    gateway_reference: str
+    brand: str
+    error_code: str | None
+    """None: the money has moved."""
+    provider_reference: str | None
+    reason: str
+    evidence: str
+    proposed_by: str
+    proposed_at: Instant
+    state: ProposalState = ProposalState.OPEN
+    decided_by: str | None = None
+    decided_at: Instant | None = None
+    remark: str | None = None
+    """Why it was rejected or refused."""
+
+
+@frozen
+class Place:
+    """A place among payments that are told newest first: what follows is older."""
+
+    created_at: Instant
+    gateway_reference: str
+
+
+@frozen
+class Wanted:
+    """Which payments to list, newest first."""
+
+    brand: str | None = None
+    method: str | None = None
+    status: Status | None = None
+    before: Place | None = None
+    limit: int = 50
+
+
+@frozen
+class Found:
+    """Payments, newest first, and where to go on."""
+
+    transactions: Sequence[Transaction]
+    further: Place | None
+    """None when there is nothing older. There may be a place although few were found: one look goes over so many
+    payments at most, and then says how far it came."""
+
+
+class Dimension(StrEnum):
+    """By what payments are counted."""
+
+    BRAND = "brand"
+    METHOD = "method"
+    PROVIDER = "provider"
+
+
+SPANS: Sequence[Span] = (HOUR, DAY)
+"""The lengths of time for which payments are counted."""
+
+LATENCIES_S: Sequence[int] = (1, 2, 5, 10, 20, 30, 60, 120, 300, 900, 3_600)
+"""Upper bounds in seconds of the classes into which the time from creation to result falls; beyond the last is 0."""
+
+
+@frozen
+class Count:
+    """How many payments of one kind there were."""
+
+    key: str
+    """A brand, method or provider, or where a span of time begins, as text."""
+    status: Status
+    """`pending` counts payments by when they were created, the others by when they ended."""
+    latency_s: int
+    """Upper bound of its class of latency; 0 for those beyond all, and for `pending`."""
+    count: int
+
+
+@frozen
+class Tally:
+    """Which counts are wanted: spans of this length that begin in [begin, end), of one brand, method or provider."""
+
+    span: Span
+    begin: Instant
+    end: Instant
+    only: tuple[Dimension, str] | None = None
+
+
+@frozen
+class BreakerChange:
+    """When a merchant's breaker opened or closed."""
+
+    brand: str
+    at: Instant
+    state: str

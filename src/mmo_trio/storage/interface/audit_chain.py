@@ -1,0 +1,55 @@
+"""The audit log's chain of hashes: pure, so that anybody can check it with a few lines of their own.
+
+A row's hash is the SHA-256 of the JSON array `[number, at, actor, act, about, detail, previous]`: no spaces, no
+non-ASCII characters but as `\\uXXXX`, `at` in microseconds since 1970, `detail` as the text that it is.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from hashlib import sha256
+
+from mmo_trio.storage.interface.admin_types import AuditRow, Deed, Head
+
+NOTHING = Head(0, "0" * 64)
+"""Where an empty log ends, and what its first row follows."""
+
+
+def row_hash(number: int, deed: Deed, previous: str) -> str:
+    """The hash of a row, in hexadecimal."""
+    content = (number, deed.at, deed.actor, deed.act, deed.about, deed.detail, previous)
+    return sha256(json.dumps(content, separators=(",", ":")).encode("ascii")).hexdigest()
+
+
+def next_row(head: Head, deed: Deed) -> AuditRow:
+    """The row that follows."""
+    number = head.number + 1
+    return AuditRow(number, deed, head.hash, row_hash(number, deed, head.hash))
+
+
+class Chain:
+    """Follows the rows of a log in order and finds the first that was changed, taken out or put elsewhere."""
+
+    def __init__(self) -> None:
+        self.at = NOTHING
+        """As far as it was followed."""
+
+    def follow(self, rows: Iterable[AuditRow]) -> str | None:
+        """What is wrong, in a sentence; None when nothing is."""
+        for row in rows:
+            expected = self.at.number + 1
+            if row.number != expected:
+                return f"row {expected} is missing: row {row.number} stands in its place."
+            if row.previous != self.at.hash:
+                return f"row {row.number} doesn't follow the row before it."
+            if row.hash != row_hash(row.number, row.deed, row.previous):
+                return f"row {row.number} was changed."
+            self.at = Head(row.number, row.hash)
+        return None
+
+    def end(self, head: Head) -> str | None:
+        """What is wrong with the end of the log, all rows having been followed."""
+        if self.at == head:
+            return None
+        return f"the log ends with row {self.at.number}, and row {head.number} was written: its end is missing."

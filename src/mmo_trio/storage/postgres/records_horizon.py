@@ -1,0 +1,54 @@
+"""The horizon of creation: a walk over records that lie behind it is complete, whoever writes meanwhile (R7).
+
+A transaction gets its `created_at` before its commit, so a slow commit would put a row behind a cursor that has passed
+it. Instead, whoever lists records up to an instant first moves the horizon there, in a commit of its own: no commit
+that sees it may create anything below it, and the law is asked again with later stamps. Commits that may have looked
+at the horizon before hold a shared advisory lock from before that look until they end: the reader waits for those that
+hold it, and for nobody else. Nobody waits for the reader.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+from mmo_sansio.values.clock import Instant
+from mmo_trio.storage.postgres.bridge import Connection
+
+WRITER_LOCK = (0x4D4D4F, 1)
+"""The advisory lock that commits share which create transactions."""
+
+_MOVE = """
+    WITH wanted AS (
+        SELECT least(%s::bigint, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint) AS at
+    )
+    UPDATE horizon SET at = wanted.at FROM wanted WHERE horizon.at < wanted.at
+"""
+_SEEN = "SELECT at FROM horizon"
+_WRITERS = """
+    SELECT virtualtransaction FROM pg_locks
+    WHERE locktype = 'advisory' AND classid = %s AND objid = %s AND objsubid = 2
+        AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
+"""
+_FIRST_LOOK_S, _LONGEST_BETWEEN_LOOKS_S = 0.002, 0.1
+
+
+async def close_up_to(connection: Connection, end: Instant) -> Instant:
+    """Let no commit that isn't visible yet create anything below `end`, or below now if that is earlier.
+
+    Gives the instant up to which this holds. Returns once every commit that could has ended; the caller's deadline
+    ends the wait for one that hangs.
+    """
+    await connection.execute(_MOVE.encode(), (end,))
+    async with connection.pipeline():
+        seen = await connection.execute(_SEEN.encode())
+        writers = await connection.execute(_WRITERS.encode(), WRITER_LOCK)
+    row = await seen.fetchone()
+    assert row is not None
+    awaited = {each for (each,) in await writers.fetchall()}
+    pause_s = _FIRST_LOOK_S
+    while awaited:
+        await asyncio.sleep(pause_s)
+        pause_s = min(pause_s * 2, _LONGEST_BETWEEN_LOOKS_S)
+        writers = await connection.execute(_WRITERS.encode(), WRITER_LOCK)
+        awaited &= {each for (each,) in await writers.fetchall()}
+    return int(row[0])

@@ -1,0 +1,52 @@
+"""What a batch adds to the counts of payments: pure, and few rows however large the batch."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Iterable
+from typing import TypeAlias
+
+from mmo_sansio.values.clock import SECOND, Instant, Span
+from mmo_sansio.values.model import Status, Transaction
+from mmo_trio.storage.interface.admin_types import LATENCIES_S, SPANS
+from mmo_trio.storage.shared.net_effect import Batch
+
+FigureKey: TypeAlias = tuple[Span, Instant, str, str, str, str, int]
+"""Span, where it begins, brand, method, provider, status and class of latency."""
+
+
+def figures_of(batch: Batch) -> Counter[FigureKey]:
+    """New payments are counted where they were created, and those that end where they end."""
+    ended = (now for _, now in batch.advanced.values() if now.progress.stage.is_terminal)
+    begun = batch.created.values()
+    return counted(begun, (*ended, *(each for each in begun if each.progress.stage.is_terminal)))
+
+
+def counted(begun: Iterable[Transaction], ended: Iterable[Transaction]) -> Counter[FigureKey]:
+    """Both, for every length of time."""
+    shortest = SPANS[0]
+    fine: Counter[tuple[Instant, str, str, str, str, int]] = Counter()
+    for each in begun:
+        order = each.order
+        at = order.created_at
+        fine[
+            at - at % shortest, order.brand, order.method, order.provider, Status.PENDING.value, 0
+        ] += 1
+    for each in ended:
+        order, ended_at = each.order, each.progress.completed_at
+        assert ended_at is not None
+        took = latency_class(ended_at - order.created_at)
+        began_at = ended_at - ended_at % shortest
+        fine[began_at, order.brand, order.method, order.provider, each.status.value, took] += 1
+    figures: Counter[FigureKey] = Counter()
+    for (at, *kind), times in fine.items():
+        for span in SPANS:
+            figures[(span, at - at % span, *kind)] += times  # type: ignore[index]
+    return figures
+
+
+def latency_class(latency: Span) -> int:
+    """The upper bound in seconds of the class that it falls into; 0 beyond the last."""
+    place = bisect_left(LATENCIES_S, latency / SECOND)
+    return LATENCIES_S[place] if place < len(LATENCIES_S) else 0

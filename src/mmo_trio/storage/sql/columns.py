@@ -1,0 +1,83 @@
+"""The columns that SQL stores repeat of a transaction, so that it can be searched, and whether they are true."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from mmo_sansio.api.outgoing.transaction_json import transaction_object
+from mmo_sansio.values.model import Transaction
+from mmo_trio.storage.interface.store import StoreCorrupt
+from mmo_trio.storage.shared.search_keys import (
+    msisdn_of,
+    provider_receipt_of,
+    reconciliation_reference_of,
+)
+from mmo_trio.storage.sql.serialization import (
+    object_row,
+    order_row,
+    progress_row,
+    transaction_of,
+    without_checksum,
+)
+
+EXAMINED = (
+    "gateway_reference, brand, type, method, status, created_at, version, wake_at, page_token,"
+    " order_row, progress, object"
+)
+"""What `fault_of` looks at."""
+
+
+def order_columns(transaction: Transaction) -> tuple[object, ...]:
+    """gateway_reference, brand, type, method, created_at, page_token, msisdn, reconciliation_reference, order_row: what
+    never changes."""
+    order = transaction.order
+    return (
+        order.gateway_reference,
+        order.brand,
+        order.type.value,
+        order.method,
+        order.created_at,
+        order.page.token if order.page else None,
+        msisdn_of(order),
+        reconciliation_reference_of(order),
+        order_row(order),
+    )
+
+
+def progress_columns(transaction: Transaction) -> tuple[object, ...]:
+    """status, version, wake_at, provider_receipt, progress, object: what each step writes anew."""
+    progress = transaction.progress
+    return (
+        progress.stage.status.value,
+        progress.version,
+        progress.wake_at,
+        provider_receipt_of(progress),
+        progress_row(progress),
+        object_row(transaction),
+    )
+
+
+def fault_of(row: Sequence[Any]) -> str | None:
+    """What is wrong with a stored transaction, given as EXAMINED; None if nothing."""
+    try:
+        transaction = transaction_of(row[9], row[10])
+        order, progress = transaction.order, transaction.progress
+        columns = (
+            order.gateway_reference,
+            order.brand,
+            order.type,
+            order.method,
+            transaction.status,
+            order.created_at,
+            progress.version,
+            progress.wake_at,
+            order.page.token if order.page else None,
+        )
+        if tuple(row[:9]) == columns and without_checksum(row[11]) == transaction_object(
+            transaction
+        ):
+            return None
+        return f"transaction {row[0]}: its columns or its object differ from it"
+    except (StoreCorrupt, ValueError, TypeError, LookupError) as error:
+        return f"transaction {row[0]}: {error}"

@@ -1,0 +1,284 @@
+"""Rows in and out: transactions and brands as compact text that a store keeps, each with a checksum of its own.
+
+A row is eight hexadecimal digits of CRC-32, then JSON. A damaged row raises StoreCorrupt instead of giving wrong data.
+The arrays' order is the format: a new member goes to the end, and reading fills in what an older row lacks.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+from zlib import crc32
+
+from mmo_sansio.api.outgoing.transaction_json import transaction_object
+from mmo_sansio.resilience.circuit_breaker import BreakerSnapshot, BreakerState, Permit, SubWindow
+from mmo_sansio.values.error_codes import ErrorCode
+from mmo_sansio.values.model import (
+    Brand,
+    Flow,
+    Limits,
+    Method,
+    Operation,
+    Order,
+    Page,
+    Party,
+    Progress,
+    ProviderData,
+    QrCode,
+    ReferenceReuse,
+    Source,
+    Stage,
+    Transaction,
+    Type,
+)
+from mmo_sansio.values.money import Money
+from mmo_trio.storage.interface.store import StoreCorrupt
+
+_CHECKSUM_DIGITS = 8
+_encode = json.JSONEncoder(separators=(",", ":"), check_circular=False).encode
+
+
+def with_checksum(content: bytes) -> bytes:
+    """The content with its checksum in front."""
+    return b"%08x" % crc32(content) + content
+
+
+def without_checksum(row: bytes) -> bytes:
+    """The content of a row; raises StoreCorrupt when it isn't what was written."""
+    content = row[_CHECKSUM_DIGITS:]
+    if row[:_CHECKSUM_DIGITS] != b"%08x" % crc32(content):
+        raise StoreCorrupt("a stored row is damaged: restore a backup, or run `mmo db check`")
+    return content
+
+
+def order_row(order: Order) -> bytes:
+    """What was asked for."""
+    requested, party, page = order.requested, order.party, order.page
+    return with_checksum(
+        _encode(
+            (
+                order.gateway_reference,
+                order.brand,
+                order.type,
+                order.flow,
+                order.method,
+                order.country,
+                order.provider,
+                order.provider_title,
+                requested.minor,
+                requested.currency,
+                (party.id, party.msisdn, party.first_name, party.last_name, party.email),
+                order.merchant_reference,
+                order.reconciliation_reference,
+                order.labels,
+                order.result_url,
+                order.created_at,
+                order.expires_at,
+                order.display_qr_url,
+                page
+                and (
+                    page.token,
+                    page.closes_at,
+                    page.success_redirect_url,
+                    page.error_redirect_url,
+                ),
+                order.scenario,
+            )
+        ).encode()
+    )
+
+
+def progress_row(progress: Progress) -> bytes:
+    """What happened so far."""
+    data, final = progress.provider_data, progress.final
+    return with_checksum(
+        _encode(
+            (
+                progress.stage,
+                progress.version,
+                progress.wake_at,
+                progress.polls,
+                progress.provider_reference,
+                data
+                and (
+                    data.name,
+                    data.title,
+                    _money_row(data.fee),
+                    data.party_data,
+                    data.error_code,
+                    data.error_message,
+                ),
+                _money_row(final),
+                progress.completed_at,
+                progress.completion_source,
+                progress.error_code,
+                progress.error_message,
+                progress.submitted_at,
+                progress.hint,
+                progress.qr and (progress.qr.payload, progress.qr.image),
+            )
+        ).encode()
+    )
+
+
+def object_row(transaction: Transaction) -> bytes:
+    """The transaction object, rendered once for all who will ask for it (T4)."""
+    return with_checksum(transaction_object(transaction))
+
+
+def transaction_of(order: bytes, progress: bytes) -> Transaction:
+    """The transaction that these two rows are."""
+    return Transaction(
+        _order_of(json.loads(without_checksum(order))),
+        _progress_of(json.loads(without_checksum(progress))),
+    )
+
+
+def _order_of(row: list[Any]) -> Order:
+    page = row[18]
+    return Order(
+        gateway_reference=row[0],
+        brand=row[1],
+        type=Type(row[2]),
+        flow=Flow(row[3]),
+        method=row[4],
+        country=row[5],
+        provider=row[6],
+        provider_title=row[7],
+        requested=Money(row[8], row[9]),
+        party=Party(*row[10]),
+        merchant_reference=row[11],
+        reconciliation_reference=row[12],
+        labels=row[13],
+        result_url=row[14],
+        created_at=row[15],
+        expires_at=row[16],
+        display_qr_url=row[17],
+        page=None if page is None else Page(*page),
+        scenario=row[19],
+    )
+
+
+def _progress_of(row: list[Any]) -> Progress:
+    data, source, code = row[5], row[8], row[9]
+    return Progress(
+        stage=Stage(row[0]),
+        version=row[1],
+        wake_at=row[2],
+        polls=row[3],
+        provider_reference=row[4],
+        provider_data=data
+        and ProviderData(data[0], data[1], _money_of(data[2]), data[3], data[4], data[5]),
+        final=_money_of(row[6]),
+        completed_at=row[7],
+        completion_source=None if source is None else Source(source),
+        error_code=None if code is None else ErrorCode(code),
+        error_message=row[10],
+        submitted_at=row[11] if len(row) > 11 else None,
+        hint=row[12] if len(row) > 12 else None,
+        qr=QrCode(*row[13]) if len(row) > 13 and row[13] else None,
+    )
+
+
+def _money_row(amount: Money | None) -> tuple[int, str] | None:
+    return None if amount is None else (amount.minor, amount.currency)
+
+
+def _money_of(row: list[Any] | None) -> Money | None:
+    return None if row is None else Money(row[0], row[1])
+
+
+def breaker_row(breaker: BreakerSnapshot) -> bytes:
+    """A merchant's breaker."""
+    probe = breaker.probe
+    return with_checksum(
+        _encode(
+            (
+                breaker.state,
+                breaker.open_until,
+                probe and (probe.number, probe.generation, probe.granted_at),
+                breaker.generation,
+                [(each.began_at, each.successes, each.failures) for each in breaker.sub_windows],
+            )
+        ).encode()
+    )
+
+
+def breaker_of(row: bytes) -> BreakerSnapshot:
+    """The breaker that this row is."""
+    state, open_until, probe, generation, sub_windows = json.loads(without_checksum(row))
+    return BreakerSnapshot(
+        BreakerState(state),
+        open_until,
+        None if probe is None else Permit(*probe),
+        generation,
+        tuple(SubWindow(*each) for each in sub_windows),
+    )
+
+
+def brand_row(brand: Brand) -> str:
+    """A brand as the text of a JSON object; its keys are not in it."""
+    return _encode(
+        {
+            "id": brand.id,
+            "name": brand.name,
+            "enabled": brand.enabled,
+            "push_result_url": brand.push_result_url,
+            "host": brand.host,
+            "reference_reuse": brand.reference_reuse,
+            "redirect_schemes": sorted(brand.redirect_schemes),
+            "methods": [_method_row(each) for each in brand.methods],
+        }
+    )
+
+
+def brand_of(row: str) -> Brand:
+    """The brand that this text is; raises StoreCorrupt when it is none."""
+    try:
+        fields = json.loads(row)
+        return Brand(
+            id=fields["id"],
+            name=fields["name"],
+            methods=tuple(_method_of(each) for each in fields["methods"]),
+            enabled=fields["enabled"],
+            push_result_url=fields["push_result_url"],
+            host=fields["host"],
+            reference_reuse=ReferenceReuse(fields["reference_reuse"]),
+            redirect_schemes=frozenset(fields["redirect_schemes"]),
+        )
+    except (ValueError, KeyError, TypeError) as error:
+        raise StoreCorrupt("a stored brand can't be read: run `mmo brands apply` again") from error
+
+
+def _method_row(method: Method) -> dict[str, object]:
+    return {
+        "key": method.key,
+        "provider": method.provider,
+        "provider_title": method.provider_title,
+        "country": method.country,
+        "operations": sorted(method.operations),
+        "limits": {
+            currency: (limits.minimum.minor, limits.maximum.minor)
+            for currency, limits in method.limits.items()
+        },
+        "tax_authority_id": method.tax_authority_id,
+        "tax_authority_account": method.tax_authority_account,
+        "push_accounts": method.push_accounts,
+    }
+
+
+def _method_of(fields: dict[str, Any]) -> Method:
+    return Method(
+        key=fields["key"],
+        provider=fields["provider"],
+        provider_title=fields["provider_title"],
+        country=fields["country"],
+        operations=frozenset(map(Operation, fields["operations"])),
+        limits={
+            currency: Limits(Money(minimum, currency), Money(maximum, currency))
+            for currency, (minimum, maximum) in fields["limits"].items()
+        },
+        tax_authority_id=fields["tax_authority_id"],
+        tax_authority_account=fields["tax_authority_account"],
+        push_accounts=tuple(fields.get("push_accounts", ())),
+    )

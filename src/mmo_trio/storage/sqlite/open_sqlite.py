@@ -1,0 +1,54 @@
+"""Opening the SQLite file: who may, and what is done first."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import ExitStack, asynccontextmanager
+from pathlib import Path
+
+import trio
+
+from mmo_trio.storage.interface.store import StoreRefused
+from mmo_trio.storage.sqlite.connection import ServingLock, connect, errors_translated
+from mmo_trio.storage.sqlite.migrations import migrate, scripts, stored_version
+from mmo_trio.storage.sqlite.store import PATIENCE_S, SqliteStore
+
+
+@asynccontextmanager
+async def open_sqlite(
+    path: str | Path, *, serving: bool, patience_s: float = PATIENCE_S
+) -> AsyncIterator[SqliteStore]:
+    """Open the file, making it when it isn't there.
+
+    The one serving process brings the schema up to date and takes on what its predecessor left. Administration may
+    open the file beside it: the kept intents that it writes are taken on by the serving process. Raises StoreRefused
+    when another process serves the file or its schema isn't ours, StoreUnavailable when it can't be opened.
+    """
+    store = await trio.to_thread.run_sync(_open, Path(path), serving, patience_s)
+    try:
+        yield store
+    finally:
+        with trio.CancelScope(shield=True):
+            await store.aclose()
+
+
+def _open(path: Path, serving: bool, patience_s: float) -> SqliteStore:
+    with errors_translated(), ExitStack() as undo:
+        lock = None
+        if serving:
+            lock = ServingLock(path)
+            undo.callback(lock.release)
+        writer = connect(path, create=True)
+        undo.callback(writer.close)
+        version = stored_version(writer)
+        if not serving and 0 < version < max(scripts()):
+            raise StoreRefused(
+                f"{path} has schema {version}: bring it up to date with `mmo db migrate`"
+            )
+        if writer.execute("PRAGMA journal_mode = WAL").fetchone() != ("wal",):
+            raise StoreRefused(f"{path} can't have a write-ahead log: put it on a local disk")
+        migrate(writer)
+        if serving:  # What a dead process held belongs to nobody.
+            writer.execute("UPDATE intents SET is_held = 0 WHERE is_held = 1")
+        undo.pop_all()
+    return SqliteStore(path, writer, lock, patience_s)

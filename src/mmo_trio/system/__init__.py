@@ -1,0 +1,1 @@
+"""The process and its machine: clock, identifiers, ciphers, logs, latency and faults."""

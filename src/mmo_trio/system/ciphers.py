@@ -1,0 +1,96 @@
+"""Random numbers and encryption for provider adapters, by the cryptography library."""
+
+from __future__ import annotations
+
+import os
+from typing import assert_never
+
+from attrs import frozen
+from cryptography.hazmat.primitives.asymmetric.padding import (
+    MGF1,
+    OAEP,
+    AsymmetricPadding,
+    PKCS1v15,
+)
+from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
+from cryptography.hazmat.primitives.ciphers import Cipher
+from cryptography.hazmat.primitives.ciphers.algorithms import AES
+from cryptography.hazmat.primitives.ciphers.modes import CBC
+from cryptography.hazmat.primitives.hashes import SHA1, SHA256
+from cryptography.hazmat.primitives.padding import PKCS7
+from cryptography.hazmat.primitives.serialization import load_der_public_key, load_pem_public_key
+from cryptography.x509 import load_pem_x509_certificate
+
+from mmo_sansio.providers.common.ciphers import CipherError, RsaPadding
+
+_CERTIFICATE_MARK = b"-----BEGIN CERTIFICATE-----"
+_PEM_MARK = b"-----BEGIN"
+
+
+@frozen
+class SystemCiphers:
+    """The operating system's chance and OpenSSL's ciphers."""
+
+    def random_bytes(self, count: int) -> bytes:
+        """So many unpredictable bytes."""
+        return os.urandom(count)
+
+    def rsa_bits(self, public_key: bytes) -> int:
+        """The length of the key's modulus. Raises CipherError when it is no RSA key."""
+        return _loaded(public_key).key_size
+
+    def rsa_encrypt(self, public_key: bytes, plain: bytes, padding: RsaPadding) -> bytes:
+        """The text for the holder of the private key. Raises CipherError for a bad key or too long a text."""
+        key = _loaded(public_key)
+        try:
+            return key.encrypt(plain, rsa_padding(padding))
+        except ValueError:
+            raise CipherError(
+                f"a key of {key.key_size} bits is too short for this text with {padding}"
+            ) from None
+
+    def rsa_encrypt_pkcs1v15(self, certificate_pem: bytes, plain: bytes) -> bytes:
+        """The same with the padding that most operators name."""
+        return self.rsa_encrypt(certificate_pem, plain, RsaPadding.PKCS1V15)
+
+    def aes_cbc_encrypt(self, key: bytes, iv: bytes, plain: bytes) -> bytes:
+        """AES in CBC mode with PKCS#7 padding. Raises CipherError for a key or vector of a wrong length."""
+        try:
+            encryptor = Cipher(AES(key), CBC(iv)).encryptor()
+        except ValueError:
+            raise CipherError("AES takes a key of 16, 24 or 32 bytes and a vector of 16") from None
+        padder = PKCS7(AES.block_size).padder()
+        return encryptor.update(padder.update(plain) + padder.finalize()) + encryptor.finalize()
+
+
+def rsa_padding(padding: RsaPadding) -> AsymmetricPadding:
+    """The padding as the library names it."""
+    match padding:
+        case RsaPadding.PKCS1V15:
+            return PKCS1v15()
+        case RsaPadding.OAEP_SHA1:
+            return OAEP(MGF1(SHA1()), SHA1(), None)
+        case RsaPadding.OAEP_SHA256:
+            return OAEP(MGF1(SHA256()), SHA256(), None)
+        case RsaPadding.OAEP_SHA256_MGF1_SHA1:
+            return OAEP(MGF1(SHA1()), SHA256(), None)
+        case other:
+            assert_never(other)
+
+
+def _loaded(public_key: bytes) -> RSAPublicKey:
+    try:
+        key = _read(public_key)
+    except Exception:  # The library raises several kinds, some of which quote what they were given.
+        raise CipherError("this is no public key or certificate that can be read") from None
+    if not isinstance(key, RSAPublicKey):
+        raise CipherError("this key is not for RSA")
+    return key
+
+
+def _read(public_key: bytes) -> object:
+    if _CERTIFICATE_MARK in public_key:
+        return load_pem_x509_certificate(public_key).public_key()
+    if public_key.lstrip().startswith(_PEM_MARK):
+        return load_pem_public_key(public_key)
+    return load_der_public_key(public_key)

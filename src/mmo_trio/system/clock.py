@@ -1,0 +1,89 @@
+"""The gateway's clocks: wall time that never repeats a stamp, monotonic time, and the sandbox's way to move both; and
+what Trio's deadlines count in: time that goes on while the machine sleeps."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import trio
+
+from mmo_sansio.values.clock import Instant, Span
+
+
+def boot_time() -> Instant:
+    """Microseconds since the machine started, those that it or this process slept through included."""
+    return time.clock_gettime_ns(_SINCE_BOOT) // 1_000
+
+
+_SINCE_BOOT = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+
+
+class BootClock(trio.abc.Clock):
+    """For `trio.run` of whatever sends what must not be sent too late: by Trio's own clock a deadline would stand still
+    while the machine is suspended, and a submission could leave hours after it was given up (S6)."""
+
+    def start_clock(self) -> None:
+        """Nothing is to be done."""
+
+    def current_time(self) -> float:
+        """Seconds since the machine started."""
+        return time.clock_gettime(_SINCE_BOOT)
+
+    def deadline_to_sleep_time(self, deadline: float) -> float:
+        """Seconds until then."""
+        return deadline - self.current_time()
+
+
+class WallClock:
+    """Reads the machine's clocks and adds an offset, which only a sandbox ever moves."""
+
+    def __init__(self, *, offset: Span = 0) -> None:
+        self._offset = offset
+        self._last: Instant = 0
+
+    @property
+    def offset(self) -> Span:
+        """How far this clock is ahead of the machine's."""
+        return self._offset
+
+    def now(self) -> Instant:
+        """Wall time."""
+        return time.time_ns() // 1_000 + self._offset
+
+    def monotonic(self) -> Span:
+        """Time that only goes forward, whatever happens to the wall clock; its zero means nothing."""
+        return time.monotonic_ns() // 1_000 + self._offset
+
+    def never_below(self, stamp: Instant) -> None:
+        """Give no stamp at or below this one: what is stored already lies in the past."""
+        self._last = max(self._last, stamp)
+
+    def stamps(self, count: int) -> Sequence[Instant]:
+        """That many stamps, strictly increasing, now and across calls (law 6)."""
+        first = max(self.now(), self._last + 1)
+        self._last = first + count - 1
+        return range(first, first + count)
+
+    def advance(self, span: Span) -> None:
+        """Move wall and monotonic time forward; raises ValueError for a step back."""
+        if span < 0:
+            raise ValueError("the clock moves forward only")
+        self._offset += span
+
+
+def read_offset(path: Path) -> Span:
+    """The offset that a sandbox has kept; 0 when it never moved its clock."""
+    try:
+        return int(path.read_text(encoding="ascii"))
+    except FileNotFoundError:
+        return 0
+
+
+def write_offset(path: Path, offset: Span) -> None:
+    """Keep the offset, whole or not at all."""
+    draft = path.with_suffix(".new")
+    draft.write_text(str(offset), encoding="ascii")
+    os.replace(draft, path)

@@ -1,0 +1,1 @@
+"""Workers that deliver to merchants: callbacks and QR codes."""

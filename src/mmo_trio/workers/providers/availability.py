@@ -1,0 +1,45 @@
+"""Which providers a person has closed for new payments: read from the store every few seconds, on every node."""
+
+from __future__ import annotations
+
+import structlog
+import trio
+from attrs import define
+
+from mmo_trio.storage.interface.store import Store, StoreUnavailable
+
+logger = structlog.get_logger(__name__)
+
+LOOK_S = 2.0
+"""How long after `mmo providers disable` the last node may go on submitting."""
+
+
+@define(eq=False)
+class Switches:
+    """What the store said last."""
+
+    store: Store
+    _closed: frozenset[str] = frozenset()
+
+    def is_closed(self, provider: str) -> bool:
+        """Whether this provider takes no new payments."""
+        return provider in self._closed
+
+    async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """Look until cancelled; it has looked once when it has started. A store that fails leaves things as they
+        are."""
+        await self._look()
+        task_status.started()
+        while True:
+            await trio.sleep(LOOK_S)
+            await self._look()
+
+    async def _look(self) -> None:
+        try:
+            closed = frozenset(each.name for each in await self.store.closed_providers())
+        except StoreUnavailable as error:
+            logger.warning("switches not read", error=str(error))
+            return
+        for name in closed ^ self._closed:
+            logger.info("provider closed" if name in closed else "provider open", provider=name)
+        self._closed = closed

@@ -1,0 +1,85 @@
+"""Why a payment ended as it did: every outcome has its sentence."""
+
+from __future__ import annotations
+
+import pytest
+from attrs import evolve
+
+from mmo_sansio.http.exchange import DeliveryOutcome
+from mmo_sansio.messages.changes import CallbackRecorded
+from mmo_sansio.messages.inputs import Input
+from mmo_sansio.payments.gateway import Gateway
+from mmo_sansio.testing import builders as a
+from mmo_sansio.values.error_codes import ErrorCode
+from mmo_trio.admin.explanation import Case, conclusions, story
+from mmo_trio.storage.interface.store import BrandRecord, StoredKey
+
+IN_USE = StoredKey(7, "acme", b"d", b"s", a.START)
+RETIRED = evolve(IN_USE, id=6, retired_at=a.START + 1)
+
+
+def case(*inputs: Input, keys: tuple[StoredKey, ...] = (IN_USE,), enabled: bool = True) -> Case:
+    """What a store has about the payment after these inputs."""
+    gateway = Gateway()
+    for number, given in enumerate((a.a_create_payment(), *inputs)):
+        gateway.receive(given, now=a.START + number)
+    return Case(
+        gateway.transaction(a.REFERENCE),
+        gateway.journal,
+        gateway.callbacks,
+        [],
+        BrandRecord(a.a_brand(enabled=enabled), keys),
+    )
+
+
+def said(told: Case) -> str:
+    return " ".join(conclusions(told))
+
+
+OUTCOMES = [
+    (DeliveryOutcome.DELIVERED, 200, "was called back and answered 200"),
+    (DeliveryOutcome.NON_2XX, 503, "the merchant's server answered 503"),
+    (DeliveryOutcome.NON_2XX, 401, "refused our X-API-KEY"),
+    (DeliveryOutcome.TIMEOUT, None, "took longer than it may"),
+    (DeliveryOutcome.TRANSPORT_ERROR, None, "could not be reached or trusted"),
+    (DeliveryOutcome.EGRESS_REFUSED, None, "doesn't call"),
+    (DeliveryOutcome.BREAKER_OPEN, None, "had failed just before"),
+]
+
+
+@pytest.mark.spec("K3")
+@pytest.mark.parametrize(("outcome", "status", "sentence"), OUTCOMES)
+def test_every_outcome_of_a_callback_is_told(
+    outcome: DeliveryOutcome, status: int | None, sentence: str
+) -> None:
+    told = case(a.a_begin(), a.succeeded())
+    attempt = a.an_attempt(outcome, status=status)
+    told = evolve(told, callbacks=[CallbackRecorded(a.REFERENCE, "acme", attempt, a.START)])
+    assert sentence in said(told)
+    is_delivered = outcome is DeliveryOutcome.DELIVERED
+    assert ("It is not sent again." in said(told)) is not is_delivered
+
+
+@pytest.mark.spec("E1")
+@pytest.mark.parametrize("code", ErrorCode)
+def test_every_error_code_is_told_with_its_advice(code: ErrorCode) -> None:
+    text = said(case(a.a_begin(), a.failed(error_code=code)))
+    assert f"failed with {code}" in text
+    assert "Who can act: the " in text
+
+
+def test_the_state_of_the_brand_and_its_keys_is_told() -> None:
+    assert "API key" not in said(case())
+    assert "no API key in use" in said(case(keys=(RETIRED,)))
+    assert "callbacks carry the oldest, number 7" in said(
+        case(keys=(RETIRED, IN_USE, evolve(IN_USE, id=8)))
+    )
+    assert "acme is disabled" in said(case(enabled=False))
+    assert "acme was removed" in said(evolve(case(), brand=None))
+
+
+def test_the_story_follows_the_journal() -> None:
+    lines = story(case(a.a_begin(), a.accepted(), a.succeeded()))
+    assert [line.who for line in lines] == ["merchant", "gateway", "provider:test", "provider:test"]
+    assert "[submitting → awaiting_result]" in lines[2].what
+    assert [line.at for line in lines] == sorted(line.at for line in lines)

@@ -1,0 +1,181 @@
+"""Keys at rest, and whose request it is (A1 to A5)."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncIterator, Sequence
+from pathlib import Path
+
+import pytest
+
+from mmo_sansio.values import clock
+from mmo_sansio.values.model import Brand
+from mmo_trio.api import authentication
+from mmo_trio.api.authentication import Authenticator
+from mmo_trio.brands.apply import add_key, make_key
+from mmo_trio.brands.keyring import KeyRing, SealError, load_master_key, make_api_key
+from mmo_trio.settings.errors import SettingsError
+from mmo_trio.storage.conformance.inputs import brand
+from mmo_trio.storage.memory.store import MemoryStore, open_memory
+
+RING = KeyRing(bytes(range(32)))
+SECRET = "canary-of-a-key"
+
+
+class Clock:
+    """A monotonic clock that a test moves."""
+
+    now = 1_000 * clock.SECOND
+
+    def __call__(self) -> int:
+        return self.now
+
+
+@pytest.fixture
+async def store() -> AsyncIterator[MemoryStore]:
+    async with open_memory() as opened:
+        await opened.save_brands([brand("acme"), brand("globex")])
+        await add_key(opened, RING, "acme", SECRET, now=1)
+        yield opened
+
+
+@pytest.mark.spec("A5")
+def test_a_sealed_key_opens_for_its_brand_only_and_never_with_another_master_key() -> None:
+    sealed = RING.seal("acme", b"key")
+    assert RING.open("acme", sealed) == b"key"
+    assert b"key" not in sealed
+    assert sealed != RING.seal("acme", b"key")
+    for ring, of, text in (
+        (RING, "globex", sealed),
+        (KeyRing(bytes(32)), "acme", sealed),
+        (RING, "acme", sealed[:-1] + bytes((sealed[-1] ^ 1,))),
+        (RING, "acme", b""),
+    ):
+        with pytest.raises(SealError, match="master key file"):
+            ring.open(of, text)
+
+
+@pytest.mark.spec("A5")
+async def test_no_key_stands_in_a_repr(store: MemoryStore) -> None:
+    (record, _) = await store.brands()
+    assert SECRET not in repr(record) + repr(RING) + repr(store)
+    assert repr(record.keys[0].digest) not in repr(record)
+    assert repr(bytes(range(32)))[2:10] not in repr(RING.__dict__)
+
+
+def test_digests_need_the_master_key_and_are_not_sealing_keys() -> None:
+    assert RING.digest(b"key") == KeyRing(bytes(range(32))).digest(b"key")
+    assert RING.digest(b"key") != KeyRing(bytes(32)).digest(b"key")
+    assert len({make_api_key() for _ in range(100)}) == 100
+
+
+def test_a_made_key_never_looks_like_an_option(monkeypatch: pytest.MonkeyPatch) -> None:
+    drawn = iter(["-starts-with-a-dash", "fine"])
+    monkeypatch.setattr("secrets.token_urlsafe", lambda _: next(drawn))
+    assert make_api_key() == "fine"
+
+
+def test_a_master_key_is_made_once_for_its_owner_only(tmp_path: Path) -> None:
+    path = tmp_path / "keys" / "master.key"
+    made = load_master_key(path, create=True)
+    assert len(made) == 32
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert load_master_key(path, create=True) == load_master_key(path, create=False) == made
+    assert os.listdir(path.parent) == ["master.key"]
+
+
+@pytest.mark.parametrize(
+    ("content", "mode", "remedy"),
+    [
+        (None, 0, "Name the file"),
+        (b"", 0o600, "Restore it"),
+        (b"AAAA", 0o600, "Restore it"),
+        (b"\xff\xfe nothing", 0o600, "Restore it"),
+        (b"A" * 43 + b"=", 0o644, "chmod 600"),
+    ],
+)
+def test_a_master_key_that_cannot_be_used_stops_the_start(
+    content: bytes | None, mode: int, remedy: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "master.key"
+    if content is not None:
+        path.write_bytes(content)
+        path.chmod(mode)
+    with pytest.raises(SettingsError, match=remedy) as raised:
+        load_master_key(path, create=False)
+    assert "master.key" in str(raised.value)
+
+
+@pytest.mark.spec("A1", "A5")
+@pytest.mark.parametrize(
+    "key", [b"", b" ", b"unknown", b"\xff\xfe\x00", "schlüssel".encode(), b"k" * 10_240]
+)
+async def test_any_other_bytes_are_nobodys_key(key: bytes, store: MemoryStore) -> None:
+    authenticator = Authenticator(store, RING, monotonic=Clock())
+    assert await authenticator.brand_for(key) is None
+    assert await authenticator.brand_for(SECRET.encode()) == brand("acme")
+
+
+class Counting(MemoryStore):
+    """Counts how often it is asked for a key."""
+
+    asked = 0
+
+    async def brand_by_key(self, digest: bytes) -> Brand | None:
+        self.asked += 1
+        return await super().brand_by_key(digest)
+
+
+@pytest.mark.spec("A2", "A3")
+async def test_a_verified_key_is_believed_for_a_minute_and_not_longer(store: MemoryStore) -> None:
+    counting, now = Counting(await store._memory()), Clock()
+    authenticator = Authenticator(counting, RING, monotonic=now, cache=5 * clock.MINUTE)
+    key = SECRET.encode()
+    begin = now.now
+    assert await authenticator.brand_for(key) == brand("acme")
+    (stored,) = await store.keys_of("acme")
+    assert await store.retire_key("acme", stored.id, now=2)
+    now.now = begin + clock.MINUTE - 1
+    assert await authenticator.brand_for(key) == brand("acme")
+    assert counting.asked == 1
+    now.now = begin + clock.MINUTE
+    assert await authenticator.brand_for(key) is None
+    assert await authenticator.brand_for(key) is None
+
+
+@pytest.mark.spec("A3")
+async def test_a_new_key_works_at_once_even_if_it_was_refused_just_before(
+    store: MemoryStore,
+) -> None:
+    authenticator = Authenticator(store, RING, monotonic=Clock())
+    assert await authenticator.brand_for(b"tomorrows-key") is None
+    await add_key(store, RING, "globex", "tomorrows-key", now=3)
+    assert await authenticator.brand_for(b"tomorrows-key") == brand("globex")
+
+
+async def test_the_memory_of_verified_keys_is_bounded(
+    store: MemoryStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(authentication, "CACHE_ENTRIES_MAX", 3)
+    authenticator = Authenticator(store, RING, monotonic=Clock())
+    for number in range(10):
+        await add_key(store, RING, "acme", f"key-number-{number}", now=3)
+        assert await authenticator.brand_for(f"key-number-{number}".encode()) is not None
+        assert await authenticator.brand_for(b"unknown") is None
+        assert len(authenticator._verified) <= 3
+
+
+@pytest.mark.spec("A4")
+async def test_a_callback_carries_the_oldest_key_not_retired_as_it_is_now(
+    store: MemoryStore,
+) -> None:
+    authenticator = Authenticator(store, RING, monotonic=Clock())
+    assert await authenticator.callback_key("acme") == SECRET.encode()
+    newer = await make_key(store, RING, "acme", now=2)
+    assert await authenticator.callback_key("acme") == SECRET.encode()
+    keys: Sequence[int] = [key.id for key in await store.keys_of("acme")]
+    assert await store.retire_key("acme", keys[0], now=3)
+    assert await authenticator.callback_key("acme") == newer.encode()
+    assert await store.retire_key("acme", keys[1], now=4)
+    assert await authenticator.callback_key("acme") is None
+    assert await authenticator.callback_key("nobody") is None

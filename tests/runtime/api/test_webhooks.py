@@ -1,0 +1,155 @@
+"""Providers' notifications: strangers learn nothing, and an answer says that it is durable."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from attrs import Factory, define
+
+from mmo_sansio.http.messages import HttpRequest, HttpResponse
+from mmo_sansio.messages.inputs import BeginSubmission
+from mmo_sansio.messages.intents import AskProvider
+from mmo_sansio.providers.common.interface import DepositTold
+from mmo_sansio.testing import (
+    KES,
+    REFERENCE,
+    a_brand,
+    a_create_payment,
+    a_party,
+    accepted,
+    hinted,
+    succeeded,
+)
+from mmo_sansio.values.clock import HOUR
+from mmo_sansio.values.model import Status
+from mmo_sansio.values.problems import RefusedError
+from mmo_trio.api.webhooks import Hooks
+from mmo_trio.http.handler import Admitted, RequestContext
+from mmo_trio.settings.values import NETWORKS
+from mmo_trio.storage.interface.store import OutcomeUnknown, StoreUnavailable
+from mmo_trio.storage.memory.store import open_memory
+from mmo_trio.system.ids import References
+from mmo_trio.workers.providers.webhook_endpoint import HookDoor
+from tests.support.engine_double import EngineDouble
+from tests.support.provider_double import ScriptedProvider
+
+TOKEN = "0123abcd"
+
+
+@define(eq=False)
+class Bench:
+    """Hooks before an engine in memory, with one account."""
+
+    store: Any = None
+    provider: ScriptedProvider = Factory(ScriptedProvider)
+    engine: EngineDouble = Factory(EngineDouble)
+    allowed: tuple[str, ...] = ()
+    proxies: tuple[str, ...] = ()
+
+    def hooks(self) -> Hooks:
+        door = HookDoor(self.provider, TOKEN, NETWORKS.read(list(self.allowed)))
+        proxies = NETWORKS.read(list(self.proxies))
+        return Hooks(
+            {"test": door}, self.store, self.engine.submit, References(lambda: 0), 1000, proxies
+        )
+
+    async def notify(
+        self, name: str = "test", token: str = TOKEN, client: str = "192.0.2.7", **fields: str
+    ) -> HttpResponse:
+        headers = tuple((key.encode(), value.encode()) for key, value in fields.items())
+        head = HttpRequest("POST", f"/hooks/{name}/{token}".encode(), headers)
+        admitted = self.hooks().admit(name, token, head, RequestContext("r", client, secure=True))
+        assert isinstance(admitted, Admitted)
+        assert admitted.body_limit == 1000
+        answer = await admitted.respond(b"{}")
+        assert isinstance(answer, HttpResponse)
+        return answer
+
+    async def a_payment_awaits_its_result(self) -> None:
+        await self.engine.submit(a_create_payment())
+        await self.engine.submit(BeginSubmission(REFERENCE))
+        await self.engine.submit(accepted(ask_after=HOUR))
+
+
+@pytest.mark.parametrize(("name", "token"), [("other", TOKEN), ("test", "wrong"), ("test", "é")])
+async def test_a_stranger_finds_nothing(name: str, token: str) -> None:
+    with pytest.raises(RefusedError) as caught:
+        await Bench().notify(name, token)
+    assert caught.value.problem.status == 404
+
+
+@pytest.mark.parametrize(
+    ("client", "forwarded", "is_let_in"),
+    [
+        ("196.201.214.200", "", True),
+        ("::ffff:c4c9:d6c8", "", True),
+        ("192.0.2.9", "", False),
+        ("10.0.0.1", "192.0.2.1, 196.201.214.200", True),
+        ("10.0.0.1", "196.201.214.200, 192.0.2.1", False),
+        ("10.0.0.1", "nonsense", False),
+        ("192.0.2.9", "196.201.214.200", False),
+    ],
+)
+async def test_only_listed_addresses_are_let_in(
+    client: str, forwarded: str, is_let_in: bool
+) -> None:
+    bench = Bench(allowed=("196.201.214.200",), proxies=("10.0.0.0/8",))
+    sent = {"x-forwarded-for": forwarded} if forwarded else {}
+    if is_let_in:
+        assert (await bench.notify(client=client, **sent)).status == 200
+    else:
+        with pytest.raises(RefusedError):
+            await bench.notify(client=client, **sent)
+
+
+@pytest.mark.spec("S5")
+async def test_a_hint_makes_us_ask_and_is_answered_in_the_providers_words() -> None:
+    bench = Bench()
+    await bench.a_payment_awaits_its_result()
+    asked = []
+    bench.engine.act = lambda work: asked.append(work.intent)
+    bench.provider.told = hinted()
+    answer = await bench.notify()
+    assert (answer.status, answer.body) == (200, b"taken")
+    assert asked == [AskProvider(REFERENCE)]
+
+
+@pytest.mark.spec("S2", "S5")
+async def test_results_are_applied_once_and_what_fits_nothing_is_kept() -> None:
+    bench = Bench()
+    await bench.a_payment_awaits_its_result()
+    bench.provider.told = succeeded()
+    assert (await bench.notify()).status == 200
+    assert (await bench.notify()).status == 200
+    bench.provider.told = hinted("01K5NOBODYNOBODYNOBODYNOBO")
+    assert (await bench.notify()).status == 200
+    assert bench.engine.transaction().status is Status.SUCCESS
+    kept = [each.reason for each in bench.engine.gateway.suspense]
+    assert kept == ["repeated_result", "unknown_transaction"]
+
+
+@pytest.mark.spec("P5")
+@pytest.mark.parametrize("trouble", [StoreUnavailable("x"), OutcomeUnknown("x")])
+async def test_what_is_not_durable_is_not_taken(trouble: Exception) -> None:
+    bench = Bench()
+    bench.engine.troubles = [trouble]
+    answer = await bench.notify()
+    assert answer.status == 503
+    assert answer.value(b"retry-after") == b"5"
+
+
+@pytest.mark.spec("S4")
+async def test_a_deposit_becomes_a_payment_once_and_one_of_nobody_is_kept() -> None:
+    deposit = DepositTold("test", "RKL51ZDR4F", "600966", "acme-77", KES(5), a_party())
+    async with open_memory() as store:
+        bench = Bench(store)
+        bench.provider.told = deposit
+        await bench.notify()
+        assert [each.reason for each in bench.engine.gateway.suspense] == ["unmatched_deposit"]
+        await store.save_brands([a_brand()])
+        await bench.notify()
+        await bench.notify()
+    (made,) = bench.engine.gateway.ledger.transactions.values()
+    assert (made.order.brand, made.order.provider_title) == ("acme", "Test Money")
+    assert made.progress.provider_reference == "RKL51ZDR4F"

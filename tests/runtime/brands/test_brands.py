@@ -1,0 +1,209 @@
+"""`brands.toml`: what it may say, how it is refused, and what applying it does."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from attrs import evolve
+
+from mmo_sansio.http.egress_rules import EgressRules
+from mmo_sansio.values.model import Brand, Limits, Method, Operation, ReferenceReuse
+from mmo_sansio.values.money import Money
+from mmo_trio.brands.apply import Plan, apply_plan, plan_apply
+from mmo_trio.brands.file import WantedBrand, read_brands, read_brands_file
+from mmo_trio.brands.keyring import KeyRing
+from mmo_trio.settings.errors import SettingsError
+from mmo_trio.storage.conformance.inputs import brand
+from mmo_trio.storage.interface.store import Store
+from mmo_trio.storage.memory.store import open_memory
+
+RING = KeyRing(bytes(range(32)))
+PROVIDERS = {"sandbox": "Sandbox", "mpesa": "M-PESA"}
+RULES = EgressRules()
+
+WHOLE = """
+[[brand]]
+id = "acme"
+name = "Acme Ltd"
+api_keys = ["acme-key-0001"]
+enabled = false
+push_result_url = "https://merchant.example/push"
+host = "Acme.Example"
+reference_reuse = "never"
+redirect_schemes = ["AcmeApp"]
+  [[brand.method]]
+  key = "mpesa_ke"
+  provider = "mpesa"
+  country = "KE"
+  flows = ["direct/payin", "direct/taxpayout"]
+  limits.KES = { min = "10.50", max = 150000 }
+  limits.UGX = { min = "500", max = "500" }
+  tax_authority_id = "KRA"
+  tax_authority_account = "572572"
+"""
+SMALL = """
+[[brand]]
+id = "acme"
+name = "Acme Ltd"
+"""
+METHOD = """
+  [[brand.method]]
+  key = "mpesa_ke"
+  provider = "sandbox"
+  country = "KE"
+  flows = ["direct/payin"]
+  limits.KES = { min = "10", max = "150000" }
+"""
+
+
+def read(text: str) -> Sequence[WantedBrand]:
+    return read_brands(text, source="brands.toml", providers=PROVIDERS, rules=RULES)
+
+
+@pytest.mark.spec("C11", "S4", "A6", "C12", "C8")
+def test_a_whole_brand_is_read() -> None:
+    (wanted,) = read(WHOLE)
+    assert wanted.api_keys == ("acme-key-0001",)
+    assert "acme-key-0001" not in repr(wanted)
+    assert wanted.brand == Brand(
+        id="acme",
+        name="Acme Ltd",
+        methods=(
+            Method(
+                key="mpesa_ke",
+                provider="mpesa",
+                provider_title="M-PESA",
+                country="KE",
+                operations=frozenset({Operation.DIRECT_PAYIN, Operation.DIRECT_TAXPAYOUT}),
+                limits={
+                    "KES": Limits(Money(1_050, "KES"), Money(15_000_000, "KES")),
+                    "UGX": Limits(Money(500, "UGX"), Money(500, "UGX")),
+                },
+                tax_authority_id="KRA",
+                tax_authority_account="572572",
+            ),
+        ),
+        enabled=False,
+        push_result_url="https://merchant.example/push",
+        host="acme.example",
+        reference_reuse=ReferenceReuse.NEVER,
+        redirect_schemes=frozenset({"acmeapp"}),
+    )
+
+
+def test_what_is_left_out_has_its_default() -> None:
+    (wanted,) = read(SMALL)
+    assert wanted == WantedBrand(Brand("acme", "Acme Ltd", ()), ())
+    assert read("") == ()
+
+
+WRONG = [
+    ("[[brand]", "it isn't TOML"),
+    ('[[brands]]\nid = "acme"', "Did you mean brand?"),
+    ('brand = "acme"', r"Begin each with \[\[brand\]\]"),
+    ('[[brand]]\nname = "x"', "id: it is missing"),
+    ('[[brand]]\nid = "a b"\nname = "x"', "Use 1 to 64 ASCII"),
+    ('[[brand]]\nid = "acme"', "brand acme, name: it is missing"),
+    (SMALL + SMALL, "id acme stands there twice"),
+    (SMALL + "enable = true", "Did you mean enabled?"),
+    (SMALL + 'enabled = "yes"', "Write enabled = true"),
+    (SMALL + 'push_result_url = "http://merchant.example/"', "must begin with https"),
+    (SMALL + 'push_result_url = "https://169.254.169.254/"', "push_result_url"),
+    (SMALL + 'host = "acme.example/x"', "more than a name"),
+    (SMALL + 'host = "acme.example:8443"', "more than a name"),
+    (SMALL + 'host = "a b"', "Give a host name only"),
+    (SMALL + 'reference_reuse = "sometimes"', "after_window, never"),
+    (SMALL + 'redirect_schemes = ["javascript"]', "dangerous"),
+    (SMALL + 'redirect_schemes = ["DATA"]', "dangerous"),
+    (SMALL + 'redirect_schemes = ["vbscript"]', "dangerous"),
+    (SMALL + 'redirect_schemes = ["file"]', "dangerous"),
+    (SMALL + 'redirect_schemes = ["a:b"]', "is no scheme"),
+    (SMALL + 'redirect_schemes = "acmeapp"', "no list of texts"),
+    (SMALL + 'api_keys = ["short"]', "key 1 can't be used"),
+    (SMALL + 'api_keys = ["schlüssel-0001"]', "key 1 can't be used"),
+    (SMALL + 'api_keys = ["acme-key-0001", "acme-key-0001"]', "an API key stands there twice"),
+    (SMALL + METHOD + METHOD, "method mpesa_ke in KE stands there twice"),
+    (SMALL + METHOD.replace('"mpesa_ke"', f'"{"k" * 101}"'), "1 to 100 characters"),
+    (SMALL + METHOD.replace('"sandbox"', '"sandbux"'), "Did you mean sandbox?"),
+    (SMALL + METHOD.replace('"KE"', '"ke"'), "ISO 3166-1"),
+    (SMALL + METHOD.replace("direct/payin", "direct/payn"), "Did you mean direct/payin?"),
+    (SMALL + METHOD.replace('["direct/payin"]', "[]"), "there are none"),
+    (SMALL + METHOD.replace("limits.KES", "limits.KSH"), "ISO 4217 has no such currency"),
+    (SMALL + METHOD.replace('"10"', "10.5"), "limits.KES.min.*no exact amount.*quotes"),
+    (SMALL + METHOD.replace('"10"', "true"), "no exact amount"),
+    (SMALL + METHOD.replace('"10"', '"ten"'), "decimal number"),
+    (SMALL + METHOD.replace('"10"', '"0"'), "greater than 0"),
+    (SMALL + METHOD.replace('"10"', '"10.005"'), "at most 2 decimals"),
+    (SMALL + METHOD.replace('"10"', '"200000"'), "min is above max"),
+    (SMALL + METHOD.replace('min = "10", ', ""), "needs min and max"),
+    (SMALL + METHOD.partition("  limits")[0], "limits: they are missing"),
+    (SMALL + METHOD + "  fee = 1", "there is no such key"),
+]
+
+
+@pytest.mark.parametrize(("text", "said"), WRONG, ids=range(len(WRONG)))
+def test_what_is_wrong_is_named_with_its_remedy(text: str, said: str) -> None:
+    with pytest.raises(SettingsError, match=said) as raised:
+        read(text)
+    assert str(raised.value).startswith("brands.toml")
+    assert raised.value.remedy
+    assert "acme-key-0001" not in str(raised.value)
+
+
+def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match=r"nowhere\.toml"):
+        read_brands_file(tmp_path / "nowhere.toml", providers=PROVIDERS, rules=RULES)
+    (tmp_path / "brands.toml").write_text(SMALL)
+    found = read_brands_file(tmp_path / "brands.toml", providers=PROVIDERS, rules=RULES)
+    assert [each.brand.id for each in found] == ["acme"]
+
+
+async def planned(store: Store, *wanted: WantedBrand, prune: bool = False) -> Plan:
+    return plan_apply(await store.brands(), wanted, RING, prune=prune)
+
+
+async def test_applying_twice_does_nothing_the_second_time() -> None:
+    given = WantedBrand(brand("acme"), ("acme-key-0001",))
+    made = WantedBrand(brand("globex"), ())
+    async with open_memory() as store:
+        plan = await planned(store, given, made)
+        assert (plan.added, plan.changed, plan.removed) == ((given.brand, made.brand), (), ())
+        assert [key.brand for key in plan.keys_to_add] == ["acme"]
+        assert plan.keys_to_make == ("globex",)
+        assert "acme-key-0001" not in repr(plan)
+        shown = await apply_plan(store, RING, plan, now=1)
+        assert set(shown) == {"globex"}
+        for key, of in (("acme-key-0001", "acme"), (shown["globex"], "globex")):
+            found = await store.brand_by_key(RING.digest(key.encode()))
+            assert found == brand(of)
+        again = await planned(store, given, made)
+        assert again.is_empty
+        assert again.unchanged == ("acme", "globex")
+
+
+async def test_a_change_is_applied_and_only_pruning_removes() -> None:
+    async with open_memory() as store:
+        both = (WantedBrand(brand("acme"), ()), WantedBrand(brand("globex"), ()))
+        await apply_plan(store, RING, await planned(store, *both), now=1)
+        renamed = WantedBrand(evolve(brand("acme"), name="Acme plc"), ())
+        plan = await planned(store, renamed)
+        assert (plan.changed, plan.removed) == ((renamed.brand,), ())
+        plan = await planned(store, renamed, prune=True)
+        assert plan.removed == ("globex",)
+        assert not await apply_plan(store, RING, plan, now=2)
+        (left,) = await store.brands()
+        assert left.brand.name == "Acme plc"
+        assert len(left.keys) == 1
+
+
+async def test_a_retired_key_stays_retired_and_a_key_has_one_owner() -> None:
+    given = WantedBrand(brand("acme"), ("acme-key-0001",))
+    async with open_memory() as store:
+        await apply_plan(store, RING, await planned(store, given), now=1)
+        (key,) = await store.keys_of("acme")
+        assert await store.retire_key("acme", key.id, now=2)
+        assert (await planned(store, given)).is_empty
+        with pytest.raises(SettingsError, match="brand acme's already"):
+            await planned(store, WantedBrand(brand("globex"), ("acme-key-0001",)))

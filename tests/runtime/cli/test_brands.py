@@ -1,0 +1,236 @@
+"""Brands and their keys from the command line, and the receiver that believes them."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+from threading import Thread
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from mmo_trio.cli import main
+from mmo_trio.cli.support.http_client import call
+
+BRANDS = """
+[[brand]]
+id = "acme"
+name = "Acme Ltd"
+api_keys = ["acme-key-of-the-file"]
+  [[brand.method]]
+  key = "mpesa_ke"
+  provider = "sandbox"
+  country = "KE"
+  flows = ["direct/payin"]
+  limits.KES = { min = "10", max = "150000" }
+"""
+FURTHER = """
+[[brand]]
+id = "zuri"
+name = "Zuri"
+"""
+GIVEN = "acme-key-of-the-file"
+
+
+def mmo(*arguments: object) -> Result:
+    done = CliRunner().invoke(main, [str(each) for each in arguments])
+    if done.exception is not None and not isinstance(done.exception, SystemExit):
+        raise done.exception
+    assert GIVEN not in done.output
+    return done
+
+
+def as_json(*arguments: object) -> Any:
+    done = mmo(*arguments, "--json")
+    assert done.exit_code == 0, done.output
+    return json.loads(done.stdout)
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    """A data directory whose store has two brands, one of them with a key of the file."""
+    (tmp_path / "brands.toml").write_text(BRANDS + FURTHER)
+    folder = tmp_path / "data"
+    folder.mkdir()
+    made = as_json("brands", "apply", tmp_path / "brands.toml", "--data", folder)
+    assert made["added"] == ["acme", "zuri"]
+    assert [*made["madeKeys"]] == ["zuri"]
+    return folder
+
+
+def in_use(data: Path, brand: str) -> list[int]:
+    keys = as_json("brands", "show", brand, "--data", data)["keys"]
+    return [key["id"] for key in keys if key["retiredAt"] is None]
+
+
+@pytest.mark.spec("A5")
+def test_brands_are_shown_without_their_keys(data: Path) -> None:
+    listed = as_json("brands", "list", "--data", data)
+    assert [each["id"] for each in listed] == ["acme", "zuri"]
+    shown = as_json("brands", "show", "acme", "--data", data)
+    assert shown == listed[0]
+    assert shown["methods"][0]["limits"] == {"KES": {"min": "10.00", "max": "150000.00"}}
+    assert "mpesa_ke" in mmo("brands", "show", "acme", "--data", data).stdout
+    assert "Acme Ltd" in mmo("brands", "list", "--data", data).stdout
+    missing = mmo("brands", "show", "nobody", "--data", data)
+    assert (missing.exit_code, missing.stdout) == (1, "")
+
+
+def test_applying_again_changes_nothing(data: Path, tmp_path: Path) -> None:
+    again = as_json("brands", "apply", tmp_path / "brands.toml", "--data", data)
+    assert again["unchanged"] == ["acme", "zuri"]
+    assert again["madeKeys"] == {}
+
+
+def test_brands_are_removed_only_when_pruning(data: Path, tmp_path: Path) -> None:
+    (tmp_path / "brands.toml").write_text(BRANDS.replace("Acme Ltd", "Acme"))
+    words = ("brands", "apply", tmp_path / "brands.toml", "--data", data)
+    kept = as_json(*words)
+    assert (kept["changed"], kept["removed"]) == (["acme"], [])
+    done = mmo(*words, "--prune")
+    assert "remove: zuri" in done.stderr
+    assert [each["id"] for each in as_json("brands", "list", "--data", data)] == ["acme"]
+
+
+def test_a_fault_in_the_file_is_named(data: Path, tmp_path: Path) -> None:
+    (tmp_path / "brands.toml").write_text(BRANDS.replace('provider = "sandbox"', 'provider = "x"'))
+    done = mmo("brands", "apply", tmp_path / "brands.toml", "--data", data)
+    assert done.exit_code == 2
+    assert "provider" in done.stderr
+    missing = mmo("brands", "apply", tmp_path / "none.toml", "--data", data)
+    assert missing.exit_code == 2
+    assert "none.toml" in missing.stderr
+
+
+@pytest.mark.spec("A4", "A5")
+def test_a_key_is_added_shown_once_and_retired(data: Path) -> None:
+    made = mmo("brands", "key", "add", "acme", "--data", data)
+    api_key = made.stdout.strip()
+    assert len(api_key) > 40
+    first, second = in_use(data, "acme")
+    assert api_key not in mmo("brands", "show", "acme", "--data", data).output
+    assert mmo("brands", "key", "retire", "acme", first, "--data", data).exit_code == 0
+    assert in_use(data, "acme") == [second]
+    again = mmo("brands", "key", "retire", "acme", first, "--data", data)
+    assert again.exit_code == 1
+    assert f"in use are: {second}" in again.stderr
+    last = mmo("brands", "key", "retire", "acme", api_key, "--data", data)
+    assert last.exit_code == 0
+    assert "no key any more" in last.stderr
+    assert mmo("brands", "key", "add", "nobody", "--data", data).exit_code == 1
+
+
+@pytest.mark.spec("A2")
+def test_a_brand_is_disabled_and_enabled(data: Path) -> None:
+    for command, enabled in (("disable", False), ("enable", True)):
+        assert mmo("brands", command, "acme", "--data", data).exit_code == 0
+        assert as_json("brands", "show", "acme", "--data", data)["enabled"] is enabled
+    assert mmo("brands", "disable", "nobody", "--data", data).exit_code == 1
+
+
+def test_keys_need_the_master_key_that_sealed_them(data: Path) -> None:
+    (data / "master.key").unlink()
+    done = mmo("listen", "--port", "0", "--data", data)
+    assert done.exit_code == 2
+    assert "keys.master_key_file" in done.stderr
+    mmo("brands", "key", "add", "zuri", "--data", data)
+    other = mmo("listen", "--port", "0", "--data", data)
+    assert other.exit_code == 2
+    assert "master key file that it was sealed with" in other.stderr
+
+
+@contextmanager
+def listening(*arguments: object) -> Iterator[tuple[str, Iterator[Any]]]:
+    """A running `mmo listen`: its address, and what it prints."""
+    words = [sys.executable, "-m", "mmo_trio.cli", "listen", "--port", "0", "--json"]
+    process = subprocess.Popen(
+        [*words, *map(str, arguments)], stdout=subprocess.PIPE, text=True, stdin=subprocess.DEVNULL
+    )
+    assert process.stdout is not None
+    try:
+        printed = (json.loads(line) for line in process.stdout)
+        yield next(printed)["listening"], printed
+    finally:
+        process.terminate()
+        process.communicate(timeout=30)
+    assert process.returncode == 0
+
+
+@pytest.mark.spec("K1")
+def test_the_receiver_believes_the_keys_of_the_sandbox(data: Path) -> None:
+    body = {"gatewayReference": "01K5TESTTESTTESTTESTTEST00", "status": "success"}
+    trusted = data / "ca.pem"
+    with listening("--data", data) as (address, printed):
+        refused = call(address, body=body, headers={"X-API-KEY": "wrong"}, trusting=trusted)
+        assert refused.status == 401
+        assert next(printed) == {"refused": "X-API-KEY"}
+        believed = call(address, body=body, headers={"X-API-KEY": GIVEN}, trusting=trusted)
+        assert believed.status == 204
+        assert next(printed) == {"callback": body}
+
+
+def test_the_receiver_says_what_it_lacks(tmp_path: Path) -> None:
+    with listening("--data", tmp_path, "--key", GIVEN) as (address, _):
+        port = address.rstrip("/").rpartition(":")[2]
+        taken = mmo("listen", "--data", tmp_path, "--key", "k", "--port", port)
+        assert taken.exit_code == 2
+        assert f"--port {port}" in taken.stderr
+    done = mmo("listen", "--data", tmp_path)
+    assert done.exit_code == 1
+    assert "mmo sandbox" in done.stderr
+    assert "--key" in done.stderr
+
+
+class Sandbox(BaseHTTPRequestHandler):
+    """Moves its clock when the advance is three days, and refuses any other."""
+
+    def do_POST(self) -> None:
+        told = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        good = (self.path, told) == ("/sandbox/clock", {"advance": "3d"})
+        self.send_response(200 if good else 400)
+        self.end_headers()
+        self.wfile.write(b'{"now":"2026-11-24T00:00:00.000000Z"}')
+
+    def log_message(self, *_: object) -> None:
+        """Quiet."""
+
+
+@pytest.fixture
+def running(data: Path) -> Iterator[HTTPServer]:
+    """A sandbox that says where it runs."""
+    server = HTTPServer(("127.0.0.1", 0), Sandbox)
+    (data / "running.json").write_text(
+        json.dumps({"pages": f"http://127.0.0.1:{server.server_port}"})
+    )
+    thread = Thread(target=server.serve_forever)
+    thread.start()
+    yield server
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+def test_a_running_sandbox_moves_its_clock_itself(data: Path, running: HTTPServer) -> None:
+    done = mmo("sandbox-clock", "advance", "72h", "--data", data)
+    assert done.stdout == "2026-11-24T00:00:00.000000Z\n"
+    assert "running sandbox" in done.stderr
+    assert not (data / "clock-offset").exists()
+    refused = mmo("sandbox-clock", "advance", "1d", "--data", data)
+    assert refused.exit_code == 1
+    assert "answered 400" in refused.stderr
+
+
+def test_a_sandbox_that_is_gone_leaves_its_clock_to_the_next(
+    data: Path, running: HTTPServer
+) -> None:
+    gone = {"pages": "http://127.0.0.1:1"}
+    (data / "running.json").write_text(json.dumps(gone))
+    done = mmo("sandbox-clock", "advance", "1d", "--data", data)
+    assert done.exit_code == 0
+    assert (data / "clock-offset").exists()

@@ -1,0 +1,136 @@
+"""`mmo operators` and `mmo audit`, and that commands stand in the audit log."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from pathlib import Path
+
+import pytest
+import trio
+from click.testing import CliRunner, Result
+
+from mmo_trio.admin.audit_event import note_command
+from mmo_trio.cli import main
+from mmo_trio.storage.open_store import open_store
+
+PASSWORD = "correct horse battery"
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A sandbox's data folder with an empty store."""
+
+    async def make() -> None:
+        async with open_store(f"sqlite:///{tmp_path / 'gateway.db'}", serving=False):
+            pass
+
+    trio.run(make)
+    return tmp_path
+
+
+def mmo(folder: Path, *words: str, typed: str | None = None) -> Result:
+    """Give a command."""
+    return CliRunner().invoke(main, [*words, "--data", str(folder)], input=typed)
+
+
+def add(folder: Path, name: str = "ada", role: str = "admin") -> Result:
+    """Add an operator."""
+    words = ("operators", "add", name, "--role", role, "--password-stdin")
+    return mmo(folder, *words, typed=f"{PASSWORD}\n")
+
+
+async def five_deeds(folder: Path) -> None:
+    """Rows 1 to 5 of the audit log."""
+    async with open_store(f"sqlite:///{folder / 'gateway.db'}", serving=False) as store:
+        for number in range(5):
+            await note_command(store, number, "looked", f"payment:{number}", why="a test")
+
+
+def change(folder: Path, statement: str) -> None:
+    """What somebody does who can write to the database."""
+    with sqlite3.connect(folder / "gateway.db") as connection:
+        connection.execute(statement)
+    connection.close()
+
+
+def test_operators_are_added_listed_disabled_and_given_passwords(folder: Path) -> None:
+    assert add(folder).exit_code == 0
+    assert add(folder).exit_code == 1
+    assert add(folder, "  ").exit_code == 2
+    assert add(folder, "bob", "boss").exit_code == 2
+    short = mmo(folder, "operators", "add", "eve", "--role", "viewer", typed="short\nshort\n")
+    assert short.exit_code == 2
+    assert "12 to 256" in short.output
+    typed = f"{PASSWORD}\n{PASSWORD}\n"
+    assert mmo(folder, "operators", "add", "vera", "--role", "viewer", typed=typed).exit_code == 0
+    assert mmo(folder, "operators", "password", "vera", typed=typed).exit_code == 0
+    assert mmo(folder, "operators", "password", "nobody", typed=typed).exit_code == 1
+    assert mmo(folder, "operators", "disable", "vera").exit_code == 0
+    listed = json.loads(mmo(folder, "operators", "list", "--json").stdout)
+    assert [(each["name"], each["role"]) for each in listed] == [
+        ("ada", "admin"),
+        ("vera", "viewer"),
+    ]
+    assert [each["disabledAt"] is None for each in listed] == [True, False]
+    assert mmo(folder, "operators", "enable", "vera").exit_code == 0
+    raw = b"".join(each.read_bytes() for each in folder.glob("gateway.db*"))
+    assert PASSWORD.encode() not in raw
+    assert b"$argon2id$" in raw
+
+
+def test_commands_stand_in_the_audit_log(folder: Path) -> None:
+    add(folder)
+    mmo(folder, "providers", "disable", "sandbox", "--reason", "a test", "--operator", "kim")
+    mmo(folder, "suspense", "close", "1", "--note", "nothing there")
+    rows = json.loads(mmo(folder, "audit", "list", "--json").stdout)
+    acts = [(row["act"], row["about"]) for row in reversed(rows)]
+    assert acts == [
+        ("operator_added", "operator:ada"),
+        ("provider_closed", "provider:sandbox"),
+        ("suspense_closed", "suspense:1"),
+    ]
+    assert rows[1]["actor"] == "cli:kim"
+    assert rows[0]["previous"] == rows[1]["hash"]
+    about = json.loads(mmo(folder, "audit", "list", "--about", "operator:ada", "--json").stdout)
+    assert [row["number"] for row in about] == [1]
+
+
+@pytest.mark.parametrize(
+    "tampering",
+    [
+        "UPDATE audit SET actor = 'operator:eve' WHERE number = 3",
+        "UPDATE audit SET at = at + 1 WHERE number = 3",
+        "UPDATE audit SET hash = previous WHERE number = 3",
+        "DELETE FROM audit WHERE number = 3",
+        "DELETE FROM audit WHERE number = 5",
+        "DELETE FROM audit WHERE number = 1",
+        "DELETE FROM audit",
+        "UPDATE audit SET number = CASE number WHEN 3 THEN -4 ELSE -3 END WHERE number IN (3, 4)",
+        "UPDATE audit SET detail = '{}' WHERE number = 5",
+        "INSERT INTO audit SELECT 6, at, actor, act, about, detail, previous, hash FROM audit LIMIT 1",
+    ],
+)
+def test_what_is_changed_removed_or_reordered_is_found(folder: Path, tampering: str) -> None:
+    trio.run(five_deeds, folder)
+    whole = mmo(folder, "audit", "verify")
+    assert (whole.exit_code, whole.stdout[:2]) == (0, "5:")
+    change(folder, tampering)
+    if "-4" in tampering:
+        change(folder, "UPDATE audit SET number = -number WHERE number < 0")
+    found = mmo(folder, "audit", "verify")
+    assert found.exit_code == 1, tampering
+    assert "not whole" in found.output
+
+
+def test_a_log_that_was_forged_whole_is_found_by_an_end_that_was_kept(folder: Path) -> None:
+    add(folder)
+    seen = mmo(folder, "audit", "verify").stdout.strip()
+    add(folder, "bob")
+    assert mmo(folder, "audit", "verify", "--seen", seen).exit_code == 0
+    change(folder, "DELETE FROM audit")
+    change(folder, f"UPDATE audit_head SET number = 0, hash = '{'0' * 64}'")
+    add(folder, "mallory")
+    assert mmo(folder, "audit", "verify").exit_code == 0
+    assert mmo(folder, "audit", "verify", "--seen", seen).exit_code == 1
+    assert mmo(folder, "audit", "verify", "--seen", "1:x").exit_code == 2

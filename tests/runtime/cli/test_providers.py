@@ -1,0 +1,133 @@
+"""What a person does about operators: closes one, sees what is unknown, and ends it on evidence."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trio
+from click.testing import CliRunner, Result
+
+from mmo_sansio.messages.inputs import Input
+from mmo_sansio.testing import builders as a
+from mmo_sansio.values.clock import DAY, HOUR, MINUTE, Span
+from mmo_sansio.values.money import Money
+from mmo_trio.cli import main
+from mmo_trio.engine.one_shot import administer
+from mmo_trio.storage.open_store import open_store
+from mmo_trio.system.clock import WallClock
+
+OLD, NEW, DONE, ODD = (a.reference(number) for number in range(1, 5))
+
+
+def mmo(*arguments: object) -> Result:
+    return CliRunner().invoke(main, [str(each) for each in arguments])
+
+
+def as_json(*arguments: object) -> Any:
+    result = mmo(*arguments, "--json")
+    assert result.exit_code == 0, result.output
+    return json.loads(result.stdout)
+
+
+async def fill(url: str, ago: Span, inputs: Sequence[Input]) -> None:
+    async with open_store(url, serving=True) as store:
+        for given in inputs:
+            await administer(store, given, WallClock(offset=-ago))
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    url = f"sqlite:///{tmp_path / 'gateway.db'}"
+    odd = a.succeeded(ODD, final=Money(100, "UGX"))
+    long_ago: list[Input] = []
+    for number, reference in enumerate((OLD, DONE, ODD)):
+        long_ago += [
+            a.a_create_payment(reference, merchant_reference=f"order-{number}"),
+            a.a_begin(reference),
+        ]
+    long_ago += [a.succeeded(DONE), odd]
+    trio.run(fill, url, HOUR + MINUTE, long_ago)
+    of_now: list[Input] = [a.a_create_payment(NEW, merchant_reference="order-9"), a.a_begin(NEW)]
+    trio.run(fill, url, 0, of_now)
+    return tmp_path
+
+
+@pytest.mark.spec("S6")
+def test_what_is_unknown_for_an_hour_is_stuck(data: Path) -> None:
+    found = as_json("tx", "list", "--stuck", "--data", data)
+    assert [each["transaction"]["gatewayReference"] for each in found] == [OLD, ODD]
+    assert as_json("tx", "list", "--stuck", "--brand", "other", "--data", data) == []
+    assert len(as_json("tx", "list", "--stuck", "--limit", 1, "--data", data)) == 1
+
+
+@pytest.mark.spec("S2", "S5")
+def test_a_person_cannot_contradict_what_the_provider_has_told(data: Path) -> None:
+    words = ("--reason", "stuck", "--evidence", "line 7", "--data", data)
+    said = mmo("tx", "resolve", ODD, "--failed", *words)
+    assert said.exit_code == 1
+    assert "The evidence on record is against it" in said.stderr
+    done = as_json("tx", "resolve", ODD, "--succeeded", *words)["transaction"]
+    assert (done["status"], done["completionSource"]) == ("success", "manual")
+
+
+@pytest.mark.spec("S1", "S3", "S5")
+def test_what_has_expired_is_stuck_no_longer_and_what_is_told_then_waits_for_a_person(
+    tmp_path: Path,
+) -> None:
+    url, words = f"sqlite:///{tmp_path / 'gateway.db'}", ("--data", tmp_path)
+    long_ago: list[Input] = [a.a_create_payment(OLD), a.a_begin(OLD)]
+    of_now: list[Input] = [a.a_wake(OLD), a.succeeded(OLD)]
+    trio.run(fill, url, 4 * DAY, long_ago)
+    (stuck,) = as_json("tx", "list", "--stuck", *words)
+    assert stuck["transaction"]["gatewayReference"] == OLD
+    trio.run(fill, url, 0, of_now)
+    assert as_json("tx", "list", "--stuck", *words) == []
+    (failed,) = as_json("tx", "list", "--status", "failed", *words)
+    assert failed["transaction"]["errorCode"] == "transaction_expired"
+    (told,) = as_json("suspense", "list", *words)
+    assert (told["reason"], told["gatewayReference"]) == ("late_result", OLD)
+    by_hand = ("--succeeded", "--reason", "late", "--evidence", "line 7", *words)
+    assert mmo("tx", "resolve", OLD, *by_hand).exit_code == 1
+
+
+@pytest.mark.spec("S2", "E1")
+def test_a_failure_by_hand_needs_no_code(data: Path) -> None:
+    words = ("--reason", "stuck", "--evidence", "line 7", "--data", data)
+    done = as_json("tx", "resolve", OLD, "--failed", *words)["transaction"]
+    assert (done["status"], done["errorCode"]) == ("failed", "provider_timeout")
+
+
+@pytest.mark.spec("K3")
+def test_there_is_no_button_that_calls_back_again() -> None:
+    commands = mmo("tx", "--help").stdout
+    assert "resolve" in commands
+    assert not any(word in commands for word in ("resend", "retry", "again"))
+
+
+def test_a_provider_is_closed_and_opened(data: Path) -> None:
+    words = ("--operator", "amina", "--data", data)
+    assert as_json("providers", "list", "--data", data)[0]["open"] is True
+    assert mmo("providers", "disable", "sandbox", "--reason", "broken", *words).exit_code == 0
+    (row,) = as_json("providers", "list", "--data", data)
+    assert (row["name"], row["open"], row["closedBy"], row["reason"]) == (
+        "sandbox", False, "amina", "broken",
+    )  # fmt: skip
+    assert mmo("providers", "disable", "sandbox", "--reason", "x", *words).exit_code == 1
+    assert mmo("providers", "disable", "sandbx", "--reason", "x", *words).exit_code == 2
+    assert mmo("providers", "disable", "sandbox", "--reason", " ", *words).exit_code == 2
+    assert mmo("providers", "enable", "sandbox", "--data", data).exit_code == 0
+    assert mmo("providers", "enable", "sandbox", "--data", data).exit_code == 1
+    assert mmo("providers", "enable", "sandbx", "--data", data).exit_code == 2
+
+
+def test_check_config_opens_providers(tmp_path: Path) -> None:
+    config = tmp_path / "mmo.toml"
+    config.write_text('[provider.momo]\nkind = "mtn_momo"\nmarket = "sandbox"\nmarkt = "x"\n')
+    refused = mmo("check-config", "--config", config)
+    assert refused.exit_code == 2
+    assert "provider.momo.markt (MMO_PROVIDER__MOMO__MARKT)" in refused.stderr
+    assert "market" in refused.stderr

@@ -1,0 +1,297 @@
+"""What operators do: ending payments by hand with four eyes, suspense, providers; and the log of it."""
+
+from __future__ import annotations
+
+import trio
+
+from mmo_sansio.messages.changes import Journaled, SuspenseNoted, SuspenseReason
+from mmo_sansio.messages.inputs import Input
+from mmo_sansio.messages.replies import Ignored, Reply
+from mmo_sansio.payments.decision import Decision
+from mmo_sansio.payments.ledger import Reads
+from mmo_trio.console.app import console_app
+from mmo_trio.console.context import ConsoleDesk
+from mmo_trio.metrics.prometheus import Figures
+from mmo_trio.settings import ConsoleSection
+from mmo_trio.storage.interface.audit_chain import Chain
+from mmo_trio.storage.memory.store import Memory, MemoryStore
+from tests.runtime.console.conftest import STAFF, SignedIn
+from tests.runtime.console.test_sign_in import ACTS
+from tests.support.console_browser import Person, hire, store_of
+from tests.support.sandbox_gateway import Running, Serve
+
+NEVER = "254700000130"
+CONFLICTING = "254700000160"
+PROPOSED = {"outcome": "success", "reason": "asked by phone", "evidence": "statement, page 3"}
+
+
+async def under_way(sandbox: Running, number: str = NEVER) -> str:
+    """A payment that its provider has and says nothing about."""
+    payer = {"id": "c", "msisdn": number}
+    answer = await sandbox.merchant.create("direct/payin", payer=payer)
+    reference = str(answer.json["gatewayReference"])
+    async with store_of(sandbox.directory) as store:
+        with trio.fail_after(10):
+            while True:
+                found = await store.transaction(reference)
+                if found is not None and found.progress.submitted_at is not None:
+                    return reference
+                await trio.sleep(0.02)
+
+
+async def status_of(sandbox: Running, reference: str) -> str:
+    """As the merchant sees it."""
+    return str((await sandbox.merchant.status(reference))["status"])
+
+
+async def acts_of(sandbox: Running) -> list[tuple[str, str, str]]:
+    """The audit log: who, what, to what."""
+    async with store_of(sandbox.directory) as store:
+        rows = await store.office.audit_after(0, limit=1_000)
+        chain = Chain()
+        assert chain.follow(rows) is None
+        assert chain.end(await store.office.audit_head()) is None
+        return [(row.deed.actor, row.deed.act, row.deed.about) for row in rows]
+
+
+async def test_a_second_operator_approves(sandbox: Running, signed_in: SignedIn) -> None:
+    reference = await under_way(sandbox)
+    ann, abe = await signed_in("ann"), await signed_in("abe")
+    page = await ann.get(f"/payments/{reference}")
+    assert b"Another operator has to approve it." in page.body
+    assert (await ann.post(f"/payments/{reference}/resolutions", **PROPOSED)).status == 303
+    assert await status_of(sandbox, reference) == "pending"
+    own = await ann.get("/resolutions")
+    assert b"/resolutions/1/approve" not in own.body
+    assert (await ann.post("/resolutions/1/approve")).status == 403
+    assert await status_of(sandbox, reference) == "pending"
+    assert b"/resolutions/1/approve" in (await abe.get("/resolutions")).body
+    assert (await abe.post("/resolutions/1/approve")).status == 303
+    assert await status_of(sandbox, reference) == "success"
+    assert (await abe.post("/resolutions/1/approve")).status == 409
+    await sandbox.callback_for(reference)
+    story = (await abe.get(f"/payments/{reference}")).body.decode()
+    assert "operator:ann, approved by abe" in story
+    about = f"payment:{reference}"
+    assert [each for each in await acts_of(sandbox) if each[2] == about] == [
+        ("operator:ann", "resolution_proposed", about),
+        ("operator:ann", "refused", about),
+        ("operator:abe", "resolution_approved", about),
+        ("operator:abe", "payment_resolved", about),
+        ("operator:abe", "resolution_approved", about),
+    ]
+
+
+async def test_of_two_who_approve_at_once_one_does(sandbox: Running, signed_in: SignedIn) -> None:
+    reference = await under_way(sandbox)
+    sam, ann, abe = await signed_in("sam"), await signed_in("ann"), await signed_in("abe")
+    await sam.post(f"/payments/{reference}/resolutions", **PROPOSED | {"outcome": "user_timeout"})
+    statuses = []
+
+    async def approve(who: Person) -> None:
+        statuses.append((await who.post("/resolutions/1/approve")).status)
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(approve, ann)
+        nursery.start_soon(approve, abe)
+    assert sorted(statuses) == [303, 409]
+    assert await status_of(sandbox, reference) == "failed"
+
+
+async def test_a_proposal_is_rejected_or_taken_back(sandbox: Running, signed_in: SignedIn) -> None:
+    reference = await under_way(sandbox)
+    sam, ann = await signed_in("sam"), await signed_in("ann")
+    propose = f"/payments/{reference}/resolutions"
+    assert (await sam.post(propose, **PROPOSED)).status == 303
+    assert (await ann.post(propose, **PROPOSED)).status == 409
+    assert (await ann.post("/resolutions/1/reject")).status == 400
+    assert (await ann.post("/resolutions/1/reject", remark="no such line")).status == 303
+    assert (await ann.post("/resolutions/1/approve")).status == 409
+    assert (await sam.post(propose, **PROPOSED)).status == 303
+    assert (await sam.post("/resolutions/2/reject", remark="my mistake")).status == 303
+    assert (await ann.post(propose, **PROPOSED)).status == 303
+    assert (await sam.post("/resolutions/3/reject", remark="not mine")).status == 403
+    assert await status_of(sandbox, reference) == "pending"
+
+
+async def test_without_four_eyes_an_approver_ends_it_at_once(serve: Serve) -> None:
+    async with serve(environment={"MMO_CONSOLE_FOUR_EYES": "false"}) as sandbox:
+        await hire(sandbox.directory, **STAFF)
+        reference = await under_way(sandbox)
+        ann = Person(sandbox.ready.console)
+        await ann.sign_in("ann")
+        assert (await ann.post(f"/payments/{reference}/resolutions", **PROPOSED)).status == 303
+        assert await status_of(sandbox, reference) == "success"
+
+
+async def test_reason_and_evidence_are_needed(sandbox: Running, signed_in: SignedIn) -> None:
+    reference = await under_way(sandbox)
+    ann = await signed_in("ann")
+    for missing in PROPOSED:
+        for nothing in ("", "  "):
+            given = PROPOSED | {missing: nothing}
+            answer = await ann.post(f"/payments/{reference}/resolutions", **given)
+            assert answer.status == 400, missing
+    odd = PROPOSED | {"outcome": "odd"}
+    assert (await ann.post(f"/payments/{reference}/resolutions", **odd)).status == 400
+    long = PROPOSED | {"evidence": "x" * 2_001}
+    assert (await ann.post(f"/payments/{reference}/resolutions", **long)).status == 400
+    assert (await ann.post("/resolutions/1/approve")).status == 404
+
+
+async def test_what_evidence_contradicts_is_refused(sandbox: Running, signed_in: SignedIn) -> None:
+    reference = await under_way(sandbox)
+    ann, abe = await signed_in("ann"), await signed_in("abe")
+    async with store_of(sandbox.directory) as store:
+        told = SuspenseNoted(
+            1, SuspenseReason.LATE_RESULT, "sandbox", '{"result": "failed"}', reference, "demo"
+        )
+        await ann.post(f"/payments/{reference}/resolutions", **PROPOSED)
+
+        line = Journaled(
+            1, "ProviderFailed", "provider:sandbox", reference, "demo", None, None, "{}"
+        )
+        await store.transact(Reads(), lambda ledger: (Decision(Ignored("late"), (told, line)),))
+    assert (await abe.post("/resolutions/1/approve")).status == 303
+    page = (await abe.get(f"/payments/{reference}")).body.decode()
+    assert "The evidence on record is against it" in page
+    assert await status_of(sandbox, reference) == "pending"
+    again = await ann.post(f"/payments/{reference}/resolutions", **PROPOSED)
+    assert again.status == 409
+    assert b"against it" in again.body
+
+
+async def test_an_ended_payment_stays_as_it_ended(sandbox: Running, signed_in: SignedIn) -> None:
+    reference = await under_way(sandbox)
+    ann, abe = await signed_in("ann"), await signed_in("abe")
+    await ann.post(f"/payments/{reference}/resolutions", **PROPOSED)
+    await sandbox.advance("4d")
+    assert await status_of(sandbox, reference) == "failed"
+    ann, abe = await signed_in("ann"), await signed_in("abe")
+    assert (await abe.post("/resolutions/1/approve")).status == 303
+    assert b"has ended meanwhile" in (await abe.get(f"/payments/{reference}")).body
+    assert (await ann.post(f"/payments/{reference}/resolutions", **PROPOSED)).status == 409
+    assert await status_of(sandbox, reference) == "failed"
+
+
+async def test_stuck_payments_are_listed(sandbox: Running, signed_in: SignedIn) -> None:
+    reference = await under_way(sandbox)
+    assert reference.encode() not in (await (await signed_in("vera")).get("/stuck")).body
+    await sandbox.advance("61m")
+    assert reference.encode() in (await (await signed_in("vera")).get("/stuck")).body
+
+
+async def test_a_suspense_entry_is_closed_with_a_note(
+    sandbox: Running, signed_in: SignedIn
+) -> None:
+    reference = await under_way(sandbox, CONFLICTING)
+    await sandbox.advance("1m")
+    sam, vera = await signed_in("sam"), await signed_in("vera")
+    with trio.fail_after(10):
+        while not await sandbox.seen("suspense"):
+            await sandbox.advance("1s")
+    assert b"<h2>1: conflicting result" in (await sam.get("/suspense")).body
+    hidden = b"hidden from your role"
+    assert [hidden in (await who.get("/suspense")).body for who in (vera, sam)] == [True, False]
+    assert (await sam.post("/suspense/1/close", note=" ")).status == 400
+    assert (await sam.post("/suspense/1/close", note="told the merchant")).status == 303
+    assert (await sam.post("/suspense/1/close", note="again")).status == 409
+    assert b"told the merchant" not in (await sam.get("/suspense")).body
+    assert b"told the merchant" in (await sam.get("/suspense?closed=1")).body
+    assert b"told the merchant" in (await sam.get(f"/payments/{reference}")).body
+
+
+async def test_a_provider_is_closed_and_opened(sandbox: Running, signed_in: SignedIn) -> None:
+    ada = await signed_in("ada")
+    assert (await ada.post("/providers/nobody/disable", reason="x")).status == 404
+    assert (await ada.post("/providers/sandbox/disable", reason="out of order")).status == 303
+    assert (await ada.post("/providers/sandbox/disable", reason="again")).status == 409
+    page = (await ada.get("/providers")).body
+    assert b"out of order" in page
+    async with store_of(sandbox.directory) as store:
+        [closed] = await store.closed_providers()
+        assert (closed.name, closed.closed_by) == ("sandbox", "ada")
+    assert (await ada.post("/providers/sandbox/enable")).status == 303
+    assert (await ada.post("/providers/sandbox/enable")).status == 409
+    history = (await ada.get("/providers")).body
+    assert b"provider_closed" in history
+    assert b"provider_opened" in history
+
+
+async def test_failed_callbacks_and_the_breaker_are_shown(
+    sandbox: Running, signed_in: SignedIn
+) -> None:
+    vera = await signed_in("vera")
+    sandbox.merchant.result_url = "https://localhost:1/nobody"
+    for _ in range(6):
+        answer = await sandbox.merchant.create("direct/payin")
+        await sandbox.outcome_of(answer.json["gatewayReference"])
+    page = (await vera.get("/callbacks?brand=demo")).body.decode()
+    assert page.count("transport_error") >= 5
+    assert "again</button>" not in page
+    breakers = (await vera.get("/breakers")).body.decode()
+    assert "<td>open</td>" in breakers
+    assert breakers.count("<td>open</td>") == 2
+    stopped = (await vera.get(f"/payments/{answer.json['gatewayReference']}")).body.decode()
+    assert "breaker_open" in stopped
+
+
+async def test_another_roles_act_is_refused_and_noted(
+    sandbox: Running, signed_in: SignedIn
+) -> None:
+    reference = await under_way(sandbox)
+    vera, sam, ann = await signed_in("vera"), await signed_in("sam"), await signed_in("ann")
+    propose = f"/payments/{reference}/resolutions"
+    given = PROPOSED | {"note": "n", "remark": "r"}
+    for path in (propose, *ACTS[1:]):
+        assert (await vera.post(path, **given)).status == 403, path
+    assert (await sam.post(propose, **given)).status == 303
+    for path in (*ACTS[1:2], *ACTS[3:]):
+        assert (await sam.post(path, **given)).status == 403, path
+    for path in ACTS[3:]:
+        assert (await ann.post(path, **given)).status == 403, path
+    for who in (vera, sam, ann):
+        assert (await who.get("/audit")).status == 403
+        assert b"/audit" not in (await who.get("/")).body
+    refused = [actor for actor, act, _ in await acts_of(sandbox) if act == "refused"]
+    assert refused.count("operator:vera") == 6
+    assert await status_of(sandbox, reference) == "pending"
+
+
+async def test_every_act_stands_in_the_audit_log(sandbox: Running, signed_in: SignedIn) -> None:
+    ada = await signed_in("ada")
+    await Person(sandbox.ready.console).sign_in("eve<script>", "wrong horse battery")
+    await ada.post("/providers/sandbox/disable", reason="a test")
+    await ada.post("/sign-out")
+    assert await acts_of(sandbox) == [
+        ("operator:ada", "signed_in", "operator:ada"),
+        ("nobody", "sign_in_failed", ""),
+        ("operator:ada", "provider_closed", "provider:sandbox"),
+        ("operator:ada", "signed_out", "operator:ada"),
+    ]
+    page = (await (await signed_in("ada")).get("/audit")).body.decode()
+    assert "sign_in_failed" in page
+    assert "eve&lt;script&gt;" in page
+
+
+def test_nothing_sends_a_callback_again() -> None:
+    """Every form there is; none of them sends anything (K3)."""
+    store = MemoryStore(Memory())
+    desk = ConsoleDesk(store, _nothing, lambda: 0, ConsoleSection(), {}, dict, ())
+    app = console_app(Figures.__new__(Figures), desk)
+    posts = {str(rule) for rule in app.url_map.iter_rules() if "POST" in (rule.methods or ())}
+    assert posts == {
+        "/sign-in",
+        "/sign-out",
+        "/search",
+        "/payments/<reference>/resolutions",
+        "/resolutions/<int:id>/approve",
+        "/resolutions/<int:id>/reject",
+        "/suspense/<int:id>/close",
+        "/providers/<name>/disable",
+        "/providers/<name>/enable",
+    }
+
+
+async def _nothing(given: Input) -> Reply:
+    raise AssertionError("nothing is decided")

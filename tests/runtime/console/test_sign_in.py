@@ -1,0 +1,160 @@
+"""Who may come in: sessions, forms, and what a stranger learns."""
+
+from __future__ import annotations
+
+import pytest
+from attrs import evolve
+
+from mmo_trio.console.sign_in_limit import PER_NAME
+from tests.runtime.console.conftest import SignedIn
+from tests.support.console_browser import PASSWORD, Person, hire, store_of
+from tests.support.sandbox_gateway import Running, Serve
+
+PAGES = (
+    "/",
+    "/payments",
+    "/stuck",
+    "/suspense",
+    "/callbacks",
+    "/resolutions",
+    "/providers",
+    "/breakers",
+    "/payments/01JD0000000000000000000000",
+)
+ACTS = (
+    "/payments/01JD0000000000000000000000/resolutions",
+    "/resolutions/1/approve",
+    "/suspense/1/close",
+    "/providers/sandbox/disable",
+    "/providers/sandbox/enable",
+)
+
+
+async def test_nobody_sees_anything_without_signing_in(person: Person) -> None:
+    for path in (*PAGES, "/audit"):
+        answer = await person.get(path)
+        assert (answer.status, answer.headers["location"]) == (303, "/sign-in"), path
+    for path in (*ACTS, "/search", "/sign-out"):
+        assert (await person.post(path)).headers["location"] == "/sign-in"
+
+
+async def test_the_session_is_in_a_cookie_that_no_script_and_no_other_site_gets(
+    person: Person,
+) -> None:
+    answer = await person.sign_in("ada")
+    flags = answer.headers["set-cookie"]
+    assert flags.startswith("mmo_console=")
+    assert {"HttpOnly", "Path=/", "SameSite=Strict"} <= set(flags.split("; "))
+    assert "Secure" not in flags
+    for path in PAGES[:-1]:
+        assert (await person.get(path)).status == 200, path
+    assert (await person.get("/payments/01JD0000000000000000000000")).status == 404
+
+
+async def test_behind_a_trusted_proxy_with_tls_the_cookie_is_secure(serve: Serve) -> None:
+    async with serve(environment={"MMO_LISTEN_PROXY_TRUSTED": "127.0.0.1/32"}) as running:
+        await hire(running.directory, ada="admin")
+        person = Person(running.ready.console, headers={"X-Forwarded-Proto": "https"})
+        answer = await person.sign_in("ada")
+        assert answer.headers["set-cookie"].startswith("__Host-mmo_console=")
+        assert "Secure" in answer.headers["set-cookie"].split("; ")
+        assert (await person.get("/")).status == 200
+
+
+async def test_headers_leave_no_room_for_scripts(person: Person) -> None:
+    for path in ("/sign-in", "/", "/nothing", "/static/console.css"):
+        answer = await person.get(path)
+        policy = answer.headers["content-security-policy"]
+        assert policy.startswith("default-src 'none';")
+        assert "script-src" not in policy
+        assert "unsafe" not in policy
+        assert answer.headers["x-frame-options"] == "DENY"
+        assert answer.headers["x-content-type-options"] == "nosniff"
+        assert answer.headers["referrer-policy"] == "no-referrer"
+        assert b"<script" not in answer.body
+        assert b"style=" not in answer.body
+
+
+async def test_unknown_disabled_and_wrong_are_told_the_same(
+    sandbox: Running, person: Person
+) -> None:
+    await hire(sandbox.directory, old="admin")
+    async with store_of(sandbox.directory) as store:
+        [old] = [each for each in await store.office.operators() if each.name == "old"]
+        assert await store.office.change_operator(evolve(old, disabled_at=1))
+    answers = [
+        await person.sign_in("ada", "wrong horse battery"),
+        await person.sign_in("nobody"),
+        await person.sign_in("old"),
+    ]
+    assert [each.status for each in answers] == [403] * 3
+    assert len({each.body for each in answers}) == 1
+    assert (await person.get("/")).status == 303
+
+
+async def test_too_many_tries_have_to_wait_whoever_is_tried(person: Person) -> None:
+    for name in ("ada", "nobody"):
+        for _ in range(PER_NAME):
+            assert (await person.sign_in(name, "wrong horse battery")).status == 403
+        refused = await person.sign_in(name, PASSWORD)
+        assert refused.status == 429
+        assert int(refused.headers["retry-after"]) > 0
+    assert (await person.sign_in("ann")).status == 303
+
+
+async def test_signing_out_ends_the_session_on_the_server(person: Person) -> None:
+    await person.sign_in("ada")
+    kept = dict(person.cookies)
+    assert (await person.post("/sign-out")).status == 303
+    person.cookies = kept
+    assert (await person.get("/")).status == 303
+
+
+async def test_a_session_ends_when_it_rests_and_when_it_grows_old(
+    sandbox: Running, person: Person
+) -> None:
+    await person.sign_in("ada")
+    await sandbox.advance("20m")
+    assert (await person.get("/")).status == 200
+    await sandbox.advance("20m")
+    assert (await person.get("/")).status == 200
+    await sandbox.advance("31m")
+    assert (await person.get("/")).status == 303
+    await person.sign_in("ada")
+    for _ in range(26):
+        await sandbox.advance("29m")
+        still = (await person.get("/")).status
+    assert still == 303
+
+
+async def test_a_changed_password_or_a_disabled_operator_ends_sessions(
+    sandbox: Running, person: Person
+) -> None:
+    await person.sign_in("ada")
+    async with store_of(sandbox.directory) as store:
+        ada = await store.office.operator("ada")
+        assert ada is not None
+        assert await store.office.change_operator(ada)
+    assert (await person.get("/")).status == 303
+
+
+@pytest.mark.parametrize("token", ["", "0" * 64, "é"])
+async def test_a_form_that_we_did_not_give_to_this_browser_is_refused(
+    signed_in: SignedIn, token: str
+) -> None:
+    ada = await signed_in("ada")
+    answer = await ada.post("/providers/sandbox/disable", form_token=token, reason="no")
+    assert answer.status == 403
+    ada.headers = {"Sec-Fetch-Site": "cross-site"}
+    await ada.get("/")
+    assert (await ada.post("/providers/sandbox/disable", reason="no")).status == 403
+
+
+async def test_a_guessed_session_is_nobodys(person: Person) -> None:
+    for guess in ("x", "x" * 43, "x" * 4000, "\xe9" * 8):
+        person.cookies = {"mmo_console": guess}
+        assert (await person.get("/")).status == 303
+
+
+async def test_metrics_need_no_session(person: Person) -> None:
+    assert b"mmo_engine_batches" in (await person.get("/metrics")).body

@@ -1,0 +1,258 @@
+"""After any crowd the whole gateway has as many open descriptors as before it, and nobody holds it up by being slow."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import socket
+import struct
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager, suppress
+from itertools import count, cycle
+from typing import TypeAlias
+from urllib.parse import urlsplit
+
+import pytest
+import trio
+import trio.testing
+from attrs import Factory, define
+
+from mmo_trio.storage.sqlite.store import READERS
+from tests.support.http_listener import Client, NoAnswerError, open_descriptors
+from tests.support.merchant import PATIENCE_S, ROOT
+from tests.support.sandbox_gateway import Running, Serve
+
+REQUESTS = 500 if os.environ.get("MMO_TEST_QUICK") else 10_000
+STORE_FILES = 2 + 2 * (1 + READERS)
+"""Its lock and its shared memory; the database and its log, once for the writer and once for each reader."""
+VISITORS = 16
+SHORT_S = 5
+"""So short that a crowd is soon gone, and so long that a machine that stalls cuts nobody off."""
+CROWD_WITHIN_S = 240.0
+"""Usually a tenth of this."""
+LIMITS = [f"MMO_LIMITS_{each}_TIMEOUT" for each in ("IDLE", "HEAD", "BODY", "WRITE")]
+SHORT = dict.fromkeys(LIMITS, f"{SHORT_S}s")
+PATIENT = dict.fromkeys(LIMITS, "1m")
+"""To be lowered one at a time."""
+
+
+@define
+class Crowd:
+    """A merchant's octets for one gateway, and how many requests were sent."""
+
+    gateway: Running
+    orders: count[int] = Factory(count)
+    sent: int = 0
+
+    async def connect(self) -> Client:
+        """A new connection to the merchant API."""
+        parts = urlsplit(self.gateway.ready.api)
+        return Client(await trio.open_tcp_stream("127.0.0.1", parts.port or 80))
+
+    def get(self, path: str, *lines: str, version: str = "1.1") -> bytes:
+        """GET a path below the root."""
+        return self._head("GET", path, *lines, version=version)
+
+    def create(self, *lines: str) -> bytes:
+        """A pay-in that is in order."""
+        merchant = self.gateway.merchant
+        body = merchant.body(merchantReference=f"census-{next(self.orders)}")
+        raw = json.dumps(body).encode()
+        given = ("Content-Type: application/json", f"Content-Length: {len(raw)}", *lines)
+        return self._head("POST", "direct/payin/mpesa_ke", *given) + raw
+
+    def _head(self, method: str, path: str, *lines: str, version: str = "1.1") -> bytes:
+        self.sent += 1
+        key = f"X-Api-Key: {self.gateway.merchant.key}"
+        first = f"{method} {ROOT}/{path} HTTP/{version}"
+        return "\r\n".join((first, "Host: gateway", key, *lines, "", "")).encode()
+
+
+UNKNOWN = "status/01ARZ3NDEKTSV4RRFFQ69G5FAV"
+RECORDS = "records?from=2020-01-01&to=2100-01-01"
+Way: TypeAlias = Callable[[Crowd, Client], Awaitable[None]]
+
+
+async def in_http_1_0(crowd: Crowd, client: Client) -> None:
+    assert (await client.ask(crowd.get(UNKNOWN, version="1.0"))).status == 404
+    assert await client.is_closed()
+
+
+async def closing(crowd: Crowd, client: Client) -> None:
+    assert (await client.ask(crowd.get(UNKNOWN, "Connection: close"))).status == 404
+    assert await client.is_closed()
+
+
+async def creating(crowd: Crowd, client: Client) -> None:
+    assert (await client.ask(crowd.create())).status == 200
+
+
+async def many_in_a_row(crowd: Crowd, client: Client) -> None:
+    for _ in range(20):
+        assert (await client.ask(crowd.get(UNKNOWN))).status == 404
+    assert (await client.ask(crowd.get(RECORDS + "&pageSize=5"))).status == 200
+
+
+async def left_idle(crowd: Crowd, client: Client) -> None:
+    assert (await client.ask(crowd.get(UNKNOWN))).status == 404
+    assert await client.is_closed()
+
+
+async def refused(crowd: Crowd, client: Client) -> None:
+    crowd.sent += 1
+    assert (await client.ask(b"nonsense\r\n")).status == 400
+    assert await client.is_closed()
+
+
+async def aborted(crowd: Crowd, client: Client) -> None:
+    """Cut off somewhere, with a reset."""
+    request = crowd.create()
+    await client.send(request[: random.Random(crowd.sent).randrange(len(request) + 1)])
+    reset(client)
+
+
+async def unread(crowd: Crowd, client: Client) -> None:
+    """Ten requests in one breath, and away."""
+    await client.send(b"".join(crowd.get(UNKNOWN) for _ in range(10)))
+
+
+WAYS: tuple[Way, ...] = (
+    *(in_http_1_0, closing, many_in_a_row, creating, refused, aborted, unread, many_in_a_row),
+    left_idle,
+)
+
+
+def reset(client: Client) -> None:
+    """Let the connection's end be an abort rather than a good-bye."""
+    assert isinstance(client.stream, trio.SocketStream)
+    client.stream.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+
+
+async def visit(crowd: Crowd, requests: int) -> None:
+    """So many requests more, on many connections at once, each in another way; then all is at rest again."""
+    enough = crowd.sent + requests
+
+    async def keep_visiting() -> None:
+        for way in cycle(WAYS):
+            client = await crowd.connect()
+            await way(crowd, client)
+            await trio.aclose_forcefully(client.stream)
+            if crowd.sent >= enough:
+                break
+
+    with trio.fail_after(CROWD_WITHIN_S):
+        async with trio.open_nursery() as nursery:
+            for _ in range(VISITORS):
+                nursery.start_soon(keep_visiting)
+    await at_rest(crowd.gateway)
+
+
+async def at_rest(gateway: Running) -> None:
+    """Wait until every payment has its callback's outcome, so that nothing of ours is open on their behalf."""
+    merchant = gateway.merchant
+    with trio.fail_after(PATIENCE_S):
+        while True:
+            answer = await merchant.records(begin="2020-01-01", to="2100-01-01", pageSize=5000)
+            made = {each["gatewayReference"] for each in answer.json["data"]}
+            if made == {each.gateway_reference for each in gateway.received}:
+                return
+            await trio.sleep(0.05)
+
+
+@asynccontextmanager
+async def crowd_at(serve: Serve, environment: dict[str, str]) -> AsyncIterator[Crowd]:
+    """A gateway with these limits that has done everything once."""
+    async with serve(environment=environment) as gateway:
+        await gateway.merchant.accepted()
+        await at_rest(gateway)
+        yield Crowd(gateway)
+
+
+def open_files() -> tuple[int, int]:
+    """How many descriptors are open: all but the store's files, and those, which it keeps for later readers."""
+    targets = []
+    for name in os.listdir("/proc/self/fd"):
+        with suppress(FileNotFoundError):  # It was the one that the directory was listed by.
+            targets.append(os.readlink(f"/proc/self/fd/{name}"))
+    of_the_store = sum("gateway.db" in each for each in targets)
+    return len(targets) - of_the_store, of_the_store
+
+
+@pytest.mark.own_store
+async def test_after_a_crowd_no_descriptor_is_left_open(serve: Serve) -> None:
+    async with crowd_at(serve, SHORT) as crowd:
+        await trio.testing.wait_all_tasks_blocked(0.1)
+        before, _ = open_files()
+        await visit(crowd, REQUESTS)
+        with trio.fail_after(PATIENCE_S):
+            while open_files()[0] > before:  # noqa: ASYNC110
+                await trio.sleep(0.02)
+        assert open_files()[1] <= STORE_FILES
+
+
+async def trickle(client: Client, octets: bytes) -> None:
+    """One octet at a time, each well within the limit, until nobody listens any more."""
+    try:
+        for place in range(len(octets)):
+            await client.send(octets[place : place + 1])
+            await trio.sleep(0.05)
+    except trio.BrokenResourceError:
+        pass
+
+
+@pytest.mark.spec("P4", "G3")
+async def test_who_sends_a_head_slowly_is_cut_off(serve: Serve) -> None:
+    async with crowd_at(serve, PATIENT | {"MMO_LIMITS_HEAD_TIMEOUT": "300ms"}) as crowd:
+        client = await crowd.connect()
+        await is_cut_off(client, crowd.get(UNKNOWN, "X-Long: " + "x" * 4000))
+
+
+@pytest.mark.spec("P4", "G3")
+async def test_who_sends_a_body_slowly_is_cut_off(serve: Serve) -> None:
+    async with crowd_at(serve, PATIENT | {"MMO_LIMITS_BODY_TIMEOUT": "300ms"}) as crowd:
+        client = await crowd.connect()
+        head, end, body = crowd.create().partition(b"\r\n\r\n")
+        await client.send(head + end)
+        await is_cut_off(client, body)
+
+
+async def is_cut_off(client: Client, octets: bytes) -> None:
+    """Who sends these slowly is told 408 in the midst of them, and the connection is closed."""
+    with trio.fail_after(PATIENCE_S):
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(trickle, client, octets)
+            answer = await client.answer()
+            assert answer.status == 408
+            assert answer.json["type"].endswith("/request_timeout")
+            assert await client.is_closed()
+            nursery.cancel_scope.cancel()
+    await trio.aclose_forcefully(client.stream)
+
+
+async def test_who_reads_slowly_is_cut_off(serve: Serve) -> None:
+    async with crowd_at(serve, PATIENT | {"MMO_LIMITS_WRITE_TIMEOUT": "300ms"}) as crowd:
+        for _ in range(100):
+            await crowd.gateway.merchant.accepted()
+        await at_rest(crowd.gateway)
+        client = await crowd.connect()
+        request = crowd.get(RECORDS + "&pageSize=5000")
+        answer = await client.ask(request)
+        wanted = 20_000_000 // len(answer.body)  # More than all buffers on the way hold.
+        before = open_descriptors()
+        with trio.fail_after(PATIENCE_S):
+            await client.send(request * wanted)
+            while open_descriptors() >= before:  # noqa: ASYNC110
+                await trio.sleep(0.02)
+            assert await answers_left(client) < wanted
+        await trio.aclose_forcefully(client.stream)
+
+
+async def answers_left(client: Client) -> int:
+    """How many whole answers still come before the connection ends."""
+    for came in count():
+        try:
+            assert (await client.answer()).status == 200
+        except NoAnswerError:
+            return came
+    raise AssertionError

@@ -1,0 +1,107 @@
+"""Metrics of a running gateway: sensible names, bounded labels, and figures that follow what happens."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from mmo_sansio.api.incoming.routes import ROUTE_NAMES
+from mmo_sansio.http.exchange import DeliveryOutcome
+from mmo_sansio.values.problems import CATALOGUE
+from mmo_trio.workers.providers.counters import REPORTS
+from tests.support.merchant import ask
+from tests.support.sandbox_gateway import Running
+
+LABELS: dict[str, set[str]] = {
+    "route": {*ROUTE_NAMES, "none"},
+    "status": {"2xx", "4xx", "5xx"},
+    "problem": {each.segment for each in CATALOGUE},
+    "provider": {"sandbox"},
+    "report": set(REPORTS.values()),
+    "outcome": {each.value for each in DeliveryOutcome},
+    "state": {"closed", "open", "half_open"},
+}
+"""What each label may be; those not here are free of bounds by their nature: `le`, `version`, `python`."""
+
+
+async def figures(sandbox: Running) -> dict[tuple[str, tuple[str, ...]], float]:
+    """Every sample by its name and the values of its labels."""
+    answer = await ask(f"{sandbox.ready.console}/metrics")
+    assert answer.status == 200
+    assert answer.headers["content-type"] == "text/plain; version=0.0.4; charset=utf-8"
+    return {
+        (sample.name, tuple(sample.labels.values())): sample.value
+        for family in text_string_to_metric_families(answer.body.decode())
+        for sample in family.samples
+    }
+
+
+async def test_names_follow_the_conventions_and_labels_are_bounded(sandbox: Running) -> None:
+    await sandbox.merchant.ended((await sandbox.merchant.accepted())["gatewayReference"])
+    await sandbox.merchant.create(country="ZZ")
+    text = (await ask(f"{sandbox.ready.console}/metrics")).body.decode()
+    families = list(text_string_to_metric_families(text))
+    assert len(families) > 20
+    for family in families:
+        assert re.fullmatch(r"mmo_[a-z][a-z_]*", family.name)
+        assert family.documentation.endswith((".", "1.")), family.name
+        assert family.name.endswith("_seconds") == (family.type == "histogram"), family.name
+        for sample in family.samples:
+            assert sample.name.endswith("_total") == (family.type == "counter"), sample.name
+            for label, value in sample.labels.items():
+                if label not in {"le", "version", "python"}:
+                    assert value in LABELS[label], (sample.name, label, value)
+    assert sandbox.merchant.key not in text
+    assert "demo" not in text, "a brand is no label"
+
+
+async def test_what_happens_is_counted(sandbox: Running) -> None:
+    before = await figures(sandbox)
+    done = await sandbox.merchant.accepted()
+    await sandbox.callback_for(done["gatewayReference"])
+    await sandbox.outcome_of(done["gatewayReference"])
+    await sandbox.merchant.get(f"status/{done['gatewayReference']}")
+    assert (await sandbox.merchant.create(country="ZZ")).status == 400
+    assert (await ask(f"{sandbox.ready.api}/nowhere")).status == 404
+    after = await figures(sandbox)
+
+    def grown(name: str, *labels: str) -> float:
+        return after[name, labels] - before[name, labels]
+
+    assert grown("mmo_http_requests_total", "direct/payin", "2xx") == 1
+    assert grown("mmo_http_requests_total", "direct/payin", "4xx") == 1
+    assert grown("mmo_http_requests_total", "status", "2xx") >= 1
+    assert grown("mmo_http_requests_total", "none", "4xx") == 1
+    assert grown("mmo_http_problems_total", "config_unsupported_country") == 1
+    assert grown("mmo_http_problems_total", "not_found") == 1
+    assert after["mmo_http_request_seconds_count", ("direct/payin",)] == 2
+    assert grown("mmo_engine_inputs_total") >= 4
+    assert grown("mmo_engine_batches_total") == grown("mmo_store_commit_seconds_count")
+    assert grown("mmo_provider_submissions_total", "sandbox") == 1
+    assert grown("mmo_provider_reports_total", "sandbox", "accepted") == 1
+    assert grown("mmo_provider_exchange_seconds_count", "sandbox") == 1
+    assert grown("mmo_callbacks_total", "delivered") == 1
+    assert grown("mmo_callback_seconds_count") == 1
+    assert after["mmo_store_up", ()] == 1
+
+
+async def test_what_waits_in_the_store_is_told(sandbox: Running) -> None:
+    for _ in range(2):
+        await sandbox.merchant.accepted(scenario="never")
+    found = await figures(sandbox)
+    assert found["mmo_transactions_pending", ()] == 2
+    assert found["mmo_transactions_stuck", ()] == 0
+    assert found["mmo_suspense_open", ()] == 0
+    assert found["mmo_provider_closed", ("sandbox",)] == 0
+
+
+@pytest.mark.spec("G9")
+async def test_the_request_id_of_a_problem_is_its_header_and_new_each_time(
+    sandbox: Running,
+) -> None:
+    told = [await sandbox.merchant.get("status/x") for _ in range(2)]
+    ids = [each.headers["x-request-id"] for each in told]
+    assert ids[0] != ids[1]
+    assert [each.json["instance"] for each in told] == [f"urn:x-request-id:{each}" for each in ids]

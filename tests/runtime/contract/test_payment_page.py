@@ -1,0 +1,312 @@
+"""The hosted payment page of a web pay-in (clause W1), and the way back from it."""
+
+from __future__ import annotations
+
+import html
+from urllib.parse import urlsplit
+
+import pytest
+import trio
+
+from tests.support.merchant import PATIENCE_S, Answer, ask
+from tests.support.sandbox_gateway import Running, Serve
+
+
+def _text(answer: Answer) -> str:
+    return html.unescape(answer.body.decode())
+
+
+async def _press(page_url: str) -> Answer:
+    form = {"Content-Type": "application/x-www-form-urlencoded"}
+    return await ask(page_url, method="POST", headers=form, body=b"")
+
+
+@pytest.mark.spec("W1", "C4")
+async def test_page_url_opens_the_page_of_that_transaction(sandbox: Running) -> None:
+    accepted = await sandbox.merchant.accepted("web/payin")
+    assert accepted["pageOpenMode"] == "redirect"
+    assert accepted["pageUrl"].startswith(f"{sandbox.ready.pages}/")
+    page = await ask(accepted["pageUrl"])
+    assert page.status == 200
+    assert page.headers["content-type"].startswith("text/html")
+    assert "KES\u00a0150.00" in _text(page)
+    assert "<button" in _text(page)
+    other = await ask(accepted["pageUrl"] + "x")
+    assert other.status == 404
+
+
+@pytest.mark.spec("W1")
+async def test_looking_at_the_page_pays_nothing_and_its_button_pays_once(sandbox: Running) -> None:
+    accepted = await sandbox.merchant.accepted("web/payin", scenario="slow")
+    reference, page_url = accepted["gatewayReference"], accepted["pageUrl"]
+    await ask(page_url)
+    assert (await sandbox.merchant.status(reference))["providerData"] is None
+
+    for _ in range(2):
+        pressed = await _press(page_url)
+        assert pressed.status == 303
+        location = pressed.headers["location"]
+        assert f"{sandbox.ready.pages}{location}" == f"{page_url}?pressed=1"
+    assert "<button" not in _text(await ask(page_url))
+    await sandbox.advance("10s")
+    assert (await sandbox.merchant.status(reference))["status"] == "success"
+    assert "Paid" in _text(await ask(page_url))
+
+
+@pytest.mark.spec("W1", "E1", "S2")
+async def test_after_30_minutes_the_page_says_so_and_the_payment_has_failed_with_user_timeout(
+    sandbox: Running,
+) -> None:
+    accepted = await sandbox.merchant.accepted("web/payin")
+    reference, page_url = accepted["gatewayReference"], accepted["pageUrl"]
+    await sandbox.advance("29m")
+    assert "<button" in _text(await ask(page_url))
+    await sandbox.advance("1m")
+
+    page = _text(await ask(page_url))
+    assert "<button" not in page
+    assert "Not paid" in page
+    failed = await sandbox.merchant.status(reference)
+    assert (failed["status"], failed["errorCode"]) == ("failed", "user_timeout")
+    assert failed["completionSource"] == "expiry"
+    assert failed["providerData"] is None
+    assert (await sandbox.callback_for(reference)).transaction["errorCode"] == "user_timeout"
+
+    assert (await _press(page_url)).status == 303
+    assert (await sandbox.merchant.status(reference)) == failed
+
+
+@pytest.mark.spec("W1")
+async def test_a_payment_that_was_submitted_does_not_end_with_its_page(sandbox: Running) -> None:
+    accepted = await sandbox.merchant.accepted("web/payin", scenario="never")
+    await _press(accepted["pageUrl"])
+    await sandbox.advance("1h")
+    assert (await sandbox.merchant.status(accepted["gatewayReference"]))["status"] == "pending"
+
+
+@pytest.mark.spec("W1")
+@pytest.mark.parametrize(("session", "open_for", "then"), [("5m", "4m", "1m"), ("4h", "3h", "1h")])
+async def test_the_lifetime_is_a_setting(
+    serve: Serve, session: str, open_for: str, then: str
+) -> None:
+    async with serve(environment={"MMO_LIMITS_PAGE_SESSION": session}) as sandbox:
+        accepted = await sandbox.merchant.accepted("web/payin")
+        await sandbox.advance(open_for)
+        assert "<button" in _text(await ask(accepted["pageUrl"]))
+        await sandbox.advance(then)
+        failed = await sandbox.merchant.status(accepted["gatewayReference"])
+        assert failed["errorCode"] == "user_timeout"
+
+
+@pytest.mark.spec("W1", "S3")
+async def test_without_a_lifetime_the_page_lives_as_long_as_the_payment_is_pending(
+    serve: Serve,
+) -> None:
+    async with serve(environment={"MMO_LIMITS_PAGE_SESSION": "off"}) as sandbox:
+        accepted = await sandbox.merchant.accepted("web/payin")
+        await sandbox.advance("71h")
+        assert "<button" in _text(await ask(accepted["pageUrl"]))
+        await sandbox.advance("1h")
+        failed = await sandbox.merchant.status(accepted["gatewayReference"])
+        assert failed["errorCode"] == "transaction_expired"
+
+
+@pytest.mark.parametrize(
+    ("scenario", "expected"),
+    [
+        ("success", "https://shop.example/thanks?o=1"),
+        ("cancelled", "https://shop.example/sorry?o=1"),
+    ],
+)
+async def test_after_completion_the_browser_goes_where_the_merchant_said(
+    sandbox: Running, scenario: str, expected: str
+) -> None:
+    accepted = await sandbox.merchant.accepted(
+        "web/payin",
+        scenario=scenario,
+        successRedirectUrl="https://shop.example/thanks?o=1",
+        errorRedirectUrl="https://shop.example/sorry?o=1",
+    )
+    assert (await ask(accepted["pageUrl"])).status == 200
+    await _press(accepted["pageUrl"])
+    await sandbox.merchant.ended(accepted["gatewayReference"])
+    page = await ask(accepted["pageUrl"])
+    assert (page.status, page.headers["location"]) == (303, expected)
+
+
+HEADERS = {
+    "content-security-policy": (
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:;"
+        " connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+    ),
+    "referrer-policy": "no-referrer",
+    "x-content-type-options": "nosniff",
+    "x-frame-options": "DENY",
+}
+
+
+@pytest.mark.spec("W3")
+async def test_every_page_has_its_headers_and_no_cookie(sandbox: Running) -> None:
+    page_url = (await sandbox.merchant.accepted("web/payin", scenario="phone"))["pageUrl"]
+    pages, html = sandbox.ready.pages, "text/html; charset=utf-8"
+    for url, content_type, kept in (
+        (page_url, html, "no-store"),
+        (f"{page_url}?lang=ar", html, "no-store"),
+        (f"{pages}/pay/guessed", html, "no-store"),
+        (f"{pages}/", html, "no-store"),
+        (f"{pages}/phone", html, "no-store"),
+        (f"{pages}/phone/254700000180", html, "no-store"),
+        (f"{pages}/static/pages.css", "text/css; charset=utf-8", "public, max-age=3600"),
+        (f"{pages}/static/payment.js", "text/javascript; charset=utf-8", "public, max-age=3600"),
+    ):
+        answer = await ask(url)
+        assert {name: answer.headers.get(name) for name in HEADERS} == HEADERS, url
+        assert answer.headers["content-type"] == content_type, url
+        assert answer.headers["cache-control"] == kept, url
+        assert "set-cookie" not in answer.headers, url
+    pressed = await _press(page_url)
+    assert {name: pressed.headers.get(name) for name in HEADERS} == HEADERS
+    assert "set-cookie" not in pressed.headers
+
+
+@pytest.mark.spec("W3")
+async def test_a_token_cant_be_guessed_and_a_guess_learns_nothing(sandbox: Running) -> None:
+    urls = [(await sandbox.merchant.accepted("web/payin"))["pageUrl"] for _ in range(50)]
+    tokens = [url.rpartition("/")[2] for url in urls]
+    assert len(set(tokens)) == 50
+    assert {len(each) for each in tokens} == {32}, "192 bits"
+    assert len({each[:8] for each in tokens}) == 50, "nothing of it counts up"
+    reference = (await sandbox.merchant.accepted("web/payin"))["gatewayReference"]
+    assert not any(reference in url for url in urls)
+
+    token, pages = tokens[0], sandbox.ready.pages
+    guesses = (token[:-1], token + "A", token.swapcase(), reference, "x" * 5000, "%00", "é")
+    answers = [await ask(f"{pages}/pay/{guess.replace('é', '%C3%A9')}") for guess in guesses]
+    answers += [await ask(f"{pages}/pay/{token[:-1]}/events")]
+    answers += [await _press(f"{pages}/pay/{token[:-1]}")]
+    assert {each.status for each in answers} == {404}
+    assert len({each.body for each in answers}) == 1
+    assert b"KES" not in answers[0].body
+
+
+@pytest.mark.spec("W3")
+async def test_a_page_shows_only_what_the_payer_needs(sandbox: Running) -> None:
+    accepted = await sandbox.merchant.accepted(
+        "web/payin",
+        payer={
+            "id": "customer-secret-7",
+            "msisdn": "254712345678",
+            "firstName": "Wanjiku",
+            "lastName": "Kamau",
+            "email": "w@example.com",
+        },
+        labels={"margin": "12-percent"},
+        merchantReference="internal-order-9",
+    )
+    page = _text(await ask(accepted["pageUrl"]))
+    assert "254 •••••• 678" in page
+    for hidden in (
+        "254712345678", "customer-secret-7", "Wanjiku", "Kamau", "w@example.com", "12-percent",
+        "internal-order-9", accepted["gatewayReference"], sandbox.merchant.result_url,
+    ):  # fmt: skip
+        assert hidden not in page
+
+
+@pytest.mark.spec("W3", "W1")
+async def test_an_address_that_is_found_later_tells_nothing(sandbox: Running) -> None:
+    paid = await sandbox.merchant.accepted("web/payin")
+    left = await sandbox.merchant.accepted("web/payin")
+    await _press(paid["pageUrl"])
+    await sandbox.advance("31m")
+    for accepted, told in ((paid, "Paid. Thank you."), (left, "Not paid.")):
+        page = _text(await ask(accepted["pageUrl"]))
+        assert f"<h1>{told}" in page
+        for hidden in ("KES", "150", "Demo Shop", "254", "678", "Sandbox"):
+            assert hidden not in page
+
+
+@pytest.mark.spec("W2")
+@pytest.mark.parametrize(
+    "url",
+    [
+        "https://shop.example/thanks?a=1&a=2&b=%2F%2f#done",
+        "http://shop.example",
+        "https://shop.example/;x=1/(a)'b'!*$,~@:?q='1'",
+        "https://shop.example/?next=https://else.example/%0d%0aX:1",
+        "https://SHOP.example:8443/%7Euser/../a//b/./",
+    ],
+)
+async def test_the_way_back_is_exactly_as_given(sandbox: Running, url: str) -> None:
+    accepted = await sandbox.merchant.accepted("web/payin", successRedirectUrl=url)
+    await _press(accepted["pageUrl"])
+    await sandbox.merchant.ended(accepted["gatewayReference"])
+    answer = await ask(accepted["pageUrl"])
+    assert (answer.status, answer.headers["location"]) == (303, url)
+
+
+@pytest.mark.spec("W2")
+async def test_the_buttons_answer_leads_on_by_a_page(sandbox: Running) -> None:
+    # A browser doesn't let a form's answer lead to another origin, so a page of ours stands between.
+    url = "https://shop.example/thanks"
+    accepted = await sandbox.merchant.accepted("web/payin", successRedirectUrl=url)
+    await _press(accepted["pageUrl"])
+    await sandbox.merchant.ended(accepted["gatewayReference"])
+    late = await _press(accepted["pageUrl"])
+    between = await ask(f"{sandbox.ready.pages}{late.headers['location']}")
+    assert between.status == 200
+    path = accepted["pageUrl"].removeprefix(sandbox.ready.pages)
+    assert f'http-equiv="refresh" content="0;url={path}"' in _text(between)
+    assert (await ask(accepted["pageUrl"])).headers["location"] == url
+
+
+@pytest.mark.spec("W1")
+async def test_the_state_is_told_as_it_changes_and_a_stop_ends_the_telling(
+    serve: Serve,
+) -> None:
+    async with serve() as sandbox:
+        accepted = await sandbox.merchant.accepted("web/payin", scenario="cancelled")
+        parts = urlsplit(accepted["pageUrl"])
+        stream = await trio.open_tcp_stream(parts.hostname or "", parts.port or 80)
+        head = f"GET {parts.path}/events HTTP/1.1\r\nHost: {parts.netloc}\r\n\r\n"
+        await stream.send_all(head.encode())
+        said = b""
+
+        async def until(word: bytes) -> None:
+            nonlocal said
+            with trio.fail_after(PATIENCE_S):
+                while word not in said:
+                    more = await stream.receive_some()
+                    assert more, said
+                    said += more
+
+        await until(b'"standing": "open"')
+        assert b"text/event-stream" in said
+        await _press(accepted["pageUrl"])
+        await until(b'"standing": "failed"')
+        assert b"KES" not in said
+    # The sandbox has drained with the stream still open.
+
+
+@pytest.mark.spec("W1", "E1")
+@pytest.mark.parametrize(
+    ("asked", "lang", "direction", "amount", "told"),
+    [
+        ("fr-CI,en;q=0.5", "fr", "ltr", "150,00\u00a0KES", "Vous avez annulé le paiement."),
+        ("de, sw;q=0.4, en;q=0.3", "sw", "ltr", "KES\u00a0150.00", "Umeghairi malipo."),
+        ("pt-MZ", "pt", "ltr", "150,00\u00a0KES", "Cancelou o pagamento."),
+        ("ar-EG", "ar", "rtl", "١٥٠٫٠٠\u00a0KES", "لقد ألغيت الدفع."),
+        ("xx;q=broken,,", "en", "ltr", "KES\u00a0150.00", "You cancelled the payment."),
+    ],
+)
+async def test_the_payers_language_is_spoken_to_the_end(
+    sandbox: Running, asked: str, lang: str, direction: str, amount: str, told: str
+) -> None:
+    accepted = await sandbox.merchant.accepted("web/payin", scenario="cancelled")
+    headers = {"Accept-Language": asked}
+    page = _text(await ask(accepted["pageUrl"], headers=headers))
+    assert f'<html lang="{lang}" dir="{direction}">' in page
+    assert f"<bdi>{amount}</bdi>" in page
+    await _press(accepted["pageUrl"])
+    await sandbox.merchant.ended(accepted["gatewayReference"])
+    assert told in _text(await ask(accepted["pageUrl"], headers=headers))
+    assert "You cancelled" in _text(await ask(f"{accepted['pageUrl']}?lang=en", headers=headers))

@@ -1,0 +1,351 @@
+"""The engine: batches, one bad input among good ones, a full queue, a store that fails, an end in the middle."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from random import Random
+from typing import Any
+
+import pytest
+import trio
+import trio.testing
+
+from mmo_sansio.messages.inputs import (
+    BeginSubmission,
+    CreatePayment,
+    Input,
+    ProviderFailed,
+    TransactionWoke,
+)
+from mmo_sansio.messages.intents import Intent, SubmitToProvider
+from mmo_sansio.messages.replies import Accepted, Refused, Reply
+from mmo_sansio.payments.decision import Decision
+from mmo_sansio.payments.ledger import Reads
+from mmo_sansio.testing import a_create_payment, reference
+from mmo_sansio.values.error_codes import ErrorCode
+from mmo_sansio.values.model import Source, Transaction
+from mmo_trio.engine.engine import DecisionFailed, Engine
+from mmo_trio.storage.conformance.inputs import creation, succeeded
+from mmo_trio.storage.conformance.inputs import reference as check_reference
+from mmo_trio.storage.interface.store import Decide, StoreUnavailable
+from mmo_trio.storage.memory.store import open_memory
+from mmo_trio.system.clock import WallClock
+
+
+class Watched:
+    """A store in memory that counts batches and can be told to fail."""
+
+    batches_in_flight = 1
+
+    def __init__(self, store: Any) -> None:
+        self.store = store
+        self.batches: list[int] = []
+        self.error: Exception | None = None
+        self.hold: trio.Event | None = None
+        self.poison: str | None = None
+
+    async def latest_stamp(self) -> int:
+        stamp: int = await self.store.latest_stamp()
+        return stamp
+
+    async def transact(self, reads: Reads, decide: Decide) -> Sequence[Decision]:
+        if self.hold is not None:
+            await self.hold.wait()
+        if self.error is not None:
+            raise self.error
+        if any(merchant == self.poison for _, merchant in reads.references):
+            raise ValueError("this can't be written")
+        decisions: Sequence[Decision] = await self.store.transact(reads, decide)
+        self.batches.append(len(decisions))
+        return decisions
+
+
+def a_payment(number: int) -> Any:
+    return a_create_payment(
+        gateway_reference=reference(number), merchant_reference=f"order-{number}"
+    )
+
+
+class Callers:
+    """Tasks that each submit one input."""
+
+    def __init__(self, engine: Engine) -> None:
+        self.engine = engine
+        self.replies: dict[int, Reply | Exception] = {}
+
+    async def ask(self, number: int) -> None:
+        try:
+            self.replies[number] = await self.engine.submit(a_payment(number))
+        except Exception as error:
+            self.replies[number] = error
+
+
+async def with_engine(act: Any, *, queue_max: int = 4_096, **watched: Any) -> None:
+    """Run `act(engine, store, acted)` beside a running engine on a store in memory."""
+    acted: list[tuple[Intent, Transaction]] = []
+    async with open_memory() as memory, trio.open_nursery() as nursery:
+        store = Watched(memory)
+        engine = Engine(
+            store,  # type: ignore[arg-type]
+            WallClock(),
+            lambda intent, transaction: acted.append((intent, transaction)),
+            queue_max=queue_max,
+        )
+        await nursery.start(engine.run)
+        with trio.fail_after(10):
+            await act(engine, store, acted)
+        nursery.cancel_scope.cancel()
+
+
+@pytest.mark.spec("C6")
+async def test_what_waits_together_is_one_batch_answered_before_anything_is_done() -> None:
+    async def act(engine: Engine, store: Watched, acted: list[Any]) -> None:
+        callers = Callers(engine)
+        async with trio.open_nursery() as nursery:
+            for number in range(1, 101):
+                nursery.start_soon(callers.ask, number)
+        assert sum(store.batches) == 100
+        assert len(store.batches) <= 2
+        assert all(isinstance(reply, Accepted) for reply in callers.replies.values())
+        assert [type(intent) for intent, _ in acted] == [SubmitToProvider] * 100
+        created = [transaction.order.created_at for _, transaction in acted]
+        assert created == sorted(set(created))
+
+    await with_engine(act)
+
+
+@pytest.mark.spec("P3")
+async def test_an_input_that_the_store_chokes_on_costs_only_its_own_caller() -> None:
+    async def act(engine: Engine, store: Watched, acted: list[Any]) -> None:
+        store.poison = "order-7"
+        callers = Callers(engine)
+        async with trio.open_nursery() as nursery:
+            for number in range(1, 21):
+                nursery.start_soon(callers.ask, number)
+        failed = {n for n, reply in callers.replies.items() if isinstance(reply, Exception)}
+        assert failed == {7}
+        assert isinstance(callers.replies[7], DecisionFailed)
+        assert len(acted) == 19
+
+    await with_engine(act)
+
+
+@pytest.mark.spec("P5")
+async def test_a_store_that_fails_stores_nothing_and_serves_again_without_a_restart() -> None:
+    async def act(engine: Engine, store: Watched, acted: list[Any]) -> None:
+        store.error = StoreUnavailable("locked")
+        with pytest.raises(StoreUnavailable):
+            await engine.submit(a_payment(1))
+        assert acted == []
+        store.error = None
+        assert isinstance(await engine.submit(a_payment(1)), Accepted)
+
+    await with_engine(act)
+
+
+@pytest.mark.spec("P5")
+async def test_a_full_queue_refuses_at_once() -> None:
+    async def act(engine: Engine, store: Watched, acted: list[Any]) -> None:
+        store.hold = trio.Event()
+        callers = Callers(engine)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(callers.ask, 1)
+            await trio.testing.wait_all_tasks_blocked()
+            for number in range(2, 7):
+                nursery.start_soon(callers.ask, number)
+            await trio.testing.wait_all_tasks_blocked()
+            refused = {n for n, reply in callers.replies.items()}
+            assert len(refused) == 2
+            assert all(isinstance(callers.replies[n], StoreUnavailable) for n in refused)
+            store.hold.set()
+        assert sum(isinstance(reply, Accepted) for reply in callers.replies.values()) == 4
+
+    await with_engine(act, queue_max=3)
+
+
+async def test_who_waits_when_the_engine_ends_is_told_that_nothing_was_stored() -> None:
+    async with open_memory() as memory:
+        engine = Engine(memory, WallClock(), lambda intent, transaction: None)
+        callers = Callers(engine)
+        with trio.fail_after(10):
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(callers.ask, 1)
+                await trio.testing.wait_all_tasks_blocked()
+                scope = trio.CancelScope()
+
+                async def run() -> None:
+                    with scope:
+                        scope.cancel()
+                        await engine.run()
+
+                nursery.start_soon(run)
+        assert isinstance(callers.replies[1], StoreUnavailable)
+
+
+async def test_a_caller_that_stops_waiting_doesnt_stop_what_it_asked_for() -> None:
+    async def act(engine: Engine, store: Watched, acted: list[Any]) -> None:
+        store.hold = trio.Event()
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(engine.submit, a_payment(1))
+            await trio.testing.wait_all_tasks_blocked()
+            nursery.cancel_scope.cancel()
+        store.hold.set()
+        await engine.submit(TransactionWoke(reference(1)))
+        assert [transaction.reference for _, transaction in acted] == [reference(1)]
+
+    await with_engine(act)
+
+
+class Unsteady(Watched):
+    """Two batches may be under way, and which of them is decided and stored first is left to chance."""
+
+    batches_in_flight = 2
+
+    def __init__(self, store: Any, seed: int) -> None:
+        super().__init__(store)
+        self.random = Random(seed)
+        self.under_way = 0
+        self.side_by_side = 0
+
+    async def transact(self, reads: Reads, decide: Decide) -> Sequence[Decision]:
+        self.under_way += 1
+        self.side_by_side += self.under_way > 1
+        try:
+            for _ in range(self.random.randrange(12)):
+                await trio.lowlevel.checkpoint()
+            return await super().transact(reads, decide)
+        finally:
+            self.under_way -= 1
+
+
+@asynccontextmanager
+async def unsteady_engine(seed: int) -> AsyncIterator[tuple[Engine, Unsteady]]:
+    async with open_memory() as memory, trio.open_nursery() as nursery:
+        store = Unsteady(memory, seed)
+        engine = Engine(
+            store,  # type: ignore[arg-type]
+            WallClock(),
+            lambda intent, transaction: None,
+            batch_max=5,
+            beside_min=1,
+        )
+        await nursery.start(engine.run)
+        with trio.fail_after(30):
+            yield engine, store
+        nursery.cancel_scope.cancel()
+
+
+def told_in_turn(random: Random, payments: int) -> list[Input]:
+    """Each payment is created and submitted, succeeds, then fails, which comes too late: payments mixed, but each in
+    this order."""
+    stories: list[list[Input]] = [
+        [
+            creation(n),
+            BeginSubmission(check_reference(n)),
+            succeeded(n),
+            ProviderFailed(check_reference(n), "sandbox", Source.WEBHOOK, ErrorCode.USER_CANCELLED),
+        ]
+        for n in range(payments)
+    ]
+    told: list[Input] = []
+    while stories := [each for each in stories if each]:
+        told.append(random.choice(stories).pop(0))
+    return told
+
+
+@pytest.mark.spec("S1", "S5")
+@pytest.mark.parametrize("seed", range(40))
+async def test_what_is_posted_about_one_payment_keeps_its_order_beside_other_batches(
+    seed: int,
+) -> None:
+    """Creations are over before the rest is posted: nobody can name a payment sooner."""
+    random, payments = Random(seed), 12
+    async with unsteady_engine(seed) as (engine, store):
+        told = told_in_turn(random, payments)
+        for begun in (True, False):
+            calls = []
+            for each in told:
+                if isinstance(each, CreatePayment) is begun:
+                    calls.append(engine.post(each))
+                    if random.random() < 0.3:
+                        await trio.lowlevel.checkpoint()
+            for call in calls:
+                await call.reply()
+        assert store.side_by_side, "batches were under way beside each other"
+        for number in range(payments):
+            lines = await store.store.timeline(check_reference(number))
+            assert [each.stage_after for each in lines][:3] == [
+                "created",
+                "submitting",
+                "succeeded",
+            ]
+
+
+@pytest.mark.spec("C12")
+@pytest.mark.parametrize("seed", range(20))
+async def test_of_creates_with_one_reference_the_first_posted_is_accepted(seed: int) -> None:
+    random = Random(seed)
+    async with unsteady_engine(seed) as (engine, store):
+        names = [f"order-{random.randrange(6)}" for _ in range(60)]
+        calls = []
+        for number, name in enumerate(names):
+            calls.append(engine.post(creation(number, merchant_reference=name)))
+            if random.random() < 0.3:
+                await trio.lowlevel.checkpoint()
+        accepted = [isinstance(await call.reply(), Accepted) for call in calls]
+        assert accepted == [name not in names[:nth] for nth, name in enumerate(names)]
+        assert store.side_by_side, "batches were under way beside each other"
+
+
+async def test_a_small_batch_waits_for_the_one_under_way_and_a_large_one_doesnt() -> None:
+    async with open_memory() as memory, trio.open_nursery() as nursery:
+        store = Unsteady(memory, 1)
+        store.hold = trio.Event()
+        engine = Engine(
+            store,  # type: ignore[arg-type]
+            WallClock(),
+            lambda intent, transaction: None,
+            beside_min=3,
+        )
+        await nursery.start(engine.run)
+        with trio.fail_after(10):
+            calls = [engine.post(a_payment(1))]
+            await trio.testing.wait_all_tasks_blocked()
+            for number, expected in ((2, 1), (3, 1), (4, 2), (5, 2)):
+                calls.append(engine.post(a_payment(number)))
+                await trio.testing.wait_all_tasks_blocked()
+                assert store.under_way == expected
+            store.hold.set()
+            for call in calls:
+                assert isinstance(await call.reply(), Accepted)
+        assert sorted(store.batches) == [1, 1, 3]
+        nursery.cancel_scope.cancel()
+
+
+@pytest.mark.spec("P5")
+async def test_a_batch_that_fails_costs_the_one_beside_it_nothing() -> None:
+    class HalfBroken(Unsteady):
+        async def transact(self, reads: Reads, decide: Decide) -> Sequence[Decision]:
+            if any(merchant == "order-1" for _, merchant in reads.references):
+                await trio.testing.wait_all_tasks_blocked()
+                raise StoreUnavailable("lost")
+            return await super().transact(reads, decide)
+
+    async with open_memory() as memory, trio.open_nursery() as nursery:
+        engine = Engine(
+            HalfBroken(memory, 1),  # type: ignore[arg-type]
+            WallClock(),
+            lambda intent, transaction: None,
+            batch_max=1,
+            beside_min=1,
+        )
+        await nursery.start(engine.run)
+        with trio.fail_after(10):
+            failing, other = engine.post(a_payment(1)), engine.post(a_payment(2))
+            assert isinstance(await other.reply(), Accepted)
+            with pytest.raises(StoreUnavailable):
+                await failing.reply()
+            again = a_create_payment(gateway_reference=reference(3), merchant_reference="order-2")
+            assert isinstance(await engine.submit(again), Refused)
+        nursery.cancel_scope.cancel()

@@ -1,0 +1,141 @@
+"""Which inputs may be under way beside each other: what touches the same keeps its order, whatever ends when."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+
+import pytest
+from attrs import frozen
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mmo_sansio.messages.inputs import (
+    BeginSubmission,
+    CallbackConcluded,
+    Input,
+    TransactionWoke,
+    UnmatchedNotified,
+)
+from mmo_sansio.payments.decide import reads
+from mmo_sansio.resilience.circuit_breaker import FRESH
+from mmo_trio.engine.queue import LOOK_MAX, Waiting, keys_of
+from mmo_trio.storage.conformance.inputs import DELIVERED, creation, reference, succeeded
+
+
+@frozen
+class Arrival:
+    """The nth that came, and what it touches."""
+
+    nth: int
+    keys: frozenset[Hashable]
+
+
+def touching(*every: str) -> Sequence[Arrival]:
+    return [Arrival(nth, frozenset(keys)) for nth, keys in enumerate(every)]
+
+
+def waiting_for(waiting: Sequence[Arrival]) -> Waiting[Arrival]:
+    queue: Waiting[Arrival] = Waiting()
+    for each in waiting:
+        queue.add(each)
+    return queue
+
+
+def numbers(taken: Sequence[Arrival]) -> list[int]:
+    return [each.nth for each in taken]
+
+
+def test_when_nothing_is_under_way_the_first_so_many_are_taken() -> None:
+    queue = waiting_for(touching("a", "a", "b", "a"))
+    assert numbers(queue.take(3)) == [0, 1, 2]
+    assert len(queue) == 1
+
+
+def test_what_touches_the_same_waits_and_the_rest_goes_past() -> None:
+    queue = waiting_for(touching("a", "b", "a", "c"))
+    first = queue.take(1)
+    assert numbers(queue.take(9)) == [1, 3]
+    queue.end(first)
+    assert numbers(queue.take(9)) == [2]
+
+
+def test_nothing_overtakes_what_waits_before_it() -> None:
+    """The third shares a key only with the second, which waits for the first."""
+    queue = waiting_for(touching("a", "ab", "b", "c"))
+    queue.take(1)
+    assert numbers(queue.take(9)) == [3]
+    assert numbers(queue.take_all()) == [1, 2]
+
+
+def test_no_more_is_looked_at_than_pays() -> None:
+    queue = waiting_for(touching("a", *["a"] * LOOK_MAX, "b"))
+    queue.take(1)
+    assert not queue.take(9)
+    assert len(queue) == LOOK_MAX + 1
+
+
+@settings(max_examples=300)
+@given(
+    every=st.lists(st.frozensets(st.sampled_from("abcdefgh"), max_size=3), max_size=40),
+    most=st.integers(1, 8),
+    at_once=st.integers(1, 4),
+    chance=st.randoms(use_true_random=False),
+)
+def test_each_key_sees_its_inputs_in_the_order_of_their_arrival(
+    every: list[frozenset[Hashable]], most: int, at_once: int, chance: st.DataObject
+) -> None:
+    waiting = [Arrival(nth, keys) for nth, keys in enumerate(every)]
+    queue, coming = Waiting[Arrival](), list(waiting)
+    under_way: list[Sequence[Arrival]] = []
+    ended: list[Arrival] = []
+    while len(ended) < len(waiting):
+        choice = chance.random()  # type: ignore[attr-defined]
+        if coming and choice < 0.5:
+            queue.add(coming.pop(0))
+        elif len(under_way) < at_once and (taken := queue.take(most)):
+            touched = {key for each in under_way for other in each for key in other.keys}
+            assert touched.isdisjoint(key for each in taken for key in each.keys)
+            under_way.append(taken)
+        elif under_way:
+            taken = under_way.pop(int(choice * len(under_way)))
+            queue.end(taken)
+            ended += taken
+        assert bool(under_way) or not len(queue) or len(under_way) < at_once
+    for key in "abcdefgh":
+        seen = [each.nth for each in ended if key in each.keys]
+        assert seen == sorted(seen)
+
+
+def keys(given: Input) -> frozenset[Hashable]:
+    return keys_of(given, reads(given))
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "share"),
+    [
+        (BeginSubmission(reference(1)), succeeded(1), True),
+        (TransactionWoke(reference(1)), CallbackConcluded(reference(1), DELIVERED), True),
+        (creation(1, merchant_reference="x"), creation(2, merchant_reference="x"), True),
+        (creation(1, merchant_reference="x"), creation(2, merchant_reference="x", of="b"), False),
+        (succeeded(1), succeeded(2), False),
+        (UnmatchedNotified("sandbox", "?"), UnmatchedNotified("sandbox", "?"), False),
+        (
+            CallbackConcluded(reference(1), DELIVERED),
+            CallbackConcluded(reference(2), DELIVERED),
+            False,
+        ),
+    ],
+)
+def test_inputs_share_a_key_when_they_are_about_the_same(
+    one: Input, other: Input, share: bool
+) -> None:
+    assert bool(keys(one) & keys(other)) is share
+
+
+@pytest.mark.spec("K5")
+def test_outcomes_that_bring_a_breaker_keep_their_order_whatever_they_are_about() -> None:
+    """The breaker that is kept last is the one that counts."""
+    one, other = (
+        CallbackConcluded(reference(n), DELIVERED, fence=1, breaker=FRESH) for n in (1, 2)
+    )
+    assert keys(one) & keys(other)

@@ -1,0 +1,283 @@
+"""Every limit of the listener: nobody holds a connection longer than its phase allows, and the
+listener outlives a want of room."""
+
+from __future__ import annotations
+
+import errno
+import subprocess
+import sys
+import textwrap
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import attrs
+import pytest
+import trio
+
+from mmo_trio.http.limits import ListenerLimits
+from mmo_trio.http.server.listener import FAREWELLS_MOST
+from tests.support.http_listener import Client, Listening, assert_problem, get, listening, post
+
+PATIENT = ListenerLimits(
+    idle_timeout_s=9, head_timeout_s=9, body_timeout_s=9, write_timeout_s=9, linger_timeout_s=9
+)
+"""Limits that no test reaches but those it shortens."""
+SOON_S = 0.1
+STALL_S = 1.0
+"""So long may a busy machine keep a client that has just connected from sending its request."""
+
+
+@asynccontextmanager
+async def listening_with(**limits: Any) -> AsyncIterator[Listening]:
+    """A listener with these limits and else patient ones."""
+    async with listening(attrs.evolve(PATIENT, **limits)) as here:
+        yield here
+
+
+@pytest.mark.spec("V1")
+def test_the_limits_are_those_of_the_design() -> None:
+    limits = ListenerLimits()
+    assert limits.head_timeout_s == 5
+    assert limits.body_timeout_s == 10
+    assert limits.write_timeout_s == 30
+    assert limits.idle_timeout_s == 30
+    assert limits.short_idle_timeout_s == 5
+    assert limits.handshake_timeout_s == 10
+    assert limits.head.target >= 8192 + len("/gateway/mmo/v2/status/mref/")
+
+
+async def drip(client: Client, data: bytes, at_once: int = 0) -> None:
+    """Send byte after byte, each well within any limit, until the other side has had enough."""
+    await client.send(data[:at_once])
+    try:
+        for byte in data[at_once:]:
+            await client.send(bytes((byte,)))
+            await trio.sleep(SOON_S / 10)
+    except trio.BrokenResourceError:
+        pass
+
+
+@pytest.mark.spec("P4")
+@pytest.mark.parametrize("after_one", [False, True])
+async def test_a_slow_head_is_a_408_however_steadily_it_drips(after_one: bool) -> None:
+    async with listening_with(head_timeout_s=SOON_S) as here, trio.open_nursery() as nursery:
+        client = await here.connect()
+        if after_one:
+            await client.ask(get())
+        nursery.start_soon(drip, client, b"GET / HTTP/1.1\r\nX: " + b"x" * 2000)
+        answer = await client.answer()
+        assert_problem(answer, 408, "request_timeout")
+        assert answer.is_last
+        assert await client.rest() == b""
+        nursery.cancel_scope.cancel()
+
+
+@pytest.mark.spec("P4")
+async def test_a_slow_body_is_a_408_however_steadily_it_drips() -> None:
+    async with listening_with(body_timeout_s=SOON_S) as here, trio.open_nursery() as nursery:
+        client = await here.connect()
+        nursery.start_soon(drip, client, post(b"x" * 2000)[:-1], 90)
+        answer = await client.answer()
+        assert_problem(answer, 408, "request_timeout")
+        assert answer.is_last
+        assert await client.rest() == b""
+        assert here.service.bodies == []
+        nursery.cancel_scope.cancel()
+
+
+@pytest.mark.spec("P4")
+async def test_a_client_invited_to_send_its_body_that_sends_none_is_a_408() -> None:
+    async with listening_with(body_timeout_s=SOON_S) as here:
+        client = await here.connect()
+        head = get(b"/", b"Content-Length: 3", b"Expect: 100-continue", method=b"POST")
+        assert (await client.ask(head)).status == 100
+        assert_problem(await client.answer(), 408, "request_timeout")
+
+
+async def pester(client: Client) -> None:
+    """Send on without reading; raises BrokenResourceError once the other side has hung up."""
+    while True:
+        await client.send(b"x" * 4096)
+        await trio.sleep(SOON_S / 100)
+
+
+async def test_a_slow_reader_is_cut_off() -> None:
+    async with listening_with(write_timeout_s=SOON_S) as here:
+        client = await here.connect()
+        await client.send(get(b"/large"))
+        with pytest.raises(trio.BrokenResourceError):
+            await pester(client)
+        assert here.service.heads[0].target == b"/large"
+
+
+async def test_a_reader_who_keeps_up_gets_a_large_answer() -> None:
+    async with listening_with() as here:
+        assert len((await here.ask(get(b"/large"))).body) == 20_000_000
+
+
+@pytest.mark.parametrize("after_one", [False, True])
+async def test_an_idle_connection_is_closed_without_a_word(after_one: bool) -> None:
+    async with listening_with(idle_timeout_s=SOON_S) as here:
+        client = await here.connect()
+        if after_one:
+            await client.ask(get())
+        assert await client.is_closed()
+
+
+async def test_no_deadline_of_the_connection_cuts_the_service_short() -> None:
+    soon = attrs.evolve(
+        PATIENT, idle_timeout_s=SOON_S, head_timeout_s=SOON_S, body_timeout_s=SOON_S
+    )
+    async with listening(soon) as here:
+        client = await here.connect()
+        await client.send(post(b"abc", target=b"/wait"))
+        await here.service.at_work.wait()
+        await trio.sleep(SOON_S * 2)
+        here.service.go_on.set()
+        assert (await client.answer()).json["length"] == 3
+
+
+async def test_a_client_that_never_stops_sending_is_cut_off_at_last() -> None:
+    async with listening_with(linger_timeout_s=SOON_S) as here:
+        client = await here.connect()
+        assert (await client.ask(b"bad\r\n")).status == 400
+        with pytest.raises(trio.BrokenResourceError):
+            await pester(client)
+
+
+@pytest.mark.spec("P4", "P5")
+async def test_a_connection_too_many_is_a_503_and_closed() -> None:
+    async with listening_with(connections=2) as here:
+        first, second, third = [await here.connect() for _ in range(3)]
+        assert (await first.ask(get())).status == 200
+        assert (await second.ask(get())).status == 200
+        refusal = await third.answer()
+        assert_problem(refusal, 503, "service_unavailable")
+        assert int(refusal.headers["retry-after"]) >= 1
+        assert refusal.is_last
+        await trio.aclose_forcefully(first.stream)
+        while True:  # as soon as the listener has noticed, there is room again
+            fourth = await here.connect()
+            if (await fourth.ask(get())).status == 200:
+                break
+
+
+async def test_a_flood_above_the_limit_is_told_so_as_long_as_it_listens() -> None:
+    async with listening_with(connections=1) as here:
+        only = await here.connect()
+        assert (await only.ask(get())).status == 200
+        for _ in range(FAREWELLS_MOST + 5):
+            refused = await here.connect()
+            assert (await refused.answer()).status == 503
+            await trio.aclose_forcefully(refused.stream)
+        deaf = [await here.connect() for _ in range(FAREWELLS_MOST)]
+        assert await (await here.connect()).is_closed(), "without a word"
+        for client in deaf:
+            assert (await client.answer()).status == 503
+
+
+@pytest.mark.spec("P4")
+async def test_a_connection_too_many_from_one_address_is_a_503() -> None:
+    async with listening_with(connections_per_address=1) as here:
+        first = await here.connect()
+        assert (await first.ask(get())).status == 200
+        assert_problem(await (await here.connect()).answer(), 503, "service_unavailable")
+        elsewhere = await trio.open_tcp_stream("127.0.0.1", here.port, local_address="127.0.0.2")
+        assert (await Client(elsewhere).ask(get())).status == 200
+        await elsewhere.aclose()
+
+
+async def test_when_connections_run_short_the_idle_ones_go_sooner() -> None:
+    async with listening_with(connections=8, short_idle_timeout_s=STALL_S) as here:
+        few = [await here.connect() for _ in range(6)]
+        for client in few:
+            await client.ask(get())
+        seventh = await here.connect()
+        await seventh.send(get(b"/wait"))
+        for client in few:
+            assert await client.is_closed()
+        here.service.go_on.set()
+        assert (await seventh.answer()).status == 200, "it was not idle"
+
+
+@pytest.mark.parametrize("number", [errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM])
+async def test_a_listener_outlives_a_want_of_descriptors(
+    number: int, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    accept = trio.SocketListener.accept
+    failures = iter([OSError(number, "no more")] * 2)
+
+    async def scarce(self: trio.SocketListener) -> trio.SocketStream:
+        if failure := next(failures, None):
+            raise failure
+        return await accept(self)
+
+    async with listening_with(short_idle_timeout_s=STALL_S) as here:
+        idle = await here.connect()
+        await idle.ask(get())
+        monkeypatch.setattr(trio.SocketListener, "accept", scarce)
+        for _ in range(2):
+            assert (await here.ask(get())).status == 200
+        assert await idle.is_closed()
+        assert errno.errorcode[number] in caplog.text
+
+
+async def test_an_accept_that_fails_for_another_reason_is_not_hidden(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def broken(self: trio.SocketListener) -> trio.SocketStream:
+        raise OSError(errno.EBADF, "closed under us")
+
+    monkeypatch.setattr(trio.SocketListener, "accept", broken)
+    with pytest.RaisesGroup(
+        pytest.RaisesExc(OSError, match="closed under us"), flatten_subgroups=True
+    ):
+        async with listening_with():
+            await trio.sleep_forever()
+
+
+SCARCE = """
+    import resource, sys, trio
+    from mmo_trio.http.limits import ListenerLimits
+    from tests.support.http_listener import get, listening
+
+    async def main():
+        limits = ListenerLimits(idle_timeout_s=60, short_idle_timeout_s=1)
+        async with listening(limits) as here:
+            print(here.port, flush=True)
+            resource.setrlimit(resource.RLIMIT_NOFILE, (40, 40))
+            await trio.sleep_forever()
+
+    trio.run(main)
+"""
+
+
+async def test_a_process_out_of_descriptors_sends_the_idle_away_and_serves_on(
+    tmp_path: Path,
+) -> None:
+    """The real thing: forty descriptors, sixty clients that stay."""
+    root = Path(__file__).parents[4]
+    log = tmp_path / "log"
+    with log.open("wb") as stderr:
+        process = await trio.lowlevel.open_process(
+            [sys.executable, "-c", textwrap.dedent(SCARCE)],
+            stdout=subprocess.PIPE,
+            stderr=stderr,
+            cwd=root,
+            env={"PYTHONPATH": f"{root / 'src'}:{root}"},
+        )
+    try:
+        assert process.stdout is not None
+        with trio.fail_after(20):
+            port = int(await process.stdout.receive_some())
+            crowd = [Client(await trio.open_tcp_stream("127.0.0.1", port)) for _ in range(60)]
+            latecomer = Client(await trio.open_tcp_stream("127.0.0.1", port))
+            assert (await latecomer.ask(get())).status == 200
+            for client in (*crowd, latecomer):
+                await trio.aclose_forcefully(client.stream)
+    finally:
+        process.kill()
+        await process.wait()
+    assert "EMFILE" in log.read_text()

@@ -1,0 +1,185 @@
+"""The OpenAPI document is sound, and says of limits, enums, codes and members what the code says."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from attrs import evolve
+from jsonschema import Draft202012Validator
+from openapi_spec_validator import validate
+
+from mmo_sansio.api.docs.openapi import openapi_document
+from mmo_sansio.api.docs.openapi.schemas import request_example, request_name
+from mmo_sansio.api.incoming import creation_body
+from mmo_sansio.api.outgoing.qr_code import build
+from mmo_sansio.api.outgoing.transaction_json import transaction_object
+from mmo_sansio.http.egress_rules import URL_LENGTH_MAX
+from mmo_sansio.providers.sandbox.scenarios import BY_NAME
+from mmo_sansio.testing.builders import a_transaction
+from mmo_sansio.values.error_codes import ErrorCode
+from mmo_sansio.values.model import (
+    Flow,
+    Operation,
+    QrCode,
+    Source,
+    Stage,
+    Status,
+    Transaction,
+    Type,
+)
+from mmo_sansio.values.problems import CATALOGUE
+
+DOCS = "https://docs.example/errors"
+DOCUMENT = openapi_document(
+    base_url="https://pay.example", error_docs_url=DOCS, sandbox_scenarios=tuple(BY_NAME)
+)
+SCHEMAS: dict[str, Any] = DOCUMENT["components"]["schemas"]
+ROOT = "/gateway/mmo/v2"
+
+
+def check(schema: dict[str, Any], value: Any) -> None:
+    """The value is what the schema says; raises ValidationError."""
+    within = {"components": DOCUMENT["components"]} | schema
+    Draft202012Validator(within).validate(value)
+
+
+def operations() -> list[tuple[str, str, dict[str, Any]]]:
+    """(path, method, operation) of every endpoint."""
+    return [
+        (path, method, operation)
+        for path, item in DOCUMENT["paths"].items()
+        for method, operation in item.items()
+    ]
+
+
+@pytest.mark.parametrize("scenarios", [None, tuple(BY_NAME)])
+def test_the_document_is_sound(scenarios: tuple[str, ...] | None) -> None:
+    document = openapi_document(
+        base_url="https://pay.example", error_docs_url=DOCS, sandbox_scenarios=scenarios
+    )
+    validate(document)
+    assert json.loads(json.dumps(document)) == document
+    told = "X-Sandbox-Scenario" in json.dumps(document)
+    assert told == (scenarios is not None), "production knows of no scenarios"
+
+
+def test_every_endpoint_is_there_and_says_what_may_come_back() -> None:
+    creations = {(f"{ROOT}/{each.value}/{{method}}", "post") for each in Operation}
+    others = {
+        (f"{ROOT}/status/{{gatewayReference}}", "get"),
+        (f"{ROOT}/status/mref/{{merchantReference}}", "get"),
+        (f"{ROOT}/records", "get"),
+        ("/healthz", "get"),
+        ("/readyz", "get"),
+    }
+    assert {(path, method) for path, method, _ in operations()} == creations | others
+    for path, method, operation in operations():
+        assert operation["summary"], path
+        assert {"200", "400", "405", "500", "503"} <= set(operation["responses"]), path
+        assert ("422" in operation["responses"]) == (method == "post"), path
+    names = [operation["operationId"] for _, _, operation in operations()]
+    assert len(set(names)) == len(names)
+
+
+@pytest.mark.spec("T2", "T3")
+def test_the_transaction_object_has_the_members_of_the_serializer() -> None:
+    written = json.loads(transaction_object(a_transaction()))
+    schema = SCHEMAS["Transaction"]
+    assert list(schema["properties"]) == list(written) == schema["required"]
+    assert schema["additionalProperties"] is False
+    check(schema, written)
+    party, money = SCHEMAS["Party"], SCHEMAS["Money"]
+    assert list(party["properties"]) == list(written["party"])
+    assert list(money["properties"]) == list(written["requestedAmount"])
+
+
+@pytest.mark.spec("Q1")
+def test_a_qr_code_is_what_is_really_sent() -> None:
+    made = a_transaction(Stage.AWAITING_RESULT)
+    order = evolve(made.order, display_qr_url="https://shop.example/qr")
+    for payload in ("00020101021226", None):
+        progress = evolve(made.progress, qr=QrCode(payload, None))
+        sent = json.loads(build(Transaction(order, progress), b"key", image="iVBORw0KGgo=").body)
+        check(SCHEMAS["QrCode"], sent)
+        assert list(SCHEMAS["QrCode"]["properties"]) == list(sent)
+
+
+@pytest.mark.spec("E1", "T1", "S2")
+def test_enums_are_the_codes_own() -> None:
+    members = SCHEMAS["Transaction"]["properties"]
+    assert members["status"]["enum"] == [each.value for each in Status]
+    assert members["type"]["enum"] == [each.value for each in Type]
+    assert members["flow"]["enum"] == [each.value for each in Flow]
+    assert members["errorCode"]["enum"] == [*ErrorCode, None]
+    assert members["completionSource"]["examples"] == [each.value for each in Source]
+    assert "enum" not in members["completionSource"], "unknown values are information only"
+
+
+@pytest.mark.spec("P1", "P2", "P4")
+def test_problems_are_those_of_the_catalogue() -> None:
+    members = SCHEMAS["Problem"]["properties"]
+    assert members["type"]["enum"] == [f"{DOCS}/{each.segment}" for each in CATALOGUE]
+    assert set(members["errorCode"]["enum"]) == {each.error_code for each in CATALOGUE}
+    for cause in CATALOGUE:
+        response = DOCUMENT["components"]["responses"][cause.segment]
+        content = response["content"]["application/problem+json"]
+        assert content["schema"] == {"$ref": "#/components/schemas/Problem"}
+        example = content["examples"][cause.segment]["value"]
+        check(SCHEMAS["Problem"], example)
+        assert (example["status"], example["title"]) == (cause.status, cause.title)
+
+
+@pytest.mark.spec("V1", "M1", "M3", "M4", "C8", "C10", "C13", "C14")
+def test_limits_are_the_specifications() -> None:
+    request = SCHEMAS["WebPayinRequest"]["properties"]
+    party = SCHEMAS["RequestedParty"]["properties"]
+    for schema, longest in (
+        (request["country"], 10),
+        (request["resultUrl"], URL_LENGTH_MAX),
+        (request["successRedirectUrl"], URL_LENGTH_MAX),
+        (request["errorRedirectUrl"], URL_LENGTH_MAX),
+        (request["merchantReference"], creation_body.TEXT_MAX),
+        (request["reconciliationReference"], creation_body.TEXT_MAX),
+        (SCHEMAS["QrPayinRequest"]["properties"]["displayQrUrl"], URL_LENGTH_MAX),
+        (party["id"], creation_body.TEXT_MAX),
+        (party["firstName"], creation_body.TEXT_MAX),
+        (party["lastName"], creation_body.TEXT_MAX),
+        (party["email"], creation_body.EMAIL_MAX),
+        (party["msisdn"], creation_body.MSISDN_MAX),
+    ):
+        assert schema["maxLength"] == longest
+    assert party["msisdn"]["minLength"] == creation_body.MSISDN_MIN
+    assert SCHEMAS["RequestedLabels"]["maxProperties"] == creation_body.LABELS_MAX
+    assert SCHEMAS["RequestedMoney"]["properties"]["value"]["exclusiveMinimum"] == 0
+    path = DOCUMENT["paths"][f"{ROOT}/direct/payin/{{method}}"]["post"]["parameters"][0]
+    assert path["schema"]["maxLength"] == creation_body.METHOD_MAX
+
+
+@pytest.mark.parametrize("operation", Operation)
+def test_every_example_is_right(operation: Operation) -> None:
+    check(SCHEMAS[request_name(operation)], request_example(operation))
+
+
+@pytest.mark.parametrize("name", SCHEMAS)
+def test_every_shape_agrees_with_its_example(name: str) -> None:
+    Draft202012Validator.check_schema(SCHEMAS[name])
+    for example in SCHEMAS[name].get("examples", ()):
+        check(SCHEMAS[name], example)
+
+
+@pytest.mark.spec("K1", "K2", "Q1", "S4")
+def test_callbacks_and_the_push_are_told_of() -> None:
+    callbacks = DOCUMENT["paths"][f"{ROOT}/qr/payin/{{method}}"]["post"]["callbacks"]
+    for name, member, shape in (
+        ("result", "resultUrl", "Transaction"),
+        ("qrCode", "displayQrUrl", "QrCode"),
+    ):
+        called = callbacks[name][f"{{$request.body#/{member}}}"]["post"]
+        sent = called["requestBody"]["content"]["application/json"]["schema"]
+        assert sent == {"$ref": f"#/components/schemas/{shape}"}
+        (key,) = called["parameters"]
+        assert (key["name"], key["in"], key["required"]) == ("X-API-KEY", "header", True)
+        assert "15 seconds" in called["responses"]["2XX"]["description"]
+    assert list(DOCUMENT["webhooks"]) == ["deposit"]

@@ -1,0 +1,134 @@
+"""What payers read: nothing is missing in any language, and amounts are written as they write them."""
+
+from __future__ import annotations
+
+import string
+from collections.abc import Iterable
+
+import attrs
+import pytest
+
+from mmo_sansio.values.clock import DAY, HOUR, MINUTE, SECOND
+from mmo_sansio.values.error_codes import EXPLANATIONS, ErrorCode
+from mmo_sansio.values.money import Money
+from mmo_trio.pages.payment.formatting import amount_written, masked, shown_end, time_written
+from mmo_trio.pages.payment.languages import LANGUAGES, choose
+from mmo_trio.pages.payment.languages.english import ENGLISH
+from mmo_trio.pages.payment.languages.texts import NumberForm, Texts
+
+SENTENCES = [each.name for each in attrs.fields(Texts) if each.type in ("str", str)]
+SAME_IN_SOME = {"code", "direction", "minutes", "hours"}
+
+
+def fields_of(text: str) -> set[str]:
+    """What is filled in."""
+    return {name for _, name, _, _ in string.Formatter().parse(text) if name}
+
+
+def test_there_are_these_languages() -> None:
+    assert list(LANGUAGES) == ["en", "fr", "sw", "pt", "ar"]
+    assert {code for code, each in LANGUAGES.items() if each.direction == "rtl"} == {"ar"}
+
+
+@pytest.mark.spec("E1")
+@pytest.mark.parametrize("code", LANGUAGES)
+def test_every_reason_is_explained_in_every_language(code: str) -> None:
+    reasons = LANGUAGES[code].reasons
+    assert set(reasons) == set(ErrorCode) == set(EXPLANATIONS)
+    assert all(each.strip() and each.strip()[-1] in ".。" for each in reasons.values())
+    if code != "en":
+        assert not set(reasons.values()) & set(ENGLISH.reasons.values())
+
+
+@pytest.mark.parametrize("code", LANGUAGES)
+def test_no_text_is_missing_and_each_is_filled_in_as_in_english(code: str) -> None:
+    texts = LANGUAGES[code]
+    for name in SENTENCES:
+        own, english = getattr(texts, name), getattr(ENGLISH, name)
+        assert own.strip(), name
+        assert fields_of(own) == fields_of(english), name
+        if code != "en" and name not in SAME_IN_SOME:
+            assert own != english, name
+
+
+@pytest.mark.parametrize(
+    ("wanted", "accepted", "chosen"),
+    [
+        (None, [], "en"),
+        (None, ["de", "fr-CI", "en"], "fr"),
+        (None, ["SW_TZ"], "sw"),
+        ("pt", ["ar"], "pt"),
+        ("xx", ["ar"], "ar"),
+        ("", ["*"], "en"),
+    ],
+)
+def test_the_switch_comes_first_then_the_browsers_wishes(
+    wanted: str | None, accepted: Iterable[str], chosen: str
+) -> None:
+    assert choose(wanted, accepted).code == chosen
+
+
+NBSP, NNBSP = "\u00a0", "\u202f"
+
+
+@pytest.mark.parametrize(
+    ("amount", "tag", "written"),
+    [
+        (Money(15_000, "KES"), "en", f"KES{NBSP}150.00"),
+        (Money(123_456_789, "KES"), "en", f"KES{NBSP}1,234,567.89"),
+        (Money(5, "KES"), "en", f"KES{NBSP}0.05"),
+        (Money(1_000, "UGX"), "en", f"UGX{NBSP}1,000"),
+        (Money(999, "XOF"), "fr", f"999{NBSP}XOF"),
+        (Money(2_500_000, "XOF"), "fr", f"2{NNBSP}500{NNBSP}000{NBSP}XOF"),
+        (Money(123_456, "KES"), "fr", f"1{NNBSP}234,56{NBSP}KES"),
+        (Money(123_456, "TZS"), "sw", f"TZS{NBSP}1,234.56"),
+        (Money(123_456, "MZN"), "pt", f"1.234,56{NBSP}MZN"),
+        (Money(123_456, "EGP"), "ar", f"١٬٢٣٤٫٥٦{NBSP}EGP"),
+        (Money(123_456, "MAD"), "ar-MA", f"1.234,56{NBSP}MAD"),
+        (Money(1_234_567, "KWD"), "en", f"KWD{NBSP}1,234.567"),
+    ],
+)
+def test_amounts_are_written_as_the_payer_does(amount: Money, tag: str, written: str) -> None:
+    assert amount_written(amount, choose(None, [tag]).numbers) == written
+
+
+@pytest.mark.parametrize("form", [each.numbers for each in LANGUAGES.values()])
+def test_an_amount_keeps_every_digit(form: NumberForm) -> None:
+    for minor in (1, 99, 100, 99_999, 10**17 + 7):
+        amount = Money(minor, "KES")
+        written = amount_written(amount, form)
+        digits = "".join(str(form.digits.index(each)) for each in written if each in form.digits)
+        assert digits == amount.text.replace(".", "")
+
+
+@pytest.mark.parametrize(
+    ("left", "written"),
+    [
+        (30 * MINUTE, "30 min"),
+        (29 * MINUTE + SECOND, "30 min"),
+        (SECOND, "1 min"),
+        (0, "0 min"),
+        (-SECOND, "0 min"),
+        (2 * HOUR, "120 min"),
+        (2 * HOUR + 1, "3 h"),
+        (3 * DAY, "72 h"),
+    ],
+)
+def test_time_is_rounded_up(left: int, written: str) -> None:
+    assert time_written(left, ENGLISH) == written
+
+
+@pytest.mark.spec("W3")
+@pytest.mark.parametrize(
+    ("msisdn", "shown", "heard"),
+    [
+        ("254712345678", "254 •••••• 678", "6 7 8"),
+        ("+254712345678", "254 •••••• 678", "6 7 8"),
+        ("123456789", "123 ••• 789", "7 8 9"),
+        ("12345678", "•••••••8", "8"),
+        ("123", "••3", "3"),
+    ],
+)
+def test_a_number_is_known_to_its_owner_only(msisdn: str, shown: str, heard: str) -> None:
+    assert masked(msisdn) == shown
+    assert shown_end(msisdn) == heard

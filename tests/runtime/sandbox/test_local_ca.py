@@ -1,0 +1,109 @@
+"""The sandbox's own authority: made once, kept private, trusted through `extra_ca_file` (K7)."""
+
+from __future__ import annotations
+
+import os
+import stat
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+import trio
+from cryptography import x509
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import rsa
+
+from mmo_sansio.http.exchange import DeliveryOutcome
+from mmo_trio.http.client.client import Client, tls_context
+from mmo_trio.sandbox.local_ca import ensure_authority
+from tests.support.hostile_receivers import PRIVATE, Names, answers, callback, receiving
+
+OK = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"
+
+
+@pytest.mark.spec("K7")
+@pytest.mark.parametrize("host", ["localhost", "shop.localhost", "127.0.0.1"])
+async def test_a_client_with_its_file_believes_the_servers_it_issued_for(
+    host: str, tmp_path: Path
+) -> None:
+    authority = ensure_authority(tmp_path / "new" / "data")
+    client = Client(
+        rules=PRIVATE,
+        context=tls_context(authority.certificate_file),
+        resolver=Names(["127.0.0.1"]),
+    )
+    context = authority.issue("localhost", "shop.localhost", "127.0.0.1", "::1")
+    async with receiving(answers(OK), context) as receiver:
+        with trio.fail_after(30):
+            attempt = await client.deliver(callback(f"https://{host}:{receiver.port}/"))
+            stranger = await client.deliver(callback(f"https://other.localhost:{receiver.port}/"))
+    assert attempt.outcome is DeliveryOutcome.DELIVERED
+    assert stranger.outcome is DeliveryOutcome.TRANSPORT_ERROR
+
+
+async def test_a_client_without_its_file_believes_none(tmp_path: Path) -> None:
+    context = ensure_authority(tmp_path).issue("localhost")
+    client = Client(rules=PRIVATE, context=tls_context(), resolver=Names(["127.0.0.1"]))
+    async with receiving(answers(OK), context) as receiver:
+        with trio.fail_after(30):
+            attempt = await client.deliver(callback(f"https://localhost:{receiver.port}/"))
+    assert attempt.outcome is DeliveryOutcome.TRANSPORT_ERROR
+
+
+def test_the_files_belong_to_their_owner_alone_and_nothing_else_is_left(tmp_path: Path) -> None:
+    ensure_authority(tmp_path).issue("localhost")
+    assert sorted(os.listdir(tmp_path)) == ["ca-key.pem", "ca.pem"]
+    for file in tmp_path.iterdir():
+        assert stat.S_IMODE(file.stat().st_mode) == 0o600
+
+
+def test_the_authority_stays_the_same_from_start_to_start(tmp_path: Path) -> None:
+    first = ensure_authority(tmp_path)
+    files = {file: file.read_bytes() for file in tmp_path.iterdir()}
+    assert ensure_authority(tmp_path) == first
+    assert {file: file.read_bytes() for file in tmp_path.iterdir()} == files
+    assert "PrivateKey" not in repr(first)
+
+
+def test_processes_that_start_together_have_one_key(tmp_path: Path) -> None:
+    with ThreadPoolExecutor(8) as pool:
+        made = list(pool.map(ensure_authority, [tmp_path] * 8))
+    stored = x509.load_pem_x509_certificate((tmp_path / "ca.pem").read_bytes())
+    assert {each._key.private_numbers() for each in made} == {made[0]._key.private_numbers()}
+    assert stored.public_key() == made[0]._key.public_key()
+
+
+@pytest.mark.parametrize("damage", [b"", b"not a certificate", None])
+def test_a_lost_certificate_is_made_again_for_the_same_key(
+    damage: bytes | None, tmp_path: Path
+) -> None:
+    first = ensure_authority(tmp_path)
+    if damage is None:
+        first.certificate_file.unlink()
+    else:
+        first.certificate_file.write_bytes(damage)
+    second = ensure_authority(tmp_path)
+    assert second._key.private_numbers() == first._key.private_numbers()
+    tls_context(second.certificate_file)
+
+
+def test_a_certificate_of_another_key_is_replaced(tmp_path: Path) -> None:
+    other = ensure_authority(tmp_path / "other")
+    mine = ensure_authority(tmp_path / "mine")
+    mine.certificate_file.write_bytes(other.certificate_file.read_bytes())
+    ensure_authority(tmp_path / "mine")
+    stored = x509.load_pem_x509_certificate(mine.certificate_file.read_bytes())
+    assert stored.public_key() == mine._key.public_key()
+
+
+def test_a_foreign_key_file_is_refused_with_the_remedy(tmp_path: Path) -> None:
+    key = rsa.generate_private_key(65537, 2048)
+    (tmp_path / "ca-key.pem").write_bytes(
+        key.private_bytes(
+            serialization.Encoding.PEM,
+            serialization.PrivateFormat.PKCS8,
+            serialization.NoEncryption(),
+        )
+    )
+    with pytest.raises(ValueError, match="remove it"):
+        ensure_authority(tmp_path)

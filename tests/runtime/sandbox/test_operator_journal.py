@@ -1,0 +1,107 @@
+"""The sandbox operator's book: what was written is there after a `kill -9`, and a torn line is no line."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from mmo_sansio.providers.sandbox.journal import Acknowledged, BookEntry, Submitted, entry_written
+from mmo_sansio.testing import KES, REFERENCE, START
+from mmo_trio.sandbox.operator_journal import Book, read_book
+
+WRITER = """
+import sys
+from pathlib import Path
+from mmo_sansio.providers.sandbox.journal import Acknowledged
+from mmo_trio.sandbox.operator_journal import Book
+
+book = Book(Path(sys.argv[1]))
+number = 0
+while True:
+    number += 1
+    book.append([Acknowledged(number, "R" * 200, number)])
+    print(number, flush=True)
+"""
+
+ENTRIES: list[BookEntry] = [
+    Submitted(START, REFERENCE, "payin", KES(150), "+254700000200", "Ä. Ötieno\n", START, "slow"),
+    Acknowledged(START + 1, REFERENCE, 1),
+]
+
+
+@pytest.mark.spec("S6")
+def test_what_was_written_survives_a_kill(tmp_path: Path) -> None:
+    path = tmp_path / "book.ndjson"
+    with subprocess.Popen(
+        [sys.executable, "-c", WRITER, str(path)],
+        stdout=subprocess.PIPE,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+    ) as writer:
+        assert writer.stdout is not None
+        confirmed = 0
+        while confirmed < 200:
+            confirmed = int(writer.stdout.readline())
+        writer.send_signal(signal.SIGKILL)
+        confirmed = max(confirmed, *(int(each) for each in writer.stdout.read().split()[:-1]), 0)
+        writer.wait(timeout=30)
+    entries = read_book(path)
+    assert len(entries) >= confirmed
+    assert [each.at for each in entries] == list(range(1, len(entries) + 1))
+    Book(path).close()
+    assert read_book(path) == entries
+
+
+def test_a_torn_last_line_is_cut_off_wherever_it_tore(tmp_path: Path) -> None:
+    path = tmp_path / "book.ndjson"
+    first, last = (entry_written(each) for each in ENTRIES)
+    for torn in range(len(last)):
+        path.write_bytes(first + last[:torn])
+        assert read_book(path) == ENTRIES[:1]
+        book = Book(path)
+        book.append(ENTRIES[1:])
+        book.close()
+        assert read_book(path) == ENTRIES
+
+
+def test_a_damaged_line_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "book.ndjson"
+    path.write_bytes(entry_written(ENTRIES[0]) + b"{}\n" + entry_written(ENTRIES[1]))
+    with pytest.raises(ValueError, match=r"book\.ndjson, line 2: "):
+        read_book(path)
+
+
+def test_there_is_no_book_yet(tmp_path: Path) -> None:
+    assert read_book(tmp_path / "book.ndjson") == []
+
+
+def test_what_could_not_be_written_is_written_first_the_next_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "book.ndjson"
+    book = Book(path)
+    real = os.write
+
+    def fills_up(descriptor: int, data: bytes) -> int:
+        if len(data) < 30:
+            raise OSError(28, "No space left on device")
+        return real(descriptor, data[:-10])
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "write", fills_up)
+        with pytest.raises(OSError, match="No space"):
+            book.append(ENTRIES[:1])
+    assert read_book(path) == []
+    book.append(ENTRIES[1:])
+    book.close()
+    assert read_book(path) == ENTRIES
+
+
+def test_only_its_owner_may_read_it(tmp_path: Path) -> None:
+    path = tmp_path / "book.ndjson"
+    Book(path).close()
+    assert path.stat().st_mode & 0o077 == 0

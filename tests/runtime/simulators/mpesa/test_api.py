@@ -1,0 +1,358 @@
+"""The simulated M-Pesa over real sockets, asked by a client that knows nothing of ours."""
+
+from __future__ import annotations
+
+import base64
+import json
+import signal
+import subprocess
+import sys
+import urllib.error
+import urllib.request
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from functools import partial
+from typing import Any
+
+import pytest
+import trio
+import trio.testing
+from attrs import Factory, define
+
+from mmo_sansio.http.messages import HttpRequest, HttpResponse
+from mmo_sansio.providers.mpesa_daraja.wire import password
+from mmo_sansio.values.clock import HOUR
+from mmo_trio.simulators.mpesa.accounts import SANDBOX_PASSKEY
+from mmo_trio.simulators.mpesa.api import MpesaSimulator
+from mmo_trio.simulators.mpesa.keys import open_mpesa
+from mmo_trio.simulators.server import serve_simulator
+from mmo_trio.system.ciphers import SystemCiphers
+from mmo_trio.system.clock import WallClock
+
+STAMP = "20261121120000"
+PUSH = {
+    "BusinessShortCode": 174379,
+    "Password": password("174379", SANDBOX_PASSKEY, STAMP),
+    "Timestamp": STAMP,
+    "TransactionType": "CustomerPayBillOnline",
+    "Amount": "1",
+    "PartyA": 254708374149,
+    "PartyB": 174379,
+    "PhoneNumber": 254708374149,
+    "CallBackURL": "https://gw.example.com/cb/x",
+    "AccountReference": "INV0001",
+    "TransactionDesc": "Deposit",
+}
+
+
+@define
+class Stage:
+    """A simulator on a socket, and whoever calls it."""
+
+    simulator: MpesaSimulator
+    port: int
+    clock: WallClock
+    told: list[HttpRequest] = Factory(list)
+    heard: Callable[[HttpRequest], HttpResponse] = lambda request: HttpResponse(200, (), b"{}")
+    token: str = ""
+
+    async def tell(self, request: HttpRequest) -> HttpResponse:
+        self.told.append(request)
+        return self.heard(request)
+
+    async def call(
+        self, method: str, path: str, document: object = None, **headers: str
+    ) -> tuple[int, Any]:
+        return await trio.to_thread.run_sync(
+            partial(self._call, method, path, document, headers), abandon_on_cancel=True
+        )
+
+    async def post(self, path: str, document: object) -> tuple[int, Any]:
+        if not self.token:
+            await self.sign_in()
+        return await self.call("POST", path, document, Authorization=f"Bearer {self.token}")
+
+    async def sign_in(self) -> None:
+        pair = base64.b64encode(b"consumer-key:consumer-secret").decode()
+        path = "/oauth/v1/generate?grant_type=client_credentials"
+        status, answer = await self.call("GET", path, Authorization=f"Basic {pair}")
+        assert (status, answer["expires_in"]) == (200, "3599")
+        self.token = answer["access_token"]
+
+    async def pass_time(self, seconds: float) -> None:
+        """Let the simulator live through this time, and wait until it has told all."""
+        self.clock.advance(round(seconds * 1_000_000))
+        await self.call("GET", "/_simulator/book")
+        while (due := self.simulator.next_due()) is not None and due <= self.clock.now():
+            await self.call("GET", "/_simulator/book")
+        await trio.testing.wait_all_tasks_blocked(0.01)
+
+    async def book(self) -> Any:
+        return (await self.call("GET", "/_simulator/book"))[1]
+
+    async def balance(self, account: str) -> str:
+        rows = (await self.book())["accounts"]
+        found: str = next(each["balance"] for each in rows if each["account"] == account)
+        return found
+
+    def _call(
+        self, method: str, path: str, document: object, headers: dict[str, str]
+    ) -> tuple[int, Any]:
+        data = None if document is None else json.dumps(document).encode()
+        request = urllib.request.Request(
+            f"http://127.0.0.1:{self.port}{path}",
+            data,
+            {"Content-Type": "application/json", **headers},
+            method=method,
+        )
+        try:
+            with urllib.request.urlopen(request, timeout=10) as answer:
+                body = answer.read()
+                return answer.status, json.loads(body) if body[:1] in b"{[" else body.decode()
+        except urllib.error.HTTPError as error:
+            return error.code, json.loads(error.read())
+
+
+@asynccontextmanager
+async def staged() -> AsyncIterator[Stage]:
+    listeners = await trio.open_tcp_listeners(0, host="127.0.0.1")
+    clock = WallClock()
+    stage = Stage(open_mpesa(), listeners[0].socket.getsockname()[1], clock)
+    with trio.fail_after(30):
+        async with trio.open_nursery() as nursery:
+            await nursery.start(
+                partial(serve_simulator, stage.simulator, listeners, tell=stage.tell, now=clock.now)
+            )
+            yield stage
+            nursery.cancel_scope.cancel()
+
+
+async def payout(stage: Stage, **members: Any) -> tuple[int, Any]:
+    _, certificate = await stage.call("GET", "/_simulator/certificate")
+    secret = SystemCiphers().rsa_encrypt_pkcs1v15(certificate.encode(), b"Safaricom999!*!")
+    document = {
+        "OriginatorConversationID": "gw-0001",
+        "InitiatorName": "testapi",
+        "SecurityCredential": base64.b64encode(secret).decode(),
+        "CommandID": "BusinessPayment",
+        "Amount": 100,
+        "PartyA": 600997,
+        "PartyB": 254708374149,
+        "Remarks": "payout",
+        "QueueTimeOutURL": "https://gw.example.com/timeout",
+        "ResultURL": "https://gw.example.com/result",
+        **members,
+    }
+    return await stage.post("/mpesa/b2c/v3/paymentrequest", document)
+
+
+def told(request: HttpRequest) -> Any:
+    return json.loads(request.body)
+
+
+async def test_a_push_moves_the_money_and_is_called_back() -> None:
+    async with staged() as stage:
+        status, answer = await stage.post("/mpesa/stkpush/v1/processrequest", PUSH)
+        assert (status, answer["ResponseCode"]) == (200, "0")
+        query = {name: PUSH[name] for name in ("BusinessShortCode", "Password", "Timestamp")}
+        query["CheckoutRequestID"] = answer["CheckoutRequestID"]
+        status, early = await stage.post("/mpesa/stkpushquery/v1/query", query)
+        assert (status, early["errorCode"]) == (500, "500.001.1001")
+        await stage.pass_time(3)
+        (request,) = stage.told
+        assert request.target == b"https://gw.example.com/cb/x"
+        assert told(request)["Body"]["stkCallback"]["ResultCode"] == 0
+        _, late = await stage.post("/mpesa/stkpushquery/v1/query", query)
+        assert late["ResultCode"] == "0"
+        assert await stage.balance("254708374149") == "99999.00"
+        assert await stage.balance("174379") == "1.00"
+
+
+@pytest.mark.parametrize(
+    ("account", "code"),
+    [
+        ({"enters": "cancel"}, 1032),
+        ({"enters": None}, 1037),
+        ({"enters": "9999"}, 2001),
+        ({"balance": "0.50"}, 1),
+    ],
+)
+async def test_a_person_may_do_otherwise(account: dict[str, Any], code: int) -> None:
+    async with staged() as stage:
+        accounts = {"accounts": [{"account": "254708374149", **account}]}
+        assert (await stage.call("POST", "/_simulator/accounts", accounts))[0] == 200
+        await stage.post("/mpesa/stkpush/v1/processrequest", PUSH)
+        await stage.pass_time(61)
+        assert told(stage.told[0])["Body"]["stkCallback"]["ResultCode"] == code
+        assert await stage.balance("174379") == "0.00"
+
+
+@pytest.mark.parametrize("field", sorted(PUSH.keys() - {"TransactionDesc"}))
+async def test_a_field_that_is_missing_is_named(field: str) -> None:
+    async with staged() as stage:
+        document = {name: value for name, value in PUSH.items() if name != field}
+        status, answer = await stage.post("/mpesa/stkpush/v1/processrequest", document)
+        assert (status, answer["errorCode"]) == (400, "400.002.02")
+        assert answer["errorMessage"].endswith(field)
+        assert (await stage.book())["payments"] == []
+
+
+async def test_a_token_ends_by_itself_and_with_the_next() -> None:
+    async with staged() as stage:
+        await stage.sign_in()
+        first = stage.token
+        await stage.sign_in()
+        path = "/mpesa/stkpush/v1/processrequest"
+        status, answer = await stage.call("POST", path, PUSH, Authorization=f"Bearer {first}")
+        assert (status, answer["errorCode"]) == (404, "404.001.03")
+        stage.clock.advance(HOUR)
+        assert (await stage.post(path, PUSH))[0] == 404
+
+
+async def test_a_payout_is_paid_once_however_often_it_is_sent() -> None:
+    async with staged() as stage:
+        assert (await payout(stage))[0] == 200
+        status, answer = await payout(stage)
+        assert (status, answer["errorMessage"]) == (500, "Duplicate OriginatorConversationID.")
+        await stage.pass_time(3)
+        assert told(stage.told[0])["Result"]["ResultCode"] == 0
+        assert await stage.balance("600997") == "999900.00"
+        assert await stage.balance("254708374149") == "100100.00"
+
+
+@pytest.mark.parametrize(
+    ("members", "code"),
+    [
+        ({"Amount": 9}, 2),
+        ({"Amount": 250_001}, 3),
+        ({"PartyB": 254700000001}, 2040),
+        ({"InitiatorName": "nobody"}, 2001),
+        ({"SecurityCredential": "bm90aGluZw=="}, 2001),
+    ],
+)
+async def test_a_payout_fails_as_the_sheet_says(members: dict[str, Any], code: int) -> None:
+    async with staged() as stage:
+        assert (await payout(stage, **members))[0] == 200
+        await stage.pass_time(3)
+        assert told(stage.told[0])["Result"]["ResultCode"] == code
+        assert await stage.balance("600997") == "1000000.00"
+
+
+async def plan(stage: Stage, *faults: dict[str, Any]) -> None:
+    status, answer = await stage.call("POST", "/_simulator/faults", {"faults": faults})
+    assert status == 200, answer
+
+
+async def test_an_answer_may_be_lost_though_the_money_moves() -> None:
+    async with staged() as stage:
+        await plan(stage, {"at": "b2c", "do": "lose_answer"})
+        with pytest.raises((urllib.error.URLError, ConnectionError, OSError)):
+            await payout(stage)
+        await stage.pass_time(3)
+        assert await stage.balance("600997") == "999900.00"
+
+
+async def test_a_request_may_be_lost_before_anything_happens() -> None:
+    async with staged() as stage:
+        await plan(stage, {"at": "b2c", "do": "lose_request"})
+        with pytest.raises((urllib.error.URLError, ConnectionError, OSError)):
+            await payout(stage)
+        assert (await payout(stage))[0] == 200
+        await stage.pass_time(3)
+        assert await stage.balance("600997") == "999900.00"
+
+
+async def test_callbacks_come_twice_late_or_never() -> None:
+    async with staged() as stage:
+        await plan(
+            stage,
+            {"at": "b2c", "do": "call_back", "after_s": [0, 60]},
+            {"at": "b2c", "skip": 1, "do": "call_back", "after_s": []},
+        )
+        await payout(stage)
+        await payout(stage, OriginatorConversationID="gw-0002")
+        await stage.pass_time(3)
+        assert len(stage.told) == 1
+        await stage.pass_time(61)
+        assert len(stage.told) == 2
+        assert await stage.balance("600997") == "999800.00"
+
+
+async def test_a_request_may_time_out_in_the_queue() -> None:
+    async with staged() as stage:
+        await plan(stage, {"at": "b2c", "do": "end_with", "code": "queue_timeout"})
+        await payout(stage)
+        await stage.pass_time(3)
+        assert stage.told[0].target == b"https://gw.example.com/timeout"
+        assert await stage.balance("600997") == "1000000.00"
+
+
+REGISTRATION = {
+    "ShortCode": "174379",
+    "ResponseType": "Cancelled",
+    "ConfirmationURL": "https://gw.example.com/confirm",
+    "ValidationURL": "https://gw.example.com/validate",
+}
+DEPOSIT = {
+    "ShortCode": 174379,
+    "CommandID": "CustomerPayBillOnline",
+    "Amount": 5,
+    "Msisdn": 254708374149,
+    "BillRefNumber": "ACC-1",
+}
+
+
+@pytest.mark.parametrize(("verdict", "paid"), [("0", "5.00"), ("C2B00012", "0.00"), ("", "0.00")])
+async def test_a_deposit_is_made_as_the_gateway_says(verdict: str, paid: str) -> None:
+    async with staged() as stage:
+        stage.heard = lambda request: HttpResponse(
+            200, (), json.dumps({"ResultCode": verdict}).encode() if verdict else b""
+        )
+        accounts = {"accounts": [{"account": "174379", "validates": True}]}
+        await stage.call("POST", "/_simulator/accounts", accounts)
+        assert (await stage.post("/mpesa/c2b/v2/registerurl", REGISTRATION))[0] == 200
+        assert (await stage.post("/mpesa/c2b/v2/simulate", DEPOSIT))[0] == 200
+        await stage.pass_time(2)
+        assert await stage.balance("174379") == paid
+        targets = [each.target.rpartition(b"/")[2] for each in stage.told]
+        assert targets == ([b"validate", b"confirm"] if verdict == "0" else [b"validate"])
+
+
+async def test_an_address_with_a_forbidden_word_is_refused() -> None:
+    async with staged() as stage:
+        document = {**REGISTRATION, "ConfirmationURL": "https://gw.example.com/MPESA"}
+        status, answer = await stage.post("/mpesa/c2b/v2/registerurl", document)
+        assert (status, answer["errorMessage"]) == (400, "Bad Request - Invalid ConfirmationURL")
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        {"do": "explode"},
+        {"do": "answer_instead"},
+        {"do": "lose_answer", "times": -1},
+        {"do": "end_with"},
+        {"do": "call_back", "after_s": 3},
+    ],
+)
+async def test_a_script_that_makes_no_sense_is_refused(fault: dict[str, Any]) -> None:
+    async with staged() as stage:
+        status, answer = await stage.call("POST", "/_simulator/faults", {"faults": [fault]})
+        assert status == 400, answer
+
+
+async def test_the_command_serves_it_until_it_is_told_to_end() -> None:
+    command = [sys.executable, "-m", "mmo_trio.cli", "simulate", "mpesa", "--port", "0"]
+    with trio.fail_after(60):
+        process = await trio.lowlevel.open_process(command, stdout=subprocess.PIPE)
+        assert process.stdout is not None
+        line = b""
+        while not line.endswith(b"\n"):
+            line += await process.stdout.receive_some()
+        ready, operator, origin = line.decode().split()
+        assert (ready, operator) == ("READY", "mpesa")
+        port = int(origin.rpartition(":")[2])
+        stage = Stage(open_mpesa(), port, WallClock())
+        assert (await stage.post("/mpesa/stkpush/v1/processrequest", PUSH))[0] == 200
+        process.send_signal(signal.SIGTERM)
+        assert await process.wait() == 0

@@ -1,0 +1,221 @@
+"""When PostgreSQL is lost, hangs, refuses or is full: every answer stays true (clause P5)."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Sequence
+from random import Random
+
+import psycopg
+import pytest
+import trio
+
+from mmo_sansio.messages.inputs import BeginSubmission
+from mmo_sansio.messages.intents import DeliverCallback
+from mmo_sansio.messages.queries import ListRecords, LookUpByMerchantReference
+from mmo_sansio.messages.replies import Accepted
+from mmo_sansio.values import clock
+from mmo_trio.storage.conformance.driver import NOON, feed, left_over
+from mmo_trio.storage.conformance.inputs import creation, reference, succeeded
+from mmo_trio.storage.interface.store import OutcomeUnknown, StoreUnavailable, Work
+from mmo_trio.storage.postgres import PostgresStore, open_postgres
+from tests.support.database_proxy import Cut, database_proxy
+
+QUICK = bool(os.environ.get("MMO_TEST_QUICK"))
+
+
+async def execute(url: str, *statements: str) -> None:
+    """Statements beside the store, in one session."""
+
+    def run() -> None:
+        with psycopg.connect(url, autocommit=True) as connection:
+            for statement in statements:
+                connection.execute(statement.encode())
+
+    await trio.to_thread.run_sync(run)
+
+
+@pytest.mark.spec("P5", "C6", "C12")
+async def test_a_connection_cut_at_commit_loses_and_doubles_nothing(database: str) -> None:
+    wanted, random = (20 if QUICK else 200), Random(4)
+    answers: dict[int, str] = {}
+    async with (
+        database_proxy(database) as proxy,
+        open_postgres(proxy.url, serving=True) as store,
+    ):
+        proxy.choose = lambda: random.choice([*Cut, *(cut for cut in Cut if cut is not Cut.NOT)])
+        with trio.fail_after(280):
+            number = 0
+            while sum(proxy.cuts.values()) < wanted:
+                number += 1
+                try:
+                    (reply,) = await feed(store, (creation(number), NOON + number))
+                    answers[number] = type(reply).__name__
+                except (StoreUnavailable, OutcomeUnknown) as error:
+                    answers[number] = type(error).__name__
+        proxy.choose = lambda: Cut.NOT
+        assert set(answers.values()) == {"Accepted"}, Counter(answers.values())
+        assert set(proxy.cuts) == set(Cut) - {Cut.NOT}
+        await trio.sleep(0.2)  # Whatever came late has come.
+        listed = await store.list_records(
+            ListRecords("acme", 0, clock.LAST_INSTANT, page_size=5_000)
+        )
+        assert len(listed.objects) == len(answers)
+        for number in answers:
+            found = await store.find_transactions(reference=f"order/{number} ü")
+            assert [each.reference for each in found] == [reference(number)]
+            assert len(await store.timeline(reference(number))) == 1
+        assert not await store.orphans(limit=1_000), "its own process holds and does them"
+    print(f"{len(answers)} creates, {proxy.cuts}")
+
+
+@pytest.mark.spec("P5")
+async def test_when_it_cannot_be_learnt_it_is_said_so_and_what_was_wanted_is_not_lost(
+    database: str,
+) -> None:
+    async with (
+        database_proxy(database) as proxy,
+        open_postgres(proxy.url, serving=True, patience_s=2) as store,
+    ):
+        await feed(store, (creation(1), NOON), (BeginSubmission(reference(1)), NOON + 1))
+
+        def cut_for_good() -> Cut:
+            proxy.accepts = False
+            return Cut.AFTER
+
+        proxy.choose = cut_for_good
+        with trio.fail_after(30), pytest.raises(OutcomeUnknown):
+            await feed(store, (succeeded(1), NOON + 2))
+        proxy.choose = lambda: Cut.NOT
+        await proxy.cut_all()
+        with trio.fail_after(30):
+            with pytest.raises(StoreUnavailable):
+                await store.check()
+            proxy.accepts = True
+            (work,) = await regained(store)
+            assert isinstance(work.intent, DeliverCallback)
+            assert work.transaction.status == "success"
+            assert not await left_over(store, limit=10)
+
+
+async def regained(store: PostgresStore) -> Sequence[Work]:
+    """What is left over, once the server is there again."""
+    assert store.channels is not None
+    while True:
+        try:
+            await store.channels.renew()
+            if found := await left_over(store, limit=10):
+                return found
+        except StoreUnavailable:
+            await trio.sleep(0.05)
+
+
+@pytest.mark.spec("P5")
+async def test_a_server_that_hangs_is_unavailable_and_nothing_was_stored(database: str) -> None:
+    async with open_postgres(database, serving=True, patience_s=1) as store:
+        await feed(store, (creation(1), NOON))
+        with psycopg.connect(database) as other:
+            other.execute("LOCK TABLE transactions, journal, horizon IN ACCESS EXCLUSIVE MODE")
+            with trio.fail_after(30):
+                for call in (
+                    lambda: feed(store, (creation(2), NOON + 1)),
+                    store.check,
+                    lambda: store.transaction(reference(1)),
+                ):
+                    with pytest.raises(StoreUnavailable):
+                        await call()
+            other.rollback()
+        with trio.fail_after(30):
+            (reply,) = await feed(store, (creation(2), NOON + 1))
+            assert isinstance(reply, Accepted)
+            await store.check()
+
+
+@pytest.mark.spec("P5")
+async def test_sessions_that_are_ended_are_made_anew_unnoticed(
+    database: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with open_postgres(database, serving=True) as store:
+        with trio.fail_after(60):
+            for number in range(10):
+                await execute(
+                    database,
+                    "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+                    " WHERE datname = current_database() AND pid <> pg_backend_pid()",
+                )
+                (reply,) = await feed(store, (creation(number), NOON + number))
+                assert isinstance(reply, Accepted)
+                query = LookUpByMerchantReference("acme", f"order/{number} ü")
+                assert await store.look_up(query) is not None
+    assert not [each for each in caplog.records if each.name == "psycopg"]
+
+
+@pytest.mark.spec("P5")
+async def test_a_primary_that_was_demoted_is_unavailable_until_it_is_one_again(
+    database: str,
+) -> None:
+    """Sessions that can only read any more are not kept."""
+    name = psycopg.conninfo.conninfo_to_dict(database)["dbname"]
+    async with open_postgres(database, serving=True, patience_s=1) as store:
+        await feed(store, (creation(1), NOON))
+        reset = f"ALTER DATABASE {name} RESET ALL"
+        await execute(database, f"ALTER DATABASE {name} SET default_transaction_read_only = on")
+        await execute(
+            database,
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+            " WHERE datname = current_database() AND pid <> pg_backend_pid()",
+        )
+        with trio.fail_after(30):
+            with pytest.raises(StoreUnavailable):
+                await feed(store, (creation(2), NOON + 1))
+            with pytest.raises(StoreUnavailable):
+                await store.check()
+        await execute(database, "SET default_transaction_read_only = off", reset)
+        with trio.fail_after(30):
+            while True:
+                try:
+                    (reply,) = await feed(store, (creation(2), NOON + 1))
+                    break
+                except StoreUnavailable:
+                    continue
+        assert isinstance(reply, Accepted)
+
+
+@pytest.mark.spec("P5")
+@pytest.mark.parametrize("state", ["53100", "53200", "57014", "55P03", "40001", "40P01", "57P03"])
+async def test_what_the_server_refuses_for_now_is_unavailable_and_nothing_is_half_done(
+    database: str, state: str
+) -> None:
+    """Full disk, no memory, statement and lock deadlines, races without end, starting up."""
+    async with open_postgres(database, serving=True, patience_s=1) as store:
+        await execute(
+            database,
+            "CREATE FUNCTION fail() RETURNS trigger LANGUAGE plpgsql AS"
+            f" $$ BEGIN RAISE EXCEPTION 'planted' USING ERRCODE = '{state}'; END $$;"
+            " CREATE TRIGGER fail BEFORE INSERT ON journal EXECUTE FUNCTION fail()",
+        )
+        with trio.fail_after(30), pytest.raises(StoreUnavailable):
+            await feed(store, (creation(1), NOON))
+        assert await store.transaction(reference(1)) is None
+        await execute(database, "DROP TRIGGER fail ON journal")
+        with trio.fail_after(30):
+            (reply,) = await feed(store, (creation(1), NOON))
+        assert isinstance(reply, Accepted)
+
+
+@pytest.mark.spec("P5")
+async def test_a_race_that_was_lost_is_decided_again(database: str) -> None:
+    """The first commits fail as races do; the caller doesn't notice."""
+    async with open_postgres(database, serving=True) as store:
+        await execute(
+            database,
+            "CREATE SEQUENCE tries; CREATE FUNCTION fail() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN"
+            " IF nextval('tries') <= 3 THEN RAISE EXCEPTION 'planted' USING ERRCODE = '40001'; END IF;"
+            " RETURN NULL; END $$;"
+            " CREATE TRIGGER fail BEFORE INSERT ON journal EXECUTE FUNCTION fail()",
+        )
+        with trio.fail_after(30):
+            (reply,) = await feed(store, (creation(1), NOON))
+        assert isinstance(reply, Accepted)
+        assert len(await store.timeline(reference(1))) == 1

@@ -1,0 +1,148 @@
+"""Rows come back as what they were, and a damaged one is noticed."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mmo_sansio.api.outgoing.transaction_json import transaction_object
+from mmo_sansio.values.currencies import CURRENCIES
+from mmo_sansio.values.error_codes import ErrorCode
+from mmo_sansio.values.model import (
+    Brand,
+    Flow,
+    Limits,
+    Method,
+    Operation,
+    Order,
+    Page,
+    Party,
+    Progress,
+    ProviderData,
+    ReferenceReuse,
+    Source,
+    Stage,
+    Transaction,
+    Type,
+)
+from mmo_sansio.values.money import Money
+from mmo_trio.storage.interface.store import StoreCorrupt
+from mmo_trio.storage.sql import serialization
+
+texts = st.text(st.characters(codec="utf-8"), max_size=8)
+maybe_texts = st.none() | texts
+instants = st.integers(0, 4_102_444_800_000_000)
+amounts = st.builds(Money, st.integers(1, 10**19), st.sampled_from(sorted(CURRENCIES)))
+labels = st.none() | st.dictionaries(texts, texts | st.booleans()).map(json.dumps)
+orders = st.builds(
+    Order,
+    gateway_reference=st.from_regex(r"[0-7][0-9A-HJKMNP-TV-Z]{25}", fullmatch=True),
+    brand=texts,
+    type=st.sampled_from(Type),
+    flow=st.sampled_from(Flow),
+    method=texts,
+    country=texts,
+    provider=texts,
+    provider_title=texts,
+    requested=amounts,
+    party=st.builds(Party, texts, texts, maybe_texts, maybe_texts, maybe_texts),
+    merchant_reference=maybe_texts,
+    reconciliation_reference=maybe_texts,
+    labels=labels,
+    result_url=maybe_texts,
+    created_at=instants,
+    expires_at=instants,
+    display_qr_url=maybe_texts,
+    page=st.none() | st.builds(Page, texts, instants, maybe_texts, maybe_texts),
+    scenario=maybe_texts,
+)
+progresses = st.builds(
+    Progress,
+    stage=st.sampled_from(Stage),
+    version=st.integers(1, 10**6),
+    wake_at=st.none() | instants,
+    polls=st.integers(0, 1000),
+    provider_reference=maybe_texts,
+    provider_data=st.none()
+    | st.builds(ProviderData, texts, texts, st.none() | amounts, labels, maybe_texts, maybe_texts),
+    final=st.none() | amounts,
+    completed_at=st.none() | instants,
+    completion_source=st.none() | st.sampled_from(Source),
+    error_code=st.none() | st.sampled_from(ErrorCode),
+    error_message=maybe_texts,
+)
+transactions = st.builds(Transaction, orders, progresses)
+
+
+@st.composite
+def some_limits(draw: st.DrawFn) -> dict[str, Limits]:
+    every = {}
+    for currency in draw(st.lists(st.sampled_from(sorted(CURRENCIES)), max_size=3)):
+        low, high = draw(st.integers(1, 10**18)), draw(st.integers(1, 10**18))
+        every[currency] = Limits(Money(low, currency), Money(high, currency))
+    return every
+
+
+methods = st.builds(
+    Method,
+    key=texts,
+    provider=texts,
+    provider_title=texts,
+    country=texts,
+    operations=st.frozensets(st.sampled_from(Operation)),
+    limits=some_limits(),
+    tax_authority_id=maybe_texts,
+    tax_authority_account=texts,
+)
+brands = st.builds(
+    Brand,
+    id=texts,
+    name=texts,
+    methods=st.lists(methods, max_size=3).map(tuple),
+    enabled=st.booleans(),
+    push_result_url=maybe_texts,
+    host=maybe_texts,
+    reference_reuse=st.sampled_from(ReferenceReuse),
+    redirect_schemes=st.frozensets(texts, max_size=3),
+)
+
+
+@settings(max_examples=80)
+@given(transactions)
+def test_a_transaction_comes_back_as_it_was(transaction: Transaction) -> None:
+    order, progress = (
+        serialization.order_row(transaction.order),
+        serialization.progress_row(transaction.progress),
+    )
+    back = serialization.transaction_of(order, progress)
+    assert back == transaction
+    assert type(back.progress.stage) is Stage
+    assert serialization.without_checksum(
+        serialization.object_row(transaction)
+    ) == transaction_object(transaction)
+
+
+@settings(max_examples=60)
+@given(brands)
+def test_a_brand_comes_back_as_it_was(brand: Brand) -> None:
+    assert serialization.brand_of(serialization.brand_row(brand)) == brand
+
+
+@settings(max_examples=100)
+@given(st.binary(max_size=60), st.data())
+def test_a_flipped_bit_or_a_cut_row_is_noticed(content: bytes, data: Any) -> None:
+    row = bytearray(serialization.with_checksum(content))
+    bit = data.draw(st.integers(0, len(row) * 8 - 1))
+    row[bit // 8] ^= 1 << bit % 8
+    with pytest.raises(StoreCorrupt):
+        serialization.without_checksum(bytes(row))
+
+
+@pytest.mark.parametrize("text", ["", "null", "[]", "{}", '{"id":"acme"'])
+def test_a_brand_that_cannot_be_read_is_said_to_be_damaged(text: str) -> None:
+    with pytest.raises(StoreCorrupt, match="mmo brands apply"):
+        serialization.brand_of(text)

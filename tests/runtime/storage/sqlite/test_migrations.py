@@ -1,0 +1,53 @@
+"""A file of the version before the console is brought up to date: what it holds is found by every name."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import trio
+
+from mmo_sansio.testing import a_transaction, reference
+from mmo_sansio.values.model import Stage
+from mmo_trio.storage.sql.serialization import object_row, order_row, progress_row
+from mmo_trio.storage.sqlite import migrations, open_sqlite
+from mmo_trio.storage.sqlite.connection import connect
+
+
+async def test_payments_of_before_are_found_by_number_and_receipt(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept = a_transaction(Stage.SUCCEEDED, gateway_reference=reference(1), provider_reference="R-7")
+    order, progress = kept.order, kept.progress
+    every = migrations.scripts()
+    file = tmp_path / "gateway.db"
+    with connect(file, create=True) as connection:
+        older = {number: script for number, script in every.items() if number < 4}
+        monkeypatch.setattr(migrations, "scripts", lambda: older)
+        migrations.migrate(connection)
+        connection.execute(
+            "INSERT INTO transactions (gateway_reference, brand, type, method, created_at,"
+            " order_row, status, version, wake_at, progress, object)"
+            " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            (
+                kept.reference,
+                order.brand,
+                order.type.value,
+                order.method,
+                order.created_at,
+                order_row(order),
+                kept.status.value,
+                progress.version,
+                progress.wake_at,
+                progress_row(progress),
+                object_row(kept),
+            ),
+        )
+    connection.close()
+    monkeypatch.undo()
+    number = order.party.msisdn.removeprefix("+")
+    with trio.fail_after(30):
+        async with open_sqlite(file, serving=True) as store:
+            for text, msisdn in ((kept.reference, None), ("R-7", None), ("nothing", number)):
+                found = await store.office.search(text, msisdn=msisdn)
+                assert list(found.transactions) == [kept], text

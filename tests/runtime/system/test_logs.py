@@ -1,0 +1,56 @@
+"""How lines of the log are written, whoever has something to tell."""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+from collections.abc import Iterator
+
+import pytest
+import structlog
+
+from mmo_trio.system.logs import configure_logs
+
+
+@pytest.fixture(autouse=True)
+def _as_before() -> Iterator[None]:
+    before, handlers, level = structlog.get_config(), logging.root.handlers, logging.root.level
+    yield
+    structlog.configure(**before)
+    logging.root.handlers = handlers
+    logging.root.setLevel(level)
+
+
+def test_events_look_the_same_whichever_way_they_come(capsys: pytest.CaptureFixture[str]) -> None:
+    configure_logs(form="json", level="info")
+    structlog.get_logger("here").warning("it rains", times=2)
+    logging.getLogger("here").warning("it rains", extra={"times": 2})
+    structlog.get_logger("here").debug("not told")
+    one, other = map(json.loads, capsys.readouterr().err.splitlines())
+    assert one.pop("timestamp") <= other.pop("timestamp")
+    assert one == other == {"event": "it rains", "level": "warning", "logger": "here", "times": 2}
+
+
+@pytest.mark.spec("P3")
+def test_an_exception_is_told_without_its_message(capsys: pytest.CaptureFixture[str]) -> None:
+    configure_logs(form="json", level="info")
+    number = "254712345678"
+    for logger in (structlog.get_logger("here"), logging.getLogger("here")):
+        try:
+            raise ValueError(number)
+        except ValueError:
+            logger.error("it broke", exc_info=True)
+    told = capsys.readouterr().err
+    assert told.count("builtins.ValueError") == 2
+    assert number not in told
+
+
+def test_a_log_that_cant_be_written_stops_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    configure_logs(form="console", level="info")
+
+    def is_full(_: str) -> int:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(sys.stderr, "write", is_full)
+    structlog.get_logger("here").info("nobody reads this")

@@ -1,0 +1,97 @@
+"""Many merchants at once: none whose receiver is slow or dead delays another's callbacks (K6)."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import pytest
+import trio
+from trio.testing import MockClock
+
+from mmo_sansio.http.exchange import DeliveryOutcome
+from mmo_sansio.testing import reference
+from tests.support.callback_work import Books, Outside, delivery_client, work_for, working
+from tests.support.hostile_receivers import answers_and_closes, honest, only_accepts, receiving
+
+DELIVERED = DeliveryOutcome.DELIVERED
+TIMEOUT = DeliveryOutcome.TIMEOUT
+BREAKER_OPEN = DeliveryOutcome.BREAKER_OPEN
+
+NO_CONTENT = b"HTTP/1.1 204 No Content\r\n\r\n"
+AGES_S = 600.0
+"""A deadline that no test outlasts: what hangs, hangs to the end of it."""
+
+
+@pytest.mark.spec("K6")
+async def test_a_healthy_merchant_s_callbacks_arrive_while_201_others_hang() -> None:
+    books = Books()
+    deliver = partial(delivery_client().deliver, deadline_s=AGES_S)
+    healthy = range(10_000, 10_100)
+    async with (
+        receiving(only_accepts, honest()) as dead,
+        receiving(answers_and_closes(NO_CONTENT), honest()) as alive,
+        working(books, deliver) as worker,
+    ):
+        for number in range(500):
+            worker.take(work_for("hangs with 500", number, dead.url))
+        for number in range(500, 700):
+            worker.take(work_for(f"hangs {number}", number, dead.url))
+        for number in healthy:
+            worker.take(work_for("healthy", number, alive.url))
+        assert await books.outcomes(*healthy) == [DELIVERED] * 100
+        assert set(books.recorded) == {reference(number) for number in healthy}
+        assert worker.statistics().under_way == 16 + 200
+        assert len(alive.requests) == 100
+
+
+@pytest.mark.spec("K6")
+async def test_a_newcomer_is_called_while_a_thousand_receivers_hang() -> None:
+    books = Books()
+    deliver = partial(delivery_client().deliver, deadline_s=AGES_S)
+    async with (
+        receiving(only_accepts, honest()) as dead,
+        receiving(answers_and_closes(NO_CONTENT), honest()) as alive,
+        working(books, deliver) as worker,
+    ):
+        for number in range(1000):
+            worker.take(work_for(f"hangs {number}", number, dead.url))
+        worker.take(work_for("newcomer", 1000, alive.url))
+        assert await books.outcomes(1000) == [DELIVERED]
+        assert len(books.recorded) == 1
+        assert worker.statistics().under_way == 1000
+
+
+@pytest.mark.spec("K6")
+async def test_a_thousand_merchants_with_backlogs_that_hang_leave_places(
+    autojump_clock: MockClock,
+) -> None:
+    brands = [f"hangs {number}" for number in range(1000)]
+    books, outside = Books(), Outside(dict.fromkeys(brands, (TIMEOUT, 15)))
+    async with working(books, outside.deliver) as worker:
+        for number, brand in enumerate(brands):
+            for backlog in range(20):
+                worker.take(work_for(brand, 20 * number + backlog))
+        worker.take(work_for("newcomer", 100_000))
+        assert await books.outcomes(100_000) == [DELIVERED]
+        assert len(books.recorded) == 1
+
+
+@pytest.mark.spec("K5", "K6")
+async def test_a_backlog_of_10_000_that_times_out_is_soon_recorded_and_hardly_sent(
+    autojump_clock: MockClock,
+) -> None:
+    books, outside = Books(), Outside({"dead": (TIMEOUT, 15)})
+    backlog, others = range(10_000), range(20_000, 20_100)
+    async with working(books, outside.deliver) as worker:
+        for number in backlog:
+            worker.take(work_for("dead", number))
+        for number in others:
+            worker.take(work_for("healthy", number))
+        started = trio.current_time()
+        assert await books.outcomes(*others) == [DELIVERED] * 100
+        assert trio.current_time() == started
+        outcomes = await books.outcomes(*backlog)
+        assert trio.current_time() - started == 15
+    assert outside.times_sent("dead") == outcomes.count(TIMEOUT)
+    assert 5 <= outcomes.count(TIMEOUT) < 5 + 16
+    assert outcomes.count(BREAKER_OPEN) == 10_000 - outcomes.count(TIMEOUT)

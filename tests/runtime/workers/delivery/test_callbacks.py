@@ -1,0 +1,370 @@
+"""The callback worker: one attempt, one breaker for each merchant, everything recorded once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import structlog
+import trio
+from trio.testing import MockClock, wait_all_tasks_blocked
+
+from mmo_sansio.api.outgoing.transaction_json import transaction_object
+from mmo_sansio.http.egress_rules import EgressRules
+from mmo_sansio.http.exchange import Attempt, DeliveryOutcome
+from mmo_sansio.http.messages import HttpRequest
+from mmo_sansio.resilience.circuit_breaker import BreakerSettings
+from mmo_trio.http.client.exchange import MaySend
+from mmo_trio.storage.interface.store import OutcomeUnknown, StoreUnavailable
+from mmo_trio.workers.delivery.callbacks import CallbackStatistics, CallbackWorker
+from tests.support.callback_work import (
+    Books,
+    Outside,
+    clock_of_trio,
+    delivery_client,
+    work_for,
+    working,
+)
+from tests.support.hostile_receivers import (
+    answers,
+    answers_and_closes,
+    honest,
+    only_accepts,
+    receiving,
+)
+
+DELIVERED = DeliveryOutcome.DELIVERED
+NON_2XX = DeliveryOutcome.NON_2XX
+TIMEOUT = DeliveryOutcome.TIMEOUT
+TRANSPORT_ERROR = DeliveryOutcome.TRANSPORT_ERROR
+EGRESS_REFUSED = DeliveryOutcome.EGRESS_REFUSED
+BREAKER_OPEN = DeliveryOutcome.BREAKER_OPEN
+
+EMPTY_OK = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"
+
+
+@pytest.fixture
+def jumping_clock() -> MockClock:
+    """Jumps when nothing has happened for a while; loopback needs far less than that."""
+    return MockClock(autojump_threshold=0.02)
+
+
+@pytest.fixture
+def logged() -> Iterator[list[Any]]:
+    """What the worker logs."""
+    with structlog.testing.capture_logs() as lines:
+        yield lines
+
+
+@pytest.mark.spec("K1", "A4", "T4")
+async def test_a_callback_arrives_with_the_merchant_s_key_and_the_transaction() -> None:
+    books = Books(keys={"acme": b"the oldest key in use"})
+    async with (
+        receiving(answers(EMPTY_OK), honest()) as receiver,
+        working(books, delivery_client().deliver) as worker,
+    ):
+        work = work_for("acme", 1, receiver.url)
+        assert worker.take(work)
+        assert await books.outcomes(1) == [DELIVERED]
+    (request,) = receiver.requests
+    head, _, body = request.partition(b"\r\n\r\n")
+    assert head.startswith(b"POST /callbacks HTTP/1.1\r\n")
+    assert b"content-type: application/json" in head.lower()
+    assert b"x-api-key: the oldest key in use" in head.lower()
+    assert body == transaction_object(work.transaction)
+
+
+@pytest.mark.spec("K2")
+async def test_a_receiver_that_never_answers_has_timed_out_after_15_s(
+    jumping_clock: MockClock,
+) -> None:
+    books = Books()
+    async with (
+        receiving(only_accepts, honest()) as receiver,
+        working(books, delivery_client().deliver) as worker,
+    ):
+        worker.take(work_for("acme", 1, receiver.url))
+        assert await books.outcomes(1) == [TIMEOUT]
+    (attempt,) = books.recorded.values()
+    assert attempt.duration_ms == 15_000
+
+
+@pytest.mark.spec("K3")
+@pytest.mark.parametrize("status", [b"500 Oops", b"429 Slow\r\nRetry-After: 0", b"301 There"])
+async def test_there_is_one_attempt_whatever_comes_of_it(
+    status: bytes, jumping_clock: MockClock
+) -> None:
+    books = Books()
+    refusal = b"HTTP/1.1 " + status + b"\r\nLocation: /\r\nContent-Length: 0\r\n\r\n"
+    async with (
+        receiving(answers_and_closes(refusal), honest()) as receiver,
+        working(books, delivery_client().deliver) as worker,
+    ):
+        worker.take(work_for("acme", 1, receiver.url))
+        assert await books.outcomes(1) == [NON_2XX]
+        await trio.sleep(3600)
+    assert receiver.connections == 1
+
+
+@pytest.mark.spec("K4")
+async def test_the_answer_s_body_goes_into_the_record() -> None:
+    books = Books()
+    answer = b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nthank you!"
+    async with (
+        receiving(answers(answer), honest()) as receiver,
+        working(books, delivery_client().deliver) as worker,
+    ):
+        worker.take(work_for("acme", 1, receiver.url))
+        await books.outcomes(1)
+    (attempt,) = books.recorded.values()
+    assert (attempt.status, attempt.body) == (200, b"thank you!")
+
+
+@pytest.mark.spec("K5")
+async def test_an_open_breaker_sends_nothing_until_a_probe_succeeds(
+    autojump_clock: MockClock,
+) -> None:
+    books, outside = Books(), Outside({"acme": (NON_2XX, 0)})
+    async with working(books, outside.deliver) as worker:
+        for number in range(5):
+            worker.take(work_for("acme", number))
+        assert await books.outcomes(*range(5)) == [NON_2XX] * 5
+        assert worker.statistics().open_breakers == {"acme"}
+        worker.take(work_for("acme", 5))
+        assert await books.outcomes(5) == [BREAKER_OPEN]
+        assert outside.times_sent("acme") == 5
+
+        await trio.sleep(30)
+        outside.answers["acme"] = (DELIVERED, 1)
+        for number in (6, 7):
+            worker.take(work_for("acme", number))
+        assert sorted(await books.outcomes(6, 7)) == [BREAKER_OPEN, DELIVERED]
+        worker.take(work_for("acme", 8))
+        assert await books.outcomes(8) == [DELIVERED]
+        assert not worker.statistics().open_breakers
+    assert outside.times_sent("acme") == 7
+
+
+@pytest.mark.spec("K5")
+async def test_one_merchant_s_breaker_doesn_t_stop_another_at_the_same_host(
+    autojump_clock: MockClock,
+) -> None:
+    books, outside = Books(), Outside({"acme": (TRANSPORT_ERROR, 0)})
+    async with working(books, outside.deliver) as worker:
+        for number in range(5):
+            worker.take(work_for("acme", number))
+        await books.outcomes(*range(5))
+        worker.take(work_for("other", 5))
+        assert await books.outcomes(5) == [DELIVERED]
+
+
+@pytest.mark.spec("K5")
+async def test_a_sandbox_that_moves_its_clock_fails_nothing_that_is_under_way(
+    autojump_clock: MockClock,
+) -> None:
+    books, outside, ahead = Books(), Outside({"acme": (DELIVERED, 5)}), [0]
+    worker = CallbackWorker(
+        deliver=outside.deliver,
+        key_for=books.key_for,
+        conclude=books.conclude,
+        now=lambda: clock_of_trio() + ahead[0],
+        monotonic=lambda: clock_of_trio() + ahead[0],
+        breaker=BreakerSettings(),
+    )
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(lambda: worker.run(drain=trio.Event()))
+        for number in range(10):
+            worker.take(work_for("acme", number))
+        await trio.sleep(1)
+        ahead[0] = 20_000_000
+        worker.take(work_for("acme", 10))
+        assert await books.outcomes(*range(11)) == [DELIVERED] * 11
+        nursery.cancel_scope.cancel()
+
+
+@pytest.mark.spec("K7", "K5")
+async def test_what_egress_refuses_is_recorded_and_is_no_matter_of_the_breaker_s() -> None:
+    books = Books()
+    public_only = delivery_client(EgressRules())
+    async with (
+        receiving(answers(EMPTY_OK), honest()) as receiver,
+        working(books, public_only.deliver) as worker,
+    ):
+        for number in range(10):
+            worker.take(work_for("acme", number, receiver.url))
+        assert await books.outcomes(*range(10)) == [EGRESS_REFUSED] * 10
+        assert not worker.statistics().open_breakers
+    assert receiver.connections == 0
+
+
+@pytest.mark.spec("K3")
+async def test_work_that_is_handed_out_twice_is_done_once(autojump_clock: MockClock) -> None:
+    books, outside = Books(), Outside({"acme": (DELIVERED, 1)})
+    async with working(books, outside.deliver) as worker:
+        assert worker.take(work_for("acme", 1))
+        assert worker.take(work_for("acme", 1))
+        await wait_all_tasks_blocked()
+        assert worker.take(work_for("acme", 1))
+        assert await books.outcomes(1) == [DELIVERED]
+        await trio.sleep(60)
+    assert outside.times_sent("acme") == 1
+
+
+@pytest.mark.spec("K3", "P5")
+@pytest.mark.parametrize("error", [StoreUnavailable, OutcomeUnknown])
+async def test_an_outcome_that_can_t_be_recorded_now_is_recorded_later_and_not_sent_again(
+    error: type[Exception], autojump_clock: MockClock
+) -> None:
+    books, outside = Books(times_closed=12, error=error), Outside()
+    async with working(books, outside.deliver) as worker:
+        worker.take(work_for("acme", 1))
+        await trio.sleep(10)
+        assert worker.take(work_for("acme", 1))
+        assert await books.outcomes(1) == [DELIVERED]
+    assert outside.times_sent("acme") == 1
+
+
+@pytest.mark.spec("K3")
+async def test_a_fault_of_ours_after_sending_costs_one_callback_and_sends_nothing_twice(
+    autojump_clock: MockClock, logged: list[Any]
+) -> None:
+    books, outside = Books(times_closed=1, error=RuntimeError), Outside()
+    async with working(books, outside.deliver) as worker:
+        worker.take(work_for("acme", 1))
+        await wait_all_tasks_blocked()
+        assert worker.take(work_for("acme", 1))
+        assert worker.take(work_for("acme", 2))
+        assert await books.outcomes(2) == [DELIVERED]
+        await wait_all_tasks_blocked()
+        assert worker.statistics() == CallbackStatistics(0, 0, {DELIVERED: 1}, frozenset(), 1)
+    assert outside.times_sent("acme") == 2
+    assert [line["event"] for line in logged] == ["callback not recorded", "callback concluded"]
+
+
+@pytest.mark.spec("A4")
+async def test_a_brand_without_a_key_is_sent_nothing_and_its_breaker_stays_closed(
+    autojump_clock: MockClock,
+) -> None:
+    books, outside = Books(keys={"acme": None}), Outside()
+    async with working(books, outside.deliver) as worker:
+        for number in range(10):
+            worker.take(work_for("acme", number))
+        assert await books.outcomes(*range(10)) == [TRANSPORT_ERROR] * 10
+        assert not worker.statistics().open_breakers
+    assert not outside.sent
+    assert all("no API key" in attempt.detail for attempt in books.recorded.values())
+
+
+@pytest.mark.spec("K5", "K7")
+async def test_a_probe_that_is_not_sent_leaves_its_place_to_the_next_callback(
+    autojump_clock: MockClock,
+) -> None:
+    books, outside = Books(), Outside({"acme": (NON_2XX, 0)})
+    async with working(books, outside.deliver) as worker:
+        for number in range(5):
+            worker.take(work_for("acme", number))
+        await books.outcomes(*range(5))
+        await trio.sleep(30)
+        outside.answers["acme"] = (EGRESS_REFUSED, 0)
+        worker.take(work_for("acme", 5))
+        assert await books.outcomes(5) == [EGRESS_REFUSED]
+        outside.answers["acme"] = (DELIVERED, 0)
+        worker.take(work_for("acme", 6))
+        assert await books.outcomes(6) == [DELIVERED]
+        assert not worker.statistics().open_breakers
+
+
+@pytest.mark.spec("A4")
+async def test_the_key_is_read_at_sending_time(autojump_clock: MockClock) -> None:
+    books, outside = Books(keys={"acme": b"first"}), Outside({"first": (DELIVERED, 5)})
+    async with working(books, outside.deliver, per_merchant=1) as worker:
+        worker.take(work_for("acme", 1))
+        worker.take(work_for("acme", 2))
+        await trio.sleep(1)
+        books.keys["acme"] = b"second"
+        await books.outcomes(1, 2)
+    assert [brand for brand, _ in outside.sent] == ["first", "second"]
+
+
+@pytest.mark.spec("K3")
+async def test_a_worker_that_drains_ends_what_it_has_begun_and_begins_nothing(
+    autojump_clock: MockClock,
+) -> None:
+    books, outside, drain = Books(), Outside({"acme": (DELIVERED, 10)}), trio.Event()
+    worker = a_worker(books, outside)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(lambda: worker.run(drain=drain, grace_s=20))
+        for number in range(20):
+            worker.take(work_for("acme", number))
+        await trio.sleep(5)
+        drain.set()
+        await wait_all_tasks_blocked()
+        assert not worker.take(work_for("other", 99))
+    assert len(books.recorded) == 16
+    assert worker.statistics().waiting == 4
+    assert outside.times_sent("acme") == 16
+
+
+@pytest.mark.spec("K3", "K5")
+async def test_what_shutdown_cancels_is_not_concluded_and_counts_as_neither(
+    autojump_clock: MockClock,
+) -> None:
+    books, outside, drain = Books(), Outside({"acme": (TIMEOUT, 15)}), trio.Event()
+    worker = a_worker(books, outside)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(lambda: worker.run(drain=drain, grace_s=3))
+        for number in range(10):
+            worker.take(work_for("acme", number))
+        await trio.sleep(1)
+        drain.set()
+    assert not books.recorded
+    assert not worker.statistics().open_breakers
+    assert worker.statistics().under_way == 0
+
+
+@pytest.mark.spec("K6")
+async def test_a_full_worker_refuses_the_greedy_and_takes_from_newcomers(
+    autojump_clock: MockClock,
+) -> None:
+    books, outside = Books(), Outside({"greedy": (TIMEOUT, 15)})
+    async with working(books, outside.deliver, waiting_most=100) as worker:
+        taken = [worker.take(work_for("greedy", number)) for number in range(200)]
+        assert taken == [True] * 66 + [False] * 134  # 16 under way, 50 waiting
+        assert not worker.has_room_for("greedy")
+        assert worker.has_room_for("newcomer")
+        assert worker.take(work_for("newcomer", 1000))
+        assert await books.outcomes(1000) == [DELIVERED]
+
+
+@pytest.mark.spec("A5")
+async def test_the_log_says_what_became_of_a_callback_without_key_url_and_body(
+    logged: list[Any],
+) -> None:
+    books = Books(keys={"acme": b"canary-key"})
+
+    async def deliver(request: HttpRequest, *, may_send: MaySend) -> Attempt:
+        await trio.lowlevel.checkpoint()
+        return Attempt(DELIVERED, request.target.decode(), 200, 7, "", b"canary-body")
+
+    async with working(books, deliver) as worker:
+        worker.take(work_for("acme", 1, "https://merchant.example/canary-path"))
+        await books.outcomes(1)
+        await wait_all_tasks_blocked()
+        assert "canary" not in repr(worker.statistics())
+    (line,) = logged
+    assert line["event"] == "callback concluded"
+    assert (line["brand"], line["outcome"], line["status"]) == ("acme", "delivered", 200)
+    assert "canary" not in repr(line)
+
+
+def a_worker(books: Books, outside: Outside) -> CallbackWorker:
+    """A worker that nobody runs yet."""
+    return CallbackWorker(
+        deliver=outside.deliver,
+        key_for=books.key_for,
+        conclude=books.conclude,
+        now=clock_of_trio,
+        monotonic=clock_of_trio,
+        breaker=BreakerSettings(),
+    )

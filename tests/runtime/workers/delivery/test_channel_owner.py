@@ -1,0 +1,398 @@
+"""Several processes on one store: a merchant's callbacks have one sender, and one breaker (K3, K5)."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from functools import partial
+from pathlib import Path
+from random import Random
+
+import pytest
+import trio
+from trio.testing import MockClock
+
+from mmo_sansio.http.exchange import DeliveryOutcome
+from mmo_sansio.resilience.ownership import LEASE, LEFT_ALONE, LET_GO_AGAIN
+from mmo_sansio.values import clock
+from mmo_trio.storage.conformance.inputs import reference
+from mmo_trio.storage.interface.store import Channels, OutcomeUnknown, StoreUnavailable
+from mmo_trio.storage.memory.store import Memory, MemoryStore
+from mmo_trio.storage.postgres import open_postgres
+from mmo_trio.storage.sqlite import open_sqlite
+from mmo_trio.system.clock import WallClock
+from mmo_trio.workers.delivery.channel_owner import IN_HAND_PER_BRAND, POLL_S
+from tests.support.callback_nodes import Node, Receiver, TrioClock, recorded, running
+
+DELIVERED = DeliveryOutcome.DELIVERED
+NON_2XX = DeliveryOutcome.NON_2XX
+BREAKER_OPEN = DeliveryOutcome.BREAKER_OPEN
+LEASE_S = LEASE / clock.SECOND
+MERCHANTS = [f"merchant-{number}" for number in range(10)]
+
+
+def nodes(*names: str, receiver: Receiver) -> list[Node]:
+    """That many processes on one memory."""
+    memory = Memory(is_shared=True)
+    return [Node(name, MemoryStore(memory), receiver) for name in names]
+
+
+@pytest.mark.spec("K3")
+async def test_whoever_commits_it_a_callback_is_sent_once_and_by_the_channel_s_owner(
+    autojump_clock: MockClock,
+) -> None:
+    receiver = Receiver(answering_s=1)
+    one, other = nodes("one", "other", receiver=receiver)
+    async with running(one, other):
+        await one.pay(0)
+        await recorded(one.store, 0)
+        for number in range(1, 41):
+            await (one if number % 2 else other).pay(number)
+        outcomes = await recorded(one.store, *range(41))
+    assert set(outcomes.values()) == {DELIVERED}
+    assert sorted(receiver.by("one")) == [reference(number) for number in range(41)]
+    assert not receiver.by("other")
+
+
+@pytest.mark.spec("K3")
+async def test_a_callback_committed_elsewhere_waits_for_one_poll(autojump_clock: MockClock) -> None:
+    receiver = Receiver()
+    one, other = nodes("one", "other", receiver=receiver)
+    async with running(one, other):
+        await one.pay(0)
+        await recorded(one.store, 0)
+        await other.pay(1)
+        ended_at = trio.current_time()
+        await recorded(one.store, 1)
+    assert receiver.sent[1][0] == "one"
+    assert receiver.sent[1][2] - ended_at <= 2 * POLL_S
+
+
+@pytest.mark.spec("K5")
+async def test_two_nodes_let_through_what_one_breaker_lets_through(
+    autojump_clock: MockClock,
+) -> None:
+    async def sent_by(*together: Node) -> list[float]:
+        began = trio.current_time()
+        async with running(*together):
+            for number in range(200):
+                await together[number % len(together)].pay(number)
+                await trio.sleep(0.5)
+            outcomes = await recorded(together[0].store, *range(200))
+        receiver = together[0].receiver
+        refused = sum(1 for outcome in outcomes.values() if outcome is BREAKER_OPEN)
+        assert refused == 200 - len(receiver.sent)
+        return [at - began for _, _, at in receiver.sent]
+
+    alone = await sent_by(Node("alone", MemoryStore(Memory()), Receiver(NON_2XX)))
+    both = await sent_by(*nodes("one", "other", receiver=Receiver(NON_2XX)))
+    assert len(alone) == len(both) == 5 + 3, "five open it, then a probe every 30 s"
+
+
+@pytest.mark.spec("K5", "K3")
+async def test_on_postgresql_a_dead_receiver_s_breaker_is_one_and_goes_with_the_channel(
+    database: str,
+) -> None:
+    receiver, time = Receiver(NON_2XX), TrioClock()
+    async with (
+        open_postgres(database, serving=True) as first,
+        open_postgres(database, serving=True) as second,
+    ):
+        one, other = (
+            Node("one", first, receiver, time),
+            Node("other", second, receiver, time),
+        )
+
+        async def sent_for(numbers: range, *payers: Node) -> int:
+            before = len(receiver.sent)
+            for number in numbers:
+                await payers[number % len(payers)].pay(number)
+            await recorded(second, *numbers)
+            return len(receiver.sent) - before
+
+        async with running(one, other):
+            assert await sent_for(range(5), one, other) == 5, "five failures open it"
+            assert await sent_for(range(5, 15), one, other) == 0
+            time.advance(31 * clock.SECOND)
+            assert await sent_for(range(15, 25), one, other) == 1, "one probe"
+            one.drain.set()
+            assert await sent_for(range(25, 35), other) == 0, "the next owner's is open as well"
+            time.advance(31 * clock.SECOND)
+            receiver.answers = DELIVERED
+            assert await sent_for(range(35, 36), other) == 1, "the probe succeeds"
+            assert await sent_for(range(36, 46), other) == 10
+
+
+@pytest.mark.spec("K3")
+async def test_on_postgresql_a_callback_is_sent_once_whoever_commits_it(database: str) -> None:
+    receiver = Receiver(answering_s=0.05)
+    async with (
+        open_postgres(database, serving=True) as first,
+        open_postgres(database, serving=True) as second,
+    ):
+        one, other = Node("one", first, receiver), Node("other", second, receiver)
+        async with running(one, other):
+            async with trio.open_nursery() as nursery:
+                for number in range(60):
+                    node = (one, other)[number % 2]
+                    of = ("acme", "globex")[number // 2 % 2]
+                    nursery.start_soon(partial(node.pay, number, of=of))
+            outcomes = await recorded(first, *range(60))
+    assert set(outcomes.values()) == {DELIVERED}
+    sent = [about for _, about, _ in receiver.sent]
+    assert sorted(sent) == [reference(number) for number in range(60)]
+    assert not set(receiver.by("one")) & set(receiver.by("other"))
+
+
+@pytest.mark.spec("K5", "K3")
+async def test_after_a_kill_another_goes_on_from_the_breaker_within_the_lease(
+    autojump_clock: MockClock,
+) -> None:
+    receiver = Receiver(NON_2XX)
+    one, other = nodes("one", "other", receiver=receiver)
+    async with running(one, other) as processes:
+        for number in range(5):
+            await one.pay(number)
+        await recorded(one.store, *range(5))
+        opened_at = trio.current_time()
+        await trio.sleep(15)
+        processes["one"].cancel()
+        await other.pay(5)
+        killed_at = trio.current_time()
+        assert (await recorded(other.store, 5))[5] is BREAKER_OPEN
+        assert trio.current_time() - killed_at <= LEASE_S + 2 * POLL_S
+        await trio.sleep(opened_at + 31 - trio.current_time())
+        await other.pay(6)
+        await other.pay(7)
+        outcomes = await recorded(other.store, 6, 7)
+    assert sorted(outcomes.values()) == sorted([NON_2XX, BREAKER_OPEN]), "one probe"
+    assert len(receiver.by("other")) == 1
+
+
+@pytest.mark.spec("K3")
+async def test_what_a_killed_owner_had_claimed_and_not_recorded_is_sent_by_the_next(
+    autojump_clock: MockClock,
+) -> None:
+    receiver = Receiver(answering_s=5)
+    one, other = nodes("one", "other", receiver=receiver)
+    async with running(one, other) as processes:
+        for number in range(40):
+            await one.pay(number)
+        await trio.sleep(1)
+        processes["one"].cancel()
+        outcomes = await recorded(other.store, *range(40))
+    assert set(outcomes.values()) == {DELIVERED}
+    twice = set(receiver.by("one")) & set(receiver.by("other"))
+    assert len(receiver.sent) == 40 + len(twice)
+    assert len(twice) == 16, "those that were under way when it died"
+
+
+@pytest.mark.spec("K3")
+async def test_an_owner_that_was_stopped_for_longer_than_its_lease_sends_nothing_stale(
+    autojump_clock: MockClock,
+) -> None:
+    slow, quick = Receiver(connecting_s=12), Receiver()
+    memory = Memory(is_shared=True)
+    one, other = Node("one", MemoryStore(memory), slow), Node("other", MemoryStore(memory), quick)
+    async with running(one, other):
+        for number in range(20):
+            await one.pay(number)
+        await trio.sleep(1)
+        assert one.callbacks.statistics().under_way == 16
+        one.keeping.cancel()  # What stops a process stops the renewal of its lease.
+        outcomes = await recorded(other.store, *range(20))
+        await trio.sleep(60)
+        assert not one.callbacks.in_hand()
+    assert set(outcomes.values()) == {DELIVERED}
+    assert not slow.sent
+    assert sorted(quick.by("other")) == [reference(number) for number in range(20)]
+
+
+@pytest.mark.spec("K3")
+async def test_of_two_who_sent_it_the_later_claim_is_recorded(autojump_clock: MockClock) -> None:
+    slow, quick = Receiver(NON_2XX, answering_s=14), Receiver(answering_s=5)
+    memory = Memory(is_shared=True)
+    one, other = Node("one", MemoryStore(memory), slow), Node("other", MemoryStore(memory), quick)
+    async with running(one, other):
+        await one.pay(1)
+        await trio.sleep(1)
+        one.keeping.cancel()
+        assert await recorded(other.store, 1) == {1: DELIVERED}
+        await trio.sleep(20)
+        assert await recorded(other.store, 1) == {1: DELIVERED}
+    assert (len(slow.sent), len(quick.sent)) == (1, 1)
+
+
+@pytest.mark.spec("K3")
+async def test_what_nobody_else_has_claimed_is_recorded_though_the_lease_was_lost(
+    autojump_clock: MockClock,
+) -> None:
+    receiver = Receiver(answering_s=14)
+    (one,) = nodes("one", receiver=receiver)
+    async with running(one):
+        await one.pay(1)
+        await trio.sleep(1)
+        one.keeping.cancel()
+        assert await recorded(one.store, 1) == {1: DELIVERED}
+        await trio.sleep(20)
+    assert len(receiver.sent) == 1
+
+
+@pytest.mark.spec("K6")
+async def test_no_merchant_s_backlog_keeps_another_s_callbacks_out(
+    autojump_clock: MockClock,
+) -> None:
+    receiver = Receiver(answering_s=1000)
+    (one,) = nodes("one", receiver=receiver)
+    async with running(one):
+        for number in range(300):
+            await one.pay(number)
+        await trio.sleep(5)
+        assert one.callbacks.statistics().waiting == IN_HAND_PER_BRAND - 16
+        receiver.answering_s = 0
+        await one.pay(300, of="globex")
+        asked_at = trio.current_time()
+        assert await recorded(one.store, 300) == {300: DELIVERED}
+        assert trio.current_time() - asked_at <= 2 * POLL_S
+
+
+@pytest.mark.spec("K3")
+async def test_an_owner_that_drains_hands_its_channels_on_at_once(
+    autojump_clock: MockClock,
+) -> None:
+    receiver = Receiver(answering_s=3)
+    one, other = nodes("one", "other", receiver=receiver)
+    async with running(one, other):
+        for number in range(40):
+            await one.pay(number)
+        await trio.sleep(1)
+        one.drain.set()
+        drained_at = trio.current_time()
+        outcomes = await recorded(other.store, *range(40))
+        assert trio.current_time() - drained_at < LEASE_S + 3 * 3
+    assert set(outcomes.values()) == {DELIVERED}
+    assert len(receiver.sent) == 40, "nothing is sent twice"
+    assert len(receiver.by("one")) == 16
+    taken_over_at = min(at for sender, _, at in receiver.sent if sender == "other")
+    assert taken_over_at - drained_at <= 3 + 4 * POLL_S
+
+
+@pytest.mark.spec("K3")
+async def test_who_comes_later_gets_a_share_of_the_merchants(autojump_clock: MockClock) -> None:
+    """Also of those that always have something under way, and nobody waits long for it."""
+    receiver, memory = Receiver(answering_s=0.7), Memory(is_shared=True)
+    one = Node("one", MemoryStore(memory), receiver)
+    ended_at: dict[str, float] = {}
+    numbers = iter(range(10_000))
+
+    async def pay_for(seconds: int) -> None:
+        for _ in range(2 * seconds):
+            for of in MERCHANTS:
+                number = next(numbers)
+                await one.pay(number, of=of)
+                ended_at[reference(number)] = trio.current_time()
+            await trio.sleep(0.5)
+
+    def merchants_of(node: str, since: float) -> set[int]:
+        sent = [about for sender, about, at in receiver.sent if sender == node and at >= since]
+        return {list(ended_at).index(about) % len(MERCHANTS) for about in sent}
+
+    async with running(one):
+        await pay_for(5)
+        async with running(Node("other", MemoryStore(memory), receiver)):
+            await pay_for(30)
+            shared_since = trio.current_time()
+            await pay_for(10)
+            await trio.sleep(3)
+            assert len(merchants_of("one", shared_since)) == len(MERCHANTS) / 2
+            assert len(merchants_of("other", shared_since)) == len(MERCHANTS) / 2
+    assert sorted(about for _, about, _ in receiver.sent) == sorted(ended_at), "each once"
+    waited = [at - ended_at[about] for _, about, at in receiver.sent]
+    assert max(waited) <= 0.7 + 4 * POLL_S
+
+
+@pytest.mark.spec("K3")
+async def test_a_channel_that_nobody_else_wants_is_soon_taken_back_and_kept(
+    autojump_clock: MockClock,
+) -> None:
+    receiver = Receiver()
+    memory = Memory(is_shared=True)
+    one, idle = Node("one", MemoryStore(memory), receiver), MemoryStore(memory)
+    left_alone_s, let_go_again_s = LEFT_ALONE / clock.SECOND, LET_GO_AGAIN / clock.SECOND
+    ended_at: list[float] = []
+
+    async def renew() -> None:
+        while True:
+            assert idle.channels is not None
+            await idle.channels.renew()
+            await trio.sleep(1)
+
+    async with running(one), trio.open_nursery() as nursery:
+        nursery.start_soon(renew)
+        for number in range(240):
+            await one.pay(number, of=MERCHANTS[number % 2])
+            ended_at.append(trio.current_time())
+            await trio.sleep(0.5)
+        await recorded(one.store, *range(240))
+        nursery.cancel_scope.cancel()
+    waited = [at - ended_at[int(about[-6:])] for _, about, at in receiver.sent]
+    assert max(waited) <= left_alone_s + 2 * POLL_S
+    late = [begun for begun, span in zip(ended_at, waited, strict=True) if span > POLL_S]
+    assert len(late) <= 3 * (120 / let_go_again_s)
+
+
+@pytest.mark.spec("K3", "P5")
+@pytest.mark.parametrize("trouble", [StoreUnavailable, OutcomeUnknown, RuntimeError])
+async def test_a_store_that_fails_for_a_while_costs_no_callback(
+    trouble: type[Exception], autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of the questions about channels each third or so fails: before anything was done, or after it."""
+    receiver = Receiver(answering_s=1)
+    one, other = nodes("one", "other", receiver=receiver)
+    random = Random(11)
+    for node in (one, other):
+        for name in ("take", "take_callbacks", "renew", "standing", "give_up"):
+            monkeypatch.setattr(
+                node.store.channels, name, failing(node.store.channels, name, trouble, random)
+            )
+    async with running(one, other):
+        for number in range(60):
+            of = MERCHANTS[number % 5]
+            await (one if number % 3 else other).pay(number, of=of)
+            await trio.sleep(0.2)
+        outcomes = await recorded(one.store, *range(60))
+    assert set(outcomes.values()) == {DELIVERED}
+    if trouble is StoreUnavailable:
+        assert len(receiver.sent) == 60
+
+
+def failing(
+    channels: Channels | None, name: str, trouble: type[Exception], random: Random
+) -> Callable[..., Awaitable[object]]:
+    """This method, which fails now and then."""
+    method = getattr(channels, name)
+
+    async def ask(*positional: object, **named: object) -> object:
+        fails = random.random() < 0.3
+        if fails and trouble is StoreUnavailable:
+            await trio.lowlevel.checkpoint()
+            raise trouble("out of order")
+        answer: object = await method(*positional, **named)
+        if fails:
+            raise trouble("no answer")
+        return answer
+
+    return ask
+
+
+@pytest.mark.spec("K5")
+async def test_a_restart_keeps_an_open_breaker_open(tmp_path: Path) -> None:
+    receiver = Receiver(NON_2XX)
+    for numbers, expected in ((range(5), NON_2XX), (range(5, 8), BREAKER_OPEN)):
+        async with open_sqlite(tmp_path / "gateway.db", serving=True) as store:
+            node = Node("alone", store, receiver, WallClock())
+            async with running(node):
+                for number in numbers:
+                    await node.pay(number)
+                outcomes = await recorded(store, *numbers)
+        assert set(outcomes.values()) == {expected}
+    assert len(receiver.sent) == 5

@@ -1,0 +1,135 @@
+"""The worker that brings QR codes to their merchants, with a delivery that is played (clause Q1)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Awaitable, Callable
+from functools import partial
+
+import pytest
+import trio
+from attrs import evolve
+from trio.testing import MockClock
+
+from mmo_sansio.http.exchange import Attempt, DeliveryOutcome
+from mmo_sansio.http.messages import HttpRequest
+from mmo_sansio.messages.inputs import QrConcluded
+from mmo_sansio.messages.intents import DeliverQr
+from mmo_sansio.testing import a_transaction, an_attempt, reference
+from mmo_sansio.values.model import Flow, QrCode, Stage, Transaction
+from mmo_trio.storage.interface.store import StoreUnavailable, Work
+from mmo_trio.workers.delivery.qr_codes import PLACES_PER_MERCHANT, QrWorker
+
+CODE = QrCode(image="iVBORw0KGgo=")
+
+
+def shown(number: int = 0, stage: Stage = Stage.AWAITING_RESULT, **members: object) -> Work:
+    made = a_transaction(
+        stage, flow=Flow.QR, display_qr_url="https://acme.example/qr", **{"qr": CODE, **members}
+    )
+    order = evolve(made.order, gateway_reference=reference(number))
+    transaction = Transaction(order, made.progress)
+    return Work(DeliverQr(transaction.reference), transaction)
+
+
+class World:
+    """Keeps what was sent and what was recorded; `play` may be replaced."""
+
+    def __init__(self) -> None:
+        self.sent: list[HttpRequest] = []
+        self.recorded: list[QrConcluded] = []
+        self.key: bytes | None = b"a-key"
+        self.play: Callable[[], Awaitable[None]] = trio.lowlevel.checkpoint
+        self.setbacks = 0
+        self.worker = QrWorker(deliver=self.deliver, key_for=self.key_for, conclude=self.conclude)
+
+    async def deliver(self, request: HttpRequest) -> Attempt:
+        self.sent.append(request)
+        await self.play()
+        return an_attempt()
+
+    async def key_for(self, brand: str) -> bytes | None:
+        await trio.lowlevel.checkpoint()
+        return self.key
+
+    async def conclude(self, given: QrConcluded) -> None:
+        await trio.lowlevel.checkpoint()
+        if self.setbacks:
+            self.setbacks -= 1
+            raise StoreUnavailable
+        self.recorded.append(given)
+
+    async def run(self, *works: Work, seconds: float = 60) -> None:
+        """Let the worker have these for so long."""
+        drain = trio.Event()
+        async with trio.open_nursery() as nursery:
+            await nursery.start(partial(self.worker.run, drain=drain))
+            assert all(self.worker.take(each) for each in works)
+            await trio.sleep(seconds)
+            drain.set()
+
+
+@pytest.mark.spec("Q1")
+async def test_what_is_taken_twice_is_sent_once_and_recorded_although_the_store_was_away(
+    autojump_clock: MockClock,
+) -> None:
+    world = World()
+    world.setbacks = 3
+    await world.run(shown(), shown())
+    (request,), (recorded,) = world.sent, world.recorded
+    assert json.loads(request.body)["qrImage"] == CODE.image
+    assert recorded.attempt.outcome is DeliveryOutcome.DELIVERED
+
+
+@pytest.mark.spec("Q1")
+@pytest.mark.parametrize(
+    ("work", "key", "why"),
+    [
+        (shown(qr=None), b"k", "The provider gave no code"),
+        (shown(stage=Stage.SUCCEEDED), b"k", "The payment had ended"),
+        (shown(), None, "The brand has no API key in use"),
+    ],
+    ids=["no code", "ended", "no key"],
+)
+async def test_what_cant_be_sent_is_recorded_with_its_reason(
+    autojump_clock: MockClock, work: Work, key: bytes | None, why: str
+) -> None:
+    world = World()
+    world.key = key
+    await world.run(work)
+    assert world.sent == []
+    (recorded,) = world.recorded
+    assert recorded.attempt.outcome is DeliveryOutcome.TRANSPORT_ERROR
+    assert why in recorded.attempt.detail
+
+
+@pytest.mark.spec("Q1")
+async def test_a_merchant_that_hangs_holds_its_own_places_only(autojump_clock: MockClock) -> None:
+    world = World()
+    world.play = trio.sleep_forever
+    hanging = [shown(number) for number in range(3 * PLACES_PER_MERCHANT)]
+    other = shown(999)
+    transaction = evolve(other.transaction, order=evolve(other.transaction.order, brand="other"))
+    await world.run(*hanging, Work(other.intent, transaction), seconds=1)
+    assert len(world.sent) <= PLACES_PER_MERCHANT + 1
+    references = [json.loads(each.body)["gatewayReference"] for each in world.sent]
+    assert reference(999) in references
+    assert world.recorded == []
+
+
+@pytest.mark.spec("Q1")
+async def test_a_fault_of_ours_costs_that_code_only(autojump_clock: MockClock) -> None:
+    world = World()
+    faults = [ZeroDivisionError()]
+
+    async def fails_once() -> None:
+        await trio.lowlevel.checkpoint()
+        if faults:
+            raise faults.pop()
+
+    world.play = fails_once
+    await world.run(shown(1), shown(2))
+    (recorded,) = world.recorded
+    assert recorded.gateway_reference in (reference(1), reference(2))
+    assert len(world.sent) == 2
+    assert not world.worker.take(shown(3)), "it has drained"

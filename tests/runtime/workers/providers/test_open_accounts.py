@@ -1,0 +1,153 @@
+"""Opening configured providers: whatever can't be used stops the start, by name, without its secrets."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+import pytest
+import trio
+from attrs import evolve
+
+from mmo_sansio.http.messages import HttpRequest, HttpResponse
+from mmo_sansio.providers import registry
+from mmo_sansio.providers.common.interface import Provider
+from mmo_sansio.providers.common.options import Options
+from mmo_sansio.providers.registry import Surroundings
+from mmo_sansio.providers.sandbox.adapter import SandboxProvider
+from mmo_trio.brands.keyring import KeyRing
+from mmo_trio.settings import SettingsError
+from mmo_trio.settings.sections import ProviderSection
+from mmo_trio.system.ciphers import SystemCiphers
+from mmo_trio.workers.providers.open_accounts import Opened, Outside, open_accounts
+
+CANARY = "canary-91ab"
+
+
+async def ask(request: HttpRequest, *, deadline_s: float) -> HttpResponse:
+    raise NotImplementedError
+
+
+OUTSIDE = Outside(
+    ask,
+    lambda: 0,
+    lambda: 0,
+    SystemCiphers(),
+    KeyRing(b"k" * 32),
+    "https://pay.example",
+)
+SEEN: dict[str, Any] = {}
+
+
+def open_test(
+    name: str, title: str, options: Mapping[str, Any], surroundings: Surroundings
+) -> Provider:
+    given = Options(options)
+    SEEN.update(secret=given.text("secret"), url=surroundings.hooks_url)
+    given.finish()
+    return SandboxProvider(name, title)
+
+
+@pytest.fixture(autouse=True)
+def kind(monkeypatch: pytest.MonkeyPatch) -> None:
+    kinds = MappingProxyType({**registry.KINDS, "mtn_momo": open_test})
+    monkeypatch.setattr(registry, "KINDS", kinds)
+    monkeypatch.setattr("mmo_trio.workers.providers.open_accounts.KINDS", kinds)
+
+
+def opened(**tables: dict[str, Any]) -> Mapping[str, Opened]:
+    sections = {name: ProviderSection(name, "mtn_momo", table) for name, table in tables.items()}
+    return open_accounts(sections, dict.fromkeys(sections, "T"), OUTSIDE)
+
+
+def test_an_account_is_opened_with_a_secret_from_a_file(tmp_path: Path) -> None:
+    file = tmp_path / "secret"
+    file.write_text(f"{CANARY}\n")
+    account = opened(
+        momo={
+            "secret_file": str(file),
+            "title": "M",
+            "hooks_name": "hooks1",
+            "hooks_from": "192.0.2.0/24",
+            "requests_per_minute": "60",
+        }
+    )["momo"]
+    assert SEEN["secret"] == CANARY
+    assert SEEN["url"] == f"https://pay.example/hooks/hooks1/{account.door.token}"
+    assert account.account.pace is not None
+    assert [str(each) for each in account.door.allowed] == ["192.0.2.0/24"]
+    assert account.door.token not in repr(account)
+
+
+@pytest.mark.parametrize(
+    ("options", "failures"),
+    [({}, 5), ({"breaker_minimum_requests": "3"}, 3), ({"breaker_failure_percent": 20}, 5)],
+)
+async def test_an_account_has_a_breaker_of_its_own_making(
+    monkeypatch: pytest.MonkeyPatch, options: dict[str, Any], failures: int
+) -> None:
+    async def ask(request: HttpRequest, *, deadline_s: float) -> HttpResponse:
+        await trio.lowlevel.checkpoint()
+        return HttpResponse(503)
+
+    monkeypatch.setattr("test_provider_accounts.OUTSIDE", evolve(OUTSIDE, ask=ask))
+    account = opened(momo={"secret": "x", **options})["momo"].account
+    sent = 0
+    while account.state == "closed":
+        await account.exchange(HttpRequest("GET", b"https://operator.example/"))
+        sent += 1
+    assert sent == failures
+
+
+async def test_an_account_waits_for_an_answer_as_long_as_it_is_told(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    waits = []
+
+    async def ask(request: HttpRequest, *, deadline_s: float) -> HttpResponse:
+        await trio.lowlevel.checkpoint()
+        waits.append(deadline_s)
+        return HttpResponse(200)
+
+    monkeypatch.setattr("test_provider_accounts.OUTSIDE", evolve(OUTSIDE, ask=ask))
+    for options in ({}, {"answer_within_s": "2"}):
+        account = opened(momo={"secret": "x", **options})["momo"].account
+        await account.ask(HttpRequest("GET", b"https://operator.example/"))
+    assert waits == [15, 2]
+
+
+def test_each_account_has_a_token_of_its_own_the_same_on_every_node() -> None:
+    two = opened(a={"secret": "x"}, b={"secret": "x"})
+    again = opened(a={"secret": "x"})
+    assert two["a"].door.token == again["a"].door.token != two["b"].door.token
+
+
+@pytest.mark.parametrize(
+    ("table", "key", "what"),
+    [
+        ({}, "secret", "is missing"),
+        ({"secret": "x", "sekret": CANARY}, "sekret", "is no option"),
+        ({"secret": CANARY, "secret_file": "/nowhere"}, "secret", "itself and as a file"),
+        ({"secret_file": "/nowhere/at-all"}, "secret_file", "can't be read"),
+        ({"secret": "x", "hooks_from": CANARY}, "hooks_from", "must be a list"),
+        ({"secret": "x", "hooks_name": "a/b"}, "hooks_name", "can't stand"),
+        ({"secret": "x", "requests_per_minute": "fast"}, "requests_per_minute", "whole number"),
+        ({"secret": "x", "answer_within_s": "20"}, "answer_within_s", "must be 1 to 18"),
+        ({"secret": "x", "breaker_failure_percent": 0}, "breaker_failure_percent", "1 to 100"),
+        ({"secret": "x", "breaker_open_for_s": -1}, "breaker_open_for_s", "whole number"),
+    ],
+)
+def test_what_cannot_be_used_is_named(table: dict[str, Any], key: str, what: str) -> None:
+    with pytest.raises(SettingsError) as caught:
+        opened(momo=table)
+    assert caught.value.where == f"provider.momo.{key} (MMO_PROVIDER__MOMO__{key.upper()})"
+    assert what in caught.value.fault
+    assert caught.value.remedy
+    assert CANARY not in str(caught.value)
+
+
+def test_two_accounts_with_one_address_are_refused() -> None:
+    with pytest.raises(SettingsError, match="stands in another provider's addresses"):
+        opened(a={"secret": "x", "hooks_name": "h"}, b={"secret": "x", "hooks_name": "h"})

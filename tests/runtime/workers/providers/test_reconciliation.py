@@ -1,0 +1,138 @@
+"""Each operator's books are the gateway's successes and its suspense book, to the unit, whatever is lost, late, told
+twice or killed. `MMO_TEST_WORLDS` says how many worlds of 100 payments each operator gets; a world is its seed."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections import Counter
+from collections.abc import Iterator
+from itertools import count
+
+import pytest
+import structlog
+
+from mmo_sansio.messages.inputs import ProviderFailed
+from mmo_sansio.providers.airtel_money.results import About
+from mmo_sansio.providers.mpesa_daraja import requests as daraja_requests
+from mmo_sansio.providers.mpesa_daraja.adapter import DarajaProvider
+from mmo_sansio.providers.mtn_momo import adapter as mtn_adapter
+from mmo_sansio.providers.mtn_momo.adapter import MtnMomoProvider
+from mmo_sansio.providers.mtn_momo.references import reference_id
+from mmo_sansio.values.error_codes import ErrorCode
+from mmo_sansio.values.model import Source, Transaction
+from tests.support.operator_kinds import OPERATORS
+from tests.support.operator_statement import check
+from tests.support.operator_world import World, open_world
+
+WORLDS = int(os.environ.get("MMO_TEST_WORLDS", "3"))
+PAYMENTS = 100
+KILLS = 12
+HAPPENS = (
+    "AnswerAfter",
+    "AnswerInstead",
+    "LoseAnswer",
+    "LoseRequest",
+    "callback lost",
+    "callback told again",
+    "decided after the expiry",
+    "expired",
+    "killed between record and request",
+    "killed between sending and knowing",
+    "not connected",
+    "payin direct failed",
+    "payin direct succeeded",
+    "payin web failed",
+    "payin web succeeded",
+    "payout direct failed",
+    "payout direct succeeded",
+    "request late",
+    "request lost",
+)
+"""What has to have happened in some world, so that the worlds prove something."""
+HAPPENS_THERE = {
+    "mpesa": (
+        "deposits",
+        "deposits in the suspense book",
+        "left to a person",
+        "payin qr failed",
+        "payin qr succeeded",
+        "tax direct failed",
+        "tax direct succeeded",
+    )
+}
+
+
+@pytest.fixture(autouse=True)
+def _quiet() -> Iterator[None]:
+    """Without the thousands of lines that a bad day logs."""
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
+    yield
+    structlog.reset_defaults()
+
+
+def played(name: str, seed: int, payments: int = PAYMENTS) -> World:
+    return open_world(OPERATORS[name], seed, payments=payments, kills=KILLS)
+
+
+@pytest.mark.parametrize("name", OPERATORS)
+@pytest.mark.spec("S2", "S3", "S4", "S5", "S6")
+def test_an_operators_books_are_the_gateways_to_the_unit(name: str) -> None:
+    happened: Counter[str] = Counter()
+    for seed in range(WORLDS):
+        world = played(name, seed)
+        check(world)
+        happened += world.tally
+    wanted = (*HAPPENS, *HAPPENS_THERE.get(name, ()), *(["never decided"] if WORLDS > 5 else []))
+    assert [each for each in wanted if not happened[each]] == []
+
+
+# Worlds that can't see what is wrong prove nothing.
+
+
+def makes_up_names(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A new X-Reference-Id each time: what is sent again is another payment."""
+    numbers = count()
+    monkeypatch.setattr(mtn_adapter, "reference_id", lambda _: reference_id(str(next(numbers))))
+
+
+def repeats_what_it_does_not_know(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every pay-out of which nothing is known is sent again, under a name of its own."""
+    numbers = count()
+    monkeypatch.setattr(
+        daraja_requests, "conversation_id", lambda _: reference_id(str(next(numbers)))
+    )
+    monkeypatch.setattr(
+        DarajaProvider, "_unknown", lambda self, about, _: self._never_received(about)
+    )
+
+
+def fails_what_it_does_not_know(monkeypatch: pytest.MonkeyPatch) -> None:
+    def failed(self: MtnMomoProvider, about: Transaction, _: str) -> ProviderFailed:
+        return ProviderFailed(about.reference, self.name, Source.POLL, ErrorCode.PROVIDER_TIMEOUT)
+
+    monkeypatch.setattr(MtnMomoProvider, "_unknown", failed)
+
+
+def fails_what_airtel_leaves_open(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(About, "unclear", lambda self, _: self.failed(ErrorCode.PROVIDER_TIMEOUT))
+
+
+@pytest.mark.spec("S6")
+@pytest.mark.parametrize(
+    ("name", "plant", "seen"),
+    [
+        ("mtn", makes_up_names, "was paid twice"),
+        ("mpesa", repeats_what_it_does_not_know, "of seed"),
+        ("mtn", fails_what_it_does_not_know, "is reported failed, and was paid"),
+        ("airtel", fails_what_airtel_leaves_open, "is reported failed, and was paid"),
+    ],
+)
+def test_these_worlds_can_see_what_is_wrong(
+    monkeypatch: pytest.MonkeyPatch, name: str, plant: object, seen: str
+) -> None:
+    assert callable(plant)
+    plant(monkeypatch)
+    world = played(name, seed=0, payments=25)
+    with pytest.raises(AssertionError, match=seen):
+        check(world)

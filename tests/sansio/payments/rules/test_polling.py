@@ -1,0 +1,144 @@
+"""Hints and silence: an unsigned notification only makes us ask, and where nobody can be asked a person decides."""
+
+from __future__ import annotations
+
+import pytest
+
+from mmo_sansio.messages.changes import SuspenseNoted, SuspenseReason, TransactionAdvanced
+from mmo_sansio.messages.inputs import Input, ProviderAccepted, ProviderReport
+from mmo_sansio.messages.intents import AskProvider
+from mmo_sansio.messages.replies import Ignored
+from mmo_sansio.payments.decide import decide
+from mmo_sansio.payments.decision import Decision
+from mmo_sansio.testing import (
+    REFERENCE,
+    START,
+    Provider,
+    World,
+    a_transaction,
+    accepts,
+    cannot_tell,
+    hinted,
+    is_silent,
+    ledger_with,
+)
+from mmo_sansio.values.clock import DAY, HOUR, MINUTE, SECOND, Span
+from mmo_sansio.values.model import Source, Stage, Status, Transaction
+
+NOW = START + MINUTE
+EXPIRES = START + 3 * DAY
+ASK = (AskProvider(REFERENCE),)
+
+
+def decided(was: Transaction | None, given: Input, *, now: int = NOW) -> Decision:
+    return decide(ledger_with() if was is None else ledger_with(was), given, now=now)
+
+
+def moved(decision: Decision) -> Transaction:
+    step = decision.changes[0]
+    assert isinstance(step, TransactionAdvanced)
+    return step.now
+
+
+def kept_as(decision: Decision) -> SuspenseReason:
+    noted = decision.changes[0]
+    assert isinstance(noted, SuspenseNoted)
+    assert decision.intents == ()
+    return noted.reason
+
+
+@pytest.mark.spec("S5", "S6")
+@pytest.mark.parametrize("stage", [Stage.SUBMITTING, Stage.AWAITING_RESULT], ids=str)
+def test_a_hint_makes_us_ask_at_once_and_again_if_that_is_lost(stage: Stage) -> None:
+    was = a_transaction(stage, polls=3, wake_at=NOW + HOUR)
+    decision = decided(was, hinted())
+    assert decision.intents == ASK
+    assert moved(decision).progress.stage is stage
+    assert moved(decision).progress.wake_at == NOW + 2 * SECOND
+
+
+@pytest.mark.spec("S6")
+def test_a_flood_of_hints_asks_once() -> None:
+    was = moved(decided(a_transaction(Stage.AWAITING_RESULT, wake_at=NOW + HOUR), hinted()))
+    assert decided(was, hinted(), now=NOW + 1).intents == ()
+
+
+@pytest.mark.spec("S6")
+def test_a_hint_asks_nothing_while_the_submission_may_be_under_way() -> None:
+    was = a_transaction(Stage.SUBMITTING)
+    assert decided(was, hinted(), now=START + SECOND).intents == ()
+
+
+@pytest.mark.spec("S5")
+@pytest.mark.parametrize(
+    ("stage", "source", "intents"),
+    [
+        (Stage.FAILED, Source.EXPIRY, ASK),
+        (Stage.FAILED, Source.POLL, ASK),
+        (Stage.FAILED, Source.MANUAL, ASK),
+        (Stage.SUCCEEDED, Source.MANUAL, ASK),
+        (Stage.SUCCEEDED, Source.POLL, ()),
+    ],
+)
+def test_a_late_hint_asks_unless_the_provider_has_told_its_success(
+    stage: Stage, source: Source, intents: tuple[AskProvider, ...]
+) -> None:
+    was = a_transaction(stage, completion_source=source)
+    decision = decided(was, hinted())
+    assert decision.intents == intents
+    assert decision.changes == ()
+
+
+@pytest.mark.spec("S5")
+@pytest.mark.parametrize(
+    ("was", "provider", "reason"),
+    [
+        (None, "test", SuspenseReason.UNKNOWN_TRANSACTION),
+        (a_transaction(Stage.AWAITING_RESULT), "other", SuspenseReason.WRONG_PROVIDER),
+        (a_transaction(Stage.AWAITING_CUSTOMER), "test", SuspenseReason.UNKNOWN_TRANSACTION),
+    ],
+    ids=["unknown", "another provider's", "never sent"],
+)
+def test_a_hint_about_nothing_of_ours_is_kept(
+    was: Transaction | None, provider: str, reason: SuspenseReason
+) -> None:
+    assert kept_as(decided(was, hinted(provider=provider))) is reason
+
+
+@pytest.mark.spec("S6")
+@pytest.mark.parametrize("stage", [Stage.SUBMITTING, Stage.AWAITING_RESULT], ids=str)
+def test_who_cannot_be_asked_is_not_asked_again(stage: Stage) -> None:
+    was = a_transaction(stage, polls=1)
+    after = moved(decided(was, cannot_tell()))
+    assert (after.progress.stage, after.progress.wake_at) == (stage, EXPIRES)
+    assert isinstance(decided(after, cannot_tell()).reply, Ignored)
+    assert isinstance(decided(was, cannot_tell(provider="other")).reply, Ignored)
+
+
+def tells_nothing(transaction: Transaction) -> ProviderReport:
+    return cannot_tell(transaction.reference)
+
+
+@pytest.mark.spec("S3", "S6")
+def test_a_submission_without_an_answer_to_one_who_cannot_be_asked_is_never_sent_again() -> None:
+    world = World(Provider(on_submit=(is_silent,), on_ask=(tells_nothing,)))
+    world.create()
+    world.run()
+    assert world.provider.submissions == [REFERENCE]
+    assert len(world.provider.questions) == 1
+    assert world.transaction().status is Status.FAILED
+    assert world.transaction().progress.completion_source is Source.EXPIRY
+
+
+@pytest.mark.spec("S3", "S6")
+@pytest.mark.parametrize("pace", [SECOND, HOUR, 7 * HOUR, 50 * HOUR, 9 * DAY], ids=str)
+def test_each_payment_is_asked_about_within_the_hour_before_it_expires(pace: Span) -> None:
+    def waits(transaction: Transaction) -> ProviderReport:
+        about = transaction.reference, transaction.order.provider
+        return ProviderAccepted(*about, Source.POLL, ask_after=max(pace, 20 * MINUTE))
+
+    world = World(Provider(on_submit=(accepts,), on_ask=(waits,)))
+    world.create()
+    world.run()
+    last, _ = world.provider.questions[-1]
+    assert EXPIRES - HOUR <= last < EXPIRES

@@ -1,0 +1,317 @@
+"""Results: the first valid one ends the payment, any other is kept for a person (clauses S1, S2, S5)."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from attrs import evolve
+
+from mmo_sansio.messages.changes import SuspenseNoted, SuspenseReason, TransactionAdvanced
+from mmo_sansio.messages.inputs import Input, ProviderFailed, ProviderSucceeded
+from mmo_sansio.messages.intents import DeliverCallback, IntentKind
+from mmo_sansio.messages.replies import Ignored, Noted
+from mmo_sansio.payments.decide import decide
+from mmo_sansio.payments.decision import Decision
+from mmo_sansio.testing import (
+    ELSEWHERE,
+    KES,
+    REFERENCE,
+    START,
+    TITLE,
+    a_resolution,
+    a_transaction,
+    failed,
+    ledger_with,
+    succeeded,
+)
+from mmo_sansio.values.clock import DAY, SECOND
+from mmo_sansio.values.error_codes import EXPLANATIONS, ErrorCode
+from mmo_sansio.values.model import Progress, ProviderData, Source, Stage, Transaction
+from mmo_sansio.values.money import Money
+
+NOW = START + 5 * SECOND
+WAITING = a_transaction(Stage.AWAITING_RESULT, provider_reference="PROV-1")
+
+
+def decided(was: Transaction | None, given: Input) -> Decision:
+    ledger = ledger_with() if was is None else ledger_with(was)
+    return decide(ledger, given, now=NOW)
+
+
+def ended(was: Transaction, given: Input) -> Progress:
+    """The progress after this, which must have ended the payment and scheduled its one callback."""
+    decision = decided(was, given)
+    assert isinstance(decision.reply, Noted), decision.reply
+    (step,) = [each for each in decision.changes if isinstance(each, TransactionAdvanced)]
+    assert decision.reply.transaction == step.now
+    assert step.now.order == was.order
+    assert decision.intents == (DeliverCallback(was.reference),)
+    assert step.now.progress.stage.is_terminal
+    assert step.now.progress.wake_at is None
+    assert step.now.progress.completed_at == NOW
+    return step.now.progress
+
+
+def suspended(was: Transaction | None, given: Input) -> SuspenseNoted:
+    """The suspense book's new entry; nothing else may have changed."""
+    decision = decided(was, given)
+    noted, _ = decision.changes
+    assert isinstance(noted, SuspenseNoted)
+    assert decision.reply == Ignored(f"Kept in the suspense book: {noted.reason}.", was)
+    assert decision.intents == ()
+    assert noted.at == NOW
+    assert noted.provider == getattr(given, "provider", None)
+    return noted
+
+
+@pytest.mark.spec("S2", "K1")
+@pytest.mark.parametrize("source", [Source.WEBHOOK, Source.POLL], ids=str)
+@pytest.mark.parametrize("stage", [Stage.SUBMITTING, Stage.AWAITING_RESULT], ids=str)
+def test_a_success_sets_final_amount_and_fee(stage: Stage, source: Source) -> None:
+    was = a_transaction(stage)
+    given = succeeded(
+        source=source,
+        provider_reference="PROV-9",
+        final=KES("149.99"),
+        fee=KES("1.50"),
+        party_data='{"name":"W. M."}',
+    )
+    assert ended(was, given) == Progress(
+        stage=Stage.SUCCEEDED,
+        version=was.progress.version + 1,
+        wake_at=None,
+        provider_reference="PROV-9",
+        provider_data=ProviderData("test", TITLE, KES("1.50"), '{"name":"W. M."}'),
+        final=KES("149.99"),
+        completed_at=NOW,
+        completion_source=source,
+        submitted_at=START,
+    )
+
+
+@pytest.mark.spec("S2")
+def test_a_success_without_an_amount_settles_what_was_requested() -> None:
+    progress = ended(WAITING, succeeded())
+    assert progress.final == KES(150)
+    assert progress.provider_reference == "PROV-1"
+    assert progress.provider_data == ProviderData("test", TITLE)
+
+
+@pytest.mark.spec("S2", "E1")
+@pytest.mark.parametrize("code", ErrorCode, ids=str)
+@pytest.mark.parametrize("source", [Source.WEBHOOK, Source.POLL], ids=str)
+def test_a_failure_sets_code_and_message(code: ErrorCode, source: Source) -> None:
+    given = failed(source=source, error_code=code, provider_reference="PROV-9")
+    assert ended(WAITING, given) == Progress(
+        stage=Stage.FAILED,
+        version=WAITING.progress.version + 1,
+        wake_at=None,
+        provider_reference="PROV-9",
+        provider_data=ProviderData(
+            "test", TITLE, error_code="1032", error_message="Request cancelled by user"
+        ),
+        final=None,
+        completed_at=NOW,
+        completion_source=source,
+        error_code=code,
+        error_message=EXPLANATIONS[code].meaning,
+        submitted_at=START,
+    )
+
+
+@pytest.mark.spec("S2")
+def test_a_failure_keeps_the_known_provider_reference() -> None:
+    assert ended(WAITING, failed()).provider_reference == "PROV-1"
+
+
+@pytest.mark.spec("S5")
+@pytest.mark.parametrize("given", [succeeded(ELSEWHERE), failed(ELSEWHERE)], ids=["ok", "failed"])
+def test_a_result_for_an_unknown_payment_is_kept(given: Input) -> None:
+    noted = suspended(None, given)
+    assert noted.reason is SuspenseReason.UNKNOWN_TRANSACTION
+    assert (noted.gateway_reference, noted.brand) == (ELSEWHERE, None)
+
+
+@pytest.mark.spec("S5")
+@pytest.mark.parametrize("stage", [Stage.CREATED, Stage.AWAITING_CUSTOMER], ids=str)
+@pytest.mark.parametrize("given", [succeeded(), failed()], ids=["ok", "failed"])
+def test_a_result_for_what_was_never_submitted_is_kept(stage: Stage, given: Input) -> None:
+    noted = suspended(a_transaction(stage), given)
+    assert noted.reason is SuspenseReason.UNKNOWN_TRANSACTION
+    assert (noted.gateway_reference, noted.brand) == (REFERENCE, "acme")
+
+
+@pytest.mark.spec("S5")
+@pytest.mark.parametrize("stage", Stage, ids=str)
+@pytest.mark.parametrize(
+    "given", [succeeded(provider="other"), failed(provider="other")], ids=["ok", "failed"]
+)
+def test_a_result_of_another_provider_is_kept(stage: Stage, given: Input) -> None:
+    assert suspended(a_transaction(stage), given).reason is SuspenseReason.WRONG_PROVIDER
+
+
+@pytest.mark.spec("S5", "M2")
+def test_a_success_in_another_currency_is_kept() -> None:
+    noted = suspended(WAITING, succeeded(final=Money(15_000, "TZS")))
+    assert noted.reason is SuspenseReason.WRONG_CURRENCY
+    assert json.loads(noted.told)["amount"] == "150.00 TZS"
+
+
+SUCCESS = a_transaction(Stage.SUCCEEDED, provider_reference="PROV-1")
+FAILURE = a_transaction(Stage.FAILED, provider_reference="PROV-1")
+EXPIRED = a_transaction(
+    Stage.FAILED,
+    completion_source=Source.EXPIRY,
+    error_code=ErrorCode.TRANSACTION_EXPIRED,
+)
+R, K, L = (
+    SuspenseReason.REPEATED_RESULT,
+    SuspenseReason.CONFLICTING_RESULT,
+    SuspenseReason.LATE_RESULT,
+)
+
+SECOND_RESULTS: list[tuple[str, Transaction, Any, SuspenseReason]] = [
+    ("the same success", SUCCESS, succeeded(provider_reference="PROV-1"), R),
+    ("the same success, amount named", SUCCESS, succeeded(final=KES(150)), R),
+    ("another amount", SUCCESS, succeeded(final=KES(149)), K),
+    ("another reference", SUCCESS, succeeded(provider_reference="PROV-2"), K),
+    ("a failure after a success", SUCCESS, failed(), K),
+    ("the same failure", FAILURE, failed(), R),
+    ("another failure", FAILURE, failed(error_code=ErrorCode.USER_TIMEOUT), K),
+    ("a success after a failure", FAILURE, succeeded(), K),
+    ("a success after expiry", EXPIRED, succeeded(), L),
+    ("a failure after expiry", EXPIRED, failed(), L),
+]
+
+
+@pytest.mark.spec("S1", "S5")
+@pytest.mark.parametrize("source", [Source.WEBHOOK, Source.POLL], ids=str)
+@pytest.mark.parametrize(
+    ("was", "given", "reason"),
+    [row[1:] for row in SECOND_RESULTS],
+    ids=[row[0] for row in SECOND_RESULTS],
+)
+def test_a_second_result_changes_nothing_and_is_kept(
+    was: Transaction,
+    given: ProviderSucceeded | ProviderFailed,
+    reason: SuspenseReason,
+    source: Source,
+) -> None:
+    told = evolve(given, source=source)
+    if reason is R and source is Source.POLL:
+        decision = decided(was, told)
+        agreed = Ignored("An answer that we asked for agrees with what is on record.", was)
+        assert decision == Decision(agreed)
+    else:
+        assert suspended(was, told).reason is reason
+
+
+@pytest.mark.spec("S5")
+def test_a_manual_success_agrees_with_the_later_notification() -> None:
+    by_hand = a_transaction(Stage.SUCCEEDED, completion_source=Source.MANUAL)
+    assert suspended(by_hand, succeeded(provider_reference="PROV-1")).reason is R
+
+
+@pytest.mark.spec("S5")
+def test_the_suspense_book_keeps_what_was_told() -> None:
+    noted = suspended(EXPIRED, succeeded(provider_reference="P", final=KES(9), fee=KES(1)))
+    assert (noted.gateway_reference, noted.brand) == (REFERENCE, "acme")
+    assert json.loads(noted.told) == {
+        "result": "success",
+        "source": "webhook",
+        "providerReference": "P",
+        "amount": "9.00 KES",
+        "fee": "1.00 KES",
+    }
+    bare = json.loads(suspended(EXPIRED, succeeded()).told)
+    assert (bare["amount"], bare["fee"]) == (None, None)
+    assert json.loads(suspended(EXPIRED, failed(native_message="Refusé")).told) == {
+        "result": "failed",
+        "source": "webhook",
+        "providerReference": None,
+        "errorCode": "user_cancelled",
+        "nativeCode": "1032",
+        "nativeMessage": "Refusé",
+    }
+    assert "Refusé" in suspended(EXPIRED, failed(native_message="Refusé")).told
+
+
+@pytest.mark.spec("S2")
+@pytest.mark.parametrize("stage", [Stage.SUBMITTING, Stage.AWAITING_RESULT], ids=str)
+def test_an_operator_makes_it_a_success(stage: Stage) -> None:
+    was = a_transaction(stage, provider_reference="PROV-1")
+    progress = ended(was, a_resolution(final=KES(140), provider_reference="PROV-2"))
+    assert progress == Progress(
+        stage=Stage.SUCCEEDED,
+        version=was.progress.version + 1,
+        wake_at=None,
+        provider_reference="PROV-2",
+        provider_data=ProviderData("test", TITLE),
+        final=KES(140),
+        completed_at=NOW,
+        completion_source=Source.MANUAL,
+        submitted_at=START,
+    )
+    plain = ended(was, a_resolution())
+    assert (plain.final, plain.provider_reference) == (KES(150), "PROV-1")
+
+
+@pytest.mark.spec("S2", "E1")
+@pytest.mark.parametrize("stage", [each for each in Stage if not each.is_terminal], ids=str)
+def test_an_operator_makes_it_a_failure(stage: Stage) -> None:
+    code = ErrorCode.PROVIDER_UNAVAILABLE
+    progress = ended(a_transaction(stage), a_resolution(error_code=code, final=KES(140)))
+    assert progress.stage is Stage.FAILED
+    assert progress.final is None
+    assert progress.completion_source is Source.MANUAL
+    assert progress.error_code is code
+    assert progress.error_message == EXPLANATIONS[code].meaning
+
+
+def test_a_resolution_before_submission_withdraws_the_wish_to_submit() -> None:
+    ledger = ledger_with(a_transaction())
+    given = a_resolution(error_code=ErrorCode.USER_CANCELLED)
+    decision = decide(ledger, given, now=NOW)
+    ledger.apply(decision.changes, decision.intents)
+    assert set(ledger.intents) == {(REFERENCE, IntentKind.CALLBACK)}
+
+
+@pytest.mark.spec("S1")
+@pytest.mark.parametrize(
+    ("was", "given", "reason"),
+    [
+        (None, a_resolution(), "There is no such transaction."),
+        (
+            a_transaction(Stage.CREATED),
+            a_resolution(),
+            "A transaction that is created can't be made succeeded.",
+        ),
+        (
+            a_transaction(Stage.AWAITING_CUSTOMER),
+            a_resolution(),
+            "A transaction that is awaiting_customer can't be made succeeded.",
+        ),
+        (
+            SUCCESS,
+            a_resolution(error_code=ErrorCode.USER_CANCELLED),
+            "A transaction that is succeeded can't be made failed.",
+        ),
+        (FAILURE, a_resolution(), "A transaction that is failed can't be made succeeded."),
+        (WAITING, a_resolution(final=Money(1, "UGX")), "The amount must be in KES."),
+    ],
+    ids=["unknown", "created", "awaiting", "succeeded", "failed", "currency"],
+)
+def test_a_resolution_that_does_nothing_says_why(
+    was: Transaction | None, given: Input, reason: str
+) -> None:
+    assert decided(was, given) == Decision(Ignored(reason, was))
+
+
+@pytest.mark.spec("S3", "S5")
+def test_a_result_after_three_days_still_pending_is_taken() -> None:
+    """The clock has not woken it yet: the money moved, and that is the first valid result."""
+    decision = decide(ledger_with(WAITING), succeeded(), now=START + 3 * DAY + SECOND)
+    assert isinstance(decision.reply, Noted)
+    assert decision.reply.transaction.progress.stage is Stage.SUCCEEDED

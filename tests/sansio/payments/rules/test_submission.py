@@ -1,0 +1,238 @@
+"""Between sending and knowing (clause S6), and the payer's confirmation (W1)."""
+
+from __future__ import annotations
+
+import pytest
+
+from mmo_sansio.messages.changes import IntentConcluded, Journaled, TransactionAdvanced
+from mmo_sansio.messages.inputs import Input
+from mmo_sansio.messages.intents import IntentKind, SubmitToProvider
+from mmo_sansio.messages.replies import Ignored, Noted
+from mmo_sansio.payments.decide import decide
+from mmo_sansio.payments.decision import Decision
+from mmo_sansio.payments.rules.timers import LAST_ASK, SUBMISSION_PATIENCE
+from mmo_sansio.testing import (
+    REFERENCE,
+    START,
+    TITLE,
+    a_begin,
+    a_confirmation,
+    a_transaction,
+    accepted,
+    ledger_with,
+    lost,
+    never_received,
+)
+from mmo_sansio.values.clock import DAY, HOUR, MINUTE, SECOND
+from mmo_sansio.values.model import Progress, ProviderData, Stage, Transaction
+
+NOW = START + 5 * SECOND
+EXPIRES = START + 3 * DAY
+DATA = ProviderData("test", TITLE)
+WITHDRAWN = IntentConcluded((REFERENCE, IntentKind.SUBMIT))
+
+
+def decided(was: Transaction | None, given: Input, *, now: int = NOW) -> Decision:
+    return decide(ledger_with() if was is None else ledger_with(was), given, now=now)
+
+
+def moved(was: Transaction, given: Input, *, now: int = NOW) -> Progress:
+    decision = decided(was, given, now=now)
+    assert isinstance(decision.reply, Noted), decision.reply
+    step = decision.changes[0]
+    assert isinstance(step, TransactionAdvanced)
+    assert step.now == decision.reply.transaction
+    return step.now.progress
+
+
+def why_ignored(was: Transaction | None, given: Input, *, now: int = NOW) -> str:
+    decision = decided(was, given, now=now)
+    assert decision.changes == ()
+    assert decision.intents == ()
+    assert isinstance(decision.reply, Ignored)
+    return decision.reply.reason
+
+
+@pytest.mark.spec("S6", "T3")
+def test_a_submission_is_on_record_before_the_request_leaves() -> None:
+    decision = decided(a_transaction(polls=7), a_begin())
+    step, withdrawn, line = decision.changes
+    assert isinstance(step, TransactionAdvanced)
+    assert withdrawn == WITHDRAWN
+    assert isinstance(line, Journaled)
+    assert decision.intents == ()
+    assert step.now.progress == Progress(
+        Stage.SUBMITTING,
+        2,
+        NOW + SUBMISSION_PATIENCE,
+        polls=0,
+        provider_data=DATA,
+        submitted_at=NOW,
+    )
+
+
+@pytest.mark.spec("S6")
+def test_a_submission_begins_once() -> None:
+    assert decided(a_transaction(Stage.SUBMITTING), a_begin()) == Decision(
+        Ignored("The payment was submitted before or has ended.", a_transaction(Stage.SUBMITTING))
+    )
+    assert why_ignored(None, a_begin()) == "The payment was submitted before or has ended."
+
+
+@pytest.mark.spec("S3", "S6")
+def test_nothing_is_submitted_from_the_moment_of_expiry() -> None:
+    was = a_transaction()
+    for now in (EXPIRES, EXPIRES + 1):
+        over = Decision(Ignored("Its time is over.", was))
+        assert decided(was, a_begin(), now=now) == over
+    assert moved(was, a_begin(), now=EXPIRES - 1).wake_at == EXPIRES
+
+
+@pytest.mark.spec("S6")
+def test_patience_with_a_submission() -> None:
+    assert SUBMISSION_PATIENCE == 30 * SECOND
+
+
+@pytest.mark.spec("S6")
+@pytest.mark.parametrize(
+    ("ask_after", "wait"),
+    [(None, 2 * SECOND), (MINUTE, MINUTE), (9 * DAY, EXPIRES - LAST_ASK - NOW)],
+    ids=["usual", "its own", "beyond the last question"],
+)
+def test_an_accepted_payment_is_asked_for_in_time(ask_after: int | None, wait: int) -> None:
+    was = a_transaction(Stage.SUBMITTING, polls=3)
+    given = accepted(provider_reference="PROV-1", ask_after=ask_after)
+    assert moved(was, given) == Progress(
+        Stage.AWAITING_RESULT,
+        3,
+        NOW + wait,
+        polls=3,
+        provider_reference="PROV-1",
+        provider_data=DATA,
+        submitted_at=START,
+    )
+    assert decided(was, given).intents == ()
+
+
+WAITING = a_transaction(
+    Stage.AWAITING_RESULT, provider_reference="PROV-1", wake_at=NOW + HOUR, polls=4
+)
+
+
+def test_still_pending_changes_nothing() -> None:
+    assert why_ignored(WAITING, accepted()) == "Still pending."
+    assert why_ignored(WAITING, accepted(provider_reference="PROV-1")) == "Still pending."
+    assert decided(WAITING, accepted()).reply == Ignored("Still pending.", WAITING)
+
+
+def test_a_new_provider_reference_is_put_on_record() -> None:
+    progress = moved(WAITING, accepted(provider_reference="PROV-2"))
+    assert progress.provider_reference == "PROV-2"
+    assert (progress.stage, progress.wake_at, progress.polls) == (
+        Stage.AWAITING_RESULT,
+        NOW + HOUR,
+        4,
+    )
+
+
+def test_a_provider_may_ask_for_another_moment() -> None:
+    progress = moved(WAITING, accepted(ask_after=3 * HOUR))
+    assert progress.wake_at == NOW + 3 * HOUR
+    assert progress.provider_reference == "PROV-1"
+
+
+@pytest.mark.spec("S6")
+@pytest.mark.parametrize("stage", [Stage.SUBMITTING, Stage.AWAITING_RESULT], ids=str)
+@pytest.mark.parametrize(
+    ("polls", "due_in", "wait"),
+    [
+        (0, HOUR, 2 * SECOND),
+        (3, HOUR, 16 * SECOND),
+        (11, 2 * HOUR, HOUR),
+        (3, SECOND, SECOND),
+    ],
+    ids=["first", "fourth", "longest", "sooner already"],
+)
+def test_an_unknown_outcome_is_asked_for_soon(
+    stage: Stage, polls: int, due_in: int, wait: int
+) -> None:
+    was = a_transaction(stage, polls=polls, wake_at=NOW + due_in)
+    progress = moved(was, lost())
+    assert (progress.stage, progress.wake_at, progress.polls) == (stage, NOW + wait, polls)
+    assert decided(was, lost()).intents == ()
+
+
+@pytest.mark.spec("S6")
+def test_what_was_never_received_is_submitted_again() -> None:
+    was = a_transaction(Stage.SUBMITTING, polls=2, version=6)
+    decision = decided(was, never_received(version=6))
+    assert decision.intents == (SubmitToProvider(REFERENCE),)
+    step, line = decision.changes
+    assert isinstance(step, TransactionAdvanced)
+    assert isinstance(line, Journaled)
+    assert line.at == NOW
+    assert step.now.progress == Progress(
+        Stage.CREATED, 7, EXPIRES, polls=2, provider_data=DATA, submitted_at=START
+    )
+
+
+@pytest.mark.spec("S6")
+@pytest.mark.parametrize("version", [1, 5, 7])
+def test_an_answer_to_an_old_question_does_not_undo_a_submission(version: int) -> None:
+    was = a_transaction(Stage.SUBMITTING, version=6)
+    why = why_ignored(was, never_received(version=version))
+    assert why == "The payment has moved since the provider was asked."
+    assert decided(was, never_received(version=version)).reply == Ignored(why, was)
+
+
+@pytest.mark.spec("S6")
+@pytest.mark.parametrize("stage", [each for each in Stage if each is not Stage.SUBMITTING], ids=str)
+def test_never_received_means_nothing_elsewhere(stage: Stage) -> None:
+    was = a_transaction(stage)
+    why = why_ignored(was, never_received(version=was.progress.version))
+    assert why == "No such payment waits for this provider."
+
+
+@pytest.mark.spec("S6")
+@pytest.mark.parametrize(
+    "given", [accepted(), lost(), never_received(version=1)], ids=["accepted", "lost", "never"]
+)
+def test_what_was_not_submitted_is_not_moved_by_reports(given: Input) -> None:
+    assert why_ignored(a_transaction(), given) == "No such payment waits for this provider."
+
+
+@pytest.mark.spec("W1")
+def test_a_confirmed_page_wants_to_be_submitted() -> None:
+    was = a_transaction(Stage.AWAITING_CUSTOMER)
+    decision = decided(was, a_confirmation())
+    assert decision.intents == (SubmitToProvider(REFERENCE),)
+    assert moved(was, a_confirmation()) == Progress(Stage.CREATED, 2, START + 30 * MINUTE)
+    assert WITHDRAWN not in decision.changes
+
+
+@pytest.mark.spec("W1")
+def test_a_page_closes() -> None:
+    was = a_transaction(Stage.AWAITING_CUSTOMER)
+    closes = START + 30 * MINUTE
+    assert moved(was, a_confirmation(), now=closes - 1).stage is Stage.CREATED
+    for now in (closes, closes + 1):
+        assert decided(was, a_confirmation(), now=now) == Decision(
+            Ignored("The page has closed.", was)
+        )
+
+
+@pytest.mark.spec("W1")
+def test_a_second_press_does_nothing() -> None:
+    page = a_transaction(Stage.AWAITING_CUSTOMER).order.page
+    was = a_transaction(Stage.CREATED, page=page)
+    assert decided(was, a_confirmation()) == Decision(
+        Ignored("The payment was confirmed before or has ended.", was)
+    )
+
+
+@pytest.mark.spec("W1")
+@pytest.mark.parametrize("was", [None, a_transaction()], ids=["unknown", "direct"])
+def test_without_a_page_there_is_nothing_to_confirm(was: Transaction | None) -> None:
+    assert decided(was, a_confirmation()) == Decision(
+        Ignored("There is no hosted page for this reference.")
+    )

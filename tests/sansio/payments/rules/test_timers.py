@@ -1,0 +1,187 @@
+"""The clock: expiry, closed pages, and questions to providers (clauses S3, W1)."""
+
+from __future__ import annotations
+
+import pytest
+
+from mmo_sansio.messages.changes import IntentConcluded, TransactionAdvanced
+from mmo_sansio.messages.intents import AskProvider, DeliverCallback, IntentKind
+from mmo_sansio.messages.replies import Ignored, Noted
+from mmo_sansio.payments.decide import decide
+from mmo_sansio.payments.decision import Decision
+from mmo_sansio.payments.rules.timers import FIRST_ASK, LONGEST_ASK, ask_interval
+from mmo_sansio.testing import (
+    REFERENCE,
+    START,
+    Provider,
+    Script,
+    World,
+    a_confirmation,
+    a_transaction,
+    a_wake,
+    accepts,
+    is_silent,
+    ledger_with,
+)
+from mmo_sansio.values.clock import DAY, HOUR, MINUTE, SECOND
+from mmo_sansio.values.error_codes import EXPLANATIONS, ErrorCode
+from mmo_sansio.values.model import Operation, Progress, Source, Stage, Terms, Transaction
+
+EXPIRES = START + 3 * DAY
+CLOSES = START + 30 * MINUTE
+PENDING = [each for each in Stage if not each.is_terminal]
+
+
+def woken(was: Transaction, *, now: int) -> Decision:
+    return decide(ledger_with(was), a_wake(), now=now)
+
+
+def moved(was: Transaction, *, now: int) -> Progress:
+    decision = woken(was, now=now)
+    assert isinstance(decision.reply, Noted), decision.reply
+    step = decision.changes[0]
+    assert isinstance(step, TransactionAdvanced)
+    assert step.now == decision.reply.transaction
+    return step.now.progress
+
+
+@pytest.mark.spec("S3", "S2", "E1", "K1")
+@pytest.mark.parametrize("late", [0, 1, 40 * DAY], ids=["at", "just after", "long after"])
+@pytest.mark.parametrize("stage", PENDING, ids=str)
+def test_pending_for_three_days_expires(stage: Stage, late: int) -> None:
+    was = a_transaction(stage, polls=5)
+    now = EXPIRES + late
+    assert moved(was, now=now) == Progress(
+        stage=Stage.FAILED,
+        version=was.progress.version + 1,
+        wake_at=None,
+        polls=5,
+        provider_data=was.progress.provider_data,
+        completed_at=now,
+        completion_source=Source.EXPIRY,
+        error_code=ErrorCode.TRANSACTION_EXPIRED,
+        error_message=EXPLANATIONS[ErrorCode.TRANSACTION_EXPIRED].meaning,
+        submitted_at=was.progress.submitted_at,
+    )
+    assert woken(was, now=now).intents == (DeliverCallback(REFERENCE),)
+
+
+@pytest.mark.spec("S3")
+@pytest.mark.parametrize("stage", PENDING, ids=str)
+def test_nothing_expires_early(stage: Stage) -> None:
+    was = a_transaction(stage, wake_at=EXPIRES - 1)
+    progress = moved(was, now=EXPIRES - 1)
+    assert progress.error_code is not ErrorCode.TRANSACTION_EXPIRED
+
+
+@pytest.mark.spec("S3")
+@pytest.mark.parametrize("stage", PENDING, ids=str)
+def test_waking_too_early_is_harmless(stage: Stage) -> None:
+    was = a_transaction(stage)
+    assert was.progress.wake_at is not None
+    early = woken(was, now=was.progress.wake_at - 1)
+    assert early == Decision(Ignored("Nothing is due.", was))
+    assert isinstance(woken(was, now=was.progress.wake_at).reply, Noted)
+
+
+@pytest.mark.spec("S1")
+@pytest.mark.parametrize("stage", [Stage.SUCCEEDED, Stage.FAILED], ids=str)
+def test_what_has_ended_sleeps_for_ever(stage: Stage) -> None:
+    was = a_transaction(stage)
+    assert woken(was, now=EXPIRES) == Decision(Ignored("Nothing is due.", was))
+
+
+def test_waking_what_is_unknown_is_harmless() -> None:
+    assert decide(ledger_with(), a_wake(), now=EXPIRES) == Decision(Ignored("Nothing is due."))
+
+
+@pytest.mark.spec("W1", "E1")
+@pytest.mark.parametrize("stage", [Stage.AWAITING_CUSTOMER, Stage.CREATED], ids=str)
+def test_a_page_whose_payment_was_never_sent_fails_when_it_closes(stage: Stage) -> None:
+    was = a_transaction(stage, wake_at=CLOSES)
+    progress = moved(was, now=CLOSES)
+    assert progress.stage is Stage.FAILED
+    assert progress.error_code is ErrorCode.USER_TIMEOUT
+    assert progress.error_message == EXPLANATIONS[ErrorCode.USER_TIMEOUT].meaning
+    assert progress.completion_source is Source.EXPIRY
+    assert progress.completed_at == CLOSES
+    assert woken(was, now=CLOSES).intents == (DeliverCallback(REFERENCE),)
+
+
+def test_ending_before_submission_withdraws_the_wish_to_submit() -> None:
+    decision = woken(a_transaction(), now=EXPIRES)
+    assert IntentConcluded((REFERENCE, IntentKind.SUBMIT)) in decision.changes
+
+
+@pytest.mark.spec("S6")
+@pytest.mark.parametrize("stage", [Stage.SUBMITTING, Stage.AWAITING_RESULT], ids=str)
+@pytest.mark.parametrize(
+    ("polls", "wait"),
+    [(0, 2), (1, 4), (2, 8), (10, 2048), (11, 3600), (12, 3600), (500, 3600)],
+    ids=str,
+)
+def test_questions_come_at_growing_intervals(stage: Stage, polls: int, wait: int) -> None:
+    now = START + MINUTE
+    was = a_transaction(stage, polls=polls, wake_at=now)
+    progress = moved(was, now=now)
+    assert (progress.stage, progress.polls) == (stage, polls + 1)
+    assert progress.wake_at == now + wait * SECOND
+    assert woken(was, now=now).intents == (AskProvider(REFERENCE),)
+
+
+@pytest.mark.spec("S3")
+def test_the_next_wake_is_never_after_expiry() -> None:
+    was = a_transaction(Stage.AWAITING_RESULT, polls=40, wake_at=EXPIRES - MINUTE)
+    assert moved(was, now=EXPIRES - MINUTE).wake_at == EXPIRES
+
+
+def test_the_interval_doubles_from_two_seconds_to_an_hour() -> None:
+    assert (FIRST_ASK, LONGEST_ASK) == (2 * SECOND, HOUR)
+    intervals = [ask_interval(polls) for polls in range(20)]
+    assert intervals[:11] == [2 * SECOND * 2**polls for polls in range(11)]
+    assert set(intervals[11:]) == {HOUR}
+    assert ask_interval(10**9) == HOUR
+
+
+@pytest.mark.spec("S3", "S6")
+@pytest.mark.parametrize("script", [accepts, is_silent], ids=["pending", "silent"])
+def test_the_last_question_comes_within_the_hour_before_expiry(script: Script) -> None:
+    provider = Provider(on_ask=(script,))
+    world = World(provider)
+    world.create()
+    world.run()
+    ended = world.transaction()
+    assert ended.progress.error_code is ErrorCode.TRANSACTION_EXPIRED
+    assert ended.progress.completed_at == ended.order.expires_at
+    last = provider.questions[-1][0]
+    assert ended.order.expires_at - HOUR <= last < ended.order.expires_at
+    assert 80 < len(provider.questions) < 100
+
+
+@pytest.mark.spec("S3")
+def test_a_gateway_that_was_down_expires_what_is_due_once() -> None:
+    world = World()
+    world.create()
+    world.settle()
+    world.now = EXPIRES + DAY
+    for _ in range(3):
+        world.gateway.wake(now=world.now)
+    assert len(world.gateway.take_intents()) == 1
+    assert world.transaction().progress.error_code is ErrorCode.TRANSACTION_EXPIRED
+
+
+@pytest.mark.spec("W1")
+def test_a_page_that_lives_as_long_as_its_payment_ends_in_expiry() -> None:
+    world = World()
+    world.create(operation=Operation.WEB_PAYIN, terms=Terms(page_session=None))
+    world.run()
+    assert world.transaction().progress.error_code is ErrorCode.TRANSACTION_EXPIRED
+
+
+@pytest.mark.spec("W1")
+def test_a_confirmed_payment_outlives_its_page() -> None:
+    world = World(Provider(on_ask=(accepts,)))
+    world.create(operation=Operation.WEB_PAYIN)
+    world.receive(a_confirmation())
+    world.advance(HOUR)
+    assert world.transaction().progress.stage is Stage.AWAITING_RESULT

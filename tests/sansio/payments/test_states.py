@@ -1,0 +1,240 @@
+"""The legality table, cell by cell: what each input does in each stage, and that the empty cells do nothing."""
+
+from __future__ import annotations
+
+import pytest
+from attrs import evolve
+
+from mmo_sansio.messages.changes import Journaled, SuspenseNoted, TransactionAdvanced
+from mmo_sansio.messages.inputs import Input, ProviderHinted
+from mmo_sansio.messages.intents import AskProvider, IntentKind
+from mmo_sansio.messages.replies import Ignored, Noted
+from mmo_sansio.payments.decide import decide
+from mmo_sansio.payments.decision import Decision, advanced
+from mmo_sansio.payments.states import MOVING_INPUTS, TRANSITIONS, is_legal, targets
+from mmo_sansio.testing import (
+    START,
+    TITLE,
+    a_begin,
+    a_confirmation,
+    a_resolution,
+    a_transaction,
+    a_wake,
+    accepted,
+    cannot_tell,
+    failed,
+    hinted,
+    ledger_with,
+    lost,
+    never_received,
+    succeeded,
+)
+from mmo_sansio.values.clock import DAY, MINUTE, SECOND
+from mmo_sansio.values.error_codes import ErrorCode
+from mmo_sansio.values.model import ProviderData, Stage, Status, Transaction
+
+SOON = START + SECOND
+HALF_AN_HOUR = START + 30 * MINUTE
+EXPIRED = START + 3 * DAY
+
+C, W, S, A, OK, KO = (
+    Stage.CREATED,
+    Stage.AWAITING_CUSTOMER,
+    Stage.SUBMITTING,
+    Stage.AWAITING_RESULT,
+    Stage.SUCCEEDED,
+    Stage.FAILED,
+)
+
+MATRIX: dict[str, tuple[Input, int, dict[Stage, Stage]]] = {
+    # input: (the input, when, where it leads from each stage that it moves)
+    "begin": (a_begin(), SOON, {C: S}),
+    "confirm": (a_confirmation(), SOON, {W: C}),
+    "accepted": (accepted(ask_after=9 * SECOND), SOON, {S: A, A: A}),
+    "succeeded": (succeeded(), SOON, {S: OK, A: OK}),
+    "failed": (failed(), SOON, {S: KO, A: KO}),
+    "lost": (lost(), SOON, {S: S, A: A}),
+    "never received": (never_received(version=2), SOON, {S: C}),
+    "can't tell": (cannot_tell(), SOON, {S: S, A: A}),
+    "hinted": (hinted(), START - SECOND, {A: A}),
+    "woke early": (a_wake(), SOON, {}),
+    "woke": (a_wake(), HALF_AN_HOUR, {W: KO, S: S, A: A}),
+    "woke expired": (a_wake(), EXPIRED, {C: KO, W: KO, S: KO, A: KO}),
+    "resolved as a success": (a_resolution(), SOON, {S: OK, A: OK}),
+    "resolved as a failure": (
+        a_resolution(error_code=ErrorCode.PROVIDER_TIMEOUT),
+        SOON,
+        {C: KO, W: KO, S: KO, A: KO},
+    ),
+}
+
+CELLS = [
+    pytest.param(stage, given, now, to.get(stage), id=f"{stage}-{name}")
+    for name, (given, now, to) in MATRIX.items()
+    for stage in Stage
+]
+ON_RECORD = a_transaction(C, provider_data=ProviderData("test", TITLE), version=3)
+"""Submitted once, and sent back because the provider said that it never got it."""
+
+
+def decided(transaction: Transaction, given: Input, *, now: int = SOON) -> Decision:
+    return decide(ledger_with(transaction), given, now=now)
+
+
+@pytest.mark.spec("S1")
+@pytest.mark.parametrize(("stage", "given", "now", "to"), CELLS)
+def test_every_cell_of_the_table(stage: Stage, given: Input, now: int, to: Stage | None) -> None:
+    was = a_transaction(stage)
+    decision = decided(was, given, now=now)
+    steps = [each for each in decision.changes if isinstance(each, TransactionAdvanced)]
+    if to is None:
+        assert isinstance(decision.reply, Ignored | Noted)
+        assert steps == []
+        late_hint = isinstance(given, ProviderHinted) and stage is KO
+        assert decision.intents == ((AskProvider(was.reference),) if late_hint else ())
+        assert {type(each) for each in decision.changes} <= {SuspenseNoted, Journaled}
+        return
+    assert to in targets(stage, given)
+    (step,) = steps
+    assert step.was == was
+    assert step.now.order == was.order
+    assert step.now.progress.stage is to
+    assert step.now.progress.version == was.progress.version + 1
+    assert (step.now.progress.wake_at is None) == to.is_terminal
+    assert decision.reply == Noted(step.now)
+    assert isinstance(decision.changes[-1], Journaled)
+    wanted = [each for each in decision.intents if each.gateway_reference == was.reference]
+    assert wanted == list(decision.intents)
+
+
+def test_every_legal_cell_is_in_the_matrix() -> None:
+    shown = {(stage, type(given)) for given, _, to in MATRIX.values() for stage in to}
+    rows = {(stage, given) for stage, row in TRANSITIONS.items() for given in row}
+    taken_back = {(C, type(each)) for each in (accepted(), succeeded(), failed())}
+    once_asked = {(S, ProviderHinted)}
+    assert rows == shown | taken_back | once_asked
+
+
+def test_every_target_of_the_table_is_reached_by_the_matrix() -> None:
+    reached = {(a, type(given), b) for given, _, to in MATRIX.values() for a, b in to.items()}
+    promised = {
+        (stage, given, to)
+        for stage, row in TRANSITIONS.items()
+        for given, leads in row.items()
+        for to in leads
+        if (stage, given) not in {(C, type(each)) for each in (accepted(), succeeded(), failed())}
+        and (stage, given) != (S, ProviderHinted)
+    }
+    assert promised == reached
+
+
+def test_the_columns_are_the_inputs_that_move_something() -> None:
+    assert {given for row in TRANSITIONS.values() for given in row} == set(MOVING_INPUTS)
+    assert len(set(MOVING_INPUTS)) == len(MOVING_INPUTS) == 11
+    assert set(TRANSITIONS) == set(Stage)
+
+
+@pytest.mark.spec("S1")
+def test_terminal_rows_are_empty() -> None:
+    assert [stage for stage, row in TRANSITIONS.items() if not row] == [OK, KO]
+    assert [stage for stage in Stage if stage.is_terminal] == [OK, KO]
+
+
+@pytest.mark.spec("S1")
+def test_the_public_status_of_each_stage() -> None:
+    assert {stage: stage.status for stage in Stage} == {
+        C: Status.PENDING,
+        W: Status.PENDING,
+        S: Status.PENDING,
+        A: Status.PENDING,
+        OK: Status.SUCCESS,
+        KO: Status.FAILED,
+    }
+
+
+@pytest.mark.spec("S1")
+def test_no_row_leads_back_to_the_customer() -> None:
+    assert W not in {to for row in TRANSITIONS.values() for leads in row.values() for to in leads}
+
+
+@pytest.mark.spec("S6")
+def test_only_never_received_leads_back_to_a_submission() -> None:
+    ways = [
+        (stage, given.__name__)
+        for stage, row in TRANSITIONS.items()
+        for given, leads in row.items()
+        if C in leads and stage is not W
+    ]
+    assert ways == [(S, "ProviderNeverReceived")]
+    again = [stage for stage, row in TRANSITIONS.items() for leads in row.values() if S in leads]
+    assert [stage for stage in again if stage is not S] == [C]
+
+
+@pytest.mark.spec("S6")
+@pytest.mark.parametrize(
+    ("given", "to"),
+    [(accepted(), A), (succeeded(), OK), (failed(), KO)],
+    ids=["accepted", "succeeded", "failed"],
+)
+def test_a_provider_that_takes_back_its_never_received_is_believed(given: Input, to: Stage) -> None:
+    ledger = ledger_with(ON_RECORD)
+    decision = decide(ledger, given, now=SOON)
+    assert isinstance(decision.reply, Noted)
+    assert decision.reply.transaction.progress.stage is to
+    ledger.apply(decision.changes, decision.intents)
+    assert ledger.open_intent((ON_RECORD.reference, IntentKind.SUBMIT)) is None
+    begun = decide(ledger, a_begin(), now=SOON + 1)
+    assert isinstance(begun.reply, Ignored)
+
+
+def test_a_move_that_the_table_lacks_raises() -> None:
+    with pytest.raises(AssertionError, match=r"created x .* -> succeeded"):
+        advanced(a_transaction(C), a_begin(), OK)
+
+
+@pytest.mark.parametrize(
+    ("stage", "given", "to", "wake_at"),
+    [(A, succeeded(), OK, SOON), (C, a_begin(), S, None)],
+    ids=["terminal with a wake", "pending without"],
+)
+def test_a_wake_stands_exactly_on_what_is_pending(
+    stage: Stage, given: Input, to: Stage, wake_at: int | None
+) -> None:
+    with pytest.raises(AssertionError):
+        advanced(a_transaction(stage), given, to, wake_at=wake_at)
+
+
+def test_is_legal_asks_for_the_type_of_the_input() -> None:
+    assert is_legal(C, a_begin())
+    assert not is_legal(C, a_confirmation())
+    assert targets(C, a_begin()) == (S,)
+    assert targets(OK, succeeded()) == ()
+
+
+@pytest.mark.parametrize("given", [each for each, _, _ in MATRIX.values()], ids=list(MATRIX))
+def test_what_names_no_transaction_moves_nothing(given: Input) -> None:
+    decision = decide(ledger_with(), given, now=SOON)
+    assert isinstance(decision.reply, Ignored)
+    assert decision.intents == ()
+    assert {type(each) for each in decision.changes} <= {SuspenseNoted, Journaled}
+
+
+@pytest.mark.parametrize("stage", [C, S, A], ids=str)
+@pytest.mark.parametrize(
+    "given",
+    [
+        accepted(provider="other"),
+        succeeded(provider="other"),
+        failed(provider="other"),
+        lost(provider="other"),
+        never_received(provider="other"),
+    ],
+    ids=["accepted", "succeeded", "failed", "lost", "never received"],
+)
+def test_another_provider_moves_nothing(stage: Stage, given: Input) -> None:
+    was = a_transaction(stage)
+    was = evolve(was, progress=evolve(was.progress, provider_data=ProviderData("test", TITLE)))
+    decision = decided(was, given)
+    assert isinstance(decision.reply, Ignored)
+    assert decision.intents == ()
+    assert not any(isinstance(each, TransactionAdvanced) for each in decision.changes)

@@ -1,0 +1,48 @@
+"""What stands before a person, and what speaks against ending it by hand."""
+
+from __future__ import annotations
+
+import pytest
+
+from mmo_sansio.messages.changes import SuspenseReason
+from mmo_sansio.payments.stuck import contradiction, is_stuck
+from mmo_sansio.testing import START, a_transaction
+from mmo_sansio.values.clock import HOUR
+from mmo_sansio.values.model import Stage
+
+SUCCESS = '{"result": "success"}'
+FAILED = '{"result": "failed"}'
+
+
+@pytest.mark.spec("S6")
+@pytest.mark.parametrize("stage", Stage, ids=str)
+def test_a_payment_is_stuck_from_its_first_unknown_hour(stage: Stage) -> None:
+    unknown = stage in (Stage.SUBMITTING, Stage.AWAITING_RESULT)
+    was = a_transaction(stage, submitted_at=START + HOUR)
+    assert is_stuck(was, now=START + 2 * HOUR) is unknown
+    assert not is_stuck(was, now=START + 2 * HOUR - 1)
+
+
+@pytest.mark.spec("S6")
+def test_a_payment_of_an_older_version_counts_from_its_creation() -> None:
+    was = a_transaction(Stage.SUBMITTING, submitted_at=None)
+    assert is_stuck(was, now=START + HOUR)
+
+
+@pytest.mark.spec("S5")
+@pytest.mark.parametrize(
+    ("succeeded", "reason", "told", "is_against"),
+    [
+        (True, SuspenseReason.WRONG_CURRENCY, FAILED, True),
+        (False, SuspenseReason.WRONG_CURRENCY, SUCCESS, True),
+        (True, SuspenseReason.WRONG_CURRENCY, SUCCESS, False),
+        (False, SuspenseReason.LATE_RESULT, FAILED, False),
+        (False, SuspenseReason.WRONG_PROVIDER, SUCCESS, False),
+        (False, SuspenseReason.UNREADABLE, '{"result": "unmatched"}', False),
+    ],
+)
+def test_what_the_provider_has_told_cannot_be_contradicted(
+    succeeded: bool, reason: SuspenseReason, told: str, is_against: bool
+) -> None:
+    found = contradiction(succeeded, [(reason, told)], provider="M-Pesa")
+    assert (found is not None) is is_against

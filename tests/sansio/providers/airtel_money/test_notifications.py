@@ -1,0 +1,145 @@
+"""Airtel Money's callbacks: authenticated where a key is set, a reason to ask and never a result."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.support.airtel_conversation import an_adapter
+
+from mmo_sansio.http.messages import Headers, HttpRequest
+from mmo_sansio.messages.inputs import ProviderHinted, UnmatchedNotified
+from mmo_sansio.providers.airtel_money.notifications import callback_hash
+from mmo_sansio.providers.airtel_money.wire import raw_member
+from mmo_sansio.testing import REFERENCE
+
+PUBLISHED_KEY = "callback-key"
+PUBLISHED_TEXT = (
+    '{"id":"GW0001","message":"Paid","status_code":"TS","airtel_money_id":"MP240101.1200.A00001"}'
+)
+PUBLISHED_HASH = "lW+ypj527tpMUt6S5EYN51wJDb0l+QVhw1J9uFhRzlI="
+
+
+def read(
+    body: str | bytes, *, headers: Headers = (), **options: Any
+) -> ProviderHinted | UnmatchedNotified:
+    octets = body.encode() if isinstance(body, str) else body
+    adapter = an_adapter(**options)
+    return adapter.read_notification(HttpRequest("POST", b"/hooks/a/b", headers, octets))
+
+
+def signed(body: str, **options: Any) -> ProviderHinted | UnmatchedNotified:
+    return read(body, callback_key=PUBLISHED_KEY, **options)
+
+
+def test_the_hash_is_the_published_one() -> None:
+    assert callback_hash(PUBLISHED_KEY, PUBLISHED_TEXT.encode()) == PUBLISHED_HASH
+
+
+@pytest.mark.spec("S5")
+@pytest.mark.parametrize("status", ["TS", "TF", "anything"])
+def test_a_callback_is_a_reason_to_ask_whatever_it_says(status: str) -> None:
+    body = json.dumps({"transaction": {"id": REFERENCE, "status_code": status}})
+    assert read(body) == ProviderHinted(REFERENCE, "airtel_ug", body)
+
+
+def test_an_authentic_callback_is_taken_wherever_its_hash_stands() -> None:
+    body = f'{{"transaction":{PUBLISHED_TEXT}}}'
+    in_body = f'{{"transaction":{PUBLISHED_TEXT},"hash":"{PUBLISHED_HASH}"}}'
+    in_header = ((b"hash", PUBLISHED_HASH.encode()),)
+    elsewhere = ((b"x-hash", PUBLISHED_HASH.encode()),)
+    assert isinstance(signed(in_body), ProviderHinted)
+    assert isinstance(signed(body, headers=in_header), ProviderHinted)
+    assert isinstance(
+        signed(body, headers=elsewhere, callback_hash_header="X-Hash"), ProviderHinted
+    )
+
+
+@pytest.mark.parametrize("of", ["as it came", "compact", "the whole body"])
+def test_a_hash_may_be_of_each_text_that_the_documents_leave_open(of: str) -> None:
+    spaced = PUBLISHED_TEXT.replace(",", " , ")
+    body = f'{{ "transaction" : {spaced} }}'
+    text = {"as it came": spaced, "compact": PUBLISHED_TEXT, "the whole body": body}[of]
+    headers = ((b"hash", callback_hash(PUBLISHED_KEY, text.encode()).encode()),)
+    assert isinstance(signed(body, headers=headers), ProviderHinted)
+
+
+@pytest.mark.spec("S5")
+@pytest.mark.parametrize(
+    "body",
+    [
+        f'{{"transaction":{PUBLISHED_TEXT}}}',
+        f'{{"transaction":{PUBLISHED_TEXT},"hash":""}}',
+        f'{{"transaction":{PUBLISHED_TEXT},"hash":"é"}}',
+        f'{{"transaction":{PUBLISHED_TEXT},"hash":7}}',
+        f'{{"transaction":{PUBLISHED_TEXT.replace("GW0001", "GW0002")},"hash":"{PUBLISHED_HASH}"}}',
+        f'{{"transaction":{PUBLISHED_TEXT.replace("GW0001", "GW0002")},'
+        f'"tx":{PUBLISHED_TEXT},"hash":"{PUBLISHED_HASH}"}}',
+        f'{{"transaction":{PUBLISHED_TEXT},'
+        f'"transaction":{PUBLISHED_TEXT.replace("GW0001", "GW0002")},"hash":"{PUBLISHED_HASH}"}}',
+    ],
+    ids=range(7),
+)
+def test_a_forged_callback_is_kept_for_a_person(body: str) -> None:
+    assert signed(body) == UnmatchedNotified("airtel_ug", body)
+
+
+@pytest.mark.spec("S5")
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"[]",
+        b"\xff\0",
+        b"{}",
+        b'{"transaction":7}',
+        b'{"transaction":{"id":7}}',
+        b'{"transaction":{"id":""}}',
+        b'{"transaction":{"id":"a/b"}}',
+        b'{"transaction":{"id":"\\u0000"}}',
+        b'{"transaction":{"id":"' + b"A" * 65 + b'"}}',
+        b"[" * 100_000,
+    ],
+    ids=range(11),
+)
+def test_a_callback_that_makes_no_sense_is_kept_for_a_person(body: bytes) -> None:
+    told = read(body)
+    assert isinstance(told, UnmatchedNotified)
+    assert "\0" not in told.told
+    assert len(told.told) <= 2_000
+
+
+@given(
+    st.dictionaries(
+        st.text(max_size=5),
+        st.recursive(st.none() | st.integers() | st.text(), st.lists, max_leaves=5),
+        max_size=5,
+    ),
+    st.sampled_from([None, 1, 3]),
+    st.booleans(),
+)
+def test_a_member_is_found_exactly_as_it_is_written(
+    document: dict[str, Any], indent: int | None, is_ascii: bool
+) -> None:
+    text = json.dumps(document, indent=indent, ensure_ascii=is_ascii)
+    assert raw_member(text, "no such member") is None
+    for name, value in document.items():
+        raw = raw_member(text, name)
+        assert raw is not None
+        assert raw in text
+        assert json.loads(raw) == value
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{", '{"a"', '{"a":1', '{"a":1 "b":2}'])
+def test_what_is_no_object_has_no_members(text: str) -> None:
+    with pytest.raises(ValueError):
+        raw_member(text, "b")
+
+
+@pytest.mark.parametrize(("accepted", "status"), [(True, 200), (False, 503)])
+def test_a_callback_is_answered_briefly(accepted: bool, status: int) -> None:
+    answer = an_adapter().answer_notification(HttpRequest("POST", b"/"), accepted)
+    assert (answer.status, answer.body) == (status, b"{}")

@@ -1,0 +1,97 @@
+"""What an operator says of our secrets stays with the adapter (A5)."""
+
+from __future__ import annotations
+
+import base64
+import json
+
+import pytest
+
+from mmo_sansio.http.messages import HttpRequest, HttpResponse
+from mmo_sansio.messages.inputs import ProviderFailed, ProviderHinted, UnmatchedNotified
+from mmo_sansio.providers.common.interface import AccessToken, SignInFailed, drive
+from mmo_sansio.providers.common.redaction import HIDDEN, Discreet
+from mmo_sansio.providers.mtn_momo.account import account_from
+from mmo_sansio.providers.mtn_momo.adapter import MtnMomoProvider
+from mmo_sansio.testing import START, a_transaction
+from mmo_sansio.values.model import Type
+
+KEY = "the-subscription-key-1"
+USER_KEY = "the-key-of-the-api-user"
+USER = "c72025f5-5cd1-4630-99e4-8ba4722fad56"
+TOKEN = "eyJhbGciOi-the-token"
+
+
+def a_provider() -> Discreet:
+    options = {
+        "market": "mtnuganda",
+        "collection_subscription_key": KEY,
+        "collection_api_user": USER,
+        "collection_api_key": USER_KEY,
+    }
+    hooks = "https://gw.example/hooks/mtn/the-token-of-the-hook"
+    return Discreet(MtnMomoProvider("mtn", "MTN", account_from(options, hooks_url=hooks)))
+
+
+def signed_in(provider: Discreet) -> None:
+    conversation = provider.sign_in("collection", now=START)
+    next(conversation)
+    body = json.dumps({"access_token": TOKEN, "expires_in": 3600}).encode()
+    with pytest.raises(StopIteration) as end:
+        conversation.send(HttpResponse(200, (), body))
+    assert isinstance(end.value.value, AccessToken)
+    assert end.value.value.value == TOKEN
+
+
+BASIC = base64.b64encode(f"{USER}:{USER_KEY}".encode()).decode()
+SAID = [
+    f"The key {KEY} has no such product.",
+    f"Authorization: Bearer {TOKEN}",
+    f"Authorization: Basic {BASIC}",
+    "x" * 490 + KEY,
+    "callback https://gw.example/hooks/mtn/the-token-of-the-hook/1 is not allowed",
+]
+
+
+@pytest.mark.spec("A5")
+@pytest.mark.parametrize("said", SAID)
+def test_a_secret_in_an_error_message_is_hidden(said: str) -> None:
+    provider = a_provider()
+    signed_in(provider)
+    body = json.dumps({"code": "NOT_ALLOWED", "message": said}).encode()
+    transaction = a_transaction(type=Type.PAYIN)
+    report = drive(provider.submit(transaction, now=START), lambda _: HttpResponse(400, (), body))
+    assert isinstance(report, ProviderFailed)
+    told = report.native_message or ""
+    assert HIDDEN[:4] in told
+    for secret in (KEY, TOKEN, USER_KEY, BASIC, "the-token-of-the-hook"):
+        assert secret[:10] not in told
+
+
+@pytest.mark.spec("A5")
+def test_a_secret_in_a_notification_is_hidden() -> None:
+    for body in (f"no JSON {KEY}".encode(), json.dumps({"externalId": "?", "a": KEY}).encode()):
+        told = a_provider().read_notification(HttpRequest("PUT", b"/hooks/mtn/token", (), body))
+        assert isinstance(told, UnmatchedNotified | ProviderHinted)
+        assert KEY not in told.told
+        assert HIDDEN in told.told
+
+
+@pytest.mark.spec("A5")
+def test_words_without_secrets_stay_as_they_are() -> None:
+    words = "Payer 256772000000 of 01K5TESTTESTTESTTESTTEST00 has EUR 1234.00: eyJhbGciOiJub25lIn0="
+    body = json.dumps({"code": "NOT_ENOUGH_FUNDS", "message": words}).encode()
+    transaction = a_transaction(type=Type.PAYIN)
+    report = drive(
+        a_provider().submit(transaction, now=START), lambda _: HttpResponse(400, (), body)
+    )
+    assert isinstance(report, ProviderFailed)
+    assert (report.native_code, report.native_message) == ("NOT_ENOUGH_FUNDS", words)
+
+
+def test_a_refused_sign_in_names_no_secret() -> None:
+    conversation = a_provider().sign_in("collection", now=START)
+    next(conversation)
+    with pytest.raises(SignInFailed) as refused:
+        conversation.send(HttpResponse(401, (), USER_KEY.encode()))
+    assert USER_KEY not in refused.value.reason

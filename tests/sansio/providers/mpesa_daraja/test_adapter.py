@@ -1,0 +1,749 @@
+"""The adapter for M-Pesa's Daraja: what it sends, and what answers and callbacks come to."""
+
+from __future__ import annotations
+
+import json
+from base64 import b64decode
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mmo_sansio.http.messages import HttpRequest, HttpResponse
+from mmo_sansio.messages.inputs import (
+    ProviderAccepted,
+    ProviderCannotTell,
+    ProviderFailed,
+    ProviderHinted,
+    ProviderNeverReceived,
+    ProviderReport,
+    ProviderSucceeded,
+    ProviderUnreachable,
+    UnmatchedNotified,
+)
+from mmo_sansio.providers.common.ciphers import CipherError, RsaPadding
+from mmo_sansio.providers.common.interface import (
+    DepositAsked,
+    DepositTold,
+    ExchangeFailed,
+    SignInFailed,
+    drive,
+)
+from mmo_sansio.providers.common.options import OptionError
+from mmo_sansio.providers.mpesa_daraja.adapter import DarajaProvider, RegistrationFailed
+from mmo_sansio.providers.mpesa_daraja.callback_url import Kind, ReturnAddress, address_read
+from mmo_sansio.providers.mpesa_daraja.codes import REFUSALS, RESULTS, Standing
+from mmo_sansio.providers.mpesa_daraja.references import account_reference
+from mmo_sansio.providers.mpesa_daraja.wire import msisdn_written, password, timestamp
+from mmo_sansio.providers.registry import Surroundings, open_provider
+from mmo_sansio.testing.builders import KES, REFERENCE, START, a_party, a_transaction
+from mmo_sansio.values import clock
+from mmo_sansio.values.clock import HOUR, SECOND
+from mmo_sansio.values.error_codes import ErrorCode
+from mmo_sansio.values.model import Flow, Stage, Transaction, Type
+
+CONSUMER_SECRET = "canary-consumer-secret"
+PASSKEY = "bfb279f9aa9bdbcf158e97dd71a467cd2e0c893059b10f78e6b72ada1ed2c919"
+HOOKS_URL = "https://gw.example/hooks/kenya/canary-token"
+OPTIONS: Mapping[str, Any] = {
+    "base_url": "https://sandbox.safaricom.co.ke",
+    "consumer_key": "canary-consumer-key",
+    "consumer_secret": CONSUMER_SECRET,
+    "shortcode": "174379",
+    "passkey": PASSKEY,
+    "payout_shortcode": 600997,
+    "initiator": "testapi",
+    "initiator_password": "canary-password",
+    "certificate": "a certificate",
+    "merchant_name": "TEST SHOP",
+}
+KINDS = {
+    "payin": (Type.PAYIN, Flow.DIRECT),
+    "web": (Type.PAYIN, Flow.WEB),
+    "payout": (Type.PAYOUT, Flow.DIRECT),
+    "tax": (Type.TAX, Flow.DIRECT),
+    "qr": (Type.PAYIN, Flow.QR),
+}
+
+
+class FixedCiphers:
+    """Encrypts by turning the text round, so that a test sees what was encrypted."""
+
+    def random_bytes(self, count: int) -> bytes:
+        return bytes(count)
+
+    def rsa_bits(self, public_key: bytes) -> int:
+        return 2048
+
+    def rsa_encrypt(self, public_key: bytes, plain: bytes, padding: RsaPadding) -> bytes:
+        raise AssertionError("Daraja wants PKCS #1 v1.5")
+
+    def rsa_encrypt_pkcs1v15(self, certificate_pem: bytes, plain: bytes) -> bytes:
+        if certificate_pem != b"a certificate":
+            raise CipherError("no certificate")
+        return plain[::-1]
+
+    def aes_cbc_encrypt(self, key: bytes, iv: bytes, plain: bytes) -> bytes:
+        raise AssertionError("Daraja wants no AES")
+
+
+def adapter(**options: Any) -> DarajaProvider:
+    given = {name: value for name, value in {**OPTIONS, **options}.items() if value is not None}
+    opened = open_provider(
+        "mpesa_daraja", "kenya", "M-Pesa", given, Surroundings(HOOKS_URL, FixedCiphers())
+    )
+    assert isinstance(opened, DarajaProvider)
+    return opened
+
+
+def payment(kind: str = "payin", stage: Stage = Stage.SUBMITTING, **members: Any) -> Transaction:
+    type_, flow = KINDS[kind]
+    standard: dict[str, Any] = {
+        "type": type_,
+        "flow": flow,
+        "provider": "kenya",
+        "reconciliation_reference": "PRN1234XN",
+        "party": a_party(msisdn="+254708374149"),
+        "submitted_at": START,
+    }
+    return a_transaction(stage, **{**standard, **members})
+
+
+def answering(
+    status: int, document: object, seen: list[HttpRequest] | None = None
+) -> Callable[[HttpRequest], HttpResponse]:
+    def answer(request: HttpRequest) -> HttpResponse:
+        if seen is not None:
+            seen.append(request)
+        body = document if isinstance(document, bytes) else json.dumps(document).encode()
+        return HttpResponse(status, (), body)
+
+    return answer
+
+
+def submitted(
+    kind: str, status: int, document: object, seen: list[HttpRequest] | None = None, **members: Any
+) -> ProviderReport:
+    talk = adapter().submit(payment(kind, **members), now=START)
+    return drive(talk, answering(status, document, seen))
+
+
+def asked(
+    transaction: Transaction,
+    status: int,
+    document: object,
+    *,
+    seen: list[HttpRequest] | None = None,
+    now: int = START,
+) -> ProviderReport:
+    return drive(adapter().ask(transaction, now=now), answering(status, document, seen))
+
+
+def body_of(seen: list[HttpRequest]) -> dict[str, Any]:
+    (request,) = seen
+    found: dict[str, Any] = json.loads(request.body)
+    return found
+
+
+def callback(url: str, document: object) -> HttpRequest:
+    """A callback as the listener hands it on: the target in origin-form."""
+    path = url.removeprefix("https://gw.example")
+    return HttpRequest("POST", path.encode(), (), json.dumps(document).encode())
+
+
+def to(kind: Kind, **members: Any) -> str:
+    address = ReturnAddress(kind, **{"reference": REFERENCE, "minor": 15_000, **members})
+    return f"{HOOKS_URL}/{address.segment(CONSUMER_SECRET.encode())}"
+
+
+def push_document(code: object, *items: Mapping[str, Any]) -> dict[str, Any]:
+    told: dict[str, Any] = {
+        "MerchantRequestID": "m-1",
+        "CheckoutRequestID": "ws_CO_1",
+        "ResultCode": code,
+        "ResultDesc": "text",
+    }
+    if items:
+        told["CallbackMetadata"] = {"Item": list(items)}
+    return {"Body": {"stkCallback": told}}
+
+
+def result_document(code: object, parameters: object = None, **members: Any) -> dict[str, Any]:
+    told = {
+        "ResultType": 0,
+        "ResultCode": code,
+        "ResultDesc": "text",
+        "OriginatorConversationID": "other-1",
+        "ConversationID": "AG_1",
+        "TransactionID": "SG632NMUAB",
+        **members,
+    }
+    if parameters is not None:
+        told["ResultParameters"] = {"ResultParameter": parameters}
+    return {"Result": told}
+
+
+TAKEN_PUSH = {"MerchantRequestID": "m-1", "CheckoutRequestID": "ws_CO_1", "ResponseCode": "0"}
+TAKEN = {"ConversationID": "AG_1", "OriginatorConversationID": "other-1", "ResponseCode": "0"}
+
+
+# What leaves.
+
+
+def test_the_published_password() -> None:
+    assert password("174379", PASSKEY, "20210628092408") == (
+        "MTc0Mzc5YmZiMjc5ZjlhYTliZGJjZjE1OGU5N2RkNzFhNDY3Y2QyZTBjODkzMDU5YjEw"
+        "Zjc4ZTZiNzJhZGExZWQyYzkxOTIwMjEwNjI4MDkyNDA4"
+    )
+
+
+def test_time_is_nairobis() -> None:
+    assert timestamp(1_624_861_448 * SECOND) == "20210628092408"  # 06:24:08 in UTC.
+
+
+def test_a_push_says_what_the_sheet_names() -> None:
+    seen: list[HttpRequest] = []
+    report = submitted("payin", 200, TAKEN_PUSH, seen)
+    assert isinstance(report, ProviderAccepted)
+    assert report.provider_reference == "ws_CO_1"
+    assert seen[0].target == b"https://sandbox.safaricom.co.ke/mpesa/stkpush/v1/processrequest"
+    sent = body_of(seen)
+    url = sent.pop("CallBackURL")
+    assert sent == {
+        "BusinessShortCode": 174379,
+        "Password": password("174379", PASSKEY, timestamp(START)),
+        "Timestamp": timestamp(START),
+        "TransactionType": "CustomerPayBillOnline",
+        "Amount": 150,
+        "PartyA": 254708374149,
+        "PartyB": 174379,
+        "PhoneNumber": 254708374149,
+        "AccountReference": REFERENCE[-12:],
+        "TransactionDesc": "Payment",
+    }
+    address = address_read(url.encode(), CONSUMER_SECRET.encode())
+    assert address == ReturnAddress(Kind.PUSH, REFERENCE, 15_000)
+
+
+def test_a_till_is_paid_as_a_till() -> None:
+    seen: list[HttpRequest] = []
+    drive(adapter(till="522533").submit(payment(), now=START), answering(200, TAKEN_PUSH, seen))
+    sent = body_of(seen)
+    assert (sent["TransactionType"], sent["PartyB"]) == ("CustomerBuyGoodsOnline", 522533)
+
+
+@pytest.mark.spec("S6")
+def test_a_payout_carries_our_id_and_the_encrypted_password() -> None:
+    seen: list[HttpRequest] = []
+    assert isinstance(submitted("payout", 200, TAKEN, seen), ProviderAccepted)
+    sent = body_of(seen)
+    assert seen[0].target.endswith(b"/mpesa/b2c/v3/paymentrequest")
+    assert sent["OriginatorConversationID"] == REFERENCE
+    assert b64decode(sent["SecurityCredential"]) == b"canary-password"[::-1]
+    assert (sent["PartyA"], sent["PartyB"], sent["Amount"]) == (600997, 254708374149, 150)
+    assert 2 <= len(sent["Remarks"]) <= 100
+
+
+def test_a_tax_goes_to_the_authority_with_its_registration_number() -> None:
+    seen: list[HttpRequest] = []
+    assert isinstance(submitted("tax", 200, TAKEN, seen), ProviderAccepted)
+    sent = body_of(seen)
+    assert sent["Initiator"] == "testapi"
+    assert (sent["CommandID"], sent["PartyB"]) == ("PayTaxToKRA", 572572)
+    assert (sent["SenderIdentifierType"], sent["RecieverIdentifierType"]) == ("4", "4")
+    assert sent["AccountReference"] == "PRN1234XN"
+
+
+def test_a_qr_code_is_a_picture_whatever_its_response_code() -> None:
+    for code in ("00", "AG_20191219_000043fdf61864fe9ff5", "0"):
+        seen: list[HttpRequest] = []
+        report = submitted("qr", 200, {"ResponseCode": code, "QRCode": "iVBORw0KGgo"}, seen)
+        assert isinstance(report, ProviderAccepted)
+        assert body_of(seen)["RefNo"] == account_reference(REFERENCE)
+    assert isinstance(submitted("qr", 200, {"ResponseCode": "00"}), ProviderFailed)
+
+
+@pytest.mark.parametrize("kind", ["payin", "web", "payout", "tax", "qr"])
+def test_no_callback_address_holds_a_forbidden_word(kind: str) -> None:
+    seen: list[HttpRequest] = []
+    submitted(kind, 200, {}, seen, gateway_reference="01K5EXECMDSQEXEQERYMPESA00")
+    urls = [value.lower() for name, value in body_of(seen).items() if name.endswith("URL")]
+    words = ("mpesa", "m-pesa", "safaricom", "exe", "cmd", "sql", "query")
+    assert not [word for url in urls for word in words if word in url]
+
+
+REFUSED_BEFORE = [
+    ("payin", {"requested": KES("150.50")}, ErrorCode.AMOUNT_OUT_OF_RANGE),
+    ("payout", {"requested": KES("0.01")}, ErrorCode.AMOUNT_OUT_OF_RANGE),
+    ("tax", {"requested": KES("99.99")}, ErrorCode.AMOUNT_OUT_OF_RANGE),
+    ("qr", {"requested": KES("1.10")}, ErrorCode.AMOUNT_OUT_OF_RANGE),
+    ("payin", {"party": a_party(msisdn="+255708374149")}, ErrorCode.USER_NOT_FOUND),
+    ("payout", {"party": a_party(msisdn="+25470837414")}, ErrorCode.USER_NOT_FOUND),
+    ("tax", {"reconciliation_reference": "two words"}, ErrorCode.TRANSACTION_DECLINED),
+]
+
+
+@pytest.mark.parametrize(("kind", "members", "code"), REFUSED_BEFORE)
+def test_what_cant_be_said_to_daraja_fails_before_anything_leaves(
+    kind: str, members: dict[str, Any], code: ErrorCode
+) -> None:
+    seen: list[HttpRequest] = []
+    report = submitted(kind, 200, TAKEN, seen, **members)
+    assert isinstance(report, ProviderFailed)
+    assert (report.error_code, seen) == (code, [])
+
+
+@pytest.mark.parametrize("msisdn", ["+254708374149", "254708374149", "0708 374 149", "0708-374149"])
+def test_numbers_are_written_as_daraja_wants_them(msisdn: str) -> None:
+    assert msisdn_written(msisdn) == "254708374149"
+
+
+def test_an_account_offers_what_it_has_credentials_for() -> None:
+    bare = adapter(passkey=None, initiator=None, initiator_password=None, certificate=None)
+    assert {flow for _, flow in bare.operations} == {Flow.QR, Flow.PUSH}
+    report = drive(bare.submit(payment("payout"), now=START), answering(200, TAKEN))
+    assert isinstance(report, ProviderFailed)
+    assert report.error_code is ErrorCode.MERCHANT_MISCONFIGURED
+
+
+# What answers to submissions come to.
+
+FOR_A_PUSH = [
+    (400, "400.002.02", "Bad Request - Invalid PhoneNumber", ErrorCode.USER_NOT_FOUND),
+    (400, "400.002.02", "Bad Request - Invalid Amount", ErrorCode.AMOUNT_OUT_OF_RANGE),
+    (400, "400.002.02", "Bad Request - Invalid CallBackURL", ErrorCode.MERCHANT_MISCONFIGURED),
+    (400, "400.002.05", "Invalid Request Payload", ErrorCode.MERCHANT_MISCONFIGURED),
+    (404, "404.001.01", "Resource not found", ErrorCode.MERCHANT_MISCONFIGURED),
+    (405, "405.001", "Method Not Allowed", ErrorCode.MERCHANT_MISCONFIGURED),
+    (500, "500.001.1001", "Unable to lock subscriber, a transaction ...", ErrorCode.USER_BUSY),
+    (500, "500.001.1001", "Merchant does not exist", ErrorCode.MERCHANT_MISCONFIGURED),
+    (500, "500.001.1001", "Wrong credentials", ErrorCode.MERCHANT_MISCONFIGURED),
+]
+
+
+@pytest.mark.spec("E1")
+@pytest.mark.parametrize(("status", "code", "message", "means"), FOR_A_PUSH)
+def test_a_refusal_is_a_failure_of_the_catalogue(
+    status: int, code: str, message: str, means: ErrorCode
+) -> None:
+    document = {"requestId": "1", "errorCode": code, "errorMessage": message}
+    for kind in ("payin", "payout", "tax"):
+        report = submitted(kind, status, document if code else b"")
+        assert isinstance(report, ProviderFailed)
+        assert report.error_code is means
+        assert report.native_code == (code or str(status))
+
+
+UNKNOWN = [
+    (500, "500.003.1001", "Internal Server Error"),
+    (500, "500.002.1001", "System internal error."),
+    (500, "500.001.1001", "anything else"),
+    (503, "", ""),
+    (502, "", ""),
+    (408, "", ""),
+]
+
+
+@pytest.mark.spec("S6")
+@pytest.mark.parametrize(("status", "code", "message"), UNKNOWN)
+def test_a_fault_of_the_server_says_nothing(status: int, code: str, message: str) -> None:
+    for kind in ("payin", "payout", "tax"):
+        report = submitted(kind, status, {"errorCode": code, "errorMessage": message})
+        assert isinstance(report, ProviderUnreachable)
+
+
+@pytest.mark.spec("S6")
+@pytest.mark.parametrize(("status", "code"), [(500, "500.003.02"), (500, "500.003.03"), (429, "")])
+def test_a_rate_limit_moves_nothing(status: int, code: str) -> None:
+    for kind in ("payin", "payout", "tax"):
+        report = submitted(kind, status, {"errorCode": code, "errorMessage": "too many"})
+        assert isinstance(report, ProviderNeverReceived)
+
+
+@pytest.mark.spec("S6")
+def test_a_duplicate_payout_was_sent_before_and_doesnt_fail() -> None:
+    document = {"errorCode": "500.002.1001", "errorMessage": "Duplicate OriginatorConversationID."}
+    assert isinstance(submitted("payout", 500, document), ProviderAccepted)
+
+
+@pytest.mark.parametrize(
+    ("status", "code"), [(401, "401.002.01"), (404, "404.001.03"), (400, "400.003.01"), (401, "")]
+)
+def test_a_refused_token_moves_nothing(status: int, code: str) -> None:
+    document = {"errorCode": code, "errorMessage": "Invalid Access Token"}
+    assert isinstance(submitted("payout", status, document), ProviderNeverReceived)
+    answer = HttpResponse(status, (), json.dumps(document).encode())
+    assert adapter().refuses_token(answer)
+    assert not adapter().refuses_token(HttpResponse(400, (), b'{"errorCode":"400.002.02"}'))
+
+
+@pytest.mark.spec("S6")
+@pytest.mark.parametrize("arrived", [False, True])
+def test_a_lost_answer_is_asked_about_and_a_lost_request_sent_again(arrived: bool) -> None:
+    def lose(request: HttpRequest) -> HttpResponse:
+        raise ExchangeFailed("The connection broke.", may_have_arrived=arrived)
+
+    report = drive(adapter().submit(payment("payout"), now=START), lose)
+    assert isinstance(report, ProviderUnreachable if arrived else ProviderNeverReceived)
+
+
+@pytest.mark.parametrize("document", [b"<html>", {}, {"ResponseCode": "0x"}, [], b"\xff"])
+def test_an_answer_that_makes_no_sense_says_nothing_of_money_out(document: object) -> None:
+    for kind in ("payout", "tax"):
+        assert isinstance(submitted(kind, 200, document), ProviderUnreachable)
+
+
+# What questions come to.
+
+
+@pytest.mark.parametrize("code", sorted(RESULTS))
+@pytest.mark.spec("E1")
+def test_every_result_code_of_a_push(code: str) -> None:
+    waiting = payment(stage=Stage.AWAITING_RESULT, provider_reference="ws_CO_1")
+    document = {**TAKEN_PUSH, "ResultCode": code, "ResultDesc": "text"}
+    report = asked(waiting, 200, document)
+    assert isinstance(report, ProviderFailed)
+    assert (report.error_code, report.native_code) == (RESULTS[code].payin, code)
+
+
+@pytest.mark.parametrize(
+    ("status", "document"),
+    [
+        (200, {**TAKEN_PUSH, "ResultCode": "4999"}),
+        (200, TAKEN_PUSH),
+        (
+            500,
+            {
+                "errorCode": "500.001.1001",
+                "errorMessage": "The transaction is being processed",
+            },
+        ),
+    ],
+)
+def test_a_push_without_a_result_is_pending_however_that_is_said(
+    status: int, document: object
+) -> None:
+    waiting = payment(stage=Stage.AWAITING_RESULT, provider_reference="ws_CO_1")
+    assert isinstance(asked(waiting, status, document), ProviderAccepted)
+
+
+def test_a_push_that_succeeded_has_the_receipt_that_its_callback_told() -> None:
+    waiting = payment(stage=Stage.AWAITING_RESULT, provider_reference="ws_CO_1")
+    document = {**TAKEN_PUSH, "ResultCode": "0", "ResultDesc": "ok"}
+    report = asked(waiting, 200, document)
+    assert isinstance(report, ProviderSucceeded)
+    assert report.provider_reference == "ws_CO_1"
+    told = adapter().read_notification(
+        callback(
+            to(Kind.PUSH), push_document(0, {"Name": "MpesaReceiptNumber", "Value": "NLJ7RT61SV"})
+        )
+    )
+    assert isinstance(told, ProviderHinted)
+    hinted = payment(stage=Stage.AWAITING_RESULT, provider_reference="ws_CO_1", hint=told.told)
+    report = asked(hinted, 200, document)
+    assert isinstance(report, ProviderSucceeded)
+    assert report.provider_reference == "NLJ7RT61SV"
+
+
+@pytest.mark.spec("S6")
+def test_a_push_whose_answer_was_lost_is_asked_about_once_its_callback_has_named_it() -> None:
+    lost = payment()
+    assert isinstance(asked(lost, 200, {}), ProviderCannotTell)
+    told = adapter().read_notification(callback(to(Kind.PUSH), push_document(1032)))
+    assert isinstance(told, ProviderHinted)
+    seen: list[HttpRequest] = []
+    document = {**TAKEN_PUSH, "ResultCode": "1032"}
+    report = asked(payment(hint=told.told), 200, document, seen=seen)
+    assert body_of(seen)["CheckoutRequestID"] == "ws_CO_1"
+    assert isinstance(report, ProviderFailed)
+    assert report.error_code is ErrorCode.USER_CANCELLED
+
+
+def test_an_answer_about_another_push_says_nothing() -> None:
+    waiting = payment(stage=Stage.AWAITING_RESULT, provider_reference="ws_CO_2")
+    document = {**TAKEN_PUSH, "ResultCode": "0"}
+    assert isinstance(asked(waiting, 200, document), ProviderUnreachable)
+
+
+@pytest.mark.spec("S6")
+def test_a_payout_is_asked_about_by_its_own_id_or_by_the_one_daraja_gave_it() -> None:
+    for known_as, asked_by in ((None, REFERENCE), ("other-1", "other-1")):
+        seen: list[HttpRequest] = []
+        report = asked(payment("payout", provider_reference=known_as), 200, TAKEN, seen=seen)
+        assert body_of(seen)["OriginalConversationID"] == asked_by
+        assert isinstance(report, ProviderUnreachable)  # It tells by a callback.
+
+
+@pytest.mark.spec("S6")
+def test_a_tax_without_an_id_cant_be_asked_about() -> None:
+    assert isinstance(asked(payment("tax"), 200, TAKEN), ProviderCannotTell)
+    assert isinstance(asked(payment("qr"), 200, TAKEN), ProviderCannotTell)
+
+
+def question(*, now: int = START, **members: Any) -> str:
+    """Where the answer to a question about a pay-out shall be told."""
+    seen: list[HttpRequest] = []
+    asked(payment("payout", **members), 200, TAKEN, seen=seen, now=now)
+    url: str = body_of(seen)["ResultURL"]
+    return url
+
+
+COMPLETED = [
+    {"Key": "TransactionStatus", "Value": "Completed"},
+    {"Key": "Receipt No"},
+    {"Key": "ReceiptNo", "Value": "SG632NMUAB"},
+    {"Key": "Amount", "Value": 150.00},
+]
+
+
+@pytest.mark.parametrize("code", [0, "0"])
+def test_an_answered_question_tells_of_a_success(code: object) -> None:
+    told = adapter().read_notification(callback(question(), result_document(code, COMPLETED)))
+    assert isinstance(told, ProviderSucceeded)
+    assert (told.provider_reference, told.final) == ("SG632NMUAB", KES(150))
+
+
+@pytest.mark.spec("E1")
+@pytest.mark.parametrize("code", sorted(RESULTS))
+def test_every_result_code_of_a_payout_is_told_by_its_callback_and_confirmed(code: str) -> None:
+    first = adapter().read_notification(callback(to(Kind.RESULT), result_document(code)))
+    assert isinstance(first, ProviderHinted)
+    failed = {"Key": "TransactionStatus", "Value": "Failed"}
+    told = adapter().read_notification(
+        callback(question(hint=first.told), result_document(0, failed))
+    )
+    assert isinstance(told, ProviderFailed)
+    assert (told.error_code, told.native_code) == (RESULTS[code].payout, code)
+
+
+@pytest.mark.spec("S6")
+@pytest.mark.parametrize("state", ["Authorized", "Pending", "Initiated", "", "Something new"])
+def test_a_state_that_nobody_knows_is_not_final(state: str) -> None:
+    parameter = {"Key": "Transaction Status", "Value": state}
+    told = adapter().read_notification(callback(question(), result_document(0, [parameter])))
+    assert isinstance(told, ProviderAccepted | ProviderUnreachable)
+
+
+@pytest.mark.spec("S6")
+def test_not_found_is_final_after_an_hour_and_about_that_submission_only() -> None:
+    answer = result_document("SFC_IC0003")
+    early = question(now=START + HOUR - 1)
+    assert isinstance(adapter().read_notification(callback(early, answer)), ProviderUnreachable)
+    late = question(now=START + HOUR)
+    told = adapter().read_notification(callback(late, answer))
+    assert told == ProviderNeverReceived(REFERENCE, "kenya", 0, START)
+
+
+# Callbacks.
+
+
+@pytest.mark.spec("S5")
+@pytest.mark.parametrize(
+    "url",
+    [
+        HOOKS_URL,
+        f"{HOOKS_URL}/00",
+        f"{HOOKS_URL}/{ReturnAddress(Kind.PUSH, REFERENCE, 15_000).segment(b'another key')}",
+        to(Kind.PUSH)[:-2],
+        f"{HOOKS_URL}/zz",
+    ],
+)
+def test_what_has_no_seal_of_ours_is_kept_and_not_believed(url: str) -> None:
+    told = adapter().read_notification(callback(url, push_document(0)))
+    assert isinstance(told, UnmatchedNotified)
+
+
+@pytest.mark.spec("S5")
+@pytest.mark.parametrize(
+    ("kind", "document"),
+    [
+        (Kind.PUSH, push_document(0, {"Name": "Amount", "Value": 149.99})),
+        (Kind.RESULT, result_document(0, {"Key": "TransactionAmount", "Value": 151})),
+        (Kind.ANSWER, result_document(0, [COMPLETED[0], {"Key": "Amount", "Value": 15}])),
+        (Kind.PUSH, {}),
+        (Kind.PUSH, {"Body": {"stkCallback": []}}),
+        (Kind.RESULT, {"Result": {"ResultCode": 0, "ResultParameters": 7}}),
+        (Kind.ANSWER, []),
+    ],
+)
+def test_a_wrong_amount_or_nonsense_is_kept_and_not_believed(kind: Kind, document: object) -> None:
+    told = adapter().read_notification(callback(to(kind), document))
+    assert isinstance(told, UnmatchedNotified)
+
+
+@pytest.mark.parametrize(
+    "balance",
+    [{}, {"Value": 7}, {"Value": "{Amount={CurrencyCode=KES, BasicAmount=6186.83}}"}],
+)
+def test_a_push_callback_is_read_whatever_its_balance(balance: dict[str, Any]) -> None:
+    items = (
+        {"Name": "Amount", "Value": 150.00},
+        {"Name": "MpesaReceiptNumber", "Value": "NLJ7RT61SV"},
+        {"Name": "Balance", **balance},
+        {"Name": "TransactionDate", "Value": 20191219102115},
+        {"Name": "PhoneNumber", "Value": "2547*****149"},
+    )
+    told = adapter().read_notification(callback(to(Kind.PUSH), push_document(0, *items)))
+    assert isinstance(told, ProviderHinted)
+    assert told.gateway_reference == REFERENCE
+
+
+@pytest.mark.spec("S6")
+def test_a_timeout_in_the_queue_is_a_reason_to_ask_and_no_failure() -> None:
+    told = adapter().read_notification(callback(to(Kind.QUEUE), result_document("1", ResultType=1)))
+    assert told == ProviderHinted(REFERENCE, "kenya")
+
+
+def deposit_document(**members: Any) -> dict[str, Any]:
+    return {
+        "TransactionType": "Pay Bill",
+        "TransID": "RKL51ZDR4F",
+        "TransTime": "20231121121325",
+        "TransAmount": "5.00",
+        "BusinessShortCode": "174379",
+        "BillRefNumber": "ACC-1",
+        "InvoiceNumber": "",
+        "OrgAccountBalance": "25.00",
+        "ThirdPartyTransID": "",
+        "MSISDN": "2547 ***** 126",
+        "FirstName": "JOHN",
+        "MiddleName": "",
+        "LastName": "DOE",
+        **members,
+    }
+
+
+@pytest.mark.spec("S4")
+def test_a_confirmation_tells_of_a_deposit() -> None:
+    request = callback(to(Kind.CONFIRMATION), deposit_document())
+    told = adapter().read_notification(request)
+    assert isinstance(told, DepositTold)
+    assert (told.provider_reference, told.account, told.bill_reference) == (
+        "RKL51ZDR4F",
+        "174379",
+        "ACC-1",
+    )
+    assert (told.amount, told.party.first_name, told.party.last_name) == (KES(5), "JOHN", "DOE")
+    answer = adapter().answer_notification(request, True)
+    assert (answer.status, json.loads(answer.body)["ResultCode"]) == (200, 0)
+    assert adapter().answer_notification(request, False).status == 503
+
+
+@pytest.mark.spec("S4")
+def test_a_validation_asks_and_tells_of_no_deposit() -> None:
+    told = adapter().read_notification(callback(to(Kind.VALIDATION), deposit_document()))
+    assert isinstance(told, DepositAsked)
+    assert told.deposit.amount == KES(5)
+
+
+@pytest.mark.parametrize(
+    ("members", "accepted", "code"),
+    [
+        ({}, True, "0"),
+        ({}, False, "C2B00012"),
+        ({"TransAmount": "5.50"}, True, "C2B00013"),
+        ({"BusinessShortCode": "600000"}, True, "C2B00015"),
+        ({"TransAmount": "much"}, True, "C2B00016"),
+    ],
+)
+def test_a_validation_is_answered_with_its_code(
+    members: dict[str, Any], accepted: bool, code: str
+) -> None:
+    request = callback(to(Kind.VALIDATION), deposit_document(**members))
+    answer = adapter().answer_notification(request, accepted)
+    assert (answer.status, json.loads(answer.body)["ResultCode"]) == (200, code)
+
+
+# Signing in, registering, configuring.
+
+
+@pytest.mark.parametrize("life", [3599, "3599"])
+def test_a_token_is_good_for_as_long_as_it_says_in_either_way(life: object) -> None:
+    talk = adapter().sign_in("daraja", now=START)
+    request = next(talk)
+    assert request.target.endswith(b"/oauth/v1/generate?grant_type=client_credentials")
+    assert b64decode((request.value(b"authorization") or b"")[6:]).startswith(
+        b"canary-consumer-key:"
+    )
+    with pytest.raises(StopIteration) as end:
+        talk.send(answering(200, {"access_token": "c9SQ", "expires_in": life})(request))
+    assert end.value.value.expires_at == START + 3599 * clock.SECOND
+
+
+@pytest.mark.parametrize(
+    ("status", "document"), [(400, {"errorCode": "400.008.01"}), (200, {}), (500, b"")]
+)
+def test_a_refused_sign_in_says_so_without_secrets(status: int, document: object) -> None:
+    talk = adapter().sign_in("daraja", now=START)
+    request = next(talk)
+    with pytest.raises(SignInFailed) as failure:
+        talk.send(answering(status, document)(request))
+    assert "canary" not in str(failure.value)
+
+
+@pytest.mark.parametrize(
+    ("status", "document", "is_fine"),
+    [
+        (200, {"OriginatorCoversationID": "1", "ResponseCode": "0"}, True),
+        (500, {"errorCode": "500.003.1001", "errorMessage": "URLs are already registered"}, True),
+        (400, {"errorCode": "400.003.02", "errorMessage": "Bad Request"}, False),
+    ],
+)
+def test_addresses_for_deposits_are_registered_once(
+    status: int, document: object, is_fine: bool
+) -> None:
+    talk = adapter().register_urls()
+    request = next(talk)
+    assert json.loads(request.body)["ResponseType"] == "Completed"
+    with pytest.raises(StopIteration if is_fine else RegistrationFailed):
+        talk.send(answering(status, document)(request))
+
+
+@pytest.mark.parametrize(
+    ("options", "key"),
+    [
+        ({"shortcode": "12"}, "shortcode"),
+        ({"passky": "x"}, "passky"),
+        ({"consumer_secret": None}, "consumer_secret"),
+        ({"initiator_password": None}, "initiator_password"),
+        ({"certificate": "no certificate"}, "certificate"),
+        ({"payout_command": "Loan"}, "payout_command"),
+        ({"base_url": "ftp://x"}, "base_url"),
+        ({"till": "x"}, "till"),
+    ],
+)
+def test_an_option_that_cant_be_used_is_refused_by_its_name(
+    options: dict[str, Any], key: str
+) -> None:
+    with pytest.raises(OptionError) as refusal:
+        adapter(**options)
+    assert refusal.value.key == key
+    assert "canary" not in str(refusal.value)
+
+
+def test_an_address_that_daraja_would_refuse_is_refused_at_the_start() -> None:
+    surroundings = Surroundings("https://gw.example/hooks/mpesa_ke/token", FixedCiphers())
+    with pytest.raises(OptionError, match="mpesa"):
+        open_provider("mpesa_daraja", "mpesa_ke", "M-Pesa", OPTIONS, surroundings)
+
+
+def test_no_secret_stands_in_a_repr() -> None:
+    assert "canary" not in repr(adapter())
+
+
+def test_every_code_is_of_the_catalogue() -> None:
+    meanings = [code for each in RESULTS.values() for code in (each.payin, each.payout)]
+    meanings += [each.means for each in REFUSALS if not isinstance(each.means, Standing)]
+    assert set(meanings) <= set(ErrorCode)
+
+
+PAGE = Path(__file__).parents[4] / "docs" / "providers" / "mpesa_daraja.md"
+
+
+def test_the_page_has_a_line_for_every_code() -> None:
+    text = PAGE.read_text(encoding="utf-8")
+    for code, means in RESULTS.items():
+        (line,) = (each for each in text.splitlines() if each.startswith(f"| `{code}` |"))
+        assert line.endswith(f"| `{means.payin}` | `{means.payout}` |")
+    assert all(f"| `{each.code}` |" in text for each in REFUSALS)

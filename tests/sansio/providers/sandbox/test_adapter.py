@@ -1,0 +1,466 @@
+"""The sandbox: every row of its table, played through the gateway, the provider and the operator in virtual time."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from mmo_sansio.http.messages import HttpRequest, HttpResponse
+from mmo_sansio.messages.changes import SuspenseReason
+from mmo_sansio.messages.inputs import (
+    BeginSubmission,
+    ProviderAccepted,
+    ProviderNeverReceived,
+    ProviderSucceeded,
+    ProviderUnreachable,
+    UnmatchedNotified,
+)
+from mmo_sansio.messages.intents import AskProvider, DeliverCallback, Intent, SubmitToProvider
+from mmo_sansio.messages.replies import Noted
+from mmo_sansio.payments.gateway import Gateway
+from mmo_sansio.providers.common.interface import ExchangeFailed, drive
+from mmo_sansio.providers.sandbox import simulated_operator
+from mmo_sansio.providers.sandbox.adapter import SandboxProvider
+from mmo_sansio.providers.sandbox.journal import (
+    Acknowledged,
+    BookEntry,
+    Reached,
+    Submitted,
+    entry_read,
+    entry_written,
+)
+from mmo_sansio.providers.sandbox.scenarios import BY_NAME, SCENARIOS, Scenario, scenario_of
+from mmo_sansio.providers.sandbox.simulated_operator import SandboxOperator
+from mmo_sansio.testing import (
+    KES,
+    REFERENCE,
+    START,
+    a_create_payment,
+    a_party,
+    a_transaction,
+    reference,
+)
+from mmo_sansio.values import clock
+from mmo_sansio.values.clock import Instant, Span
+from mmo_sansio.values.error_codes import ErrorCode
+from mmo_sansio.values.model import Operation, Source, Stage, Status, Transaction
+from mmo_sansio.values.money import Money
+
+EXPIRY = START + 3 * clock.DAY
+STEPS_MAX = 500
+
+
+def a_provider() -> SandboxProvider:
+    return SandboxProvider("test", "Test Money")
+
+
+class Sandbox:
+    """A gateway, the sandbox provider and its operator, and a clock that stops at everything that is due."""
+
+    def __init__(self) -> None:
+        self.gateway = Gateway()
+        self.provider: SandboxProvider = a_provider()
+        self.operator = SandboxOperator()
+        self.book: list[BookEntry] = []
+        self.now: Instant = START
+        self.questions: list[Span] = []
+        """How long after the start each question was asked."""
+
+    def create(self, **members: Any) -> None:
+        self.gateway.receive(a_create_payment(**members), now=self.now)
+        self.settle()
+
+    def exchange(self, request: HttpRequest) -> HttpResponse:
+        answer = self.operator.receive(request, now=self.now)
+        self.book.extend(self.operator.take_entries())
+        return answer
+
+    def settle(self) -> None:
+        while intents := self.gateway.take_intents():
+            for each in intents:
+                self._act(each)
+
+    def _act(self, intent: Intent) -> None:
+        match intent:
+            case SubmitToProvider(reference):
+                reply = self.gateway.receive(BeginSubmission(reference), now=self.now)
+                assert isinstance(reply, Noted)
+                conversation = self.provider.submit(reply.transaction, now=self.now)
+                self.gateway.receive(drive(conversation, self.exchange), now=self.now)
+            case AskProvider(reference):
+                self.questions.append(self.now - START)
+                conversation = self.provider.ask(self.transaction(), now=self.now)
+                self.gateway.receive(drive(conversation, self.exchange), now=self.now)
+            case DeliverCallback():
+                pass
+
+    def advance_to(self, until: Instant) -> None:
+        for _ in range(STEPS_MAX):
+            dues = [self.gateway.next_wake(), self.operator.next_due()]
+            due = min((at for at in dues if at is not None and at <= until), default=None)
+            if due is None:
+                self.now = until
+                return
+            self.now = max(self.now, due)
+            self.tell()
+            self.gateway.wake(now=self.now)
+            self.settle()
+        raise AssertionError("The sandbox does not come to rest.")
+
+    def tell(self) -> None:
+        for each in self.operator.due(now=self.now):
+            self.book.extend(self.operator.take_entries())
+            self.gateway.receive(self.provider.read_notification(each.request), now=self.now)
+            self.operator.acknowledge(each.id, now=self.now)
+        self.book.extend(self.operator.take_entries())
+
+    def transaction(self) -> Transaction:
+        return self.gateway.transaction(REFERENCE)
+
+    def suspense(self) -> list[SuspenseReason]:
+        return [each.reason for each in self.gateway.suspense]
+
+
+def failed_with(code: ErrorCode) -> Callable[[Sandbox], None]:
+    def check(sandbox: Sandbox) -> None:
+        progress = sandbox.transaction().progress
+        assert (progress.stage, progress.error_code) == (Stage.FAILED, code)
+        assert progress.completed_at == START + 200 * clock.MILLISECOND
+        assert progress.completion_source is Source.WEBHOOK
+        assert progress.final is None
+        assert progress.provider_data is not None
+        assert (progress.provider_data.error_code or "").startswith("SBX-")
+        assert progress.provider_data.error_message
+        assert not sandbox.suspense()
+
+    return check
+
+
+def succeeded_after(
+    span: Span,
+    *,
+    source: Source = Source.WEBHOOK,
+    final: Money | None = None,
+    suspense: tuple[SuspenseReason, ...] = (),
+) -> Callable[[Sandbox], None]:
+    def check(sandbox: Sandbox) -> None:
+        progress = sandbox.transaction().progress
+        assert progress.stage is Stage.SUCCEEDED
+        assert progress.completed_at == START + span
+        assert progress.completion_source is source
+        assert progress.final == (final or KES(150))
+        assert progress.provider_reference
+        assert progress.provider_data is not None
+        assert progress.provider_data.fee == KES("1.50")
+        assert tuple(sandbox.suspense()) == suspense
+
+    return check
+
+
+def expired(*suspense: SuspenseReason) -> Callable[[Sandbox], None]:
+    def check(sandbox: Sandbox) -> None:
+        progress = sandbox.transaction().progress
+        assert progress.error_code is ErrorCode.TRANSACTION_EXPIRED
+        assert progress.completed_at == EXPIRY
+        assert tuple(sandbox.suspense()) == suspense
+
+    return check
+
+
+ENDS: dict[str, Callable[[Sandbox], None]] = {
+    "insufficient_funds": failed_with(ErrorCode.USER_INSUFFICIENT_FUNDS),
+    "timeout": failed_with(ErrorCode.USER_TIMEOUT),
+    "cancelled": failed_with(ErrorCode.USER_CANCELLED),
+    "unavailable": failed_with(ErrorCode.PROVIDER_UNAVAILABLE),
+    "provider_timeout": failed_with(ErrorCode.PROVIDER_TIMEOUT),
+    "by_poll": succeeded_after(2 * clock.SECOND, source=Source.POLL),
+    "other_amount": succeeded_after(200 * clock.MILLISECOND, final=KES("149.99")),
+    "never": expired(),
+    "after_expiry": expired(SuspenseReason.LATE_RESULT),
+    "twice": succeeded_after(200 * clock.MILLISECOND, suspense=(SuspenseReason.REPEATED_RESULT,)),
+    "conflicting": succeeded_after(
+        200 * clock.MILLISECOND, suspense=(SuspenseReason.CONFLICTING_RESULT,)
+    ),
+    "slow": succeeded_after(10 * clock.SECOND),
+    "phone": expired(),
+    "success": succeeded_after(200 * clock.MILLISECOND),
+}
+
+
+@pytest.mark.spec("S2", "S3", "S5", "E1")
+@pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda each: each.digits or "else")
+@pytest.mark.parametrize("chosen_by", ["digits", "header"])
+def test_every_row_of_the_table_ends_as_it_says(scenario: Scenario, chosen_by: str) -> None:
+    sandbox = Sandbox()
+    if chosen_by == "digits":
+        sandbox.create(party=a_party(msisdn=f"+254700000{scenario.digits or 200}"))
+    else:
+        sandbox.create(scenario=scenario.name)
+    assert sandbox.transaction().status is Status.PENDING
+    sandbox.advance_to(EXPIRY + clock.MINUTE)
+    ENDS[scenario.name](sandbox)
+    assert [each.reference for each in sandbox.book if isinstance(each, Submitted)] == [REFERENCE]
+
+
+@pytest.mark.spec("S6")
+def test_by_poll_is_asked_first_after_two_seconds() -> None:
+    sandbox = Sandbox()
+    sandbox.create(scenario="by_poll")
+    sandbox.advance_to(EXPIRY)
+    assert sandbox.questions == [2 * clock.SECOND]
+
+
+@pytest.mark.spec("S5")
+def test_after_expiry_is_told_one_second_after_it() -> None:
+    sandbox = Sandbox()
+    sandbox.create(scenario="after_expiry")
+    sandbox.advance_to(EXPIRY + clock.SECOND - 1)
+    assert sandbox.suspense() == []
+    sandbox.advance_to(EXPIRY + clock.SECOND)
+    assert sandbox.suspense() == [SuspenseReason.LATE_RESULT]
+
+
+@pytest.mark.spec("S5")
+@pytest.mark.parametrize("scenario", ["twice", "conflicting"])
+def test_a_second_result_is_told_one_second_after_the_first(scenario: str) -> None:
+    sandbox = Sandbox()
+    sandbox.create(scenario=scenario)
+    sandbox.advance_to(START + 1_200 * clock.MILLISECOND - 1)
+    assert sandbox.suspense() == []
+    sandbox.advance_to(START + 1_200 * clock.MILLISECOND)
+    assert len(sandbox.suspense()) == 1
+
+
+@pytest.mark.spec("S2")
+@pytest.mark.parametrize(
+    ("amount", "final", "fee"),
+    [
+        pytest.param(KES("10.00"), KES("9.99"), KES("0.10"), id="one less"),
+        pytest.param(KES("0.01"), KES("0.01"), KES("0.01"), id="never below one"),
+        pytest.param(Money(150, "UGX"), Money(149, "UGX"), Money(1, "UGX"), id="no decimals"),
+        pytest.param(Money(151, "UGX"), Money(150, "UGX"), Money(2, "UGX"), id="half up"),
+    ],
+)
+def test_another_amount_and_its_fee(amount: Money, final: Money, fee: Money) -> None:
+    transaction = a_transaction(Stage.SUBMITTING, requested=amount, scenario="other_amount")
+    operator = SandboxOperator()
+    drive(
+        a_provider().submit(transaction, now=START),
+        lambda request: operator.receive(request, now=START),
+    )
+    (told,) = operator.due(now=START + clock.SECOND)
+    report = a_provider().read_notification(told.request)
+    assert isinstance(report, ProviderSucceeded)
+    assert (report.final, report.fee) == (final, fee)
+
+
+@pytest.mark.spec("S1")
+def test_the_header_beats_the_digits_and_a_tax_payout_has_none() -> None:
+    party = a_party(msisdn="+254700000101")
+    assert scenario_of(a_transaction(party=party).order).name == "insufficient_funds"
+    assert scenario_of(a_transaction(party=party, scenario="slow").order).name == "slow"
+    tax = a_transaction(party=a_party(msisdn="101"), type=Operation.DIRECT_TAXPAYOUT.type)
+    assert scenario_of(tax.order) is BY_NAME["success"]
+
+
+@pytest.mark.spec("S2")
+@pytest.mark.parametrize("approves", [True, False])
+def test_at_the_phone_a_person_decides(approves: bool) -> None:
+    sandbox = Sandbox()
+    sandbox.create(scenario="phone")
+    sandbox.advance_to(START + clock.HOUR)
+    (prompt,) = sandbox.operator.prompts()
+    assert (prompt.reference, prompt.amount) == (REFERENCE, KES("150.00"))
+    decide = sandbox.operator.approve if approves else sandbox.operator.refuse
+    assert decide(REFERENCE, now=sandbox.now)
+    assert not sandbox.operator.approve(REFERENCE, now=sandbox.now)
+    assert sandbox.operator.prompts() == ()
+    sandbox.advance_to(sandbox.now)
+    progress = sandbox.transaction().progress
+    assert progress.completed_at == START + clock.HOUR
+    assert progress.error_code is (None if approves else ErrorCode.USER_CANCELLED)
+
+
+@pytest.mark.spec("T3")
+def test_the_payer_s_name_is_in_the_party_data() -> None:
+    sandbox = Sandbox()
+    sandbox.create(party=a_party(first_name="Wanjikũ", last_name="Otieno"))
+    sandbox.advance_to(START + clock.SECOND)
+    data = sandbox.transaction().progress.provider_data
+    assert data is not None
+    assert json.loads(data.party_data or "")["registeredName"] == "Wanjikũ Otieno"
+
+
+# --- what the provider makes of answers, and of none
+
+
+def answering(status: int, body: bytes = b"{}") -> Callable[[HttpRequest], HttpResponse]:
+    return lambda request: HttpResponse(status, (), body)
+
+
+def failing(*, may_have_arrived: bool) -> Callable[[HttpRequest], HttpResponse]:
+    def exchange(request: HttpRequest) -> HttpResponse:
+        raise ExchangeFailed("connection refused", may_have_arrived=may_have_arrived)
+
+    return exchange
+
+
+@pytest.mark.spec("S6")
+@pytest.mark.parametrize(
+    ("verb", "exchange", "report"),
+    [
+        pytest.param("submit", failing(may_have_arrived=True), ProviderUnreachable, id="1"),
+        pytest.param("submit", failing(may_have_arrived=False), ProviderNeverReceived, id="2"),
+        pytest.param("submit", answering(500), ProviderUnreachable, id="3"),
+        pytest.param("submit", answering(404), ProviderUnreachable, id="4"),
+        pytest.param("submit", answering(202, b"<html>"), ProviderUnreachable, id="5"),
+        pytest.param("submit", answering(202, b'{"reference":"x"}'), ProviderUnreachable, id="6"),
+        pytest.param("ask", failing(may_have_arrived=True), ProviderUnreachable, id="7"),
+        pytest.param("ask", failing(may_have_arrived=False), ProviderUnreachable, id="8"),
+        pytest.param("ask", answering(404), ProviderNeverReceived, id="9"),
+        pytest.param("ask", answering(503), ProviderUnreachable, id="10"),
+        pytest.param("ask", answering(200, b"[" * 9_999), ProviderUnreachable, id="11"),
+    ],
+)
+def test_only_certainty_says_never_received(
+    verb: str, exchange: Callable[[HttpRequest], HttpResponse], report: type[object]
+) -> None:
+    conversation = getattr(a_provider(), verb)(a_transaction(Stage.SUBMITTING), now=START)
+    assert type(drive(conversation, exchange)) is report
+
+
+@pytest.mark.spec("S6")
+def test_never_received_names_the_version_that_was_asked_about() -> None:
+    transaction = a_transaction(Stage.SUBMITTING, version=7)
+    report = drive(a_provider().ask(transaction, now=START), answering(404))
+    assert report == ProviderNeverReceived(REFERENCE, "test", 7)
+
+
+@pytest.mark.spec("S6")
+def test_a_repeated_submission_stands_in_the_book_twice() -> None:
+    sandbox = Sandbox()
+    transaction = a_transaction(Stage.SUBMITTING)
+    for _ in range(2):
+        report = drive(sandbox.provider.submit(transaction, now=START), sandbox.exchange)
+        assert isinstance(report, ProviderAccepted)
+    assert [type(each) for each in sandbox.book] == [Submitted, Submitted]
+
+
+# --- notifications
+
+
+@pytest.mark.spec("S5")
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"\xff\x00",
+        b"[]",
+        b"null",
+        b'{"reference":1,"status":"success"}',
+        b'{"reference":"A","status":"maybe"}',
+        b'{"reference":"A","status":"success"}',
+        b'{"reference":"A","status":"success","amount":{"value":"1e99999","currency":"KES"}}',
+        b'{"reference":"A","status":"success","amount":{"value":"-1.00","currency":"KES"}}',
+        b'{"reference":"A","status":"success","amount":{"value":"1.00","currency":"XXQ"}}',
+        b'{"reference":"A","status":"failed","errorCode":"SBX-999"}',
+        b'{"reference":"A","status":"failed","errorCode":"SBX-101","errorMessage":"\\ud800"}',
+        b'{"reference":"A\\u0000","status":"pending"}',
+    ],
+)
+def test_a_notification_that_makes_no_sense_is_kept_as_it_came(body: bytes) -> None:
+    report = a_provider().read_notification(HttpRequest("POST", b"/hooks/sandbox", (), body))
+    assert isinstance(report, UnmatchedNotified)
+    report.told.encode()
+    assert "\0" not in report.told
+
+
+# --- the operator's memory
+
+
+def restored(book: list[BookEntry]) -> SandboxOperator:
+    """An operator that knows only what it can read in the lines of its book."""
+    operator = SandboxOperator()
+    operator.restore([entry_read(entry_written(each)) for each in book])
+    return operator
+
+
+@pytest.mark.spec("S6")
+@pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda each: each.digits or "else")
+def test_a_restart_between_any_two_steps_changes_no_end(scenario: Scenario) -> None:
+    sandbox = Sandbox()
+    sandbox.create(scenario=scenario.name)
+    for at in (START + 200 * clock.MILLISECOND, START + clock.SECOND, EXPIRY, EXPIRY + clock.HOUR):
+        sandbox.operator = restored(sandbox.book)
+        sandbox.advance_to(at)
+    ENDS[scenario.name](sandbox)
+
+
+@pytest.mark.spec("S6")
+def test_what_was_told_and_not_acknowledged_is_told_again_after_a_restart() -> None:
+    sandbox = Sandbox()
+    sandbox.create()
+    (first,) = sandbox.operator.due(now=START + clock.SECOND)
+    book = [*sandbox.book, *sandbox.operator.take_entries()]
+    assert sandbox.operator.due(now=START + clock.HOUR) == []
+    again = restored(book)
+    assert again.due(now=START + clock.SECOND) == [first]
+    again.acknowledge(first.id, now=START + clock.SECOND)
+    again.acknowledge(first.id, now=START + clock.SECOND)
+    book += again.take_entries()
+    assert [type(each) for each in book] == [Submitted, Reached, Acknowledged]
+    assert restored(book).due(now=START + clock.HOUR) == []
+
+
+@pytest.mark.spec("S5")
+def test_results_of_one_payment_are_told_one_at_a_time() -> None:
+    sandbox = Sandbox()
+    sandbox.create(scenario="conflicting")
+    (first,) = sandbox.operator.due(now=START + clock.HOUR)
+    sandbox.operator.acknowledge(first.id, now=START + clock.HOUR)
+    (second,) = sandbox.operator.due(now=START + clock.HOUR)
+    assert (first.id, second.id) == ((REFERENCE, 1), (REFERENCE, 2))
+
+
+def test_the_operator_remembers_what_is_not_over_and_the_last_of_what_is(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(simulated_operator, "OVER_MOST", 2)
+    sandbox = Sandbox()
+    names = ["phone", "by_poll", *["success"] * 4]
+    for number, scenario in enumerate(names):
+        subject = reference(number)
+        sandbox.create(gateway_reference=subject, merchant_reference=subject, scenario=scenario)
+    sandbox.advance_to(START + clock.SECOND)
+
+    def known(operator: SandboxOperator) -> list[int]:
+        asked = [
+            HttpRequest("GET", f"https://sandbox.invalid/payments/{reference(each)}".encode())
+            for each in range(len(names))
+        ]
+        return [operator.receive(each, now=sandbox.now).status for each in asked]
+
+    assert known(sandbox.operator) == [200, 200, 404, 404, 200, 200]
+    assert known(restored(sandbox.book)) == [200, 200, 404, 404, 200, 200]
+
+
+@pytest.mark.parametrize(
+    ("method", "target", "body", "status"),
+    [
+        ("POST", b"https://sandbox.invalid/payments", b"{}", 400),
+        ("POST", b"https://sandbox.invalid/payments", b'{"scenario":"no such"}', 400),
+        ("GET", b"https://sandbox.invalid/payments/\xff", b"", 404),
+        ("DELETE", b"https://sandbox.invalid/payments", b"", 404),
+        ("GET", b"https://sandbox.invalid/", b"", 404),
+    ],
+)
+def test_the_operator_refuses_what_it_does_not_understand(
+    method: str, target: bytes, body: bytes, status: int
+) -> None:
+    operator = SandboxOperator()
+    answer = operator.receive(HttpRequest(method, target, (), body), now=START)
+    assert answer.status == status
+    assert operator.take_entries() == ()

@@ -1,0 +1,290 @@
+"""Who may call a merchant back, where several processes have one store: leases, channels, fences (K3, K5)."""
+
+from __future__ import annotations
+
+import pytest
+from attrs import Factory, define
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mmo_sansio.http.exchange import DeliveryOutcome
+from mmo_sansio.messages.inputs import CallbackConcluded
+from mmo_sansio.messages.intents import DeliverCallback, IntentKind
+from mmo_sansio.messages.replies import Ignored, Noted
+from mmo_sansio.payments.gateway import Gateway
+from mmo_sansio.resilience.circuit_breaker import (
+    FRESH,
+    USUAL,
+    Breaker,
+    BreakerSnapshot,
+    BreakerState,
+    SubWindow,
+)
+from mmo_sansio.resilience.ownership import (
+    LEASE,
+    MARGIN,
+    RENEWAL,
+    Channel,
+    ChannelBook,
+    Standing,
+    is_in_share,
+    surplus,
+    trusted_until,
+)
+from mmo_sansio.testing import a_transaction, an_attempt, ledger_with, reference
+from mmo_sansio.values import clock
+from mmo_sansio.values.clock import SECOND, Instant
+from mmo_sansio.values.model import Stage
+
+NOW: Instant = 1_700_000_000 * SECOND
+OPEN = BreakerSnapshot(BreakerState.OPEN, NOW + 30 * SECOND, None, 2, (SubWindow(NOW, 0, 5),))
+
+
+@pytest.mark.spec("K3")
+def test_a_lease_lasts_its_time_and_not_a_microsecond_longer() -> None:
+    book = ChannelBook()
+    one = book.renew(None, now=NOW)
+    assert book.renew(one, now=NOW + LEASE - 1) == one
+    assert book.is_alive(one, now=NOW + 2 * LEASE - 2)
+    assert not book.is_alive(one, now=NOW + 2 * LEASE - 1)
+    assert book.renew(one, now=NOW + 2 * LEASE - 1) > one, "what has ended is never renewed"
+
+
+@pytest.mark.spec("K3")
+def test_a_channel_is_taken_from_the_dead_only_and_its_fence_grows() -> None:
+    book = ChannelBook()
+    one, other = book.renew(None, now=NOW), book.renew(None, now=NOW + SECOND)
+    assert book.take(one, ["acme"], now=NOW) == [Channel("acme", 1, FRESH)]
+    assert not book.take(other, ["acme"], now=NOW + LEASE - 1)
+    assert not book.take(one, ["acme"], now=NOW + SECOND), "it has it"
+    assert book.take(other, ["acme"], now=NOW + LEASE) == [Channel("acme", 2, FRESH)]
+    assert not book.take(one, ["globex"], now=NOW + LEASE), "its lease has ended"
+    assert book.fence(one, "acme", now=NOW) is None
+    assert book.fence(other, "acme", now=NOW + LEASE) == 2
+
+
+@pytest.mark.spec("K3")
+def test_what_is_given_up_under_another_fence_stays() -> None:
+    book = ChannelBook()
+    one = book.renew(None, now=NOW)
+    book.take(one, ["acme"], now=NOW)
+    book.give_up(one, {"acme": 2})
+    assert book.fence(one, "acme", now=NOW) == 1
+    book.give_up(one, {"acme": 1})
+    assert book.fence(one, "acme", now=NOW) is None
+    assert book.take(one, ["acme"], now=NOW) == [Channel("acme", 2, FRESH)]
+
+
+@pytest.mark.spec("K5")
+def test_an_earlier_owner_s_breaker_changes_nothing() -> None:
+    book = ChannelBook()
+    one = book.renew(None, now=NOW)
+    book.take(one, ["acme"], now=NOW)
+    book.keep("acme", 1, OPEN)
+    book.end(one)
+    other = book.renew(None, now=NOW)
+    assert book.take(other, ["acme"], now=NOW) == [Channel("acme", 2, OPEN)]
+    book.keep("acme", 1, FRESH)
+    assert book.breakers() == {"acme": OPEN}
+
+
+@pytest.mark.spec("S3")
+@given(
+    st.sets(st.integers(1, 99), min_size=1, max_size=6),
+    st.lists(st.text(min_size=1, max_size=26), max_size=20),
+)
+def test_each_payment_is_in_one_share(alive: set[int], references: list[str]) -> None:
+    for each in references:
+        assert sum(is_in_share(each, holder, alive) for holder in alive) == 1
+        assert not is_in_share(each, 100, alive)
+
+
+@pytest.mark.spec("K3")
+@given(st.lists(st.sets(st.integers(0, 30), max_size=12), min_size=1, max_size=5))
+def test_everybody_keeps_a_share_and_what_is_beyond_is_enough_for_the_others(
+    holdings: list[set[int]],
+) -> None:
+    held = sum(map(len, holdings))
+    standing = Standing(alive=len(holdings), held=held)
+    brands = [{f"brand-{each}" for each in holding} for holding in holdings]
+    beyond = [surplus(each, standing) for each in brands]
+    for each, given_up in zip(brands, beyond, strict=True):
+        assert set(given_up) <= each
+        assert (len(each) - len(given_up)) <= -(-held // len(holdings))
+        assert not given_up or len(each) - len(given_up) >= held // len(holdings)
+    wanting = sum(max(0, held // len(holdings) - len(each)) for each in brands)
+    assert sum(map(len, beyond)) <= held
+    assert sum(map(len, beyond)) >= wanting - len(holdings), "give or take one for each"
+
+
+@pytest.mark.spec("K3")
+def test_alone_a_holder_keeps_all_of_its_channels() -> None:
+    assert not surplus(["acme", "globex"], Standing(alive=1, held=2))
+    assert not surplus(["acme"], Standing(alive=2, held=1)), "one can't be shared"
+    assert len(surplus(["acme", "globex", "initech"], Standing(alive=2, held=3))) == 1
+
+
+@pytest.mark.spec("K5")
+def test_a_clock_that_was_set_back_keeps_no_breaker_open_for_longer_than_usual() -> None:
+    now = NOW - clock.HOUR
+    restored = Breaker(restored=OPEN.believable(USUAL, now=now))
+    assert restored.permit(now + 30 * SECOND - 1) is None
+    assert restored.permit(now + 30 * SECOND) is not None
+
+
+@pytest.mark.spec("K5")
+def test_a_breaker_goes_on_from_where_its_last_owner_left_it() -> None:
+    """Kept in wall time, by a process with one monotonic clock, for a process with another."""
+    here, there = 5 * SECOND, 900 * SECOND
+    first = Breaker()
+    for nth in range(4):
+        permit = first.permit(here + nth)
+        assert permit is not None
+        first.record(permit, succeeded=False, now=here + nth)
+    kept = first.snapshot().shifted(NOW - here)
+    second = Breaker(restored=kept.shifted(there - NOW).believable(USUAL, now=there + 9))
+    permit = second.permit(there + 9)
+    assert permit is not None
+    second.record(permit, succeeded=False, now=there + 9)
+    assert second.state is BreakerState.OPEN, "the fifth failure"
+
+
+@pytest.mark.spec("K3")
+@pytest.mark.parametrize(
+    ("claimed", "given_under", "counts"),
+    [(0, 0, True), (1, 1, True), (2, 1, False), (1, 2, True), (1, 0, False)],
+)
+def test_the_outcome_counts_that_was_claimed_last(
+    claimed: int, given_under: int, counts: bool
+) -> None:
+    gateway = Gateway()
+    gateway.ledger = ledger_with(a_transaction(Stage.SUCCEEDED))
+    (transaction,) = gateway.ledger.transactions
+    gateway.ledger.intents[transaction, IntentKind.CALLBACK] = DeliverCallback(transaction, claimed)
+    outcome = CallbackConcluded(transaction, an_attempt(), given_under)
+    assert isinstance(gateway.receive(outcome, now=NOW), Noted if counts else Ignored)
+    assert len(gateway.callbacks) == counts
+    assert (not gateway.ledger.intents) == counts
+
+
+@define
+class Process:
+    """A sender with a clock of its own, that may be stopped at any time."""
+
+    ahead: Instant
+    """How far its clock is ahead of the store's."""
+    number: int | None = None
+    fences: dict[str, int] = Factory(dict)
+    trusted: Instant = -1
+    sending: list[DeliverCallback] = Factory(list)
+    """Claimed, and not yet sent."""
+    sent: list[DeliverCallback] = Factory(list)
+    """Sent, and not yet concluded."""
+
+
+@define
+class Nodes:
+    """Processes on one store: each step is one process's; those that take no step are stopped."""
+
+    processes: list[Process]
+    book: ChannelBook = Factory(ChannelBook)
+    gateway: Gateway = Factory(Gateway)
+    now: Instant = NOW
+    on_the_wire: dict[str, list[tuple[int, Instant]]] = Factory(dict)
+    """By brand: under which fence something was sent, and when."""
+
+    def step(self, who: int, what: str) -> None:
+        process = self.processes[who % len(self.processes)]
+        mine = self.now + process.ahead
+        match what:
+            case "round":
+                for part in ("renew", "take", "claim"):
+                    self.step(who, part)
+            case "renew":
+                number = self.book.renew(process.number, now=self.now)
+                if number != process.number:
+                    process.number, process.fences = number, {}
+                process.trusted = trusted_until(mine)
+            case "take" if process.number is not None:
+                waiting = {self.brand(each.gateway_reference) for each in self.open()}
+                for channel in self.book.take(process.number, sorted(waiting), now=self.now):
+                    process.fences[channel.brand] = channel.fence
+            case "claim" if process.number is not None:
+                in_hand = {each.gateway_reference for each in process.sending + process.sent}
+                for each in self.open():
+                    brand = self.brand(each.gateway_reference)
+                    fence = self.book.fence(process.number, brand, now=self.now)
+                    if fence and each.fence < fence and each.gateway_reference not in in_hand:
+                        claimed = DeliverCallback(each.gateway_reference, fence)
+                        self.gateway.ledger.intents[each.gateway_reference, each.kind] = claimed
+                        process.sending.append(claimed)
+            case "send" if process.sending:
+                work = process.sending.pop(0)
+                brand = self.brand(work.gateway_reference)
+                if process.fences.get(brand) == work.fence and mine < process.trusted:
+                    self.on_the_wire.setdefault(brand, []).append((work.fence, self.now))
+                    process.sent.append(work)
+            case "conclude" if process.sent:
+                work = process.sent.pop(0)
+                self.conclude(work)
+            case "die":
+                process.number, process.fences, process.trusted = None, {}, -1
+                process.sending, process.sent = [], []
+            case _:
+                pass
+
+    def conclude(self, work: DeliverCallback) -> None:
+        attempt = an_attempt(DeliveryOutcome.DELIVERED)
+        self.gateway.receive(
+            CallbackConcluded(work.gateway_reference, attempt, work.fence), now=self.now
+        )
+
+    def open(self) -> list[DeliverCallback]:
+        kept = self.gateway.ledger.intents.values()
+        return [each for each in kept if isinstance(each, DeliverCallback)]
+
+    def brand(self, gateway_reference: str) -> str:
+        return self.gateway.transaction(gateway_reference).order.brand
+
+
+STEPS = st.lists(
+    st.tuples(
+        st.integers(0, 2),
+        st.sampled_from(["round", "round", "renew", "take", "send", "send", "conclude", "die"]),
+        st.sampled_from([0, 0, 0, SECOND // 3, RENEWAL, LEASE - MARGIN, LEASE]),
+    ),
+    max_size=120,
+)
+
+
+@pytest.mark.spec("K3")
+@settings(max_examples=300)
+@given(STEPS, st.tuples(*[st.integers(-clock.DAY, clock.DAY)] * 3))
+def test_whatever_stops_when_one_process_at_a_time_sends_and_all_is_recorded_once(
+    steps: list[tuple[int, str, Instant]], ahead: tuple[int, ...]
+) -> None:
+    nodes = Nodes([Process(each) for each in ahead])
+    nodes.gateway.ledger = ledger_with(
+        *(
+            a_transaction(
+                Stage.SUCCEEDED,
+                gateway_reference=reference(number),
+                brand=("acme", "globex")[number % 2],
+                merchant_reference=f"order-{number}",
+            )
+            for number in range(6)
+        )
+    )
+    for who, what, then in steps:
+        nodes.step(who, what)
+        nodes.now += then
+    for sent in nodes.on_the_wire.values():
+        fences = [fence for fence, _ in sent]
+        assert fences == sorted(fences), "an earlier owner sent after a later one"
+    nodes.now += 2 * LEASE  # Whoever lives on brings everything to its end.
+    for _ in range(40):
+        for what in ("round", "send", "conclude"):
+            nodes.step(0, what)
+    assert not nodes.open()
+    recorded = [each.gateway_reference for each in nodes.gateway.callbacks]
+    assert sorted(recorded) == [reference(number) for number in range(6)]

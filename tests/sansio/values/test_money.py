@@ -1,0 +1,131 @@
+"""Amounts are exact decimals, counted in the currency's own minor units (M1, G6)."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mmo_sansio.values.currencies import CURRENCIES, decimals_of
+from mmo_sansio.values.money import (
+    AMOUNT_MAX,
+    AmountError,
+    Money,
+    check_amount,
+    money,
+    parse_number,
+    share_of,
+)
+
+
+@pytest.mark.spec("M1")
+@pytest.mark.parametrize(
+    ("currency", "decimals"),
+    [
+        ("KES", 2),
+        ("EUR", 2),
+        ("UGX", 0),
+        ("XOF", 0),
+        ("JPY", 0),
+        ("KWD", 3),
+        ("BHD", 3),
+        ("CLF", 4),
+    ],
+)
+def test_a_currency_has_the_decimals_of_iso_4217(currency: str, decimals: int) -> None:
+    assert decimals_of(currency) == decimals
+
+
+@pytest.mark.spec("M1")
+@pytest.mark.parametrize(
+    ("number", "currency", "minor"),
+    [
+        ("100", "KES", 10_000),
+        ("100.0", "KES", 10_000),
+        ("100.00", "KES", 10_000),
+        ("1e2", "KES", 10_000),
+        ("1E+2", "KES", 10_000),
+        ("100.500000", "KES", 10_050),
+        ("0.01", "KES", 1),
+        ("1e-2", "KES", 1),
+        ("100.000", "UGX", 100),
+        ("0.001", "KWD", 1),
+        ("1e15", "UGX", 10**15),
+        ("1000000000000000.00", "KES", 10**17),
+    ],
+)
+def test_an_amount_is_counted_by_value(number: str, currency: str, minor: int) -> None:
+    assert money(check_amount(parse_number(number)), currency) == Money(minor, currency)
+
+
+@pytest.mark.spec("M1")
+@pytest.mark.parametrize(
+    ("number", "currency"),
+    [("100.5", "UGX"), ("0.001", "KES"), ("1e-3", "KES"), ("10.505", "EUR"), ("1.2345", "KWD")],
+)
+def test_an_amount_with_more_decimals_is_never_rounded(number: str, currency: str) -> None:
+    with pytest.raises(AmountError, match=r"decimals|whole number"):
+        money(parse_number(number), currency)
+
+
+@pytest.mark.spec("M1", "G7")
+@pytest.mark.parametrize(
+    "number",
+    [
+        "1e400",
+        "1e1000000000",
+        "1e-100",
+        "9" * 41,
+        "1." + "0" * 39,
+        "",
+        "1.",
+        "٣",
+        "1_0",
+        "0x1",
+        "NaN",
+    ],
+)
+def test_text_that_is_no_reasonable_number_is_not_converted(number: str) -> None:
+    with pytest.raises(AmountError):
+        parse_number(number)
+
+
+@pytest.mark.spec("M1")
+@pytest.mark.parametrize(
+    "number", ["0", "-0", "0.00", "0e9", "-1", "1000000000000000.01", "1e16", "1e99"]
+)
+def test_an_amount_is_above_zero_and_at_most_ten_to_the_fifteenth(number: str) -> None:
+    with pytest.raises(AmountError):
+        check_amount(parse_number(number))
+
+
+@pytest.mark.spec("G6", "M1")
+@given(st.integers(1, 10**17), st.sampled_from(sorted(CURRENCIES)))
+def test_what_is_printed_is_read_as_the_same_amount(minor: int, currency: str) -> None:
+    amount = Money(minor, currency)
+    printed = amount.text
+    whole, _, decimals = printed.partition(".")
+    assert whole.isdigit()
+    assert len(decimals) == decimals_of(currency)
+    assert money(parse_number(printed), currency) == amount
+
+
+@pytest.mark.spec("M1")
+@given(
+    st.decimals(0, AMOUNT_MAX, places=4, allow_nan=False, allow_infinity=False),
+    st.sampled_from(["KES", "UGX", "KWD"]),
+)
+def test_an_amount_is_taken_exactly_or_not_at_all(value: Decimal, currency: str) -> None:
+    scaled = value * 10 ** decimals_of(currency)
+    if scaled == int(scaled):
+        assert money(value, currency).minor == scaled
+    else:
+        with pytest.raises(AmountError):
+            money(value, currency)
+
+
+def test_the_sandbox_takes_one_percent_rounded_half_up_and_at_least_one_minor_unit() -> None:
+    fees = {1: 1, 49: 1, 149: 1, 150: 2, 10_049: 100, 10_050: 101}
+    assert {minor: share_of(Money(minor, "KES"), 1).minor for minor in fees} == fees

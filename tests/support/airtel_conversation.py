@@ -1,0 +1,148 @@
+"""Half of a conversation with Airtel Money: an account, ciphers that can be read, and answers as the operator writes
+them."""
+
+from __future__ import annotations
+
+import base64
+import json
+from typing import Any
+
+from attrs import define, frozen
+
+from mmo_sansio.http.messages import HttpRequest, HttpResponse
+from mmo_sansio.messages.inputs import ProviderReport
+from mmo_sansio.providers.airtel_money.adapter import AirtelMoney, open_airtel_money
+from mmo_sansio.providers.common.ciphers import CipherError, RsaPadding
+from mmo_sansio.providers.common.interface import Conversation, ExchangeFailed, drive
+from mmo_sansio.testing import REFERENCE, START, a_party, a_transaction
+from mmo_sansio.values.model import Flow, Stage, Transaction, Type
+from mmo_sansio.values.money import Money
+
+KEY = b"the operator's key"
+SHORT_KEY = b"the operator's short key"
+OPTIONS: dict[str, Any] = {
+    "base_url": "https://openapi.airtel.ug",
+    "country": "UG",
+    "client_id": "client",
+    "client_secret": "SECRET-CLIENT",
+    "pin": "SECRET-PIN",
+}
+
+
+@frozen
+class ReadableCiphers:
+    """Ciphers that hide nothing, and chance that counts."""
+
+    def random_bytes(self, count: int) -> bytes:
+        return bytes(range(count))
+
+    def rsa_bits(self, public_key: bytes) -> int:
+        if public_key not in (KEY, SHORT_KEY):
+            raise CipherError("no key")
+        return 1024 if public_key == SHORT_KEY else 2048
+
+    def rsa_encrypt(self, public_key: bytes, plain: bytes, padding: RsaPadding) -> bytes:
+        return f"{padding}|".encode() + plain
+
+    def rsa_encrypt_pkcs1v15(self, certificate_pem: bytes, plain: bytes) -> bytes:
+        return self.rsa_encrypt(certificate_pem, plain, RsaPadding.PKCS1V15)
+
+    def aes_cbc_encrypt(self, key: bytes, iv: bytes, plain: bytes) -> bytes:
+        return b"aes|" + plain
+
+
+def an_adapter(**options: Any) -> AirtelMoney:
+    """An account in Uganda; options by name, None leaves one out."""
+    given = {name: value for name, value in {**OPTIONS, **options}.items() if value is not None}
+    return open_airtel_money("airtel_ug", "Airtel Uganda", given, ReadableCiphers())
+
+
+def a_payin(**members: Any) -> Transaction:
+    """UGX 1000 from +256752000000, submitted at START."""
+    standard: dict[str, Any] = {
+        "provider": "airtel_ug",
+        "country": "UG",
+        "requested": Money(1000, "UGX"),
+        "party": a_party(msisdn="+256752000000"),
+        "submitted_at": START,
+        "merchant_reference": "INV-0001",
+    }
+    return a_transaction(Stage.SUBMITTING, **{**standard, **members})
+
+
+def a_payout(**members: Any) -> Transaction:
+    """The same the other way."""
+    return a_payin(**{"type": Type.PAYOUT, "flow": Flow.DIRECT, **members})
+
+
+@define
+class Line:
+    """Answers in turn, an exception in the place of one that never came; what was asked is kept."""
+
+    answers: list[HttpResponse | ExchangeFailed]
+    asked: list[HttpRequest]
+
+    def __call__(self, request: HttpRequest) -> HttpResponse:
+        self.asked.append(request)
+        answer = self.answers.pop(0)
+        if isinstance(answer, ExchangeFailed):
+            raise answer
+        return answer
+
+
+def talk(
+    conversation: Conversation, *answers: HttpResponse | ExchangeFailed
+) -> tuple[ProviderReport, list[HttpRequest]]:
+    """What the conversation came to, and what it asked; every answer was wanted."""
+    line = Line(list(answers), [])
+    report = drive(conversation, line)
+    assert line.answers == []
+    return report, line.asked
+
+
+def json_answer(document: Any, status: int = 200) -> HttpResponse:
+    """An answer in JSON."""
+    return HttpResponse(status, (), json.dumps(document).encode())
+
+
+def answer(
+    code: str | None = None,
+    *,
+    transaction: Any = None,
+    success: bool | None = True,
+    status: int = 200,
+    message: str | None = None,
+) -> HttpResponse:
+    """An answer as the documentation shows them."""
+    told = {
+        "code": str(status),
+        "message": message,
+        "result_code": "ESB000010",
+        "response_code": code,
+        "success": success,
+    }
+    kept = {name: value for name, value in told.items() if value is not None}
+    return json_answer({"data": {"transaction": transaction or {}}, "status": kept}, status)
+
+
+def enquiry(
+    transaction_status: str | None, code: str | None = None, **members: Any
+) -> HttpResponse:
+    """An answer to a question about REFERENCE."""
+    transaction = {"id": REFERENCE, "message": "told", "status": transaction_status}
+    if transaction_status == "TS":
+        transaction["airtel_money_id"] = "MP240101.1200.A00001"
+    return answer(code, transaction=transaction, **members)
+
+
+def key_answer(key: bytes = KEY, **members: Any) -> HttpResponse:
+    """The operator's key."""
+    data = {"key_id": 7, "key": base64.b64encode(key).decode(), **members}
+    told = {"response_code": "DP02010001001", "success": True}
+    return json_answer({"data": data, "status": told})
+
+
+def body_of(request: HttpRequest) -> dict[str, Any]:
+    """The JSON that was sent."""
+    document: dict[str, Any] = json.loads(request.body)
+    return document

@@ -1,0 +1,180 @@
+"""Airtel Money's simulator on a socket and gateways with an account at it; the simulator's time is the test's to
+move."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import trio
+from attrs import define
+
+from mmo_sansio.http.egress_rules import EgressRules
+from mmo_sansio.values.clock import SECOND, Instant
+from mmo_sansio.values.model import Stage
+from mmo_trio.brands.keyring import KeyRing, load_master_key
+from mmo_trio.http.client.client import Client, tls_context
+from mmo_trio.simulators.airtel.api import AirtelSimulator
+from mmo_trio.simulators.base import Planned, planned_read
+from mmo_trio.simulators.server import serve_simulator
+from mmo_trio.system.clock import WallClock
+from tests.support.airtel_account import PAYER, a_simulator, options
+from tests.support.merchant import PATIENCE_S, Merchant, ask
+from tests.support.storages import storages
+
+NAME = "airtel_ug"
+KEY = "a-key-for-uganda"
+CALLBACK_KEY = "SECRET-callback-key"
+BRANDS = f"""
+[[brand]]
+id = "acme"
+name = "Acme"
+api_keys = ["{KEY}"]
+
+[[brand.method]]
+key = "airtel"
+provider = "{NAME}"
+country = "UG"
+flows = ["direct/payin", "web/payin", "direct/payout"]
+limits.UGX = {{ min = "1", max = "1000000" }}
+"""
+AT = {"direct/payin": "collection", "web/payin": "collection", "direct/payout": "disbursement"}
+"""What the simulator calls it."""
+
+
+async def until(happened: Callable[[], object]) -> None:
+    """Return once it has happened."""
+    with trio.fail_after(PATIENCE_S):
+        while True:
+            if happened():
+                return
+            await trio.sleep(0.01)
+
+
+@define(eq=False)
+class Airtel:
+    """The operator on its socket."""
+
+    simulator: AirtelSimulator
+    origin: str
+    offset: int = 0
+    """How far its clock is ahead, in microseconds."""
+
+    def now(self) -> Instant:
+        """Its own time."""
+        return WallClock().now() + self.offset
+
+    def options(self, **more: Any) -> dict[str, str]:
+        """An account with it."""
+        given = options(self.origin, callback_key=CALLBACK_KEY, **more)
+        return {"kind": "airtel_money", "title": "Airtel", **given}
+
+    def script(self, operation: str, *faults: Mapping[str, Any]) -> Sequence[Planned]:
+        """What meets the next submission of this operation."""
+        planned = [planned_read({"at": AT[operation], **each}) for each in faults]
+        self.simulator.faults.plan(planned)
+        return planned
+
+    def payments(self) -> dict[str, str | None]:
+        """What every payment that was taken came to, by gatewayReference."""
+        return {each["reference"]: each["result"] for each in self.simulator.book()["payments"]}
+
+    def balances(self) -> dict[str, str]:
+        """What every wallet holds."""
+        return {each["account"]: each["balance"] for each in self.simulator.book()["accounts"]}
+
+    async def pass_time(self, seconds: float) -> None:
+        """Let its time pass, and everything that is due happen."""
+        self.offset += round(seconds * SECOND)
+        await ask(f"{self.origin}/_simulator/book")  # Whoever asks has it look at its clock.
+
+    async def has(self, reference: str) -> None:
+        """Return once the payment has been taken."""
+        await until(lambda: reference in self.payments())
+
+    async def has_met(self, planned: Sequence[Planned]) -> None:
+        """Return once all of this has met its requests."""
+        await until(lambda: not any(each.times for each in planned))
+
+
+@asynccontextmanager
+async def airtel_playing() -> AsyncIterator[Airtel]:
+    """The operator, as long as the block lasts."""
+    listeners = await trio.open_tcp_listeners(0, host="127.0.0.1")
+    origin = f"http://127.0.0.1:{listeners[0].socket.getsockname()[1]}"
+    airtel = Airtel(a_simulator(callback_key=CALLBACK_KEY), origin)
+    client = Client(rules=EgressRules(), context=tls_context())
+    async with trio.open_nursery() as nursery:
+        await nursery.start(
+            partial(serve_simulator, airtel.simulator, listeners, tell=client.ask, now=airtel.now)
+        )
+        yield airtel
+        nursery.cancel_scope.cancel()
+
+
+@define(eq=False)
+class Uganda:
+    """A gateway with an account at the simulator, seen from outside."""
+
+    airtel: Airtel
+    directory: Path
+    pages: str
+    merchant: Merchant
+
+    async def create(self, operation: str, **changes: Any) -> str:
+        """A payment of UGX 1000; its gatewayReference."""
+        members = {
+            "msisdn": f"+256{PAYER}",
+            "country": "UG",
+            "amount": {"value": 1000, "currency": "UGX"},
+            **changes,
+        }
+        made = await self.merchant.accepted(operation, **members)
+        if operation == "web/payin":
+            await ask(made["pageUrl"], method="POST", headers=FORM, body=b"")
+        return str(made["gatewayReference"])
+
+    async def awaits_result(self, reference: str) -> None:
+        """Return once the gateway has the operator's word that the payment is under way."""
+        async with storages.of(self.directory).beside() as store:
+            with trio.fail_after(PATIENCE_S):
+                while True:
+                    found = await store.transaction(reference)
+                    if found is not None and found.progress.stage is Stage.AWAITING_RESULT:
+                        return
+                    await trio.sleep(0.01)
+
+    async def advance(self, span: str, seconds: float) -> None:
+        """Let time pass for both."""
+        await self.airtel.pass_time(seconds)
+        body = json.dumps({"advance": span}).encode()
+        answer = await ask(f"{self.pages}/sandbox/clock", method="POST", headers=JSON, body=body)
+        assert answer.status == 200, answer.body
+
+    async def suspense(self, count: int = 0) -> list[dict[str, Any]]:
+        """What waits for a person, once there is so much of it."""
+        with trio.fail_after(PATIENCE_S):
+            while True:
+                found: list[dict[str, Any]] = (await ask(f"{self.pages}/sandbox/suspense")).json
+                if len(found) >= count:
+                    return found
+                await trio.sleep(0.01)
+
+    def hook(self) -> str:
+        """Where the operator sends callbacks."""
+        ring = KeyRing(load_master_key(self.directory / "master.key", create=False))
+        return f"{self.merchant.api}/hooks/{NAME}/{ring.hook_token(NAME)}"
+
+    def tell_where(self) -> None:
+        """Set the callback URL, as one does in the operator's portal."""
+        self.airtel.simulator.open_accounts(
+            [{"account": "collection", "callback_url": self.hook()}]
+        )
+
+
+FORM = {"Content-Type": "application/x-www-form-urlencoded"}
+JSON = {"Content-Type": "application/json"}

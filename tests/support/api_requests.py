@@ -1,0 +1,137 @@
+"""Requests to the merchant API, and a brand to make them for."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from mmo_sansio.api.incoming import requests, routes
+from mmo_sansio.api.outgoing.problem_json import problem_response
+from mmo_sansio.api.settings import ApiSettings
+from mmo_sansio.http.messages import HttpRequest, HttpResponse
+from mmo_sansio.messages.inputs import CreatePayment, Draft
+from mmo_sansio.values.model import Brand, Limits, Method, Operation, Terms
+from mmo_sansio.values.money import Money
+from mmo_sansio.values.problems import Problem, RefusedError
+
+ULID = "01ARZ3NDEKTSV4RRFFQ69G5FAV"
+TOKEN = "page-token"
+NOW = 1_795_250_096_123_456
+"""2026-11-21T08:34:56.123456Z."""
+
+SETTINGS = ApiSettings("https://docs.example/errors", "https://pay.example", b"cursor key of tests")
+
+
+def limits(currency: str, minimum: int, maximum: int) -> dict[str, Limits]:
+    return {currency: Limits(Money(minimum, currency), Money(maximum, currency))}
+
+
+BRAND = Brand(
+    "acme",
+    "Acme Ltd",
+    (
+        Method(
+            "mpesa_ke",
+            "sandbox",
+            "Sandbox",
+            "KE",
+            frozenset(Operation),
+            limits("KES", 10_00, 150_000_00)
+            | limits("UGX", 10, 150_000)
+            | limits("KWD", 1, 150_000)
+            | limits("EUR", 1, 150_000),
+        ),
+        Method("payin_only", "sandbox", "Sandbox", "KE", frozenset({Operation.DIRECT_PAYIN}), {}),
+    ),
+    redirect_schemes=frozenset({"acme"}),
+)
+
+
+def body(operation: Operation = Operation.DIRECT_PAYIN, **changes: Any) -> dict[str, Any]:
+    """A good body for this operation; `...` takes a member away, `payer__msisdn=` reaches into an object."""
+    party = {"id": "user-1", "msisdn": "+254700000000"}
+    members: dict[str, Any] = {"amount": {"value": 150, "currency": "KES"}}
+    if operation is Operation.DIRECT_PAYOUT:
+        members["payee"] = party
+    elif operation is not Operation.DIRECT_TAXPAYOUT:
+        members["payer"] = party
+    members |= {
+        "country": "KE",
+        "resultUrl": "https://merchant.example/callbacks",
+        "merchantReference": "order-1",
+    }
+    if operation is Operation.QR_PAYIN:
+        members["displayQrUrl"] = "https://merchant.example/qr"
+    if operation is Operation.DIRECT_TAXPAYOUT:
+        members["reconciliationReference"] = "tax-2026-11"
+    for path, value in changes.items():
+        *outer, name = path.split("__")
+        target = members
+        for each in outer:
+            target = target[each]
+        if value is ...:
+            target.pop(name, None)
+        else:
+            target[name] = value
+    return members
+
+
+def text(members: dict[str, Any]) -> bytes:
+    return json.dumps(members).encode()
+
+
+def request(
+    content: bytes | None = None,
+    *,
+    method: str = "POST",
+    target: bytes = b"/gateway/mmo/v2/direct/payin/mpesa_ke",
+    headers: tuple[tuple[bytes, bytes], ...] = (
+        (b"x-api-key", b"a-key"),
+        (b"content-type", b"application/json"),
+    ),
+) -> HttpRequest:
+    return HttpRequest(method, target, headers, text(body()) if content is None else content)
+
+
+def call(
+    given: HttpRequest, *, brand: Brand = BRAND, settings: ApiSettings = SETTINGS
+) -> CreatePayment:
+    """The whole way of a creation request, in the order of C9."""
+    route = routes.route(given)
+    assert isinstance(route, routes.Create)
+    requests.presented_key(given)
+    requests.check_enabled(brand)
+    requests.check_content(given)
+    return requests.creation(
+        given,
+        route,
+        settings,
+        brand=brand,
+        gateway_reference=ULID,
+        page_token=TOKEN,
+        terms=Terms(),
+    )
+
+
+def draft(content: bytes, operation: Operation = Operation.DIRECT_PAYIN) -> Draft:
+    """What this body asks for; raises RefusedError."""
+    target = b"/gateway/mmo/v2/%s/mpesa_ke" % operation.value.encode()
+    return call(request(content, target=target)).draft
+
+
+def problem_of(content: bytes, operation: Operation = Operation.DIRECT_PAYIN) -> Problem:
+    """Why this body is refused."""
+    try:
+        accepted = draft(content, operation)
+    except RefusedError as error:
+        return error.problem
+    raise AssertionError(f"accepted: {accepted}")
+
+
+def document(answer: HttpResponse) -> Any:
+    """What the answer's body says."""
+    return json.loads(answer.body)
+
+
+def refusal_document(problem: Problem) -> Any:
+    return document(problem_response(problem, SETTINGS.error_docs_url))

@@ -1,0 +1,140 @@
+"""Chromium as the tests drive it: what a page may never do, axe, and screenshots."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from attrs import Factory, define
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import Browser, BrowserContext, Page, Playwright
+
+from tests.support.browser_gateway import PATIENCE_S
+
+SCREENSHOTS = Path(__file__).resolve().parents[2] / "docs" / "screenshots"
+SCREENSHOT_BYTES_MAX = 60_000
+SERIOUS = {"serious", "critical"}
+LOOPBACK = {"127.0.0.1", "localhost"}
+
+FLAGS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--host-resolver-rules=MAP * ~NOTFOUND , EXCLUDE 127.0.0.1 , EXCLUDE localhost",
+]
+"""Nothing but this machine is reachable, so that a test needs nobody else and tells nobody anything."""
+
+THREE_G = {
+    "offline": False,
+    "latency": 300,
+    "downloadThroughput": 1_600_000 / 8,
+    "uploadThroughput": 768_000 / 8,
+}
+"""1.6 Mbit/s down, 768 kbit/s up, 300 ms there and back: what is commonly measured with as 3G."""
+
+
+def chromium_path() -> str | None:
+    """Where the browser is; None: there is none. `MMO_CHROMIUM` names another one than those of the PATH."""
+    named = os.environ.get("MMO_CHROMIUM")
+    if named:
+        return named if Path(named).is_file() else None
+    return (
+        shutil.which("chromium")
+        or shutil.which("chromium-browser")
+        or shutil.which("google-chrome")
+    )
+
+
+def launched(playwright: Playwright, path: str) -> Browser:
+    """Chromium without a window."""
+    return playwright.chromium.launch(executable_path=path, headless=True, args=FLAGS)
+
+
+@define(eq=False, slots=False)  # Playwright keeps a note with the handlers it is given.
+class Watched:
+    """What the pages of a context did that a page of ours never does."""
+
+    dialogs: list[str] = Factory(list)
+    elsewhere: list[str] = Factory(list)
+    """Requests to other machines than this one."""
+    complaints: list[str] = Factory(list)
+    """What Chromium complained about: scripts that failed, and what the content security policy stopped."""
+
+    def attend(self, context: BrowserContext) -> None:
+        """Watch every page of this context from now on."""
+        context.on("page", self._attend_page)
+        context.on("request", lambda request: self._note_request(request.url))
+        context.on("weberror", lambda error: self.complaints.append(str(error.error)))
+
+    def check(self) -> None:
+        """Fail if a page did any of it."""
+        assert not self.dialogs, self.dialogs
+        assert not self.elsewhere, self.elsewhere
+        assert not self.complaints, self.complaints
+
+    def _attend_page(self, page: Page) -> None:
+        page.on("dialog", self._note_dialog)
+        page.on("console", lambda said: self._note_console(said.type, said.text))
+
+    def _note_dialog(self, dialog: Any) -> None:
+        self.dialogs.append(dialog.message)
+        dialog.dismiss()
+
+    def _note_request(self, url: str) -> None:
+        parts = urlsplit(url)
+        if parts.scheme in ("http", "https", "ws", "wss") and parts.hostname not in LOOPBACK:
+            self.elsewhere.append(url)
+
+    def _note_console(self, kind: str, text: str) -> None:
+        # That a page answered 404 or 503 is a complaint for Chromium; for the test it is what it wants to see.
+        if kind in ("error", "warning") and not text.startswith("Failed to load resource"):
+            self.complaints.append(text)
+
+
+@contextmanager
+def browsing(browser: Browser, *, slow: bool = False, **options: Any) -> Iterator[Page]:
+    """A page in a context of its own with Playwright's options for contexts; no page of it may misbehave.
+
+    `slow`: over a link like 3G.
+    """
+    watched = Watched()
+    with browser.new_context(**({"locale": "en-GB"} | options)) as context:
+        watched.attend(context)
+        context.set_default_timeout(PATIENCE_S * 1000)
+        page = context.new_page()
+        if slow:
+            session = context.new_cdp_session(page)
+            session.send("Network.enable")
+            session.send("Network.emulateNetworkConditions", THREE_G)
+        yield page
+    watched.check()
+
+
+def check_axe(page: Page) -> None:
+    """Fail on each fault that axe calls serious or critical. Needs a page with JavaScript."""
+    # Evaluated by the debugger, so the page's own policy neither allows nor stops it.
+    found = Axe().run(page).response["violations"]
+    faults = [
+        f"{each['impact']} {each['id']}: {each['help']}: {[node['html'] for node in each['nodes']]}"
+        for each in found
+        if each["impact"] in SERIOUS
+    ]
+    assert not faults, "\n".join(faults)
+
+
+def screenshot(page: Page, name: str) -> None:
+    """Write `docs/screenshots/NAME.png`, when MMO_SCREENSHOTS=1 asks for it: a usual run changes no file."""
+    if os.environ.get("MMO_SCREENSHOTS") != "1":
+        return
+    SCREENSHOTS.mkdir(parents=True, exist_ok=True)
+    picture = page.screenshot(path=SCREENSHOTS / f"{name}.png", animations="disabled")
+    assert len(picture) < SCREENSHOT_BYTES_MAX, f"{name}: {len(picture)} bytes"

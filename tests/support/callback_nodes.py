@@ -1,0 +1,159 @@
+"""Nodes that share a store, for tests: each an engine, a callback worker and a keeper of channels, in Trio's time."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import trio
+from attrs import define, field
+
+from mmo_sansio.http.exchange import Attempt, DeliveryOutcome
+from mmo_sansio.http.messages import HttpRequest
+from mmo_sansio.messages.inputs import BeginSubmission
+from mmo_sansio.messages.intents import DeliverCallback, Intent
+from mmo_sansio.resilience.circuit_breaker import BreakerSettings
+from mmo_sansio.values import clock
+from mmo_sansio.values.clock import Instant
+from mmo_sansio.values.model import Transaction
+from mmo_trio.engine.engine import Engine
+from mmo_trio.http.client.exchange import MaySend, WithheldError
+from mmo_trio.storage.conformance.inputs import creation, reference, succeeded
+from mmo_trio.storage.interface.store import Store, Work
+from mmo_trio.system.clock import WallClock
+from mmo_trio.workers.delivery.callbacks import CallbackWorker
+from mmo_trio.workers.delivery.channel_owner import ChannelKeeper
+from tests.support.callback_work import clock_of_trio
+
+
+class TrioClock(WallClock):
+    """Begins in 2023 and goes with Trio's time; nodes that share one are moved together."""
+
+    def now(self) -> Instant:
+        return 1_700_000_000 * clock.SECOND + self.monotonic()
+
+    def monotonic(self) -> Instant:
+        return clock_of_trio() + self.offset
+
+
+@define(eq=False)
+class Receiver:
+    """A merchant's server: what it was sent, by whom, and when."""
+
+    answers: DeliveryOutcome = DeliveryOutcome.DELIVERED
+    connecting_s: float = 0.0
+    """Until the request's bytes leave."""
+    answering_s: float = 0.0
+    """From then on."""
+    sent: list[tuple[str, str, float]] = field(factory=list)
+    """Node, gatewayReference, Trio's time."""
+
+    def by(self, node: str) -> list[str]:
+        return [reference for sender, reference, _ in self.sent if sender == node]
+
+
+@define(eq=False)
+class Node:
+    """One process of a gateway."""
+
+    name: str
+    store: Store
+    receiver: Receiver
+    time: WallClock = field(factory=TrioClock)
+    drain: trio.Event = field(factory=trio.Event)
+    callbacks: CallbackWorker = field(init=False)
+    keeper: ChannelKeeper | None = field(init=False)
+    engine: Engine = field(init=False)
+    keeping: trio.CancelScope = field(factory=trio.CancelScope)
+    """Cancelled, its keeper is gone: no renewal, no question."""
+
+    def __attrs_post_init__(self) -> None:
+        self.engine = Engine(self.store, self.time, self._act)
+        self.callbacks = CallbackWorker(
+            deliver=self._deliver,
+            key_for=self._key_for,
+            conclude=self.engine.submit,
+            now=self.time.now,
+            monotonic=self.time.monotonic,
+            breaker=BreakerSettings(),
+            holds=lambda brand, fence: self.keeper is None or self.keeper.holds(brand, fence),
+        )
+        channels = self.store.channels
+        self.keeper = (
+            None if channels is None else ChannelKeeper(channels, self.callbacks, clock_of_trio)
+        )
+
+    async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """As the service does: until it is drained, or cancelled as by kill -9."""
+        if self.keeper is None:
+            for brand, kept in (await self.store.breakers()).items():
+                self.callbacks.adopt(brand, kept)
+        async with trio.open_nursery() as engine:
+            await engine.start(self.engine.run)
+            ended = trio.Event()
+            async with trio.open_nursery() as workers:
+                workers.start_soon(self._run_callbacks, ended)
+                if self.keeper is not None:
+                    workers.start_soon(self._keep, ended)
+                task_status.started()
+            engine.cancel_scope.cancel()
+
+    async def pay(self, number: int, *, of: str = "acme") -> None:
+        """A payment that this node brings to its success."""
+        await self.engine.submit(creation(number, of=of))
+        await self.engine.submit(BeginSubmission(reference(number)))
+        await self.engine.submit(succeeded(number))
+
+    async def _run_callbacks(self, ended: trio.Event) -> None:
+        await self.callbacks.run(drain=self.drain)
+        ended.set()
+
+    async def _keep(self, ended: trio.Event) -> None:
+        assert self.keeper is not None
+        with self.keeping:
+            await self.keeper.run(drain=self.drain, ended=ended)
+
+    def _act(self, intent: Intent, transaction: Transaction) -> None:
+        if isinstance(intent, DeliverCallback):
+            (self.keeper or self.callbacks).take(Work(intent, transaction))
+
+    async def _deliver(self, request: HttpRequest, *, may_send: MaySend) -> Attempt:
+        await trio.sleep(self.receiver.connecting_s)
+        if not may_send():
+            raise WithheldError
+        about = request.body.partition(b'"gatewayReference":"')[2].partition(b'"')[0].decode()
+        self.receiver.sent.append((self.name, about, trio.current_time()))
+        await trio.sleep(self.receiver.answering_s)
+        return Attempt(self.receiver.answers, request.target.decode())
+
+    async def _key_for(self, brand: str) -> bytes | None:
+        return b"key"
+
+
+@asynccontextmanager
+async def running(*nodes: Node) -> AsyncIterator[dict[str, trio.CancelScope]]:
+    """The nodes at work; to cancel one's scope is to kill it."""
+    async with trio.open_nursery() as nursery:
+        scopes = {node.name: trio.CancelScope() for node in nodes}
+
+        async def run(node: Node, *, task_status: trio.TaskStatus[None]) -> None:
+            with scopes[node.name]:
+                await node.run(task_status=task_status)
+
+        for node in nodes:
+            await nursery.start(run, node)
+        yield scopes
+        nursery.cancel_scope.cancel()
+
+
+async def recorded(store: Store, *numbers: int) -> dict[int, DeliveryOutcome]:
+    """What became of these payments' callbacks, once all are recorded; each once."""
+    wanted = {reference(number): number for number in numbers}
+    with trio.fail_after(200):
+        while True:
+            found = [each for each in await store.callbacks() if each.gateway_reference in wanted]
+            if {each.gateway_reference for each in found} == wanted.keys():
+                break
+            await trio.sleep(0.05)
+    assert len(found) == len(wanted), "recorded twice"
+    return {wanted[each.gateway_reference]: each.attempt.outcome for each in found}

@@ -1,0 +1,120 @@
+"""A callback worker and what stands around it, for tests: work, keys, and the record of outcomes."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import trio
+from attrs import define, field
+
+from mmo_sansio.http.egress_rules import EgressRules
+from mmo_sansio.http.exchange import Attempt, DeliveryOutcome
+from mmo_sansio.http.messages import HttpRequest
+from mmo_sansio.messages.inputs import CallbackConcluded
+from mmo_sansio.messages.intents import DeliverCallback
+from mmo_sansio.resilience.circuit_breaker import BreakerSettings
+from mmo_sansio.testing import a_transaction, reference
+from mmo_sansio.values.clock import Instant
+from mmo_sansio.values.model import Stage
+from mmo_trio.http.client.client import Client
+from mmo_trio.http.client.exchange import MaySend
+from mmo_trio.storage.interface.store import StoreUnavailable, Work
+from mmo_trio.workers.delivery.callbacks import CallbackWorker, Deliver
+from tests.support.hostile_receivers import PRIVATE, Names, trusting
+
+
+def work_for(brand: str, number: int, url: str = "https://merchant.example/callbacks") -> Work:
+    """A callback of this brand that is due; its reference is that of the number."""
+    transaction = a_transaction(
+        Stage.SUCCEEDED, gateway_reference=reference(number), brand=brand, result_url=url
+    )
+    return Work(DeliverCallback(transaction.reference), transaction)
+
+
+def clock_of_trio() -> Instant:
+    """Trio's time in microseconds: the tests' time, whatever kind it is."""
+    return round(trio.current_time() * 1_000_000)
+
+
+@define(eq=False)
+class Books:
+    """Gives out keys and records outcomes, unless it is closed for a while."""
+
+    keys: dict[str, bytes | None] = field(factory=dict)
+    """By brand, where it isn't `key of BRAND`."""
+    times_closed: int = 0
+    """How often recording fails before it works."""
+    error: type[Exception] = StoreUnavailable
+    """How it fails then."""
+    recorded: dict[str, Attempt] = field(factory=dict)
+    """By reference."""
+    _changed: trio.Event = field(factory=trio.Event)
+
+    async def key_for(self, brand: str) -> bytes | None:
+        await trio.lowlevel.checkpoint()
+        return self.keys.get(brand, f"key of {brand}".encode())
+
+    async def conclude(self, given: CallbackConcluded) -> None:
+        await trio.lowlevel.checkpoint()
+        if self.times_closed:
+            self.times_closed -= 1
+            raise self.error("closed for a while")
+        assert given.gateway_reference not in self.recorded, "concluded twice"
+        self.recorded[given.gateway_reference] = given.attempt
+        self._changed.set()
+        self._changed = trio.Event()
+
+    async def outcomes(self, *numbers: int) -> list[DeliveryOutcome]:
+        """What became of the callbacks with these numbers, once all are recorded."""
+        references = [reference(number) for number in numbers]
+        with trio.fail_after(60):
+            while not all(each in self.recorded for each in references):
+                await self._changed.wait()
+        return [self.recorded[each].outcome for each in references]
+
+
+def delivery_client(rules: EgressRules = PRIVATE, *, address: str = "127.0.0.1") -> Client:
+    """The real client; every name is at this address."""
+    return Client(rules=rules, context=trusting(), resolver=Names([address]))
+
+
+@define(eq=False)
+class Outside:
+    """Merchants' servers, where a test needs no sockets: what each brand's answers with, after how
+    long, and what it was sent."""
+
+    answers: dict[str, tuple[DeliveryOutcome, float]] = field(factory=dict)
+    """By brand: the outcome and the seconds it takes; else delivered at once."""
+    sent: list[tuple[str, HttpRequest]] = field(factory=list)
+
+    async def deliver(self, request: HttpRequest, *, may_send: MaySend) -> Attempt:
+        brand = (request.value(b"x-api-key") or b"").decode().removeprefix("key of ")
+        self.sent.append((brand, request))
+        outcome, after_s = self.answers.get(brand, (DeliveryOutcome.DELIVERED, 0.0))
+        await trio.sleep(after_s)
+        return Attempt(outcome, request.target.decode())
+
+    def times_sent(self, brand: str) -> int:
+        return sum(1 for each, _ in self.sent if each == brand)
+
+
+@asynccontextmanager
+async def working(books: Books, deliver: Deliver, **settings: Any) -> AsyncIterator[CallbackWorker]:
+    """A worker at work while the block runs; what is under way then is broken off."""
+    worker = CallbackWorker(
+        deliver=deliver,
+        key_for=books.key_for,
+        conclude=books.conclude,
+        now=clock_of_trio,
+        monotonic=clock_of_trio,
+        breaker=BreakerSettings(),
+        **settings,
+    )
+    async with trio.open_nursery() as nursery:
+        await nursery.start(
+            lambda task_status: worker.run(drain=trio.Event(), task_status=task_status)
+        )
+        yield worker
+        nursery.cancel_scope.cancel()

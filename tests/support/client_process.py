@@ -1,0 +1,31 @@
+"""A process to be stopped: asks a server once, in three seconds altogether, and says what came of it."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import trio
+
+from mmo_sansio.http.egress_rules import EgressRules
+from mmo_sansio.http.messages import HttpRequest
+from mmo_sansio.providers.common.interface import ExchangeFailed
+from mmo_trio.http.client.client import Client, tls_context
+from mmo_trio.system.clock import BootClock
+
+DEADLINE_S = 3.0
+
+
+async def main(url: str, authority: Path) -> None:
+    """One line."""
+    client = Client(rules=EgressRules(), context=tls_context(authority))
+    request = HttpRequest("POST", url.encode(), (), b"{}")
+    try:
+        answer = await client.ask(request, deadline_s=DEADLINE_S)
+        print("answered", answer.status)
+    except ExchangeFailed as failure:
+        print("perhaps sent" if failure.may_have_arrived else "not sent")
+
+
+if __name__ == "__main__":
+    trio.run(main, sys.argv[1], Path(sys.argv[2]), clock=BootClock())

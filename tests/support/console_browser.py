@@ -1,0 +1,79 @@
+"""An operator at a browser without scripts: cookies, links and forms, over a real socket."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from http.cookies import SimpleCookie
+from pathlib import Path
+from urllib.parse import urlencode
+
+from attrs import Factory, define
+
+from mmo_trio.console.passwords import hash_password
+from mmo_trio.storage.interface.admin_types import Operator, Role
+from mmo_trio.storage.interface.store import Store
+from mmo_trio.storage.open_store import open_store
+from tests.support.merchant import Answer, ask
+
+PASSWORD = "correct horse battery"
+HASH = hash_password(PASSWORD)
+_TOKEN = re.compile(r'name="form_token" value="([0-9a-f]{64})"')
+
+
+@define
+class Person:
+    """One browser."""
+
+    console: str
+    cookies: dict[str, str] = Factory(dict)
+    form_token: str = ""
+    headers: dict[str, str] = Factory(dict)
+    last: Answer | None = None
+
+    async def get(self, path: str) -> Answer:
+        """Follow a link."""
+        return await self._ask(path, "GET", None)
+
+    async def post(self, path: str, **fields: str) -> Answer:
+        """Send a form of the page that was shown last."""
+        sent = {"form_token": self.form_token} | fields
+        return await self._ask(path, "POST", urlencode(sent).encode())
+
+    async def sign_in(self, name: str, password: str = PASSWORD) -> Answer:
+        """By the form, and on to the first page."""
+        await self.get("/sign-in")
+        answer = await self.post("/sign-in", name=name, password=password)
+        if answer.status == 303:
+            await self.get(answer.headers["location"])
+        return answer
+
+    async def _ask(self, path: str, method: str, body: bytes | None) -> Answer:
+        headers = dict(self.headers)
+        if self.cookies:
+            headers["Cookie"] = "; ".join(f"{k}={v}" for k, v in self.cookies.items())
+        if body is not None:
+            headers["Content-Type"] = "application/x-www-form-urlencoded"
+        answer = await ask(f"{self.console}{path}", method=method, headers=headers, body=body)
+        for name, morsel in SimpleCookie(answer.headers.get("set-cookie", "")).items():
+            self.cookies[name] = morsel.value
+        if (found := _TOKEN.search(answer.body.decode("utf-8", "replace"))) is not None:
+            self.form_token = found[1]
+        self.last = answer
+        return answer
+
+
+@asynccontextmanager
+async def store_of(directory: Path) -> AsyncIterator[Store]:
+    """The store beside a sandbox that serves it."""
+    url = f"sqlite:///{directory / 'gateway.db'}"
+    async with open_store(url, serving=False, make=False) as store:
+        yield store
+
+
+async def hire(directory: Path, **roles: str) -> None:
+    """Make operators: their names, each with a role."""
+    async with store_of(directory) as store:
+        for name, role in roles.items():
+            assert await store.office.add_operator(Operator(name, Role(role), HASH, 0))

@@ -1,0 +1,117 @@
+"""A client that speaks HTTP/2, in the clear with prior knowledge (RFC 9113 section 3.3)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import h2.config
+import h2.connection
+import h2.events
+import trio
+from attrs import Factory, define
+
+from tests.support.http_listener import Answer
+
+Fields = Sequence[tuple[bytes, bytes]]
+
+
+@define(eq=False)
+class _Coming:
+    """An answer on its way."""
+
+    headers: dict[str, str] = Factory(dict)
+    body: bytearray = Factory(bytearray)
+    is_whole: bool = False
+
+
+@define(eq=False)
+class Http2Client:
+    """One connection; its requests go out one after the other."""
+
+    stream: trio.abc.Stream
+    _talk: h2.connection.H2Connection = Factory(
+        lambda: h2.connection.H2Connection(
+            h2.config.H2Configuration(header_encoding=None, validate_outbound_headers=False)
+        )
+    )
+
+    _coming: dict[int, _Coming] = Factory(dict)
+
+    @classmethod
+    async def connect(cls, port: int) -> Http2Client:
+        """A new connection in the clear."""
+        return await cls.begun(await trio.open_tcp_stream("127.0.0.1", port))
+
+    @classmethod
+    async def begun(cls, stream: trio.abc.Stream) -> Http2Client:
+        """A new connection on this stream."""
+        client = cls(stream)
+        client._talk.initiate_connection()
+        await client._flush()
+        return client
+
+    async def ask(self, method: bytes, target: bytes, fields: Fields, body: bytes = b"") -> Answer:
+        """The whole answer to one request."""
+        number = await self.begin(method, target, fields, ends=not body)
+        if body:
+            await self.send_body(number, body)
+        return await self.answer(number)
+
+    async def begin(self, method: bytes, target: bytes, fields: Fields, *, ends: bool) -> int:
+        """Send a head; the number of its stream."""
+        number = self._talk.get_next_available_stream_id()
+        self._coming[number] = _Coming()
+        pseudo = [
+            (b":method", method),
+            (b":scheme", b"http"),
+            (b":authority", b"h"),
+            (b":path", target),
+        ]
+        self._talk.send_headers(number, [*pseudo, *fields], end_stream=ends)
+        await self._flush()
+        return number
+
+    async def send_body(self, number: int, body: bytes) -> None:
+        """Send a whole body, as the server's window lets us."""
+        rest = body
+        while rest:
+            room = min(
+                self._talk.local_flow_control_window(number), self._talk.max_outbound_frame_size
+            )
+            if room:
+                piece, rest = rest[:room], rest[room:]
+                self._talk.send_data(number, piece, end_stream=not rest)
+                await self._flush()
+            else:
+                await self._receive()
+
+    async def answer(self, number: int) -> Answer:
+        """The whole answer on this stream. The connection must not end before it."""
+        coming = self._coming[number]
+        while not coming.is_whole:
+            await self._receive()
+        return Answer(int(coming.headers.pop(":status")), coming.headers, bytes(coming.body))
+
+    async def _receive(self) -> None:
+        data = bytes(await self.stream.receive_some())
+        assert data, "the connection ended before the answer did"
+        for event in self._talk.receive_data(data):
+            self._take(event)
+        await self._flush()
+
+    def _take(self, event: h2.events.Event) -> None:
+        assert not isinstance(event, h2.events.StreamReset | h2.events.ConnectionTerminated)
+        if isinstance(event, h2.events.ResponseReceived):
+            fields = [(bytes(n).decode(), bytes(v).decode()) for n, v in event.headers or ()]
+            self._coming[event.stream_id or 0].headers = dict(fields)
+            assert len(dict(fields)) == len(fields)
+        elif isinstance(event, h2.events.DataReceived):
+            self._coming[event.stream_id or 0].body += event.data or b""
+            self._talk.acknowledge_received_data(
+                event.flow_controlled_length or 0, event.stream_id or 0
+            )
+        elif isinstance(event, h2.events.StreamEnded):
+            self._coming[event.stream_id or 0].is_whole = True
+
+    async def _flush(self) -> None:
+        await self.stream.send_all(self._talk.data_to_send())

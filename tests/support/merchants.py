@@ -1,0 +1,61 @@
+"""Brands for tests that need more than the demo's: their `brands.toml`, their clients, their deposits."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tests.support.merchant import Answer, Merchant
+from tests.support.sandbox_gateway import Running
+
+ACME_KEY = "acme-key-1234567890"
+ZENITH_KEY = "zenith-key-123456789"
+
+
+def a_brand(id: str, key: str, *, push_result_url: str | None = None, more: str = "") -> str:
+    """The text of a brand with M-Pesa in Kenya."""
+    push = "" if push_result_url is None else f'push_result_url = "{push_result_url}"\n'
+    return f"""
+[[brand]]
+id = "{id}"
+name = "{id.title()} Ltd"
+api_keys = ["{key}"]
+{push}{more}
+  [[brand.method]]
+  key = "mpesa_ke"
+  provider = "sandbox"
+  country = "KE"
+  flows = ["direct/payin", "direct/payout", "qr/payin", "web/payin", "direct/taxpayout"]
+  limits.KES = {{ min = "10", max = "150000" }}
+"""
+
+
+ACME = a_brand("acme", ACME_KEY)
+ZENITH = a_brand("zenith", ZENITH_KEY)
+
+
+def developer(
+    running: Running, key: str, *, result_url: str = "https://localhost:9/callback"
+) -> Merchant:
+    """The developer who holds this key."""
+    return Merchant(running.ready.api, key, result_url=result_url)
+
+
+async def deposit(running: Running, **changes: Any) -> Answer:
+    """The provider tells of an offline deposit of 250 KES to the demo brand, with these changes."""
+    told: dict[str, Any] = {
+        "brand": "demo",
+        "method": "mpesa_ke",
+        "amount": {"value": 250, "currency": "KES"},
+        "party": {"msisdn": "254711000111", "id": "ACC-7"},
+        "providerReference": "SBX-DEPOSIT-1",
+    }
+    return await running.control("push", **(told | changes))
+
+
+async def deposited(running: Running, **changes: Any) -> str:
+    """The same, when it must make a transaction: its gatewayReference."""
+    answer = await deposit(running, **changes)
+    assert answer.status == 200, answer.body
+    reference = answer.json["gatewayReference"]
+    assert isinstance(reference, str)
+    return reference

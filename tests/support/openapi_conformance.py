@@ -1,0 +1,79 @@
+"""Every exchange of the contract suite is held against the OpenAPI document: an answer has a status, a type and a shape
+that the document knows for that endpoint, and a request that was taken is one that the document calls right."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from functools import cache
+from typing import Any
+
+from jsonschema import Draft202012Validator
+
+from mmo_sansio.api.docs.openapi import openapi_document
+from mmo_sansio.api.docs.openapi.schemas import request_name
+from mmo_sansio.providers.sandbox.scenarios import BY_NAME
+from mmo_sansio.values.model import Operation
+
+DOCS = "https://docs.example/errors"
+DOCUMENT = openapi_document(
+    base_url="https://pay.example", error_docs_url=DOCS, sandbox_scenarios=tuple(BY_NAME)
+)
+ROOT = "/gateway/mmo/v2"
+LARGE = 200_000
+"""Bytes of an answer beyond which one look at its status and type is enough."""
+
+
+def creation_agrees(
+    operation: str, sent: bytes, status: int, headers: Mapping[str, str], body: bytes
+) -> None:
+    """An exchange with a creation endpoint; raises AssertionError or ValidationError."""
+    path = f"{ROOT}/{operation}/{{method}}"
+    if path not in DOCUMENT["paths"]:
+        return
+    answer_agrees(path, "post", status, headers, body)
+    if status == 200:
+        _validator(request_name(Operation(operation))).validate(json.loads(sent))
+
+
+def look_up_agrees(target: str, status: int, headers: Mapping[str, str], body: bytes) -> None:
+    """An exchange with a look-up or the records."""
+    match target.partition("?")[0].split("/"):
+        case ["status", _]:
+            path = f"{ROOT}/status/{{gatewayReference}}"
+        case ["status", "mref", _]:
+            path = f"{ROOT}/status/mref/{{merchantReference}}"
+        case ["records"]:
+            path = f"{ROOT}/records"
+        case _:
+            return
+    answer_agrees(path, "get", status, headers, body)
+
+
+def answer_agrees(
+    path: str, method: str, status: int, headers: Mapping[str, str], body: bytes
+) -> None:
+    """The answer is one that the document knows for this endpoint."""
+    responses = DOCUMENT["paths"][path][method]["responses"]
+    assert str(status) in responses, (path, status, body)
+    response = responses[str(status)]
+    if "$ref" in response:
+        response = DOCUMENT["components"]["responses"][response["$ref"].rpartition("/")[2]]
+    kind = headers["content-type"]
+    assert kind in response["content"], (path, kind)
+    assert all(name.lower() in headers for name in response["headers"]), (path, headers)
+    if len(body) > LARGE:
+        return
+    told = json.loads(body)
+    shape = response["content"][kind]["schema"]["$ref"].rpartition("/")[2]
+    if shape == "Problem":
+        cause = told["type"].rpartition("/")[2]
+        assert cause in response["content"][kind]["examples"], (path, status, cause)
+        told["type"] = f"{DOCS}/{cause}"  # Its base is each gateway's own.
+    _validator(shape).validate(told)
+
+
+@cache
+def _validator(shape: str) -> Any:
+    schema = {"$ref": f"#/components/schemas/{shape}", "components": DOCUMENT["components"]}
+    return Draft202012Validator(schema)

@@ -1,0 +1,65 @@
+"""What can go wrong at an operator's, chosen by chance: answers lost or broken, results and callbacks late or never."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from random import Random
+
+from attrs import frozen
+
+from mmo_sansio.http.messages import HttpResponse
+from mmo_sansio.values.clock import DAY, HOUR, MINUTE, Span
+from mmo_trio.simulators.base import (
+    AnswerAfter,
+    AnswerInstead,
+    CallBack,
+    EndAfter,
+    EndWith,
+    Fault,
+    LoseAnswer,
+    LoseRequest,
+)
+
+
+@frozen
+class Misfortune:
+    """A source of faults."""
+
+    random: Random
+    tally: Counter[str]
+    failures: Sequence[str]
+    """Codes that a submission may come to."""
+
+    def meet(self, is_submission: bool) -> tuple[Fault, ...]:
+        """What meets the next request."""
+        faults: list[Fault] = []
+        broken = HttpResponse(self.random.choice((200, 500, 502, 503, 504)), (), b"<html>Oops")
+        chance = self.random.random()
+        if chance < 0.16:
+            kinds = (LoseRequest(), LoseAnswer(), AnswerInstead(broken), AnswerAfter(broken))
+            faults.append(kinds[int(chance / 0.04)])
+            self.tally[type(faults[-1]).__name__] += 1
+        if is_submission:
+            if self.random.random() < 0.3:
+                faults.append(EndWith(self.random.choice(self.failures)))
+            decided = self._decision()
+            is_late = decided is not None and decided > 3 * DAY
+            faults.append(EndAfter(decided))
+            faults.append(CallBack((0,) if is_late else self._callbacks()))
+        return tuple(faults)
+
+    def _decision(self) -> Span | None:
+        chance = self.random.random()
+        if chance < 0.03:
+            self.tally["never decided"] += 1
+            return None
+        if chance < 0.06:
+            self.tally["decided after the expiry"] += 1
+            return 3 * DAY + HOUR
+        return self.random.randrange(4 * MINUTE)
+
+    def _callbacks(self) -> tuple[Span, ...]:
+        """None, one or two, and not always soon. (What is decided after the expiry nobody would hear of without.)"""
+        count = self.random.choice((0, 1, 1, 1, 2))
+        return tuple(self.random.randrange(10 * MINUTE) for _ in range(count))

@@ -1,0 +1,161 @@
+"""A gateway with one operator's account, the operator being a simulator behind a real socket."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import trio
+from attrs import define, frozen
+
+from mmo_sansio.http.egress_rules import EgressRules
+from mmo_sansio.values.clock import SECOND, Instant, Span
+from mmo_trio.brands.keyring import KeyRing, load_master_key
+from mmo_trio.http.client.client import Client, tls_context
+from mmo_trio.settings.providers import provider_variable
+from mmo_trio.simulators.base import Simulator
+from mmo_trio.simulators.server import serve_simulator
+from mmo_trio.system.clock import WallClock
+from tests.support.merchant import PATIENCE_S, ask
+from tests.support.sandbox_gateway import Running, serving
+
+API_KEY = "operators-test-key"
+METHOD = "operator"
+FORM = {"Content-Type": "application/x-www-form-urlencoded"}
+
+BRANDS = """
+[[brand]]
+id = "acme"
+name = "Acme"
+api_keys = ["{key}"]
+
+[[brand.method]]
+key = "{method}"
+provider = "{name}"
+country = "{country}"
+flows = ["direct/payin", "web/payin", "qr/payin", "direct/payout", "direct/taxpayout"]
+limits.{currency} = {{ min = "1", max = "150000" }}
+"""
+
+
+@frozen
+class Market:
+    """What the operator is asked for there."""
+
+    country: str
+    currency: str
+    msisdn: str
+
+
+@define(eq=False)
+class Played:
+    """An operator's simulator on its socket; its time is the test's to move."""
+
+    simulator: Simulator
+    origin: str
+    """`http://127.0.0.1:PORT`."""
+    ahead: Span = 0
+    """How far its clock is ahead."""
+
+    def now(self) -> Instant:
+        """Its own time."""
+        return WallClock().now() + self.ahead
+
+    async def let_pass(self, seconds: int) -> None:
+        """Let its time pass, and everything that is due happen."""
+        self.ahead += seconds * SECOND
+        await ask(f"{self.origin}/_simulator/book")  # Whoever asks has it look at its clock.
+
+
+@asynccontextmanager
+async def playing(simulator: Simulator) -> AsyncIterator[Played]:
+    """The operator, as long as the block lasts."""
+    listeners = await trio.open_tcp_listeners(0, host="127.0.0.1")
+    played = Played(simulator, f"http://127.0.0.1:{listeners[0].socket.getsockname()[1]}")
+    client = Client(rules=EgressRules(allow_private=True), context=tls_context())
+    async with trio.open_nursery() as nursery:
+        await nursery.start(
+            partial(serve_simulator, simulator, listeners, tell=client.ask, now=played.now)
+        )
+        yield played
+        nursery.cancel_scope.cancel()
+
+
+@define(eq=False)
+class Operated:
+    """A gateway that serves, and its operator."""
+
+    running: Running
+    played: Played
+    market: Market
+
+    @property
+    def simulator(self) -> Simulator:
+        """The operator."""
+        return self.played.simulator
+
+    async def let_pass(self, seconds: int) -> None:
+        """Let time pass for both, the operator first."""
+        await self.played.let_pass(seconds)
+        await self.running.advance(f"{seconds}s")
+
+    def hook_url(self) -> str:
+        """Where the operator's callbacks arrive."""
+        ring = KeyRing(load_master_key(self.running.directory / "master.key", create=False))
+        return f"{self.running.ready.api}/hooks/operator/{ring.hook_token('operator')}"
+
+    async def pay(self, operation: str = "direct/payin", amount: int = 150, **changes: Any) -> str:
+        """The gatewayReference of a payment that was accepted; one with a page is confirmed there."""
+        taken = await self.running.merchant.accepted(
+            operation,
+            **{
+                "msisdn": self.market.msisdn,
+                "country": self.market.country,
+                "amount": {"value": amount, "currency": self.market.currency},
+                **changes,
+            },
+        )
+        if operation == "web/payin":
+            await ask(taken["pageUrl"], method="POST", headers=FORM, body=b"")
+        return str(taken["gatewayReference"])
+
+    async def ended(self, reference: str) -> dict[str, Any]:
+        """The payment once it has ended, time being helped along so that questions come early."""
+        with trio.fail_after(PATIENCE_S):
+            while True:
+                found = await self.running.merchant.status(reference)
+                if found["status"] != "pending":
+                    return found
+                await self.running.advance("5s")
+                await trio.sleep(0.05)
+
+
+@asynccontextmanager
+async def operating(
+    directory: Path,
+    *,
+    kind: str,
+    simulator: Simulator,
+    market: Market,
+    options: Mapping[str, str],
+) -> AsyncIterator[Operated]:
+    """Serve the simulator, then a gateway with an account of this kind at it, called `operator`. The account's
+    base_url leads to the simulator, whose time passes as `Operated.let_pass` says."""
+    async with playing(simulator) as played:
+        account = {"kind": kind, **options, "base_url": played.origin}
+        environment = {provider_variable("operator", key): text for key, text in account.items()}
+        brands = BRANDS.format(
+            key=API_KEY,
+            method=METHOD,
+            name="operator",
+            country=market.country,
+            currency=market.currency,
+        )
+        async with serving(
+            directory, environment=environment, brands=brands, api_key=API_KEY
+        ) as running:
+            running.merchant.method = METHOD
+            yield Operated(running, played, market)

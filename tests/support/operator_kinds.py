@@ -1,0 +1,149 @@
+"""The operators that there are, each with its simulator and an account with it: what a world is played with."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+
+from attrs import frozen
+
+from mmo_sansio.http.messages import HttpRequest
+from mmo_sansio.providers.airtel_money.adapter import open_airtel_money
+from mmo_sansio.providers.common.interface import Provider
+from mmo_sansio.providers.mpesa_daraja.account import account_from as daraja_account_from
+from mmo_sansio.providers.mpesa_daraja.adapter import DarajaProvider
+from mmo_sansio.providers.mtn_momo.account import account_from as mtn_account_from
+from mmo_sansio.providers.mtn_momo.adapter import MtnMomoProvider
+from mmo_sansio.values.model import Operation, Type
+from mmo_trio.simulators.base import Simulator
+from mmo_trio.simulators.mpesa.accounts import SANDBOX_PASSKEY
+from mmo_trio.simulators.mpesa.keys import open_mpesa
+from mmo_trio.simulators.mtn.accounts import Till
+from mmo_trio.simulators.mtn.api import (
+    API_KEY,
+    API_USER,
+    COLLECTION_KEY,
+    DISBURSEMENT_KEY,
+    MtnSimulator,
+)
+from mmo_trio.system.ciphers import SystemCiphers
+from tests.support import airtel_account as airtel_stage
+
+
+@frozen
+class Operator:
+    """What the world has to know of an operator."""
+
+    open: Callable[[], tuple[Provider, Simulator]]
+    operations: tuple[Operation | None, ...]
+    """None: somebody pays by himself."""
+    country: str
+    currency: str
+    failures: tuple[str, ...]
+    """Codes that a submission may come to."""
+    accounts: Mapping[Type, str]
+    """The merchant's own account, by what is done with it."""
+    msisdns: Sequence[str]
+    """Who pays and is paid."""
+    amounts: tuple[int, int] = (10, 1_000)
+    """In whole units."""
+
+    def is_submission(self, request: HttpRequest) -> bool:
+        """Whether a request may move money."""
+        return request.method == "POST" and _SUBMISSIONS.search(request.target) is not None
+
+
+_SUBMISSIONS = re.compile(
+    rb"(stkpush/v1/processrequest|b2c/v\d/paymentrequest|remittax|qrcode/v1/generate"
+    rb"|requesttopay|transfer|/payments/?|/disbursements/?)$"
+)
+CONSUMER = HttpRequest(
+    "GET",
+    b"/oauth/v1/generate?grant_type=client_credentials",
+    ((b"authorization", b"Basic Y29uc3VtZXIta2V5OmNvbnN1bWVyLXNlY3JldA=="),),
+)
+"""M-Pesa's own client signs in."""
+
+HOOKS = "https://gw.example/hooks/NAME/token"
+KENYANS = tuple(str(254700000200 + number) for number in range(20))
+UGANDANS = tuple(f"+256{752000000 + number}" for number in range(20))
+
+
+def open_mtn() -> tuple[Provider, Simulator]:
+    options = {
+        "market": "mtnuganda",
+        "collection_subscription_key": COLLECTION_KEY,
+        "collection_api_user": API_USER,
+        "collection_api_key": API_KEY,
+        "disbursement_subscription_key": DISBURSEMENT_KEY,
+        "disbursement_api_user": API_USER,
+        "disbursement_api_key": API_KEY,
+    }
+    account = mtn_account_from(options, hooks_url=HOOKS)
+    simulator = MtnSimulator(market="mtnuganda", till=Till(currency="UGX"))
+    return MtnMomoProvider("mtn", "MTN", account), simulator
+
+
+def open_mpesa_account() -> tuple[Provider, Simulator]:
+    simulator = open_mpesa()
+    simulator.open_accounts([{"account": each, "balance": "400000.00"} for each in KENYANS])
+    options = {
+        "consumer_key": "consumer-key",
+        "consumer_secret": "consumer-secret",
+        "shortcode": "174379",
+        "passkey": SANDBOX_PASSKEY,
+        "payout_shortcode": "600997",
+        "initiator": "testapi",
+        "initiator_password": "Safaricom999!*!",
+        "certificate": simulator.certificate,
+        "merchant_name": "TEST SHOP",
+    }
+    hooks_url = "https://gw.example/hooks/ke/token"
+    account = daraja_account_from(options, hooks_url=hooks_url, ciphers=SystemCiphers())
+    return DarajaProvider("ke", "M-Pesa", account), simulator
+
+
+def open_airtel() -> tuple[Provider, Simulator]:
+    simulator = airtel_stage.a_simulator(callback_url=HOOKS, callback_key="callback-key")
+    wallets = [{"account": each.removeprefix("+256"), "balance": "400000"} for each in UGANDANS]
+    simulator.open_accounts(wallets)
+    options = airtel_stage.options("https://airtel.example", callback_key="callback-key")
+    return open_airtel_money("ug", "Airtel", options, SystemCiphers()), simulator
+
+
+PAYINS_AND_PAYOUTS = (Operation.DIRECT_PAYIN, Operation.WEB_PAYIN, Operation.DIRECT_PAYOUT)
+
+OPERATORS = {
+    "mtn": Operator(
+        open_mtn,
+        operations=PAYINS_AND_PAYOUTS,
+        country="UG",
+        currency="UGX",
+        failures=("APPROVAL_REJECTED", "EXPIRED", "PAYEE_NOT_FOUND", "SOMETHING_NEW"),
+        accounts={Type.PAYIN: "collection", Type.PAYOUT: "disbursement"},
+        msisdns=UGANDANS,
+    ),
+    "mpesa": Operator(
+        open_mpesa_account,
+        operations=(
+            *PAYINS_AND_PAYOUTS,
+            Operation.DIRECT_TAXPAYOUT,
+            Operation.QR_PAYIN,
+            None,
+        ),
+        country="KE",
+        currency="KES",
+        failures=("1", "1032", "2040", "17", "SOMETHING_NEW"),
+        accounts={Type.PAYIN: "174379", Type.PAYOUT: "600997", Type.TAX: "600997"},
+        msisdns=tuple(f"+{each}" for each in KENYANS),
+    ),
+    "airtel": Operator(
+        open_airtel,
+        operations=PAYINS_AND_PAYOUTS,
+        country="UG",
+        currency="UGX",
+        failures=("DP00800001008", "DP00800001029", "DP00900001013", "DP00900001000", "NEW"),
+        accounts={Type.PAYIN: "collection", Type.PAYOUT: "disbursement"},
+        msisdns=UGANDANS,
+    ),
+}

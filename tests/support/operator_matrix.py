@@ -1,0 +1,301 @@
+"""What can become of a payment with an operator, as data: each operator, each flow that it offers, each course of
+events. `test_operator_matrix.py` plays them all."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+from attrs import Factory, field, frozen
+
+from mmo_sansio.http.messages import HttpResponse
+from mmo_sansio.providers.airtel_money.codes import (
+    COLLECTION,
+    DISBURSEMENT,
+    GATEWAY,
+    STALE_KEY,
+    Code,
+    Standing,
+)
+from mmo_sansio.providers.mpesa_daraja.codes import REFUSALS, RESULTS
+from mmo_sansio.providers.mtn_momo.codes import LEAVES_OPEN, REASONS
+from mmo_sansio.values.clock import DAY, HOUR, MINUTE, Span
+from mmo_sansio.values.error_codes import ErrorCode
+from mmo_trio.simulators.base import (
+    AnswerInstead,
+    CallBack,
+    EndAfter,
+    EndWith,
+    Fault,
+    LoseAnswer,
+    LoseRequest,
+    Simulator,
+)
+from mmo_trio.simulators.mpesa.accounts import SANDBOX_PASSKEY
+from mmo_trio.simulators.mpesa.keys import open_mpesa
+from mmo_trio.simulators.mtn.api import (
+    API_KEY,
+    API_USER,
+    COLLECTION_KEY,
+    DISBURSEMENT_KEY,
+    MtnSimulator,
+)
+from tests.support import airtel_account as airtel_stage
+from tests.support.operator_gateway import Market
+
+SUCCESS = "success"
+NEVER: Span = HOUR
+"""Longer than anybody waits for an answer."""
+AFTER_EXPIRY: Span = 3 * DAY + HOUR
+
+
+@frozen
+class Course:
+    """One payment's course of events, and how it ends."""
+
+    name: str
+    faults: tuple[Fault, ...] = ()
+    ends: str = SUCCESS
+    """`success`, or the errorCode."""
+    native: str | None = None
+    """The operator's code in providerData, where it is said."""
+    is_paid: bool = field(default=Factory(lambda self: self.ends == SUCCESS, takes_self=True))
+    """Whether the operator's book says that it was paid in the end."""
+    is_suspended: bool = False
+    """Whether its result stands in the suspense book."""
+    is_taken: bool = True
+    """Whether the operator has it before time passes."""
+
+
+SOON = EndAfter(MINUTE // 60)
+
+ORDINARY = (
+    Course("success", (SOON,)),
+    Course("time-out", (LoseAnswer(NEVER), SOON)),
+    Course("lost answer", (LoseAnswer(), SOON)),
+    Course("token refused", (AnswerInstead(HttpResponse(401)), SOON)),
+)
+CALLED_BACK = (
+    Course("duplicate callback", (SOON, CallBack((0, 0)))),
+    Course("late callback", (SOON, CallBack((0, 2 * HOUR)))),
+)
+UNCALLED = Course("no callback", (SOON, CallBack(())))
+LATE_RESULT = Course(
+    "result after the expiry",
+    (EndAfter(AFTER_EXPIRY),),
+    ends="transaction_expired",
+    is_paid=True,
+    is_suspended=True,
+)
+
+
+def lost_request(ends: str) -> Course:
+    """It never arrives; what is known of that depends on the operator."""
+    return Course("lost request", (LoseRequest(), SOON), ends, is_taken=False)
+
+
+def failing(code: str, means: ErrorCode, message: str | None = None) -> Course:
+    """It is taken, and comes to this failure."""
+    return Course(f"fails: {code}", (EndWith(code, message), SOON), means.value, code)
+
+
+def refused(code: str, means: ErrorCode, status: int, document: Mapping[str, Any]) -> Course:
+    """It is refused at once with this answer."""
+    answer = HttpResponse(
+        status, ((b"content-type", b"application/json"),), json.dumps(document).encode()
+    )
+    return Course(f"refused: {code}", (AnswerInstead(answer),), means.value, code, is_taken=False)
+
+
+@frozen
+class Way:
+    """A flow of an operator's, and its courses."""
+
+    operation: str
+    at: str
+    """The simulator's name for the submission."""
+    courses: tuple[Course, ...]
+    isnt: Mapping[str, str] = Factory(dict)
+    """Why a course can't be, by its name."""
+
+
+@frozen
+class Operator:
+    """A kind of provider, its simulator, and every way that it offers."""
+
+    kind: str
+    title: str
+    market: Market
+    make: Callable[[], Simulator]
+    options: Callable[[Any], Mapping[str, str]]
+    """Of an account with this simulator, without its address."""
+    payer: Callable[[Any, int], str]
+    """Who pays and is paid in one of several payments with this simulator."""
+    ways: tuple[Way, ...]
+    has_portal: bool = False
+    """Whether its callback address is set in a portal, and not in each request."""
+
+
+# M-Pesa.
+
+
+def _mpesa_failures(is_payin: bool) -> Iterator[Course]:
+    for code, meaning in RESULTS.items():
+        yield failing(code, meaning.payin if is_payin else meaning.payout)
+    for each in REFUSALS:
+        if isinstance(each.means, ErrorCode):
+            document = {"requestId": "1", "errorCode": each.code, "errorMessage": each.naming}
+            yield refused(each.code, each.means, int(each.code[:3]), document)
+
+
+def _mpesa_way(operation: str, at: str, *, lost: str) -> Way:
+    failures = tuple(_mpesa_failures(operation.endswith("payin")))
+    return Way(
+        operation,
+        at,
+        (*ORDINARY, *CALLED_BACK, UNCALLED, lost_request(lost), LATE_RESULT, *failures),
+    )
+
+
+def _mpesa_options(simulator: Any) -> Mapping[str, str]:
+    return {
+        "consumer_key": "consumer-key",
+        "consumer_secret": "consumer-secret",
+        "shortcode": "174379",
+        "passkey": SANDBOX_PASSKEY,
+        "payout_shortcode": "600997",
+        "initiator": "testapi",
+        "initiator_password": "Safaricom999!*!",
+        "certificate": simulator.certificate,
+        "merchant_name": "TEST SHOP",
+    }
+
+
+def _mpesa_payer(simulator: Any, number: int) -> str:
+    """Each has a telephone of its own, as M-Pesa prompts nobody twice at a time."""
+    msisdn = f"254700001{number:03d}"
+    simulator.open_accounts([{"account": msisdn, "balance": "1000.00"}])
+    return msisdn
+
+
+MPESA = Operator(
+    "mpesa_daraja",
+    "M-Pesa",
+    Market("KE", "KES", "254708374149"),
+    open_mpesa,
+    _mpesa_options,
+    _mpesa_payer,
+    (
+        _mpesa_way("direct/payin", "stk_push", lost="transaction_expired"),
+        _mpesa_way("web/payin", "stk_push", lost="transaction_expired"),
+        _mpesa_way("direct/payout", "b2c", lost=SUCCESS),
+        _mpesa_way("direct/taxpayout", "tax", lost="transaction_expired"),
+    ),
+)
+
+
+# MTN MoMo.
+
+
+def _mtn_way(operation: str, at: str) -> Way:
+    is_payin = operation.endswith("payin")
+    means = {code: each.payin if is_payin else each.payout for code, each in REASONS.items()}
+    failures = [failing(code, meaning) for code, meaning in means.items()]
+    refusals = [
+        refused(code, meaning, 500, {"code": code, "message": "no"})
+        for code, meaning in means.items()
+        if code not in LEAVES_OPEN
+    ]
+    return Way(
+        operation,
+        at,
+        (
+            *ORDINARY, *CALLED_BACK, UNCALLED, lost_request(SUCCESS), LATE_RESULT,
+            *failures, *refusals,
+        ),
+    )  # fmt: skip
+
+
+def _mtn_options(_: Any) -> Mapping[str, str]:
+    return {
+        "market": "sandbox",
+        "collection_subscription_key": COLLECTION_KEY,
+        "collection_api_user": API_USER,
+        "collection_api_key": API_KEY,
+        "disbursement_subscription_key": DISBURSEMENT_KEY,
+        "disbursement_api_user": API_USER,
+        "disbursement_api_key": API_KEY,
+    }
+
+
+MTN = Operator(
+    "mtn_momo",
+    "MTN MoMo",
+    Market("UG", "EUR", "46733123999"),
+    MtnSimulator,
+    _mtn_options,
+    lambda _, number: f"46733124{number:03d}",
+    (
+        _mtn_way("direct/payin", "requesttopay"),
+        _mtn_way("web/payin", "requesttopay"),
+        _mtn_way("direct/payout", "transfer"),
+    ),
+)
+
+
+# Airtel Money.
+
+
+def _airtel_failures(table: Sequence[Code]) -> Iterator[Course]:
+    for each in table:
+        if each.standing is not Standing.DONE and each.error_code is not None:
+            yield failing(each.native, each.error_code, each.message or "no")
+    for each in GATEWAY:
+        if (
+            each.standing is Standing.REFUSED
+            and each.error_code is not None
+            and each.native not in STALE_KEY  # Another key is fetched first, and that helps.
+        ):
+            status = {"response_code": each.native, "message": "no", "success": False}
+            yield refused(each.native, each.error_code, 400, {"status": status})
+
+
+NO_CALLBACKS = "none is sent"
+AIRTEL = Operator(
+    "airtel_money",
+    "Airtel Money",
+    Market("UG", "UGX", f"+256{airtel_stage.PAYER}"),
+    lambda: airtel_stage.a_simulator(callback_key="callback-key"),
+    lambda _: airtel_stage.options("", callback_key="callback-key", collection_version="2"),
+    lambda _, number: f"+256{airtel_stage.PAYER}",
+    (
+        *(
+            Way(
+                operation,
+                "collection",
+                (
+                    *ORDINARY, *CALLED_BACK, UNCALLED, lost_request(lost),
+                    LATE_RESULT, *_airtel_failures(COLLECTION),
+                ),
+            )
+            for operation, lost in (
+                ("direct/payin", "provider_unavailable"),  # No payer waits so long.
+                ("web/payin", SUCCESS),
+            )
+        ),
+        Way(
+            "direct/payout",
+            "disbursement",
+            (*ORDINARY, UNCALLED, lost_request(SUCCESS), *_airtel_failures(DISBURSEMENT)),
+            {
+                "duplicate callback": NO_CALLBACKS,
+                "late callback": NO_CALLBACKS,
+                "result after the expiry": "nobody tells it, so it is never known",
+            },
+        ),
+    ),
+    has_portal=True,
+)  # fmt: skip
+
+OPERATORS = (MPESA, MTN, AIRTEL)

@@ -1,0 +1,53 @@
+"""The courses of `operator_matrix.py` as the table of docs/providers/README.md."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tests.support.operator_matrix import OPERATORS, Way
+
+COLUMNS = (
+    "success",
+    "time-out",
+    "lost answer",
+    "lost request",
+    "token refused",
+    "duplicate callback",
+    "late callback",
+    "no callback",
+    "result after the expiry",
+)
+BY_THEMSELVES = """\
+| M-Pesa | `qr/payin` | ✓ | none | none | expires | expires | expires | as elsewhere | ✓ | ✓ | expires | suspense book |
+| M-Pesa | `push` | ✓ | none | none | none | none | none | none | ✓ | ✓ | nothing is known | none |
+"""
+"""What begins with the payer: `test_mpesa.py`."""
+
+
+def table() -> str:
+    """The table, as Markdown."""
+    head = ("Operator", "Flow", "success", "failures", "refusals", *COLUMNS[1:])
+    lines = [f"| {' | '.join(head)} |", "|---" * len(head) + "|"]
+    for operator in OPERATORS:
+        for way in operator.ways:
+            cells = (operator.title, f"`{way.operation}`", *_cells(way))
+            lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines) + "\n" + BY_THEMSELVES
+
+
+def _cells(way: Way) -> Iterator[str]:
+    by_name = {each.name: each for each in way.courses}
+    yield _cell(way, "success")
+    for kind in ("fails", "refused"):
+        yield str(sum(each.name.startswith(f"{kind}: ") for each in way.courses))
+    for name in COLUMNS[1:]:
+        yield _cell(way, name) if name in by_name else way.isnt[name]
+
+
+def _cell(way: Way, name: str) -> str:
+    (course,) = (each for each in way.courses if each.name == name)
+    if course.is_suspended:
+        return "expires; suspense book"
+    if course.ends == "success":
+        return "✓"
+    return "expires" if course.ends == "transaction_expired" else f"`{course.ends}`"

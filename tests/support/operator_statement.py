@@ -1,0 +1,168 @@
+"""The operator's statement beside the gateway's: what each says was paid, to the unit."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from decimal import Decimal
+
+from mmo_sansio.payments.stuck import STUCK_AFTER
+from mmo_sansio.providers.common.operations import key_of
+from mmo_sansio.values.clock import HOUR
+from mmo_sansio.values.model import Flow, Source, Stage, Transaction, Type
+from tests.support.operator_world import World
+
+
+def check(world: World) -> None:
+    """The operator's book is the gateway's successes and its suspense book; AssertionError says where it isn't."""
+    paid, late = paid_by_operator(world), late_successes(world)
+    every = world.transactions.values()
+    for each in every:
+        progress = each.progress
+        world.tally[f"{each.order.type} {each.order.flow} {progress.stage}"] += 1
+        if progress.completion_source is Source.EXPIRY and progress.submitted_at is not None:
+            world.tally["expired"] += 1
+            _check_stood_before_a_person(world, each)
+            if cannot_be_asked(world, each):
+                world.tally["left to a person"] += 1
+                late.setdefault(each.reference, paid.get(each.reference, Decimal(0)))
+            else:
+                asked_at = world.asked_at[each.reference]
+                assert each.order.expires_at - asked_at <= HOUR, (
+                    f"{each.reference} wasn't asked about"
+                )
+        _check_payment(world, each, paid.get(each.reference), late.get(each.reference) or None)
+    _check_deposits(world)
+    payments = [each for each in every if each.order.flow is not Flow.PUSH]
+    succeeded = [each for each in payments if each.progress.stage is Stage.SUCCEEDED]
+    assert sum(map(final, succeeded)) + sum(late.values()) == sum(paid.values())
+    _check_balances(world, paid)
+
+
+def paid_by_operator(world: World) -> dict[str, Decimal]:
+    """What the operator's book says was paid, once for each gatewayReference; without what came as a deposit of
+    somebody's own accord or of another amount."""
+    paid: dict[str, Decimal] = {}
+    for each in world.simulator.book()["payments"]:
+        if each["result"] != "success":
+            continue
+        about = named(world, each["reference"])
+        if about is None or _is_of_another_amount(each, about):
+            continue
+        assert about.reference not in paid, f"{about.reference} of seed {world.seed} was paid twice"
+        paid[about.reference] = Decimal(each["amount"])
+    return paid
+
+
+def named(world: World, known_as: str) -> Transaction | None:
+    """The payment that the operator knows by this name: the gatewayReference, or its ending where it is cut."""
+    found = [each for name, each in world.transactions.items() if name.endswith(known_as)]
+    return found[0] if len(found) == 1 else None
+
+
+def late_successes(world: World) -> dict[str, Decimal]:
+    """What stands in the suspense book as paid, of payments that the gateway doesn't report as paid."""
+    late = {}
+    for each in world.suspense:
+        told = json.loads(each.told)
+        if each.gateway_reference is None or told.get("result") != "success":
+            continue
+        about = world.transactions[each.gateway_reference]
+        if about.progress.stage is not Stage.SUCCEEDED:
+            amount = told["amount"] or str(about.order.requested)
+            late[about.reference] = Decimal(amount.partition(" ")[0])
+    return late
+
+
+def cannot_be_asked(world: World, about: Transaction) -> bool:
+    """Whether the operator can't be asked about this payment: it knows it by a name of its own, which it has never
+    told, or tells nothing at all. A person has to compare such a one with the operator's statement."""
+    operation = world.provider.operations[key_of(about)]
+    is_unnamed = about.progress.provider_reference is None and about.progress.hint is None
+    return not operation.can_be_asked or (operation.not_found_is_final_after is None and is_unnamed)
+
+
+def final(about: Transaction) -> Decimal:
+    """What the gateway says was settled."""
+    assert about.progress.final is not None
+    return Decimal(about.progress.final.text)
+
+
+def _is_of_another_amount(payment: Mapping[str, str], about: Transaction) -> bool:
+    return payment["kind"] == "c2b" and Decimal(payment["amount"]) != Decimal(
+        about.order.requested.text
+    )
+
+
+def _check_stood_before_a_person(world: World, about: Transaction) -> None:
+    """Whoever looked at `mmo tx list --stuck` saw it, from the first unknown hour to its end."""
+    begun = about.progress.submitted_at
+    assert begun is not None
+    since = [each for each in world.looked if begun + STUCK_AFTER <= each < about.order.expires_at]
+    assert since, f"nobody looked for {about.reference}"
+    assert set(since) <= set(world.stuck[about.reference]), f"{about.reference} wasn't seen"
+
+
+def _check_payment(
+    world: World, about: Transaction, paid: Decimal | None, late: Decimal | None
+) -> None:
+    progress = about.progress
+    where = f"{about.reference} of seed {world.seed}"
+    if about.order.flow is Flow.PUSH:
+        return
+    assert world.callbacks[about.reference], f"nobody was told of {where}"
+    match progress.stage:
+        case Stage.SUCCEEDED:
+            assert paid == final(about), where
+            assert late is None, where
+        case Stage.FAILED if progress.completion_source is Source.EXPIRY:
+            assert paid == late, f"{where} was paid and is not in the suspense book"
+        case Stage.FAILED:
+            assert paid is None, f"{where} is reported failed, and was paid"
+            assert late is None, where
+        case stage:
+            raise AssertionError(f"{where} rests in {stage}")
+
+
+def _check_deposits(world: World) -> None:
+    """Every deposit of somebody's own accord is one transaction or one entry in the suspense book, to the unit."""
+    received = {
+        each["receipt"]: Decimal(each["amount"])
+        for each in world.simulator.book()["payments"]
+        if each["kind"] == "c2b"
+        and each["result"] == "success"
+        and (
+            (about := named(world, each["reference"])) is None or _is_of_another_amount(each, about)
+        )
+    }
+    booked: dict[str, Decimal] = {}
+    for each in world.transactions.values():
+        if each.order.flow is Flow.PUSH:
+            receipt = each.progress.provider_reference
+            assert receipt is not None
+            assert receipt not in booked, f"deposit {receipt} of seed {world.seed} counts twice"
+            booked[receipt] = final(each)
+            world.tally["deposits"] += 1
+    for entry in world.suspense:
+        told = json.loads(entry.told)
+        told = json.loads(told["told"]) if "told" in told else told
+        if entry.gateway_reference is None and told.get("providerReference"):
+            receipt = told["providerReference"]
+            assert receipt not in booked, f"deposit {receipt} of seed {world.seed} counts twice"
+            booked[receipt] = Decimal(told["amount"].partition(" ")[0])
+            world.tally["deposits in the suspense book"] += 1
+    assert booked == received
+
+
+def _check_balances(world: World, paid: Mapping[str, Decimal]) -> None:
+    """The merchant's accounts have moved by what was paid, and by nothing else."""
+    expected = {each: world.opening[each] for each in world.operator.accounts.values()}
+    for about, amount in paid.items():
+        type = world.transactions[about].order.type
+        expected[world.operator.accounts[type]] += amount if type is Type.PAYIN else -amount
+    for each in world.simulator.book()["payments"]:
+        if each["kind"] == "c2b" and each["result"] == "success":
+            about_it = named(world, each["reference"])
+            if about_it is None or _is_of_another_amount(each, about_it):
+                expected[world.operator.accounts[Type.PAYIN]] += Decimal(each["amount"])
+    assert world.balances().items() >= expected.items()

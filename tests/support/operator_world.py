@@ -1,0 +1,447 @@
+"""A gateway's own parts and one operator's simulator in virtual time, a network that loses, delays and repeats, and a
+gateway that is killed at any moment. One seed is one course of events.
+
+Engine, provider worker, account, hooks, scanner and store are those that serve; only the network between gateway and
+operator is played, and a killed gateway forgets all but what its store has kept.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from decimal import Decimal
+from functools import partial
+from random import Random
+from typing import assert_never
+from unittest.mock import patch
+
+import trio
+from attrs import Factory, define
+from trio._core import _run
+from trio.testing import MockClock
+
+from mmo_sansio.http.messages import HttpRequest, HttpResponse
+from mmo_sansio.messages.inputs import ConfirmPage, Input
+from mmo_sansio.messages.intents import (
+    AskProvider,
+    DeliverCallback,
+    DeliverQr,
+    Intent,
+    SubmitToProvider,
+)
+from mmo_sansio.payments.stuck import STUCK_AFTER
+from mmo_sansio.providers.common.interface import Conversation, ExchangeFailed
+from mmo_sansio.providers.common.redaction import Discreet
+from mmo_sansio.providers.mpesa_daraja.adapter import DarajaProvider
+from mmo_sansio.providers.mpesa_daraja.references import account_reference
+from mmo_sansio.testing import START, a_brand, a_create_payment, a_method, a_party, reference
+from mmo_sansio.values.clock import HOUR, MINUTE, SECOND, Instant, Span
+from mmo_sansio.values.model import Brand, Flow, Limits, Operation, Stage, Transaction, Type
+from mmo_sansio.values.money import money
+from mmo_trio.api.webhooks import Hooks
+from mmo_trio.engine.engine import Engine
+from mmo_trio.simulators.base import ANYWHERE, Fault, NoAnswer, Planned
+from mmo_trio.storage.interface.store import StoreUnavailable, SuspenseEntry, Work
+from mmo_trio.storage.memory.store import Memory, MemoryStore, open_memory
+from mmo_trio.system.clock import WallClock
+from mmo_trio.system.ids import References
+from mmo_trio.workers.providers.account import Account
+from mmo_trio.workers.providers.worker import ProviderWorker
+from mmo_trio.workers.scheduler import Scanner
+from tests.support.operator_faults import Misfortune
+from tests.support.operator_kinds import CONSUMER, KENYANS, Operator
+
+ANSWER_WITHIN_S = 10.0
+LATE_BY: Span = 25 * SECOND
+"""How much later a request may arrive than it was sent, though nobody waits for its answer any more."""
+HEALED_AFTER: Span = 2 * HOUR
+"""From then on nothing is lost and nobody is killed."""
+LASTS: Span = 3 * 24 * HOUR + 6 * HOUR
+SAMPLED_EVERY: Span = 20 * MINUTE
+"""How often somebody looks at `mmo tx list --stuck`."""
+
+
+def now() -> Instant:
+    """The one time there is."""
+    return START + round(trio.current_time() * SECOND)
+
+
+class VirtualClock(WallClock):
+    """The gateway's clock, by Trio's."""
+
+    def now(self) -> Instant:
+        return now()
+
+    def monotonic(self) -> Span:
+        return now()
+
+
+@define(eq=False)
+class Watched(Discreet):
+    """The adapter, and when each pending payment was asked about for the last time."""
+
+    asked_at: dict[str, Instant] = Factory(dict)
+
+    def ask(self, transaction: Transaction, *, now: Instant) -> Conversation:
+        if not transaction.progress.stage.is_terminal:
+            self.asked_at[transaction.reference] = now
+        return Discreet.ask(self, transaction, now=now)
+
+
+@define
+class Answered:
+    """Where an answer arrives."""
+
+    event: trio.Event = Factory(trio.Event)
+    answer: HttpResponse | NoAnswer | None = None
+
+
+class World:
+    """One seed's course of events; `play` plays it to its end."""
+
+    def __init__(self, operator: Operator, seed: int) -> None:
+        self.operator = operator
+        self.seed = seed
+        self.tally: Counter[str] = Counter()
+        """What happened, so that a test can tell that it did."""
+        self.random = Random(seed)
+        self.misfortune = Misfortune(self.random, self.tally, operator.failures)
+        adapter, self.simulator = operator.open()
+        self.provider = Watched(adapter)
+        self.memory = Memory()
+        self.opening = self.balances()
+        self.stuck: defaultdict[str, list[Instant]] = defaultdict(list)
+        """When each payment was seen to stand before a person."""
+        self.looked: list[Instant] = []
+        self.life: trio.CancelScope | None = None
+        """The gateway's; None while it is dead."""
+        self.scanner: Scanner | None = None
+        self.engine: Engine | None = None
+        self.hooks: Hooks | None = None
+        self.account: Account | None = None
+        self.callbacks: Counter[str] = Counter()
+
+    @property
+    def transactions(self) -> Mapping[str, Transaction]:
+        """The gateway's, by reference."""
+        return self.memory.ledger.transactions
+
+    @property
+    def suspense(self) -> Sequence[SuspenseEntry]:
+        """What waits for a person."""
+        return self.memory.suspense
+
+    @property
+    def asked_at(self) -> Mapping[str, Instant]:
+        """When each payment was asked about for the last time before its end."""
+        return self.provider.asked_at
+
+    @property
+    def is_healed(self) -> bool:
+        """Whether nothing is lost any more."""
+        return now() >= START + HEALED_AFTER
+
+    def balances(self) -> dict[str, Decimal]:
+        """What each account of the operator holds."""
+        return {
+            each["account"]: Decimal(each["balance"]) for each in self.simulator.book()["accounts"]
+        }
+
+    def play(self, payments: int, kills: int) -> None:
+        """Let so many payments and so many deaths happen, and come to rest."""
+        with _in_the_order_of(self.seed):
+            trio.run(self._run, payments, kills, clock=MockClock(autojump_threshold=0))
+
+    async def _run(self, payments: int, kills: int) -> None:
+        self.memory.brands["acme"] = self._brand()
+        async with trio.open_nursery() as network:
+            self.network = network
+            self.news = trio.Event()
+            network.start_soon(self._live)
+            network.start_soon(self._call_back)
+            network.start_soon(self._look)
+            await trio.sleep(1)
+            await self._register()
+            for number in range(payments):
+                network.start_soon(self._create, number, self.random.randrange(HOUR))
+            for _ in range(kills):
+                network.start_soon(self._kill_after, self.random.randrange(HOUR + 10 * MINUTE))
+            await trio.sleep(HEALED_AFTER / SECOND + 60)
+            assert self.scanner is not None
+            self.scanner.poll_s = 300  # Nothing is quick any more.
+            await trio.sleep((LASTS - HEALED_AFTER) / SECOND)
+            network.cancel_scope.cancel()
+
+    # The gateway.
+
+    async def _live(self) -> None:
+        """One life after the other, all with the same store."""
+        while True:
+            async with open_memory(self.memory) as store, trio.open_nursery() as life:
+                await self._start(store, life)
+                self.life = life.cancel_scope
+                await trio.sleep_forever()
+            await trio.sleep(self.random.randrange(2 * MINUTE) / SECOND)
+
+    async def _start(self, store: MemoryStore, life: trio.Nursery) -> None:
+        """What `assembly` puts together, without listeners."""
+        clock = VirtualClock()
+
+        def act(intent: Intent, transaction: Transaction) -> None:
+            hand_over(Work(intent, transaction))
+
+        def hand_over(work: Work) -> None:
+            match work.intent:
+                case SubmitToProvider() | AskProvider():
+                    assert providers.take_nowait(work)
+                case DeliverCallback():
+                    self.callbacks[work.transaction.reference] += 1
+                case DeliverQr():
+                    self.tally["codes shown"] += 1
+                case intent:
+                    assert_never(intent)
+
+        engine = Engine(store, clock, act)
+        account = self.account = Account(self.provider, self._ask, now, now)
+        name = self.provider.name
+        providers = ProviderWorker(
+            engine.submit, {name: self.provider}, lambda _: account.exchange, now
+        )
+        scanner = Scanner(store, engine.post, hand_over, providers.has_room, now, now, poll_s=5)
+        await life.start(engine.run)
+        await life.start(partial(providers.run, drain=trio.Event()))
+        await life.start(scanner.run)
+        self.engine, self.scanner = engine, scanner
+        self.hooks = Hooks({}, store, engine.submit, References(now), 64 * 1024)
+
+    def _kill(self) -> None:
+        if self.life is None or self.is_healed:
+            return
+        self.tally["killed"] += 1
+        self.life.cancel()
+        self.life = None
+
+    async def _kill_after(self, span: Span) -> None:
+        await trio.sleep(span / SECOND)
+        if any(each.progress.stage is Stage.SUBMITTING for each in self.transactions.values()):
+            self.tally["killed between sending and knowing"] += self.life is not None
+        self._kill()
+
+    async def _submit(self, given: Input) -> None:
+        """Tell the gateway, once it lives."""
+        while True:
+            if self.life is not None and self.engine is not None:
+                with contextlib.suppress(StoreUnavailable):
+                    await self.engine.submit(given)
+                    return
+            await trio.sleep(60)
+
+    async def _look(self) -> None:
+        """A person looks at `mmo tx list --stuck` now and then."""
+        while True:
+            await trio.sleep(SAMPLED_EVERY / SECOND)
+            self.looked.append(now())
+            async with open_memory(Memory(ledger=self.memory.ledger)) as store:
+                for each in await store.unknown_since(now() - STUCK_AFTER + 1, limit=10_000):
+                    self.stuck[each.reference].append(now())
+
+    # Merchants and payers.
+
+    async def _create(self, number: int, after: Span) -> None:
+        operation = self.random.choice(self.operator.operations)
+        amount = self.random.randint(*self.operator.amounts)
+        msisdn = self.random.choice(self.operator.msisdns)
+        delay = self.random.randrange(10 * MINUTE)
+        chance = self.random.random()
+        await trio.sleep(after / SECOND)
+        if operation is None:
+            await self._deposit(amount, "SHOP" if chance < 0.7 else "NOBODY")
+            return
+        given = a_create_payment(
+            reference(number),
+            brand=self._brand(),
+            operation=operation,
+            amount=Decimal(amount),
+            country=self.operator.country,
+            currency=self.operator.currency,
+            merchant_reference=f"order-{number}",
+            reconciliation_reference=f"PRN{number}",
+            party=None if operation.type is Type.TAX else a_party(msisdn=msisdn),
+            display_qr_url="https://acme.example/qr" if operation.flow is Flow.QR else None,
+        )
+        await self._submit(given)
+        await trio.sleep(delay / SECOND)
+        if operation.flow is Flow.WEB and chance < 0.9:
+            await self._submit(ConfirmPage(reference(number)))
+        if operation.flow is Flow.QR and chance < 0.8:
+            await self._scan(number, amount + (chance < 0.1))
+
+    async def _scan(self, number: int, amount: int) -> None:
+        """A payer scans the code, if there is one, and not always pays what it says."""
+        if self.transactions[reference(number)].progress.stage is Stage.AWAITING_RESULT:
+            await self._deposit(amount, account_reference(reference(number)))
+
+    async def _deposit(self, amount: int, bill_reference: str) -> None:
+        """Somebody pays by himself: a client of M-Pesa's own that signs in for it."""
+        token = self.simulator.receive(CONSUMER, now=now())
+        assert isinstance(token, HttpResponse)
+        headers = (
+            (b"content-type", b"application/json"),
+            (b"authorization", b"Bearer " + json.loads(token.body)["access_token"].encode()),
+        )
+        document = {
+            "ShortCode": 174379,
+            "CommandID": "CustomerPayBillOnline",
+            "Amount": amount,
+            "Msisdn": int(self.random.choice(KENYANS)),
+            "BillRefNumber": bill_reference,
+        }
+        request = HttpRequest(
+            "POST", b"/mpesa/c2b/v2/simulate", headers, json.dumps(document).encode()
+        )
+        answer = self.simulator.receive(request, now=now())
+        assert isinstance(answer, HttpResponse)
+        assert answer.status == 200, answer.body
+        self._tell_news()
+        await trio.lowlevel.checkpoint()
+
+    async def _register(self) -> None:
+        """`mmo providers register`, where there is something to register."""
+        adapter = self.provider.adapter
+        if isinstance(adapter, DarajaProvider):
+            conversation = adapter.register_urls()
+            request = next(conversation)
+            token = self.simulator.receive(CONSUMER, now=now())
+            assert isinstance(token, HttpResponse)
+            bearer = b"Bearer " + json.loads(token.body)["access_token"].encode()
+            signed = HttpRequest(
+                request.method,
+                request.target,
+                (*request.headers, (b"authorization", bearer)),
+                request.body,
+            )
+            answer = self.simulator.receive(signed, now=now())
+            assert isinstance(answer, HttpResponse)
+            try:
+                conversation.send(answer)
+            except StopIteration:
+                return
+            raise AssertionError("The registration does not end.")
+
+    def _brand(self) -> Brand:
+        lowest, highest = (
+            money(Decimal(units), self.operator.currency) for units in (1, 10_000_000)
+        )
+        method = a_method(
+            provider=self.provider.name,
+            country=self.operator.country,
+            limits={self.operator.currency: Limits(lowest, highest)},
+            operations=frozenset(Operation),
+            push_accounts=("174379/SHOP",),
+        )
+        return a_brand(methods=(method,))
+
+    # The network.
+
+    async def _ask(self, request: HttpRequest) -> HttpResponse:
+        """A request leaves, and may or may not arrive; so may its answer."""
+        is_submission = self.operator.is_submission(request)
+        if is_submission and not self.is_healed and self.random.random() < 0.03:
+            self.tally["killed between record and request"] += 1
+            self._kill()
+            await trio.sleep_forever()
+        chance = 1.0 if self.is_healed else self.random.random()
+        if chance < 0.05:
+            self.tally["not connected"] += 1
+            await trio.sleep(1)
+            raise ExchangeFailed("No connection.", may_have_arrived=False)
+        answered = Answered()
+        if chance < 0.08:
+            self.tally["request lost"] += 1
+        elif chance < 0.12:
+            self.tally["request late"] += 1
+            late = self.random.randrange(LATE_BY)
+            self.network.start_soon(self._arrive, request, late, (), Answered())
+        else:
+            faults = () if self.is_healed else self.misfortune.meet(is_submission)
+            soon = self.random.randrange(SECOND)
+            self.network.start_soon(self._arrive, request, soon, faults, answered)
+        with trio.move_on_after(ANSWER_WITHIN_S):
+            await answered.event.wait()
+            await trio.sleep(0.3)
+            if isinstance(answered.answer, HttpResponse):
+                return answered.answer
+            raise ExchangeFailed("The connection was closed.", may_have_arrived=True)
+        raise ExchangeFailed("No answer came in time.", may_have_arrived=True)
+
+    async def _arrive(
+        self, request: HttpRequest, after: Span, faults: Sequence[Fault], answered: Answered
+    ) -> None:
+        """At the operator, whether or not anybody waits still."""
+        await trio.sleep(after / SECOND)
+        script = self.simulator.faults
+        script.plan(Planned(ANYWHERE, each) for each in faults)
+        answered.answer = self.simulator.receive(request, now=now())
+        script.plan(())
+        answered.event.set()
+        self._tell_news()
+
+    def _tell_news(self) -> None:
+        self.news.set()
+        self.news = trio.Event()
+
+    async def _call_back(self) -> None:
+        """The operator's callbacks, each when it is due."""
+        while True:
+            news = self.news
+            for request in self.simulator.due(now=now()):
+                self.network.start_soon(self._tell, request)
+            due = self.simulator.next_due()
+            wait_s = float("inf") if due is None else max(0.0, (due - now()) / SECOND)
+            with trio.move_on_after(wait_s):
+                await news.wait()
+
+    async def _tell(self, request: HttpRequest) -> None:
+        """A callback arrives, or doesn't; one that tells of a deposit comes until it is heard, as nobody can ask."""
+        is_deposit = b'"BillRefNumber"' in request.body
+        while True:
+            is_lost = not self.is_healed and self.random.random() < 0.1
+            answer = None if is_lost else await self._hear(request)
+            if answer is None:
+                self.tally["callback lost"] += 1
+            if answer is not None or not is_deposit:
+                break
+            await trio.sleep(60)
+        self.simulator.heard(request, answer, now=now())
+        self._tell_news()
+        if answer is not None and not self.is_healed and self.random.random() < 0.1:
+            self.tally["callback told again"] += 1
+            await trio.sleep(self.random.randrange(HOUR) / SECOND)
+            await self._hear(request)
+
+    async def _hear(self, request: HttpRequest) -> HttpResponse | None:
+        """The gateway's answer, if it lives to give one; what it had begun to do may be done all the same."""
+        if self.life is None or self.hooks is None:
+            return None
+        try:
+            answer = await self.hooks.take(self.provider, request)
+        except StoreUnavailable:
+            return None
+        return answer if answer.status < 500 else None
+
+
+def open_world(operator: Operator, seed: int, *, payments: int, kills: int) -> World:
+    """The world of this seed, played to its end."""
+    world = World(operator, seed)
+    world.play(payments, kills)
+    return world
+
+
+@contextlib.contextmanager
+def _in_the_order_of(seed: int) -> Iterator[None]:
+    """Trio shuffles the tasks that can run at the same time; a seed shall settle that, too."""
+    with patch.object(_run, "_ALLOW_DETERMINISTIC_SCHEDULING", True):
+        _run._r.seed(seed)
+        yield

@@ -1,0 +1,56 @@
+"""A provider whose notifications and tokens a test writes itself."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from attrs import Factory, define
+
+from mmo_sansio.http.messages import HttpRequest, HttpResponse
+from mmo_sansio.messages.inputs import UnmatchedNotified
+from mmo_sansio.providers.common.interface import (
+    AccessToken,
+    Conversation,
+    Notified,
+    SignIn,
+    SignInFailed,
+)
+from mmo_sansio.providers.common.operations import Operation, OperationKey
+from mmo_sansio.values.clock import MINUTE, Instant
+from mmo_sansio.values.model import Transaction
+
+TOKEN_LIFE = 10 * MINUTE
+
+
+@define
+class ScriptedProvider:
+    """Signs in at `/token`, whose body is the token; everything else needs it."""
+
+    name: str = "test"
+    title: str = "Test Money"
+    told: Notified = Factory(lambda: UnmatchedNotified("test", "?"))
+    operations: Mapping[OperationKey, Operation] = Factory(dict)
+
+    def scope_of(self, request: HttpRequest) -> str | None:
+        return None if request.target.endswith(b"/free") else "all"
+
+    def sign_in(self, scope: str, *, now: Instant) -> SignIn:
+        answer = yield HttpRequest("POST", b"https://operator.example/token")
+        if answer.status != 200:
+            raise SignInFailed(f"answered {answer.status}")
+        return AccessToken(answer.body.decode(), issued_at=now, expires_at=now + TOKEN_LIFE)
+
+    def refuses_token(self, answer: HttpResponse) -> bool:
+        return answer.status == 401
+
+    def submit(self, transaction: Transaction, *, now: Instant) -> Conversation:
+        raise NotImplementedError
+
+    def ask(self, transaction: Transaction, *, now: Instant) -> Conversation:
+        raise NotImplementedError
+
+    def read_notification(self, request: HttpRequest) -> Notified:
+        return self.told
+
+    def answer_notification(self, request: HttpRequest, accepted: bool) -> HttpResponse:
+        return HttpResponse(200, (), b"taken" if accepted else b"refused")

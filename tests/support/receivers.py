@@ -1,0 +1,74 @@
+"""Receivers of a test's own making that a sandbox trusts: they keep what came, and may misbehave."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import trio
+from attrs import frozen
+
+from mmo_trio.sandbox.local_ca import ensure_authority
+from tests.support.hostile_receivers import Behaviour, Receiver, answers, receiving
+from tests.support.merchant import PATIENCE_S
+
+NO_CONTENT = answers(b"HTTP/1.1 204 No Content\r\n\r\n")
+"""What a merchant answers to a callback."""
+
+
+def says(status: str, *headers: str) -> Behaviour:
+    """Answers every request with this status line's end, and no body."""
+    lines = (f"HTTP/1.1 {status}", "Content-Length: 0", *headers)
+    return answers("".join(f"{line}\r\n" for line in lines).encode() + b"\r\n")
+
+
+@asynccontextmanager
+async def receiver(
+    directory: Path, behave: Behaviour = NO_CONTENT, *, name: str = "localhost"
+) -> AsyncIterator[Receiver]:
+    """A receiver whose certificate is for this name and comes from the sandbox's own authority."""
+    async with receiving(behave, ensure_authority(directory).issue(name)) as found:
+        yield found
+
+
+def url_of(found: Receiver) -> str:
+    """Where it is called back."""
+    return f"https://localhost:{found.port}/callback"
+
+
+async def arrived(found: Receiver, count: int = 1) -> None:
+    """Return once this many requests have arrived whole."""
+    with trio.fail_after(PATIENCE_S):
+        while True:
+            if len(found.requests) >= count:
+                return
+            await trio.sleep(0.02)
+
+
+@frozen
+class Call:
+    """A callback as it came in."""
+
+    line: str
+    headers: dict[str, str]
+    """Names in lower case."""
+    body: bytes
+
+    @property
+    def transaction(self) -> dict[str, Any]:
+        found: dict[str, Any] = json.loads(self.body)
+        return found
+
+
+def calls_to(found: Receiver) -> list[Call]:
+    """Every request that arrived whole, in order."""
+    calls = []
+    for request in found.requests:
+        head, _, body = request.partition(b"\r\n\r\n")
+        line, *fields = head.decode("latin-1").split("\r\n")
+        pairs = (field.partition(":") for field in fields)
+        calls.append(Call(line, {name.lower(): value.strip() for name, _, value in pairs}, body))
+    return calls

@@ -1,0 +1,77 @@
+"""A line from an adapter to an operator's simulator, in virtual time and without sockets: tokens and lost answers."""
+
+from __future__ import annotations
+
+from attrs import Factory, define, evolve
+
+from mmo_sansio.http.messages import HttpRequest, HttpResponse
+from mmo_sansio.messages.inputs import ProviderReport
+from mmo_sansio.providers.common.interface import (
+    AccessToken,
+    ExchangeFailed,
+    Provider,
+    SignInFailed,
+    drive,
+)
+from mmo_sansio.values.clock import Instant
+from mmo_sansio.values.model import Transaction
+from mmo_trio.simulators.base import NoAnswer, Simulator
+
+
+@define
+class Line:
+    """What the shell does for an account, as far as an adapter can tell."""
+
+    provider: Provider
+    simulator: Simulator
+    now: Instant
+    tokens: dict[str, AccessToken] = Factory(dict)
+    requests: list[HttpRequest] = Factory(list)
+    """What was sent, without tokens."""
+
+    def submit(self, transaction: Transaction) -> ProviderReport:
+        """Hold the conversation of a submission."""
+        return drive(self.provider.submit(transaction, now=self.now), self.exchange)
+
+    def ask(self, transaction: Transaction) -> ProviderReport:
+        """Hold the conversation of a question."""
+        return drive(self.provider.ask(transaction, now=self.now), self.exchange)
+
+    def exchange(self, request: HttpRequest) -> HttpResponse:
+        """Send a request with its token, and once more with a new one if that is refused."""
+        self.requests.append(request)
+        answer = self._send(self.sign(request))
+        scope = self.provider.scope_of(request)
+        if scope is not None and self.provider.refuses_token(answer):
+            self.tokens.pop(scope, None)
+            answer = self._send(self.sign(request))
+        return answer
+
+    def sign(self, request: HttpRequest) -> HttpRequest:
+        """The request with its token; one that isn't fresh is fetched anew."""
+        scope = self.provider.scope_of(request)
+        if scope is None:
+            return request
+        token = self.tokens.get(scope)
+        if token is None or not token.is_fresh(self.now):
+            token = self.tokens[scope] = self._sign_in(scope)
+        bearer = (b"authorization", b"Bearer " + token.value.encode())
+        return evolve(request, headers=(bearer, *request.headers))
+
+    def _sign_in(self, scope: str) -> AccessToken:
+        conversation = self.provider.sign_in(scope, now=self.now)
+        try:
+            request = next(conversation)
+            while True:
+                request = conversation.send(self._send(request))
+        except StopIteration as end:
+            token: AccessToken = end.value
+            return token
+        except (SignInFailed, ExchangeFailed) as failure:
+            raise ExchangeFailed(failure.reason, may_have_arrived=False) from None
+
+    def _send(self, request: HttpRequest) -> HttpResponse:
+        answer = self.simulator.receive(request, now=self.now)
+        if isinstance(answer, NoAnswer):
+            raise ExchangeFailed("The connection was closed.", may_have_arrived=True)
+        return answer

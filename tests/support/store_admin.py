@@ -1,0 +1,50 @@
+"""What the operator's office does beside a running gateway, through the store, as `mmo brands` does it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+from attrs import evolve, frozen
+
+from mmo_trio.brands.apply import add_key
+from mmo_trio.brands.keyring import KeyRing, load_master_key
+from mmo_trio.storage.interface.store import Store
+from tests.support.sandbox_gateway import Running
+
+
+@frozen
+class Office:
+    """The store, opened for administration, and the keys to it."""
+
+    store: Store
+    keyring: KeyRing
+
+    async def change(self, brand: str, **changes: Any) -> None:
+        """Change this brand."""
+        [found] = [each.brand for each in await self.store.brands() if each.brand.id == brand]
+        await self.store.save_brands([evolve(found, **changes)])
+
+    async def add_key(self, brand: str, api_key: str) -> None:
+        """Give the brand a further key."""
+        assert await add_key(self.store, self.keyring, brand, api_key, now=_now())
+
+    async def retire_key(self, brand: str, api_key: str) -> None:
+        """Retire a key of the brand."""
+        digest = self.keyring.digest(api_key.encode())
+        [id] = [each.id for each in await self.store.keys_of(brand) if each.digest == digest]
+        assert await self.store.retire_key(brand, id, now=_now())
+
+
+def _now() -> int:
+    return time.time_ns() // 1_000
+
+
+@asynccontextmanager
+async def office(running: Running) -> AsyncIterator[Office]:
+    """An administrator's moment beside this gateway."""
+    keyring = KeyRing(load_master_key(running.directory / "master.key", create=False))
+    async with running.storage.beside() as store:
+        yield Office(store, keyring)

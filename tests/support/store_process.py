@@ -1,0 +1,23 @@
+"""A process to be killed: makes payments on a SQLite file and says which ones were answered, until it dies."""
+
+from __future__ import annotations
+
+import sys
+
+import trio
+
+from mmo_trio.storage.conformance.driver import NOON, feed
+from mmo_trio.storage.conformance.inputs import creation
+from mmo_trio.storage.sqlite import open_sqlite
+
+
+async def main(path: str) -> None:
+    """Batches of seven, for ever; one line with the last number of each batch once it was answered."""
+    async with open_sqlite(path, serving=True) as store:
+        for begin in range(0, 1_000_000, 7):
+            await feed(store, *((creation(n), NOON + n) for n in range(begin, begin + 7)))
+            print(begin + 6, flush=True)
+
+
+if __name__ == "__main__":
+    trio.run(main, sys.argv[1])
