@@ -204,14 +204,14 @@ def test_the_core_calls_nothing_impure(name: str) -> None:
 def test_these_tests_can_see() -> None:
     """A made-up graph with each fault in it."""
     wrong = {
-        "mmo_sansio.values.money": {"mmo_sansio.values.model"},
-        "mmo_sansio.values.model": {"mmo_sansio.values.money"},
+        "mmo_sansio.values.money": {"mmo_sansio.messages.inputs"},
+        "mmo_sansio.messages.inputs": {"mmo_sansio.values.money"},
         "mmo_sansio.values.clock": set[str](),
     }
     assert arrows_against(wrong) == [
-        "mmo_sansio.values.money imports mmo_sansio.values.model, which stands beside or below it"
+        "mmo_sansio.values.money imports mmo_sansio.messages.inputs, which stands beside or below it"
     ]
-    assert cycles(wrong) == ["mmo_sansio.values.model", "mmo_sansio.values.money"]
+    assert cycles(wrong) == ["mmo_sansio.messages.inputs", "mmo_sansio.values.money"]
     assert place("mmo_sansio.nowhere") is None
-    assert place("mmo_sansio.clockwork") is None
-    assert place("mmo_sansio.payments.rules.timers") == (7, "mmo_sansio.payments.rules")
+    assert place("mmo_sansio.values_else.clock") is None
+    assert place("mmo_sansio.payments.rules.timers") == (4, "mmo_sansio.payments")
