@@ -14,14 +14,14 @@ from attrs import evolve, frozen
 import mmo_trio
 from bench import servers
 from bench.servers import Database
-from mmo_sansio.testing import START, a_transaction, reference
+from mmo_sansio.testing import START, a_transaction, numbered_reference
 from mmo_sansio.values import clock
 from mmo_sansio.values.clock import Instant
 from mmo_sansio.values.model import Party, Stage, Transaction
-from mmo_trio.sandbox.demo_brand import DEMO_BRAND
+from mmo_trio.sandbox.demo_brand import DEMO_BRAND_ID
 from mmo_trio.storage.open_store import open_store
-from mmo_trio.storage.shared.net_effect import Batch
-from mmo_trio.storage.sqlite.batches import write
+from mmo_trio.storage.shared.net_effect import NetEffect
+from mmo_trio.storage.sqlite.batches import write_batch
 from mmo_trio.storage.sqlite.connection import connect
 
 READ_BYTES = 1 << 20
@@ -60,7 +60,7 @@ def our_million(kept: Path, rows: int) -> Ours:
         folder.mkdir(parents=True)
         fill(folder, a_success(), rows)
         step = max(1, rows // SAMPLE)
-        sample = (reference(number) for number in range(0, rows, step))
+        sample = (numbered_reference(number) for number in range(0, rows, step))
         references.write_text("".join(f"{each}\n" for each in sample))
     with (folder / "gateway.db").open("rb") as file:
         while file.read(READ_BYTES):
@@ -73,7 +73,7 @@ def a_success() -> Transaction:
     party = Party("customer-7", "254700000007")
     return a_transaction(
         Stage.SUCCEEDED,
-        brand=DEMO_BRAND,
+        brand=DEMO_BRAND_ID,
         method="mpesa_ke",
         provider="sandbox",
         provider_title="Sandbox",
@@ -90,11 +90,13 @@ def fill(folder: Path, like: Transaction, rows: int, *, begin: Instant = START) 
     connection = connect(path)
     connection.execute("PRAGMA synchronous = OFF")  # Made anew if it breaks on the way.
     for first in range(0, rows, BATCH):
-        batch = Batch()
+        batch = NetEffect()
         for number in range(first, min(first + BATCH, rows)):
-            batch.created[reference(number)] = _numbered(like, number, begin + number * EVERY)
+            batch.created[numbered_reference(number)] = _numbered(
+                like, number, begin + number * EVERY
+            )
         connection.execute("BEGIN")
-        write(connection, batch, is_held=False)
+        write_batch(connection, batch, is_claimed=False)
         connection.execute("COMMIT")
     connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     connection.close()
@@ -108,7 +110,7 @@ async def _make_store(path: Path) -> None:
 def _numbered(like: Transaction, number: int, at: Instant) -> Transaction:
     order = evolve(
         like.order,
-        gateway_reference=reference(number),
+        gateway_reference=numbered_reference(number),
         merchant_reference=f"order-{number}",
         reconciliation_reference=f"order-{number}",
         created_at=at,

@@ -22,7 +22,7 @@ import trio
 from attrs import Factory, define
 
 from bench.generator import percentile
-from mmo_trio.sandbox.callback_receiver import Received, receive
+from mmo_trio.sandbox.callback_receiver import ReceivedCallback, receive_callbacks
 from mmo_trio.sandbox.local_ca import ensure_authority
 
 COUNT = struct.Struct("<Q")
@@ -38,7 +38,7 @@ class Book:
     """By mark: from the result to the callback."""
     total: int = 0
 
-    def enter(self, received: Received) -> None:
+    def enter(self, received: ReceivedCallback) -> None:
         """A callback has come."""
         told = received.transaction
         late_s = time.time() - datetime.fromisoformat(told["completedAt"]).timestamp()
@@ -69,7 +69,7 @@ async def main(directory: Path, counter: Path, keys: Sequence[bytes]) -> None:
     ]
     async with trio.open_nursery() as nursery:
         serving = partial(
-            receive, well, tls=lambda: tls, expected_keys=keys, on_callback=book.enter
+            receive_callbacks, well, tls=lambda: tls, expected_keys=keys, on_callback=book.enter
         )
         await nursery.start(serving)
         await nursery.start(trio.serve_listeners, _hang, hangs)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from mmo_sansio.api.docs.error_pages import CodePage, code_pages
+from mmo_sansio.api.docs.error_pages import ErrorPage, error_pages
 
 PAGE = Path(__file__).with_name("errors.md")
 
@@ -45,7 +45,7 @@ when you ask whoever runs the gateway."""
 
 def page() -> str:
     """The whole page."""
-    pages = code_pages("https://docs.example/errors").values()
+    pages = error_pages("https://docs.example/errors").values()
     refusals = [each for each in pages if each.status is not None]
     failures = [each for each in pages if each.status is None]
     example = next(each for each in refusals if each.code == "validation_failed").example_text
@@ -64,7 +64,7 @@ def page() -> str:
     )
 
 
-def _section(each: CodePage, kind: str) -> str:
+def _section(each: ErrorPage, kind: str) -> str:
     return f"### {each.code}\n\n{kind}. {each.meaning}\n\n*Who acts: {ACTS[each.who_acts]}.* {each.advice}"
 
 

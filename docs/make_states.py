@@ -9,7 +9,7 @@ from inspect import getdoc
 from pathlib import Path
 
 from mmo_sansio.payments import states
-from mmo_sansio.payments.states import MOVING_INPUTS, TRANSITIONS
+from mmo_sansio.payments.states import TRANSITION_INPUTS, TRANSITIONS
 from mmo_sansio.values.model import Stage
 
 PAGE = Path(__file__).with_name("states.md")
@@ -60,11 +60,11 @@ def _diagram() -> str:
 
 
 def _table() -> str:
-    head = "| | " + " | ".join(each.__name__ for each in MOVING_INPUTS) + " |"
-    rule = "|---" * (len(MOVING_INPUTS) + 1) + "|"
+    head = "| | " + " | ".join(each.__name__ for each in TRANSITION_INPUTS) + " |"
+    rule = "|---" * (len(TRANSITION_INPUTS) + 1) + "|"
     rows = [
         f"| `{stage}` | "
-        + " | ".join(", ".join(f"`{to}`" for to in row.get(each, ())) for each in MOVING_INPUTS)
+        + " | ".join(", ".join(f"`{to}`" for to in row.get(each, ())) for each in TRANSITION_INPUTS)
         + " |"
         for stage, row in TRANSITIONS.items()
     ]

@@ -11,7 +11,7 @@ from __future__ import annotations
 from decimal import Decimal
 from typing import assert_never
 
-from mmo_sansio.http.exchange import Attempt, DeliveryOutcome
+from mmo_sansio.http.exchange import DeliveryAttempt, DeliveryOutcome
 from mmo_sansio.messages.inputs import (
     BeginSubmission,
     CallbackConcluded,
@@ -21,15 +21,15 @@ from mmo_sansio.messages.inputs import (
     ProviderUnreachable,
 )
 from mmo_sansio.messages.intents import (
-    AskProvider,
     DeliverCallback,
     DeliverQr,
     Intent,
+    PollProvider,
     SubmitToProvider,
 )
-from mmo_sansio.messages.replies import Accepted, Noted
+from mmo_sansio.messages.replies import Accepted, Applied
 from mmo_sansio.payments.gateway import Gateway
-from mmo_sansio.values.clock import SECOND, Instant, with_seconds
+from mmo_sansio.values.clock import SECOND, Instant, format_with_seconds
 from mmo_sansio.values.model import Brand, Limits, Method, Operation, Party, Source
 from mmo_sansio.values.money import Money
 
@@ -87,15 +87,15 @@ def carry_out(gateway: Gateway, operator: PaperOperator, intent: Intent, *, now:
     match intent:
         case SubmitToProvider(reference):
             leave = gateway.receive(BeginSubmission(reference), now=now)
-            if isinstance(leave, Noted):  # anything else forbids to send
+            if isinstance(leave, Applied):  # anything else forbids to send
                 say(now, "the payout goes out to the operator")
                 gateway.receive(operator.submit(reference), now=now)
-        case AskProvider(reference):
+        case PollProvider(reference):
             say(now, "the operator is asked what became of it")
             gateway.receive(operator.ask(reference), now=now)
         case DeliverCallback(reference):
             say(now, "the merchant is called back")
-            attempt = Attempt(DeliveryOutcome.DELIVERED, DRAFT.result_url, 200)
+            attempt = DeliveryAttempt(DeliveryOutcome.DELIVERED, DRAFT.result_url, 200)
             gateway.receive(CallbackConcluded(reference, attempt), now=now)
         case DeliverQr():
             raise AssertionError("a payout has no QR code")
@@ -105,7 +105,7 @@ def carry_out(gateway: Gateway, operator: PaperOperator, intent: Intent, *, now:
 
 def say(now: Instant, what: str) -> None:
     """One line of the story."""
-    print(f"{with_seconds(now)[11:19]}  {what}")
+    print(f"{format_with_seconds(now)[11:19]}  {what}")
 
 
 def main() -> None:
@@ -125,7 +125,7 @@ def main() -> None:
     print(f"{payment.status}: {payment.progress.final}, paid {len(operator.paid)} time")
     for line in gateway.journal:
         way = f"{line.stage_before or ''} -> {line.stage_after}" if line.stage_after else ""
-        print(f"  {line.actor:15} {line.what:20} {way}".rstrip())
+        print(f"  {line.actor:15} {line.input_name:20} {way}".rstrip())
 
 
 if __name__ == "__main__":

@@ -17,12 +17,12 @@ from bench.generator import percentile
 from bench.million import EVERY, Ours, our_million
 from bench.options import Options
 from bench.report import Goal, Outcome, Table
-from mmo_sansio.testing import START, reference
+from mmo_sansio.testing import START, numbered_reference
 from mmo_sansio.values import clock
 from mmo_trio.console.passwords import hash_password
-from mmo_trio.console.views import moment
-from mmo_trio.sandbox.demo_brand import DEMO_BRAND
-from mmo_trio.storage.interface.admin_types import Operator, Role
+from mmo_trio.console.views import format_utc_seconds
+from mmo_trio.sandbox.demo_brand import DEMO_BRAND_ID
+from mmo_trio.storage.interface.admin_types import ConsoleUser, Role
 from mmo_trio.storage.open_store import open_store
 
 NAME, PASSWORD = "bench", "correct horse battery"
@@ -115,12 +115,12 @@ def _pages(rows: int) -> dict[str, Callable[[Browser, int], float]]:
         return (number * 7919 * 131 + 17) % rows
 
     def before(number: int) -> str:
-        return f"{START + place(number) * EVERY}-{reference(place(number))}"
+        return f"{START + place(number) * EVERY}-{numbered_reference(place(number))}"
 
     def hour(number: int) -> str:
-        return moment(START + place(number) * EVERY + clock.DAY)[:13].replace(" ", "T")
+        return format_utc_seconds(START + place(number) * EVERY + clock.DAY)[:13].replace(" ", "T")
 
-    brand = DEMO_BRAND
+    brand = DEMO_BRAND_ID
     return {
         "overview, a day": lambda b, n: b.get(f"/?end={hour(n)}"),
         "overview, 30 days, one brand": lambda b, n: b.get(
@@ -131,7 +131,9 @@ def _pages(rows: int) -> dict[str, Callable[[Browser, int], float]]:
         "payments, nothing fits": lambda b, n: b.get(
             f"/payments?brand={brand}&status=failed&before={before(n)}"
         ),
-        "search, gatewayReference": lambda b, n: b.post("/search", text=reference(place(n))),
+        "search, gatewayReference": lambda b, n: b.post(
+            "/search", text=numbered_reference(place(n))
+        ),
         "search, merchantReference": lambda b, n: b.post("/search", text=f"order-{place(n)}"),
         "search, providerReference (all have it)": lambda b, n: b.post(
             "/search", text="SBX-0123456789"
@@ -140,7 +142,7 @@ def _pages(rows: int) -> dict[str, Callable[[Browser, int], float]]:
             "/search", text="254700000007", before=before(n)
         ),
         "search, nothing": lambda b, n: b.post("/search", text=f"nothing-{n}"),
-        "a payment": lambda b, n: b.get(f"/payments/{reference(place(n))}"),
+        "a payment": lambda b, n: b.get(f"/payments/{numbered_reference(place(n))}"),
         "stuck": lambda b, n: b.get("/stuck"),
         "suspense": lambda b, n: b.get("/suspense"),
         "failed callbacks": lambda b, n: b.get("/callbacks"),
@@ -153,5 +155,5 @@ def _pages(rows: int) -> dict[str, Callable[[Browser, int], float]]:
 async def _hire(ours: Ours) -> None:
     """Makes the operator, unless an earlier run has."""
     async with open_store(f"sqlite:///{ours.folder / 'gateway.db'}", serving=False) as store:
-        operator = Operator(NAME, Role.ADMIN, hash_password(PASSWORD), 0)
-        await store.office.add_operator(operator)
+        operator = ConsoleUser(NAME, Role.ADMIN, hash_password(PASSWORD), 0)
+        await store.admin.add_user(operator)

@@ -21,7 +21,7 @@ from bench.report import Outcome, Table
 from mmo_sansio.messages.inputs import CreatePayment, Draft
 from mmo_sansio.payments.decide import decide, reads
 from mmo_sansio.payments.decision import Decision
-from mmo_sansio.payments.ledger import Ledger, merge
+from mmo_sansio.payments.ledger import Ledger, merge_reads
 from mmo_sansio.values.model import Brand, Limits, Method, Operation, Party
 from mmo_sansio.values.money import Money
 from mmo_trio.cli.commands.serve import tune_interpreter
@@ -81,7 +81,7 @@ async def measure(store: Store, batch: int, seconds: float) -> float:
                 decisions.append(decision)
             return decisions
 
-        await store.transact(merge(map(reads, given)), decide_all)
+        await store.transact(merge_reads(map(reads, given)), decide_all)
         done += batch
     return done / elapsed
 

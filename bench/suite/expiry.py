@@ -11,10 +11,10 @@ from bench.load import GONE
 from bench.million import SAMPLE, fill
 from bench.options import Options
 from bench.report import Outcome, Table
-from mmo_sansio.testing import START, a_transaction, reference
+from mmo_sansio.testing import START, a_transaction, numbered_reference
 from mmo_sansio.values import clock
 from mmo_sansio.values.model import Party, Stage
-from mmo_trio.sandbox.demo_brand import DEMO_BRAND
+from mmo_trio.sandbox.demo_brand import DEMO_BRAND_ID
 
 OTHERS_PER_S = 100.0
 OTHERS_CONNECTIONS = 8
@@ -26,7 +26,7 @@ def run(options: Options) -> Outcome:
     folder, due = options.folder, options.due
     like = a_transaction(
         Stage.AWAITING_RESULT,
-        brand=DEMO_BRAND,
+        brand=DEMO_BRAND_ID,
         method="mpesa_ke",
         provider="sandbox",
         provider_title="Sandbox",
@@ -38,7 +38,7 @@ def run(options: Options) -> Outcome:
     fill(folder, like, due, begin=START - due * clock.SECOND)
     references = folder / "references"
     sample = range(0, due, max(1, due // SAMPLE))
-    references.write_text("".join(f"{reference(each)}\n" for each in sample))
+    references.write_text("".join(f"{numbered_reference(each)}\n" for each in sample))
     asked = load.look_ups(references)
     done = folder / "done"
     with servers.gateway(folder) as server:

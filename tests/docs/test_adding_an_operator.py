@@ -59,7 +59,7 @@ def pesaplus(page: str) -> Any:
 @pytest.fixture
 def provider(pesaplus: Any) -> Provider:
     made: Provider = pesaplus.PesaplusProvider(
-        "pesaplus", "Pesaplus", pesaplus.account_from(OPTIONS)
+        "pesaplus", "Pesaplus", pesaplus.read_account(OPTIONS)
     )
     return made
 
@@ -88,7 +88,7 @@ def submitted(
 
 
 def asked(provider: Provider, to: HttpResponse | ExchangeFailed, now: int = NOW) -> ProviderReport:
-    return drive(provider.ask(a_payment(), now=now), always(to))
+    return drive(provider.poll(a_payment(), now=now), always(to))
 
 
 def test_what_is_sent_names_the_payment_so_that_a_repetition_is_recognised(
@@ -205,13 +205,13 @@ def test_a_token_or_a_refusal_that_quotes_nothing(provider: Provider) -> None:
         with pytest.raises(SignInFailed) as refusal:
             sign_in(HttpResponse(status, (), body))
         assert "SECRET" not in refusal.value.reason
-    assert provider.refuses_token(HttpResponse(401))
+    assert provider.rejects_token(HttpResponse(401))
 
 
 def test_options_are_checked_and_secrets_kept(pesaplus: Any, provider: Provider) -> None:
     for wrong in ({"api_key": "SECRET"}, {**OPTIONS, "apikey": "SECRET"}):
         with pytest.raises(OptionError) as refusal:
-            pesaplus.account_from(wrong)
+            pesaplus.read_account(wrong)
         assert "SECRET" not in str(refusal.value)
     assert "SECRET" not in repr(provider)
 

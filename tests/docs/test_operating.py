@@ -14,9 +14,9 @@ import pytest
 
 from mmo_sansio.http.egress_rules import EgressRules
 from mmo_sansio.messages.changes import SuspenseReason
-from mmo_trio.brands.file import read_brands
+from mmo_trio.brands.file import parse_brands
 from mmo_trio.settings import load_settings
-from mmo_trio.settings.load import keys_of
+from mmo_trio.settings.load import section_keys
 from mmo_trio.settings.sections import SECTIONS
 
 TOML = re.compile(r"^```toml\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -39,7 +39,7 @@ def test_every_reason_of_the_suspense_book_has_its_advice(page: str) -> None:
 def test_pages_name_only_settings_that_there_are(root: Path, name: str) -> None:
     for section, key in NAMED.findall((root / name).read_text(encoding="utf-8")):
         if (section, key) != ("gateway", "db"):
-            assert key in keys_of(section), f"{section}.{key}"
+            assert key in section_keys(section), f"{section}.{key}"
 
 
 def test_the_settings_to_copy_can_be_loaded(page: str, tmp_path: Path) -> None:
@@ -54,7 +54,7 @@ def test_the_settings_to_copy_can_be_loaded(page: str, tmp_path: Path) -> None:
 def test_the_brands_to_copy_can_be_read(page: str) -> None:
     _, text = TOML.findall(page)
     assert tomllib.loads(text)
-    [wanted] = read_brands(
+    [wanted] = parse_brands(
         text, source="brands.toml", providers={"sandbox": "Sandbox"}, rules=EgressRules()
     )
     assert wanted.brand.id == "acme"

@@ -26,11 +26,11 @@ from attrs import field, frozen
 
 from mmo_sansio.api.outgoing.transaction_json import transaction_object
 from mmo_sansio.http.egress_rules import EgressRules
-from mmo_sansio.http.exchange import Attempt, DeliveryOutcome
+from mmo_sansio.http.exchange import DeliveryAttempt, DeliveryOutcome
 from mmo_sansio.http.messages import HttpRequest
 from mmo_sansio.values.model import Flow, Order, Party, Progress, Source, Stage, Transaction, Type
 from mmo_sansio.values.money import Money
-from mmo_trio.http.client.client import Client
+from mmo_trio.http.client.client import HttpClient
 
 KEY, NEW_KEY = "old-key-0123456789abcdef", "new-key-0123456789abcdef"
 START_WITHIN_S = 60.0
@@ -194,9 +194,9 @@ def test_any_other_key_is_refused_and_nothing_kept(receiver: Receiver, key: byte
 @pytest.mark.parametrize("receiver", ["python", "node"], indirect=True)  # PHP's speaks no TLS
 def test_the_gateways_own_client_delivers_to_it(receiver: Receiver) -> None:
     assert receiver.tls is not None
-    client = Client(rules=EgressRules(allow_private=True), context=receiver.tls)
+    client = HttpClient(rules=EgressRules(allow_private=True), context=receiver.tls)
 
-    def deliver(key: str) -> Attempt:
+    def deliver(key: str) -> DeliveryAttempt:
         headers = ((b"content-type", b"application/json"), (b"x-api-key", key.encode()))
         url = f"https://127.0.0.1:{receiver.port}/results".encode()
         body = result("01JDCV1ENT0000000000000001")

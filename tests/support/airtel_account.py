@@ -8,7 +8,7 @@ from typing import Any
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey, generate_private_key
 
 from mmo_trio.simulators.airtel.api import AirtelSimulator
-from mmo_trio.simulators.airtel.request_checks import AirtelMarket
+from mmo_trio.simulators.airtel.request_checks import SimulatedAirtelMarket
 
 PAYER = "752000000"
 """A national number in Uganda."""
@@ -22,7 +22,7 @@ def private_key(bits: int = 1024) -> RSAPrivateKey:
 
 def a_simulator(bits: int = 1024, **market: Any) -> AirtelSimulator:
     """Uganda, with a payer who has UGX 100000 and the right PIN, and UGX 1000000 to pay out."""
-    simulator = AirtelSimulator(AirtelMarket(private_key(bits), **market))
+    simulator = AirtelSimulator(SimulatedAirtelMarket(private_key(bits), **market))
     currency = simulator.market.currency
     simulator.open_accounts(
         [

@@ -11,7 +11,7 @@ from attrs import define, frozen
 
 from mmo_sansio.http.messages import HttpRequest, HttpResponse
 from mmo_sansio.messages.inputs import ProviderReport
-from mmo_sansio.providers.airtel_money.adapter import AirtelMoney, open_airtel_money
+from mmo_sansio.providers.airtel_money.adapter import AirtelMoneyProvider, open_airtel_money
 from mmo_sansio.providers.common.ciphers import CipherError, RsaPadding
 from mmo_sansio.providers.common.interface import Conversation, ExchangeFailed, drive
 from mmo_sansio.testing import REFERENCE, START, a_party, a_transaction
@@ -51,7 +51,7 @@ class ReadableCiphers:
         return b"aes|" + plain
 
 
-def an_adapter(**options: Any) -> AirtelMoney:
+def an_adapter(**options: Any) -> AirtelMoneyProvider:
     """An account in Uganda; options by name, None leaves one out."""
     given = {name: value for name, value in {**OPTIONS, **options}.items() if value is not None}
     return open_airtel_money("airtel_ug", "Airtel Uganda", given, ReadableCiphers())

@@ -17,9 +17,9 @@ from mmo_sansio.http.egress_rules import EgressRules
 from mmo_sansio.values.clock import SECOND, Instant
 from mmo_sansio.values.model import Stage
 from mmo_trio.brands.keyring import KeyRing, load_master_key
-from mmo_trio.http.client.client import Client, tls_context
+from mmo_trio.http.client.client import HttpClient, tls_context
 from mmo_trio.simulators.airtel.api import AirtelSimulator
-from mmo_trio.simulators.base import Planned, planned_read
+from mmo_trio.simulators.base import PlannedFault, parse_planned_fault
 from mmo_trio.simulators.server import serve_simulator
 from mmo_trio.system.clock import WallClock
 from tests.support.airtel_account import PAYER, a_simulator, options
@@ -73,19 +73,19 @@ class Airtel:
         given = options(self.origin, callback_key=CALLBACK_KEY, **more)
         return {"kind": "airtel_money", "title": "Airtel", **given}
 
-    def script(self, operation: str, *faults: Mapping[str, Any]) -> Sequence[Planned]:
+    def script(self, operation: str, *faults: Mapping[str, Any]) -> Sequence[PlannedFault]:
         """What meets the next submission of this operation."""
-        planned = [planned_read({"at": AT[operation], **each}) for each in faults]
+        planned = [parse_planned_fault({"at": AT[operation], **each}) for each in faults]
         self.simulator.faults.plan(planned)
         return planned
 
     def payments(self) -> dict[str, str | None]:
         """What every payment that was taken came to, by gatewayReference."""
-        return {each["reference"]: each["result"] for each in self.simulator.book()["payments"]}
+        return {each["reference"]: each["result"] for each in self.simulator.snapshot()["payments"]}
 
     def balances(self) -> dict[str, str]:
         """What every wallet holds."""
-        return {each["account"]: each["balance"] for each in self.simulator.book()["accounts"]}
+        return {each["account"]: each["balance"] for each in self.simulator.snapshot()["accounts"]}
 
     async def pass_time(self, seconds: float) -> None:
         """Let its time pass, and everything that is due happen."""
@@ -96,7 +96,7 @@ class Airtel:
         """Return once the payment has been taken."""
         await until(lambda: reference in self.payments())
 
-    async def has_met(self, planned: Sequence[Planned]) -> None:
+    async def has_met(self, planned: Sequence[PlannedFault]) -> None:
         """Return once all of this has met its requests."""
         await until(lambda: not any(each.times for each in planned))
 
@@ -107,10 +107,16 @@ async def airtel_playing() -> AsyncIterator[Airtel]:
     listeners = await trio.open_tcp_listeners(0, host="127.0.0.1")
     origin = f"http://127.0.0.1:{listeners[0].socket.getsockname()[1]}"
     airtel = Airtel(a_simulator(callback_key=CALLBACK_KEY), origin)
-    client = Client(rules=EgressRules(), context=tls_context())
+    client = HttpClient(rules=EgressRules(), context=tls_context())
     async with trio.open_nursery() as nursery:
         await nursery.start(
-            partial(serve_simulator, airtel.simulator, listeners, tell=client.ask, now=airtel.now)
+            partial(
+                serve_simulator,
+                airtel.simulator,
+                listeners,
+                send_callback=client.call_provider,
+                now=airtel.now,
+            )
         )
         yield airtel
         nursery.cancel_scope.cancel()
@@ -167,7 +173,7 @@ class Uganda:
     def hook(self) -> str:
         """Where the operator sends callbacks."""
         ring = KeyRing(load_master_key(self.directory / "master.key", create=False))
-        return f"{self.merchant.api}/hooks/{NAME}/{ring.hook_token(NAME)}"
+        return f"{self.merchant.api}/hooks/{NAME}/{ring.webhook_token(NAME)}"
 
     def tell_where(self) -> None:
         """Set the callback URL, as one does in the operator's portal."""

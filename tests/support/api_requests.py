@@ -12,7 +12,7 @@ from mmo_sansio.http.messages import HttpRequest, HttpResponse
 from mmo_sansio.messages.inputs import CreatePayment, Draft
 from mmo_sansio.values.model import Brand, Limits, Method, Operation, Terms
 from mmo_sansio.values.money import Money
-from mmo_sansio.values.problems import Problem, RefusedError
+from mmo_sansio.values.problems import Problem, ProblemError
 
 ULID = "01ARZ3NDEKTSV4RRFFQ69G5FAV"
 TOKEN = "page-token"
@@ -97,12 +97,12 @@ def call(
     given: HttpRequest, *, brand: Brand = BRAND, settings: ApiSettings = SETTINGS
 ) -> CreatePayment:
     """The whole way of a creation request, in the order of C9."""
-    route = routes.route(given)
-    assert isinstance(route, routes.Create)
-    requests.presented_key(given)
+    route = routes.find_route(given)
+    assert isinstance(route, routes.CreateRoute)
+    requests.read_api_key(given)
     requests.check_enabled(brand)
-    requests.check_content(given)
-    return requests.creation(
+    requests.check_content_type(given)
+    return requests.parse_creation(
         given,
         route,
         settings,
@@ -123,7 +123,7 @@ def problem_of(content: bytes, operation: Operation = Operation.DIRECT_PAYIN) ->
     """Why this body is refused."""
     try:
         accepted = draft(content, operation)
-    except RefusedError as error:
+    except ProblemError as error:
         return error.problem
     raise AssertionError(f"accepted: {accepted}")
 

@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 import trio
 from attrs import define, field
 
-from mmo_sansio.http.exchange import Attempt, DeliveryOutcome
+from mmo_sansio.http.exchange import DeliveryAttempt, DeliveryOutcome
 from mmo_sansio.http.messages import HttpRequest
 from mmo_sansio.messages.inputs import BeginSubmission
 from mmo_sansio.messages.intents import DeliverCallback, Intent
@@ -17,12 +17,12 @@ from mmo_sansio.values import clock
 from mmo_sansio.values.clock import Instant
 from mmo_sansio.values.model import Transaction
 from mmo_trio.engine.engine import Engine
-from mmo_trio.http.client.exchange import MaySend, WithheldError
+from mmo_trio.http.client.exchange import MaySend, SendForbidden
 from mmo_trio.storage.conformance.inputs import creation, reference, succeeded
-from mmo_trio.storage.interface.store import Store, Work
+from mmo_trio.storage.interface.store import Store, WorkItem
 from mmo_trio.system.clock import WallClock
 from mmo_trio.workers.delivery.callbacks import CallbackWorker
-from mmo_trio.workers.delivery.channel_owner import ChannelKeeper
+from mmo_trio.workers.delivery.channel_owner import ChannelOwner
 from tests.support.callback_work import clock_of_trio
 
 
@@ -62,7 +62,7 @@ class Node:
     time: WallClock = field(factory=TrioClock)
     drain: trio.Event = field(factory=trio.Event)
     callbacks: CallbackWorker = field(init=False)
-    keeper: ChannelKeeper | None = field(init=False)
+    keeper: ChannelOwner | None = field(init=False)
     engine: Engine = field(init=False)
     keeping: trio.CancelScope = field(factory=trio.CancelScope)
     """Cancelled, its keeper is gone: no renewal, no question."""
@@ -71,23 +71,23 @@ class Node:
         self.engine = Engine(self.store, self.time, self._act)
         self.callbacks = CallbackWorker(
             deliver=self._deliver,
-            key_for=self._key_for,
-            conclude=self.engine.submit,
+            find_api_key=self._key_for,
+            record_outcome=self.engine.submit,
             now=self.time.now,
             monotonic=self.time.monotonic,
             breaker=BreakerSettings(),
-            holds=lambda brand, fence: self.keeper is None or self.keeper.holds(brand, fence),
+            owns_channel=lambda brand, fence: self.keeper is None or self.keeper.owns(brand, fence),
         )
-        channels = self.store.channels
+        channels = self.store.ownership
         self.keeper = (
-            None if channels is None else ChannelKeeper(channels, self.callbacks, clock_of_trio)
+            None if channels is None else ChannelOwner(channels, self.callbacks, clock_of_trio)
         )
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """As the service does: until it is drained, or cancelled as by kill -9."""
         if self.keeper is None:
             for brand, kept in (await self.store.breakers()).items():
-                self.callbacks.adopt(brand, kept)
+                self.callbacks.load_breaker(brand, kept)
         async with trio.open_nursery() as engine:
             await engine.start(self.engine.run)
             ended = trio.Event()
@@ -100,7 +100,7 @@ class Node:
 
     async def pay(self, number: int, *, of: str = "acme") -> None:
         """A payment that this node brings to its success."""
-        await self.engine.submit(creation(number, of=of))
+        await self.engine.submit(creation(number, brand_id=of))
         await self.engine.submit(BeginSubmission(reference(number)))
         await self.engine.submit(succeeded(number))
 
@@ -111,20 +111,20 @@ class Node:
     async def _keep(self, ended: trio.Event) -> None:
         assert self.keeper is not None
         with self.keeping:
-            await self.keeper.run(drain=self.drain, ended=ended)
+            await self.keeper.run(drain=self.drain, callbacks_ended=ended)
 
     def _act(self, intent: Intent, transaction: Transaction) -> None:
         if isinstance(intent, DeliverCallback):
-            (self.keeper or self.callbacks).take(Work(intent, transaction))
+            (self.keeper or self.callbacks).try_enqueue(WorkItem(intent, transaction))
 
-    async def _deliver(self, request: HttpRequest, *, may_send: MaySend) -> Attempt:
+    async def _deliver(self, request: HttpRequest, *, may_send: MaySend) -> DeliveryAttempt:
         await trio.sleep(self.receiver.connecting_s)
         if not may_send():
-            raise WithheldError
+            raise SendForbidden
         about = request.body.partition(b'"gatewayReference":"')[2].partition(b'"')[0].decode()
         self.receiver.sent.append((self.name, about, trio.current_time()))
         await trio.sleep(self.receiver.answering_s)
-        return Attempt(self.receiver.answers, request.target.decode())
+        return DeliveryAttempt(self.receiver.answers, request.target.decode())
 
     async def _key_for(self, brand: str) -> bytes | None:
         return b"key"

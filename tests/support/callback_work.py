@@ -10,27 +10,27 @@ import trio
 from attrs import define, field
 
 from mmo_sansio.http.egress_rules import EgressRules
-from mmo_sansio.http.exchange import Attempt, DeliveryOutcome
+from mmo_sansio.http.exchange import DeliveryAttempt, DeliveryOutcome
 from mmo_sansio.http.messages import HttpRequest
 from mmo_sansio.messages.inputs import CallbackConcluded
 from mmo_sansio.messages.intents import DeliverCallback
 from mmo_sansio.resilience.circuit_breaker import BreakerSettings
-from mmo_sansio.testing import a_transaction, reference
+from mmo_sansio.testing import a_transaction, numbered_reference
 from mmo_sansio.values.clock import Instant
 from mmo_sansio.values.model import Stage
-from mmo_trio.http.client.client import Client
+from mmo_trio.http.client.client import HttpClient
 from mmo_trio.http.client.exchange import MaySend
-from mmo_trio.storage.interface.store import StoreUnavailable, Work
-from mmo_trio.workers.delivery.callbacks import CallbackWorker, Deliver
+from mmo_trio.storage.interface.store import StoreUnavailable, WorkItem
+from mmo_trio.workers.delivery.callbacks import CallbackWorker, SendCallback
 from tests.support.hostile_receivers import PRIVATE, Names, trusting
 
 
-def work_for(brand: str, number: int, url: str = "https://merchant.example/callbacks") -> Work:
+def work_for(brand: str, number: int, url: str = "https://merchant.example/callbacks") -> WorkItem:
     """A callback of this brand that is due; its reference is that of the number."""
     transaction = a_transaction(
-        Stage.SUCCEEDED, gateway_reference=reference(number), brand=brand, result_url=url
+        Stage.SUCCEEDED, gateway_reference=numbered_reference(number), brand=brand, result_url=url
     )
-    return Work(DeliverCallback(transaction.reference), transaction)
+    return WorkItem(DeliverCallback(transaction.reference), transaction)
 
 
 def clock_of_trio() -> Instant:
@@ -48,7 +48,7 @@ class Books:
     """How often recording fails before it works."""
     error: type[Exception] = StoreUnavailable
     """How it fails then."""
-    recorded: dict[str, Attempt] = field(factory=dict)
+    recorded: dict[str, DeliveryAttempt] = field(factory=dict)
     """By reference."""
     _changed: trio.Event = field(factory=trio.Event)
 
@@ -68,16 +68,16 @@ class Books:
 
     async def outcomes(self, *numbers: int) -> list[DeliveryOutcome]:
         """What became of the callbacks with these numbers, once all are recorded."""
-        references = [reference(number) for number in numbers]
+        references = [numbered_reference(number) for number in numbers]
         with trio.fail_after(60):
             while not all(each in self.recorded for each in references):
                 await self._changed.wait()
         return [self.recorded[each].outcome for each in references]
 
 
-def delivery_client(rules: EgressRules = PRIVATE, *, address: str = "127.0.0.1") -> Client:
+def delivery_client(rules: EgressRules = PRIVATE, *, address: str = "127.0.0.1") -> HttpClient:
     """The real client; every name is at this address."""
-    return Client(rules=rules, context=trusting(), resolver=Names([address]))
+    return HttpClient(rules=rules, context=trusting(), resolver=Names([address]))
 
 
 @define(eq=False)
@@ -89,24 +89,26 @@ class Outside:
     """By brand: the outcome and the seconds it takes; else delivered at once."""
     sent: list[tuple[str, HttpRequest]] = field(factory=list)
 
-    async def deliver(self, request: HttpRequest, *, may_send: MaySend) -> Attempt:
+    async def deliver(self, request: HttpRequest, *, may_send: MaySend) -> DeliveryAttempt:
         brand = (request.value(b"x-api-key") or b"").decode().removeprefix("key of ")
         self.sent.append((brand, request))
         outcome, after_s = self.answers.get(brand, (DeliveryOutcome.DELIVERED, 0.0))
         await trio.sleep(after_s)
-        return Attempt(outcome, request.target.decode())
+        return DeliveryAttempt(outcome, request.target.decode())
 
     def times_sent(self, brand: str) -> int:
         return sum(1 for each, _ in self.sent if each == brand)
 
 
 @asynccontextmanager
-async def working(books: Books, deliver: Deliver, **settings: Any) -> AsyncIterator[CallbackWorker]:
+async def working(
+    books: Books, deliver: SendCallback, **settings: Any
+) -> AsyncIterator[CallbackWorker]:
     """A worker at work while the block runs; what is under way then is broken off."""
     worker = CallbackWorker(
         deliver=deliver,
-        key_for=books.key_for,
-        conclude=books.conclude,
+        find_api_key=books.key_for,
+        record_outcome=books.conclude,
         now=clock_of_trio,
         monotonic=clock_of_trio,
         breaker=BreakerSettings(),

@@ -10,7 +10,7 @@ import trio
 from mmo_sansio.http.egress_rules import EgressRules
 from mmo_sansio.http.messages import HttpRequest
 from mmo_sansio.providers.common.interface import ExchangeFailed
-from mmo_trio.http.client.client import Client, tls_context
+from mmo_trio.http.client.client import HttpClient, tls_context
 from mmo_trio.system.clock import BootClock
 
 DEADLINE_S = 3.0
@@ -18,10 +18,10 @@ DEADLINE_S = 3.0
 
 async def main(url: str, authority: Path) -> None:
     """One line."""
-    client = Client(rules=EgressRules(), context=tls_context(authority))
+    client = HttpClient(rules=EgressRules(), context=tls_context(authority))
     request = HttpRequest("POST", url.encode(), (), b"{}")
     try:
-        answer = await client.ask(request, deadline_s=DEADLINE_S)
+        answer = await client.call_provider(request, deadline_s=DEADLINE_S)
         print("answered", answer.status)
     except ExchangeFailed as failure:
         print("perhaps sent" if failure.may_have_arrived else "not sent")

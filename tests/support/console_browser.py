@@ -12,7 +12,7 @@ from urllib.parse import urlencode
 from attrs import Factory, define
 
 from mmo_trio.console.passwords import hash_password
-from mmo_trio.storage.interface.admin_types import Operator, Role
+from mmo_trio.storage.interface.admin_types import ConsoleUser, Role
 from mmo_trio.storage.interface.store import Store
 from mmo_trio.storage.open_store import open_store
 from tests.support.merchant import Answer, ask
@@ -68,7 +68,7 @@ class Person:
 async def store_of(directory: Path) -> AsyncIterator[Store]:
     """The store beside a sandbox that serves it."""
     url = f"sqlite:///{directory / 'gateway.db'}"
-    async with open_store(url, serving=False, make=False) as store:
+    async with open_store(url, serving=False, create=False) as store:
         yield store
 
 
@@ -76,4 +76,4 @@ async def hire(directory: Path, **roles: str) -> None:
     """Make operators: their names, each with a role."""
     async with store_of(directory) as store:
         for name, role in roles.items():
-            assert await store.office.add_operator(Operator(name, Role(role), HASH, 0))
+            assert await store.admin.add_user(ConsoleUser(name, Role(role), HASH, 0))

@@ -15,7 +15,7 @@ from mmo_sansio.testing import REFERENCE, START
 from mmo_sansio.values import clock
 from mmo_sansio.values.clock import Instant
 from mmo_sansio.values.model import Transaction
-from mmo_trio.storage.interface.store import Work
+from mmo_trio.storage.interface.store import WorkItem
 
 
 def now() -> Instant:
@@ -27,7 +27,7 @@ def now() -> Instant:
 class EngineDouble:
     """`submit` is the door; `act` gets every intent, as the real engine's does."""
 
-    act: Callable[[Work], object] = lambda work: None
+    act: Callable[[WorkItem], object] = lambda work: None
     gateway: Gateway = Factory(Gateway)
     troubles: list[Exception] = Factory(list)
     """Raised by the next calls of `submit`, one each, with nothing stored."""
@@ -49,9 +49,9 @@ class EngineDouble:
             self.act(self.work(each))
         return reply
 
-    def work(self, intent: Intent) -> Work:
+    def work(self, intent: Intent) -> WorkItem:
         """The intent with its transaction as it is now."""
-        return Work(intent, self.gateway.transaction(intent.gateway_reference))
+        return WorkItem(intent, self.gateway.transaction(intent.gateway_reference))
 
     def transaction(self, gateway_reference: str = REFERENCE) -> Transaction:
         """The payment as it is now."""

@@ -210,7 +210,7 @@ async def listening(
             error_docs_url=ERROR_DOCS,
             mint_request_id=ids.__next__,
             drain=here.drain,
-            patience_s=lambda: here.patience_s,
+            idle_grace_s=lambda: here.patience_s,
             tls=tls,
             task_status=task_status,
         )

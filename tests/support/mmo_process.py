@@ -22,7 +22,7 @@ from mmo_trio.http.handler import Admitted, RequestContext
 from mmo_trio.http.limits import ListenerLimits
 from mmo_trio.http.server.listener import serve_http
 from mmo_trio.sandbox.local_ca import ensure_authority
-from mmo_trio.system.ids import request_ids
+from mmo_trio.system.ids import request_id_generator
 from tests.support.connection_owner import PORTS, NotingListener
 from tests.support.merchant import PATIENCE_S
 
@@ -166,7 +166,7 @@ async def keeping(directory: Path) -> AsyncIterator[Keeper]:
                 cast(Sequence[trio.SocketListener], [NotingListener(listeners[0])]),
                 limits=ListenerLimits(),
                 error_docs_url="about:blank",
-                mint_request_id=request_ids(),
+                mint_request_id=request_id_generator(),
                 drain=trio.Event(),
                 tls=lambda: context,
             )

@@ -17,12 +17,12 @@ from pathlib import Path
 import structlog
 
 from mmo_trio.cli.commands.serve import announce, tune_interpreter
-from mmo_trio.cli.support.errors import exit_code_of
+from mmo_trio.cli.support.errors import run_reporting_errors
 from mmo_trio.service import process
 from mmo_trio.service.supervisor.cluster import supervise
 from mmo_trio.settings import Settings, load_settings
 from mmo_trio.settings.service import ServiceConfig
-from mmo_trio.storage.interface.store import Store, StoreRefused
+from mmo_trio.storage.interface.store import Store, StoreUnusable
 from mmo_trio.storage.open_store import open_store
 
 
@@ -37,7 +37,7 @@ def main(directory: Path, workers: int) -> int:
 
     def open_own(url: str, *, serving: bool) -> AbstractAsyncContextManager[Store]:
         if (directory / "refused").exists():
-            raise StoreRefused("this is refused")
+            raise StoreUnusable("this is refused")
         own = directory / f"{os.getpid()}.db"
         shutil.copy(prepared, own)
         return open_store(f"sqlite:///{own}", serving=serving)
@@ -47,8 +47,8 @@ def main(directory: Path, workers: int) -> int:
     config = ServiceConfig(read(), brands_file=directory / "brands.toml", workers=workers)
     return supervise(
         config,
-        read=read,
-        exit_code_of=exit_code_of,
+        read_settings=read,
+        run_reporting_errors=run_reporting_errors,
         on_ready=announce,
         on_serving=tune_interpreter,
     )

@@ -12,12 +12,12 @@ from jsonschema import Draft202012Validator
 
 from mmo_sansio.api.docs.openapi import openapi_document
 from mmo_sansio.api.docs.openapi.schemas import request_name
-from mmo_sansio.providers.sandbox.scenarios import BY_NAME
+from mmo_sansio.providers.sandbox.scenarios import SCENARIOS_BY_NAME
 from mmo_sansio.values.model import Operation
 
 DOCS = "https://docs.example/errors"
 DOCUMENT = openapi_document(
-    base_url="https://pay.example", error_docs_url=DOCS, sandbox_scenarios=tuple(BY_NAME)
+    base_url="https://pay.example", error_docs_url=DOCS, sandbox_scenarios=tuple(SCENARIOS_BY_NAME)
 )
 ROOT = "/gateway/mmo/v2"
 LARGE = 200_000

@@ -14,7 +14,7 @@ from attrs import define, frozen
 from mmo_sansio.http.egress_rules import EgressRules
 from mmo_sansio.values.clock import SECOND, Instant, Span
 from mmo_trio.brands.keyring import KeyRing, load_master_key
-from mmo_trio.http.client.client import Client, tls_context
+from mmo_trio.http.client.client import HttpClient, tls_context
 from mmo_trio.settings.providers import provider_variable
 from mmo_trio.simulators.base import Simulator
 from mmo_trio.simulators.server import serve_simulator
@@ -75,10 +75,16 @@ async def playing(simulator: Simulator) -> AsyncIterator[Played]:
     """The operator, as long as the block lasts."""
     listeners = await trio.open_tcp_listeners(0, host="127.0.0.1")
     played = Played(simulator, f"http://127.0.0.1:{listeners[0].socket.getsockname()[1]}")
-    client = Client(rules=EgressRules(allow_private=True), context=tls_context())
+    client = HttpClient(rules=EgressRules(allow_private=True), context=tls_context())
     async with trio.open_nursery() as nursery:
         await nursery.start(
-            partial(serve_simulator, simulator, listeners, tell=client.ask, now=played.now)
+            partial(
+                serve_simulator,
+                simulator,
+                listeners,
+                send_callback=client.call_provider,
+                now=played.now,
+            )
         )
         yield played
         nursery.cancel_scope.cancel()
@@ -105,7 +111,7 @@ class Operated:
     def hook_url(self) -> str:
         """Where the operator's callbacks arrive."""
         ring = KeyRing(load_master_key(self.running.directory / "master.key", create=False))
-        return f"{self.running.ready.api}/hooks/operator/{ring.hook_token('operator')}"
+        return f"{self.running.ready.api}/hooks/operator/{ring.webhook_token('operator')}"
 
     async def pay(self, operation: str = "direct/payin", amount: int = 150, **changes: Any) -> str:
         """The gatewayReference of a payment that was accepted; one with a page is confirmed there."""

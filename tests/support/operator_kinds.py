@@ -10,15 +10,15 @@ from attrs import frozen
 from mmo_sansio.http.messages import HttpRequest
 from mmo_sansio.providers.airtel_money.adapter import open_airtel_money
 from mmo_sansio.providers.common.interface import Provider
-from mmo_sansio.providers.mpesa_daraja.account import account_from as daraja_account_from
+from mmo_sansio.providers.mpesa_daraja.account import read_account as daraja_account_from
 from mmo_sansio.providers.mpesa_daraja.adapter import DarajaProvider
-from mmo_sansio.providers.mtn_momo.account import account_from as mtn_account_from
+from mmo_sansio.providers.mtn_momo.account import read_account as mtn_account_from
 from mmo_sansio.providers.mtn_momo.adapter import MtnMomoProvider
 from mmo_sansio.values.model import Operation, Type
 from mmo_trio.simulators.base import Simulator
 from mmo_trio.simulators.mpesa.accounts import SANDBOX_PASSKEY
 from mmo_trio.simulators.mpesa.keys import open_mpesa
-from mmo_trio.simulators.mtn.accounts import Till
+from mmo_trio.simulators.mtn.accounts import SimulatedMtnAccounts
 from mmo_trio.simulators.mtn.api import (
     API_KEY,
     API_USER,
@@ -80,7 +80,7 @@ def open_mtn() -> tuple[Provider, Simulator]:
         "disbursement_api_key": API_KEY,
     }
     account = mtn_account_from(options, hooks_url=HOOKS)
-    simulator = MtnSimulator(market="mtnuganda", till=Till(currency="UGX"))
+    simulator = MtnSimulator(market="mtnuganda", accounts=SimulatedMtnAccounts(currency="UGX"))
     return MtnMomoProvider("mtn", "MTN", account), simulator
 
 

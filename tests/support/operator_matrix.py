@@ -13,13 +13,13 @@ from mmo_sansio.http.messages import HttpResponse
 from mmo_sansio.providers.airtel_money.codes import (
     COLLECTION,
     DISBURSEMENT,
-    GATEWAY,
-    STALE_KEY,
-    Code,
-    Standing,
+    ROUTER,
+    STALE_KEY_CODES,
+    AirtelCode,
+    AirtelOutcome,
 )
-from mmo_sansio.providers.mpesa_daraja.codes import REFUSALS, RESULTS
-from mmo_sansio.providers.mtn_momo.codes import LEAVES_OPEN, REASONS
+from mmo_sansio.providers.mpesa_daraja.codes import ERROR_RULES, RESULT_CODES
+from mmo_sansio.providers.mtn_momo.codes import INCONCLUSIVE_REASONS, REASONS
 from mmo_sansio.values.clock import DAY, HOUR, MINUTE, Span
 from mmo_sansio.values.error_codes import ErrorCode
 from mmo_trio.simulators.base import (
@@ -141,12 +141,16 @@ class Operator:
 
 
 def _mpesa_failures(is_payin: bool) -> Iterator[Course]:
-    for code, meaning in RESULTS.items():
+    for code, meaning in RESULT_CODES.items():
         yield failing(code, meaning.payin if is_payin else meaning.payout)
-    for each in REFUSALS:
-        if isinstance(each.means, ErrorCode):
-            document = {"requestId": "1", "errorCode": each.code, "errorMessage": each.naming}
-            yield refused(each.code, each.means, int(each.code[:3]), document)
+    for each in ERROR_RULES:
+        if isinstance(each.meaning, ErrorCode):
+            document = {
+                "requestId": "1",
+                "errorCode": each.code,
+                "errorMessage": each.message_contains,
+            }
+            yield refused(each.code, each.meaning, int(each.code[:3]), document)
 
 
 def _mpesa_way(operation: str, at: str, *, lost: str) -> Way:
@@ -205,7 +209,7 @@ def _mtn_way(operation: str, at: str) -> Way:
     refusals = [
         refused(code, meaning, 500, {"code": code, "message": "no"})
         for code, meaning in means.items()
-        if code not in LEAVES_OPEN
+        if code not in INCONCLUSIVE_REASONS
     ]
     return Way(
         operation,
@@ -247,15 +251,15 @@ MTN = Operator(
 # Airtel Money.
 
 
-def _airtel_failures(table: Sequence[Code]) -> Iterator[Course]:
+def _airtel_failures(table: Sequence[AirtelCode]) -> Iterator[Course]:
     for each in table:
-        if each.standing is not Standing.DONE and each.error_code is not None:
+        if each.outcome is not AirtelOutcome.DONE and each.error_code is not None:
             yield failing(each.native, each.error_code, each.message or "no")
-    for each in GATEWAY:
+    for each in ROUTER:
         if (
-            each.standing is Standing.REFUSED
+            each.outcome is AirtelOutcome.REJECTED
             and each.error_code is not None
-            and each.native not in STALE_KEY  # Another key is fetched first, and that helps.
+            and each.native not in STALE_KEY_CODES  # Another key is fetched first, and that helps.
         ):
             status = {"response_code": each.native, "message": "no", "success": False}
             yield refused(each.native, each.error_code, 400, {"status": status})

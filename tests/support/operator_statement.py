@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from decimal import Decimal
 
 from mmo_sansio.payments.stuck import STUCK_AFTER
-from mmo_sansio.providers.common.operations import key_of
+from mmo_sansio.providers.common.operations import operation_key
 from mmo_sansio.values.clock import HOUR
 from mmo_sansio.values.model import Flow, Source, Stage, Transaction, Type
 from tests.support.operator_world import World
@@ -43,7 +43,7 @@ def paid_by_operator(world: World) -> dict[str, Decimal]:
     """What the operator's book says was paid, once for each gatewayReference; without what came as a deposit of
     somebody's own accord or of another amount."""
     paid: dict[str, Decimal] = {}
-    for each in world.simulator.book()["payments"]:
+    for each in world.simulator.snapshot()["payments"]:
         if each["result"] != "success":
             continue
         about = named(world, each["reference"])
@@ -64,7 +64,7 @@ def late_successes(world: World) -> dict[str, Decimal]:
     """What stands in the suspense book as paid, of payments that the gateway doesn't report as paid."""
     late = {}
     for each in world.suspense:
-        told = json.loads(each.told)
+        told = json.loads(each.content)
         if each.gateway_reference is None or told.get("result") != "success":
             continue
         about = world.transactions[each.gateway_reference]
@@ -77,9 +77,11 @@ def late_successes(world: World) -> dict[str, Decimal]:
 def cannot_be_asked(world: World, about: Transaction) -> bool:
     """Whether the operator can't be asked about this payment: it knows it by a name of its own, which it has never
     told, or tells nothing at all. A person has to compare such a one with the operator's statement."""
-    operation = world.provider.operations[key_of(about)]
+    operation = world.provider.operations[operation_key(about)]
     is_unnamed = about.progress.provider_reference is None and about.progress.hint is None
-    return not operation.can_be_asked or (operation.not_found_is_final_after is None and is_unnamed)
+    return not operation.can_be_polled or (
+        operation.not_found_is_final_after is None and is_unnamed
+    )
 
 
 def final(about: Transaction) -> Decimal:
@@ -128,7 +130,7 @@ def _check_deposits(world: World) -> None:
     """Every deposit of somebody's own accord is one transaction or one entry in the suspense book, to the unit."""
     received = {
         each["receipt"]: Decimal(each["amount"])
-        for each in world.simulator.book()["payments"]
+        for each in world.simulator.snapshot()["payments"]
         if each["kind"] == "c2b"
         and each["result"] == "success"
         and (
@@ -144,7 +146,7 @@ def _check_deposits(world: World) -> None:
             booked[receipt] = final(each)
             world.tally["deposits"] += 1
     for entry in world.suspense:
-        told = json.loads(entry.told)
+        told = json.loads(entry.content)
         told = json.loads(told["told"]) if "told" in told else told
         if entry.gateway_reference is None and told.get("providerReference"):
             receipt = told["providerReference"]
@@ -160,7 +162,7 @@ def _check_balances(world: World, paid: Mapping[str, Decimal]) -> None:
     for about, amount in paid.items():
         type = world.transactions[about].order.type
         expected[world.operator.accounts[type]] += amount if type is Type.PAYIN else -amount
-    for each in world.simulator.book()["payments"]:
+    for each in world.simulator.snapshot()["payments"]:
         if each["kind"] == "c2b" and each["result"] == "success":
             about_it = named(world, each["reference"])
             if about_it is None or _is_of_another_amount(each, about_it):

@@ -25,31 +25,38 @@ from trio.testing import MockClock
 from mmo_sansio.http.messages import HttpRequest, HttpResponse
 from mmo_sansio.messages.inputs import ConfirmPage, Input
 from mmo_sansio.messages.intents import (
-    AskProvider,
     DeliverCallback,
     DeliverQr,
     Intent,
+    PollProvider,
     SubmitToProvider,
 )
 from mmo_sansio.payments.stuck import STUCK_AFTER
 from mmo_sansio.providers.common.interface import Conversation, ExchangeFailed
-from mmo_sansio.providers.common.redaction import Discreet
+from mmo_sansio.providers.common.redaction import RedactingProvider
 from mmo_sansio.providers.mpesa_daraja.adapter import DarajaProvider
 from mmo_sansio.providers.mpesa_daraja.references import account_reference
-from mmo_sansio.testing import START, a_brand, a_create_payment, a_method, a_party, reference
+from mmo_sansio.testing import (
+    START,
+    a_brand,
+    a_create_payment,
+    a_method,
+    a_party,
+    numbered_reference,
+)
 from mmo_sansio.values.clock import HOUR, MINUTE, SECOND, Instant, Span
 from mmo_sansio.values.model import Brand, Flow, Limits, Operation, Stage, Transaction, Type
-from mmo_sansio.values.money import money
-from mmo_trio.api.webhooks import Hooks
+from mmo_sansio.values.money import to_money
+from mmo_trio.api.webhooks import Webhooks
 from mmo_trio.engine.engine import Engine
-from mmo_trio.simulators.base import ANYWHERE, Fault, NoAnswer, Planned
-from mmo_trio.storage.interface.store import StoreUnavailable, SuspenseEntry, Work
-from mmo_trio.storage.memory.store import Memory, MemoryStore, open_memory
+from mmo_trio.simulators.base import ANY_OPERATION, DroppedConnection, Fault, PlannedFault
+from mmo_trio.storage.interface.store import StoreUnavailable, SuspenseEntry, WorkItem
+from mmo_trio.storage.memory.store import MemoryState, MemoryStore, open_memory
 from mmo_trio.system.clock import WallClock
-from mmo_trio.system.ids import References
-from mmo_trio.workers.providers.account import Account
+from mmo_trio.system.ids import ReferenceGenerator
+from mmo_trio.workers.providers.account import ProviderAccount
 from mmo_trio.workers.providers.worker import ProviderWorker
-from mmo_trio.workers.scheduler import Scanner
+from mmo_trio.workers.scheduler import Scheduler
 from tests.support.operator_faults import Misfortune
 from tests.support.operator_kinds import CONSUMER, KENYANS, Operator
 
@@ -79,15 +86,15 @@ class VirtualClock(WallClock):
 
 
 @define(eq=False)
-class Watched(Discreet):
+class Watched(RedactingProvider):
     """The adapter, and when each pending payment was asked about for the last time."""
 
     asked_at: dict[str, Instant] = Factory(dict)
 
-    def ask(self, transaction: Transaction, *, now: Instant) -> Conversation:
+    def poll(self, transaction: Transaction, *, now: Instant) -> Conversation:
         if not transaction.progress.stage.is_terminal:
             self.asked_at[transaction.reference] = now
-        return Discreet.ask(self, transaction, now=now)
+        return RedactingProvider.poll(self, transaction, now=now)
 
 
 @define
@@ -95,7 +102,7 @@ class Answered:
     """Where an answer arrives."""
 
     event: trio.Event = Factory(trio.Event)
-    answer: HttpResponse | NoAnswer | None = None
+    answer: HttpResponse | DroppedConnection | None = None
 
 
 class World:
@@ -110,17 +117,17 @@ class World:
         self.misfortune = Misfortune(self.random, self.tally, operator.failures)
         adapter, self.simulator = operator.open()
         self.provider = Watched(adapter)
-        self.memory = Memory()
+        self.memory = MemoryState()
         self.opening = self.balances()
         self.stuck: defaultdict[str, list[Instant]] = defaultdict(list)
         """When each payment was seen to stand before a person."""
         self.looked: list[Instant] = []
         self.life: trio.CancelScope | None = None
         """The gateway's; None while it is dead."""
-        self.scanner: Scanner | None = None
+        self.scanner: Scheduler | None = None
         self.engine: Engine | None = None
-        self.hooks: Hooks | None = None
-        self.account: Account | None = None
+        self.hooks: Webhooks | None = None
+        self.account: ProviderAccount | None = None
         self.callbacks: Counter[str] = Counter()
 
     @property
@@ -146,7 +153,8 @@ class World:
     def balances(self) -> dict[str, Decimal]:
         """What each account of the operator holds."""
         return {
-            each["account"]: Decimal(each["balance"]) for each in self.simulator.book()["accounts"]
+            each["account"]: Decimal(each["balance"])
+            for each in self.simulator.snapshot()["accounts"]
         }
 
     def play(self, payments: int, kills: int) -> None:
@@ -170,7 +178,7 @@ class World:
                 network.start_soon(self._kill_after, self.random.randrange(HOUR + 10 * MINUTE))
             await trio.sleep(HEALED_AFTER / SECOND + 60)
             assert self.scanner is not None
-            self.scanner.poll_s = 300  # Nothing is quick any more.
+            self.scanner.scan_interval_s = 300  # Nothing is quick any more.
             await trio.sleep((LASTS - HEALED_AFTER) / SECOND)
             network.cancel_scope.cancel()
 
@@ -190,12 +198,12 @@ class World:
         clock = VirtualClock()
 
         def act(intent: Intent, transaction: Transaction) -> None:
-            hand_over(Work(intent, transaction))
+            hand_over(WorkItem(intent, transaction))
 
-        def hand_over(work: Work) -> None:
+        def hand_over(work: WorkItem) -> None:
             match work.intent:
-                case SubmitToProvider() | AskProvider():
-                    assert providers.take_nowait(work)
+                case SubmitToProvider() | PollProvider():
+                    assert providers.try_enqueue(work)
                 case DeliverCallback():
                     self.callbacks[work.transaction.reference] += 1
                 case DeliverQr():
@@ -204,17 +212,19 @@ class World:
                     assert_never(intent)
 
         engine = Engine(store, clock, act)
-        account = self.account = Account(self.provider, self._ask, now, now)
+        account = self.account = ProviderAccount(self.provider, self._ask, now, now)
         name = self.provider.name
         providers = ProviderWorker(
             engine.submit, {name: self.provider}, lambda _: account.exchange, now
         )
-        scanner = Scanner(store, engine.post, hand_over, providers.has_room, now, now, poll_s=5)
+        scanner = Scheduler(
+            store, engine.enqueue, hand_over, providers.has_room, now, now, scan_interval_s=5
+        )
         await life.start(engine.run)
         await life.start(partial(providers.run, drain=trio.Event()))
         await life.start(scanner.run)
         self.engine, self.scanner = engine, scanner
-        self.hooks = Hooks({}, store, engine.submit, References(now), 64 * 1024)
+        self.hooks = Webhooks({}, store, engine.submit, ReferenceGenerator(now), 64 * 1024)
 
     def _kill(self) -> None:
         if self.life is None or self.is_healed:
@@ -243,8 +253,8 @@ class World:
         while True:
             await trio.sleep(SAMPLED_EVERY / SECOND)
             self.looked.append(now())
-            async with open_memory(Memory(ledger=self.memory.ledger)) as store:
-                for each in await store.unknown_since(now() - STUCK_AFTER + 1, limit=10_000):
+            async with open_memory(MemoryState(ledger=self.memory.ledger)) as store:
+                for each in await store.unknown_outcomes(now() - STUCK_AFTER + 1, limit=10_000):
                     self.stuck[each.reference].append(now())
 
     # Merchants and payers.
@@ -260,7 +270,7 @@ class World:
             await self._deposit(amount, "SHOP" if chance < 0.7 else "NOBODY")
             return
         given = a_create_payment(
-            reference(number),
+            numbered_reference(number),
             brand=self._brand(),
             operation=operation,
             amount=Decimal(amount),
@@ -274,18 +284,18 @@ class World:
         await self._submit(given)
         await trio.sleep(delay / SECOND)
         if operation.flow is Flow.WEB and chance < 0.9:
-            await self._submit(ConfirmPage(reference(number)))
+            await self._submit(ConfirmPage(numbered_reference(number)))
         if operation.flow is Flow.QR and chance < 0.8:
             await self._scan(number, amount + (chance < 0.1))
 
     async def _scan(self, number: int, amount: int) -> None:
         """A payer scans the code, if there is one, and not always pays what it says."""
-        if self.transactions[reference(number)].progress.stage is Stage.AWAITING_RESULT:
-            await self._deposit(amount, account_reference(reference(number)))
+        if self.transactions[numbered_reference(number)].progress.stage is Stage.AWAITING_RESULT:
+            await self._deposit(amount, account_reference(numbered_reference(number)))
 
     async def _deposit(self, amount: int, bill_reference: str) -> None:
         """Somebody pays by himself: a client of M-Pesa's own that signs in for it."""
-        token = self.simulator.receive(CONSUMER, now=now())
+        token = self.simulator.handle_request(CONSUMER, now=now())
         assert isinstance(token, HttpResponse)
         headers = (
             (b"content-type", b"application/json"),
@@ -301,7 +311,7 @@ class World:
         request = HttpRequest(
             "POST", b"/mpesa/c2b/v2/simulate", headers, json.dumps(document).encode()
         )
-        answer = self.simulator.receive(request, now=now())
+        answer = self.simulator.handle_request(request, now=now())
         assert isinstance(answer, HttpResponse)
         assert answer.status == 200, answer.body
         self._tell_news()
@@ -313,7 +323,7 @@ class World:
         if isinstance(adapter, DarajaProvider):
             conversation = adapter.register_urls()
             request = next(conversation)
-            token = self.simulator.receive(CONSUMER, now=now())
+            token = self.simulator.handle_request(CONSUMER, now=now())
             assert isinstance(token, HttpResponse)
             bearer = b"Bearer " + json.loads(token.body)["access_token"].encode()
             signed = HttpRequest(
@@ -322,7 +332,7 @@ class World:
                 (*request.headers, (b"authorization", bearer)),
                 request.body,
             )
-            answer = self.simulator.receive(signed, now=now())
+            answer = self.simulator.handle_request(signed, now=now())
             assert isinstance(answer, HttpResponse)
             try:
                 conversation.send(answer)
@@ -332,7 +342,7 @@ class World:
 
     def _brand(self) -> Brand:
         lowest, highest = (
-            money(Decimal(units), self.operator.currency) for units in (1, 10_000_000)
+            to_money(Decimal(units), self.operator.currency) for units in (1, 10_000_000)
         )
         method = a_method(
             provider=self.provider.name,
@@ -382,8 +392,8 @@ class World:
         """At the operator, whether or not anybody waits still."""
         await trio.sleep(after / SECOND)
         script = self.simulator.faults
-        script.plan(Planned(ANYWHERE, each) for each in faults)
-        answered.answer = self.simulator.receive(request, now=now())
+        script.plan(PlannedFault(ANY_OPERATION, each) for each in faults)
+        answered.answer = self.simulator.handle_request(request, now=now())
         script.plan(())
         answered.event.set()
         self._tell_news()
@@ -396,9 +406,9 @@ class World:
         """The operator's callbacks, each when it is due."""
         while True:
             news = self.news
-            for request in self.simulator.due(now=now()):
+            for request in self.simulator.take_due_callbacks(now=now()):
                 self.network.start_soon(self._tell, request)
-            due = self.simulator.next_due()
+            due = self.simulator.next_due_at()
             wait_s = float("inf") if due is None else max(0.0, (due - now()) / SECOND)
             with trio.move_on_after(wait_s):
                 await news.wait()
@@ -414,7 +424,7 @@ class World:
             if answer is not None or not is_deposit:
                 break
             await trio.sleep(60)
-        self.simulator.heard(request, answer, now=now())
+        self.simulator.on_callback_response(request, answer, now=now())
         self._tell_news()
         if answer is not None and not self.is_healed and self.random.random() < 0.1:
             self.tally["callback told again"] += 1
@@ -426,7 +436,7 @@ class World:
         if self.life is None or self.hooks is None:
             return None
         try:
-            answer = await self.hooks.take(self.provider, request)
+            answer = await self.hooks.handle_notification(self.provider, request)
         except StoreUnavailable:
             return None
         return answer if answer.status < 500 else None

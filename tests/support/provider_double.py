@@ -11,11 +11,11 @@ from mmo_sansio.messages.inputs import UnmatchedNotified
 from mmo_sansio.providers.common.interface import (
     AccessToken,
     Conversation,
-    Notified,
+    ProviderNotification,
     SignIn,
     SignInFailed,
 )
-from mmo_sansio.providers.common.operations import Operation, OperationKey
+from mmo_sansio.providers.common.operations import OperationKey, ProviderOperation
 from mmo_sansio.values.clock import MINUTE, Instant
 from mmo_sansio.values.model import Transaction
 
@@ -28,8 +28,8 @@ class ScriptedProvider:
 
     name: str = "test"
     title: str = "Test Money"
-    told: Notified = Factory(lambda: UnmatchedNotified("test", "?"))
-    operations: Mapping[OperationKey, Operation] = Factory(dict)
+    told: ProviderNotification = Factory(lambda: UnmatchedNotified("test", "?"))
+    operations: Mapping[OperationKey, ProviderOperation] = Factory(dict)
 
     def scope_of(self, request: HttpRequest) -> str | None:
         return None if request.target.endswith(b"/free") else "all"
@@ -40,16 +40,16 @@ class ScriptedProvider:
             raise SignInFailed(f"answered {answer.status}")
         return AccessToken(answer.body.decode(), issued_at=now, expires_at=now + TOKEN_LIFE)
 
-    def refuses_token(self, answer: HttpResponse) -> bool:
-        return answer.status == 401
+    def rejects_token(self, response: HttpResponse) -> bool:
+        return response.status == 401
 
     def submit(self, transaction: Transaction, *, now: Instant) -> Conversation:
         raise NotImplementedError
 
-    def ask(self, transaction: Transaction, *, now: Instant) -> Conversation:
+    def poll(self, transaction: Transaction, *, now: Instant) -> Conversation:
         raise NotImplementedError
 
-    def read_notification(self, request: HttpRequest) -> Notified:
+    def read_notification(self, request: HttpRequest) -> ProviderNotification:
         return self.told
 
     def answer_notification(self, request: HttpRequest, accepted: bool) -> HttpResponse:

@@ -12,11 +12,11 @@ from typing import Any
 import trio
 from attrs import Factory, define
 
-from mmo_trio.sandbox.callback_receiver import QrReceived, Received, receive
+from mmo_trio.sandbox.callback_receiver import ReceivedCallback, ReceivedQrCode, receive_callbacks
 from mmo_trio.sandbox.local_ca import ensure_authority
-from mmo_trio.service.process import FurtherDoor, run_service
+from mmo_trio.service.process import ExtraListener, run_service
 from mmo_trio.settings import load_settings
-from mmo_trio.settings.service import Ready, ServiceConfig, sandbox_presets
+from mmo_trio.settings.service import ServiceAddresses, ServiceConfig, sandbox_presets
 from tests.support.merchant import PATIENCE_S, Answer, Merchant, ask
 from tests.support.storages import Storage, storages
 
@@ -25,13 +25,13 @@ from tests.support.storages import Storage, storages
 class Running:
     """A sandbox that serves, and what its demo brand's receiver has got."""
 
-    ready: Ready
+    ready: ServiceAddresses
     directory: Path
     merchant: Merchant
     """The demo brand's developer."""
     storage: Storage
-    received: list[Received] = Factory(list)
-    codes: list[QrReceived] = Factory(list)
+    received: list[ReceivedCallback] = Factory(list)
+    codes: list[ReceivedQrCode] = Factory(list)
     refused: list[str] = Factory(list)
     """One entry for each callback whose key the receiver refused."""
 
@@ -56,7 +56,7 @@ class Running:
         answer = await self.control("clock", advance=span)
         assert answer.status == 200, answer.body
 
-    async def callback_for(self, reference: str) -> Received:
+    async def callback_for(self, reference: str) -> ReceivedCallback:
         """The callback of this payment, once it has come."""
         with trio.fail_after(PATIENCE_S):
             while True:
@@ -85,7 +85,7 @@ async def serving(
     environment: dict[str, str] | None = None,
     brands: str | None = None,
     api_key: str = "",
-    further_doors: Sequence[FurtherDoor] = (),
+    further_doors: Sequence[ExtraListener] = (),
 ) -> AsyncIterator[Running]:
     """A sandbox in this directory and a receiver for its demo brand; both end with the block.
 
@@ -108,14 +108,14 @@ async def serving(
         brands_file=brands_file,
     )
     drain = trio.Event()
-    told, heard = trio.open_memory_channel[Ready](1)
+    told, heard = trio.open_memory_channel[ServiceAddresses](1)
     async with trio.open_nursery() as nursery:
         ended = trio.Event()
 
         async def serve_until_drained() -> None:
             with storage.opened_by_service():
                 await run_service(
-                    config, on_ready=told.send_nowait, drain=drain, further_doors=further_doors
+                    config, on_ready=told.send_nowait, drain=drain, extra_listeners=further_doors
                 )
             ended.set()
 
@@ -130,13 +130,13 @@ async def serving(
         context = authority.issue("localhost", "127.0.0.1")
         await nursery.start(
             partial(
-                receive,
+                receive_callbacks,
                 listeners,
                 tls=lambda: context,
                 expected_keys=[key.encode()],
                 on_callback=running.received.append,
-                on_refused=lambda: running.refused.append("key"),
-                on_qr=running.codes.append,
+                on_rejected=lambda: running.refused.append("key"),
+                on_qr_code=running.codes.append,
             )
         )
         yield running

@@ -15,7 +15,7 @@ from mmo_sansio.providers.common.interface import (
 )
 from mmo_sansio.values.clock import Instant
 from mmo_sansio.values.model import Transaction
-from mmo_trio.simulators.base import NoAnswer, Simulator
+from mmo_trio.simulators.base import DroppedConnection, Simulator
 
 
 @define
@@ -35,14 +35,14 @@ class Line:
 
     def ask(self, transaction: Transaction) -> ProviderReport:
         """Hold the conversation of a question."""
-        return drive(self.provider.ask(transaction, now=self.now), self.exchange)
+        return drive(self.provider.poll(transaction, now=self.now), self.exchange)
 
     def exchange(self, request: HttpRequest) -> HttpResponse:
         """Send a request with its token, and once more with a new one if that is refused."""
         self.requests.append(request)
         answer = self._send(self.sign(request))
         scope = self.provider.scope_of(request)
-        if scope is not None and self.provider.refuses_token(answer):
+        if scope is not None and self.provider.rejects_token(answer):
             self.tokens.pop(scope, None)
             answer = self._send(self.sign(request))
         return answer
@@ -71,7 +71,7 @@ class Line:
             raise ExchangeFailed(failure.reason, may_have_arrived=False) from None
 
     def _send(self, request: HttpRequest) -> HttpResponse:
-        answer = self.simulator.receive(request, now=self.now)
-        if isinstance(answer, NoAnswer):
+        answer = self.simulator.handle_request(request, now=self.now)
+        if isinstance(answer, DroppedConnection):
             raise ExchangeFailed("The connection was closed.", may_have_arrived=True)
         return answer

@@ -10,7 +10,7 @@ import pytest
 from attrs import Factory, define
 
 from mmo_trio.storage.interface.store import Store
-from mmo_trio.storage.memory.store import Memory, open_memory
+from mmo_trio.storage.memory.store import MemoryState, open_memory
 from mmo_trio.storage.open_store import open_store
 from tests.support.postgres_server import PostgresServer
 
@@ -21,7 +21,7 @@ class Storage:
 
     url: str | None
     """None: memory."""
-    memory: Memory = Factory(Memory)
+    memory: MemoryState = Factory(MemoryState)
     served: list[Store] = Factory(list)
     """The store in memory that a gateway has open."""
 
@@ -34,7 +34,7 @@ class Storage:
     async def beside(self) -> AsyncIterator[Store]:
         """Open for administration, while a gateway serves it or afterwards."""
         if self.url is not None:
-            async with open_store(self.url, serving=False, make=False) as store:
+            async with open_store(self.url, serving=False, create=False) as store:
                 yield store
         elif self.served:
             yield self.served[-1]

@@ -54,15 +54,15 @@ class Cursor:
     position: Position
 
 
-def write_cursor(cursor: Cursor, *, brand: str, key: bytes) -> str:
-    """The cursor as it stands in `pages.next` and `pages.previous`; needs no escaping in a URL."""
+def encode_cursor(cursor: Cursor, *, brand: str, key: bytes) -> str:
+    """The cursor as it stands in `pages.next_number` and `pages.previous_hash`; needs no escaping in a URL."""
     place = cursor.position
     said = [cursor.filters, cursor.direction, place.created_at, place.gateway_reference]
     payload = json.dumps(said, ensure_ascii=False, separators=(",", ":")).encode()
-    return _armoured(_VERSION + _tag(payload, brand, key) + payload)
+    return _to_base64url(_VERSION + _tag(payload, brand, key) + payload)
 
 
-def read_cursor(text: str, *, brand: str, key: bytes) -> Cursor:
+def decode_cursor(text: str, *, brand: str, key: bytes) -> Cursor:
     """The cursor that was written like this, for this brand and with this key. Raises CursorError for any
     other text; the time it takes tells nothing of the signature."""
     if len(text) > CURSOR_MAX:
@@ -72,7 +72,7 @@ def read_cursor(text: str, *, brand: str, key: bytes) -> Cursor:
     except ValueError:
         raise CursorError("not base64url") from None
     # Decoding skips foreign characters and spare bits: only the one spelling we write is ours.
-    if _armoured(packed) != text or packed[:1] != _VERSION:
+    if _to_base64url(packed) != text or packed[:1] != _VERSION:
         raise CursorError("not of a known form")
     tag, payload = packed[1 : 1 + _TAG_BYTES], packed[1 + _TAG_BYTES :]
     if not compare_digest(tag, _tag(payload, brand, key)):
@@ -81,7 +81,7 @@ def read_cursor(text: str, *, brand: str, key: bytes) -> Cursor:
     return Cursor(filters, Direction(direction), Position(created_at, gateway_reference))
 
 
-def _armoured(packed: bytes) -> str:
+def _to_base64url(packed: bytes) -> str:
     return urlsafe_b64encode(packed).rstrip(b"=").decode("ascii")
 
 

@@ -1,7 +1,7 @@
 """Where a merchant's URL may lead: the rules for resultUrl, displayQrUrl and redirect URLs (C8,
 K7).
 
-A URL is taken apart in one place, `split_url`, strictly by RFC 3986: what is checked here is what
+A URL is taken apart in one place, `parse_url`, strictly by RFC 3986: what is checked here is what
 the delivery client dials, so no second parser can be told something else. Names are judged by
 their spelling only; the addresses they turn out to have are judged when a connection is made
 (`mmo_sansio.http.ip_rules`).
@@ -17,14 +17,14 @@ from ipaddress import AddressValueError, IPv6Address
 
 from attrs import frozen
 
-from mmo_sansio.http.ip_rules import Address, address_fault, ipv4_of_host
+from mmo_sansio.http.ip_rules import Address, address_error, parse_ipv4_host
 
 URL_LENGTH_MAX = 2048
 """Code points in any URL a merchant gives (specification, Limits; G8)."""
 HOST_LENGTH_MAX = 253
 """Characters of a host name without its final dot (RFC 1035 section 2.3.4)."""
 DEFAULT_PORTS = {"https": 443, "http": 80}
-NEVER_A_REDIRECT = frozenset({"javascript", "data", "vbscript", "file"})
+FORBIDDEN_REDIRECT_SCHEMES = frozenset({"javascript", "data", "vbscript", "file"})
 """Schemes that run or read something in the payer's browser: refused also when a brand lists them
 (C8)."""
 
@@ -47,7 +47,7 @@ class EgressRules:
 
 
 @frozen
-class Target:
+class UrlTarget:
     """Where a URL leads: what is dialled, what the certificate is checked against, what is asked
     for."""
 
@@ -76,19 +76,19 @@ class Target:
         return f"{self.bracketed_host}:{self.port}"
 
 
-def delivery_url_fault(url: str, *, rules: EgressRules) -> str | None:
+def delivery_url_error(url: str, *, rules: EgressRules) -> str | None:
     """What is wrong with a resultUrl or displayQrUrl and what would be right, in one sentence;
     None if nothing (C8)."""
     try:
-        target = split_url(url)
+        target = parse_url(url)
     except UrlError as error:
         return str(error)
     if target.scheme != "https":
         return "The URL must begin with https://, as callbacks only travel encrypted."
     if target.address is not None:
-        fault = address_fault(target.address, allow_private=rules.allow_private)
+        fault = address_error(target.address, allow_private=rules.allow_private)
     else:
-        fault = _special_name_fault(target.host, allow_private=rules.allow_private)
+        fault = _special_name_error(target.host, allow_private=rules.allow_private)
     if fault is not None:
         return fault
     if {target.bracketed_host, f"{target.bracketed_host}:{target.port}"} & rules.own_hosts:
@@ -99,17 +99,17 @@ def delivery_url_fault(url: str, *, rules: EgressRules) -> str | None:
     return None
 
 
-def redirect_url_fault(url: str, *, further_schemes: Collection[str]) -> str | None:
+def redirect_url_error(url: str, *, extra_schemes: Collection[str]) -> str | None:
     """What is wrong with a URL the payer's browser is sent to, in one sentence; None if nothing
     (C8).
 
     Absolute, at most 2048 characters, http, https or one of the brand's `further_schemes`; a
     fragment is fine, and so is any host, as it isn't us who go there.
     """
-    further = {each.lower() for each in further_schemes} - NEVER_A_REDIRECT
+    further = {each.lower() for each in extra_schemes} - FORBIDDEN_REDIRECT_SCHEMES
     try:
         scheme, rest = _split_scheme(url)
-        if scheme in NEVER_A_REDIRECT:
+        if scheme in FORBIDDEN_REDIRECT_SCHEMES:
             return f"A redirect URL can't have the scheme {scheme}: use https."
         if scheme in DEFAULT_PORTS:
             _split_hierarchy(scheme, rest.partition("#")[0])
@@ -125,7 +125,7 @@ def redirect_url_fault(url: str, *, further_schemes: Collection[str]) -> str | N
 
 
 @lru_cache(maxsize=1024)
-def split_url(url: str) -> Target:
+def parse_url(url: str) -> UrlTarget:
     """Where an absolute http or https URL leads. Raises UrlError with a sentence for anything else
     (RFC 3986). Remembered for a while, as merchants send the same URLs again and again.
 
@@ -142,8 +142,8 @@ def split_url(url: str) -> Target:
 
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]{0,62}):")
-_NOT_IN_A_URL = frozenset('"<>\\^`{|}')
-_INVISIBLE = frozenset({"Cc", "Cf", "Cs", "Zs", "Zl", "Zp"})
+_FORBIDDEN_CHARACTERS = frozenset('"<>\\^`{|}')
+_INVISIBLE_CATEGORIES = frozenset({"Cc", "Cf", "Cs", "Zs", "Zl", "Zp"})
 """Unicode categories: control, format (zero-width, BOM, bidi), lone surrogate, white space."""
 
 
@@ -155,12 +155,12 @@ def _split_scheme(url: str) -> tuple[str, str]:
     if not url:
         raise UrlError("The URL is empty: give an absolute one.")
     for character in url:
-        if unicodedata.category(character) in _INVISIBLE:
+        if unicodedata.category(character) in _INVISIBLE_CATEGORIES:
             raise UrlError(
                 "The URL may not contain white space, control or invisible characters, here "
                 f"U+{ord(character):04X}: percent-encode or remove it."
             )
-        if character in _NOT_IN_A_URL:
+        if character in _FORBIDDEN_CHARACTERS:
             raise UrlError(f"The URL may not contain the character {character}: percent-encode it.")
     match = _SCHEME.match(url)
     if match is None:
@@ -168,7 +168,7 @@ def _split_scheme(url: str) -> tuple[str, str]:
     return match[1].lower(), url[match.end() :]
 
 
-def _split_hierarchy(scheme: str, rest: str) -> Target:
+def _split_hierarchy(scheme: str, rest: str) -> UrlTarget:
     """The target of what follows the scheme of an http or https URL, its fragment gone."""
     if not rest.startswith("//"):
         raise UrlError(f"The URL has no host: write two slashes and a host after {scheme}:.")
@@ -183,10 +183,10 @@ def _split_hierarchy(scheme: str, rest: str) -> Target:
     host, port = _split_port(authority, default=DEFAULT_PORTS[scheme])
     if not path_and_query.startswith("/"):
         path_and_query = "/" + path_and_query
-    address = _address_of(host)
+    address = _parse_address(host)
     if address is not None:
-        return Target(scheme, str(address), port, _in_ascii(path_and_query), address)
-    return Target(scheme, _host_name(host), port, _in_ascii(path_and_query))
+        return UrlTarget(scheme, str(address), port, _to_ascii(path_and_query), address)
+    return UrlTarget(scheme, _check_host_name(host), port, _to_ascii(path_and_query))
 
 
 _PORT = re.compile(r"[0-9]{1,5}")
@@ -202,7 +202,7 @@ def _split_port(authority: str, *, default: int) -> tuple[str, int]:
             raise UrlError("Only a port may follow the address in brackets.")
     else:
         host, colon, port = authority.partition(":")
-        host = _without_final_dot(_in_a_labels(host))
+        host = _without_final_dot(_to_a_labels(host))
     if not host:
         raise UrlError("The URL has no host: name one after the two slashes.")
     if not port:
@@ -217,7 +217,7 @@ _DEVIATIONS = re.compile("[ßẞς]")
 are refused with the invisible characters."""
 
 
-def _in_a_labels(host: str) -> str:
+def _to_a_labels(host: str) -> str:
     """The host in lower-case ASCII (RFC 3490); full-width letters and dots become what they stand
     for."""
     if host.isascii():
@@ -236,12 +236,12 @@ def _without_final_dot(host: str) -> str:
     return host[:-1] if host.endswith(".") else host
 
 
-def _address_of(host: str) -> Address | None:
+def _parse_address(host: str) -> Address | None:
     """The address, when the host is a literal one."""
     try:
         if host.startswith("["):
             return IPv6Address(host[1:-1])
-        return ipv4_of_host(host)
+        return parse_ipv4_host(host)
     except AddressValueError:
         raise UrlError(
             "The host looks like an IP address and is none: write a host name."
@@ -251,7 +251,7 @@ def _address_of(host: str) -> Address | None:
 _LABEL = re.compile(r"[a-z0-9](?:[a-z0-9_-]{0,61}[a-z0-9])?")
 
 
-def _host_name(host: str) -> str:
+def _check_host_name(host: str) -> str:
     """The host, once its spelling is that of a DNS name (RFC 1123 section 2.1; inner underscores
     pass)."""
     if len(host) > HOST_LENGTH_MAX:
@@ -263,7 +263,7 @@ def _host_name(host: str) -> str:
     return host
 
 
-def _in_ascii(path_and_query: str) -> str:
+def _to_ascii(path_and_query: str) -> str:
     """Non-ASCII characters as percent-encoded UTF-8 (RFC 3987 section 3.1); all else as it was
     given."""
     if path_and_query.isascii():
@@ -275,7 +275,7 @@ def _in_ascii(path_and_query: str) -> str:
 _PRIVATE_SUFFIXES = (".localhost", ".local", ".internal", ".home.arpa")
 
 
-def _special_name_fault(host: str, *, allow_private: bool) -> str | None:
+def _special_name_error(host: str, *, allow_private: bool) -> str | None:
     """Why a name can't be public: it has no dot, or is set aside (RFC 6761, 6762, 8375; ICANN's
     .internal)."""
     if allow_private and (host == "localhost" or host.endswith(".localhost")):

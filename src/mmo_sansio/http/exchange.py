@@ -9,9 +9,9 @@ from attrs import field, frozen
 
 from mmo_sansio.http.messages import Headers
 
-DEADLINE_S = 15.0
+DELIVERY_TIMEOUT_S = 15.0
 """Seconds for a whole delivery: name look-up, connect, TLS, send, answer head (K2)."""
-BODY_BYTES_MAX = 1024 * 1024
+RESPONSE_BODY_BYTES_MAX = 1024 * 1024
 """Bytes of an answer's body that are kept (K4)."""
 
 
@@ -34,7 +34,7 @@ class DeliveryOutcome(StrEnum):
 
 
 @frozen
-class Attempt:
+class DeliveryAttempt:
     """One attempt, as it is recorded."""
 
     outcome: DeliveryOutcome
@@ -49,39 +49,39 @@ class Attempt:
     """The first MiB of the answer's body (K4); never parsed, never decompressed."""
 
 
-def stopped_by_breaker(url: str) -> Attempt:
+def breaker_open_attempt(url: str) -> DeliveryAttempt:
     """The record of a callback while the breaker is open or its probe is out (K5)."""
     detail = "The breaker of this merchant was open, so nothing was sent."
-    return Attempt(DeliveryOutcome.BREAKER_OPEN, url, detail=detail)
+    return DeliveryAttempt(DeliveryOutcome.BREAKER_OPEN, url, detail=detail)
 
 
 @frozen
-class Answered:
+class ResponseReceived:
     """A whole answer head came before the deadline."""
 
     status: int
     headers: Headers
     body: bytes
     """What came of the body within the deadline and the limit, its transfer coding undone."""
-    complete: bool
+    is_complete: bool
     """Whether the body came to its end."""
     duration_ms: int
 
 
-class Failure(Enum):
+class ExchangeFailure(Enum):
     """Why no answer came."""
 
-    REFUSED = "refused"
+    FORBIDDEN = "refused"
     """The egress rules forbid the URL, or an address behind its name."""
     TIMEOUT = "timeout"
     TRANSPORT = "transport"
 
 
 @frozen
-class Unanswered:
+class NoResponseReceived:
     """No whole answer head came before the deadline."""
 
-    failure: Failure
+    failure: ExchangeFailure
     detail: str
     """What happened, in one sentence."""
     may_have_arrived: bool
@@ -89,31 +89,31 @@ class Unanswered:
     duration_ms: int
 
 
-Exchange: TypeAlias = Answered | Unanswered
+ExchangeResult: TypeAlias = ResponseReceived | NoResponseReceived
 """How one request to somebody else's server ended."""
 
 
-def classify(exchange: Exchange, *, url: str) -> Attempt:
+def to_attempt(result: ExchangeResult, *, url: str) -> DeliveryAttempt:
     """The record of a delivery to this URL: any 2xx in time is delivered, all else failed (K2)."""
-    match exchange:
-        case Answered(status=status, duration_ms=duration_ms, body=body):
+    match result:
+        case ResponseReceived(status=status, duration_ms=duration_ms, body=body):
             delivered = 200 <= status <= 299
             outcome = DeliveryOutcome.DELIVERED if delivered else DeliveryOutcome.NON_2XX
             detail = f"The receiver answered {status}."
-            return Attempt(outcome, url, status, duration_ms, detail, body)
-        case Unanswered(failure=failure, duration_ms=duration_ms, detail=detail):
-            return Attempt(_outcome(failure), url, None, duration_ms, detail)
+            return DeliveryAttempt(outcome, url, status, duration_ms, detail, body)
+        case NoResponseReceived(failure=failure, duration_ms=duration_ms, detail=detail):
+            return DeliveryAttempt(_failure_outcome(failure), url, None, duration_ms, detail)
         case _:
-            assert_never(exchange)
+            assert_never(result)
 
 
-def _outcome(failure: Failure) -> DeliveryOutcome:
+def _failure_outcome(failure: ExchangeFailure) -> DeliveryOutcome:
     match failure:
-        case Failure.REFUSED:
+        case ExchangeFailure.FORBIDDEN:
             return DeliveryOutcome.EGRESS_REFUSED
-        case Failure.TIMEOUT:
+        case ExchangeFailure.TIMEOUT:
             return DeliveryOutcome.TIMEOUT
-        case Failure.TRANSPORT:
+        case ExchangeFailure.TRANSPORT:
             return DeliveryOutcome.TRANSPORT_ERROR
         case _:
             assert_never(failure)

@@ -6,7 +6,7 @@ inside (NAT64, 6to4, IPv4-compatible, multicast) and to one public address that 
 good only inside 2000::/3, where all public addresses are (RFC 4291 section 2.4, the IANA
 special-purpose registries). Second, an IPv4 address can travel inside an IPv6 one: a mapped one
 *is* the IPv4 address and is judged as it, every other wrapping is refused whole. Third, the C
-library reads `127.1`, `0177.0.0.1` and `2130706433` as addresses too: `ipv4_of_host` does as well.
+library reads `127.1`, `0177.0.0.1` and `2130706433` as addresses too: `parse_ipv4_host` does as well.
 """
 
 from __future__ import annotations
@@ -37,17 +37,19 @@ class ForbiddenRange:
     """A range of addresses that merchants' URLs may not lead to."""
 
     network: IPv4Network | IPv6Network
-    what: str
+    description: str
     """What an address in it is, to complete the sentence `10.0.0.1 is …`."""
     private: bool = False
     """Whether `allow_private` permits it: loopback, RFC 1918 and unique-local addresses (K7)."""
 
 
-def _forbidden(network: str, what: str) -> ForbiddenRange:
-    return ForbiddenRange(ip_network(network), what, private=what in (LOOPBACK, PRIVATE))
+def _forbidden(network: str, description: str) -> ForbiddenRange:
+    return ForbiddenRange(
+        ip_network(network), description, private=description in (LOOPBACK, PRIVATE)
+    )
 
 
-FORBIDDEN: tuple[ForbiddenRange, ...] = (
+FORBIDDEN_RANGES: tuple[ForbiddenRange, ...] = (
     # Metadata services first: two of them lie within ranges that allow_private permits.
     _forbidden("169.254.169.254/32", METADATA),
     _forbidden("169.254.170.2/32", METADATA),
@@ -94,7 +96,7 @@ is."""
 PUBLIC_IPV6 = IPv6Network("2000::/3")
 
 
-def address_fault(address: str | Address, *, allow_private: bool) -> str | None:
+def address_error(address: str | Address, *, allow_private: bool) -> str | None:
     """Why no connection may go to this address, in one sentence; None when it may (K7).
 
     `allow_private` permits loopback, private (RFC 1918) and unique-local addresses, never
@@ -106,24 +108,24 @@ def address_fault(address: str | Address, *, allow_private: bool) -> str | None:
             address = ip_address(address)
         except ValueError:
             return "The name look-up gave something that is not an IP address."
-    address = unmapped(address)
-    what = _what_is_forbidden(address, allow_private=allow_private)
+    address = unmap_ipv4(address)
+    what = _forbidden_description(address, allow_private=allow_private)
     if what is None:
         return None
     return f"{address} is {what}: only public addresses can be reached."
 
 
-def unmapped(address: Address) -> Address:
+def unmap_ipv4(address: Address) -> Address:
     """The IPv4 address inside an IPv4-mapped IPv6 one (::ffff:0:0/96), else the address itself."""
     if isinstance(address, IPv6Address) and address.ipv4_mapped is not None:
         return address.ipv4_mapped
     return address
 
 
-def _what_is_forbidden(address: Address, *, allow_private: bool) -> str | None:
-    for forbidden in FORBIDDEN:
+def _forbidden_description(address: Address, *, allow_private: bool) -> str | None:
+    for forbidden in FORBIDDEN_RANGES:
         if address in forbidden.network:
-            return None if forbidden.private and allow_private else forbidden.what
+            return None if forbidden.private and allow_private else forbidden.description
     if isinstance(address, IPv6Address) and address not in PUBLIC_IPV6:
         return "outside the public IPv6 space (2000::/3)"
     return None
@@ -135,7 +137,7 @@ _HEXADECIMAL = re.compile(r"0x[0-9a-f]*")
 _NUMBER = re.compile(r"[0-9]+|0x[0-9a-f]*")
 
 
-def ipv4_of_host(host: str) -> IPv4Address | None:
+def parse_ipv4_host(host: str) -> IPv4Address | None:
     """The IPv4 address that this lower-case host spells, in any of inet_aton's ways; None for a
     name.
 
@@ -146,7 +148,7 @@ def ipv4_of_host(host: str) -> IPv4Address | None:
     parts = host.split(".")
     if not _NUMBER.fullmatch(parts[-1]):
         return None
-    numbers = [_number(part) for part in parts]
+    numbers = [_parse_number(part) for part in parts]
     if len(numbers) > 4 or any(number > 255 for number in numbers[:-1]):
         raise AddressValueError(host)
     value = numbers[-1]
@@ -157,7 +159,7 @@ def ipv4_of_host(host: str) -> IPv4Address | None:
     return IPv4Address(value)
 
 
-def _number(part: str) -> int:
+def _parse_number(part: str) -> int:
     if _DECIMAL.fullmatch(part):
         return int(part)
     if _OCTAL.fullmatch(part):

@@ -15,7 +15,7 @@ def header_values(headers: Headers, name: bytes) -> tuple[bytes, ...]:
     return tuple([value for each, value in headers if each == name])  # A generator costs double.
 
 
-def header(headers: Headers, name: bytes) -> bytes | None:
+def header_value(headers: Headers, name: bytes) -> bytes | None:
     """The first value of the field with this lower-case name, or None."""
     for each, value in headers:
         if each == name:
@@ -40,7 +40,7 @@ class RequestHead:
 
     def value(self, name: bytes) -> bytes | None:
         """The first value of the field with this lower-case name, or None."""
-        return header(self.headers, name)
+        return header_value(self.headers, name)
 
 
 @frozen
@@ -60,4 +60,4 @@ class HttpResponse:
 
     def value(self, name: bytes) -> bytes | None:
         """The first value of the field with this lower-case name, or None."""
-        return header(self.headers, name)
+        return header_value(self.headers, name)

@@ -17,10 +17,10 @@ KIB: Final = 1024
 class HeadLimits:
     """How large a request head may be; beyond these it is refused, however well formed."""
 
-    target: int = 9 * KIB
+    target_bytes: int = 9 * KIB
     """Bytes of the request target. Look-ups promise 8 KiB (L3); the rest is room for the path
     before it."""
-    head: int = 32 * KIB
+    head_bytes: int = 32 * KIB
     """Bytes of the whole head, with the empty line that ends it: the target and a large key beside
     it."""
     fields: int = 100
@@ -28,7 +28,7 @@ class HeadLimits:
 
 
 END_OF_HEAD: Final = b"\r\n\r\n"
-LENGTH_DIGITS: Final = 19
+LENGTH_DIGITS_MAX: Final = 19
 """Digits of a Content-Length, as many as 2^63 has: more are no length but an attack on somebody's
 integers."""
 
@@ -40,7 +40,7 @@ _FIELD_LINE = re.compile(_TOKEN + rb"++:[\t\x20-\x7e\x80-\xff]*+")
 _HEAD = re.compile(
     _REQUEST_LINE.pattern + rb"\r\n(?P<lines>(?:" + _FIELD_LINE.pattern + rb"\r\n)*+)\r\n"
 )
-_WEIGHTY_FIELD = re.compile(
+_FRAMING_FIELD = re.compile(
     rb"^(host|content-length|transfer-encoding|upgrade|http2-settings):[ \t]*([^\r]*?)[ \t]*\r$",
     re.IGNORECASE | re.MULTILINE,
 )
@@ -49,44 +49,46 @@ _AUTHORITY = re.compile(rb"(?:[A-Za-z0-9\-._~!$&'()*+,;=%]+|\[[0-9A-Fa-f:.]+\])(
 _ABSOLUTE_FORM = re.compile(rb"https?://(?P<authority>[^/?]*)(?P<rest>.*)", re.IGNORECASE)
 
 
-def find_fault(head: bytes, limits: HeadLimits) -> Problem | None:
+def check_head(head: bytes, limits: HeadLimits) -> Problem | None:
     """The reason to refuse a complete head, from its first byte to its empty line, or None if it
     may be parsed.
 
     Any fault makes the end of the message uncertain: answer it and close the connection."""
     matched = _HEAD.fullmatch(head)
     if matched is None:
-        return _fault_of_form(head, limits)
+        return _syntax_problem(head, limits)
     return (
-        _fault_of_size(head, matched["target"], limits)
-        or _fault_of_target(matched["method"], matched["target"])
-        or _fault_of_fields(
-            _WEIGHTY_FIELD.findall(matched["lines"]), matched["minor"], matched["target"]
+        _check_size(head, matched["target"], limits)
+        or _check_target(matched["method"], matched["target"])
+        or _check_fields(
+            _FRAMING_FIELD.findall(matched["lines"]), matched["minor"], matched["target"]
         )
     )
 
 
-def find_early_fault(part: bytes, limits: HeadLimits, *, looked_at: int = 0) -> Problem | None:
+def check_partial_head(
+    received: bytes, limits: HeadLimits, *, checked_bytes: int = 0
+) -> Problem | None:
     """The reason to refuse a head whose end has not come yet, or None to wait for more of it.
 
     `looked_at` counts bytes that an earlier call has passed already, so that a head that comes in
     drops is not read again and again. What waits for an end that may never come is found here: bare
     LF, NUL, excess."""
-    line_end = part.find(b"\r\n")
-    fault = _FORBIDDEN_BYTE.search(part, max(0, looked_at - 1))
-    if fault is not None and not (fault[0] == b"\r" and fault.end() == len(part)):
-        return _forbidden_byte(fault[0])
-    if line_end < 0 and len(part) > limits.target + KIB:
-        return _target_too_long(limits)
-    if len(part) > limits.head:
-        return _head_too_large(limits)
-    if line_end >= 0 and looked_at <= line_end + 1:
-        return _fault_of_request_line(part[:line_end], limits)
+    line_end = received.find(b"\r\n")
+    fault = _FORBIDDEN_BYTE.search(received, max(0, checked_bytes - 1))
+    if fault is not None and not (fault[0] == b"\r" and fault.end() == len(received)):
+        return _forbidden_byte_problem(fault[0])
+    if line_end < 0 and len(received) > limits.target_bytes + KIB:
+        return _target_too_long_problem(limits)
+    if len(received) > limits.head_bytes:
+        return _head_too_large_problem(limits)
+    if line_end >= 0 and checked_bytes <= line_end + 1:
+        return _check_request_line(received[:line_end], limits)
     return None
 
 
-def origin_form(target: bytes) -> bytes:
-    """The target as path and query: a target that passed `find_fault` in absolute-form loses its
+def to_origin_form(target: bytes) -> bytes:
+    """The target as path and query: a target that passed `check_head` in absolute-form loses its
     scheme and authority (RFC 9112 section 3.2.2); origin-form and asterisk-form are left alone."""
     absolute = _ABSOLUTE_FORM.fullmatch(target)
     if absolute is None:
@@ -95,29 +97,29 @@ def origin_form(target: bytes) -> bytes:
     return rest if rest.startswith(b"/") else b"/" + rest
 
 
-def _fault_of_size(head: bytes, target: bytes, limits: HeadLimits) -> Problem | None:
-    if len(target) > limits.target:
-        return _target_too_long(limits)
-    if len(head) > limits.head or head.count(b"\n") - 2 > limits.fields:
-        return _head_too_large(limits)
+def _check_size(head: bytes, target: bytes, limits: HeadLimits) -> Problem | None:
+    if len(target) > limits.target_bytes:
+        return _target_too_long_problem(limits)
+    if len(head) > limits.head_bytes or head.count(b"\n") - 2 > limits.fields:
+        return _head_too_large_problem(limits)
     return None
 
 
-def _fault_of_form(head: bytes, limits: HeadLimits) -> Problem:
+def _syntax_problem(head: bytes, limits: HeadLimits) -> Problem:
     """Why a head does not have the form of RFC 9112 section 2.1, the earliest fault first."""
     request_line, *field_lines = head.removesuffix(END_OF_HEAD).split(b"\r\n")
     if forbidden := _FORBIDDEN_BYTE.search(head):
-        return _forbidden_byte(forbidden[0])
-    if fault := _fault_of_request_line(request_line, limits):
+        return _forbidden_byte_problem(forbidden[0])
+    if fault := _check_request_line(request_line, limits):
         return fault
     faulty = (line for line in field_lines if not _FIELD_LINE.fullmatch(line))
-    return MALFORMED.problem(_detail_of_field_line(next(faulty, b"")))
+    return MALFORMED.problem(_field_line_error(next(faulty, b"")))
 
 
-def _fault_of_request_line(line: bytes, limits: HeadLimits) -> Problem | None:
+def _check_request_line(line: bytes, limits: HeadLimits) -> Problem | None:
     matched = _ANY_VERSION.fullmatch(line)
-    if len(matched["target"] if matched else line) > limits.target:
-        return _target_too_long(limits)
+    if len(matched["target"] if matched else line) > limits.target_bytes:
+        return _target_too_long_problem(limits)
     if _REQUEST_LINE.fullmatch(line):
         return None
     if matched:
@@ -127,7 +129,7 @@ def _fault_of_request_line(line: bytes, limits: HeadLimits) -> Problem | None:
     )
 
 
-def _detail_of_field_line(line: bytes) -> str:
+def _field_line_error(line: bytes) -> str:
     name, colon, _ = line.partition(b":")
     if line.startswith((b" ", b"\t")):
         return "A header field is folded onto a second line; send it on one."
@@ -140,7 +142,7 @@ def _detail_of_field_line(line: bytes) -> str:
     return "The name of a header field holds a character that is not allowed there."
 
 
-def _fault_of_target(method: bytes, target: bytes) -> Problem | None:
+def _check_target(method: bytes, target: bytes) -> Problem | None:
     """Whether the target has a form that an origin server serves (RFC 9112 section 3.2)."""
     if method == b"CONNECT":
         return MALFORMED.problem("CONNECT is for proxies; this is none.")
@@ -154,14 +156,12 @@ def _fault_of_target(method: bytes, target: bytes) -> Problem | None:
     return None
 
 
-def _fault_of_fields(
-    weighty: list[tuple[bytes, bytes]], minor: bytes, target: bytes
-) -> Problem | None:
+def _check_fields(fields: list[tuple[bytes, bytes]], minor: bytes, target: bytes) -> Problem | None:
     """Whether the fields that say where the message ends, and to whom it goes, leave any doubt."""
     hosts: list[bytes] = []
     lengths: list[bytes] = []
     codings: list[bytes] = []
-    for name, value in weighty:
+    for name, value in fields:
         match name.lower():
             case b"host":
                 hosts.append(value)
@@ -174,13 +174,15 @@ def _fault_of_fields(
             case _:
                 return MALFORMED.problem("HTTP/2 in clear text is not spoken here.")
     return (
-        _fault_of_coding(codings, lengths, minor)
-        or _fault_of_length(lengths)
-        or _fault_of_host(hosts, minor, target)
+        _check_transfer_coding(codings, lengths, minor)
+        or _check_content_length(lengths)
+        or _check_host(hosts, minor, target)
     )
 
 
-def _fault_of_coding(codings: list[bytes], lengths: list[bytes], minor: bytes) -> Problem | None:
+def _check_transfer_coding(
+    codings: list[bytes], lengths: list[bytes], minor: bytes
+) -> Problem | None:
     """RFC 9112 section 6.1."""
     if not codings:
         return None
@@ -195,18 +197,18 @@ def _fault_of_coding(codings: list[bytes], lengths: list[bytes], minor: bytes) -
     return None
 
 
-def _fault_of_length(lengths: list[bytes]) -> Problem | None:
+def _check_content_length(lengths: list[bytes]) -> Problem | None:
     """RFC 9112 section 6.3."""
     if not lengths:
         return None
     if len(lengths) > 1:
         return MALFORMED.problem("Content-Length is sent more than once.")
-    if not lengths[0].isdigit() or len(lengths[0]) > LENGTH_DIGITS:
+    if not lengths[0].isdigit() or len(lengths[0]) > LENGTH_DIGITS_MAX:
         return MALFORMED.problem("Content-Length must be one number, in digits.")
     return None
 
 
-def _fault_of_host(hosts: list[bytes], minor: bytes, target: bytes) -> Problem | None:
+def _check_host(hosts: list[bytes], minor: bytes, target: bytes) -> Problem | None:
     """RFC 9112 section 3.2."""
     if not hosts:
         return MALFORMED.problem("The Host header is missing.") if minor == b"1" else None
@@ -221,17 +223,19 @@ def _fault_of_host(hosts: list[bytes], minor: bytes, target: bytes) -> Problem |
     return None
 
 
-def _forbidden_byte(found: bytes) -> Problem:
-    if found in (b"\n", b"\r"):
+def _forbidden_byte_problem(byte: bytes) -> Problem:
+    if byte in (b"\n", b"\r"):
         return MALFORMED.problem("Lines of a request head end in CR LF, both together.")
     return MALFORMED.problem("The request head holds a control character.")
 
 
-def _target_too_long(limits: HeadLimits) -> Problem:
-    return TARGET_TOO_LONG.problem(f"The request target is longer than {limits.target} bytes.")
+def _target_too_long_problem(limits: HeadLimits) -> Problem:
+    return TARGET_TOO_LONG.problem(
+        f"The request target is longer than {limits.target_bytes} bytes."
+    )
 
 
-def _head_too_large(limits: HeadLimits) -> Problem:
+def _head_too_large_problem(limits: HeadLimits) -> Problem:
     return HEAD_TOO_LARGE.problem(
-        f"The request head is larger than {limits.head} bytes or {limits.fields} header fields."
+        f"The request head is larger than {limits.head_bytes} bytes or {limits.fields} header fields."
     )

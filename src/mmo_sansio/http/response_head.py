@@ -21,7 +21,7 @@ HEAD_BYTES_MAX = 16 * 1024
 """Bytes of one answer head, status line to blank line."""
 FIELDS_MAX = 100
 """Field lines of one answer head."""
-INTERIM_ANSWERS_MAX = 10
+INTERIM_RESPONSES_MAX = 10
 """Interim answers (1xx) before the final one."""
 
 LENGTH_DIGITS_MAX = 19
@@ -44,33 +44,33 @@ _FRAMING_FIELD = re.compile(
 _LENGTH = re.compile(rb"[0-9]{1,%d}" % LENGTH_DIGITS_MAX)
 
 
-class AnswerHeadError(Exception):
+class ResponseHeadError(Exception):
     """What came is not the head of an HTTP/1.1 answer; the message is one sentence that says
     why."""
 
 
-class Until(Enum):
+class BodyEnd(Enum):
     """What ends a body that doesn't tell its length."""
 
     LAST_CHUNK = "last chunk"
     CLOSE = "close"
 
 
-Framing: TypeAlias = int | Until
+BodyFraming: TypeAlias = int | BodyEnd
 """How many bytes a body has, or what ends it."""
 
 
 @frozen
-class FinalHead:
+class FinalResponseHead:
     """The head of a final answer, whole and well-formed."""
 
     status: int
     """200 to 599."""
     raw: bytes
     """Its bytes, the blank line included."""
-    rest: bytes
+    body_start: bytes
     """What came behind it: the beginning of the body."""
-    framing: Framing
+    framing: BodyFraming
     """Of the body; the request was no HEAD."""
 
     @property
@@ -80,79 +80,81 @@ class FinalHead:
         return tuple([(name.lower(), value) for name, value in _FIELD.findall(lines)])
 
 
-class AnswerHeadReader:
+class ResponseHeadReader:
     """Takes the bytes of an answer as they come, until its final head is whole."""
 
     def __init__(self) -> None:
         self._received = b""
-        self._interim_answers = 0
+        self._interim_responses = 0
 
-    def receive(self, data: bytes) -> FinalHead | None:
+    def receive(self, data: bytes) -> FinalResponseHead | None:
         """The final head once these bytes complete it, else None: more bytes are needed.
 
-        Interim answers are counted and dropped. Raises AnswerHeadError as soon as the bytes can't
+        Interim answers are counted and dropped. Raises ResponseHeadError as soon as the bytes can't
         become a head any more; empty `data` means that the other side has closed.
         """
         if not data:
-            raise AnswerHeadError("The connection was closed before the answer's head was whole.")
+            raise ResponseHeadError("The connection was closed before the answer's head was whole.")
         searched = len(self._received)
         self._received += data
         while (end := self._find_end(searched)) is not None:
             raw, self._received = self._received[:end], self._received[end:]
             searched = 0
-            status, framing = _checked(raw)
+            status, framing = _check_head(raw)
             if status >= 200:
-                return FinalHead(status, raw, self._received, framing)
-            self._interim_answers += 1
+                return FinalResponseHead(status, raw, self._received, framing)
+            self._interim_responses += 1
             if status == 101:
-                raise AnswerHeadError("The receiver switched protocols (101) without being asked.")
-            if self._interim_answers > INTERIM_ANSWERS_MAX:
-                raise AnswerHeadError(f"More than {INTERIM_ANSWERS_MAX} interim answers came.")
+                raise ResponseHeadError(
+                    "The receiver switched protocols (101) without being asked."
+                )
+            if self._interim_responses > INTERIM_RESPONSES_MAX:
+                raise ResponseHeadError(f"More than {INTERIM_RESPONSES_MAX} interim answers came.")
         return None
 
     def _find_end(self, searched: int) -> int | None:
         """Where the head ends, if it does; looks only at what is new since `searched` bytes."""
         if not self._received.startswith(_BEGINNING[: len(self._received)]):
-            raise AnswerHeadError("What came doesn't begin like an HTTP/1.1 answer.")
+            raise ResponseHeadError("What came doesn't begin like an HTTP/1.1 answer.")
         found = self._received.find(_END, max(0, searched - len(_END) + 1))
         end = len(self._received) if found < 0 else found + len(_END)
         if _STRAY_BYTE.search(self._received, max(0, searched - 1), end):
-            raise AnswerHeadError("The answer's head has a NUL or a line not ended by CR LF.")
+            raise ResponseHeadError("The answer's head has a NUL or a line not ended by CR LF.")
         if end > HEAD_BYTES_MAX:
-            raise AnswerHeadError(f"The answer's head has more than {HEAD_BYTES_MAX} bytes.")
+            raise ResponseHeadError(f"The answer's head has more than {HEAD_BYTES_MAX} bytes.")
         return None if found < 0 else end
 
 
-def _checked(raw: bytes) -> tuple[int, Framing]:
-    """The status of a whole head, blank line included, and the framing of its body. Raises AnswerHeadError unless every
+def _check_head(raw: bytes) -> tuple[int, BodyFraming]:
+    """The status of a whole head, blank line included, and the framing of its body. Raises ResponseHeadError unless every
     line is well-formed, and no field leaves open where the body ends (RFC 9112 section 6.3)."""
     head = _HEAD.fullmatch(raw)
     if head is None:
         if _STATUS_LINE.fullmatch(raw.partition(b"\r")[0]) is None:
-            raise AnswerHeadError("The answer's status line isn't one of HTTP/1.1.")
-        raise AnswerHeadError("The answer's head has a malformed or folded field line.")
+            raise ResponseHeadError("The answer's status line isn't one of HTTP/1.1.")
+        raise ResponseHeadError("The answer's head has a malformed or folded field line.")
     lines, status = head["lines"], int(head["status"])
     if lines.count(b"\n") > FIELDS_MAX:
-        raise AnswerHeadError(f"The answer's head has more than {FIELDS_MAX} fields.")
+        raise ResponseHeadError(f"The answer's head has more than {FIELDS_MAX} fields.")
     lengths, codings = set[bytes](), list[bytes]()
     for name, value in _FRAMING_FIELD.findall(lines):
         if name[:1] in b"cC":
             lengths.update(each.strip(b" \t") for each in value.split(b","))
         else:
             codings.append(value.lower())
-    framing = _framing(lengths, codings, is_old=head["minor"] == b"0")
+    framing = _framing(lengths, codings, is_http10=head["minor"] == b"0")
     return status, 0 if status in (204, 304) else framing
 
 
-def _framing(lengths: set[bytes], codings: list[bytes], *, is_old: bool) -> Framing:
+def _framing(lengths: set[bytes], codings: list[bytes], *, is_http10: bool) -> BodyFraming:
     """How the body ends; a length may be said more than once."""
     if codings:
-        if lengths or is_old or codings != [b"chunked"]:
-            raise AnswerHeadError("The answer's head leaves open where its body ends.")
-        return Until.LAST_CHUNK
+        if lengths or is_http10 or codings != [b"chunked"]:
+            raise ResponseHeadError("The answer's head leaves open where its body ends.")
+        return BodyEnd.LAST_CHUNK
     if not lengths:
-        return Until.CLOSE
+        return BodyEnd.CLOSE
     length = lengths.pop()
     if lengths or _LENGTH.fullmatch(length) is None:
-        raise AnswerHeadError("The answer's head doesn't say how long its body is.")
+        raise ResponseHeadError("The answer's head doesn't say how long its body is.")
     return int(length)

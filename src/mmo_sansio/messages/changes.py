@@ -7,7 +7,7 @@ from typing import TypeAlias
 
 from attrs import frozen
 
-from mmo_sansio.http.exchange import Attempt
+from mmo_sansio.http.exchange import DeliveryAttempt
 from mmo_sansio.messages.intents import IntentKey
 from mmo_sansio.resilience.circuit_breaker import BreakerSnapshot
 from mmo_sansio.values.clock import Instant
@@ -44,8 +44,8 @@ class TransactionCreated:
 class TransactionAdvanced:
     """A transaction has moved; both sides are there, so that a store can guard and the journal explain."""
 
-    was: Transaction
-    now: Transaction
+    before: Transaction
+    after: Transaction
 
 
 @frozen
@@ -61,12 +61,12 @@ class CallbackRecorded:
 
     gateway_reference: str
     brand: str
-    attempt: Attempt
+    attempt: DeliveryAttempt
     at: Instant
 
 
 @frozen
-class BreakerKept:
+class BreakerSaved:
     """A merchant's breaker, as the next owner of the channel goes on from it (K5)."""
 
     brand: str
@@ -81,7 +81,7 @@ class QrRecorded:
 
     gateway_reference: str
     brand: str
-    attempt: Attempt
+    attempt: DeliveryAttempt
     at: Instant
 
 
@@ -104,24 +104,24 @@ class SuspenseReason(StrEnum):
 
 
 @frozen
-class SuspenseNoted:
+class SuspenseRecorded:
     """Something a provider told was not applied and waits for a person (S5)."""
 
     at: Instant
     reason: SuspenseReason
     provider: str
-    told: str
+    content: str
     """What was told, as the text of a JSON object. The same thing told again for the same reason only counts up."""
     gateway_reference: str | None = None
     brand: str | None = None
 
 
 @frozen
-class Journaled:
+class JournalEntry:
     """One line of a payment's timeline: who did what, when, from where to where."""
 
     at: Instant
-    what: str
+    input_name: str
     """Name of the input that was decided."""
     actor: str
     """`merchant`, `payer`, `operator:NAME`, `provider:NAME`, `clock` or `gateway`."""
@@ -141,8 +141,8 @@ Change: TypeAlias = (
     | IntentConcluded
     | CallbackRecorded
     | QrRecorded
-    | BreakerKept
-    | SuspenseNoted
-    | Journaled
+    | BreakerSaved
+    | SuspenseRecorded
+    | JournalEntry
 )
 """Everything that can become true."""

@@ -7,7 +7,7 @@ from typing import TypeAlias
 
 from attrs import field, frozen
 
-from mmo_sansio.http.exchange import Attempt
+from mmo_sansio.http.exchange import DeliveryAttempt
 from mmo_sansio.resilience.circuit_breaker import BreakerSnapshot
 from mmo_sansio.values.clock import Instant, Span
 from mmo_sansio.values.error_codes import ErrorCode
@@ -65,7 +65,7 @@ class ResolveManually:
     """An operator completes a transaction by hand, with a reason (completionSource `manual`)."""
 
     gateway_reference: str
-    operator: str
+    user: str
     """Who does it, for the journal."""
     reason: str
     """Why, for the journal."""
@@ -93,7 +93,7 @@ class ProviderAccepted:
     provider: str
     source: Source
     provider_reference: str | None = None
-    ask_after: Span | None = None
+    poll_after: Span | None = None
     """When the provider wants to be asked for the first time; None: the usual interval."""
     qr: QrCode | None = None
     """What the payer shall scan, for a QR pay-in (Q1)."""
@@ -134,7 +134,7 @@ class ProviderUnreachable:
     gateway_reference: str
     provider: str
     reason: str
-    ask_after: Span | None = None
+    poll_after: Span | None = None
     """When the provider wants to be asked again; None: the usual interval."""
 
 
@@ -166,7 +166,7 @@ class ProviderHinted:
 
     gateway_reference: str
     provider: str
-    told: str = ""
+    content: str = ""
     """What it said, as text: kept with the payment for the adapter that asks, and for a person when the payment is none
     of ours (S5)."""
 
@@ -194,7 +194,7 @@ class UnmatchedNotified:
     """A provider told something that names no payment and no deposit of ours; kept for a person to see (S5)."""
 
     provider: str
-    told: str
+    content: str
     """What it said, as text."""
 
 
@@ -210,7 +210,7 @@ class CallbackConcluded:
     """The one attempt to deliver a callback has ended, or was not made (K3)."""
 
     gateway_reference: str
-    attempt: Attempt
+    attempt: DeliveryAttempt
     fence: int = 0
     """The number under which it was claimed before it was sent."""
     breaker: BreakerSnapshot | None = None
@@ -233,7 +233,7 @@ class QrConcluded:
     """The one attempt to deliver a QR code has ended, or was not made (Q1)."""
 
     gateway_reference: str
-    attempt: Attempt
+    attempt: DeliveryAttempt
 
 
 Input: TypeAlias = (

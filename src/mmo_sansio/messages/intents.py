@@ -44,7 +44,7 @@ class DeliverQr:
 
 
 @frozen
-class AskProvider:
+class PollProvider:
     """Ask the provider what became of the payment. Not kept: `wake_at` asks again if it is lost."""
 
     gateway_reference: str
@@ -52,17 +52,17 @@ class AskProvider:
     """What was told of a payment that has ended, as it isn't kept with that; see `Progress.hint`."""
 
 
-KeptIntent: TypeAlias = SubmitToProvider | DeliverCallback | DeliverQr
+DurableIntent: TypeAlias = SubmitToProvider | DeliverCallback | DeliverQr
 """An intent that is made durable in the commit that gives rise to it."""
 
-Intent: TypeAlias = KeptIntent | AskProvider
+Intent: TypeAlias = DurableIntent | PollProvider
 """Everything that a decision can ask for."""
 
 IntentKey: TypeAlias = tuple[str, IntentKind]
 """(gatewayReference, kind): what identifies a kept intent; a transaction has at most one open of each kind."""
 
 
-def kept(kind: IntentKind, gateway_reference: str, fence: int = 0) -> KeptIntent:
+def durable_intent(kind: IntentKind, gateway_reference: str, fence: int = 0) -> DurableIntent:
     """The intent that a store has kept under this kind and reference, a callback as it was claimed last."""
     match kind:
         case IntentKind.SUBMIT:

@@ -18,7 +18,7 @@ class Accepted:
 
 
 @frozen
-class Noted:
+class Applied:
     """What was reported or asked for is now true."""
 
     transaction: Transaction
@@ -35,10 +35,10 @@ class Ignored:
 
 
 @frozen
-class Refused:
+class Rejected:
     """The request can't be had."""
 
     problem: Problem
 
 
-Reply: TypeAlias = Accepted | Noted | Ignored | Refused
+Reply: TypeAlias = Accepted | Applied | Ignored | Rejected

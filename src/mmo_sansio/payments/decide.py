@@ -50,11 +50,11 @@ from mmo_sansio.payments.rules import (
 from mmo_sansio.values.clock import Instant
 
 
-def reads(given: Input) -> Reads:
+def reads(input_: Input) -> Reads:
     """The keys that `decide` will look at for this input."""
-    match given:
+    match input_:
         case CreatePayment():
-            key = (given.brand.id, given.draft.merchant_reference)
+            key = (input_.brand.id, input_.draft.merchant_reference)
             return Reads(references=frozenset((key,)))
         case CallbackConcluded(reference):
             return Reads(
@@ -67,7 +67,7 @@ def reads(given: Input) -> Reads:
                 intents=frozenset(((reference, IntentKind.QR),)),
             )
         case DepositNotified():
-            return Reads(deposits=frozenset(((given.provider, given.provider_reference),)))
+            return Reads(deposits=frozenset(((input_.provider, input_.provider_reference),)))
         case UnmatchedNotified():
             return Reads()
         case (
@@ -83,53 +83,53 @@ def reads(given: Input) -> Reads:
             | ProviderHinted()
             | TransactionWoke()
         ):
-            return Reads(transactions=frozenset((given.gateway_reference,)))
+            return Reads(transactions=frozenset((input_.gateway_reference,)))
         case _:
-            assert_never(given)
+            assert_never(input_)
 
 
-def decide(ledger: Ledger, given: Input, *, now: Instant) -> Decision:
+def decide(ledger: Ledger, input_: Input, *, now: Instant) -> Decision:
     """What becomes of this input. A decision that changes something leaves one line in the journal."""
-    decision = _decide(ledger, given, now=now)
+    decision = _decide(ledger, input_, now=now)
     if not decision.changes:
         return decision
-    written = journal.line(given, decision.changes, now=now)
+    written = journal.journal_entry(input_, decision.changes, now=now)
     return evolve(decision, changes=(*decision.changes, written))
 
 
-def _decide(ledger: Ledger, given: Input, *, now: Instant) -> Decision:
-    match given:
+def _decide(ledger: Ledger, input_: Input, *, now: Instant) -> Decision:
+    match input_:
         case CreatePayment():
-            return creation.create(ledger, given, now=now)
+            return creation.create(ledger, input_, now=now)
         case BeginSubmission():
-            return submission.begin(ledger, given, now=now)
+            return submission.begin(ledger, input_, now=now)
         case ProviderAccepted():
-            return submission.accept(ledger, given, now=now)
+            return submission.accept(ledger, input_, now=now)
         case ProviderSucceeded():
-            return results.succeed(ledger, given, now=now)
+            return results.succeed(ledger, input_, now=now)
         case ProviderFailed():
-            return results.fail(ledger, given, now=now)
+            return results.fail(ledger, input_, now=now)
         case CallbackConcluded():
-            return deliveries.conclude_callback(ledger, given, now=now)
+            return deliveries.conclude_callback(ledger, input_, now=now)
         case QrConcluded():
-            return deliveries.conclude_qr(ledger, given, now=now)
+            return deliveries.conclude_qr(ledger, input_, now=now)
         case TransactionWoke():
-            return timers.wake(ledger, given, now=now)
+            return timers.wake(ledger, input_, now=now)
         case ProviderUnreachable():
-            return submission.lose_touch(ledger, given, now=now)
+            return submission.record_unreachable(ledger, input_, now=now)
         case ProviderNeverReceived():
-            return submission.submit_again(ledger, given, now=now)
+            return submission.resubmit(ledger, input_, now=now)
         case ProviderCannotTell():
-            return polling.stop_asking(ledger, given, now=now)
+            return polling.stop_polling(ledger, input_, now=now)
         case ProviderHinted():
-            return polling.take_hint(ledger, given, now=now)
+            return polling.apply_hint(ledger, input_, now=now)
         case ConfirmPage():
-            return payment_page.confirm_page(ledger, given, now=now)
+            return payment_page.confirm_page(ledger, input_, now=now)
         case DepositNotified():
-            return deposits.deposit(ledger, given, now=now)
+            return deposits.record_deposit(ledger, input_, now=now)
         case UnmatchedNotified():
-            return deposits.keep_unmatched(given, now=now)
+            return deposits.record_unmatched(input_, now=now)
         case ResolveManually():
-            return results.resolve(ledger, given, now=now)
+            return results.resolve(ledger, input_, now=now)
         case _:
-            assert_never(given)
+            assert_never(input_)

@@ -8,8 +8,8 @@ from attrs import evolve, frozen
 
 from mmo_sansio.messages.changes import Change, IntentConcluded, TransactionAdvanced
 from mmo_sansio.messages.intents import Intent, IntentKind
-from mmo_sansio.messages.replies import Ignored, Refused, Reply
-from mmo_sansio.payments.states import targets
+from mmo_sansio.messages.replies import Ignored, Rejected, Reply
+from mmo_sansio.payments.states import target_stages
 from mmo_sansio.values.model import Stage, Transaction
 from mmo_sansio.values.problems import Problem
 
@@ -23,30 +23,32 @@ class Decision:
     intents: tuple[Intent, ...] = ()
 
 
-def refused(problem: Problem) -> Decision:
+def reject(problem: Problem) -> Decision:
     """Nothing becomes true; the caller gets the problem."""
-    return Decision(Refused(problem))
+    return Decision(Rejected(problem))
 
 
-def ignored(reason: str, transaction: Transaction | None = None) -> Decision:
+def ignore(reason: str, transaction: Transaction | None = None) -> Decision:
     """Nothing becomes true, and that is no fault."""
     return Decision(Ignored(reason, transaction))
 
 
-def advanced(was: Transaction, given: object, to: Stage, **progress: Any) -> Transaction:
+def advance(before: Transaction, input_: object, stage: Stage, **progress: Any) -> Transaction:
     """The transaction after a legal move, with these members of its progress changed.
 
     Raises AssertionError when the table doesn't know the move: the machine moves first, the rest follows.
     """
-    assert to in targets(was.progress.stage, given), f"{was.progress.stage} x {given} -> {to}"
-    after = evolve(was.progress, stage=to, version=was.progress.version + 1, **progress)
-    assert (after.wake_at is None) == to.is_terminal
-    return Transaction(was.order, after)
+    assert stage in target_stages(before.progress.stage, input_), (
+        f"{before.progress.stage} x {input_} -> {stage}"
+    )
+    after = evolve(before.progress, stage=stage, version=before.progress.version + 1, **progress)
+    assert (after.wake_at is None) == stage.is_terminal
+    return Transaction(before.order, after)
 
 
-def moved(was: Transaction, now: Transaction) -> tuple[Change, ...]:
+def transition_changes(before: Transaction, after: Transaction) -> tuple[Change, ...]:
     """The changes of a move. Leaving `CREATED` withdraws the wish to submit."""
-    step = TransactionAdvanced(was, now)
-    if was.progress.stage is Stage.CREATED:
-        return (step, IntentConcluded((was.reference, IntentKind.SUBMIT)))
+    step = TransactionAdvanced(before, after)
+    if before.progress.stage is Stage.CREATED:
+        return (step, IntentConcluded((before.reference, IntentKind.SUBMIT)))
     return (step,)

@@ -10,7 +10,7 @@ It is what a library user drives from a test, and the oracle that the engine and
 
 from __future__ import annotations
 
-from mmo_sansio.messages.changes import CallbackRecorded, Change, Journaled, SuspenseNoted
+from mmo_sansio.messages.changes import CallbackRecorded, Change, JournalEntry, SuspenseRecorded
 from mmo_sansio.messages.inputs import Input, TransactionWoke
 from mmo_sansio.messages.intents import Intent
 from mmo_sansio.messages.replies import Reply
@@ -25,17 +25,17 @@ class Gateway:
 
     def __init__(self) -> None:
         self.ledger = Ledger()
-        self.journal: list[Journaled] = []
-        self.suspense: list[SuspenseNoted] = []
+        self.journal: list[JournalEntry] = []
+        self.suspense: list[SuspenseRecorded] = []
         self.callbacks: list[CallbackRecorded] = []
         self._intents: list[Intent] = []
 
-    def receive(self, given: Input, *, now: Instant) -> Reply:
+    def receive(self, input_: Input, *, now: Instant) -> Reply:
         """Decide the input, make it true, and answer. What is to be done then waits in `take_intents`."""
-        decision = decide(self.ledger, given, now=now)
+        decision = decide(self.ledger, input_, now=now)
         self.ledger.apply(decision.changes, decision.intents)
         for change in decision.changes:
-            self._keep(change)
+            self._record(change)
         self._intents.extend(decision.intents)
         return decision.reply
 
@@ -63,11 +63,11 @@ class Gateway:
         for _, reference in due:
             self.receive(TransactionWoke(reference), now=now)
 
-    def _keep(self, change: Change) -> None:
+    def _record(self, change: Change) -> None:
         match change:
-            case Journaled():
+            case JournalEntry():
                 self.journal.append(change)
-            case SuspenseNoted():
+            case SuspenseRecorded():
                 self.suspense.append(change)
             case CallbackRecorded():
                 self.callbacks.append(change)

@@ -9,9 +9,9 @@ from typing import Final, assert_never
 from mmo_sansio.messages.changes import (
     CallbackRecorded,
     Change,
-    Journaled,
+    JournalEntry,
     QrRecorded,
-    SuspenseNoted,
+    SuspenseRecorded,
     TransactionAdvanced,
     TransactionCreated,
 )
@@ -36,13 +36,13 @@ from mmo_sansio.messages.inputs import (
 )
 from mmo_sansio.values.clock import Instant
 
-_json: Final = json.JSONEncoder(ensure_ascii=False, check_circular=False).encode
+_to_json: Final = json.JSONEncoder(ensure_ascii=False, check_circular=False).encode
 
 
-def line(given: Input, changes: Iterable[Change], *, now: Instant) -> Journaled:
+def journal_entry(input_: Input, changes: Iterable[Change], *, now: Instant) -> JournalEntry:
     """What this decision leaves in the journal. No key, token or party stands in it."""
     reference = brand = before = after = None
-    detail = _detail(given)
+    detail = _detail(input_)
     for change in changes:
         match change:
             case TransactionCreated(made):
@@ -52,31 +52,31 @@ def line(given: Input, changes: Iterable[Change], *, now: Instant) -> Journaled:
                 before, after = was.progress.stage, moved.progress.stage
             case CallbackRecorded() | QrRecorded():
                 reference, brand = change.gateway_reference, change.brand
-            case SuspenseNoted():
+            case SuspenseRecorded():
                 reference, brand = change.gateway_reference, change.brand
                 detail["suspense"] = change.reason
             case _:
                 pass
-    return Journaled(
+    return JournalEntry(
         at=now,
-        what=type(given).__name__,
-        actor=_actor(given),
+        input_name=type(input_).__name__,
+        actor=_actor(input_),
         gateway_reference=reference,
         brand=brand,
         stage_before=before,
         stage_after=after,
-        detail=_json(detail),
+        detail=_to_json(detail),
     )
 
 
-def _actor(given: Input) -> str:
-    match given:
+def _actor(input_: Input) -> str:
+    match input_:
         case CreatePayment():
             return "merchant"
         case ConfirmPage():
             return "payer"
         case ResolveManually():
-            return f"operator:{given.operator}"
+            return f"operator:{input_.user}"
         case TransactionWoke():
             return "clock"
         case BeginSubmission() | CallbackConcluded() | QrConcluded():
@@ -92,46 +92,46 @@ def _actor(given: Input) -> str:
             | DepositNotified()
             | UnmatchedNotified()
         ):
-            return f"provider:{given.provider}"
+            return f"provider:{input_.provider}"
         case _:
-            assert_never(given)
+            assert_never(input_)
 
 
-def _detail(given: Input) -> dict[str, object]:
-    match given:
+def _detail(input_: Input) -> dict[str, object]:
+    match input_:
         case CreatePayment():
-            return {"method": given.draft.method, "operation": given.draft.operation}
+            return {"method": input_.draft.method, "operation": input_.draft.operation}
         case ResolveManually():
             return {
-                "reason": given.reason,
-                "evidence": given.evidence or None,
-                "errorCode": given.error_code,
+                "reason": input_.reason,
+                "evidence": input_.evidence or None,
+                "errorCode": input_.error_code,
             }
         case ProviderAccepted():
-            return {"source": given.source, "providerReference": given.provider_reference}
+            return {"source": input_.source, "providerReference": input_.provider_reference}
         case ProviderSucceeded():
             return {
-                "source": given.source,
-                "providerReference": given.provider_reference,
-                "finalAmount": str(given.final) if given.final else None,
+                "source": input_.source,
+                "providerReference": input_.provider_reference,
+                "finalAmount": str(input_.final) if input_.final else None,
             }
         case ProviderFailed():
             return {
-                "source": given.source,
-                "errorCode": given.error_code,
-                "nativeCode": given.native_code,
-                "nativeMessage": given.native_message,
+                "source": input_.source,
+                "errorCode": input_.error_code,
+                "nativeCode": input_.native_code,
+                "nativeMessage": input_.native_message,
             }
         case ProviderUnreachable():
-            return {"reason": given.reason}
+            return {"reason": input_.reason}
         case DepositNotified():
-            return {"providerReference": given.provider_reference, "amount": str(given.amount)}
+            return {"providerReference": input_.provider_reference, "amount": str(input_.amount)}
         case CallbackConcluded() | QrConcluded():
             return {
-                "outcome": given.attempt.outcome,
-                "status": given.attempt.status,
-                "durationMs": given.attempt.duration_ms,
-                "detail": given.attempt.detail,
+                "outcome": input_.attempt.outcome,
+                "status": input_.attempt.status,
+                "durationMs": input_.attempt.duration_ms,
+                "detail": input_.attempt.detail,
             }
         case (
             ConfirmPage()
@@ -144,4 +144,4 @@ def _detail(given: Input) -> dict[str, object]:
         ):
             return {}
         case _:
-            assert_never(given)
+            assert_never(input_)

@@ -8,19 +8,19 @@ from typing import TypeAlias, assert_never
 from attrs import Factory, define, frozen
 
 from mmo_sansio.messages.changes import (
-    BreakerKept,
+    BreakerSaved,
     CallbackRecorded,
     Change,
     DepositRecorded,
     IntentConcluded,
-    Journaled,
+    JournalEntry,
     QrRecorded,
     ReferenceConsumed,
-    SuspenseNoted,
+    SuspenseRecorded,
     TransactionAdvanced,
     TransactionCreated,
 )
-from mmo_sansio.messages.intents import AskProvider, Intent, IntentKey, KeptIntent
+from mmo_sansio.messages.intents import DurableIntent, Intent, IntentKey, PollProvider
 from mmo_sansio.values.clock import Instant
 from mmo_sansio.values.model import Transaction
 
@@ -42,13 +42,13 @@ class Reads:
     intents: frozenset[IntentKey] = frozenset()
 
 
-def merge(every: Iterable[Reads]) -> Reads:
+def merge_reads(all_reads: Iterable[Reads]) -> Reads:
     """The keys of them all."""
     transactions: set[str] = set()
     references: set[ReferenceKey] = set()
     deposits: set[DepositKey] = set()
     intents: set[IntentKey] = set()
-    for each in every:
+    for each in all_reads:
         transactions |= each.transactions
         references |= each.references
         deposits |= each.deposits
@@ -78,12 +78,12 @@ class Ledger:
     "absent" always means absent. Without, it holds everything there is.
     """
 
-    covers: Reads | None = None
+    prefetched: Reads | None = None
     transactions: dict[str, Transaction] = Factory(dict)
     references: dict[ReferenceKey, ReferenceUse] = Factory(dict)
     deposits: dict[DepositKey, str] = Factory(dict)
     """Deposit to gatewayReference."""
-    intents: dict[IntentKey, KeptIntent] = Factory(dict)
+    intents: dict[IntentKey, DurableIntent] = Factory(dict)
     """Those scheduled and not concluded."""
     not_before: Instant = 0
     """What is created must not be stamped earlier, as others have been told what there is up to here (R7)."""
@@ -91,7 +91,11 @@ class Ledger:
     def transaction(self, gateway_reference: str) -> Transaction | None:
         """The transaction with this reference, if there is one."""
         found = self.transactions.get(gateway_reference)
-        if found is None and self.covers and gateway_reference not in self.covers.transactions:
+        if (
+            found is None
+            and self.prefetched
+            and gateway_reference not in self.prefetched.transactions
+        ):
             raise NotPrefetched(gateway_reference)
         return found
 
@@ -99,7 +103,7 @@ class Ledger:
         """The newest use of this merchantReference by this brand, if there was one."""
         key = (brand, merchant_reference)
         found = self.references.get(key)
-        if found is None and self.covers and key not in self.covers.references:
+        if found is None and self.prefetched and key not in self.prefetched.references:
             raise NotPrefetched(key)
         return found
 
@@ -107,14 +111,14 @@ class Ledger:
         """The gatewayReference that this deposit became, if it was told before."""
         key = (provider, provider_reference)
         found = self.deposits.get(key)
-        if found is None and self.covers and key not in self.covers.deposits:
+        if found is None and self.prefetched and key not in self.prefetched.deposits:
             raise NotPrefetched(key)
         return found
 
-    def open_intent(self, key: IntentKey) -> KeptIntent | None:
+    def open_intent(self, key: IntentKey) -> DurableIntent | None:
         """This kept intent, if it is scheduled and not concluded."""
         found = self.intents.get(key)
-        if found is None and self.covers and key not in self.covers.intents:
+        if found is None and self.prefetched and key not in self.prefetched.intents:
             raise NotPrefetched(key)
         return found
 
@@ -126,7 +130,7 @@ class Ledger:
         for change in changes:
             self._apply(change)
         for intent in intents:
-            if not isinstance(intent, AskProvider):
+            if not isinstance(intent, PollProvider):
                 self.intents[intent.gateway_reference, intent.kind] = intent
 
     def _apply(self, change: Change) -> None:
@@ -145,7 +149,13 @@ class Ledger:
                 self.transactions[now.reference] = now
             case IntentConcluded(key):
                 self.intents.pop(key, None)
-            case CallbackRecorded() | QrRecorded() | BreakerKept() | SuspenseNoted() | Journaled():
+            case (
+                CallbackRecorded()
+                | QrRecorded()
+                | BreakerSaved()
+                | SuspenseRecorded()
+                | JournalEntry()
+            ):
                 pass  # Kept by stores for people and for workers; no decision looks at them.
             case _:
                 assert_never(change)

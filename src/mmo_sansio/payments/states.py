@@ -85,7 +85,7 @@ TRANSITIONS: Mapping[Stage, Mapping[type[Any], tuple[Stage, ...]]] = MappingProx
 )
 """Stage, then type of input, then the stages it may lead to. What isn't there changes nothing."""
 
-MOVING_INPUTS: tuple[type[Any], ...] = (
+TRANSITION_INPUTS: tuple[type[Any], ...] = (
     BeginSubmission,
     ConfirmPage,
     ProviderAccepted,
@@ -101,11 +101,11 @@ MOVING_INPUTS: tuple[type[Any], ...] = (
 """The types of input that can move a stage: the columns of the table."""
 
 
-def is_legal(stage: Stage, given: object) -> bool:
+def is_legal(stage: Stage, input_: object) -> bool:
     """Whether this input may move a transaction in this stage."""
-    return type(given) in TRANSITIONS[stage]
+    return type(input_) in TRANSITIONS[stage]
 
 
-def targets(stage: Stage, given: object) -> tuple[Stage, ...]:
+def target_stages(stage: Stage, input_: object) -> tuple[Stage, ...]:
     """Where this input may lead from this stage; empty when it may not move it."""
-    return TRANSITIONS[stage].get(type(given), ())
+    return TRANSITIONS[stage].get(type(input_), ())

@@ -12,31 +12,31 @@ from mmo_sansio.values.model import Stage, Transaction
 STUCK_AFTER: Span = HOUR
 """How long after its submission began a payment without a result stands before a person."""
 
-_NO_EVIDENCE = frozenset({SuspenseReason.WRONG_PROVIDER, SuspenseReason.UNREADABLE})
+_NOT_EVIDENCE = frozenset({SuspenseReason.WRONG_PROVIDER, SuspenseReason.UNREADABLE})
 
 
 def is_stuck(transaction: Transaction, *, now: Instant) -> bool:
     """Whether the provider may have been told to move the money for an hour, and nobody knows whether it did."""
-    return may_be_under_way(transaction, now - STUCK_AFTER + 1)
+    return has_unknown_outcome(transaction, now - STUCK_AFTER + 1)
 
 
-def may_be_under_way(transaction: Transaction, before: Instant) -> bool:
+def has_unknown_outcome(transaction: Transaction, submitted_before: Instant) -> bool:
     """Whether a submission that began before this time is without a result."""
     if transaction.progress.stage not in (Stage.SUBMITTING, Stage.AWAITING_RESULT):
         return False
-    return (transaction.progress.submitted_at or transaction.order.created_at) < before
+    return (transaction.progress.submitted_at or transaction.order.created_at) < submitted_before
 
 
-def contradiction(
-    succeeded: bool, told: Iterable[tuple[SuspenseReason, str]], *, provider: str
+def contradicting_entry(
+    succeeded: bool, entries: Iterable[tuple[SuspenseReason, str]], *, provider: str
 ) -> str | None:
     """What in the suspense book says otherwise about a payment; None when nothing does.
 
     `told` are the reasons and texts of its entries.
     """
     wanted = "success" if succeeded else "failed"
-    for reason, text in told:
+    for reason, text in entries:
         result = json.loads(text).get("result")
-        if reason not in _NO_EVIDENCE and result in ("success", "failed") and result != wanted:
+        if reason not in _NOT_EVIDENCE and result in ("success", "failed") and result != wanted:
             return f"{provider} has told a result '{result}', which stands in the suspense book."
     return None

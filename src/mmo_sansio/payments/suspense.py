@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from mmo_sansio.messages.changes import SuspenseNoted, SuspenseReason
+from mmo_sansio.messages.changes import SuspenseReason, SuspenseRecorded
 from mmo_sansio.messages.inputs import (
     DepositNotified,
     ProviderFailed,
@@ -17,66 +17,68 @@ from mmo_sansio.payments.decision import Decision
 from mmo_sansio.values.clock import Instant
 from mmo_sansio.values.model import Transaction
 
-Told = ProviderSucceeded | ProviderFailed | ProviderHinted | DepositNotified | UnmatchedNotified
+SuspenseSource = (
+    ProviderSucceeded | ProviderFailed | ProviderHinted | DepositNotified | UnmatchedNotified
+)
 """What can end up in the suspense book."""
 
 
-def suspended(
-    given: Told, reason: SuspenseReason, about: Transaction | None, *, now: Instant
+def record_in_suspense(
+    input_: SuspenseSource, reason: SuspenseReason, transaction: Transaction | None, *, now: Instant
 ) -> Decision:
     """Nothing changes but the suspense book, which keeps what was told."""
-    noted = SuspenseNoted(
+    noted = SuspenseRecorded(
         at=now,
         reason=reason,
-        provider=given.provider,
-        told=json.dumps(_told(given), ensure_ascii=False),
-        gateway_reference=about.reference if about else _reference(given),
-        brand=about.order.brand if about else _brand(given),
+        provider=input_.provider,
+        content=json.dumps(_content(input_), ensure_ascii=False),
+        gateway_reference=transaction.reference if transaction else _reference(input_),
+        brand=transaction.order.brand if transaction else _brand(input_),
     )
-    return Decision(Ignored(f"Kept in the suspense book: {reason}.", about), (noted,))
+    return Decision(Ignored(f"Kept in the suspense book: {reason}.", transaction), (noted,))
 
 
-def _told(given: Told) -> dict[str, str | bool | None]:
-    match given:
+def _content(input_: SuspenseSource) -> dict[str, str | bool | None]:
+    match input_:
         case ProviderSucceeded():
             return {
                 "result": "success",
-                "source": given.source,
-                "providerReference": given.provider_reference,
-                "amount": str(given.final) if given.final else None,
-                "fee": str(given.fee) if given.fee else None,
+                "source": input_.source,
+                "providerReference": input_.provider_reference,
+                "amount": str(input_.final) if input_.final else None,
+                "fee": str(input_.fee) if input_.fee else None,
             }
         case ProviderFailed():
             return {
                 "result": "failed",
-                "source": given.source,
-                "providerReference": given.provider_reference,
-                "errorCode": given.error_code,
-                "nativeCode": given.native_code,
-                "nativeMessage": given.native_message,
+                "source": input_.source,
+                "providerReference": input_.provider_reference,
+                "errorCode": input_.error_code,
+                "nativeCode": input_.native_code,
+                "nativeMessage": input_.native_message,
             }
         case DepositNotified():
             return {
                 "result": "deposit",
-                "providerReference": given.provider_reference,
-                "amount": str(given.amount),
-                "method": given.method,
-                "partyId": given.party.id,
-                "msisdn": given.party.msisdn,
+                "providerReference": input_.provider_reference,
+                "amount": str(input_.amount),
+                "method": input_.method,
+                "partyId": input_.party.id,
+                "msisdn": input_.party.msisdn,
             }
         case ProviderHinted():
-            return {"result": "hint", "told": given.told}
+            return {"result": "hint", "told": input_.content}
         case UnmatchedNotified():
-            return {"result": "unmatched", "told": given.told}
+            return {"result": "unmatched", "told": input_.content}
 
 
-def _reference(given: Told) -> str | None:
-    match given:
+def _reference(input_: SuspenseSource) -> str | None:
+    match input_:
         case ProviderSucceeded() | ProviderFailed() | ProviderHinted():
-            return given.gateway_reference
+            return input_.gateway_reference
         case DepositNotified() | UnmatchedNotified():
             return None
 
 
-def _brand(given: Told) -> str | None:
-    return given.brand.id if isinstance(given, DepositNotified) and given.brand else None
+def _brand(input_: SuspenseSource) -> str | None:
+    return input_.brand.id if isinstance(input_, DepositNotified) and input_.brand else None

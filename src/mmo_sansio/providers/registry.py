@@ -12,16 +12,16 @@ from mmo_sansio.providers.airtel_money.adapter import open_airtel_money
 from mmo_sansio.providers.common.ciphers import Ciphers
 from mmo_sansio.providers.common.interface import Provider
 from mmo_sansio.providers.common.options import Options
-from mmo_sansio.providers.common.qr_options import qr_merchant_from
+from mmo_sansio.providers.common.qr_options import read_qr_merchant
 from mmo_sansio.providers.mpesa_daraja import account as mpesa_daraja
 from mmo_sansio.providers.mpesa_daraja.adapter import DarajaProvider
 from mmo_sansio.providers.mtn_momo import account as mtn_momo
 from mmo_sansio.providers.mtn_momo.adapter import MtnMomoProvider
-from mmo_sansio.providers.sandbox.adapter import QR_MERCHANT, SandboxProvider
+from mmo_sansio.providers.sandbox.adapter import DEFAULT_QR_MERCHANT, SandboxProvider
 
 
 @frozen
-class Surroundings:
+class AdapterContext:
     """What an adapter is given beside its own options."""
 
     hooks_url: str
@@ -30,11 +30,11 @@ class Surroundings:
     ciphers: Ciphers
 
 
-class Factory(Protocol):
+class AdapterFactory(Protocol):
     """Makes the adapter of one account."""
 
     def __call__(
-        self, name: str, title: str, options: Mapping[str, Any], surroundings: Surroundings
+        self, name: str, title: str, options: Mapping[str, Any], context: AdapterContext
     ) -> Provider:
         """Raises OptionError for an option that is unknown, missing or can't be used."""
         ...
@@ -43,40 +43,40 @@ class Factory(Protocol):
 def open_sandbox(name: str, title: str, options: Mapping[str, Any]) -> SandboxProvider:
     """The account with the sandbox operator. Raises OptionError."""
     given = Options(options)
-    merchant = qr_merchant_from(given, QR_MERCHANT)
-    given.finish()
+    merchant = read_qr_merchant(given, DEFAULT_QR_MERCHANT)
+    given.check_unknown()
     return SandboxProvider(name, title, merchant)
 
 
 def _open_sandbox(
-    name: str, title: str, options: Mapping[str, Any], surroundings: Surroundings
+    name: str, title: str, options: Mapping[str, Any], context: AdapterContext
 ) -> Provider:
     return open_sandbox(name, title, options)
 
 
 def _open_mpesa_daraja(
-    name: str, title: str, options: Mapping[str, Any], surroundings: Surroundings
+    name: str, title: str, options: Mapping[str, Any], context: AdapterContext
 ) -> Provider:
-    account = mpesa_daraja.account_from(
-        options, hooks_url=surroundings.hooks_url, ciphers=surroundings.ciphers
+    account = mpesa_daraja.read_account(
+        options, hooks_url=context.hooks_url, ciphers=context.ciphers
     )
     return DarajaProvider(name, title, account)
 
 
 def _open_mtn_momo(
-    name: str, title: str, options: Mapping[str, Any], surroundings: Surroundings
+    name: str, title: str, options: Mapping[str, Any], context: AdapterContext
 ) -> Provider:
-    account = mtn_momo.account_from(options, hooks_url=surroundings.hooks_url)
+    account = mtn_momo.read_account(options, hooks_url=context.hooks_url)
     return MtnMomoProvider(name, title, account)
 
 
 def _open_airtel_money(
-    name: str, title: str, options: Mapping[str, Any], surroundings: Surroundings
+    name: str, title: str, options: Mapping[str, Any], context: AdapterContext
 ) -> Provider:
-    return open_airtel_money(name, title, options, surroundings.ciphers)
+    return open_airtel_money(name, title, options, context.ciphers)
 
 
-KINDS: Mapping[str, Factory] = MappingProxyType(
+ADAPTER_FACTORIES: Mapping[str, AdapterFactory] = MappingProxyType(
     {
         "airtel_money": _open_airtel_money,
         "mpesa_daraja": _open_mpesa_daraja,
@@ -88,7 +88,7 @@ KINDS: Mapping[str, Factory] = MappingProxyType(
 
 
 def open_provider(
-    kind: str, name: str, title: str, options: Mapping[str, Any], surroundings: Surroundings
+    kind: str, name: str, title: str, options: Mapping[str, Any], context: AdapterContext
 ) -> Provider:
     """The adapter of one account. Raises KeyError for a kind that isn't there, OptionError for a bad option."""
-    return KINDS[kind](name, title, options, surroundings)
+    return ADAPTER_FACTORIES[kind](name, title, options, context)

@@ -78,14 +78,14 @@ class SubWindow:
 
 
 @frozen
-class Health:
+class OutcomeCounts:
     """The outcomes within the window."""
 
     successes: int
     failures: int
 
     @property
-    def outcomes(self) -> int:
+    def total(self) -> int:
         return self.successes + self.failures
 
 
@@ -115,7 +115,7 @@ class BreakerSnapshot:
             ),
         )
 
-    def believable(self, settings: BreakerSettings, *, now: Instant) -> BreakerSnapshot:
+    def clamped(self, settings: BreakerSettings, *, now: Instant) -> BreakerSnapshot:
         """The same without what can't be on a clock that shows `now`: where a clock was set back in between, a breaker
         must not stay open for longer than `open_for`."""
         until = self.open_until
@@ -128,20 +128,20 @@ class BreakerSnapshot:
         )
 
 
-USUAL = BreakerSettings()
+DEFAULT_BREAKER_SETTINGS = BreakerSettings()
 """The specification's figures."""
-FRESH = BreakerSnapshot()
+INITIAL_SNAPSHOT = BreakerSnapshot()
 """What a breaker remembers that never had a call."""
 
 
-class Breaker:
+class CircuitBreaker:
     """One merchant's breaker; independent of every other merchant's."""
 
     def __init__(
         self,
-        settings: BreakerSettings = USUAL,
+        settings: BreakerSettings = DEFAULT_BREAKER_SETTINGS,
         *,
-        restored: BreakerSnapshot = FRESH,
+        restored: BreakerSnapshot = INITIAL_SNAPSHOT,
     ) -> None:
         """`restored`: go on from there. Who held its permits is gone and won't report, so a probe
         that was out fails at its deadline, or, where permits have none, counts as abandoned."""
@@ -161,7 +161,7 @@ class Breaker:
         """As the last call left it: an open one stays open until somebody asks after its end."""
         return self._state
 
-    def permit(self, now: Instant) -> Permit | None:
+    def request_permit(self, now: Instant) -> Permit | None:
         """Leave to call once, or None while open and while the probe is out. A refusal is not
         counted."""
         self._fail_overdue(now)
@@ -169,7 +169,7 @@ class Breaker:
             assert self._open_until is not None
             if now < self._open_until:
                 return None
-            self._change(BreakerState.HALF_OPEN)
+            self._change_state(BreakerState.HALF_OPEN)
         if self._state is BreakerState.HALF_OPEN and self._probe is not None:
             return None
         self._last_number += 1
@@ -193,11 +193,11 @@ class Breaker:
         if self._unreported.pop(permit.number, None) is not None and permit == self._probe:
             self._probe = None
 
-    def health(self, now: Instant) -> Health:
+    def outcome_counts(self, now: Instant) -> OutcomeCounts:
         """The outcomes within the window; a read begins a sub-window as an outcome does."""
         self._fail_overdue(now)
-        self._actualise(now)
-        return self._sum()
+        self._roll_window(now)
+        return self._count_outcomes()
 
     def snapshot(self) -> BreakerSnapshot:
         """What a successor needs to go on from here. Nothing is changed by looking."""
@@ -223,7 +223,7 @@ class Breaker:
     def _count(self, permit: Permit, succeeded: bool, now: Instant) -> None:
         if self._state is BreakerState.HALF_OPEN and permit.generation != self._generation:
             return
-        self._actualise(now)
+        self._roll_window(now)
         newest = self._sub_windows.pop()
         if succeeded:
             self._sub_windows.append(evolve(newest, successes=newest.successes + 1))
@@ -233,14 +233,14 @@ class Breaker:
             case BreakerState.CLOSED if not succeeded and self._is_failing():
                 self._open(now)
             case BreakerState.HALF_OPEN if succeeded:
-                self._change(BreakerState.CLOSED)
+                self._change_state(BreakerState.CLOSED)
                 self._sub_windows.clear()
             case BreakerState.HALF_OPEN:
                 self._open(now)
             case _:
                 pass
 
-    def _actualise(self, now: Instant) -> None:
+    def _roll_window(self, now: Instant) -> None:
         """Let old sub-windows go, and see to it that there is one for now."""
         windows, window = self._sub_windows, self._settings.window
         while windows and now - windows[0].began_at >= window:
@@ -248,24 +248,24 @@ class Breaker:
         if not windows or now - windows[-1].began_at >= window // SUB_WINDOWS:
             windows.append(SubWindow(now))
 
-    def _sum(self) -> Health:
-        return Health(
+    def _count_outcomes(self) -> OutcomeCounts:
+        return OutcomeCounts(
             sum(each.successes for each in self._sub_windows),
             sum(each.failures for each in self._sub_windows),
         )
 
     def _is_failing(self) -> bool:
-        health = self._sum()
+        health = self._count_outcomes()
         return (
-            health.outcomes >= self._settings.minimum_requests
-            and health.failures / health.outcomes >= self._settings.failure_ratio
+            health.total >= self._settings.minimum_requests
+            and health.failures / health.total >= self._settings.failure_ratio
         )
 
     def _open(self, now: Instant) -> None:
-        self._change(BreakerState.OPEN)
+        self._change_state(BreakerState.OPEN)
         self._open_until = now + self._settings.open_for
 
-    def _change(self, state: BreakerState) -> None:
+    def _change_state(self, state: BreakerState) -> None:
         self._state = state
         self._generation += 1
         self._probe = None

@@ -14,7 +14,7 @@ from mmo_sansio.values.clock import Instant, Span
 TOLERANCE: Span = 5 * clock.SECOND
 """How far the clocks may drift apart between two looks: more than any slewing, less than any wrong time."""
 
-CONFIRMATION: Span = 60 * clock.SECOND
+CONFIRMATION_PERIOD: Span = 60 * clock.SECOND
 """How long they must agree after a jump until the wall clock is believed again."""
 
 
@@ -22,17 +22,17 @@ CONFIRMATION: Span = 60 * clock.SECOND
 class ClockGuard:
     """Compares the clocks at every look with what they said at the one before."""
 
-    _ahead: Span | None = None
+    _offset: Span | None = None
     """By how much the wall clock was ahead of the monotonic one at the last look; None before the first."""
     _jumped_at: Span | None = None
     """The monotonic time of the last disagreement; None once it has been lived down."""
 
-    def believes(self, *, wall: Instant, monotonic: Span) -> bool:
+    def is_trusted(self, *, wall: Instant, monotonic: Span) -> bool:
         """Whether the wall clock can be believed at this look."""
         ahead = wall - monotonic
-        if self._ahead is not None and abs(ahead - self._ahead) > TOLERANCE:
+        if self._offset is not None and abs(ahead - self._offset) > TOLERANCE:
             self._jumped_at = monotonic
-        self._ahead = ahead
-        if self._jumped_at is not None and monotonic - self._jumped_at >= CONFIRMATION:
+        self._offset = ahead
+        if self._jumped_at is not None and monotonic - self._jumped_at >= CONFIRMATION_PERIOD:
             self._jumped_at = None
         return self._jumped_at is None

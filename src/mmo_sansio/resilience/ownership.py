@@ -20,35 +20,35 @@ from zlib import crc32
 
 from attrs import Factory, define, evolve, frozen
 
-from mmo_sansio.resilience.circuit_breaker import FRESH, BreakerSnapshot
+from mmo_sansio.resilience.circuit_breaker import INITIAL_SNAPSHOT, BreakerSnapshot
 from mmo_sansio.values.clock import MILLISECOND, SECOND, Instant, Span
 
-LEASE: Span = 10 * SECOND
+LEASE_DURATION: Span = 10 * SECOND
 """How long a lease is good for after its renewal: a dead process's callbacks wait so long for another."""
 
-RENEWAL: Span = 2_500 * MILLISECOND
+LEASE_RENEWAL_INTERVAL: Span = 2_500 * MILLISECOND
 """How often a lease is renewed, so that three renewals may fail."""
 
-MARGIN: Span = 2 * SECOND
+LEASE_MARGIN: Span = 2 * SECOND
 """By how much its holder distrusts a lease: two clocks differ in speed, and the store's may be adjusted."""
 
-LEFT_ALONE: Span = 1 * SECOND
+RELEASE_COOLDOWN: Span = 1 * SECOND
 """Who gives up a channel for others' sake leaves it to them for so long."""
 
-LET_GO_AGAIN: Span = 60 * SECOND
+RELEASE_AGAIN_AFTER: Span = 60 * SECOND
 """How long a channel stays that came back from being given up: nobody else wanted it."""
 
-OVERDUE: Span = 5 * SECOND
+OVERDUE_AFTER: Span = 5 * SECOND
 """What should have woken so long ago is anybody's to wake."""
 
 
-def trusted_until(asked_at: Instant) -> Instant:
+def trusted_until(requested_at: Instant) -> Instant:
     """Until when, by the holder's clock, it may rely on a lease that it asked for at this time: the store can only have
     begun to count later."""
-    return asked_at + LEASE - MARGIN
+    return requested_at + LEASE_DURATION - LEASE_MARGIN
 
 
-def is_in_share(gateway_reference: str, holder: int, alive: Collection[int]) -> bool:
+def is_in_wake_share(gateway_reference: str, holder: int, alive: Collection[int]) -> bool:
     """Whether waking this payment falls to this holder of those that are alive; each falls to one of them."""
     every = sorted(alive)
     if holder not in every:
@@ -57,7 +57,7 @@ def is_in_share(gateway_reference: str, holder: int, alive: Collection[int]) -> 
 
 
 @frozen
-class Standing:
+class OwnershipCounts:
     """How many share how many channels."""
 
     alive: int
@@ -66,10 +66,10 @@ class Standing:
     """Channels that one of them holds."""
 
 
-def surplus(brands: Collection[str], standing: Standing) -> Sequence[str]:
+def beyond_share(brands: Collection[str], counts: OwnershipCounts) -> Sequence[str]:
     """Of the channels that a holder holds, those that it holds beyond its share. Which ones has nothing to do with how
     busy they are, so that the load is shared with the number."""
-    share = -(-standing.held // max(1, standing.alive))
+    share = -(-counts.held // max(1, counts.alive))
     return sorted(brands, key=lambda brand: (crc32(brand.encode()), brand))[share:]
 
 
@@ -84,22 +84,22 @@ class Channel:
 
 
 @frozen
-class _Entry:
+class _ChannelState:
     """A line of the book."""
 
     holder: int | None = None
     fence: int = 0
-    breaker: BreakerSnapshot = FRESH
+    breaker: BreakerSnapshot = INITIAL_SNAPSHOT
 
 
 @define
-class ChannelBook:
+class OwnershipModel:
     """What a store keeps of leases and channels: the model that every store's own way is compared with."""
 
-    lease: Span = LEASE
-    _ends: dict[int, Instant] = Factory(dict)
+    lease_duration: Span = LEASE_DURATION
+    _lease_ends: dict[int, Instant] = Factory(dict)
     """When the lease of each holder ends."""
-    _entries: dict[str, _Entry] = Factory(dict)
+    _channels: dict[str, _ChannelState] = Factory(dict)
     """By brand."""
     _last_holder: int = 0
 
@@ -108,65 +108,65 @@ class ChannelBook:
         if holder is None or not self.is_alive(holder, now=now):
             self._last_holder += 1
             holder = self._last_holder
-        self._ends[holder] = now + self.lease
+        self._lease_ends[holder] = now + self.lease_duration
         return holder
 
-    def end(self, holder: int) -> None:
+    def end_lease(self, holder: int) -> None:
         """End a lease before its time."""
-        self._ends.pop(holder, None)
+        self._lease_ends.pop(holder, None)
 
     def is_alive(self, holder: int, *, now: Instant) -> bool:
         """Whether this holder's lease is good."""
-        return now < self._ends.get(holder, now)
+        return now < self._lease_ends.get(holder, now)
 
     def alive(self, *, now: Instant) -> Sequence[int]:
         """The numbers of all whose lease is good."""
-        return [holder for holder, end in self._ends.items() if now < end]
+        return [holder for holder, end in self._lease_ends.items() if now < end]
 
-    def standing(self, *, now: Instant) -> Standing:
+    def counts(self, *, now: Instant) -> OwnershipCounts:
         """How many share how many channels."""
         alive = self.alive(now=now)
-        held = sum(1 for entry in self._entries.values() if entry.holder in alive)
-        return Standing(len(alive), held)
+        held = sum(1 for entry in self._channels.values() if entry.holder in alive)
+        return OwnershipCounts(len(alive), held)
 
-    def take(self, holder: int, brands: Collection[str], *, now: Instant) -> Sequence[Channel]:
+    def claim(self, holder: int, brands: Collection[str], *, now: Instant) -> Sequence[Channel]:
         """Give this holder the channels of these brands that nobody alive holds; none when its lease has ended."""
         if not self.is_alive(holder, now=now):
             return ()
         taken = []
         for brand in brands:
-            entry = self._entries.get(brand, _Entry())
+            entry = self._channels.get(brand, _ChannelState())
             if entry.holder is None or not self.is_alive(entry.holder, now=now):
                 entry = evolve(entry, holder=holder, fence=entry.fence + 1)
-                self._entries[brand] = entry
+                self._channels[brand] = entry
                 taken.append(Channel(brand, entry.fence, entry.breaker))
         return taken
 
     def fence(self, holder: int, brand: str, *, now: Instant) -> int | None:
         """The fence under which this holder holds the channel; None when it doesn't."""
-        entry = self._entries.get(brand, _Entry())
+        entry = self._channels.get(brand, _ChannelState())
         if entry.holder != holder or not self.is_alive(holder, now=now):
             return None
         return entry.fence
 
-    def give_up(self, holder: int, fences: Mapping[str, int]) -> None:
+    def release(self, holder: int, fences: Mapping[str, int]) -> None:
         """Free these channels, as far as the holder has them under these fences."""
         for brand, fence in fences.items():
-            entry = self._entries.get(brand, _Entry())
+            entry = self._channels.get(brand, _ChannelState())
             if (entry.holder, entry.fence) == (holder, fence):
-                self._entries[brand] = evolve(entry, holder=None)
+                self._channels[brand] = evolve(entry, holder=None)
 
-    def keep(self, brand: str, fence: int, breaker: BreakerSnapshot) -> None:
+    def save_breaker(self, brand: str, fence: int, breaker: BreakerSnapshot) -> None:
         """Keep a breaker, unless somebody has taken the channel since."""
-        entry = self._entries.get(brand, _Entry())
+        entry = self._channels.get(brand, _ChannelState())
         if entry.fence <= fence:
-            self._entries[brand] = evolve(entry, breaker=breaker)
+            self._channels[brand] = evolve(entry, breaker=breaker)
 
     def breakers(self) -> Mapping[str, BreakerSnapshot]:
         """Every breaker, by brand."""
-        return {brand: entry.breaker for brand, entry in self._entries.items()}
+        return {brand: entry.breaker for brand, entry in self._channels.items()}
 
-    def forget(self, brand: str) -> None:
+    def delete_breaker(self, brand: str) -> None:
         """The brand is gone, and its breaker with it; the fence isn't."""
-        if brand in self._entries:
-            self._entries[brand] = evolve(self._entries[brand], breaker=FRESH)
+        if brand in self._channels:
+            self._channels[brand] = evolve(self._channels[brand], breaker=INITIAL_SNAPSHOT)

@@ -4,23 +4,23 @@ from __future__ import annotations
 
 from mmo_sansio.values.clock import MINUTE, SECOND, Instant, Span
 
-BURST: Span = 5 * SECOND
+BURST_WINDOW: Span = 5 * SECOND
 """What was not used of the last five seconds may be used at once."""
 
 
-class Pace:
+class RateLimit:
     """Gives each request its turn. Times are of one clock that never goes back."""
 
     def __init__(self, per_minute: int) -> None:
         self._interval = MINUTE // per_minute
         self._next: Instant = -MINUTE
 
-    def wait(self, now: Instant) -> Span:
+    def delay(self, now: Instant) -> Span:
         """How long a request would have to wait now; nothing is changed by asking."""
-        return max(0, max(self._next, now - BURST) - now)
+        return max(0, max(self._next, now - BURST_WINDOW) - now)
 
-    def take(self, now: Instant) -> Span:
+    def reserve(self, now: Instant) -> Span:
         """Take the next turn: how long to wait for it."""
-        at = max(self._next, now - BURST)
+        at = max(self._next, now - BURST_WINDOW)
         self._next = at + self._interval
         return max(0, at - now)

@@ -8,7 +8,7 @@ from typing import Any
 
 from attrs import evolve
 
-from mmo_sansio.http.exchange import Attempt, DeliveryOutcome
+from mmo_sansio.http.exchange import DeliveryAttempt, DeliveryOutcome
 from mmo_sansio.messages.changes import DepositRecorded
 from mmo_sansio.messages.inputs import (
     BeginSubmission,
@@ -27,7 +27,7 @@ from mmo_sansio.messages.inputs import (
     ResolveManually,
     TransactionWoke,
 )
-from mmo_sansio.messages.intents import DeliverCallback, KeptIntent, SubmitToProvider
+from mmo_sansio.messages.intents import DeliverCallback, DurableIntent, SubmitToProvider
 from mmo_sansio.payments.ledger import Ledger, ReferenceUse
 from mmo_sansio.values import clock
 from mmo_sansio.values.clock import Instant
@@ -56,10 +56,10 @@ START: Instant = 1_790_000_000 * clock.SECOND
 REFERENCE = "01K5TESTTESTTESTTESTTEST00"
 """The gatewayReference of the payment that a test is about."""
 
-ELSEWHERE = "01K5TESTTESTTESTTESTTEST0Z"
+UNUSED_REFERENCE = "01K5TESTTESTTESTTESTTEST0Z"
 """A gatewayReference that no builder uses."""
 
-TITLE = "Test Money"
+PROVIDER_TITLE = "Test Money"
 """The display name of the provider `test`."""
 
 _ULID_ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
@@ -70,7 +70,7 @@ def KES(value: str | int) -> Money:  # It reads as the currency that it is.
     return Money(int(Decimal(value) * 100), "KES")
 
 
-def reference(number: int) -> str:
+def numbered_reference(number: int) -> str:
     """The gatewayReference with this number: distinct for distinct numbers, a ULID in form."""
     digits = ""
     for _ in range(8):
@@ -89,7 +89,7 @@ def a_method(**members: Any) -> Method:
     standard: dict[str, Any] = {
         "key": "test_ke",
         "provider": "test",
-        "provider_title": TITLE,
+        "provider_title": PROVIDER_TITLE,
         "country": "KE",
         "operations": frozenset(Operation),
         "limits": {"KES": Limits(KES(10), KES(150_000))},
@@ -137,7 +137,7 @@ def a_create_payment(
     )
 
 
-def a_begin(gateway_reference: str = REFERENCE) -> BeginSubmission:
+def a_begin_submission(gateway_reference: str = REFERENCE) -> BeginSubmission:
     """A worker is about to send it."""
     return BeginSubmission(gateway_reference)
 
@@ -153,8 +153,8 @@ def a_wake(gateway_reference: str = REFERENCE) -> TransactionWoke:
 
 
 def a_resolution(gateway_reference: str = REFERENCE, **members: Any) -> ResolveManually:
-    """An operator makes it a success; with an `error_code`, a failure."""
-    standard = {"operator": "amina", "reason": "The provider's statement of today shows it."}
+    """An operator makes it a success; with an `to_error_code`, a failure."""
+    standard = {"user": "amina", "reason": "The provider's statement of today shows it."}
     return ResolveManually(gateway_reference, **{**standard, **members})
 
 
@@ -182,7 +182,7 @@ def failed(gateway_reference: str = REFERENCE, **members: Any) -> ProviderFailed
     return ProviderFailed(gateway_reference, **{**standard, **members})
 
 
-def lost(gateway_reference: str = REFERENCE, **members: Any) -> ProviderUnreachable:
+def unreachable(gateway_reference: str = REFERENCE, **members: Any) -> ProviderUnreachable:
     """No usable answer."""
     standard = {"provider": "test", "reason": "The connection was reset."}
     return ProviderUnreachable(gateway_reference, **{**standard, **members})
@@ -212,7 +212,7 @@ def a_deposit(**members: Any) -> DepositNotified:
     standard: dict[str, Any] = {
         "provider": "test",
         "provider_reference": "DEP-1",
-        "provider_title": TITLE,
+        "provider_title": PROVIDER_TITLE,
         "gateway_reference": REFERENCE,
         "brand": a_brand(),
         "method": "test_ke",
@@ -222,14 +222,16 @@ def a_deposit(**members: Any) -> DepositNotified:
     return DepositNotified(**{**standard, **members})
 
 
-def an_attempt(outcome: DeliveryOutcome = DeliveryOutcome.DELIVERED, **members: Any) -> Attempt:
+def an_attempt(
+    outcome: DeliveryOutcome = DeliveryOutcome.DELIVERED, **members: Any
+) -> DeliveryAttempt:
     """An attempt to deliver a callback."""
     status = 200 if outcome is DeliveryOutcome.DELIVERED else None
     standard: dict[str, Any] = {"url": "https://acme.example/result", "status": status}
-    return Attempt(outcome, **{**standard, **members})
+    return DeliveryAttempt(outcome, **{**standard, **members})
 
 
-def concluded(
+def callback_concluded(
     gateway_reference: str = REFERENCE, outcome: DeliveryOutcome = DeliveryOutcome.DELIVERED
 ) -> CallbackConcluded:
     """The callback's one attempt has ended."""
@@ -260,7 +262,7 @@ def ledger_with(*transactions: Transaction) -> Ledger:
             known = each.progress.provider_reference or ""
             deposit = DepositRecorded(order.provider, known, each.reference)
             ledger.apply((deposit,))
-        intent: KeptIntent
+        intent: DurableIntent
         if stage is Stage.CREATED:
             intent = SubmitToProvider(each.reference)
         elif stage.is_terminal and order.result_url is not None:
@@ -282,7 +284,7 @@ def _an_order(stage: Stage) -> Order:
         method="test_ke",
         country="KE",
         provider="test",
-        provider_title=TITLE,
+        provider_title=PROVIDER_TITLE,
         requested=KES(150),
         party=a_party(),
         merchant_reference="order-1",
@@ -297,7 +299,7 @@ def _an_order(stage: Stage) -> Order:
 
 def _a_progress(stage: Stage) -> Progress:
     expires_at = START + 3 * clock.DAY
-    data = ProviderData("test", TITLE)
+    data = ProviderData("test", PROVIDER_TITLE)
     match stage:
         case Stage.CREATED:
             return Progress(stage, 1, expires_at)

@@ -15,7 +15,7 @@ from typing import Any, TypeAlias, assert_never
 
 from attrs import Factory, define
 
-from mmo_sansio.http.exchange import Attempt, DeliveryOutcome
+from mmo_sansio.http.exchange import DeliveryAttempt, DeliveryOutcome
 from mmo_sansio.messages.inputs import (
     BeginSubmission,
     CallbackConcluded,
@@ -29,13 +29,13 @@ from mmo_sansio.messages.inputs import (
     QrConcluded,
 )
 from mmo_sansio.messages.intents import (
-    AskProvider,
     DeliverCallback,
     DeliverQr,
     Intent,
+    PollProvider,
     SubmitToProvider,
 )
-from mmo_sansio.messages.replies import Noted, Reply
+from mmo_sansio.messages.replies import Applied, Reply
 from mmo_sansio.payments.gateway import Gateway
 from mmo_sansio.testing.builders import REFERENCE, START, a_create_payment
 from mmo_sansio.values.clock import Instant, Span
@@ -45,11 +45,11 @@ from mmo_sansio.values.model import Source, Stage, Transaction
 STEPS_MAX = 1_000
 """So many steps without coming to rest are a loop."""
 
-Script: TypeAlias = Callable[[Transaction], ProviderReport]
+ProviderScript: TypeAlias = Callable[[Transaction], ProviderReport]
 """What a provider answers about a payment."""
 
 
-class Restless(AssertionError):
+class DidNotSettle(AssertionError):
     """The world did not come to rest within STEPS_MAX steps."""
 
 
@@ -75,12 +75,12 @@ def fails(transaction: Transaction) -> ProviderReport:
     )
 
 
-def is_silent(transaction: Transaction) -> ProviderReport:
+def does_not_answer(transaction: Transaction) -> ProviderReport:
     """No answer comes back."""
     return ProviderUnreachable(transaction.reference, transaction.order.provider, "No answer.")
 
 
-def never_got_it(transaction: Transaction) -> ProviderReport:
+def never_receives(transaction: Transaction) -> ProviderReport:
     """It is certain that nothing reached it."""
     return ProviderNeverReceived(
         transaction.reference, transaction.order.provider, transaction.progress.version
@@ -88,14 +88,14 @@ def never_got_it(transaction: Transaction) -> ProviderReport:
 
 
 @define
-class Provider:
+class FakeProvider:
     """A provider that answers from two lists; the last answer of a list is given again for ever."""
 
-    on_submit: Sequence[Script] = (accepts,)
-    on_ask: Sequence[Script] = (accepts,)
+    on_submit: Sequence[ProviderScript] = (accepts,)
+    on_poll: Sequence[ProviderScript] = (accepts,)
     submissions: list[str] = Factory(list)
     """The references that were sent to it, in order."""
-    questions: list[tuple[Instant, str]] = Factory(list)
+    polls: list[tuple[Instant, str]] = Factory(list)
     """When it was asked, and about what."""
 
     def submit(self, transaction: Transaction) -> ProviderReport:
@@ -104,10 +104,10 @@ class Provider:
         script = self.on_submit[min(len(self.submissions), len(self.on_submit)) - 1]
         return script(transaction)
 
-    def ask(self, transaction: Transaction, *, now: Instant) -> ProviderReport:
+    def poll(self, transaction: Transaction, *, now: Instant) -> ProviderReport:
         """What it answers to a question."""
-        self.questions.append((now, transaction.reference))
-        script = self.on_ask[min(len(self.questions), len(self.on_ask)) - 1]
+        self.polls.append((now, transaction.reference))
+        script = self.on_poll[min(len(self.polls), len(self.on_poll)) - 1]
         return script(transaction)
 
 
@@ -115,30 +115,30 @@ class Provider:
 class World:
     """One gateway, whoever is around it, and the time."""
 
-    provider: Provider = Factory(Provider)
-    receiver: DeliveryOutcome = DeliveryOutcome.DELIVERED
+    provider: FakeProvider = Factory(FakeProvider)
+    callback_outcome: DeliveryOutcome = DeliveryOutcome.DELIVERED
     """What becomes of every callback."""
     now: Instant = START
     gateway: Gateway = Factory(Gateway)
     callbacks: list[Transaction] = Factory(list)
     """What the merchant was told, in order."""
-    _todo: list[Intent] = Factory(list)
+    _pending_intents: list[Intent] = Factory(list)
 
     def create(self, gateway_reference: str = REFERENCE, **members: Any) -> Reply:
         """The merchant asks for a payment; nothing is done about it yet."""
         return self.receive(a_create_payment(gateway_reference, **members))
 
-    def receive(self, given: Input) -> Reply:
+    def receive(self, input_: Input) -> Reply:
         """Let this happen now; what is to be done about it waits for `settle`."""
-        reply = self.gateway.receive(given, now=self.now)
-        self._todo.extend(self.gateway.take_intents())
+        reply = self.gateway.receive(input_, now=self.now)
+        self._pending_intents.extend(self.gateway.take_intents())
         return reply
 
-    def given(self, *past: Input) -> World:
+    def with_history(self, *inputs: Input) -> World:
         """Let these happen one microsecond apart, with nobody doing what they ask for. Returns the world."""
-        for each in past:
+        for each in inputs:
             self.receive(each)
-            self._todo.clear()
+            self._pending_intents.clear()
             self.now += 1
         return self
 
@@ -148,22 +148,24 @@ class World:
 
     def crash(self) -> None:
         """Forget everything that isn't durable, and start again with the intents that are kept."""
-        self._todo = list(self.gateway.ledger.intents.values())
+        self._pending_intents = list(self.gateway.ledger.intents.values())
 
     def step(self) -> bool:
         """Do the next thing that is to be done; False when there is nothing."""
-        if not self._todo:
+        if not self._pending_intents:
             return False
-        match self._todo.pop(0):
+        match self._pending_intents.pop(0):
             case SubmitToProvider(gateway_reference):
                 self._submit(gateway_reference)
-            case AskProvider(gateway_reference):
-                self.receive(self.provider.ask(self.transaction(gateway_reference), now=self.now))
+            case PollProvider(gateway_reference):
+                self.receive(self.provider.poll(self.transaction(gateway_reference), now=self.now))
             case DeliverCallback(gateway_reference):
                 self._deliver(self.transaction(gateway_reference))
             case DeliverQr(gateway_reference):
                 url = self.transaction(gateway_reference).order.display_qr_url or ""
-                self.receive(QrConcluded(gateway_reference, Attempt(self.receiver, url)))
+                self.receive(
+                    QrConcluded(gateway_reference, DeliveryAttempt(self.callback_outcome, url))
+                )
             case other:
                 assert_never(other)
         return True
@@ -173,7 +175,9 @@ class World:
         for _ in range(STEPS_MAX):
             if not self.step():
                 return
-        raise Restless(f"{len(self._todo)} intents are left, the next is {self._todo[0]}")
+        raise DidNotSettle(
+            f"{len(self._pending_intents)} intents are left, the next is {self._pending_intents[0]}"
+        )
 
     def advance(self, span: Span) -> None:
         """Let this much time pass, stopping at every wake on the way."""
@@ -185,7 +189,7 @@ class World:
                 self.now = until
                 return
             self._wake(at)
-        raise Restless(f"{STEPS_MAX} wakes before {until}")
+        raise DidNotSettle(f"{STEPS_MAX} wakes before {until}")
 
     def run(self) -> None:
         """Let time pass until every payment has ended. Raises Restless when that doesn't happen."""
@@ -195,21 +199,21 @@ class World:
             if at is None:
                 return
             self._wake(at)
-        raise Restless("Some payment is pending still.")
+        raise DidNotSettle("Some payment is pending still.")
 
     def _wake(self, at: Instant) -> None:
         self.now = max(self.now, at)
         self.gateway.wake(now=self.now)
-        self._todo.extend(self.gateway.take_intents())
+        self._pending_intents.extend(self.gateway.take_intents())
         self.settle()
 
     def _submit(self, gateway_reference: str) -> None:
         reply = self.receive(BeginSubmission(gateway_reference))
-        if isinstance(reply, Noted) and reply.transaction.progress.stage is Stage.SUBMITTING:
+        if isinstance(reply, Applied) and reply.transaction.progress.stage is Stage.SUBMITTING:
             self.receive(self.provider.submit(reply.transaction))
 
     def _deliver(self, transaction: Transaction) -> None:
         self.callbacks.append(transaction)
         url = transaction.order.result_url or ""
-        attempt = Attempt(self.receiver, url)
+        attempt = DeliveryAttempt(self.callback_outcome, url)
         self.receive(CallbackConcluded(transaction.reference, attempt))

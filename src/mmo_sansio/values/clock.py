@@ -31,23 +31,23 @@ def to_datetime(instant: Instant) -> datetime:
     return EPOCH + timedelta(microseconds=instant)
 
 
-def from_datetime(moment: datetime) -> Instant:
+def from_datetime(value: datetime) -> Instant:
     """The instant of an aware datetime; digits beyond the microsecond do not exist there."""
-    return (moment - EPOCH) // timedelta(microseconds=1)
+    return (value - EPOCH) // timedelta(microseconds=1)
 
 
-def with_microseconds(instant: Instant) -> str:
+def format_with_microseconds(instant: Instant) -> str:
     """`YYYY-MM-DDThh:mm:ss.ffffffZ`, as transaction objects write it (G5)."""
     second, microseconds = divmod(instant, SECOND)
-    return f"{_second(second)}.{microseconds:06d}Z"
+    return f"{_format_second(second)}.{microseconds:06d}Z"
 
 
-def with_seconds(instant: Instant) -> str:
+def format_with_seconds(instant: Instant) -> str:
     """`YYYY-MM-DDThh:mm:ss+00:00`, as create responses write it: cut, not rounded (G5, T2)."""
-    return f"{_second(instant // SECOND)}+00:00"
+    return f"{_format_second(instant // SECOND)}+00:00"
 
 
 @lru_cache(maxsize=64)
-def _second(second: int) -> str:
+def _format_second(second: int) -> str:
     """`YYYY-MM-DDThh:mm:ss`; remembered, as most instants that are written lie in the same few seconds."""
     return to_datetime(second * SECOND).isoformat()[:19]

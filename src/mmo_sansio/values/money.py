@@ -68,7 +68,7 @@ def check_amount(value: Decimal) -> Decimal:
     return value
 
 
-def money(value: Decimal, currency: str) -> Money:
+def to_money(value: Decimal, currency: str) -> Money:
     """The value in minor units; raises AmountError when it has more decimals than the currency (M1, by value:
     `100.500` KES is fine, `100.5` UGX is not) and KeyError for an unknown currency."""
     decimals = decimals_of(currency)
@@ -85,6 +85,6 @@ def money(value: Decimal, currency: str) -> Money:
     return Money(-minor if digits.sign else minor, currency)
 
 
-def share_of(amount: Money, percent: int) -> Money:
+def percentage_of(amount: Money, percent: int) -> Money:
     """That percentage of the amount, rounded half up, at least one minor unit: what the sandbox takes as its fee."""
     return Money(max(1, (amount.minor * percent * 2 + 100) // 200), amount.currency)

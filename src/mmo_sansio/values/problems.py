@@ -9,11 +9,11 @@ from attrs import frozen
 
 
 @frozen
-class FieldFault:
+class FieldError:
     """One fault of one member of a request."""
 
     field: str
-    """Dotted path of the member, as the merchant wrote it: `payer.msisdn`, `labels.order`, `pageSize`."""
+    """Dotted path of the member, as the merchant wrote it: `payer.msisdn`, `labels.command`, `pageSize`."""
     detail: str
     """What is wrong and what would be right, in one sentence."""
 
@@ -32,7 +32,7 @@ class Problem:
     """The specific cause: the last path segment of the type URI."""
     detail: str
     """What happened this time, for a person."""
-    errors: tuple[FieldFault, ...] = ()
+    errors: tuple[FieldError, ...] = ()
     """Field faults in the order of C9; empty for refusals that are not about fields."""
     allow: str | None = None
     """The methods that a 405 names in `Allow`."""
@@ -40,7 +40,7 @@ class Problem:
     """Seconds that a 503 names in `Retry-After`."""
 
 
-class RefusedError(Exception):
+class ProblemError(Exception):
     """Raised while a request is taken apart; caught in one place and answered as its problem."""
 
     def __init__(self, problem: Problem) -> None:
@@ -49,7 +49,7 @@ class RefusedError(Exception):
 
 
 @frozen
-class Cause:
+class ProblemType:
     """One reason for a refusal: a row of the specification's error tables."""
 
     status: int
@@ -57,7 +57,7 @@ class Cause:
     error_code: str
     segment: str
 
-    def problem(self, detail: str, *errors: FieldFault, allow: str | None = None) -> Problem:
+    def problem(self, detail: str, *errors: FieldError, allow: str | None = None) -> Problem:
         """The refusal that this cause becomes with this detail and these field faults."""
         retry_after_s = RETRY_AFTER_S if self.status == 503 else None
         return Problem(
@@ -76,12 +76,12 @@ RETRY_AFTER_S = 2
 """What a 503 advises: long enough for a short stall to pass, short enough for a waiting payer (P4)."""
 
 
-def _bad_request(status: int, segment: str) -> Cause:
-    return Cause(status, "Bad request", "bad_request", segment)
+def _bad_request(status: int, segment: str) -> ProblemType:
+    return ProblemType(status, "Bad request", "bad_request", segment)
 
 
-def _validation(segment: str) -> Cause:
-    return Cause(400, "Validation failed", "validation_failed", segment)
+def _validation_failed(segment: str) -> ProblemType:
+    return ProblemType(400, "Validation failed", "validation_failed", segment)
 
 
 # What the listener finds in a request line, a head or a body on its way in.
@@ -92,33 +92,37 @@ TARGET_TOO_LONG = _bad_request(414, "target_too_long")
 HEAD_TOO_LARGE = _bad_request(431, "head_too_large")
 
 # Where to, and who asks.
-NOT_FOUND = Cause(404, "Not found", "not_found", "not_found")
-METHOD_NOT_ALLOWED = Cause(405, "Method not allowed", "method_not_allowed", "method_not_allowed")
-UNAUTHORIZED = Cause(401, "Unauthorized", "unauthorized", "unauthorized")
-MERCHANT_DISABLED = _validation("merchant_disabled")
+NOT_FOUND = ProblemType(404, "Not found", "not_found", "not_found")
+METHOD_NOT_ALLOWED = ProblemType(
+    405, "Method not allowed", "method_not_allowed", "method_not_allowed"
+)
+UNAUTHORIZED = ProblemType(401, "Unauthorized", "unauthorized", "unauthorized")
+MERCHANT_DISABLED = _validation_failed("merchant_disabled")
 
 # What is asked.
-VALIDATION_FAILED = _validation("validation_failed")
-UNSUPPORTED_METHOD = _validation("config_unsupported_payment_method")
-UNSUPPORTED_COUNTRY = _validation("config_unsupported_country")
-UNSUPPORTED_CURRENCY = _validation("config_unsupported_currency")
-BELOW_MINIMUM = _validation("config_method_transaction_min_limit")
-ABOVE_MAXIMUM = _validation("config_method_transaction_max_limit")
-DUPLICATE_REFERENCE = Cause(
+VALIDATION_FAILED = _validation_failed("validation_failed")
+UNSUPPORTED_METHOD = _validation_failed("config_unsupported_payment_method")
+UNSUPPORTED_COUNTRY = _validation_failed("config_unsupported_country")
+UNSUPPORTED_CURRENCY = _validation_failed("config_unsupported_currency")
+BELOW_MINIMUM = _validation_failed("config_method_transaction_min_limit")
+ABOVE_MAXIMUM = _validation_failed("config_method_transaction_max_limit")
+DUPLICATE_REFERENCE = ProblemType(
     422,
     "Business logic error",
     "merchant_transactionid_duplicate",
     "merchant_transactionid_duplicate",
 )
-BUSINESS_LOGIC_ERROR = Cause(
+BUSINESS_LOGIC_ERROR = ProblemType(
     422, "Business logic error", "business_logic_error", "business_logic_error"
 )
 
 # What went wrong on our side.
-INTERNAL = Cause(500, "Internal server error", "internal_server_error", "internal_server_error")
-UNAVAILABLE = Cause(503, "Service unavailable", "service_unavailable", "service_unavailable")
+INTERNAL = ProblemType(
+    500, "Internal server error", "internal_server_error", "internal_server_error"
+)
+UNAVAILABLE = ProblemType(503, "Service unavailable", "service_unavailable", "service_unavailable")
 
-CREATION_PRECEDENCE: tuple[Cause, ...] = (
+CREATION_PRECEDENCE: tuple[ProblemType, ...] = (
     MALFORMED,
     TARGET_TOO_LONG,
     HEAD_TOO_LARGE,
@@ -139,7 +143,7 @@ CREATION_PRECEDENCE: tuple[Cause, ...] = (
 a cause: a wrong Content-Type and unreadable JSON are MALFORMED after MERCHANT_DISABLED, decimals are
 VALIDATION_FAILED after UNSUPPORTED_CURRENCY."""
 
-CATALOGUE: tuple[Cause, ...] = (
+PROBLEM_TYPES: tuple[ProblemType, ...] = (
     *CREATION_PRECEDENCE,
     REQUEST_TIMEOUT,
     BUSINESS_LOGIC_ERROR,
@@ -149,7 +153,7 @@ CATALOGUE: tuple[Cause, ...] = (
 """Every cause there is; each has its page behind its `type` URI."""
 
 
-def fields_refused(faults: Sequence[FieldFault]) -> Problem:
+def validation_problem(errors: Sequence[FieldError]) -> Problem:
     """The refusal of a request for these field faults, of which there is at least one; its detail is the
     first one's (C9)."""
-    return VALIDATION_FAILED.problem(faults[0].detail, *faults)
+    return VALIDATION_FAILED.problem(errors[0].detail, *errors)

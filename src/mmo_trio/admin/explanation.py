@@ -8,19 +8,19 @@ from collections.abc import Iterator, Sequence
 from attrs import frozen
 
 from mmo_sansio.http.exchange import DeliveryOutcome
-from mmo_sansio.messages.changes import CallbackRecorded, Journaled
-from mmo_sansio.values.clock import Instant, with_microseconds
+from mmo_sansio.messages.changes import CallbackRecorded, JournalEntry
+from mmo_sansio.values.clock import Instant, format_with_microseconds
 from mmo_sansio.values.error_codes import EXPLANATIONS
 from mmo_sansio.values.model import Source, Stage, Status, Transaction
 from mmo_trio.storage.interface.store import BrandRecord, SuspenseEntry
 
 
 @frozen
-class Case:
+class PaymentHistory:
     """All that the store has about one payment."""
 
     transaction: Transaction
-    timeline: Sequence[Journaled]
+    journal: Sequence[JournalEntry]
     callbacks: Sequence[CallbackRecorded]
     suspense: Sequence[SuspenseEntry]
     brand: BrandRecord | None
@@ -28,37 +28,37 @@ class Case:
 
 
 @frozen
-class Moment:
+class TimelineEntry:
     """A line of the story."""
 
     at: Instant
-    who: str
-    what: str
+    actor: str
+    description: str
 
 
-def story(case: Case) -> list[Moment]:
+def timeline(history: PaymentHistory) -> list[TimelineEntry]:
     """Everything that happened, in order: the journal's lines and what was kept in the suspense book."""
-    lines = [Moment(each.at, each.actor, _happened(each)) for each in case.timeline]
+    lines = [TimelineEntry(each.at, each.actor, _journal_text(each)) for each in history.journal]
     lines += [
-        Moment(each.first_at, f"provider:{each.provider}", _suspended(each))
-        for each in case.suspense
-        if not any(line.at == each.first_at for line in case.timeline)
+        TimelineEntry(each.first_at, f"provider:{each.provider}", _suspense_text(each))
+        for each in history.suspense
+        if not any(line.at == each.first_at for line in history.journal)
     ]
     return sorted(lines, key=lambda line: line.at)
 
 
-def conclusions(case: Case) -> list[str]:
+def conclusions(history: PaymentHistory) -> list[str]:
     """What it comes to: how it ended, whether the merchant knows, what a person may have to do."""
     return [
-        *_ending(case.transaction),
-        *_qr_code(case),
-        *_callback(case),
-        *_brand(case),
-        *_open_ends(case),
+        *_outcome_sentences(history.transaction),
+        *_qr_code_sentences(history),
+        *_callback_sentences(history),
+        *_brand_sentences(history),
+        *_open_suspense_sentences(history),
     ]
 
 
-_DEEDS = {
+_INPUT_TEXTS = {
     "CreatePayment": "asked for the payment",
     "ConfirmPage": "pressed the button of the hosted page",
     "BeginSubmission": "is about to send the payment to its provider",
@@ -77,8 +77,8 @@ _DEEDS = {
 }
 
 
-def _happened(line: Journaled) -> str:
-    words = [_DEEDS.get(line.what, line.what)]
+def _journal_text(line: JournalEntry) -> str:
+    words = [_INPUT_TEXTS.get(line.input_name, line.input_name)]
     if line.stage_after is not None and line.stage_after != line.stage_before:
         before = line.stage_before or "nothing"
         words.append(f"[{before} → {line.stage_after}]")
@@ -91,30 +91,30 @@ def _happened(line: Journaled) -> str:
     return " ".join(words)
 
 
-def _suspended(entry: SuspenseEntry) -> str:
+def _suspense_text(entry: SuspenseEntry) -> str:
     again = f", {entry.times} times" if entry.times > 1 else ""
     return f"told what was kept in the suspense book: {entry.reason}{again}"
 
 
-def _ending(transaction: Transaction) -> Iterator[str]:
+def _outcome_sentences(transaction: Transaction) -> Iterator[str]:
     order, progress = transaction.order, transaction.progress
     match transaction.status:
         case Status.PENDING:
-            until = with_microseconds(order.expires_at)
-            yield f"It is pending ({_waits_for(progress.stage)}); it expires at {until}."
+            until = format_with_microseconds(order.expires_at)
+            yield f"It is pending ({_pending_reason(progress.stage)}); it expires at {until}."
         case Status.SUCCESS:
-            yield f"It succeeded with {progress.final}, {_learnt(progress.completion_source)}."
+            yield f"It succeeded with {progress.final}, {_source_text(progress.completion_source)}."
             if progress.final != order.requested:
                 yield f"The merchant asked for {order.requested}: the provider settled another amount."
         case Status.FAILED:
             assert progress.error_code is not None
             why = EXPLANATIONS[progress.error_code]
-            learnt = _learnt(progress.completion_source)
+            learnt = _source_text(progress.completion_source)
             yield f"It failed with {progress.error_code}, {learnt}: {why.meaning}"
             yield f"Who can act: the {why.who_acts}. {why.advice}"
 
 
-def _waits_for(stage: Stage) -> str:
+def _pending_reason(stage: Stage) -> str:
     return {
         Stage.CREATED: "it waits to be sent to its provider",
         Stage.AWAITING_CUSTOMER: "it waits for the payer on the hosted page",
@@ -123,7 +123,7 @@ def _waits_for(stage: Stage) -> str:
     }.get(stage, stage.value)
 
 
-def _learnt(source: Source | None) -> str:
+def _source_text(source: Source | None) -> str:
     return {
         Source.WEBHOOK: "as the provider notified us",
         Source.POLL: "as the provider answered when asked",
@@ -132,7 +132,7 @@ def _learnt(source: Source | None) -> str:
     }.get(source or Source.EXPIRY, "")
 
 
-_OUTCOMES = {
+_DELIVERY_FAILURE_TEXTS = {
     DeliveryOutcome.NON_2XX: "the merchant's server answered {status}",
     DeliveryOutcome.TIMEOUT: "the merchant's server took longer than it may",
     DeliveryOutcome.TRANSPORT_ERROR: "the merchant's server could not be reached or trusted",
@@ -141,10 +141,10 @@ _OUTCOMES = {
 }
 
 
-def _qr_code(case: Case) -> Iterator[str]:
-    if case.transaction.order.display_qr_url is None:
+def _qr_code_sentences(history: PaymentHistory) -> Iterator[str]:
+    if history.transaction.order.display_qr_url is None:
         return
-    told = [json.loads(each.detail) for each in case.timeline if each.what == "QrConcluded"]
+    told = [json.loads(each.detail) for each in history.journal if each.input_name == "QrConcluded"]
     for each in told:
         if each["outcome"] == DeliveryOutcome.DELIVERED:
             yield f"The QR code was brought to the merchant, who answered {each['status']}."
@@ -154,23 +154,23 @@ def _qr_code(case: Case) -> Iterator[str]:
         yield "The QR code has not been brought to the merchant."
 
 
-def _callback(case: Case) -> Iterator[str]:
-    transaction = case.transaction
+def _callback_sentences(history: PaymentHistory) -> Iterator[str]:
+    transaction = history.transaction
     if not transaction.progress.stage.is_terminal:
         yield "The merchant is called back once it has ended; a look-up says pending."
         return
     if transaction.order.result_url is None:
         yield "There is no address to call back: the brand has no push_result_url."
         return
-    if not case.callbacks:
+    if not history.callbacks:
         yield "The callback has no outcome yet: is a gateway serving this store?"
         return
-    for each in case.callbacks:
+    for each in history.callbacks:
         attempt = each.attempt
         if attempt.outcome is DeliveryOutcome.DELIVERED:
             yield f"The merchant was called back and answered {attempt.status}."
             continue
-        why = _OUTCOMES[attempt.outcome].format(status=attempt.status)
+        why = _DELIVERY_FAILURE_TEXTS[attempt.outcome].format(status=attempt.status)
         detail = f" ({attempt.detail})" if attempt.detail else ""
         yield f"The callback was not delivered: {why}{detail}. It is not sent again."
         yield "The merchant learns the result by a look-up or from the records."
@@ -178,11 +178,14 @@ def _callback(case: Case) -> Iterator[str]:
             yield "The merchant's server refused our X-API-KEY: it compares with another key."
 
 
-def _brand(case: Case) -> Iterator[str]:
-    if case.brand is None:
-        yield f"The brand {case.transaction.order.brand} was removed: nobody can look this up."
+def _brand_sentences(history: PaymentHistory) -> Iterator[str]:
+    if history.brand is None:
+        yield f"The brand {history.transaction.order.brand} was removed: nobody can look this up."
         return
-    brand, in_use = case.brand.brand, [key for key in case.brand.keys if key.retired_at is None]
+    brand, in_use = (
+        history.brand.brand,
+        [key for key in history.brand.keys if key.retired_at is None],
+    )
     if not brand.enabled:
         yield f"The brand {brand.id} is disabled: its requests are refused with merchant_disabled."
     if not in_use:
@@ -194,8 +197,8 @@ def _brand(case: Case) -> Iterator[str]:
         )
 
 
-def _open_ends(case: Case) -> Iterator[str]:
-    waiting = [each for each in case.suspense if each.closed_at is None]
+def _open_suspense_sentences(history: PaymentHistory) -> Iterator[str]:
+    waiting = [each for each in history.suspense if each.closed_at is None]
     if waiting:
         ids = ", ".join(str(each.id) for each in waiting)
         yield f"The suspense book has open entries about it ({ids}): a person must look at them."

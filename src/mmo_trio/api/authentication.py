@@ -12,7 +12,7 @@ from mmo_sansio.values.model import Brand
 from mmo_trio.brands.keyring import KeyRing
 from mmo_trio.storage.interface.store import Store
 
-CACHE_MAX: Span = clock.MINUTE
+CACHE_TTL_MAX: Span = clock.MINUTE
 """The longest that a verified key may be believed (A3)."""
 
 CACHE_ENTRIES_MAX = 10_000
@@ -20,9 +20,9 @@ CACHE_ENTRIES_MAX = 10_000
 
 
 @frozen
-class _Verified:
+class _VerifiedKey:
     brand: Brand
-    until: Span
+    expires_at: Span
     """Monotonic."""
 
 
@@ -39,15 +39,15 @@ class Authenticator:
         keyring: KeyRing,
         *,
         monotonic: Callable[[], Span],
-        cache: Span = CACHE_MAX,
+        cache_ttl: Span = CACHE_TTL_MAX,
     ) -> None:
         self._store = store
         self._keyring = keyring
         self._monotonic = monotonic
-        self._cache = min(cache, CACHE_MAX)
-        self._verified: dict[bytes, _Verified] = {}
+        self._cache_ttl = min(cache_ttl, CACHE_TTL_MAX)
+        self._verified: dict[bytes, _VerifiedKey] = {}
 
-    async def brand_for(self, key: bytes) -> Brand | None:
+    async def brand_for_key(self, key: bytes) -> Brand | None:
         """The brand, enabled or not, that has this key; None for any other bytes, whatever they are (A1, A2).
 
         Raises StoreUnavailable when the key isn't remembered and the store can't be asked.
@@ -55,14 +55,14 @@ class Authenticator:
         digest = self._keyring.digest(key)
         now = self._monotonic()
         remembered = self._verified.get(digest)
-        if remembered is not None and now < remembered.until:
+        if remembered is not None and now < remembered.expires_at:
             return remembered.brand
         self._verified.pop(digest, None)
         brand = await self._store.brand_by_key(digest)
         if (
             brand is not None
         ):  # It counts from before the store was asked: never older than the limit.
-            self._remember(digest, _Verified(brand, now + self._cache))
+            self._remember(digest, _VerifiedKey(brand, now + self._cache_ttl))
         return brand
 
     async def callback_key(self, brand: str) -> bytes | None:
@@ -72,10 +72,10 @@ class Authenticator:
         """
         for key in await self._store.keys_of(brand):
             if key.retired_at is None:
-                return self._keyring.open(brand, key.sealed)
+                return self._keyring.unseal(brand, key.sealed)
         return None
 
-    def _remember(self, digest: bytes, verified: _Verified) -> None:
+    def _remember(self, digest: bytes, verified: _VerifiedKey) -> None:
         while len(self._verified) >= CACHE_ENTRIES_MAX:
             self._verified.pop(next(iter(self._verified)))
         self._verified[digest] = verified

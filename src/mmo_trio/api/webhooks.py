@@ -13,115 +13,119 @@ from collections.abc import Mapping, Sequence
 import structlog
 from attrs import define
 
-from mmo_sansio.http.ip_rules import unmapped
+from mmo_sansio.http.ip_rules import unmap_ipv4
 from mmo_sansio.http.messages import HttpRequest, HttpResponse, RequestHead
 from mmo_sansio.messages.inputs import Input, ProviderHinted, ProviderReport, UnmatchedNotified
 from mmo_sansio.providers.common.deposits import (
-    Owner,
+    DepositOwner,
     deposit_input,
-    may_be_an_ending,
-    owner_of,
+    find_owner,
+    may_be_reference_suffix,
     payment_input,
 )
-from mmo_sansio.providers.common.interface import DepositAsked, DepositTold, Provider
+from mmo_sansio.providers.common.interface import DepositReport, DepositValidation, Provider
 from mmo_sansio.values import problems
 from mmo_sansio.values.model import Transaction
-from mmo_sansio.values.problems import RefusedError
+from mmo_sansio.values.problems import ProblemError
 from mmo_trio.engine.engine import Submit
 from mmo_trio.http.handler import Admitted, RequestContext
 from mmo_trio.settings.values import Network
 from mmo_trio.storage.interface.store import OutcomeUnknown, Store, StoreUnavailable
-from mmo_trio.system.ids import References
-from mmo_trio.workers.providers.webhook_endpoint import HookDoor
+from mmo_trio.system.ids import ReferenceGenerator
+from mmo_trio.workers.providers.webhook_endpoint import WebhookEndpoint
 
 logger = structlog.get_logger(__name__)
 
 
 @define(eq=False)
-class Hooks:
+class Webhooks:
     """Takes notifications for every account that has a door, by the name it has in its address."""
 
-    doors: Mapping[str, HookDoor]
+    endpoints: Mapping[str, WebhookEndpoint]
     store: Store
     submit: Submit
-    references: References
+    references: ReferenceGenerator
     body_limit: int
-    proxies: Sequence[Network] = ()
+    trusted_proxies: Sequence[Network] = ()
     """Proxies in front of us, whose word on the sender is believed (A6)."""
 
     def admit(self, name: str, token: str, head: RequestHead, context: RequestContext) -> Admitted:
         """Leave to send the body. Raises RefusedError for a stranger."""
-        door = self.doors.get(name)
+        door = self.endpoints.get(name)
         known = hmac.compare_digest((door.token if door else "").encode(), token.encode())
         if door is None or not known:
-            raise RefusedError(problems.NOT_FOUND.problem("No provider notifies here."))
-        if door.allowed and not self._comes_from(door.allowed, head, context):
-            logger.warning("notification from a strange address", provider=door.provider.name)
-            raise RefusedError(problems.NOT_FOUND.problem("No provider notifies here."))
+            raise ProblemError(problems.NOT_FOUND.problem("No provider notifies here."))
+        if door.allowed_networks and not self._is_from_allowed_network(
+            door.allowed_networks, head, context
+        ):
+            logger.warning("notification_address_rejected", provider=door.provider.name)
+            raise ProblemError(problems.NOT_FOUND.problem("No provider notifies here."))
 
         async def respond(body: bytes) -> HttpResponse:
-            return await self.take(
+            return await self.handle_notification(
                 door.provider, HttpRequest(head.method, head.target, head.headers, body)
             )
 
         return Admitted(self.body_limit, respond)
 
-    async def take(self, provider: Provider, request: HttpRequest) -> HttpResponse:
+    async def handle_notification(self, provider: Provider, request: HttpRequest) -> HttpResponse:
         """Make durable what the notification says, then answer; what could not be stored is to be sent again."""
         told = provider.read_notification(request)
         try:
-            if isinstance(told, DepositAsked):
-                is_welcome = await self._is_welcome(provider, told.deposit)
+            if isinstance(told, DepositValidation):
+                is_welcome = await self._would_accept_deposit(provider, told.deposit)
                 return provider.answer_notification(request, is_welcome)
-            await self.submit(await self._input(provider, told))
+            await self.submit(await self._input_for(provider, told))
         except (StoreUnavailable, OutcomeUnknown) as error:
-            logger.warning("notification not stored", provider=provider.name, error=str(error))
+            logger.warning("notification_store_failed", provider=provider.name, error=str(error))
             return HttpResponse(503, ((b"retry-after", b"5"),))
         return provider.answer_notification(request, True)
 
-    async def _input(
+    async def _input_for(
         self,
         provider: Provider,
-        told: ProviderReport | ProviderHinted | UnmatchedNotified | DepositTold,
+        notification: ProviderReport | ProviderHinted | UnmatchedNotified | DepositReport,
     ) -> Input:
-        if not isinstance(told, DepositTold):
-            return told
-        was = await self._named(provider, told)
+        if not isinstance(notification, DepositReport):
+            return notification
+        was = await self._payment_named_by(provider, notification)
         if was is not None:
-            return payment_input(told, was, provider.operations)
+            return payment_input(notification, was, provider.operations)
         return deposit_input(
-            told,
-            await self._owner(told),
+            notification,
+            await self._deposit_owner(notification),
             provider_title=provider.title,
             gateway_reference=self.references.next(),
         )
 
-    async def _is_welcome(self, provider: Provider, asked: DepositTold) -> bool:
+    async def _would_accept_deposit(self, provider: Provider, deposit: DepositReport) -> bool:
         """Whether a deposit would find its owner: a payment of ours that waits for as much, or a brand."""
-        was = await self._named(provider, asked)
+        was = await self._payment_named_by(provider, deposit)
         if was is not None:
-            return not was.progress.stage.is_terminal and was.order.requested == asked.amount
-        return await self._owner(asked) is not None
+            return not was.progress.stage.is_terminal and was.order.requested == deposit.amount
+        return await self._deposit_owner(deposit) is not None
 
-    async def _named(self, provider: Provider, told: DepositTold) -> Transaction | None:
+    async def _payment_named_by(
+        self, provider: Provider, deposit: DepositReport
+    ) -> Transaction | None:
         """The payment with this provider that the deposit names, if there is one."""
-        if not may_be_an_ending(told):
+        if not may_be_reference_suffix(deposit):
             return None
-        was = await self.store.transaction_by_ending(told.bill_reference.upper())
+        was = await self.store.transaction_by_suffix(deposit.bill_reference.upper())
         return was if was is not None and was.order.provider == provider.name else None
 
-    async def _owner(self, told: DepositTold) -> Owner | None:
-        return owner_of(told, [each.brand for each in await self.store.brands()])
+    async def _deposit_owner(self, deposit: DepositReport) -> DepositOwner | None:
+        return find_owner(deposit, [each.brand for each in await self.store.brands()])
 
-    def _comes_from(
-        self, allowed: Sequence[Network], head: RequestHead, context: RequestContext
+    def _is_from_allowed_network(
+        self, allowed_networks: Sequence[Network], head: RequestHead, context: RequestContext
     ) -> bool:
         """Whether the sender's address is allowed; behind a trusted proxy, the last one that it names."""
         try:
-            sender = unmapped(ipaddress.ip_address(context.client))
-            if any(sender in each for each in self.proxies):
+            sender = unmap_ipv4(ipaddress.ip_address(context.client))
+            if any(sender in each for each in self.trusted_proxies):
                 named = (head.value(b"x-forwarded-for") or b"").decode("latin-1")
-                sender = unmapped(ipaddress.ip_address(named.rpartition(",")[2].strip()))
+                sender = unmap_ipv4(ipaddress.ip_address(named.rpartition(",")[2].strip()))
         except ValueError:
             return False
-        return any(sender in each for each in allowed)
+        return any(sender in each for each in allowed_networks)

@@ -10,14 +10,14 @@ from attrs import field, frozen
 from mmo_sansio.http.egress_rules import EgressRules
 from mmo_sansio.values.clock import Instant
 from mmo_sansio.values.model import Brand
-from mmo_trio.brands.file import WantedBrand, read_brands_file
-from mmo_trio.brands.keyring import KeyRing, make_api_key
+from mmo_trio.brands.file import ConfiguredBrand, read_brands_file
+from mmo_trio.brands.keyring import KeyRing, generate_api_key
 from mmo_trio.settings.errors import SettingsError
 from mmo_trio.storage.interface.store import BrandRecord, Store
 
 
 @frozen
-class GivenKey:
+class NewApiKey:
     """A key of the file that the store doesn't have yet."""
 
     brand: str
@@ -25,7 +25,7 @@ class GivenKey:
 
 
 @frozen
-class Plan:
+class BrandsPlan:
     """What applying a file will do."""
 
     added: tuple[Brand, ...]
@@ -33,21 +33,29 @@ class Plan:
     removed: tuple[str, ...]
     """Ids; their keys go with them. Empty unless pruning."""
     unchanged: tuple[str, ...]
-    keys_to_add: tuple[GivenKey, ...]
-    keys_to_make: tuple[str, ...]
+    keys_to_add: tuple[NewApiKey, ...]
+    brands_needing_keys: tuple[str, ...]
     """Ids of brands that have no key in use and are given none."""
 
     @property
     def is_empty(self) -> bool:
         """Whether there is nothing to do."""
         return not (
-            self.added or self.changed or self.removed or self.keys_to_add or self.keys_to_make
+            self.added
+            or self.changed
+            or self.removed
+            or self.keys_to_add
+            or self.brands_needing_keys
         )
 
 
-def plan_apply(
-    current: Sequence[BrandRecord], wanted: Sequence[WantedBrand], keyring: KeyRing, *, prune: bool
-) -> Plan:
+def plan_brands(
+    current: Sequence[BrandRecord],
+    configured: Sequence[ConfiguredBrand],
+    keyring: KeyRing,
+    *,
+    prune: bool,
+) -> BrandsPlan:
     """What is to be done so that the store has the wanted brands; pure.
 
     Keys are only ever added: one that was retired stays so, one that the file doesn't name stays in use. Raises
@@ -55,42 +63,42 @@ def plan_apply(
     """
     stored = {record.brand.id: record for record in current}
     owners = {key.digest: key.brand for record in current for key in record.keys}
-    named = {each.brand.id for each in wanted}
+    named = {each.brand.id for each in configured}
     keys_to_add = []
-    for each in wanted:
+    for each in configured:
         for api_key in each.api_keys:
             owner = owners.get(keyring.digest(api_key.encode()))
             if owner is None:
-                keys_to_add.append(GivenKey(each.brand.id, api_key))
+                keys_to_add.append(NewApiKey(each.brand.id, api_key))
             elif owner != each.brand.id:
                 where = f"brand {each.brand.id}, api_keys"
                 raise SettingsError(
                     where, f"a key is brand {owner}'s already.", "Give another one."
                 )
-    return Plan(
-        added=tuple(each.brand for each in wanted if each.brand.id not in stored),
+    return BrandsPlan(
+        added=tuple(each.brand for each in configured if each.brand.id not in stored),
         changed=tuple(
             each.brand
-            for each in wanted
+            for each in configured
             if each.brand.id in stored and stored[each.brand.id].brand != each.brand
         ),
         removed=tuple(id for id in stored if id not in named) if prune else (),
         unchanged=tuple(
             each.brand.id
-            for each in wanted
+            for each in configured
             if each.brand.id in stored and stored[each.brand.id].brand == each.brand
         ),
         keys_to_add=tuple(keys_to_add),
-        keys_to_make=tuple(
+        brands_needing_keys=tuple(
             each.brand.id
-            for each in wanted
+            for each in configured
             if not each.api_keys and not _has_key_in_use(stored.get(each.brand.id))
         ),
     )
 
 
 async def apply_plan(
-    store: Store, keyring: KeyRing, plan: Plan, *, now: Instant
+    store: Store, keyring: KeyRing, plan: BrandsPlan, *, now: Instant
 ) -> Mapping[str, str]:
     """Do it. The answer holds the keys that were made, by brand: the only time that they can be seen (A5).
 
@@ -100,12 +108,15 @@ async def apply_plan(
         await store.save_brands((*plan.added, *plan.changed), removed=plan.removed)
     for given in plan.keys_to_add:
         await add_key(store, keyring, given.brand, given.api_key, now=now)
-    return {brand: await make_key(store, keyring, brand, now=now) for brand in plan.keys_to_make}
+    return {
+        brand: await create_key(store, keyring, brand, now=now)
+        for brand in plan.brands_needing_keys
+    }
 
 
-async def make_key(store: Store, keyring: KeyRing, brand: str, *, now: Instant) -> str:
+async def create_key(store: Store, keyring: KeyRing, brand: str, *, now: Instant) -> str:
     """Make a further key for the brand; it is shown now and never again. Raises KeyError for an unknown brand."""
-    api_key = make_api_key()
+    api_key = generate_api_key()
     await add_key(store, keyring, brand, api_key, now=now)
     return api_key
 
@@ -126,18 +137,18 @@ async def apply_brands_file(
     file: Path,
     store: Store,
     keyring: KeyRing,
-    titles: Mapping[str, str],
+    provider_titles: Mapping[str, str],
     rules: EgressRules,
     *,
     now: Instant,
 ) -> None:
     """Give the store the brands of this file; raises SettingsError, also when a brand would have no key."""
-    wanted = read_brands_file(file, providers=titles, rules=rules)
-    plan = plan_apply(await store.brands(), wanted, keyring, prune=False)
-    if plan.keys_to_make:
+    wanted = read_brands_file(file, providers=provider_titles, rules=rules)
+    plan = plan_brands(await store.brands(), wanted, keyring, prune=False)
+    if plan.brands_needing_keys:
         raise SettingsError(
             f"{file}",
-            f"these brands have no API key: {', '.join(plan.keys_to_make)}.",
+            f"these brands have no API key: {', '.join(plan.brands_needing_keys)}.",
             "Give them api_keys, or run `mmo brands apply`, which makes keys and shows them.",
         )
     await apply_plan(store, keyring, plan, now=now)

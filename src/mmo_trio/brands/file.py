@@ -11,27 +11,27 @@ from typing import Any, NoReturn
 from attrs import field, frozen
 
 from mmo_sansio.http.egress_rules import (
-    NEVER_A_REDIRECT,
+    FORBIDDEN_REDIRECT_SCHEMES,
     EgressRules,
     UrlError,
-    delivery_url_fault,
-    split_url,
+    delivery_url_error,
+    parse_url,
 )
 from mmo_sansio.values.currencies import CURRENCIES
 from mmo_sansio.values.model import Brand, Limits, Method, Operation, ReferenceReuse
-from mmo_sansio.values.money import AmountError, Money, check_amount, money, parse_number
+from mmo_sansio.values.money import AmountError, Money, check_amount, parse_number, to_money
 from mmo_trio.settings.errors import SettingsError, near_match
 
 API_KEY_LENGTH_MIN = 8
 """Shorter keys can be guessed; those that the gateway makes have 43 characters."""
 
-_API_KEY = re.compile(r"[!-~]{1,256}", re.ASCII)
-_BRAND_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", re.ASCII)
-_METHOD_KEY = re.compile(
+_API_KEY_PATTERN = re.compile(r"[!-~]{1,256}", re.ASCII)
+_BRAND_ID_PATTERN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", re.ASCII)
+_METHOD_KEY_PATTERN = re.compile(
     r"[^\x00-\x20\x7f-\x9f/]([^\x00-\x1f\x7f-\x9f/]{0,98}[^\x00-\x20\x7f-\x9f/])?"
 )
-_COUNTRY = re.compile(r"[A-Z]{2}", re.ASCII)
-_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*", re.ASCII)
+_COUNTRY_PATTERN = re.compile(r"[A-Z]{2}", re.ASCII)
+_SCHEME_PATTERN = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*", re.ASCII)
 
 _BRAND_KEYS = (
     "id", "name", "api_keys", "enabled", "push_result_url", "host", "reference_reuse",
@@ -44,7 +44,7 @@ _METHOD_KEYS = (
 
 
 @frozen
-class WantedBrand:
+class ConfiguredBrand:
     """A brand as the file wants it."""
 
     brand: Brand
@@ -54,7 +54,7 @@ class WantedBrand:
 
 def read_brands_file(
     path: Path, *, providers: Mapping[str, str], rules: EgressRules
-) -> Sequence[WantedBrand]:
+) -> Sequence[ConfiguredBrand]:
     """The brands in this file. `providers` are the configured providers' titles by name; `rules` say where
     push_result_url may lead. Raises SettingsError."""
     try:
@@ -62,20 +62,22 @@ def read_brands_file(
     except (OSError, UnicodeDecodeError) as error:
         remedy = "Name a file in UTF-8 that the gateway's user may read."
         raise SettingsError(str(path), f"it can't be read ({error}).", remedy) from None
-    return read_brands(text, source=str(path), providers=providers, rules=rules)
+    return parse_brands(text, source=str(path), providers=providers, rules=rules)
 
 
-def read_brands(
+def parse_brands(
     text: str, *, source: str, providers: Mapping[str, str], rules: EgressRules
-) -> Sequence[WantedBrand]:
+) -> Sequence[ConfiguredBrand]:
     """The brands in this text; `source` is where it stands, for messages. Raises SettingsError."""
     try:
         document = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise SettingsError(source, f"it isn't TOML ({error}).", "Correct that place.") from None
-    top = _Table(source, document)
-    top.only(("brand",))
-    brands = tuple(_brand(each, providers, rules) for each in top.tables("brand", "[[brand]]"))
+    top = _TomlTable(source, document)
+    top.allow_only(("brand",))
+    brands = tuple(
+        _parse_brand(each, providers, rules) for each in top.tables("brand", "[[brand]]")
+    )
     _check_unique(source, "id", (each.brand.id for each in brands))
     _check_unique(source, "host", (each.brand.host for each in brands if each.brand.host))
     _check_unique(source, "api_key", (key for each in brands for key in each.api_keys))
@@ -83,115 +85,123 @@ def read_brands(
 
 
 @frozen
-class _Table:
+class _TomlTable:
     """A table of the file and where it stands."""
 
-    where: str
+    location: str
     values: Mapping[str, Any]
 
-    def wrong(self, key: str, fault: str, remedy: str) -> NoReturn:
-        raise SettingsError(f"{self.where}, {key}", fault, remedy)
+    def fail(self, key: str, fault: str, remedy: str) -> NoReturn:
+        raise SettingsError(f"{self.location}, {key}", fault, remedy)
 
-    def only(self, known: Iterable[str]) -> None:
+    def allow_only(self, known: Iterable[str]) -> None:
         for key in self.values:
             if key not in known:
-                self.wrong(key, "there is no such key.", near_match(key, known))
+                self.fail(key, "there is no such key.", near_match(key, known))
 
     def text(self, key: str, length_max: int = 255) -> str:
         """Required text that isn't blank."""
         value = self.values.get(key)
         if not isinstance(value, str) or not value.strip() or len(value) > length_max:
-            self.wrong(key, "it is missing or no text.", f"Give 1 to {length_max} characters.")
+            self.fail(key, "it is missing or no text.", f"Give 1 to {length_max} characters.")
         return value
 
     def optional_text(self, key: str, length_max: int = 255) -> str | None:
         return None if key not in self.values else self.text(key, length_max)
 
-    def texts(self, key: str) -> tuple[str, ...]:
+    def text_list(self, key: str) -> tuple[str, ...]:
         values = self.values.get(key, [])
         if not isinstance(values, list) or not all(isinstance(each, str) for each in values):
-            self.wrong(key, "it is no list of texts.", f'Write {key} = ["…"].')
+            self.fail(key, "it is no list of texts.", f'Write {key} = ["…"].')
         return tuple(values)
 
-    def tables(self, key: str, header: str) -> Sequence[_Table]:
+    def tables(self, key: str, header: str) -> Sequence[_TomlTable]:
         values = self.values.get(key, [])
         if not isinstance(values, list) or not all(isinstance(each, dict) for each in values):
-            self.wrong(key, "it is no list of tables.", f"Begin each with {header}.")
-        return [_Table(f"{self.where}, {header} {n}", each) for n, each in enumerate(values, 1)]
+            self.fail(key, "it is no list of tables.", f"Begin each with {header}.")
+        return [
+            _TomlTable(f"{self.location}, {header} {n}", each) for n, each in enumerate(values, 1)
+        ]
 
-    def matching(self, key: str, pattern: re.Pattern[str], remedy: str) -> str:
+    def text_matching(self, key: str, pattern: re.Pattern[str], remedy: str) -> str:
         value = self.text(key)
         if not pattern.fullmatch(value):
-            self.wrong(key, f"{value!r} can't be used.", remedy)
+            self.fail(key, f"{value!r} can't be used.", remedy)
         return value
 
 
-def _brand(table: _Table, providers: Mapping[str, str], rules: EgressRules) -> WantedBrand:
-    id = table.matching("id", _BRAND_ID, "Use 1 to 64 ASCII letters, digits, '.', '_' and '-'.")
-    table = _Table(table.where.partition(", [[brand]]")[0] + f", brand {id}", table.values)
-    table.only(_BRAND_KEYS)
+def _parse_brand(
+    table: _TomlTable, providers: Mapping[str, str], rules: EgressRules
+) -> ConfiguredBrand:
+    id = table.text_matching(
+        "id", _BRAND_ID_PATTERN, "Use 1 to 64 ASCII letters, digits, '.', '_' and '-'."
+    )
+    table = _TomlTable(table.location.partition(", [[brand]]")[0] + f", brand {id}", table.values)
+    table.allow_only(_BRAND_KEYS)
     enabled = table.values.get("enabled", True)
     if not isinstance(enabled, bool):
-        table.wrong("enabled", "it is neither true nor false.", "Write enabled = true.")
-    methods = tuple(_method(each, providers) for each in table.tables("method", "[[brand.method]]"))
+        table.fail("enabled", "it is neither true nor false.", "Write enabled = true.")
+    methods = tuple(
+        _parse_method(each, providers) for each in table.tables("method", "[[brand.method]]")
+    )
     pairs = (f"{method.key} in {method.country}" for method in methods)
-    _check_unique(table.where, "method", pairs)
+    _check_unique(table.location, "method", pairs)
     brand = Brand(
         id=id,
         name=table.text("name"),
         methods=methods,
         enabled=enabled,
-        push_result_url=_push_result_url(table, rules),
-        host=_host(table),
-        reference_reuse=_reference_reuse(table),
-        redirect_schemes=_redirect_schemes(table),
+        push_result_url=_parse_push_result_url(table, rules),
+        host=_parse_host(table),
+        reference_reuse=_parse_reference_reuse(table),
+        redirect_schemes=_parse_redirect_schemes(table),
     )
-    return WantedBrand(brand, _api_keys(table))
+    return ConfiguredBrand(brand, _parse_api_keys(table))
 
 
-def _push_result_url(table: _Table, rules: EgressRules) -> str | None:
+def _parse_push_result_url(table: _TomlTable, rules: EgressRules) -> str | None:
     url = table.optional_text("push_result_url", 2048)
-    if url is not None and (fault := delivery_url_fault(url, rules=rules)) is not None:
-        table.wrong("push_result_url", fault, "Give a URL as a merchant would as resultUrl.")
+    if url is not None and (fault := delivery_url_error(url, rules=rules)) is not None:
+        table.fail("push_result_url", fault, "Give a URL as a merchant would as resultUrl.")
     return url
 
 
-def _host(table: _Table) -> str | None:
+def _parse_host(table: _TomlTable) -> str | None:
     host = table.optional_text("host")
     if host is None:
         return None
     try:
-        target = split_url(f"https://{host}/")
+        target = parse_url(f"https://{host}/")
     except UrlError as error:
-        table.wrong("host", str(error), 'Give a host name only, such as "acme.example".')
+        table.fail("host", str(error), 'Give a host name only, such as "acme.example".')
     if (target.path_and_query, target.port) != ("/", 443):
-        table.wrong("host", f"{host!r} is more than a name.", 'Write it like "acme.example".')
+        table.fail("host", f"{host!r} is more than a name.", 'Write it like "acme.example".')
     return target.host
 
 
-def _reference_reuse(table: _Table) -> ReferenceReuse:
+def _parse_reference_reuse(table: _TomlTable) -> ReferenceReuse:
     value = table.values.get("reference_reuse", ReferenceReuse.AFTER_WINDOW.value)
     known = [each.value for each in ReferenceReuse]
     if value not in known:
-        table.wrong("reference_reuse", f"{value!r} is none.", f"Use one of: {', '.join(known)}.")
+        table.fail("reference_reuse", f"{value!r} is none.", f"Use one of: {', '.join(known)}.")
     return ReferenceReuse(value)
 
 
-def _redirect_schemes(table: _Table) -> frozenset[str]:
-    schemes = frozenset(each.lower() for each in table.texts("redirect_schemes"))
+def _parse_redirect_schemes(table: _TomlTable) -> frozenset[str]:
+    schemes = frozenset(each.lower() for each in table.text_list("redirect_schemes"))
     for scheme in schemes:
-        if not _SCHEME.fullmatch(scheme):
-            table.wrong("redirect_schemes", f"{scheme!r} is no scheme.", 'Write it like "acmeapp".')
-        if scheme in NEVER_A_REDIRECT:
-            table.wrong("redirect_schemes", f"{scheme} is dangerous in a browser.", "Leave it out.")
+        if not _SCHEME_PATTERN.fullmatch(scheme):
+            table.fail("redirect_schemes", f"{scheme!r} is no scheme.", 'Write it like "acmeapp".')
+        if scheme in FORBIDDEN_REDIRECT_SCHEMES:
+            table.fail("redirect_schemes", f"{scheme} is dangerous in a browser.", "Leave it out.")
     return schemes
 
 
-def _api_keys(table: _Table) -> tuple[str, ...]:
-    keys = table.texts("api_keys")
+def _parse_api_keys(table: _TomlTable) -> tuple[str, ...]:
+    keys = table.text_list("api_keys")
     for number, key in enumerate(keys, 1):  # The message never holds the key itself (A5).
-        if len(key) < API_KEY_LENGTH_MIN or not _API_KEY.fullmatch(key):
-            table.wrong(
+        if len(key) < API_KEY_LENGTH_MIN or not _API_KEY_PATTERN.fullmatch(key):
+            table.fail(
                 "api_keys",
                 f"key {number} can't be used.",
                 f"Use {API_KEY_LENGTH_MIN} to 256 visible ASCII characters, best from a generator;"
@@ -200,67 +210,71 @@ def _api_keys(table: _Table) -> tuple[str, ...]:
     return keys
 
 
-def _method(table: _Table, providers: Mapping[str, str]) -> Method:
-    table.only(_METHOD_KEYS)
-    key = table.matching("key", _METHOD_KEY, "Use 1 to 100 characters, no '/' and none of control.")
-    country = table.matching("country", _COUNTRY, 'Use ISO 3166-1 alpha-2, such as "KE".')
+def _parse_method(table: _TomlTable, providers: Mapping[str, str]) -> Method:
+    table.allow_only(_METHOD_KEYS)
+    key = table.text_matching(
+        "key", _METHOD_KEY_PATTERN, "Use 1 to 100 characters, no '/' and none of control."
+    )
+    country = table.text_matching(
+        "country", _COUNTRY_PATTERN, 'Use ISO 3166-1 alpha-2, such as "KE".'
+    )
     provider = table.text("provider")
     if provider not in providers:
-        table.wrong("provider", f"{provider!r} isn't configured.", near_match(provider, providers))
+        table.fail("provider", f"{provider!r} isn't configured.", near_match(provider, providers))
     operations = {each.value: each for each in Operation}
-    flows = table.texts("flows")
+    flows = table.text_list("flows")
     for flow in flows:
         if flow not in operations:
-            table.wrong("flows", f"{flow!r} is none.", near_match(flow, operations))
+            table.fail("flows", f"{flow!r} is none.", near_match(flow, operations))
     if not flows:
-        table.wrong("flows", "there are none.", 'Write flows = ["direct/payin"].')
+        table.fail("flows", "there are none.", 'Write flows = ["direct/payin"].')
     return Method(
         key=key,
         provider=provider,
         provider_title=providers[provider],
         country=country,
         operations=frozenset(operations[flow] for flow in flows),
-        limits=_limits(table),
+        limits=_parse_limits(table),
         tax_authority_id=table.optional_text("tax_authority_id"),
         tax_authority_account=table.optional_text("tax_authority_account", 20) or "000",
-        push_accounts=table.texts("push_accounts"),
+        push_accounts=table.text_list("push_accounts"),
     )
 
 
-def _limits(table: _Table) -> Mapping[str, Limits]:
+def _parse_limits(table: _TomlTable) -> Mapping[str, Limits]:
     values = table.values.get("limits")
     example = 'Write limits.KES = { min = "10", max = "150000" }.'
     if not isinstance(values, dict) or not values:
-        table.wrong("limits", "they are missing.", example)
+        table.fail("limits", "they are missing.", example)
     limits = {}
     for currency, bounds in values.items():
         where = f"limits.{currency}"
         if currency not in CURRENCIES:
-            table.wrong(where, "ISO 4217 has no such currency.", near_match(currency, CURRENCIES))
+            table.fail(where, "ISO 4217 has no such currency.", near_match(currency, CURRENCIES))
         if not isinstance(bounds, dict) or bounds.keys() != {"min", "max"}:
-            table.wrong(where, "it needs min and max, and nothing else.", example)
-        minimum = _amount(table, f"{where}.min", bounds["min"], currency)
-        maximum = _amount(table, f"{where}.max", bounds["max"], currency)
+            table.fail(where, "it needs min and max, and nothing else.", example)
+        minimum = _parse_amount(table, f"{where}.min", bounds["min"], currency)
+        maximum = _parse_amount(table, f"{where}.max", bounds["max"], currency)
         if minimum.minor > maximum.minor:
-            table.wrong(where, "min is above max.", "Exchange them.")
+            table.fail(where, "min is above max.", "Exchange them.")
         limits[currency] = Limits(minimum, maximum)
     return limits
 
 
-def _amount(table: _Table, where: str, value: object, currency: str) -> Money:
+def _parse_amount(table: _TomlTable, key: str, value: object, currency: str) -> Money:
     """Exact: a TOML float has lost what was written before it gets here (G6)."""
     if isinstance(value, bool) or not isinstance(value, str | int):
-        table.wrong(where, f"{value!r} is no exact amount.", 'Put it in quotes: "10.50".')
+        table.fail(key, f"{value!r} is no exact amount.", 'Put it in quotes: "10.50".')
     try:
-        return money(check_amount(parse_number(str(value))), currency)
+        return to_money(check_amount(parse_number(str(value))), currency)
     except AmountError as error:
-        table.wrong(where, f"it {error}.", 'Write it like "10.50".')
+        table.fail(key, f"it {error}.", 'Write it like "10.50".')
 
 
-def _check_unique(where: str, what: str, values: Iterable[str]) -> None:
+def _check_unique(location: str, name: str, values: Iterable[str]) -> None:
     seen: set[str] = set()
     for value in values:
         if value in seen:
-            named = "an API key" if what == "api_key" else f"{what} {value}"
-            raise SettingsError(where, f"{named} stands there twice.", "Keep one of them.")
+            named = "an API key" if name == "api_key" else f"{name} {value}"
+            raise SettingsError(location, f"{named} stands there twice.", "Keep one of them.")
         seen.add(value)

@@ -36,10 +36,10 @@ class KeyRing:
         """Raises ValueError when it isn't 32 bytes."""
         if len(master_key) != MASTER_KEY_BYTES:
             raise ValueError(f"a master key has {MASTER_KEY_BYTES} bytes")
-        self._cipher = AESGCM(_derived(master_key, b"mmo-gateway api keys: seal"))
-        self._digest_key = _derived(master_key, b"mmo-gateway api keys: digest")
-        self.cursor_key = _derived(master_key, b"mmo-gateway records: cursor")
-        self._hook_key = _derived(master_key, b"mmo-gateway hooks: token")
+        self._cipher = AESGCM(_derive_key(master_key, b"mmo-gateway api keys: seal"))
+        self._digest_key = _derive_key(master_key, b"mmo-gateway api keys: digest")
+        self.cursor_key = _derive_key(master_key, b"mmo-gateway records: cursor")
+        self._webhook_key = _derive_key(master_key, b"mmo-gateway hooks: token")
 
     def __repr__(self) -> str:
         return "<KeyRing>"
@@ -49,16 +49,16 @@ class KeyRing:
         a look-up takes (A1)."""
         return hashlib.blake2b(api_key, key=self._digest_key, digest_size=32).digest()
 
-    def hook_token(self, provider: str) -> str:
+    def webhook_token(self, provider: str) -> str:
         """What stands in the address of this provider's notifications; 128 bits, the same on every node."""
-        return hashlib.blake2b(provider.encode(), key=self._hook_key, digest_size=16).hexdigest()
+        return hashlib.blake2b(provider.encode(), key=self._webhook_key, digest_size=16).hexdigest()
 
     def seal(self, brand: str, api_key: bytes) -> bytes:
         """The key, encrypted for this brand; each time another text."""
         nonce = os.urandom(_NONCE_BYTES)
         return nonce + self._cipher.encrypt(nonce, api_key, brand.encode())
 
-    def open(self, brand: str, sealed: bytes) -> bytes:
+    def unseal(self, brand: str, sealed: bytes) -> bytes:
         """The key that was sealed for this brand. Raises SealError."""
         try:
             return self._cipher.decrypt(
@@ -70,7 +70,7 @@ class KeyRing:
             ) from None
 
 
-def make_api_key() -> str:
+def generate_api_key() -> str:
     """A fresh API key: 43 characters that may stand in a header, and, as it doesn't begin with a dash, on a command
     line."""
     while (api_key := secrets.token_urlsafe(_KEY_ENTROPY_BYTES)).startswith("-"):
@@ -85,7 +85,7 @@ def load_master_key(path: Path, *, create: bool) -> bytes:
     """
     where = f"keys.master_key_file ({path})"
     if create and not path.exists():
-        _make_master_key(path)
+        _create_master_key(path)
     try:
         mode, text = path.stat().st_mode, path.read_bytes()
     except FileNotFoundError:
@@ -104,7 +104,7 @@ def load_master_key(path: Path, *, create: bool) -> bytes:
     raise SettingsError(where, "it doesn't hold 32 bytes in Base64.", remedy)
 
 
-def _make_master_key(path: Path) -> None:
+def _create_master_key(path: Path) -> None:
     """Write it whole or not at all, so that of two processes that start at once both use the same."""
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
     try:
@@ -124,5 +124,5 @@ def _make_master_key(path: Path) -> None:
         temporary.unlink(missing_ok=True)
 
 
-def _derived(master_key: bytes, purpose: bytes) -> bytes:
+def _derive_key(master_key: bytes, purpose: bytes) -> bytes:
     return HKDF(algorithm=SHA256(), length=32, salt=None, info=purpose).derive(master_key)

@@ -26,10 +26,10 @@ from mmo_trio.cli.commands import (
     suspense,
     tx,
 )
-from mmo_trio.cli.support.errors import CarefulGroup
+from mmo_trio.cli.support.errors import ErrorReportingGroup
 
 
-@click.group(cls=CarefulGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=ErrorReportingGroup, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="mmo", message="%(prog)s %(version)s")
 def main() -> None:
     """An open mobile money gateway.

@@ -9,18 +9,18 @@ from quart import Response, g, render_template, request, url_for
 from quart_trio import QuartTrio
 from werkzeug.exceptions import HTTPException
 
-from mmo_trio.console.audit import audit_pages
-from mmo_trio.console.context import ConsoleDesk
-from mmo_trio.console.overview import overview_pages
-from mmo_trio.console.payments import payment_pages
+from mmo_trio.console.audit import create_audit_blueprint
+from mmo_trio.console.context import ConsoleContext
+from mmo_trio.console.overview import create_overview_blueprint
+from mmo_trio.console.payments import create_payments_blueprint
 from mmo_trio.console.permissions import Permission
-from mmo_trio.console.providers import provider_pages
-from mmo_trio.console.resolutions import resolution_pages
-from mmo_trio.console.sessions import Guard, NotSignedIn
-from mmo_trio.console.sign_in import signing_pages
-from mmo_trio.console.views import moment
-from mmo_trio.console.work_lists import list_pages
-from mmo_trio.metrics.prometheus import Figures
+from mmo_trio.console.providers import create_providers_blueprint
+from mmo_trio.console.resolutions import create_resolutions_blueprint
+from mmo_trio.console.sessions import NotSignedIn, SessionGuard
+from mmo_trio.console.sign_in import create_sign_in_blueprint
+from mmo_trio.console.views import format_utc_seconds
+from mmo_trio.console.work_lists import create_work_lists_blueprint
+from mmo_trio.metrics.prometheus import PrometheusExporter
 from mmo_trio.storage.interface.store import OutcomeUnknown, StoreUnavailable
 from mmo_trio.system.fault_report import describe_fault
 
@@ -30,7 +30,7 @@ CONTENT_SECURITY_POLICY = (
 )
 """There is no script at all."""
 
-HEADERS = {
+SECURITY_HEADERS = {
     "Content-Security-Policy": CONTENT_SECURITY_POLICY,
     "Referrer-Policy": "no-referrer",
     "X-Content-Type-Options": "nosniff",
@@ -42,13 +42,13 @@ HEADERS = {
 
 BODY_BYTES_MAX = 64 * 1024
 
-WITHOUT_SESSION = frozenset({"metrics", "static", "signing.sign_in", "signing.signed_in"})
+PUBLIC_ENDPOINTS = frozenset({"metrics", "static", "signing.sign_in", "signing.signed_in"})
 """All other pages are for operators who have signed in."""
 
 ExceptionInfo: TypeAlias = tuple[type, BaseException, TracebackType] | tuple[None, None, None]
 
 
-class _DiscreetApp(QuartTrio):
+class _ConsoleApp(QuartTrio):
     """Logs faults by their route and kind: a form may hold a password, a search a customer's number (A5)."""
 
     def log_exception(self, exception_info: ExceptionInfo) -> None:
@@ -57,43 +57,43 @@ class _DiscreetApp(QuartTrio):
         self.logger.error("%s %s failed: %s", request.method, request.url_rule, told)
 
 
-def console_app(figures: Figures, desk: ConsoleDesk) -> QuartTrio:
+def create_console_app(exporter: PrometheusExporter, context: ConsoleContext) -> QuartTrio:
     """The console, and `GET /metrics`."""
-    app = _DiscreetApp(__name__)
+    app = _ConsoleApp(__name__)
     app.config["MAX_CONTENT_LENGTH"] = BODY_BYTES_MAX
-    app.jinja_env.filters |= {"moment": moment}
+    app.jinja_env.filters |= {"moment": format_utc_seconds}
     app.jinja_env.globals["Permission"] = Permission
-    guard = Guard(desk)
+    guard = SessionGuard(context)
     for pages in (
-        signing_pages(desk, guard),
-        overview_pages(desk),
-        payment_pages(desk),
-        resolution_pages(desk, guard),
-        list_pages(desk, guard),
-        provider_pages(desk, guard),
-        audit_pages(desk, guard),
+        create_sign_in_blueprint(context, guard),
+        create_overview_blueprint(context),
+        create_payments_blueprint(context),
+        create_resolutions_blueprint(context, guard),
+        create_work_lists_blueprint(context, guard),
+        create_providers_blueprint(context, guard),
+        create_audit_blueprint(context, guard),
     ):
         app.register_blueprint(pages)
 
     @app.get("/metrics")
     async def metrics() -> Response:
         return Response(
-            await figures.text(), content_type="text/plain; version=0.0.4; charset=utf-8"
+            await exporter.render(), content_type="text/plain; version=0.0.4; charset=utf-8"
         )
 
     @app.before_request
     async def admit() -> None:
         g.visitor = None
-        if request.endpoint not in WITHOUT_SESSION:
-            await guard.admit()
+        if request.endpoint not in PUBLIC_ENDPOINTS:
+            await guard.authenticate()
 
     @app.context_processor
     async def surroundings() -> dict[str, object]:
-        return {"visitor": g.get("visitor"), "four_eyes": desk.settings.four_eyes}
+        return {"visitor": g.get("visitor"), "four_eyes": context.settings.four_eyes}
 
     @app.after_request
     async def protect(response: Response) -> Response:
-        response.headers.update(HEADERS)
+        response.headers.update(SECURITY_HEADERS)
         is_still = request.endpoint == "static"
         response.headers["Cache-Control"] = "max-age=3600" if is_still else "no-store"
         return response
@@ -105,7 +105,7 @@ def console_app(figures: Figures, desk: ConsoleDesk) -> QuartTrio:
     @app.errorhandler(HTTPException)
     async def refused(error: HTTPException) -> Response:
         shown = await render_template("fault.html", title=error.name, told=error.description)
-        return Response(shown, error.code or 500, dict(_allow(error)))
+        return Response(shown, error.code or 500, dict(_allow_header(error)))
 
     @app.errorhandler(StoreUnavailable)
     @app.errorhandler(OutcomeUnknown)
@@ -122,6 +122,6 @@ def console_app(figures: Figures, desk: ConsoleDesk) -> QuartTrio:
     return app
 
 
-def _allow(error: HTTPException) -> list[tuple[str, str]]:
+def _allow_header(error: HTTPException) -> list[tuple[str, str]]:
     """What else the answer needs: `Allow` for a method that isn't allowed."""
     return [(name, value) for name, value in error.get_headers() if name == "Allow"]

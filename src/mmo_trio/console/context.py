@@ -20,16 +20,16 @@ Submit: TypeAlias = Callable[[Input], Awaitable[Reply]]
 
 
 @frozen
-class ConsoleDesk:
+class ConsoleContext:
     """The gateway as operators see it."""
 
     store: Store
     submit: Submit
     now: Callable[[], Instant]
     settings: ConsoleSection
-    titles: Mapping[str, str]
+    provider_titles: Mapping[str, str]
     """The display names of the configured providers, by name."""
-    accounts: Callable[[], Mapping[str, BreakerState]]
+    provider_breakers: Callable[[], Mapping[str, BreakerState]]
     """What this process's breakers think of the providers."""
-    proxies: Sequence[Network]
+    trusted_proxies: Sequence[Network]
     """Whose word about TLS is believed."""

@@ -9,52 +9,52 @@ from attrs import frozen
 _DIGITS = re.compile(r"\+?[0-9]{6,}")
 _EMAIL = re.compile(r"[^\s@\"<>]+@[^\s@\"<>]+")
 
-HIDDEN = "hidden from your role"
+HIDDEN_TEXT = "hidden from your role"
 
 
-def masked_number(msisdn: str) -> str:
+def mask_number(msisdn: str) -> str:
     """A number of which only the last three digits are shown: `•••••••••007`."""
     return "•" * max(0, len(msisdn) - 3) + msisdn[-3:] if len(msisdn) > 3 else "•" * len(msisdn)
 
 
-def masked_name(text: str) -> str:
+def mask_name(text: str) -> str:
     """The first letter: `Z•••`."""
     return f"{text[:1]}•••" if text else ""
 
 
-def masked_text(text: str) -> str:
+def mask_text(text: str) -> str:
     """Free text in which whatever may be a number or an address of a person is masked."""
-    return _DIGITS.sub(lambda found: masked_number(found[0]), _EMAIL.sub("•••@•••", text))
+    return _DIGITS.sub(lambda found: mask_number(found[0]), _EMAIL.sub("•••@•••", text))
 
 
-def without_query(url: str) -> str:
+def mask_query(url: str) -> str:
     """A URL without what a merchant may have put behind its path."""
     head, mark, _ = url.partition("?")
     return f"{head}?…" if mark else head
 
 
 @frozen
-class Eyes:
+class PersonalDataMask:
     """What an operator gets to see of other people's data."""
 
-    see_personal: bool
+    can_see_personal_data: bool
 
     def number(self, msisdn: str) -> str:
         """A phone number, or the merchant's name for a customer."""
-        return msisdn if self.see_personal else masked_number(msisdn)
+        return msisdn if self.can_see_personal_data else mask_number(msisdn)
 
     def name(self, text: str | None) -> str | None:
         """A name or an e-mail address."""
-        return text if self.see_personal or text is None else masked_name(text)
+        return text if self.can_see_personal_data or text is None else mask_name(text)
 
     def text(self, text: str) -> str:
         """Free text."""
-        return text if self.see_personal else masked_text(text)
+        return text if self.can_see_personal_data else mask_text(text)
 
     def url(self, url: str) -> str:
         """A merchant's URL."""
-        return url if self.see_personal else without_query(url)
+        return url if self.can_see_personal_data else mask_query(url)
 
-    def words(self, text: str | None) -> str | None:
+    def third_party_text(self, text: str | None) -> str | None:
         """Others' own words, in which anything may stand."""
-        return text if self.see_personal or not text else HIDDEN
+        return text if self.can_see_personal_data or not text else HIDDEN_TEXT

@@ -11,103 +11,112 @@ from werkzeug.exceptions import BadRequest
 from mmo_sansio.values.clock import DAY, HOUR, SECOND, Instant, Span
 from mmo_trio.console.charts import (
     HEIGHT,
-    LEFT,
+    MARGIN_LEFT,
     WIDTH,
-    Figure,
-    along,
-    charts,
-    figures_from,
-    latency_text,
-    rate_text,
+    PaymentStatistics,
+    build_charts,
+    format_latency,
+    format_rate,
+    statistics_by_key,
+    statistics_over_time,
 )
-from mmo_trio.console.context import ConsoleDesk
-from mmo_trio.console.views import moment
-from mmo_trio.storage.interface.admin_types import Dimension, Tally
+from mmo_trio.console.context import ConsoleContext
+from mmo_trio.console.views import format_utc_seconds
+from mmo_trio.storage.interface.admin_types import CountDimension, CountQuery
 
 ROWS_MAX = 50
 
 
 @frozen
-class View:
+class OverviewPeriod:
     """A length of time to look at, in steps."""
 
     name: str
     title: str
     step: Span
-    steps: int
+    step_count: int
 
 
-VIEWS = {
+OVERVIEW_PERIODS = {
     each.name: each
-    for each in (View("day", "24 hours", HOUR, 24), View("month", "30 days", DAY, 30))
+    for each in (
+        OverviewPeriod("day", "24 hours", HOUR, 24),
+        OverviewPeriod("month", "30 days", DAY, 30),
+    )
 }
 
 
-def overview_pages(desk: ConsoleDesk) -> Blueprint:
+def create_overview_blueprint(context: ConsoleContext) -> Blueprint:
     """GET /, with `view`, `by`, `of` and `value`, and `end` to look back."""
     pages = Blueprint("overview", __name__)
 
     @pages.get("/")
     async def show() -> str:
-        view, by = VIEWS.get(request.args.get("view", "day")), _dimension("by")
+        view, by = OVERVIEW_PERIODS.get(request.args.get("view", "day")), _parse_dimension("by")
         if view is None:
             raise BadRequest("There is no such view.")
-        end = _end(request.args.get("end"), desk.now(), view)
-        begin = end - view.steps * view.step
-        of, value = _dimension("of"), request.args.get("value", "").strip()[:255]
+        end = _period_end(request.args.get("end"), context.now(), view)
+        begin = end - view.step_count * view.step
+        of, value = _parse_dimension("of"), request.args.get("value", "").strip()[:255]
         only = (of, value) if of is not None and value else None
-        wanted, by = Tally(view.step, begin, end, only), by or Dimension.BRAND
-        office = desk.store.office
-        steps = along(await office.tally(wanted, by=None), begin, end, view.step)
-        rows = sorted(
-            figures_from(await office.tally(wanted, by=by)).values(),
-            key=lambda each: (-each.started - each.ended, each.key),
+        wanted, by = CountQuery(view.step, begin, end, only), by or CountDimension.BRAND
+        office = context.store.admin
+        steps = statistics_over_time(
+            await office.count_payments(wanted, by=None), begin, end, view.step
         )
-        name_moment = _hour if view.step == HOUR else _day
+        rows = sorted(
+            statistics_by_key(await office.count_payments(wanted, by=by)).values(),
+            key=lambda each: (-each.created - each.ended, each.key),
+        )
+        name_moment = _format_hour if view.step == HOUR else _format_day
         return await render_template(
             "overview.html",
-            charts=charts(steps, name_moment),
-            steps=[(moment(int(each.key))[:16], *_cells(each)) for each in steps],
-            rows=[(each.key, *_cells(each)) for each in rows[:ROWS_MAX]],
+            charts=build_charts(steps, name_moment),
+            steps=[
+                (format_utc_seconds(int(each.key))[:16], *_statistics_cells(each)) for each in steps
+            ],
+            rows=[(each.key, *_statistics_cells(each)) for each in rows[:ROWS_MAX]],
             left_out=max(0, len(rows) - ROWS_MAX),
             view=view,
-            views=VIEWS.values(),
+            views=OVERVIEW_PERIODS.values(),
             by=by,
-            dimensions=list(Dimension),
+            dimensions=list(CountDimension),
             only=only,
-            begin=moment(begin)[:16],
-            end=moment(end)[:16],
-            earlier=_text_of(begin),
-            later=_text_of(end + view.steps * view.step) if end < desk.now() else None,
-            here=_text_of(end),
-            size=(WIDTH, HEIGHT, LEFT),
+            begin=format_utc_seconds(begin)[:16],
+            end=format_utc_seconds(end)[:16],
+            earlier=_hour_parameter(begin),
+            later=_hour_parameter(end + view.step_count * view.step)
+            if end < context.now()
+            else None,
+            here=_hour_parameter(end),
+            size=(WIDTH, HEIGHT, MARGIN_LEFT),
         )
 
     return pages
 
 
-def _cells(figure: Figure) -> tuple[int, int, int, str, str, str]:
+def _statistics_cells(statistics: PaymentStatistics) -> tuple[int, int, int, str, str, str]:
     return (
-        figure.started,
-        figure.succeeded,
-        figure.failed,
-        rate_text(figure.success_rate),
-        latency_text(figure.quantile(0.5)),
-        latency_text(figure.quantile(0.95)),
+        statistics.created,
+        statistics.succeeded,
+        statistics.failed,
+        format_rate(statistics.success_rate),
+        format_latency(statistics.quantile(0.5)),
+        format_latency(statistics.quantile(0.95)),
     )
 
 
-def _dimension(name: str) -> Dimension | None:
+def _parse_dimension(name: str) -> CountDimension | None:
     text = request.args.get(name, "")
     if not text:
         return None
     try:
-        return Dimension(text)
+        return CountDimension(text)
     except ValueError:
         raise BadRequest("Payments are counted by brand, method or provider.") from None
 
 
-def _end(text: str | None, now: Instant, view: View) -> Instant:
+def _period_end(text: str | None, now: Instant, period: OverviewPeriod) -> Instant:
     """The end of the step that is under way, or that was asked for (`2026-11-21T15`)."""
     at = now
     if text:
@@ -116,16 +125,16 @@ def _end(text: str | None, now: Instant, view: View) -> Instant:
         except ValueError:
             raise BadRequest("The end is an hour, as in 2026-11-21T15.") from None
         at = int(asked.timestamp()) * SECOND - 1
-    return min(at, now) // view.step * view.step + view.step
+    return min(at, now) // period.step * period.step + period.step
 
 
-def _text_of(at: Instant) -> str:
-    return moment(at)[:13].replace(" ", "T")
+def _hour_parameter(at: Instant) -> str:
+    return format_utc_seconds(at)[:13].replace(" ", "T")
 
 
-def _hour(at: Instant) -> str:
-    return moment(at)[11:16]
+def _format_hour(at: Instant) -> str:
+    return format_utc_seconds(at)[11:16]
 
 
-def _day(at: Instant) -> str:
-    return moment(at)[5:10]
+def _format_day(at: Instant) -> str:
+    return format_utc_seconds(at)[5:10]

@@ -8,12 +8,12 @@ from functools import cache
 import argon2
 import trio
 
-PASSWORD_MIN = 12
-PASSWORD_MAX = 256
+PASSWORD_LENGTH_MIN = 12
+PASSWORD_LENGTH_MAX = 256
 """Characters; a longer one would only cost time."""
 
 _HASHER = argon2.PasswordHasher()
-_AT_ONCE = 2
+_CONCURRENT_CHECKS_MAX = 2
 """Each check takes 64 MiB for a moment."""
 
 
@@ -23,39 +23,39 @@ class UnusablePassword(ValueError):
 
 def hash_password(password: str) -> str:
     """The hash of a new password. Raises UnusablePassword; takes a moment, on purpose."""
-    if not PASSWORD_MIN <= len(password) <= PASSWORD_MAX:
+    if not PASSWORD_LENGTH_MIN <= len(password) <= PASSWORD_LENGTH_MAX:
         raise UnusablePassword(
-            f"a password has {PASSWORD_MIN} to {PASSWORD_MAX} characters: take a few words"
+            f"a password has {PASSWORD_LENGTH_MIN} to {PASSWORD_LENGTH_MAX} characters: take a few words"
         )
-    return _HASHER.hash(_normal(password))
+    return _HASHER.hash(_normalize(password))
 
 
-def is_right(password: str, password_hash: str | None) -> bool:
+def verify_password(password: str, password_hash: str | None) -> bool:
     """Whether it is the password; without a hash it takes as long, and is not."""
     try:
-        _HASHER.verify(password_hash or _nobodys(), _normal(password[:PASSWORD_MAX]))
+        _HASHER.verify(password_hash or _dummy_hash(), _normalize(password[:PASSWORD_LENGTH_MAX]))
     except (argon2.exceptions.VerificationError, argon2.exceptions.InvalidHashError):
         return False
     return password_hash is not None
 
 
-class PasswordCheck:
+class PasswordVerifier:
     """Checks passwords beside everything else, a few at a time."""
 
     def __init__(self) -> None:
-        self._threads = trio.CapacityLimiter(_AT_ONCE)
+        self._threads = trio.CapacityLimiter(_CONCURRENT_CHECKS_MAX)
 
     async def __call__(self, password: str, password_hash: str | None) -> bool:
         return await trio.to_thread.run_sync(
-            is_right, password, password_hash, limiter=self._threads
+            verify_password, password, password_hash, limiter=self._threads
         )
 
 
 @cache
-def _nobodys() -> str:
+def _dummy_hash() -> str:
     return _HASHER.hash("nobody's password")
 
 
-def _normal(password: str) -> str:
+def _normalize(password: str) -> str:
     """As every keyboard types it (RFC 8265, section 4.2.1: NFC)."""
     return unicodedata.normalize("NFC", password)

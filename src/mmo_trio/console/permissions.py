@@ -12,7 +12,7 @@ from mmo_trio.storage.interface.admin_types import Role
 class Permission(StrEnum):
     """What not everybody may who may look."""
 
-    SEE_PERSONAL = "see personal data"
+    SEE_PERSONAL_DATA = "see personal data"
     CLOSE_SUSPENSE = "close suspense entries"
     PROPOSE = "propose to end a payment by hand"
     APPROVE = "decide on proposals"
@@ -20,7 +20,7 @@ class Permission(StrEnum):
     READ_AUDIT = "read the audit log"
 
 
-_SUPPORT = frozenset({Permission.SEE_PERSONAL, Permission.CLOSE_SUSPENSE, Permission.PROPOSE})
+_SUPPORT = frozenset({Permission.SEE_PERSONAL_DATA, Permission.CLOSE_SUSPENSE, Permission.PROPOSE})
 _APPROVER = _SUPPORT | {Permission.APPROVE}
 
 PERMISSIONS: Mapping[Role, frozenset[Permission]] = MappingProxyType(
@@ -34,6 +34,6 @@ PERMISSIONS: Mapping[Role, frozenset[Permission]] = MappingProxyType(
 """Each role may what the one before may."""
 
 
-def may(role: Role, permission: Permission) -> bool:
+def is_permitted(role: Role, permission: Permission) -> bool:
     """Whether this role may."""
     return permission in PERMISSIONS[role]

@@ -7,46 +7,55 @@ from quart import Blueprint, Response, render_template, url_for
 from werkzeug.exceptions import BadRequest, Conflict, Forbidden, NotFound
 
 from mmo_sansio.messages.inputs import ResolveManually
-from mmo_sansio.messages.replies import Noted
+from mmo_sansio.messages.replies import Applied
 from mmo_sansio.values.error_codes import ErrorCode
-from mmo_trio.admin.audit_event import deed
-from mmo_trio.admin.resolution import evidence_against
-from mmo_trio.console.context import ConsoleDesk
-from mmo_trio.console.payments import UNDECIDED
+from mmo_trio.admin.audit_event import audit_event
+from mmo_trio.admin.resolution import find_contradicting_evidence
+from mmo_trio.console.context import ConsoleContext
+from mmo_trio.console.payments import UNFINISHED_STATES
 from mmo_trio.console.permissions import Permission
-from mmo_trio.console.sessions import Guard, Visitor, current, field
+from mmo_trio.console.sessions import CurrentUser, SessionGuard, current_user, form_field
 from mmo_trio.storage.interface.admin_types import Proposal, ProposalState
 
 SUCCESS = "success"
 
 
-def resolution_pages(desk: ConsoleDesk, guard: Guard) -> Blueprint:
+def create_resolutions_blueprint(context: ConsoleContext, guard: SessionGuard) -> Blueprint:
     """GET /resolutions; POST /payments/REFERENCE/resolutions, /resolutions/ID/approve and /reject."""
     pages = Blueprint("resolutions", __name__)
-    office = desk.store.office
+    office = context.store.admin
 
     @pages.get("/resolutions")
     async def listed() -> str:
-        waiting = [each for state in UNDECIDED for each in await office.proposals(state=state)]
+        waiting = [
+            each for state in UNFINISHED_STATES for each in await office.proposals(state=state)
+        ]
         return await render_template(
-            "resolutions.html", proposals=waiting, eyes=current().eyes, name=current().name
+            "resolutions.html",
+            proposals=waiting,
+            eyes=current_user().mask,
+            name=current_user().name,
         )
 
     @pages.post("/payments/<reference>/resolutions")
     async def propose(reference: str) -> Response:
-        visitor = await guard.insist(Permission.PROPOSE)
-        transaction = await desk.store.transaction(reference)
+        visitor = await guard.require(Permission.PROPOSE)
+        transaction = await context.store.transaction(reference)
         if transaction is None:
             raise NotFound("There is no payment with this gatewayReference.")
-        code = _error_code(await field("outcome"))
-        reason, evidence = await field("reason"), await field("evidence")
-        provider_reference = await field("provider_reference", longest=255, is_needed=False)
+        code = _parse_outcome(await form_field("outcome"))
+        reason, evidence = await form_field("reason"), await form_field("evidence")
+        provider_reference = await form_field(
+            "provider_reference", length_max=255, is_required=False
+        )
         if transaction.progress.stage.is_terminal:
             raise Conflict("The payment has ended already.")
-        against = await evidence_against(desk.store, transaction, succeeded=code is None)
+        against = await find_contradicting_evidence(
+            context.store, transaction, succeeded=code is None
+        )
         if against is not None:
             raise Conflict(f"The evidence on record is against it: {against}")
-        if any(each.state in UNDECIDED for each in await office.proposals(about=reference)):
+        if any(each.state in UNFINISHED_STATES for each in await office.proposals(about=reference)):
             raise Conflict("There is a proposal about this payment already.")
         proposal = Proposal(
             0,
@@ -57,43 +66,43 @@ def resolution_pages(desk: ConsoleDesk, guard: Guard) -> Blueprint:
             reason,
             evidence,
             visitor.name,
-            desk.now(),
+            context.now(),
         )
         await _note(visitor, "resolution_proposed", proposal)
-        proposal = evolve(proposal, id=await office.propose(proposal))
-        if not desk.settings.four_eyes and visitor.may(Permission.APPROVE):
+        proposal = evolve(proposal, id=await office.add_proposal(proposal))
+        if not context.settings.four_eyes and visitor.has_permission(Permission.APPROVE):
             await _approve(visitor, proposal)
-        return _back(proposal)
+        return _redirect_to_payment(proposal)
 
     @pages.post("/resolutions/<int:id>/approve")
     async def approve(id: int) -> Response:
-        visitor = await guard.insist(Permission.APPROVE)
+        visitor = await guard.require(Permission.APPROVE)
         proposal = await _proposal(id)
-        if desk.settings.four_eyes and proposal.proposed_by == visitor.name:
+        if context.settings.four_eyes and proposal.proposed_by == visitor.name:
             await _note(visitor, "refused", proposal)
             raise Forbidden("You proposed it: another operator has to approve it.")
         await _approve(visitor, proposal)
-        return _back(proposal)
+        return _redirect_to_payment(proposal)
 
     @pages.post("/resolutions/<int:id>/reject")
     async def reject(id: int) -> Response:
-        visitor = await guard.insist(Permission.PROPOSE)
+        visitor = await guard.require(Permission.PROPOSE)
         proposal = await _proposal(id)
         if proposal.proposed_by != visitor.name:  # One's own may be taken back.
-            await guard.insist(Permission.APPROVE)
-        remark = await field("remark")
+            await guard.require(Permission.APPROVE)
+        remark = await form_field("remark")
         await _note(visitor, "resolution_rejected", proposal, remark)
         decided = _decided(proposal, ProposalState.REJECTED, visitor, remark)
-        if not await office.decide_proposal(ProposalState.OPEN, decided):
+        if not await office.update_proposal(ProposalState.OPEN, decided):
             raise Conflict("The proposal was decided meanwhile.")
-        return _back(proposal)
+        return _redirect_to_payment(proposal)
 
-    async def _approve(visitor: Visitor, proposal: Proposal) -> None:
+    async def _approve(visitor: CurrentUser, proposal: Proposal) -> None:
         """Decide, do, and say what came of it. Whoever comes after a crash in between carries on."""
         await _note(visitor, "resolution_approved", proposal)
         if proposal.state is ProposalState.OPEN:
             approved = _decided(proposal, ProposalState.APPROVED, visitor)
-            if not await office.decide_proposal(ProposalState.OPEN, approved):
+            if not await office.update_proposal(ProposalState.OPEN, approved):
                 raise Conflict("The proposal was decided meanwhile.")
         elif proposal.state is ProposalState.APPROVED:
             approved = proposal
@@ -103,38 +112,40 @@ def resolution_pages(desk: ConsoleDesk, guard: Guard) -> Blueprint:
         done = ProposalState.DONE if fault is None else ProposalState.REFUSED
         act = "payment_resolved" if fault is None else "resolution_failed"
         await _note(visitor, act, approved, fault)
-        await office.decide_proposal(
+        await office.update_proposal(
             ProposalState.APPROVED, evolve(approved, state=done, remark=fault)
         )
 
     async def _carry_out(approved: Proposal) -> str | None:
         """What kept it from being done; None when it was done."""
-        transaction = await desk.store.transaction(approved.gateway_reference)
+        transaction = await context.store.transaction(approved.gateway_reference)
         assert transaction is not None
         who = f"{approved.proposed_by}, approved by {approved.decided_by}"
         if transaction.progress.stage.is_terminal:
-            lines = await desk.store.timeline(transaction.reference)
+            lines = await context.store.timeline(transaction.reference)
             if any(line.actor == f"operator:{who}" for line in lines):
                 return None
             return "The payment has ended meanwhile."
         succeeded = approved.error_code is None
-        against = await evidence_against(desk.store, transaction, succeeded=succeeded)
+        against = await find_contradicting_evidence(context.store, transaction, succeeded=succeeded)
         if against is not None:
             return f"The evidence on record is against it: {against}"
         given = ResolveManually(
             transaction.reference,
-            operator=who,
+            user=who,
             reason=approved.reason,
             evidence=approved.evidence,
             error_code=None if approved.error_code is None else ErrorCode(approved.error_code),
             provider_reference=approved.provider_reference,
         )
-        reply = await desk.submit(given)
-        return None if isinstance(reply, Noted) else getattr(reply, "reason", "It was refused.")
+        reply = await context.submit(given)
+        return None if isinstance(reply, Applied) else getattr(reply, "reason", "It was refused.")
 
-    async def _note(visitor: Visitor, act: str, about: Proposal, remark: str | None = None) -> None:
-        told = deed(
-            desk.now(),
+    async def _note(
+        visitor: CurrentUser, act: str, about: Proposal, remark: str | None = None
+    ) -> None:
+        told = audit_event(
+            context.now(),
             visitor.actor,
             act,
             f"payment:{about.gateway_reference}",
@@ -145,7 +156,7 @@ def resolution_pages(desk: ConsoleDesk, guard: Guard) -> Blueprint:
             proposedBy=about.proposed_by,
             remark=remark,
         )
-        await office.note(told)
+        await office.append_audit(told)
 
     async def _proposal(id: int) -> Proposal:
         found = await office.proposal(id) if id < 2**63 else None
@@ -154,25 +165,25 @@ def resolution_pages(desk: ConsoleDesk, guard: Guard) -> Blueprint:
         return found
 
     def _decided(
-        proposal: Proposal, state: ProposalState, visitor: Visitor, remark: str | None = None
+        proposal: Proposal, state: ProposalState, visitor: CurrentUser, remark: str | None = None
     ) -> Proposal:
         return evolve(
             proposal,
             state=state,
             decided_by=visitor.name,
-            decided_at=desk.now(),
+            decided_at=context.now(),
             remark=remark,
         )
 
     return pages
 
 
-def _back(proposal: Proposal) -> Response:
+def _redirect_to_payment(proposal: Proposal) -> Response:
     location = url_for("payments.show", reference=proposal.gateway_reference)
     return Response("", 303, {"Location": location})
 
 
-def _error_code(outcome: str) -> ErrorCode | None:
+def _parse_outcome(outcome: str) -> ErrorCode | None:
     if outcome == SUCCESS:
         return None
     try:

@@ -12,11 +12,11 @@ from quart import Response, g, request
 from werkzeug.exceptions import BadRequest, Forbidden
 
 from mmo_sansio.values.clock import MINUTE, SECOND
-from mmo_trio.admin.audit_event import deed
-from mmo_trio.console.context import ConsoleDesk
-from mmo_trio.console.masking import Eyes
-from mmo_trio.console.permissions import Permission, may
-from mmo_trio.storage.interface.admin_types import Operator, Session
+from mmo_trio.admin.audit_event import audit_event
+from mmo_trio.console.context import ConsoleContext
+from mmo_trio.console.masking import PersonalDataMask
+from mmo_trio.console.permissions import Permission, is_permitted
+from mmo_trio.storage.interface.admin_types import ConsoleSession, ConsoleUser
 
 TOKEN_BYTES = 32
 TOKEN_CHARACTERS_MAX = 64
@@ -27,133 +27,135 @@ FORM_FIELD = "form_token"
 
 
 @frozen
-class Visitor:
+class CurrentUser:
     """A signed-in operator, for the time of one request."""
 
-    operator: Operator
-    session: Session
+    user: ConsoleUser
+    session: ConsoleSession
     form_token: str
 
     @property
     def name(self) -> str:
         """The operator's."""
-        return self.operator.name
+        return self.user.name
 
     @property
     def actor(self) -> str:
         """As the audit log tells it."""
-        return f"operator:{self.operator.name}"
+        return f"operator:{self.user.name}"
 
     @property
-    def eyes(self) -> Eyes:
+    def mask(self) -> PersonalDataMask:
         """What of other people's data may be shown."""
-        return Eyes(self.may(Permission.SEE_PERSONAL))
+        return PersonalDataMask(self.has_permission(Permission.SEE_PERSONAL_DATA))
 
-    def may(self, permission: Permission) -> bool:
+    def has_permission(self, permission: Permission) -> bool:
         """Whether the role allows it."""
-        return may(self.operator.role, permission)
+        return is_permitted(self.user.role, permission)
 
 
 class NotSignedIn(Exception):
     """Nobody is signed in, or not any more."""
 
 
-class Guard:
+class SessionGuard:
     """Lets nobody pass whom the store doesn't know, and nobody do what the role doesn't allow."""
 
-    def __init__(self, desk: ConsoleDesk) -> None:
-        self._desk = desk
+    def __init__(self, context: ConsoleContext) -> None:
+        self._context = context
 
-    async def admit(self) -> None:
+    async def authenticate(self) -> None:
         """Called before every request of an operator: sets `g.visitor`. Raises NotSignedIn, Forbidden."""
-        g.visitor = visitor = await self._visitor()
+        g.visitor = visitor = await self._load_user()
         if visitor is None:
             raise NotSignedIn
         if request.method == "POST":
-            await check_form(visitor.form_token)
+            await check_form_token(visitor.form_token)
 
-    async def insist(self, permission: Permission) -> Visitor:
+    async def require(self, permission: Permission) -> CurrentUser:
         """The visitor, who may do this. Raises Forbidden; the try stands in the audit log."""
-        visitor = current()
-        if not visitor.may(permission):
-            now, about = self._desk.now(), {"wanted": permission.value, "path": request.path}
-            await self._desk.store.office.note(deed(now, visitor.actor, "refused", **about))
-            raise Forbidden(f"Your role, {visitor.operator.role}, may not {permission}.")
+        visitor = current_user()
+        if not visitor.has_permission(permission):
+            now, about = self._context.now(), {"wanted": permission.value, "path": request.path}
+            await self._context.store.admin.append_audit(
+                audit_event(now, visitor.actor, "refused", **about)
+            )
+            raise Forbidden(f"Your role, {visitor.user.role}, may not {permission}.")
         return visitor
 
-    async def _visitor(self) -> Visitor | None:
+    async def _load_user(self) -> CurrentUser | None:
         token = request.cookies.get(cookie_name(SESSION_COOKIE, secure=self.is_secure()), "")
         if not token or len(token) > TOKEN_CHARACTERS_MAX:
             return None
-        office, now = self._desk.store.office, self._desk.now()
-        found = await office.session(digest_of(token))
+        office, now = self._context.store.admin, self._context.now()
+        found = await office.session(token_digest(token))
         if found is None:
             return None
         session, operator = found
-        settings = self._desk.settings
+        settings = self._context.settings
         is_over = now - session.began_at >= settings.session_life
         if operator.disabled_at is not None or is_over:
             return None
         if now - session.seen_at >= settings.session_idle:
             return None
         if now - session.seen_at >= MINUTE:
-            await office.see_session(session.digest, now)
-        return Visitor(operator, session, form_token_of(token))
+            await office.touch_session(session.digest, now)
+        return CurrentUser(operator, session, derive_form_token(token))
 
-    async def begin(self, operator: Operator, answer: Response) -> None:
+    async def begin_session(self, user: ConsoleUser, response: Response) -> None:
         """A new session for this operator; its token goes into a cookie, and nowhere else."""
-        token, now = secrets.token_urlsafe(TOKEN_BYTES), self._desk.now()
-        session = Session(digest_of(token), operator.name, now, now)
-        life = self._desk.settings.session_life
-        await self._desk.store.office.begin_session(session, forget_before=now - life)
-        self.set_cookie(answer, SESSION_COOKIE, token, seconds=life // SECOND)
+        token, now = secrets.token_urlsafe(TOKEN_BYTES), self._context.now()
+        session = ConsoleSession(token_digest(token), user.name, now, now)
+        life = self._context.settings.session_life
+        await self._context.store.admin.begin_session(session, expire_before=now - life)
+        self.set_cookie(response, SESSION_COOKIE, token, max_age_s=life // SECOND)
 
     def set_cookie(
-        self, answer: Response, name: str, value: str, *, seconds: int | None = None
+        self, response: Response, name: str, value: str, *, max_age_s: int | None = None
     ) -> None:
         """No script reads it, no other site sends it, no clear connection carries it where there is TLS."""
         secure = self.is_secure()
-        answer.set_cookie(
+        response.set_cookie(
             cookie_name(name, secure=secure),
             value,
-            max_age=seconds,
+            max_age=max_age_s,
             path="/",
             httponly=True,
             samesite="Strict",
             secure=secure,
         )
 
-    def forget_cookie(self, answer: Response) -> None:
+    def clear_session_cookie(self, response: Response) -> None:
         """After signing out."""
-        self.set_cookie(answer, SESSION_COOKIE, "", seconds=0)
+        self.set_cookie(response, SESSION_COOKIE, "", max_age_s=0)
 
     def is_secure(self) -> bool:
         """Whether the browser came by TLS, as a trusted proxy says."""
         if request.scheme == "https":
             return True
-        return self._is_trusted() and request.headers.get("X-Forwarded-Proto", "") == "https"
+        return self._is_trusted_proxy() and request.headers.get("X-Forwarded-Proto", "") == "https"
 
-    def address(self) -> str:
+    def client_address(self) -> str:
         """Where the browser is, as far as it can be believed."""
-        if self._is_trusted() and (named := request.headers.get("X-Forwarded-For")):
+        if self._is_trusted_proxy() and (named := request.headers.get("X-Forwarded-For")):
             return str(named).rpartition(",")[2].strip()[:64]
         return request.remote_addr or ""
 
-    def _is_trusted(self) -> bool:
+    def _is_trusted_proxy(self) -> bool:
         try:
             address = ipaddress.ip_address(request.remote_addr or "")
         except ValueError:
             return False
-        return any(address in network for network in self._desk.proxies)
+        return any(address in network for network in self._context.trusted_proxies)
 
 
-def current() -> Visitor:
+def current_user() -> CurrentUser:
     """Who makes this request."""
-    visitor: Visitor = g.visitor
+    visitor: CurrentUser = g.visitor
     return visitor
 
 
-async def check_form(expected: str) -> None:
+async def check_form_token(expected: str) -> None:
     """Raise Forbidden unless the request comes from a form that we gave to this very browser."""
     if request.headers.get("Sec-Fetch-Site", "same-origin") not in ("same-origin", "none"):
         raise Forbidden("The form came from another site.")
@@ -162,13 +164,13 @@ async def check_form(expected: str) -> None:
         raise Forbidden("The form is out of date: go back, load the page again, and repeat.")
 
 
-async def field(name: str, *, longest: int = 2_000, is_needed: bool = True) -> str:
+async def form_field(name: str, *, length_max: int = 2_000, is_required: bool = True) -> str:
     """What was typed into a field of the form. Raises BadRequest when it is missing or too long."""
     text = str((await request.form).get(name, "")).strip()
-    if is_needed and not text:
+    if is_required and not text:
         raise BadRequest(f"Please fill in: {name.replace('_', ' ')}.")
-    if len(text) > longest:
-        raise BadRequest(f"{name.replace('_', ' ')} is longer than {longest} characters.")
+    if len(text) > length_max:
+        raise BadRequest(f"{name.replace('_', ' ')} is longer than {length_max} characters.")
     return text
 
 
@@ -177,11 +179,11 @@ def cookie_name(name: str, *, secure: bool) -> str:
     return f"__Host-{name}" if secure else name
 
 
-def digest_of(token: str) -> bytes:
+def token_digest(token: str) -> bytes:
     """What of a token is kept."""
     return sha256(token.encode("utf-8", "replace")).digest()
 
 
-def form_token_of(secret: str) -> str:
+def derive_form_token(secret: str) -> str:
     """What the forms of this browser carry."""
     return hmac.new(secret.encode("utf-8", "replace"), b"console form", sha256).hexdigest()

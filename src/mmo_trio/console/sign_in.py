@@ -7,29 +7,29 @@ import secrets
 from quart import Blueprint, Response, render_template, request, url_for
 
 from mmo_sansio.values.clock import SECOND
-from mmo_trio.admin.audit_event import deed
-from mmo_trio.console.context import ConsoleDesk
-from mmo_trio.console.passwords import PasswordCheck
+from mmo_trio.admin.audit_event import audit_event
+from mmo_trio.console.context import ConsoleContext
+from mmo_trio.console.passwords import PasswordVerifier
 from mmo_trio.console.sessions import (
     FORM_COOKIE,
     TOKEN_BYTES,
-    Guard,
-    check_form,
+    SessionGuard,
+    check_form_token,
     cookie_name,
-    current,
-    form_token_of,
+    current_user,
+    derive_form_token,
 )
-from mmo_trio.console.sign_in_limit import Attempts
+from mmo_trio.console.sign_in_limit import SignInLimiter
 
-NAME_MAX = 64
-WRONG = "Name or password is wrong."
-TOO_OFTEN = "Too many tries. Wait a few minutes."
+NAME_CHARACTERS_MAX = 64
+WRONG_CREDENTIALS_TEXT = "Name or password is wrong."
+TOO_MANY_ATTEMPTS_TEXT = "Too many tries. Wait a few minutes."
 
 
-def signing_pages(desk: ConsoleDesk, guard: Guard) -> Blueprint:
+def create_sign_in_blueprint(context: ConsoleContext, guard: SessionGuard) -> Blueprint:
     """GET and POST /sign-in, POST /sign-out."""
     pages = Blueprint("signing", __name__)
-    attempts, is_right = Attempts(), PasswordCheck()
+    attempts, is_right = SignInLimiter(), PasswordVerifier()
 
     def form_secret() -> str | None:
         return request.cookies.get(cookie_name(FORM_COOKIE, secure=guard.is_secure()))
@@ -41,7 +41,7 @@ def signing_pages(desk: ConsoleDesk, guard: Guard) -> Blueprint:
     async def form(fault: str | None, status: int) -> Response:
         secret = form_secret() or secrets.token_urlsafe(TOKEN_BYTES)
         shown = await render_template(
-            "sign_in.html", fault=fault, form_token=form_token_of(secret), visitor=None
+            "sign_in.html", fault=fault, form_token=derive_form_token(secret), visitor=None
         )
         answer = Response(shown, status)
         guard.set_cookie(answer, FORM_COOKIE, secret)
@@ -49,38 +49,47 @@ def signing_pages(desk: ConsoleDesk, guard: Guard) -> Blueprint:
 
     @pages.post("/sign-in")
     async def signed_in() -> Response:
-        await check_form(form_token_of(form_secret() or secrets.token_urlsafe(TOKEN_BYTES)))
+        await check_form_token(
+            derive_form_token(form_secret() or secrets.token_urlsafe(TOKEN_BYTES))
+        )
         given = await request.form
-        name, password = given.get("name", "").strip()[:NAME_MAX], given.get("password", "")
-        address, now = guard.address(), desk.now()
-        if wait := attempts.wait(name, address, now):
-            answer = await form(TOO_OFTEN, 429)
+        name, password = (
+            given.get("name", "").strip()[:NAME_CHARACTERS_MAX],
+            given.get("password", ""),
+        )
+        address, now = guard.client_address(), context.now()
+        if wait := attempts.retry_after(name, address, now):
+            answer = await form(TOO_MANY_ATTEMPTS_TEXT, 429)
             answer.headers["Retry-After"] = str(wait // SECOND + 1)
             return answer
-        attempts.failed(name, address, now)  # Counted first, so that many at once gain nothing.
-        office = desk.store.office
-        operator = await office.operator(name)
+        attempts.record_failure(
+            name, address, now
+        )  # Counted first, so that many at once gain nothing.
+        office = context.store.admin
+        operator = await office.user(name)
         known = operator is not None and operator.disabled_at is None
         right = await is_right(password, operator.password_hash if operator and known else None)
         if operator is None or not right:
             about = {"name": name, "address": address}
-            await office.note(deed(now, "nobody", "sign_in_failed", **about))
-            return await form(WRONG, 403)
-        attempts.succeeded(name, address)
+            await office.append_audit(audit_event(now, "nobody", "sign_in_failed", **about))
+            return await form(WRONG_CREDENTIALS_TEXT, 403)
+        attempts.record_success(name, address)
         who = f"operator:{operator.name}"
-        await office.note(deed(now, who, "signed_in", who, address=address))
+        await office.append_audit(audit_event(now, who, "signed_in", who, address=address))
         answer = Response("", 303, {"Location": url_for("overview.show")})
-        await guard.begin(operator, answer)
+        await guard.begin_session(operator, answer)
         return answer
 
     @pages.post("/sign-out")
     async def sign_out() -> Response:
-        visitor = current()
-        now = desk.now()
-        await desk.store.office.note(deed(now, visitor.actor, "signed_out", visitor.actor))
-        await desk.store.office.end_session(visitor.session.digest)
+        visitor = current_user()
+        now = context.now()
+        await context.store.admin.append_audit(
+            audit_event(now, visitor.actor, "signed_out", visitor.actor)
+        )
+        await context.store.admin.end_session(visitor.session.digest)
         answer = Response("", 303, {"Location": url_for("signing.sign_in")})
-        guard.forget_cookie(answer)
+        guard.clear_session_cookie(answer)
         return answer
 
     return pages

@@ -8,22 +8,22 @@ from collections.abc import Sequence
 from attrs import frozen
 
 from mmo_sansio.messages.changes import CallbackRecorded
-from mmo_sansio.values.clock import Instant, with_microseconds
+from mmo_sansio.values.clock import Instant, format_with_microseconds
 from mmo_sansio.values.model import Transaction
-from mmo_trio.console.masking import HIDDEN, Eyes
+from mmo_trio.console.masking import HIDDEN_TEXT, PersonalDataMask
 from mmo_trio.storage.interface.store import SuspenseEntry
 
-ANSWER_MAX = 4_000
+RESPONSE_CHARACTERS_MAX = 4_000
 """Characters of a merchant's answer that are shown."""
 
 
-def moment(at: Instant | None) -> str:
+def format_utc_seconds(at: Instant | None) -> str:
     """`2026-11-21 15:04:05`, in UTC; empty for None."""
-    return "" if at is None else with_microseconds(at)[:19].replace("T", " ")
+    return "" if at is None else format_with_microseconds(at)[:19].replace("T", " ")
 
 
 @frozen
-class Line:
+class PaymentRow:
     """A payment in a list."""
 
     reference: str
@@ -36,68 +36,73 @@ class Line:
     amount: str
     status: str
     stage: str
-    why: str
+    error_code: str
 
 
-def line_of(each: Transaction, eyes: Eyes) -> Line:
+def to_payment_row(transaction: Transaction, mask: PersonalDataMask) -> PaymentRow:
     """One row."""
-    order, progress = each.order, each.progress
-    return Line(
-        each.reference,
-        moment(order.created_at),
+    order, progress = transaction.order, transaction.progress
+    return PaymentRow(
+        transaction.reference,
+        format_utc_seconds(order.created_at),
         order.brand,
         order.merchant_reference or "",
         order.method,
         order.provider_title,
-        eyes.number(order.party.msisdn),
+        mask.number(order.party.msisdn),
         str(order.requested),
-        each.status.value,
+        transaction.status.value,
         progress.stage.value,
         progress.error_code or "",
     )
 
 
-def members_of(each: Transaction, eyes: Eyes) -> Sequence[tuple[str, str]]:
+def list_payment_fields(
+    transaction: Transaction, mask: PersonalDataMask
+) -> Sequence[tuple[str, str]]:
     """All that is known of a payment, in words for each member; what is absent is left out."""
-    order, progress = each.order, each.progress
+    order, progress = transaction.order, transaction.progress
     data, party = progress.provider_data, order.party
     rows = [
-        ("Status", f"{each.status} ({progress.stage})"),
+        ("Status", f"{transaction.status} ({progress.stage})"),
         ("Brand", order.brand),
         ("Type and flow", f"{order.type}, {order.flow}"),
-        ("gatewayReference", each.reference),
+        ("gatewayReference", transaction.reference),
         ("merchantReference", order.merchant_reference),
         ("reconciliationReference", order.reconciliation_reference),
         ("providerReference", progress.provider_reference),
-        ("Number", eyes.number(party.msisdn)),
-        ("Customer", eyes.number(party.id)),
-        ("First name", eyes.name(party.first_name)),
-        ("Last name", eyes.name(party.last_name)),
-        ("E-mail", eyes.name(party.email)),
+        ("Number", mask.number(party.msisdn)),
+        ("Customer", mask.number(party.id)),
+        ("First name", mask.name(party.first_name)),
+        ("Last name", mask.name(party.last_name)),
+        ("E-mail", mask.name(party.email)),
         ("Asked for", str(order.requested)),
         ("Settled", progress.final and str(progress.final)),
         ("Fee", data and data.fee and str(data.fee)),
-        ("Labels", order.labels and eyes.text(order.labels)),
-        ("Created", moment(order.created_at)),
-        ("Sent to the provider", moment(progress.submitted_at)),
-        ("Expires", moment(order.expires_at)),
-        ("Completed", moment(progress.completed_at)),
+        ("Labels", order.labels and mask.text(order.labels)),
+        ("Created", format_utc_seconds(order.created_at)),
+        ("Sent to the provider", format_utc_seconds(progress.submitted_at)),
+        ("Expires", format_utc_seconds(order.expires_at)),
+        ("Completed", format_utc_seconds(progress.completed_at)),
         ("Completed by", progress.completion_source),
         ("Error", progress.error_code),
         ("Meaning", progress.error_message),
-        ("Provider's error", data and _native(data.error_code, data.error_message, eyes)),
-        ("Provider's words on the customer", data and eyes.words(data.party_data)),
-        ("resultUrl", order.result_url and eyes.url(order.result_url)),
+        (
+            "Provider's error",
+            data and _provider_error_text(data.error_code, data.error_message, mask),
+        ),
+        ("Provider's words on the customer", data and mask.third_party_text(data.party_data)),
+        ("resultUrl", order.result_url and mask.url(order.result_url)),
     ]
     return [(name, str(value)) for name, value in rows if value]
 
 
-def _native(code: str | None, message: str | None, eyes: Eyes) -> str:
-    return " ".join(eyes.text(each) for each in (code, message) if each)
+def _provider_error_text(code: str | None, message: str | None, mask: PersonalDataMask) -> str:
+    return " ".join(mask.text(each) for each in (code, message) if each)
 
 
 @frozen
-class Delivery:
+class CallbackView:
     """A callback as it went."""
 
     at: str
@@ -106,27 +111,27 @@ class Delivery:
     duration_ms: int
     url: str
     detail: str
-    answer: str
+    response_body: str
 
 
-def delivery_of(each: CallbackRecorded, eyes: Eyes) -> Delivery:
+def to_callback_view(record: CallbackRecorded, mask: PersonalDataMask) -> CallbackView:
     """With the beginning of the merchant's answer, for those who may read it."""
-    attempt = each.attempt
+    attempt = record.attempt
     body = attempt.body.decode("utf-8", "replace")
-    answer = body[:ANSWER_MAX] + (" …" if len(body) > ANSWER_MAX else "")
-    return Delivery(
-        moment(each.at),
+    answer = body[:RESPONSE_CHARACTERS_MAX] + (" …" if len(body) > RESPONSE_CHARACTERS_MAX else "")
+    return CallbackView(
+        format_utc_seconds(record.at),
         attempt.outcome.value,
         "" if attempt.status is None else str(attempt.status),
         attempt.duration_ms,
-        eyes.url(attempt.url),
+        mask.url(attempt.url),
         attempt.detail,
-        answer if eyes.see_personal or not answer else HIDDEN,
+        answer if mask.can_see_personal_data or not answer else HIDDEN_TEXT,
     )
 
 
 @frozen
-class Entry:
+class SuspenseEntryView:
     """An entry of the suspense book."""
 
     id: int
@@ -134,29 +139,29 @@ class Entry:
     provider: str
     brand: str
     reference: str | None
-    told: str
+    content: str
     times: int
-    first: str
-    last: str
-    closed: str
+    first_at: str
+    last_at: str
+    closed_at: str
     closed_by: str
     note: str
 
 
-def entry_of(each: SuspenseEntry, eyes: Eyes) -> Entry:
+def to_suspense_entry_view(entry: SuspenseEntry, mask: PersonalDataMask) -> SuspenseEntryView:
     """What providers say may hold anything about a customer."""
-    told = json.dumps(json.loads(each.told), indent=2, ensure_ascii=False)
-    return Entry(
-        each.id,
-        each.reason.value.replace("_", " "),
-        each.provider,
-        each.brand or "",
-        each.gateway_reference,
-        eyes.words(told) or "",
-        each.times,
-        moment(each.first_at),
-        moment(each.last_at),
-        moment(each.closed_at),
-        each.closed_by or "",
-        eyes.text(each.note or ""),
+    told = json.dumps(json.loads(entry.content), indent=2, ensure_ascii=False)
+    return SuspenseEntryView(
+        entry.id,
+        entry.reason.value.replace("_", " "),
+        entry.provider,
+        entry.brand or "",
+        entry.gateway_reference,
+        mask.third_party_text(told) or "",
+        entry.times,
+        format_utc_seconds(entry.first_at),
+        format_utc_seconds(entry.last_at),
+        format_utc_seconds(entry.closed_at),
+        entry.closed_by or "",
+        mask.text(entry.note or ""),
     )

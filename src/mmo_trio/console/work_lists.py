@@ -6,30 +6,38 @@ from quart import Blueprint, Response, render_template, request, url_for
 from werkzeug.exceptions import BadRequest, Conflict
 
 from mmo_sansio.payments.stuck import STUCK_AFTER
-from mmo_trio.admin.audit_event import deed
-from mmo_trio.console.context import ConsoleDesk
-from mmo_trio.console.payments import PAGE, place_of
+from mmo_trio.admin.audit_event import audit_event
+from mmo_trio.console.context import ConsoleContext
+from mmo_trio.console.payments import PAGE_SIZE, parse_position
 from mmo_trio.console.permissions import Permission
-from mmo_trio.console.sessions import Guard, current, field
-from mmo_trio.console.views import delivery_of, entry_of, line_of, moment
+from mmo_trio.console.sessions import SessionGuard, current_user, form_field
+from mmo_trio.console.views import (
+    format_utc_seconds,
+    to_callback_view,
+    to_payment_row,
+    to_suspense_entry_view,
+)
 
 
-def list_pages(desk: ConsoleDesk, guard: Guard) -> Blueprint:
+def create_work_lists_blueprint(context: ConsoleContext, guard: SessionGuard) -> Blueprint:
     """GET /stuck, /suspense, /callbacks; POST /suspense/ID/close. Nothing here sends a callback again (K3)."""
     pages = Blueprint("lists", __name__)
-    office = desk.store.office
+    office = context.store.admin
 
     @pages.get("/stuck")
     async def stuck() -> str:
-        before = desk.now() - STUCK_AFTER + 1
-        found = await office.unknown_since(
-            before, after=place_of(request.args.get("after")), limit=PAGE + 1
+        before = context.now() - STUCK_AFTER + 1
+        found = await office.unknown_outcomes(
+            before, after=parse_position(request.args.get("after")), limit=PAGE_SIZE + 1
         )
-        shown, eyes = found[:PAGE], current().eyes
-        last = shown[-1] if len(found) > PAGE else None
+        shown, eyes = found[:PAGE_SIZE], current_user().mask
+        last = shown[-1] if len(found) > PAGE_SIZE else None
         return await render_template(
             "stuck.html",
-            lines=[(line_of(e, eyes), moment(e.progress.submitted_at)) for e in shown],
+            lines=[
+                (to_payment_row(e, eyes), format_utc_seconds(e.progress.submitted_at))
+                for e in shown
+            ],
             further=last and f"{last.order.created_at}-{last.reference}",
         )
 
@@ -37,27 +45,33 @@ def list_pages(desk: ConsoleDesk, guard: Guard) -> Blueprint:
     async def suspense() -> str:
         with_closed = request.args.get("closed") == "1"
         found = await office.suspense_entries(
-            with_closed=with_closed, before=_number(request.args.get("before")), limit=PAGE + 1
+            with_closed=with_closed,
+            before=_parse_row_number(request.args.get("before")),
+            limit=PAGE_SIZE + 1,
         )
-        shown = found[:PAGE]
+        shown = found[:PAGE_SIZE]
         return await render_template(
             "suspense.html",
-            entries=[entry_of(each, current().eyes) for each in shown],
-            further=shown[-1].id if len(found) > PAGE else None,
+            entries=[to_suspense_entry_view(each, current_user().mask) for each in shown],
+            further=shown[-1].id if len(found) > PAGE_SIZE else None,
             with_closed=with_closed,
         )
 
     @pages.post("/suspense/<int:id>/close")
     async def close(id: int) -> Response:
-        visitor = await guard.insist(Permission.CLOSE_SUSPENSE)
-        note, now = await field("note"), desk.now()
+        visitor = await guard.require(Permission.CLOSE_SUSPENSE)
+        note, now = await form_field("note"), context.now()
         subject = f"suspense:{id}"
-        await office.note(deed(now, visitor.actor, "suspense_closed", subject, note=note))
-        closed = id < 2**63 and await desk.store.close_suspense(
+        await office.append_audit(
+            audit_event(now, visitor.actor, "suspense_closed", subject, note=note)
+        )
+        closed = id < 2**63 and await context.store.close_suspense(
             id, by=visitor.name, note=note, now=now
         )
         if not closed:
-            await office.note(deed(now, visitor.actor, "suspense_was_not_open", subject))
+            await office.append_audit(
+                audit_event(now, visitor.actor, "suspense_was_not_open", subject)
+            )
             raise Conflict("There is no open entry with this number.")
         return Response("", 303, {"Location": url_for("lists.suspense")})
 
@@ -65,21 +79,21 @@ def list_pages(desk: ConsoleDesk, guard: Guard) -> Blueprint:
     async def callbacks() -> str:
         brand = request.args.get("brand", "").strip()[:255] or None
         found = await office.failed_callbacks(
-            brand=brand, before=_number(request.args.get("before")), limit=PAGE + 1
+            brand=brand, before=_parse_row_number(request.args.get("before")), limit=PAGE_SIZE + 1
         )
-        shown, eyes = found[:PAGE], current().eyes
+        shown, eyes = found[:PAGE_SIZE], current_user().mask
         return await render_template(
             "callbacks.html",
-            rows=[(each, delivery_of(each, eyes)) for _, each in shown],
-            further=shown[-1][0] if len(found) > PAGE else None,
+            rows=[(each, to_callback_view(each, eyes)) for _, each in shown],
+            further=shown[-1][0] if len(found) > PAGE_SIZE else None,
             brand=brand,
-            brands=[each.brand.id for each in await desk.store.brands()],
+            brands=[each.brand.id for each in await context.store.brands()],
         )
 
     return pages
 
 
-def _number(text: str | None) -> int | None:
+def _parse_row_number(text: str | None) -> int | None:
     if not text:
         return None
     if not (text.isascii() and text.isdigit() and len(text) <= 18):

@@ -19,31 +19,31 @@ from attrs import Factory, define, field, frozen
 from mmo_sansio.messages.changes import TransactionAdvanced, TransactionCreated
 from mmo_sansio.messages.inputs import Input
 from mmo_sansio.messages.intents import Intent
-from mmo_sansio.messages.replies import Noted, Reply
+from mmo_sansio.messages.replies import Applied, Reply
 from mmo_sansio.payments.decide import decide, reads
 from mmo_sansio.payments.decision import Decision
-from mmo_sansio.payments.ledger import Ledger, Reads, merge
+from mmo_sansio.payments.ledger import Ledger, Reads, merge_reads
 from mmo_sansio.values.clock import Instant
 from mmo_sansio.values.model import Transaction
-from mmo_trio.engine.queue import Waiting, keys_of
+from mmo_trio.engine.queue import InputQueue, conflict_keys
 from mmo_trio.storage.interface.store import OutcomeUnknown, Store, StoreUnavailable
 from mmo_trio.system.clock import WallClock
 from mmo_trio.system.fault_report import describe_fault
-from mmo_trio.system.latency import Durations
+from mmo_trio.system.latency import LatencyHistogram
 
 logger = structlog.get_logger(__name__)
 
 BATCH_MAX = 256
 """Inputs in one commit: beyond this the store gains nothing and the first caller waits longer."""
 
-BESIDE_MIN = 24
+CONCURRENT_BATCH_MIN = 24
 """Inputs that must wait before a batch begins beside another: a small one would cost as much as a large one, and those
 in it would hardly be answered sooner."""
 
 QUEUE_MAX = 4_096
 """Inputs that may wait for the next batches; more are refused at once (P5)."""
 
-Act: TypeAlias = Callable[[Intent, Transaction], None]
+DispatchIntent: TypeAlias = Callable[[Intent, Transaction], None]
 """Takes an intent that has just become durable, with its transaction; it must not wait."""
 
 
@@ -57,29 +57,29 @@ class EngineStatistics:
 
     batches: int
     inputs: int
-    waiting: int
-    turned_away: int
+    queued: int
+    rejected: int
     """Inputs for which there was no room."""
     failed_batches: int
     """Batches that the store didn't take."""
-    commits: Durations
+    commit_durations: LatencyHistogram
     """How long the store took for each batch, from loading to durable."""
 
 
 @define(eq=False)
-class Call:
+class PendingInput:
     """An input on its way through the engine. It goes through even if nobody asks for the reply."""
 
-    given: Input
-    needed: Reads = field(init=False)
+    input: Input
+    reads: Reads = field(init=False)
     keys: frozenset[Hashable] = field(init=False)
     _task: trio.lowlevel.Task | None = None
     """Who waits for the reply."""
     _outcome: outcome.Outcome[Reply] | None = None
 
     def __attrs_post_init__(self) -> None:
-        self.needed = reads(self.given)
-        self.keys = keys_of(self.given, self.needed)
+        self.reads = reads(self.input)
+        self.keys = conflict_keys(self.input, self.reads)
 
     async def reply(self) -> Reply:
         """The reply once what the input changed is durable; for one task, once. Raises what `Engine.submit` does."""
@@ -94,21 +94,21 @@ class Call:
         reply: Reply = await trio.lowlevel.wait_task_rescheduled(stop_waiting)
         return reply
 
-    def answer(self, with_what: outcome.Outcome[Reply]) -> None:
+    def complete(self, result: outcome.Outcome[Reply]) -> None:
         """Tell whoever waits, now or later."""
         if self._task is not None:
-            trio.lowlevel.reschedule(self._task, with_what)
+            trio.lowlevel.reschedule(self._task, result)
             self._task = None
         else:
-            self._outcome = with_what
+            self._outcome = result
 
 
 Submit: TypeAlias = Callable[[Input], Awaitable[Reply]]
 """The engine's door: the reply once what the input changed is durable; see `Engine.submit`."""
 
-Post: TypeAlias = Callable[[Input], Call]
+Enqueue: TypeAlias = Callable[[Input], PendingInput]
 """The same for who must keep an order: of inputs that touch the same, what is posted first is decided first; see
-`Engine.post`."""
+`Engine.enqueue`."""
 
 
 @define(eq=False)
@@ -117,117 +117,117 @@ class Engine:
 
     store: Store
     clock: WallClock
-    act: Act
+    dispatch_intent: DispatchIntent
     queue_max: int = QUEUE_MAX
     batch_max: int = BATCH_MAX
-    beside_min: int = BESIDE_MIN
-    _waiting: Waiting[Call] = Factory(Waiting)
-    _under_way: int = 0
+    concurrent_batch_min: int = CONCURRENT_BATCH_MIN
+    _queue: InputQueue[PendingInput] = Factory(InputQueue)
+    _active_batches: int = 0
     """Batches."""
-    _idle: list[trio.lowlevel.Task] = Factory(list)
+    _idle_tasks: list[trio.lowlevel.Task] = Factory(list)
     _batches: int = 0
     _inputs: int = 0
-    _turned_away: int = 0
+    _rejected: int = 0
     _failed_batches: int = 0
-    _commits: Durations = Factory(Durations)
+    _commit_durations: LatencyHistogram = Factory(LatencyHistogram)
 
-    async def submit(self, given: Input) -> Reply:
+    async def submit(self, input_: Input) -> Reply:
         """The reply to this input, once what it changed is durable.
 
         Raises StoreUnavailable when nothing was stored, OutcomeUnknown when that can't be learnt, DecisionFailed for
         a fault of ours. A caller that is cancelled meanwhile doesn't stop what it asked for.
         """
-        return await self.post(given).reply()
+        return await self.enqueue(input_).reply()
 
-    def post(self, given: Input) -> Call:
+    def enqueue(self, input_: Input) -> PendingInput:
         """Send an input on its way, after all that were posted before and touch the same; its reply can be waited for
         later. Raises StoreUnavailable when there is no room."""
-        if len(self._waiting) >= self.queue_max:
-            self._turned_away += 1
+        if len(self._queue) >= self.queue_max:
+            self._rejected += 1
             raise StoreUnavailable("the queue into the engine is full")
-        call = Call(given)
-        self._waiting.add(call)
-        if self._idle and self._may_begin():
-            trio.lowlevel.reschedule(self._idle.pop())
+        call = PendingInput(input_)
+        self._queue.add(call)
+        if self._idle_tasks and self._can_start_batch():
+            trio.lowlevel.reschedule(self._idle_tasks.pop())
         return call
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Decide batches until cancelled. Who is still waiting then is told that nothing was stored."""
         try:
-            self.clock.never_below(await self.store.latest_stamp())
+            self.clock.ensure_after(await self.store.latest_stamp())
             task_status.started()
             async with trio.open_nursery() as nursery:
                 for _ in range(self.store.batches_in_flight):
                     nursery.start_soon(self._decide_batches)
         finally:
-            for call in self._waiting.take_all():
-                call.answer(outcome.Error(StoreUnavailable("shutting down")))
+            for call in self._queue.drain():
+                call.complete(outcome.Error(StoreUnavailable("shutting down")))
 
     def statistics(self) -> EngineStatistics:
         """What it has done so far."""
         return EngineStatistics(
             self._batches,
             self._inputs,
-            len(self._waiting),
-            self._turned_away,
+            len(self._queue),
+            self._rejected,
             self._failed_batches,
-            self._commits,
+            self._commit_durations,
         )
 
     async def _decide_batches(self) -> None:
         """One batch after the other; as many tasks do this as there may be batches under way."""
         while True:
-            while not (calls := self._gather()):
-                await self._rest()
+            while not (calls := self._next_batch()):
+                await self._wait_for_batch()
             # What is under way must be answered, whatever ends.
             with trio.CancelScope(shield=True):
-                await self._decide_together(calls)
-            self._waiting.end(calls)
-            self._under_way -= 1
+                await self._commit_batch(calls)
+            self._queue.finish(calls)
+            self._active_batches -= 1
 
-    def _may_begin(self) -> bool:
-        return len(self._waiting) >= (self.beside_min if self._under_way else 1)
+    def _can_start_batch(self) -> bool:
+        return len(self._queue) >= (self.concurrent_batch_min if self._active_batches else 1)
 
-    def _gather(self) -> Sequence[Call]:
-        calls = self._waiting.take(self.batch_max) if self._may_begin() else ()
-        self._under_way += bool(calls)
+    def _next_batch(self) -> Sequence[PendingInput]:
+        calls = self._queue.take_batch(self.batch_max) if self._can_start_batch() else ()
+        self._active_batches += bool(calls)
         return calls
 
-    async def _decide_together(self, calls: Sequence[Call]) -> None:
+    async def _commit_batch(self, pending_inputs: Sequence[PendingInput]) -> None:
         """Decide these in one commit. When the store fails on something in it, which is a fault of ours, it fails on
         that alone: the others are decided one by one."""
-        batch = _Batch(calls, self.clock)
-        needed = merge(call.needed for call in calls)
+        batch = _Batch(pending_inputs, self.clock)
+        needed = merge_reads(call.reads for call in pending_inputs)
         began = trio.current_time()
         try:
             await self.store.transact(needed, batch.decide)
         except (StoreUnavailable, OutcomeUnknown) as error:
             self._failed_batches += 1
-            logger.warning("batch not stored", inputs=len(calls), error=str(error))
-            for call in calls:
-                call.answer(outcome.Error(type(error)(str(error))))
+            logger.warning("batch_commit_failed", inputs=len(pending_inputs), error=str(error))
+            for call in pending_inputs:
+                call.complete(outcome.Error(type(error)(str(error))))
         except Exception as error:
-            if len(calls) > 1:
-                for call in calls:
-                    await self._decide_together([call])
+            if len(pending_inputs) > 1:
+                for call in pending_inputs:
+                    await self._commit_batch([call])
             else:
-                kind = type(calls[0].given).__name__
-                logger.error("input failed", input=kind, fault=describe_fault(error))
-                calls[0].answer(outcome.Error(DecisionFailed("the store failed")))
+                kind = type(pending_inputs[0].input).__name__
+                logger.error("input_failed", input=kind, fault=describe_fault(error))
+                pending_inputs[0].complete(outcome.Error(DecisionFailed("the store failed")))
         else:
             self._batches += 1
-            self._inputs += len(calls)
-            self._commits.add(trio.current_time() - began)
-            batch.answer(self.act)
+            self._inputs += len(pending_inputs)
+            self._commit_durations.observe(trio.current_time() - began)
+            batch.complete(self.dispatch_intent)
 
-    async def _rest(self) -> None:
+    async def _wait_for_batch(self) -> None:
         task = trio.lowlevel.current_task()
 
         def stop(_: object) -> trio.lowlevel.Abort:
-            self._idle.remove(task)
+            self._idle_tasks.remove(task)
             return trio.lowlevel.Abort.SUCCEEDED
 
-        self._idle.append(task)
+        self._idle_tasks.append(task)
         await trio.lowlevel.wait_task_rescheduled(stop)
 
 
@@ -235,47 +235,47 @@ class Engine:
 class _Batch:
     """Calls, and what became of each."""
 
-    calls: Sequence[Call]
+    pending_inputs: Sequence[PendingInput]
     clock: WallClock
-    decided: list[Decision | Exception] = Factory(list)
+    results: list[Decision | Exception] = Factory(list)
 
     def decide(self, ledger: Ledger) -> Sequence[Decision]:
         """Stamp and decide one after the other, later calls seeing what earlier ones changed. A fault of the law costs
         only its own caller: nothing of that input was applied."""
-        self.clock.never_below(ledger.not_before)
-        stamps = self.clock.stamps(len(self.calls))
-        self.decided = [
-            self._decide_one(ledger, call.given, now)
-            for call, now in zip(self.calls, stamps, strict=True)
+        self.clock.ensure_after(ledger.not_before)
+        stamps = self.clock.next_stamps(len(self.pending_inputs))
+        self.results = [
+            self._decide_one(ledger, call.input, now)
+            for call, now in zip(self.pending_inputs, stamps, strict=True)
         ]
-        return [each for each in self.decided if isinstance(each, Decision)]
+        return [each for each in self.results if isinstance(each, Decision)]
 
-    def answer(self, act: Act) -> None:
+    def complete(self, dispatch_intent: DispatchIntent) -> None:
         """Tell every caller, then hand on what is to be done."""
-        for call, became in zip(self.calls, self.decided, strict=True):
+        for call, became in zip(self.pending_inputs, self.results, strict=True):
             if isinstance(became, Decision):
-                call.answer(outcome.Value(became.reply))
+                call.complete(outcome.Value(became.reply))
             else:
-                kind = type(call.given).__name__
-                logger.error("decision failed", input=kind, fault=describe_fault(became))
-                call.answer(outcome.Error(DecisionFailed("the law failed")))
-        for became in self.decided:
+                kind = type(call.input).__name__
+                logger.error("decide_failed", input=kind, fault=describe_fault(became))
+                call.complete(outcome.Error(DecisionFailed("the decision failed")))
+        for became in self.results:
             if isinstance(became, Decision) and became.intents:
-                subject = _subject(became)
+                subject = _transaction_of(became)
                 for intent in became.intents:
-                    act(intent, subject)
+                    dispatch_intent(intent, subject)
 
     @staticmethod
-    def _decide_one(ledger: Ledger, given: Input, now: Instant) -> Decision | Exception:
+    def _decide_one(ledger: Ledger, input_: Input, now: Instant) -> Decision | Exception:
         try:
-            decision = decide(ledger, given, now=now)
+            decision = decide(ledger, input_, now=now)
         except Exception as error:
             return error
         ledger.apply(decision.changes, decision.intents)
         return decision
 
 
-def _subject(decision: Decision) -> Transaction:
+def _transaction_of(decision: Decision) -> Transaction:
     """The transaction that the decision's intents are about."""
     for change in decision.changes:
         match change:
@@ -285,5 +285,5 @@ def _subject(decision: Decision) -> Transaction:
                 return now
             case _:
                 pass
-    assert isinstance(decision.reply, Noted), "a decision with intents is about a transaction"
+    assert isinstance(decision.reply, Applied), "a decision with intents is about a transaction"
     return decision.reply.transaction

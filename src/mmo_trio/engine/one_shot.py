@@ -13,20 +13,20 @@ from mmo_trio.storage.interface.store import Store
 from mmo_trio.system.clock import WallClock
 
 
-async def administer(store: Store, given: Input, clock: WallClock) -> Reply:
+async def submit_once(store: Store, input_: Input, clock: WallClock) -> Reply:
     """The reply to this input, once what it changed is durable.
 
     What is then to be done, such as the callback, is kept in the store for whoever serves it. Its stamp lies above
     every stored one. Raises StoreUnavailable and OutcomeUnknown as the store does.
     """
-    clock.never_below(await store.latest_stamp())
+    clock.ensure_after(await store.latest_stamp())
 
     def decide_it(ledger: Ledger) -> Sequence[Decision]:
-        clock.never_below(ledger.not_before)
-        [now] = clock.stamps(1)
-        decision = decide(ledger, given, now=now)
+        clock.ensure_after(ledger.not_before)
+        [now] = clock.next_stamps(1)
+        decision = decide(ledger, input_, now=now)
         ledger.apply(decision.changes, decision.intents)
         return (decision,)
 
-    [decision] = await store.transact(reads(given), decide_it)
+    [decision] = await store.transact(reads(input_), decide_it)
     return decision.reply

@@ -16,24 +16,24 @@ from attrs import Factory, define
 from mmo_sansio.messages.inputs import CallbackConcluded, Input
 from mmo_sansio.payments.ledger import Reads
 
-LOOK_MAX = 512
+SCAN_MAX = 512
 """How many waiting inputs are looked at for a batch beside another: with many behind one that is under way, looking
 would cost more than it finds."""
 
-_BREAKERS = frozenset(("breakers",))
+_BREAKERS_KEY = frozenset(("breakers",))
 
 
-def keys_of(given: Input, needed: Reads) -> frozenset[Hashable]:
+def conflict_keys(input_: Input, reads: Reads) -> frozenset[Hashable]:
     """What this input touches; nobody touches an intent who doesn't touch its payment. Merchants' breakers are one key:
     an outcome brings the breaker as it is after it, the later one counts, and whose it is isn't known before
     the payment is loaded."""
-    keys: frozenset[Hashable] = needed.transactions | needed.references | needed.deposits
-    if isinstance(given, CallbackConcluded) and given.breaker is not None:
-        return keys | _BREAKERS
+    keys: frozenset[Hashable] = reads.transactions | reads.references | reads.deposits
+    if isinstance(input_, CallbackConcluded) and input_.breaker is not None:
+        return keys | _BREAKERS_KEY
     return keys
 
 
-class Keyed(Protocol):
+class HasConflictKeys(Protocol):
     """What waits."""
 
     @property
@@ -42,55 +42,55 @@ class Keyed(Protocol):
         ...
 
 
-Each = TypeVar("Each", bound=Keyed)
+ItemT = TypeVar("ItemT", bound=HasConflictKeys)
 
 
 @define(eq=False)
-class Waiting(Generic[Each]):
+class InputQueue(Generic[ItemT]):
     """What waits, in the order of its arrival, and what is under way."""
 
-    _waiting: deque[Each] = Factory(deque)
-    _busy: set[Hashable] = Factory(set)
+    _queued: deque[ItemT] = Factory(deque)
+    _active_keys: set[Hashable] = Factory(set)
     """What is touched by that which is under way; no two of them touch the same."""
 
     def __len__(self) -> int:
         """How many wait."""
-        return len(self._waiting)
+        return len(self._queued)
 
-    def add(self, each: Each) -> None:
+    def add(self, item: ItemT) -> None:
         """Behind all others."""
-        self._waiting.append(each)
+        self._queued.append(item)
 
-    def take(self, most: int) -> Sequence[Each]:
+    def take_batch(self, limit: int) -> Sequence[ItemT]:
         """The first so many that touch nothing that is under way, nor what an earlier one waits for; they are under
         way from now on."""
-        if not self._busy:
-            taken = [self._waiting.popleft() for _ in range(min(most, len(self._waiting)))]
+        if not self._active_keys:
+            taken = [self._queued.popleft() for _ in range(min(limit, len(self._queued)))]
         else:
-            taken = self._take_beside(most)
-        self._busy.update(*(each.keys for each in taken))
+            taken = self._take_concurrent(limit)
+        self._active_keys.update(*(each.keys for each in taken))
         return taken
 
-    def _take_beside(self, most: int) -> list[Each]:
-        taken: list[Each] = []
-        passed: list[Each] = []
-        closed = set(self._busy)
-        while self._waiting and len(taken) < most and len(taken) + len(passed) < LOOK_MAX:
-            each = self._waiting.popleft()
+    def _take_concurrent(self, limit: int) -> list[ItemT]:
+        taken: list[ItemT] = []
+        passed: list[ItemT] = []
+        closed = set(self._active_keys)
+        while self._queued and len(taken) < limit and len(taken) + len(passed) < SCAN_MAX:
+            each = self._queued.popleft()
             if closed.isdisjoint(each.keys):
                 taken.append(each)
             else:
                 passed.append(each)
                 closed |= each.keys
-        self._waiting.extendleft(reversed(passed))
+        self._queued.extendleft(reversed(passed))
         return taken
 
-    def end(self, taken: Iterable[Each]) -> None:
+    def finish(self, items: Iterable[ItemT]) -> None:
         """These are no longer under way."""
-        self._busy.difference_update(*(each.keys for each in taken))
+        self._active_keys.difference_update(*(each.keys for each in items))
 
-    def take_all(self) -> Sequence[Each]:
+    def drain(self) -> Sequence[ItemT]:
         """Everything that waits, when nothing is to be decided any more."""
-        every = list(self._waiting)
-        self._waiting.clear()
+        every = list(self._queued)
+        self._queued.clear()
         return every

@@ -17,7 +17,7 @@ from mmo_sansio.http.messages import HttpResponse, RequestHead
 from mmo_sansio.values.problems import Problem
 
 
-class HangUp(Exception):
+class CloseWithoutResponse(Exception):
     """Raised by a service instead of an answer: the connection is closed without a word. For simulators only."""
 
 
@@ -35,7 +35,7 @@ class RequestContext:
     client: str
     """The address at the other end of the connection, perhaps a proxy's; never taken from a
     header."""
-    secure: bool
+    is_secure: bool
     """Whether the connection itself is TLS."""
     route: str = UNROUTED
     """Set by the service: one of few names, never a path."""
@@ -54,7 +54,7 @@ class Admitted:
     comes."""
 
 
-class Service(Protocol):
+class Handler(Protocol):
     """Answers requests, whichever door they came through."""
 
     async def admit(
@@ -64,7 +64,7 @@ class Service(Protocol):
         down, counts and logs.
 
         HEAD arrives as HEAD; answer it as GET, the door drops the body. The door adds
-        `Content-Length`, `Date`, `Connection`, `X-Request-Id` and `Cache-Control: no-store`; the
+        `Content-Length`, `Date`, `PostgresConnection`, `X-Request-Id` and `Cache-Control: no-store`; the
         service sets none of them. An exception here or in `respond` becomes a 500 that tells
         nothing (P3)."""
         ...

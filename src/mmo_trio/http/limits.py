@@ -37,6 +37,6 @@ class ListenerLimits:
     """Open connections from one address."""
 
     @property
-    def crowded_at(self) -> int:
+    def short_idle_threshold(self) -> int:
         """The number of connections from which idle ones are granted the short idle time only."""
         return self.connections * 7 // 8

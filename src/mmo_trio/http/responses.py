@@ -12,54 +12,58 @@ from typing import Final
 
 from mmo_sansio.http.messages import Headers, HttpResponse
 
-CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
+CONTINUE_RESPONSE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
 
 NO_STORE: Final = b"no-store"
 """What every answer says in `Cache-Control` (G9)."""
 
 _FIELD_LINE = re.compile(rb"[!#$%&'*+\-.^_`|~0-9A-Za-z]+: [\t\x20-\x7e\x80-\xff]*\r\n")
 _PHRASES = {status.value: status.phrase.encode("ascii") for status in HTTPStatus}
-_WITHOUT_BODY = frozenset({204, 304})
+_BODYLESS_STATUSES = frozenset({204, 304})
 
 
-def answer_bytes(
-    answer: HttpResponse, *, request_id: str, connection: bytes = b"", without_body: bool = False
+def response_bytes(
+    response: HttpResponse, *, request_id: str, connection: bytes = b"", without_body: bool = False
 ) -> bytes:
     """The whole answer with what every answer carries (G9).
 
     `connection` is the value of that field, empty for none. `without_body` answers HEAD: the length
     stays, the body goes. Raises ValueError for a header field that would break out of its line."""
-    length = b"" if answer.status in _WITHOUT_BODY else b"Content-Length: %d\r\n" % len(answer.body)
+    length = (
+        b""
+        if response.status in _BODYLESS_STATUSES
+        else b"Content-Length: %d\r\n" % len(response.body)
+    )
     return b"".join(
         (
-            _start_of_answer(answer.status, answer.headers),
+            _status_line_and_fields(response.status, response.headers),
             b"X-Request-Id: ",
             request_id.encode("ascii"),
             _date_line(int(time.time())),
             length,
             b"Connection: " + connection + b"\r\n" if connection else b"",
             b"\r\n",
-            b"" if without_body or not length else answer.body,
+            b"" if without_body or not length else response.body,
         )
     )
 
 
-def answer_fields(answer: HttpResponse, *, request_id: str) -> list[tuple[bytes, bytes]]:
+def response_fields(response: HttpResponse, *, request_id: str) -> list[tuple[bytes, bytes]]:
     """The same fields as a list, names in lower case, for a server that writes them by itself; the
-    date and the connection are that server's. Raises ValueError like `answer_bytes`."""
-    _start_of_answer(answer.status, answer.headers)
+    date and the connection are that server's. Raises ValueError like `response_bytes`."""
+    _status_line_and_fields(response.status, response.headers)
     fields = [
-        *answer.headers,
+        *response.headers,
         (b"cache-control", NO_STORE),
         (b"x-request-id", request_id.encode("ascii")),
     ]
-    if answer.status not in _WITHOUT_BODY:
-        fields.append((b"content-length", b"%d" % len(answer.body)))
+    if response.status not in _BODYLESS_STATUSES:
+        fields.append((b"content-length", b"%d" % len(response.body)))
     return fields
 
 
 @lru_cache(maxsize=256)
-def _start_of_answer(status: int, headers: Headers) -> bytes:
+def _status_line_and_fields(status: int, headers: Headers) -> bytes:
     """Status line and fields; an API has few different ones."""
     lines = [b"%s: %s\r\n" % (name, value) for name, value in headers]
     if not all(map(_FIELD_LINE.fullmatch, lines)):

@@ -7,13 +7,13 @@ from typing import TypeVar
 
 import trio
 
-Sent = TypeVar("Sent", bytes, memoryview)
+SendBuffer = TypeVar("SendBuffer", bytes, memoryview)
 
-RECEIVE_SIZE = 64 * 1024
+RECEIVE_BYTES_MAX = 64 * 1024
 """Bytes of one read: a request with the largest body of the API comes in two."""
 
 
-def plain_address(address: str) -> str:
+def unmap_ipv4(address: str) -> str:
     """The address, an IPv4 one without the prefix that a dual-stack socket gives it."""
     return address.removeprefix("::ffff:")
 
@@ -38,9 +38,9 @@ class PlainStream(trio.abc.Stream):
             return None
         if not isinstance(address, tuple):
             return ""
-        return plain_address(str(address[0]))
+        return unmap_ipv4(str(address[0]))
 
-    def send_now(self, data: Sent) -> Sent:
+    def try_send(self, data: SendBuffer) -> SendBuffer:
         """Send what the socket takes at once; what it left. Raises BrokenResourceError when the
         peer is gone."""
         try:
@@ -56,11 +56,11 @@ class PlainStream(trio.abc.Stream):
         while rest:
             self._check_open()
             await trio.lowlevel.wait_writable(self._socket)
-            rest = self.send_now(rest)
+            rest = self.try_send(rest)
 
-    async def send_promptly(self, data: bytes) -> None:
+    async def send_all_now(self, data: bytes) -> None:
         """The same, beginning at once: for whoever has just looked whether it may still be sent."""
-        rest = self.send_now(data)
+        rest = self.try_send(data)
         if rest:
             await self.send_all(rest)
 
@@ -74,7 +74,7 @@ class PlainStream(trio.abc.Stream):
             self._check_open()
             await trio.lowlevel.wait_readable(self._socket)
             try:
-                return self._socket.recv(max_bytes or RECEIVE_SIZE)
+                return self._socket.recv(max_bytes or RECEIVE_BYTES_MAX)
             except BlockingIOError:
                 pass
             except OSError as error:

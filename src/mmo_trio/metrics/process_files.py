@@ -15,40 +15,43 @@ from attrs import frozen
 
 logger = structlog.get_logger(__name__)
 
-EVERY_S: Final = 5.0
-FRESH_S: Final = 20.0
+WRITE_INTERVAL_S: Final = 5.0
+STALE_AFTER_S: Final = 20.0
 """Figures that are older are those of a process that has ended."""
 SUFFIX: Final = ".prom"
 
 
 @frozen
-class Board:
+class ProcessMetricsFiles:
     """One process's place on it."""
 
     directory: Path
-    name: str
+    process_name: str
     """Of this process among those of the service: `worker-1`. Whoever replaces it has its place."""
 
-    async def run(self, text: Callable[[], Awaitable[bytes]]) -> None:
+    async def run(self, render: Callable[[], Awaitable[bytes]]) -> None:
         """Write this text again and again, until cancelled; what can't be written is tried again."""
         while True:
             try:
-                self.write(await text())
+                self.write(await render())
             except OSError as error:
-                logger.warning("figures not shared", error=error.strerror)
-            await trio.sleep(EVERY_S)
+                logger.warning("metrics_write_failed", error=error.strerror)
+            await trio.sleep(WRITE_INTERVAL_S)
 
     def write(self, text: bytes) -> None:
         """Write this process's figures; raises OSError."""
-        made = self.directory / f"{self.name}.new"
+        made = self.directory / f"{self.process_name}.new"
         made.write_bytes(text)
-        os.replace(made, self.directory / f"{self.name}{SUFFIX}")
+        os.replace(made, self.directory / f"{self.process_name}{SUFFIX}")
 
-    def others(self) -> Iterator[str]:
+    def read_others(self) -> Iterator[str]:
         """The figures of the other processes that live."""
         for file in sorted(self.directory.glob(f"*{SUFFIX}")):
             try:
-                if file.stem != self.name and time.time() - file.stat().st_mtime < FRESH_S:
+                if (
+                    file.stem != self.process_name
+                    and time.time() - file.stat().st_mtime < STALE_AFTER_S
+                ):
                     yield file.read_text(encoding="utf-8")
             except OSError:
                 continue  # It has just been taken away.

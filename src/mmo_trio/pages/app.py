@@ -8,12 +8,12 @@ from typing import TypeAlias
 from quart import Response, request
 from quart_trio import QuartTrio
 
-from mmo_trio.pages.context import Desk, SandboxDesk
-from mmo_trio.pages.docs.pages import Papers, paper_pages
-from mmo_trio.pages.payment.page import payment_pages
-from mmo_trio.pages.sandbox.controls import sandbox_controls
-from mmo_trio.pages.sandbox.guide import guide_pages
-from mmo_trio.pages.sandbox.phone import phone_pages
+from mmo_trio.pages.context import PagesContext, SandboxContext
+from mmo_trio.pages.docs.pages import ApiDocs, create_docs_blueprint
+from mmo_trio.pages.payment.page import create_payment_page_blueprint
+from mmo_trio.pages.sandbox.controls import create_sandbox_blueprint
+from mmo_trio.pages.sandbox.guide import create_guide_blueprint
+from mmo_trio.pages.sandbox.phone import create_phone_blueprint
 from mmo_trio.system.fault_report import describe_fault
 
 CONTENT_SECURITY_POLICY = (
@@ -22,14 +22,14 @@ CONTENT_SECURITY_POLICY = (
 )
 
 BODY_BYTES_MAX = 64 * 1024
-STATIC_KEPT = "public, max-age=3600"
+STATIC_CACHE_CONTROL = "public, max-age=3600"
 """How long browsers keep what is the same for all."""
 
 
 ExceptionInfo: TypeAlias = tuple[type, BaseException, TracebackType] | tuple[None, None, None]
 
 
-class _DiscreetApp(QuartTrio):
+class _PagesApp(QuartTrio):
     """Logs faults by their route and kind: a path holds a page's token, a message may hold a payer's number (W3)."""
 
     def log_exception(self, exception_info: ExceptionInfo) -> None:
@@ -38,15 +38,17 @@ class _DiscreetApp(QuartTrio):
         self.logger.error("%s %s failed: %s", request.method, request.url_rule, told)
 
 
-def pages_app(desk: Desk, *, papers: Papers, sandbox: SandboxDesk | None) -> QuartTrio:
+def create_pages_app(
+    context: PagesContext, *, api_docs: ApiDocs, sandbox: SandboxContext | None
+) -> QuartTrio:
     """Payment pages, documentation, and in a sandbox its controls, its virtual phone and its guide as well."""
-    app = _DiscreetApp(__name__)
+    app = _PagesApp(__name__)
     app.config["MAX_CONTENT_LENGTH"] = BODY_BYTES_MAX
-    app.register_blueprint(payment_pages(desk))
-    app.register_blueprint(paper_pages(papers))
+    app.register_blueprint(create_payment_page_blueprint(context))
+    app.register_blueprint(create_docs_blueprint(api_docs))
     if sandbox is not None:
-        for parts in (sandbox_controls, phone_pages, guide_pages):
-            app.register_blueprint(parts(desk, sandbox))
+        for parts in (create_sandbox_blueprint, create_phone_blueprint, create_guide_blueprint):
+            app.register_blueprint(parts(context, sandbox))
 
     @app.after_request
     async def guard(response: Response) -> Response:
@@ -55,7 +57,7 @@ def pages_app(desk: Desk, *, papers: Papers, sandbox: SandboxDesk | None) -> Qua
         response.headers["X-Content-Type-Options"] = "nosniff"
         response.headers["X-Frame-Options"] = "DENY"
         if request.endpoint == "static":
-            response.headers["Cache-Control"] = STATIC_KEPT
+            response.headers["Cache-Control"] = STATIC_CACHE_CONTROL
         response.headers.setdefault("Cache-Control", "no-store")
         return response
 

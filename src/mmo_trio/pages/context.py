@@ -10,13 +10,13 @@ from attrs import frozen
 from mmo_sansio.values.clock import Instant, Span
 from mmo_sansio.values.model import Terms
 from mmo_trio.engine.engine import Submit
-from mmo_trio.sandbox.operator_worker import SandboxWorker
-from mmo_trio.settings.service import Ready
+from mmo_trio.sandbox.operator_worker import SandboxOperatorWorker
+from mmo_trio.settings.service import ServiceAddresses
 from mmo_trio.storage.interface.store import Store
 
 
 @frozen
-class Desk:
+class PagesContext:
     """The gateway as pages see it."""
 
     store: Store
@@ -29,16 +29,16 @@ class Desk:
 
 
 @frozen
-class SandboxDesk:
+class SandboxContext:
     """What only a sandbox can do."""
 
     new_reference: Callable[[], str]
     """A fresh ULID."""
     advance_clock: Callable[[Span], Awaitable[Instant]]
     """Moves the clock and gives the new time once everything due on the way is committed."""
-    operator: SandboxWorker
+    operator: SandboxOperatorWorker
     """Who asks the person at the virtual phone."""
     terms: Terms
     """Under which payments are made from the guide."""
-    addresses: Ready
+    addresses: ServiceAddresses
     """Where everything is."""

@@ -7,13 +7,13 @@ from pathlib import Path
 from attrs import define
 
 from mmo_sansio.values.clock import SECOND, Instant, Span
-from mmo_trio.sandbox.operator_worker import SandboxWorker
+from mmo_trio.sandbox.operator_worker import SandboxOperatorWorker
 from mmo_trio.storage.interface.store import Store
 from mmo_trio.system.clock import WallClock, write_offset
 from mmo_trio.workers.providers.worker import ProviderWorker
-from mmo_trio.workers.scheduler import Scanner
+from mmo_trio.workers.scheduler import Scheduler
 
-STRIDE: Span = SECOND
+BATCH_WINDOW: Span = SECOND
 """Payments whose own times come within it are woken together, in their order: a thousand that are pending for three
 days are asked about 80 times each."""
 
@@ -24,44 +24,46 @@ class SandboxClock:
 
     clock: WallClock
     store: Store
-    scanner: Scanner
-    operator: SandboxWorker
+    scheduler: Scheduler
+    operator: SandboxOperatorWorker
     providers: ProviderWorker
-    kept_in: Path
+    offset_file: Path
     """The file that the offset survives a restart in."""
 
     async def advance(self, span: Span) -> Instant:
         """The new time, once everything that was due on the way is decided, in the order of its due time, and
         committed. Raises ValueError for a step back and StoreUnavailable when the store can't serve."""
-        async with self.scanner.held:
-            await self._settle()
+        async with self.scheduler.lock:
+            await self._run_due_work()
             target = self.clock.now() + span  # Counted from what was accepted before the call.
-            write_offset(self.kept_in, self.clock.offset + span)  # A restart goes on, never back.
-            while (due := await self._next_due()) is not None and due <= target:
-                self.clock.advance(max(0, min(self._stop(due), target) - self.clock.now()))
-                await self._settle()
+            write_offset(
+                self.offset_file, self.clock.offset + span
+            )  # A restart goes on, never back.
+            while (due := await self._next_due_at()) is not None and due <= target:
+                self.clock.advance(max(0, min(self._next_stop(due), target) - self.clock.now()))
+                await self._run_due_work()
             self.clock.advance(max(0, target - self.clock.now()))
-            await self._settle()
-            write_offset(self.kept_in, self.clock.offset)
+            await self._run_due_work()
+            write_offset(self.offset_file, self.clock.offset)
             return self.clock.now()
 
-    async def _settle(self) -> None:
+    async def _run_due_work(self) -> None:
         """Do everything that is due by now, and what follows from it at once. A result that was due before a question
         has been told before it is asked: time goes on meanwhile, so both go by one `now`."""
         now = self.clock.now()
         await self.operator.wait_idle(now)
-        await self.scanner.wake_all_due(now)
+        await self.scheduler.wake_all_due(now)
         await self.providers.wait_idle()
-        self.scanner.kick()
+        self.scheduler.wake_up()
 
-    def _stop(self, due: Instant) -> Instant:
+    def _next_stop(self, due: Instant) -> Instant:
         """Where to stop next: as far on as nothing but payments' own times comes up."""
         operator = self.operator.next_due()
-        if operator is not None and operator <= due + STRIDE:
+        if operator is not None and operator <= due + BATCH_WINDOW:
             return due
-        return due + STRIDE
+        return due + BATCH_WINDOW
 
-    async def _next_due(self) -> Instant | None:
+    async def _next_due_at(self) -> Instant | None:
         """When something happens next, by the payments' own times or the operator's."""
         times = (await self.store.next_wake(), self.operator.next_due())
         return min((at for at in times if at is not None), default=None)

@@ -6,12 +6,12 @@ from decimal import Decimal
 
 from mmo_sansio.values.clock import Instant
 from mmo_sansio.values.model import Brand, Limits, Method, Operation
-from mmo_sansio.values.money import money
-from mmo_trio.brands.apply import make_key
+from mmo_sansio.values.money import to_money
+from mmo_trio.brands.apply import create_key
 from mmo_trio.brands.keyring import KeyRing
 from mmo_trio.storage.interface.store import Store
 
-DEMO_BRAND = "demo"
+DEMO_BRAND_ID = "demo"
 
 _METHODS = (
     ("mpesa_ke", "KE", "KES", 10, 150_000),
@@ -22,10 +22,10 @@ _METHODS = (
 """Method key, country, currency, least and largest amount."""
 
 
-def demo_brand(*, provider: str, title: str) -> Brand:
+def build_demo_brand(*, provider: str, title: str) -> Brand:
     """The demo brand, all of whose methods this provider carries."""
     return Brand(
-        id=DEMO_BRAND,
+        id=DEMO_BRAND_ID,
         name="Demo Shop",
         methods=tuple(
             Method(
@@ -36,7 +36,7 @@ def demo_brand(*, provider: str, title: str) -> Brand:
                 operations=frozenset(Operation),
                 limits={
                     currency: Limits(
-                        money(Decimal(least), currency), money(Decimal(largest), currency)
+                        to_money(Decimal(least), currency), to_money(Decimal(largest), currency)
                     )
                 },
             )
@@ -49,8 +49,8 @@ async def ensure_demo_brand(
     store: Store, keyring: KeyRing, *, provider: str, title: str, now: Instant
 ) -> str:
     """Make the demo brand and a key unless they are there; its oldest key in use, for the READY line."""
-    await store.save_brands([demo_brand(provider=provider, title=title)])
-    for key in await store.keys_of(DEMO_BRAND):
+    await store.save_brands([build_demo_brand(provider=provider, title=title)])
+    for key in await store.keys_of(DEMO_BRAND_ID):
         if key.retired_at is None:
-            return keyring.open(DEMO_BRAND, key.sealed).decode()
-    return await make_key(store, keyring, DEMO_BRAND, now=now)
+            return keyring.unseal(DEMO_BRAND_ID, key.sealed).decode()
+    return await create_key(store, keyring, DEMO_BRAND_ID, now=now)

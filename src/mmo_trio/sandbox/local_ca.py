@@ -24,13 +24,15 @@ from cryptography.x509.oid import ExtendedKeyUsageOID
 AUTHORITY_DAYS = 3650
 CERTIFICATE_DAYS = 397
 """The most that browsers accept."""
-BACKDATED = timedelta(days=1)
+BACKDATE = timedelta(days=1)
 """How far a certificate's time reaches back, for clocks that are behind."""
-NAME = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "mmo-gateway sandbox authority")])
+AUTHORITY_NAME = x509.Name(
+    [x509.NameAttribute(x509.NameOID.COMMON_NAME, "mmo-gateway sandbox authority")]
+)
 
 
 @frozen
-class Authority:
+class CertificateAuthority:
     """An authority that issues certificates for local servers."""
 
     certificate_file: Path
@@ -44,9 +46,9 @@ class Authority:
         names = x509.SubjectAlternativeName([_general_name(host) for host in hosts])
         subject = x509.Name([x509.NameAttribute(x509.NameOID.ORGANIZATION_NAME, "mmo-gateway")])
         certificate = (
-            _lasting(CERTIFICATE_DAYS)
+            _certificate_builder(CERTIFICATE_DAYS)
             .subject_name(subject)
-            .issuer_name(NAME)
+            .issuer_name(AUTHORITY_NAME)
             .public_key(key.public_key())
             .add_extension(names, critical=True)
             .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
@@ -54,13 +56,13 @@ class Authority:
             .add_extension(
                 x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False
             )
-            .add_extension(_issuer(self._key), critical=False)
+            .add_extension(_authority_key_identifier(self._key), critical=False)
             .sign(self._key, hashes.SHA256())
         )
-        return _server_context(_in_pem(key) + certificate.public_bytes(serialization.Encoding.PEM))
+        return _server_context(_to_pem(key) + certificate.public_bytes(serialization.Encoding.PEM))
 
 
-def ensure_authority(directory: Path) -> Authority:
+def ensure_authority(directory: Path) -> CertificateAuthority:
     """The authority that lives in this directory, made when there is none yet.
 
     Processes that start together end up with the same key. Raises OSError when the directory can't
@@ -69,19 +71,19 @@ def ensure_authority(directory: Path) -> Authority:
     directory.mkdir(parents=True, exist_ok=True)
     key_file, certificate_file = directory / "ca-key.pem", directory / "ca.pem"
     if not key_file.exists():
-        fresh = _in_pem(ec.generate_private_key(ec.SECP256R1()))
+        fresh = _to_pem(ec.generate_private_key(ec.SECP256R1()))
         with suppress(FileExistsError):  # somebody else was faster: then theirs it is
-            _write(key_file, fresh, replace=False)
+            _write_atomically(key_file, fresh, replace=False)
     key = serialization.load_pem_private_key(key_file.read_bytes(), password=None)
     if not isinstance(key, ec.EllipticCurvePrivateKey):
         raise ValueError(f"{key_file} holds no elliptic-curve key: remove it to have one made.")
-    if not _is_good(certificate_file, key):
+    if not _is_valid_certificate(certificate_file, key):
         octets = _self_signed(key).public_bytes(serialization.Encoding.PEM)
-        _write(certificate_file, octets, replace=True)
-    return Authority(certificate_file, key)
+        _write_atomically(certificate_file, octets, replace=True)
+    return CertificateAuthority(certificate_file, key)
 
 
-def _is_good(file: Path, key: ec.EllipticCurvePrivateKey) -> bool:
+def _is_valid_certificate(file: Path, key: ec.EllipticCurvePrivateKey) -> bool:
     """Whether the file holds this key's certificate, good for longer than any it will issue."""
     try:
         certificate = x509.load_pem_x509_certificate(file.read_bytes())
@@ -105,9 +107,9 @@ def _self_signed(key: ec.EllipticCurvePrivateKey) -> x509.Certificate:
         decipher_only=False,
     )
     return (
-        _lasting(AUTHORITY_DAYS)
-        .subject_name(NAME)
-        .issuer_name(NAME)
+        _certificate_builder(AUTHORITY_DAYS)
+        .subject_name(AUTHORITY_NAME)
+        .issuer_name(AUTHORITY_NAME)
         .public_key(key.public_key())
         .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
         .add_extension(usage, critical=True)
@@ -116,17 +118,17 @@ def _self_signed(key: ec.EllipticCurvePrivateKey) -> x509.Certificate:
     )
 
 
-def _lasting(days: int) -> x509.CertificateBuilder:
+def _certificate_builder(days: int) -> x509.CertificateBuilder:
     now = datetime.now(UTC)
     return (
         x509.CertificateBuilder()
         .serial_number(x509.random_serial_number())
-        .not_valid_before(now - BACKDATED)
-        .not_valid_after(now - BACKDATED + timedelta(days=days))
+        .not_valid_before(now - BACKDATE)
+        .not_valid_after(now - BACKDATE + timedelta(days=days))
     )
 
 
-def _issuer(key: ec.EllipticCurvePrivateKey) -> x509.AuthorityKeyIdentifier:
+def _authority_key_identifier(key: ec.EllipticCurvePrivateKey) -> x509.AuthorityKeyIdentifier:
     return x509.AuthorityKeyIdentifier.from_issuer_public_key(key.public_key())
 
 
@@ -137,7 +139,7 @@ def _general_name(host: str) -> x509.GeneralName:
         return x509.DNSName(host)
 
 
-def _in_pem(key: ec.EllipticCurvePrivateKey) -> bytes:
+def _to_pem(key: ec.EllipticCurvePrivateKey) -> bytes:
     return key.private_bytes(
         serialization.Encoding.PEM,
         serialization.PrivateFormat.PKCS8,
@@ -155,13 +157,13 @@ def _server_context(key_and_certificate: bytes) -> ssl.SSLContext:
     return context
 
 
-def _write(file: Path, octets: bytes, *, replace: bool) -> None:
+def _write_atomically(file: Path, content: bytes, *, replace: bool) -> None:
     """Writes the file whole or not at all, for its owner only. Raises FileExistsError when it is
     there and `replace` isn't said."""
     descriptor, name = tempfile.mkstemp(dir=file.parent, prefix=f".{file.name}.")
     try:
         with os.fdopen(descriptor, "wb") as temporary:
-            temporary.write(octets)
+            temporary.write(content)
             temporary.flush()
             os.fsync(temporary.fileno())
         if replace:

@@ -21,19 +21,25 @@ import structlog
 import trio
 from attrs import define
 
-from mmo_trio.console import console_app
+from mmo_trio.console import create_console_app
 from mmo_trio.http.asgi.app import asgi_app
 from mmo_trio.http.asgi.hypercorn_server import serve_app
 from mmo_trio.http.server.listener import serve_http
-from mmo_trio.pages.app import pages_app
+from mmo_trio.pages.app import create_pages_app
 from mmo_trio.sandbox.local_ca import ensure_authority
-from mmo_trio.service.components import Gateway
-from mmo_trio.service.sockets import Certificates, Inherited, address_of, listener_on, open_doors
+from mmo_trio.service.components import Components
+from mmo_trio.service.sockets import (
+    Certificates,
+    Inherited,
+    open_listening_sockets,
+    socket_url,
+    to_listener,
+)
 from mmo_trio.service.wiring import assemble
-from mmo_trio.settings import Settings, SettingsError, seconds
-from mmo_trio.settings.service import RUNNING_FILE, Ready, ServiceConfig
+from mmo_trio.settings import Settings, SettingsError, to_seconds
+from mmo_trio.settings.service import RUNNING_FILE, ServiceAddresses, ServiceConfig
 from mmo_trio.storage.open_store import open_store
-from mmo_trio.system.ids import request_ids
+from mmo_trio.system.ids import request_id_generator
 
 logger = structlog.get_logger(__name__)
 
@@ -41,44 +47,44 @@ STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 
 @define(eq=False)
-class Ending:
+class Shutdown:
     """When a gateway is to end, and how gently."""
 
-    stop: trio.Event
-    patience_s: float = 0.0
+    requested: trio.Event
+    idle_grace_s: float = 0.0
     """How long idle connections are left then for one last request."""
 
 
-class FurtherDoor(Protocol):
+class ExtraListener(Protocol):
     """Serves something of the gateway until `drain` is set."""
 
     async def __call__(
-        self, gateway: Gateway, *, drain: trio.Event, task_status: trio.TaskStatus[None]
+        self, components: Components, *, drain: trio.Event, task_status: trio.TaskStatus[None]
     ) -> None: ...
 
 
-def second_door(
+def http2_listener(
     listener: trio.SocketListener, *, certificate: tuple[str, str] | None = None
-) -> FurtherDoor:
+) -> ExtraListener:
     """The merchant API once more, under Hypercorn, for HTTP/2: serves on this listener.
 
     `certificate` names the files of a chain and its key; None serves in the clear.
     """
 
     async def serve(
-        gateway: Gateway, *, drain: trio.Event, task_status: trio.TaskStatus[None]
+        components: Components, *, drain: trio.Event, task_status: trio.TaskStatus[None]
     ) -> None:
         app = asgi_app(
-            gateway.api,
-            error_docs_url=gateway.api.settings.error_docs_url,
-            mint_request_id=request_ids(),
-            limits=gateway.listener_limits,
-            traffic=gateway.traffic,
+            components.api,
+            error_docs_url=components.api.settings.error_docs_url,
+            mint_request_id=request_id_generator(),
+            limits=components.listener_limits,
+            metrics=components.http_metrics,
         )
         await serve_app(
             app,
             listener,
-            limits=gateway.listener_limits,
+            limits=components.listener_limits,
             drain=drain,
             certificate=certificate,
             task_status=task_status,
@@ -90,20 +96,20 @@ def second_door(
 async def run_service(
     config: ServiceConfig,
     *,
-    on_ready: Callable[[Ready], None],
+    on_ready: Callable[[ServiceAddresses], None],
     drain: trio.Event | None = None,
-    further_doors: Sequence[FurtherDoor] = (),
+    extra_listeners: Sequence[ExtraListener] = (),
     inherited: Inherited | None = None,
 ) -> None:
     """Serve until SIGTERM, SIGINT or `drain`, then drain and return; SIGHUP reads the certificate again.
 
-    Raises SettingsError, StoreRefused or StoreUnavailable when it can't begin. With `drain` given no signal is
+    Raises SettingsError, StoreUnusable or StoreUnavailable when it can't begin. With `drain` given no signal is
     listened to: whoever gives it decides. `further_doors` open and close together with ours. A worker is given what
     it has `inherited`: it serves on those doors, also ends when its supervisor is gone, and gently on SIGUSR2.
     """
     if config.is_sandbox and config.data_directory is not None:
         ensure_authority(config.data_directory)
-    ending = Ending(trio.Event() if drain is None else drain)
+    ending = Shutdown(trio.Event() if drain is None else drain)
     certificates = _certificates(config.settings)
     async with (
         open_store(config.settings.database.url, serving=True) as store,
@@ -112,104 +118,118 @@ async def run_service(
         if drain is None:
             retired_after_s = None
             if inherited is not None:
-                retired_after_s = seconds(config.settings.limits.drain_timeout) / 2
-                signals.start_soon(_watch, inherited.lifeline, ending)
-            await signals.start(_listen_to_signals, ending, certificates, retired_after_s)
-        doors = open_doors(config.settings.listen) if inherited is None else inherited.doors
+                retired_after_s = to_seconds(config.settings.limits.drain_timeout) / 2
+                signals.start_soon(_stop_with_parent, inherited.parent_pipe, ending)
+            await signals.start(_handle_signals, ending, certificates, retired_after_s)
+        doors = (
+            open_listening_sockets(config.settings.listen)
+            if inherited is None
+            else inherited.listening_sockets
+        )
         try:
-            gateway = assemble(config, store, addresses(config, doors))
-            await _run(gateway, doors, certificates, ending, config, on_ready, further_doors)
+            gateway = assemble(config, store, listener_urls(config, doors))
+            await _run_components(
+                gateway, doors, certificates, ending, config, on_ready, extra_listeners
+            )
         finally:
             for door in doors.values():
                 door.close()
         signals.cancel_scope.cancel()
 
 
-async def _run(
-    gateway: Gateway,
-    doors: Mapping[str, socket.socket],
+async def _run_components(
+    components: Components,
+    listening_sockets: Mapping[str, socket.socket],
     certificates: Certificates | None,
-    ending: Ending,
+    shutdown: Shutdown,
     config: ServiceConfig,
-    on_ready: Callable[[Ready], None],
-    further_doors: Sequence[FurtherDoor],
+    on_ready: Callable[[ServiceAddresses], None],
+    extra_listeners: Sequence[ExtraListener],
 ) -> None:
     """The tree: engine outside, workers within, doors inmost; each level ends before the one around it."""
     async with trio.open_nursery() as engine:
-        await engine.start(gateway.engine.run)
-        ready = await gateway.prepare()
+        await engine.start(components.engine.run)
+        ready = await components.prepare()
         workers_stop = trio.Event()
         async with trio.open_nursery() as workers:
-            await gateway.start_workers(workers, workers_stop)
+            await components.start_workers(workers, workers_stop)
             with ExitStack() as until_drained:
                 async with trio.open_nursery() as opened:
-                    await _serve(opened, gateway, doors, certificates, ending)
-                    for door in further_doors:
-                        await opened.start(partial(door, gateway, drain=ending.stop))
+                    await _start_listeners(
+                        opened, components, listening_sockets, certificates, shutdown
+                    )
+                    for door in extra_listeners:
+                        await opened.start(partial(door, components, drain=shutdown.requested))
                     if config.is_sandbox and config.data_directory is not None:
-                        until_drained.enter_context(_Running(config.data_directory, ready))
+                        until_drained.enter_context(_RunningFile(config.data_directory, ready))
                     on_ready(ready)
-                    await ending.stop.wait()
-                    gateway.desk.closing.set()
-                    logger.info("draining")
+                    await shutdown.requested.wait()
+                    components.pages_context.closing.set()
+                    logger.info("drain_started")
             workers_stop.set()
-            await gateway.workers_ended()
+            await components.wait_workers_ended()
             workers.cancel_scope.cancel()
         engine.cancel_scope.cancel()
-    logger.info("stopped")
+    logger.info("service_stopped")
 
 
-async def _serve(
-    opened: trio.Nursery,
-    gateway: Gateway,
-    doors: Mapping[str, socket.socket],
+async def _start_listeners(
+    nursery: trio.Nursery,
+    components: Components,
+    listening_sockets: Mapping[str, socket.socket],
     certificates: Certificates | None,
-    ending: Ending,
+    shutdown: Shutdown,
 ) -> None:
     async def api(*, task_status: trio.TaskStatus[None]) -> None:
         await serve_http(
-            gateway.api,
-            [listener_on(doors["api"])],
-            limits=gateway.listener_limits,
-            error_docs_url=gateway.api.settings.error_docs_url,
-            mint_request_id=request_ids(),
-            drain=ending.stop,
-            patience_s=lambda: ending.patience_s,
-            traffic=gateway.traffic,
+            components.api,
+            [to_listener(listening_sockets["api"])],
+            limits=components.listener_limits,
+            error_docs_url=components.api.settings.error_docs_url,
+            mint_request_id=request_id_generator(),
+            drain=shutdown.requested,
+            idle_grace_s=lambda: shutdown.idle_grace_s,
+            metrics=components.http_metrics,
             tls=None if certificates is None else certificates.context,
             task_status=task_status,
         )
 
     async def people(*, task_status: trio.TaskStatus[None]) -> None:
         await serve_app(
-            pages_app(gateway.desk, papers=gateway.papers, sandbox=gateway.sandbox_desk),
-            listener_on(doors["pages"]),
-            limits=gateway.listener_limits,
-            drain=ending.stop,
+            create_pages_app(
+                components.pages_context,
+                api_docs=components.api_docs,
+                sandbox=components.sandbox_context,
+            ),
+            to_listener(listening_sockets["pages"]),
+            limits=components.listener_limits,
+            drain=shutdown.requested,
             certificate=None if certificates is None else certificates.files,
             task_status=task_status,
         )
 
     async def operators(*, task_status: trio.TaskStatus[None]) -> None:
         await serve_app(
-            console_app(gateway.figures, gateway.console_desk),
-            listener_on(doors["console"]),
-            limits=gateway.listener_limits,
-            drain=ending.stop,
+            create_console_app(components.prometheus_exporter, components.console_context),
+            to_listener(listening_sockets["console"]),
+            limits=components.listener_limits,
+            drain=shutdown.requested,
             task_status=task_status,
         )
 
     for door in (api, people, operators):
-        await opened.start(door)
+        await nursery.start(door)
 
 
-def addresses(config: ServiceConfig, doors: Mapping[str, socket.socket]) -> Ready:
+def listener_urls(
+    config: ServiceConfig, listening_sockets: Mapping[str, socket.socket]
+) -> ServiceAddresses:
     """Where a gateway with these doors is reached."""
     tls = config.settings.listen.tls_certificate is not None
-    return Ready(
-        api=address_of(doors["api"], tls=tls),
-        pages=address_of(doors["pages"], tls=tls),
-        console=address_of(doors["console"], tls=False),
+    return ServiceAddresses(
+        api=socket_url(listening_sockets["api"], tls=tls),
+        pages=socket_url(listening_sockets["pages"], tls=tls),
+        console=socket_url(listening_sockets["console"], tls=False),
     )
 
 
@@ -231,10 +251,10 @@ def _certificates(settings: Settings) -> Certificates | None:
     return Certificates(listen.tls_certificate, listen.tls_key)
 
 
-async def _listen_to_signals(
-    ending: Ending,
+async def _handle_signals(
+    shutdown: Shutdown,
     certificates: Certificates | None,
-    retired_after_s: float | None,
+    idle_grace_s: float | None,
     *,
     task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
 ) -> None:
@@ -243,37 +263,37 @@ async def _listen_to_signals(
         task_status.started()
         async for number in signals:
             if number in STOP_SIGNALS:
-                ending.stop.set()
+                shutdown.requested.set()
             elif number == signal.SIGHUP:
-                _reload(certificates)
-            elif retired_after_s is None:
-                logger.warning("one process can't be replaced while it serves: restart it")
+                _reload_certificates(certificates)
+            elif idle_grace_s is None:
+                logger.warning("rolling_restart_unsupported")
             else:
-                ending.patience_s = retired_after_s
-                ending.stop.set()
+                shutdown.idle_grace_s = idle_grace_s
+                shutdown.requested.set()
 
 
-def _reload(certificates: Certificates | None) -> None:
+def _reload_certificates(certificates: Certificates | None) -> None:
     if certificates is None:
         return
     try:
         certificates.reload()
-        logger.info("certificate reloaded")
+        logger.info("certificate_reloaded")
     except SettingsError as error:
-        logger.error("certificate kept", error=str(error))
+        logger.error("certificate_reload_failed", error=str(error))
 
 
-async def _watch(lifeline: int, ending: Ending) -> None:
+async def _stop_with_parent(parent_pipe: int, shutdown: Shutdown) -> None:
     """End when the supervisor is gone: nobody else would ever tell."""
-    await trio.lowlevel.wait_readable(lifeline)
-    logger.warning("the supervisor is gone")
-    ending.stop.set()
+    await trio.lowlevel.wait_readable(parent_pipe)
+    logger.warning("supervisor_lost")
+    shutdown.requested.set()
 
 
-class _Running:
+class _RunningFile:
     """While it lasts, `running.json` in the sandbox's data directory says where the sandbox serves."""
 
-    def __init__(self, directory: Path, ready: Ready) -> None:
+    def __init__(self, directory: Path, ready: ServiceAddresses) -> None:
         self._file = directory / RUNNING_FILE
         self._text = json.dumps({"api": ready.api, "pages": ready.pages, "console": ready.console})
 

@@ -10,22 +10,22 @@ from pathlib import Path
 import trio
 from attrs import frozen
 
-from mmo_trio.settings import Endpoint, SettingsError
+from mmo_trio.settings import ListenAddress, SettingsError
 from mmo_trio.settings.sections import ListenSection
 
 BACKLOG = 1_024
 
 
-DOORS = ("api", "pages", "console")
+LISTENER_NAMES = ("api", "pages", "console")
 
 
-def open_doors(listen: ListenSection) -> Mapping[str, socket.socket]:
+def open_listening_sockets(listen: ListenSection) -> Mapping[str, socket.socket]:
     """The listening sockets of a gateway by name; raises SettingsError naming the setting of one that can't be had."""
     wanted = {"api": listen.api, "pages": listen.pages, "console": listen.console}
     doors: dict[str, socket.socket] = {}
     try:
-        for name in DOORS:
-            doors[name] = _open_door(name, wanted[name])
+        for name in LISTENER_NAMES:
+            doors[name] = _open_listening_socket(name, wanted[name])
     except SettingsError:
         for each in doors.values():
             each.close()
@@ -33,7 +33,7 @@ def open_doors(listen: ListenSection) -> Mapping[str, socket.socket]:
     return doors
 
 
-def _open_door(name: str, endpoint: Endpoint) -> socket.socket:
+def _open_listening_socket(name: str, endpoint: ListenAddress) -> socket.socket:
     """A listening socket at this address. A name may stand for several addresses; one door is enough."""
     try:
         found = socket.getaddrinfo(
@@ -53,20 +53,20 @@ def _open_door(name: str, endpoint: Endpoint) -> socket.socket:
 class Inherited:
     """What a worker process has from its supervisor."""
 
-    doors: Mapping[str, socket.socket]
+    listening_sockets: Mapping[str, socket.socket]
     """Listening sockets that all workers accept from."""
-    lifeline: int
+    parent_pipe: int
     """A pipe that ends when the supervisor is gone."""
 
 
-def listener_on(door: socket.socket) -> trio.SocketListener:
+def to_listener(listening_socket: socket.socket) -> trio.SocketListener:
     """Trio's listener on this socket, which is the listener's from now on."""
-    return trio.SocketListener(trio.socket.from_stdlib_socket(door))
+    return trio.SocketListener(trio.socket.from_stdlib_socket(listening_socket))
 
 
-def address_of(door: socket.socket, *, tls: bool) -> str:
+def socket_url(listening_socket: socket.socket, *, tls: bool) -> str:
     """The URL that leads to this socket, port 0 replaced: `http://127.0.0.1:8080`."""
-    host, port = door.getsockname()[:2]
+    host, port = listening_socket.getsockname()[:2]
     named = f"[{host}]" if ":" in host else host
     return f"{'https' if tls else 'http'}://{named}:{port}"
 

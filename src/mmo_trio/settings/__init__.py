@@ -3,9 +3,9 @@
 from mmo_trio.settings.describe import (
     EffectiveRow,
     SettingRow,
-    as_page,
     describe_settings,
-    effective,
+    effective_settings,
+    settings_page,
 )
 from mmo_trio.settings.errors import SettingsError, near_match
 from mmo_trio.settings.load import load_settings
@@ -21,7 +21,7 @@ from mmo_trio.settings.sections import (
     ProviderSection,
     Settings,
 )
-from mmo_trio.settings.values import Endpoint, read_span, seconds, write_span
+from mmo_trio.settings.values import ListenAddress, format_span, parse_span, to_seconds
 
 __all__ = [
     "BreakerSection",
@@ -29,21 +29,21 @@ __all__ = [
     "DatabaseSection",
     "EffectiveRow",
     "EgressSection",
-    "Endpoint",
     "GatewaySection",
     "KeysSection",
     "LimitsSection",
+    "ListenAddress",
     "ListenSection",
     "ProviderSection",
     "SettingRow",
     "Settings",
     "SettingsError",
-    "as_page",
     "describe_settings",
-    "effective",
+    "effective_settings",
+    "format_span",
     "load_settings",
     "near_match",
-    "read_span",
-    "seconds",
-    "write_span",
+    "parse_span",
+    "settings_page",
+    "to_seconds",
 ]

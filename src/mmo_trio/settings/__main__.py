@@ -1,5 +1,5 @@
 """`python -m mmo_trio.settings` writes the page of the documentation."""
 
-from mmo_trio.settings.describe import as_page
+from mmo_trio.settings.describe import settings_page
 
-print(as_page(), end="")
+print(settings_page(), end="")

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from attrs import fields, frozen
 
-from mmo_trio.settings.load import keys_of, kind_of, variable
+from mmo_trio.settings.load import env_variable, section_keys, value_kind
 from mmo_trio.settings.sections import PROVIDER_KINDS, SECTIONS, Settings
 
 MASKED = "***"
@@ -37,15 +37,15 @@ class EffectiveRow:
 
 def describe_settings() -> tuple[SettingRow, ...]:
     """Every key there is, in the order of the file."""
-    return tuple(_described())
+    return tuple(_setting_rows())
 
 
-def effective(settings: Settings) -> tuple[EffectiveRow, ...]:
+def effective_settings(settings: Settings) -> tuple[EffectiveRow, ...]:
     """What is in force, without secrets: passwords and providers' options are masked."""
-    return tuple(_in_force(settings))
+    return tuple(_effective_rows(settings))
 
 
-def as_page() -> str:
+def settings_page() -> str:
     """`docs/settings.md`, made from the settings themselves."""
     lines = [
         "# Settings",
@@ -96,27 +96,27 @@ def as_page() -> str:
     return "\n".join(lines)
 
 
-def _described() -> Iterator[SettingRow]:
+def _setting_rows() -> Iterator[SettingRow]:
     for section, made in SECTIONS.items():
         for each in fields(made):
             kind = each.metadata["kind"]
             default = each.metadata["otherwise"] or f"`{kind.write(each.default)}`"
             yield SettingRow(
                 f"{section}.{each.name}",
-                variable(section, each.name),
+                env_variable(section, each.name),
                 kind.name,
                 default,
                 each.metadata["meaning"],
             )
 
 
-def _in_force(settings: Settings) -> Iterator[EffectiveRow]:
+def _effective_rows(settings: Settings) -> Iterator[EffectiveRow]:
     defaults = Settings()
     for section in SECTIONS:
-        for key in keys_of(section):
+        for key in section_keys(section):
             value = getattr(getattr(settings, section), key)
             usual = getattr(getattr(defaults, section), key)
-            written = _written(section, key, value)
+            written = _format_effective(section, key, value)
             yield EffectiveRow(f"{section}.{key}", written, value == usual)
     for name, provider in settings.providers.items():
         yield EffectiveRow(f"provider.{name}.kind", provider.kind, False)
@@ -124,11 +124,11 @@ def _in_force(settings: Settings) -> Iterator[EffectiveRow]:
             yield EffectiveRow(f"provider.{name}.{key}", MASKED, False)
 
 
-def _written(section: str, key: str, value: object) -> str:
+def _format_effective(section: str, key: str, value: object) -> str:
     otherwise: str = getattr(fields(SECTIONS[section]), key).metadata["otherwise"]
     if value is None and otherwise:
         return f"({otherwise})"
-    return kind_of(section, key).write(value)
+    return value_kind(section, key).format(value)
 
 
 def _first_sentence(text: str | None) -> str:

@@ -9,15 +9,15 @@ from collections.abc import Iterable
 class SettingsError(Exception):
     """A wrong key or value. The message names it and where it stands, what is wrong, and the remedy."""
 
-    def __init__(self, where: str, fault: str, remedy: str) -> None:
-        super().__init__(f"{where}: {fault} {remedy}".rstrip())
-        self.where = where
+    def __init__(self, location: str, fault: str, remedy: str) -> None:
+        super().__init__(f"{location}: {fault} {remedy}".rstrip())
+        self.location = location
         """The key or variable, and the file that it stands in."""
         self.fault = fault
         self.remedy = remedy
 
 
-class ValueFault(ValueError):
+class InvalidSettingValue(ValueError):
     """Text or a value that is no acceptable one; the message says what would be."""
 
 

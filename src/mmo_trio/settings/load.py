@@ -13,20 +13,20 @@ from typing import Any, NoReturn
 
 from attrs import fields, frozen
 
-from mmo_trio.settings.errors import SettingsError, ValueFault, near_match
-from mmo_trio.settings.providers import PROVIDER_PREFIX, providers_from
+from mmo_trio.settings.errors import InvalidSettingValue, SettingsError, near_match
+from mmo_trio.settings.providers import PROVIDER_PREFIX, parse_providers
 from mmo_trio.settings.sections import API_KEY_CACHE_MAX, SECTIONS, Settings
-from mmo_trio.settings.values import Kind
+from mmo_trio.settings.values import ValueKind
 
-PREFIX = "MMO_"
-TEST_PREFIX = "MMO_TEST_"
+ENV_PREFIX = "MMO_"
+TEST_ENV_PREFIX = "MMO_TEST_"
 
 
 @frozen
-class _Found:
+class _RawSetting:
     """A value and where it stands."""
 
-    where: str
+    location: str
     value: Any
 
 
@@ -43,41 +43,41 @@ def load_settings(
     Raises SettingsError for a file that can't be read, a key that doesn't exist, a value that can't be used, and
     values that don't go together.
     """
-    found: dict[str, _Found] = {}
+    found: dict[str, _RawSetting] = {}
     for key, value in (presets or {}).items():
-        found[key] = _Found(f"preset {key}", value)
-    document = {} if file is None else _read(file)
+        found[key] = _RawSetting(f"preset {key}", value)
+    document = {} if file is None else _read_toml(file)
     found |= _from_document(document, str(file))
     variables = environment or {}
     found |= _from_environment(variables)
     for key, value in (options or {}).items():
-        found[key] = _Found(f"command line ({key})", value)
-    providers = providers_from(document.get("provider", {}), str(file), variables)
+        found[key] = _RawSetting(f"command line ({key})", value)
+    providers = parse_providers(document.get("provider", {}), str(file), variables)
     settings = Settings(
-        **{name: _section(name, found) for name in SECTIONS},
+        **{name: _parse_section(name, found) for name in SECTIONS},
         providers=providers,
     )
-    _check(settings, found)
+    _check_consistency(settings, found)
     return settings
 
 
-def kind_of(section: str, key: str) -> Kind:
+def value_kind(section: str, key: str) -> ValueKind:
     """The kind of value that a key takes."""
-    kind: Kind = getattr(fields(SECTIONS[section]), key).metadata["kind"]
+    kind: ValueKind = getattr(fields(SECTIONS[section]), key).metadata["kind"]
     return kind
 
 
-def keys_of(section: str) -> tuple[str, ...]:
+def section_keys(section: str) -> tuple[str, ...]:
     """The keys of a section, in the order of the documentation."""
     return tuple(each.name for each in fields(SECTIONS[section]))
 
 
-def variable(section: str, key: str) -> str:
+def env_variable(section: str, key: str) -> str:
     """The environment variable for a key."""
-    return f"{PREFIX}{section.upper()}_{key.upper()}"
+    return f"{ENV_PREFIX}{section.upper()}_{key.upper()}"
 
 
-def _read(file: Path) -> dict[str, Any]:
+def _read_toml(file: Path) -> dict[str, Any]:
     try:
         return tomllib.loads(file.read_text(encoding="utf-8"))
     except OSError as error:
@@ -90,7 +90,7 @@ def _read(file: Path) -> dict[str, Any]:
         raise SettingsError(str(file), f"is not TOML: {error}.", "Correct that line.") from None
 
 
-def _from_document(document: Mapping[str, Any], file: str) -> dict[str, _Found]:
+def _from_document(document: Mapping[str, Any], file: str) -> dict[str, _RawSetting]:
     found = {}
     for section, table in document.items():
         if section == "provider":
@@ -104,51 +104,53 @@ def _from_document(document: Mapping[str, Any], file: str) -> dict[str, _Found]:
             )
         for key, value in table.items():
             where = f"{file}: {section}.{key}"
-            if key not in keys_of(section):
-                raise SettingsError(where, "is no setting.", near_match(key, keys_of(section)))
-            found[f"{section}.{key}"] = _Found(where, value)
+            if key not in section_keys(section):
+                raise SettingsError(where, "is no setting.", near_match(key, section_keys(section)))
+            found[f"{section}.{key}"] = _RawSetting(where, value)
     return found
 
 
-def _from_environment(environment: Mapping[str, str]) -> dict[str, _Found]:
+def _from_environment(environment: Mapping[str, str]) -> dict[str, _RawSetting]:
     known = {
-        variable(section, key): f"{section}.{key}"
+        env_variable(section, key): f"{section}.{key}"
         for section in SECTIONS
-        for key in keys_of(section)
+        for key in section_keys(section)
     }
     found = {}
     for name in sorted(environment):
-        if not name.startswith(PREFIX) or name.startswith((TEST_PREFIX, PROVIDER_PREFIX)):
+        if not name.startswith(ENV_PREFIX) or name.startswith((TEST_ENV_PREFIX, PROVIDER_PREFIX)):
             continue
         if name not in known:
             raise SettingsError(
                 name, "is no setting; it comes from the environment.", near_match(name, known)
             )
-        found[known[name]] = _Found(name, environment[name])
+        found[known[name]] = _RawSetting(name, environment[name])
     return found
 
 
-def _section(section: str, found: Mapping[str, _Found]) -> Any:
+def _parse_section(section: str, found: Mapping[str, _RawSetting]) -> Any:
     given = {}
-    for key in keys_of(section):
+    for key in section_keys(section):
         if (here := found.get(f"{section}.{key}")) is None:
             continue
         try:
-            given[key] = kind_of(section, key).read(here.value)
-        except ValueFault as fault:
-            raise SettingsError(here.where, f"{fault}.", _shown(section, key, here)) from None
+            given[key] = value_kind(section, key).parse(here.value)
+        except InvalidSettingValue as fault:
+            raise SettingsError(
+                here.location, f"{fault}.", _current_value_hint(section, key, here)
+            ) from None
     return SECTIONS[section](**given)
 
 
-def _shown(section: str, key: str, here: _Found) -> str:
-    return "" if kind_of(section, key).is_private else f"It is {here.value!r} now."
+def _current_value_hint(section: str, key: str, raw: _RawSetting) -> str:
+    return "" if value_kind(section, key).is_private else f"It is {raw.value!r} now."
 
 
-def _check(settings: Settings, found: Mapping[str, _Found]) -> None:
+def _check_consistency(settings: Settings, found: Mapping[str, _RawSetting]) -> None:
     """What must go together."""
 
     def refuse(key: str, fault: str, remedy: str) -> NoReturn:
-        raise SettingsError(found[key].where if key in found else key, fault, remedy)
+        raise SettingsError(found[key].location if key in found else key, fault, remedy)
 
     limits, listen = settings.limits, settings.listen
     if limits.api_key_cache > API_KEY_CACHE_MAX:

@@ -14,7 +14,7 @@ PROVIDER_PREFIX = "MMO_PROVIDER__"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}", re.ASCII)
 
 
-def providers_from(
+def parse_providers(
     tables: Any, file: str, environment: Mapping[str, str]
 ) -> Mapping[str, ProviderSection]:
     """The providers by name, the environment's values over the file's.
@@ -40,9 +40,9 @@ def providers_from(
         found[name] = dict(table)
     for variable in sorted(environment):
         if variable.startswith(PROVIDER_PREFIX):
-            name, key = _place(variable, found)
+            name, key = _split_variable(variable, found)
             found.setdefault(name, {})[key] = environment[variable]
-    return MappingProxyType({name: _provider(name, table) for name, table in found.items()})
+    return MappingProxyType({name: _parse_provider(name, table) for name, table in found.items()})
 
 
 def provider_variable(name: str, key: str) -> str:
@@ -50,7 +50,7 @@ def provider_variable(name: str, key: str) -> str:
     return f"{PROVIDER_PREFIX}{name.replace('-', '_').upper()}__{key.upper()}"
 
 
-def _place(variable: str, known: Mapping[str, Any]) -> tuple[str, str]:
+def _split_variable(variable: str, known: Mapping[str, Any]) -> tuple[str, str]:
     name, separator, key = variable.removeprefix(PROVIDER_PREFIX).partition("__")
     if not separator or not name or not key:
         raise SettingsError(
@@ -60,7 +60,7 @@ def _place(variable: str, known: Mapping[str, Any]) -> tuple[str, str]:
     return next(same, name.lower()), key.lower()
 
 
-def _provider(name: str, table: Mapping[str, Any]) -> ProviderSection:
+def _parse_provider(name: str, table: Mapping[str, Any]) -> ProviderSection:
     where = f"provider.{name}.kind ({provider_variable(name, 'kind')})"
     kind = table.get("kind")
     if kind is None:

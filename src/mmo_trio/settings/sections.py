@@ -17,18 +17,18 @@ from mmo_sansio.values import clock
 from mmo_sansio.values.clock import Span
 from mmo_sansio.values.model import Terms
 from mmo_trio.settings import values
-from mmo_trio.settings.values import Endpoint, Kind, Network
+from mmo_trio.settings.values import ListenAddress, Network, ValueKind
 
-TERMS = Terms()
+DEFAULT_TERMS = Terms()
 API_KEY_CACHE_MAX: Span = 60 * clock.SECOND
 """A retired key or disabled brand is refused everywhere after this (A3)."""
 DEFAULT_DATABASE = "sqlite:///gateway.db"
 
 
-def setting(kind: Kind, default: Any, meaning: str, *, otherwise: str = "") -> Any:
+def setting(kind: ValueKind, default: Any, meaning: str, *, default_text: str = "") -> Any:
     """A key of a section; `otherwise` says what stands in for a default of None."""
     return field(
-        default=default, metadata={"kind": kind, "meaning": meaning, "otherwise": otherwise}
+        default=default, metadata={"kind": kind, "meaning": meaning, "otherwise": default_text}
     )
 
 
@@ -40,25 +40,25 @@ class GatewaySection:
         values.URL,
         None,
         "Scheme and host of the merchant API, as merchants see it.",
-        otherwise="the address of the API listener",
+        default_text="the address of the API listener",
     )
     hpp_url: str | None = setting(
         values.URL,
         None,
         "Scheme and host of the hosted payment page, as payers see it.",
-        otherwise="the address of the pages listener",
+        default_text="the address of the pages listener",
     )
     error_docs_url: str | None = setting(
         values.URL,
         None,
         "Base of the type URIs of errors.",
-        otherwise="`/errors` under hpp_url",
+        default_text="`/errors` under hpp_url",
     )
     hooks_url: str | None = setting(
         values.URL,
         None,
         "Scheme and host under which providers send their notifications.",
-        otherwise="base_url",
+        default_text="base_url",
     )
 
 
@@ -66,27 +66,29 @@ class GatewaySection:
 class ListenSection:
     """Where the gateway listens; port 0 picks a free one."""
 
-    api: Endpoint = setting(
-        values.ENDPOINT, Endpoint("127.0.0.1", 8080), "The merchant API and provider hooks."
+    api: ListenAddress = setting(
+        values.LISTEN_ADDRESS,
+        ListenAddress("127.0.0.1", 8080),
+        "The merchant API and provider hooks.",
     )
-    pages: Endpoint = setting(
-        values.ENDPOINT,
-        Endpoint("127.0.0.1", 8081),
+    pages: ListenAddress = setting(
+        values.LISTEN_ADDRESS,
+        ListenAddress("127.0.0.1", 8081),
         "The hosted payment page, error pages and API documentation.",
     )
-    console: Endpoint = setting(
-        values.ENDPOINT,
-        Endpoint("127.0.0.1", 8082),
+    console: ListenAddress = setting(
+        values.LISTEN_ADDRESS,
+        ListenAddress("127.0.0.1", 8082),
         "The operator console and metrics; keep it private.",
     )
     tls_certificate: Path | None = setting(
         values.FILE,
         None,
         "Certificate chain (PEM) of the API and pages listeners; read again on SIGHUP.",
-        otherwise="clear HTTP",
+        default_text="clear HTTP",
     )
     tls_key: Path | None = setting(
-        values.FILE, None, "Private key (PEM) of that certificate.", otherwise="clear HTTP"
+        values.FILE, None, "Private key (PEM) of that certificate.", default_text="clear HTTP"
     )
     proxy_trusted: tuple[Network, ...] = setting(
         values.NETWORKS,
@@ -115,11 +117,13 @@ class LimitsSection:
 
     pending_timeout: Span = setting(
         values.SPAN,
-        TERMS.pending_timeout,
+        DEFAULT_TERMS.pending_timeout,
         "How long a transaction may stay pending before it fails with `transaction_expired` (S3).",
     )
     idempotency_window: Span = setting(
-        values.SPAN, TERMS.idempotency_window, "How long a merchantReference is guarded (C12)."
+        values.SPAN,
+        DEFAULT_TERMS.idempotency_window,
+        "How long a merchantReference is guarded (C12).",
     )
     api_key_cache: Span = setting(
         values.SPAN, API_KEY_CACHE_MAX, "How long a verified key is believed; at most 60s (A3)."
@@ -129,7 +133,7 @@ class LimitsSection:
     )
     page_session: Span | None = setting(
         values.SPAN_OR_OFF,
-        TERMS.page_session,
+        DEFAULT_TERMS.page_session,
         'How long a hosted payment page can be used; "off": as long as the transaction is pending'
         " (W1).",
     )
@@ -196,7 +200,7 @@ class EgressSection:
         values.FILE,
         None,
         "Further authorities (PEM) that may have signed a receiver's certificate.",
-        otherwise="the system's only",
+        default_text="the system's only",
     )
     allowed_ports: tuple[int, ...] = setting(
         values.PORTS, (), "The only ports that are reached; none listed: any."

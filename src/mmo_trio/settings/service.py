@@ -9,9 +9,9 @@ from types import MappingProxyType
 from attrs import field, frozen
 
 from mmo_trio.settings import Settings, SettingsError
-from mmo_trio.settings.values import Endpoint
+from mmo_trio.settings.values import ListenAddress
 
-CLOCK_FILE = "clock-offset"
+CLOCK_OFFSET_FILE = "clock-offset"
 """In a sandbox's data directory: how far its clock is ahead; see `mmo_trio.system.clock.read_offset`."""
 
 RUNNING_FILE = "running.json"
@@ -33,14 +33,14 @@ class ServiceConfig:
     """`brands.toml`, applied before serving."""
     workers: int = 1
     """Serving processes; more than one needs PostgreSQL."""
-    figures_board: tuple[Path, str] | None = None
+    metrics_files: tuple[Path, str] | None = None
     """Where the processes of one service leave their figures, and the name of this one; None: there is one only."""
-    operator_line: Path | None = None
+    operator_socket: Path | None = None
     """The socket of a sandbox operator in a process of its own; None when it is to live in this one."""
 
 
 @frozen
-class Ready:
+class ServiceAddresses:
     """Where a gateway serves: the addresses that it really has, port 0 replaced."""
 
     api: str
@@ -52,7 +52,7 @@ class Ready:
     api_key: str | None = field(default=None, repr=False)
     """Its key: in the sandbox only (A5)."""
 
-    def line(self) -> str:
+    def ready_line(self) -> str:
         """The one line on standard output that says so."""
         words = [f"READY api={self.api} pages={self.pages} console={self.console}"]
         if self.brand is not None:
@@ -83,14 +83,14 @@ def check_production(settings: Settings, *, workers: int) -> None:
             f"{workers} processes can't serve from one SQLite file.",
             "Use --workers 1, or PostgreSQL in database.url.",
         )
-    check_clear(settings)
+    check_plaintext_http(settings)
 
 
-def check_clear(settings: Settings) -> None:
+def check_plaintext_http(settings: Settings) -> None:
     """Raise SettingsError when keys and payments would travel in the clear beyond this machine."""
     listen = settings.listen
     allowed = bool(listen.proxy_trusted) or listen.allow_clear
-    places: dict[str, Endpoint] = {"listen.console": listen.console}
+    places: dict[str, ListenAddress] = {"listen.console": listen.console}
     if listen.tls_certificate is None:
         places |= {"listen.api": listen.api, "listen.pages": listen.pages}
     for key, endpoint in places.items():
@@ -103,7 +103,7 @@ def check_clear(settings: Settings) -> None:
             )
 
 
-TITLES: Mapping[str, str] = MappingProxyType(
+PROVIDER_TITLES: Mapping[str, str] = MappingProxyType(
     {
         "sandbox": "Sandbox",
         "mpesa_daraja": "M-Pesa",
@@ -116,7 +116,9 @@ TITLES: Mapping[str, str] = MappingProxyType(
 
 def provider_titles(settings: Settings, *, is_sandbox: bool) -> Mapping[str, str]:
     """The display names of the configured providers, by name; a sandbox without any has `sandbox`."""
-    titles = {"sandbox": TITLES["sandbox"]} if is_sandbox and not settings.providers else {}
+    titles = (
+        {"sandbox": PROVIDER_TITLES["sandbox"]} if is_sandbox and not settings.providers else {}
+    )
     for name, provider in settings.providers.items():
-        titles[name] = str(provider.options.get("title", TITLES[provider.kind]))
+        titles[name] = str(provider.options.get("title", PROVIDER_TITLES[provider.kind]))
     return MappingProxyType(titles)

@@ -8,20 +8,20 @@ from attrs import frozen
 
 from mmo_sansio.http.egress_rules import EgressRules
 from mmo_trio.settings import Settings
-from mmo_trio.settings.service import Ready
+from mmo_trio.settings.service import ServiceAddresses
 
 
 @frozen
-class Urls:
+class PublicUrls:
     """Each begins with a scheme; none ends with a slash."""
 
     base: str
     hosted_pages: str
     error_docs: str
-    hooks: str
+    webhooks: str
 
     @classmethod
-    def of(cls, settings: Settings, addresses: Ready) -> Urls:
+    def from_settings(cls, settings: Settings, addresses: ServiceAddresses) -> PublicUrls:
         """As they are set; where they aren't, the listeners' own."""
         pages = (settings.gateway.hpp_url or addresses.pages).rstrip("/")
         base = (settings.gateway.base_url or addresses.api).rstrip("/")
@@ -29,7 +29,7 @@ class Urls:
             base=base,
             hosted_pages=pages,
             error_docs=(settings.gateway.error_docs_url or f"{pages}/errors").rstrip("/"),
-            hooks=(settings.gateway.hooks_url or base).rstrip("/"),
+            webhooks=(settings.gateway.hooks_url or base).rstrip("/"),
         )
 
     def egress_rules(self, settings: Settings) -> EgressRules:

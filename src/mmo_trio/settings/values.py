@@ -1,7 +1,7 @@
 """The written forms of settings: durations, sizes, addresses, lists, each with a parser and a writer.
 
 A parser takes what a TOML file holds (text, a number, a boolean, an array) or the text of an environment variable,
-and raises ValueFault with a sentence that says what would be right.
+and raises InvalidSettingValue with a sentence that says what would be right.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from attrs import frozen
 
 from mmo_sansio.values import clock
 from mmo_sansio.values.clock import Span
-from mmo_trio.settings.errors import ValueFault
+from mmo_trio.settings.errors import InvalidSettingValue
 
 Network: TypeAlias = IPv4Network | IPv6Network
 
-LONGEST: Span = 3650 * clock.DAY
+SPAN_MAX: Span = 3650 * clock.DAY
 """No duration is longer, so that no instant leaves the calendar."""
 
 _UNITS: dict[str, Span] = {
@@ -35,24 +35,24 @@ _SIZES = {"GiB": 1024**3, "MiB": 1024**2, "KiB": 1024, "B": 1}
 _DURATION = re.compile(r"(?:[0-9]{1,9}(?:ms|[dhms]))+", re.ASCII)
 _DURATION_PART = re.compile(r"([0-9]+)(ms|[dhms])", re.ASCII)
 _SIZE = re.compile(r"([0-9]{1,12}) ?(GiB|MiB|KiB|B)", re.ASCII)
-_WORDS = {"true": True, "yes": True, "on": True, "1": True}
-_WORDS |= {"false": False, "no": False, "off": False, "0": False}
+_BOOLEAN_WORDS = {"true": True, "yes": True, "on": True, "1": True}
+_BOOLEAN_WORDS |= {"false": False, "no": False, "off": False, "0": False}
 
 
 @frozen
-class Kind:
+class ValueKind:
     """A kind of value: how it is read, and how it is written."""
 
     name: str
     """What a person calls it, with an example."""
-    read: Callable[[Any], Any]
-    write: Callable[[Any], str]
+    parse: Callable[[Any], Any]
+    format: Callable[[Any], str]
     is_private: bool = False
     """Whether it may hold a secret, so that no message repeats it."""
 
 
 @frozen
-class Endpoint:
+class ListenAddress:
     """Where a listener listens."""
 
     host: str
@@ -71,18 +71,20 @@ class Endpoint:
         )
 
 
-def read_span(value: Any) -> Span:
+def parse_span(value: Any) -> Span:
     """A duration above 0: `3d`, `15m`, `1h30m`, `500ms`."""
     if not isinstance(value, str) or _DURATION.fullmatch(value.strip()) is None:
-        raise ValueFault('must be a duration with its unit, such as "3d", "15m", "60s" or "500ms"')
+        raise InvalidSettingValue(
+            'must be a duration with its unit, such as "3d", "15m", "60s" or "500ms"'
+        )
     span = sum(int(n) * _UNITS[unit] for n, unit in _DURATION_PART.findall(value))
-    if not 0 < span <= LONGEST:
-        raise ValueFault("must be a duration above 0 and at most 3650d")
+    if not 0 < span <= SPAN_MAX:
+        raise InvalidSettingValue("must be a duration above 0 and at most 3650d")
     return span
 
 
-def write_span(span: Span) -> str:
-    """Text that `read_span` reads as this: `3d`, `1h30m`, and seconds below two minutes: `60s`."""
+def format_span(span: Span) -> str:
+    """Text that `parse_span` reads as this: `3d`, `1h30m`, and seconds below two minutes: `60s`."""
     if span < 2 * clock.MINUTE and span % clock.SECOND == 0:
         return f"{span // clock.SECOND}s"
     parts = []
@@ -93,86 +95,86 @@ def write_span(span: Span) -> str:
     return "".join(parts)
 
 
-def seconds(span: Span) -> float:
+def to_seconds(span: Span) -> float:
     """The span as Trio's deadlines count."""
     return span / clock.SECOND
 
 
-def _read_span_or_off(value: Any) -> Span | None:
+def _parse_span_or_off(value: Any) -> Span | None:
     if value in ("off", "never"):
         return None
     try:
-        return read_span(value)
-    except ValueFault as fault:
-        raise ValueFault(f'{fault}, or "off"') from None
+        return parse_span(value)
+    except InvalidSettingValue as fault:
+        raise InvalidSettingValue(f'{fault}, or "off"') from None
 
 
-def read_size(value: Any) -> int:
+def parse_size(value: Any) -> int:
     """A number of octets: `64KiB`, `1MiB`, or a whole number."""
     if isinstance(value, int) and not isinstance(value, bool):
         value = f"{value}B"
     match = _SIZE.fullmatch(value.strip()) if isinstance(value, str) else None
     if match is None or (size := int(match[1]) * _SIZES[match[2]]) == 0:
-        raise ValueFault('must be a size with its unit, such as "64KiB" or "1MiB"')
+        raise InvalidSettingValue('must be a size with its unit, such as "64KiB" or "1MiB"')
     return size
 
 
-def write_size(size: int) -> str:
+def format_size(size: int) -> str:
     """The size in the largest unit that divides it."""
     unit, length = next((unit, n) for unit, n in _SIZES.items() if size % n == 0)
     return f"{size // length}{unit}"
 
 
-def read_count(value: Any) -> int:
+def parse_count(value: Any) -> int:
     """A whole number, at least 1."""
     if isinstance(value, str) and re.fullmatch(r"[0-9]{1,9}", value.strip(), re.ASCII):
         value = int(value)
     if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value < 10**9:
-        raise ValueFault("must be a whole number, at least 1")
+        raise InvalidSettingValue("must be a whole number, at least 1")
     return value
 
 
-def _read_ratio(value: Any) -> float:
+def _parse_ratio(value: Any) -> float:
     try:
         ratio = float(value) if not isinstance(value, bool) else -1.0
     except (TypeError, ValueError):
         ratio = -1.0
     if not 0 < ratio <= 1:
-        raise ValueFault("must be a ratio above 0 and at most 1, such as 0.5")
+        raise InvalidSettingValue("must be a ratio above 0 and at most 1, such as 0.5")
     return ratio
 
 
-def _read_switch(value: Any) -> bool:
+def _parse_switch(value: Any) -> bool:
     word = value.strip().lower() if isinstance(value, str) else value
     if word is True or word is False:
         return bool(word)
-    if not isinstance(word, str) or word not in _WORDS:
-        raise ValueFault("must be true or false")
-    return _WORDS[word]
+    if not isinstance(word, str) or word not in _BOOLEAN_WORDS:
+        raise InvalidSettingValue("must be true or false")
+    return _BOOLEAN_WORDS[word]
 
 
-def one_of(*words: str) -> Kind:
+def one_of(*words: str) -> ValueKind:
     """A value that is one of these words."""
     name = " or ".join(f'"{word}"' for word in words)
 
     def read(value: Any) -> str:
         if value not in words:
-            raise ValueFault(f"must be {name}")
+            raise InvalidSettingValue(f"must be {name}")
         return str(value)
 
-    return Kind(name, read, str)
+    return ValueKind(name, read, str)
 
 
-def read_endpoint(value: Any) -> Endpoint:
+def parse_listen_address(value: Any) -> ListenAddress:
     """`HOST:PORT`; an IPv6 address stands in brackets; port 0 picks a free one."""
     text = value.strip() if isinstance(value, str) else ""
     match = re.fullmatch(r"(?:\[([0-9A-Fa-f:.]+)\]|([^\s:/\[\]]+)):([0-9]{1,5})", text, re.ASCII)
     if match is None or int(match[3]) > 65_535:
-        raise ValueFault('must be HOST:PORT, such as "127.0.0.1:8080" or "[::1]:8080"')
-    return Endpoint(match[1] or match[2], int(match[3]))
+        raise InvalidSettingValue('must be HOST:PORT, such as "127.0.0.1:8080" or "[::1]:8080"')
+    return ListenAddress(match[1] or match[2], int(match[3]))
 
 
-def _read_url(value: Any) -> str:
+def _parse_url(value: Any) -> str:
     text = value.strip().rstrip("/") if isinstance(value, str) else ""
     try:
         parts = urlsplit(text)
@@ -180,24 +182,26 @@ def _read_url(value: Any) -> str:
     except ValueError:
         good = False
     if not good or parts.query or parts.fragment or "@" in parts.netloc:
-        raise ValueFault('must be an http or https address, such as "https://pay.example.com"')
+        raise InvalidSettingValue(
+            'must be an http or https address, such as "https://pay.example.com"'
+        )
     return text
 
 
-def _read_database(value: Any) -> str:
+def _parse_database_url(value: Any) -> str:
     text = value.strip() if isinstance(value, str) else ""
     scheme, _, rest = text.partition("://")
     if scheme == "sqlite" and rest.startswith("/") and len(rest) > 1:
         return text
     if scheme in ("postgresql", "postgres") and rest:
         return text
-    raise ValueFault(
+    raise InvalidSettingValue(
         'must be "sqlite:///FILE" (sqlite:////var/lib/mmo/gateway.db for an absolute path)'
         ' or "postgresql://USER@HOST/DATABASE"'
     )
 
 
-def mask_database(url: str) -> str:
+def mask_database_url(url: str) -> str:
     """The address of a database without its password."""
     parts = urlsplit(url)
     user, colon, _ = parts.netloc.rpartition("@")[0].partition(":")
@@ -207,57 +211,57 @@ def mask_database(url: str) -> str:
     return urlunsplit(parts._replace(netloc=f"{user}:***@{hosts}"))
 
 
-def _read_file(value: Any) -> Path:
+def _parse_file(value: Any) -> Path:
     if not isinstance(value, str) or not value.strip() or "\0" in value:
-        raise ValueFault("must be the path of a file")
+        raise InvalidSettingValue("must be the path of a file")
     return Path(value.strip()).expanduser()
 
 
-def _listed(value: Any, what: str) -> list[Any]:
+def _parse_list(value: Any, what: str) -> list[Any]:
     if isinstance(value, str):
         return [part.strip() for part in value.split(",") if part.strip()]
     if not isinstance(value, list):
-        raise ValueFault(f"must be a list of {what}")
+        raise InvalidSettingValue(f"must be a list of {what}")
     return value
 
 
-def _read_networks(value: Any) -> tuple[Network, ...]:
+def _parse_networks(value: Any) -> tuple[Network, ...]:
     what = 'addresses or networks, such as ["10.0.0.0/8", "192.0.2.7"]'
     try:
-        return tuple(ip_network(str(each)) for each in _listed(value, what))
+        return tuple(ip_network(str(each)) for each in _parse_list(value, what))
     except ValueError:
-        raise ValueFault(f"must be a list of {what}") from None
+        raise InvalidSettingValue(f"must be a list of {what}") from None
 
 
-def _read_ports(value: Any) -> tuple[int, ...]:
+def _parse_ports(value: Any) -> tuple[int, ...]:
     ports = []
-    for each in _listed(value, "port numbers"):
+    for each in _parse_list(value, "port numbers"):
         text = str(each)
         if not re.fullmatch(r"[0-9]{1,5}", text, re.ASCII) or not 1 <= int(text) <= 65_535:
-            raise ValueFault("must be a list of port numbers, such as [443, 8443]")
+            raise InvalidSettingValue("must be a list of port numbers, such as [443, 8443]")
         ports.append(int(text))
     return tuple(ports)
 
 
-def _write_list(values: tuple[object, ...]) -> str:
+def _format_list(values: tuple[object, ...]) -> str:
     return ", ".join(map(str, values)) or "(none)"
 
 
-def _write_switch(value: bool) -> str:
+def _format_switch(value: bool) -> str:
     return "true" if value else "false"
 
 
-SPAN = Kind('duration, e.g. "15m"', read_span, write_span)
-SPAN_OR_OFF = Kind(
-    'duration or "off"', _read_span_or_off, lambda s: "off" if s is None else write_span(s)
+SPAN = ValueKind('duration, e.g. "15m"', parse_span, format_span)
+SPAN_OR_OFF = ValueKind(
+    'duration or "off"', _parse_span_or_off, lambda s: "off" if s is None else format_span(s)
 )
-SIZE = Kind('size, e.g. "64KiB"', read_size, write_size)
-COUNT = Kind("number", read_count, str)
-RATIO = Kind("ratio, e.g. 0.5", _read_ratio, str)
-SWITCH = Kind("true or false", _read_switch, _write_switch)
-ENDPOINT = Kind("HOST:PORT", read_endpoint, str)
-URL = Kind("address (URL)", _read_url, str)
-DATABASE = Kind("address (URL)", _read_database, mask_database, is_private=True)
-FILE = Kind("file", _read_file, str)
-NETWORKS = Kind("list of networks", _read_networks, _write_list)
-PORTS = Kind("list of ports", _read_ports, _write_list)
+SIZE = ValueKind('size, e.g. "64KiB"', parse_size, format_size)
+COUNT = ValueKind("number", parse_count, str)
+RATIO = ValueKind("ratio, e.g. 0.5", _parse_ratio, str)
+SWITCH = ValueKind("true or false", _parse_switch, _format_switch)
+LISTEN_ADDRESS = ValueKind("HOST:PORT", parse_listen_address, str)
+URL = ValueKind("address (URL)", _parse_url, str)
+DATABASE = ValueKind("address (URL)", _parse_database_url, mask_database_url, is_private=True)
+FILE = ValueKind("file", _parse_file, str)
+NETWORKS = ValueKind("list of networks", _parse_networks, _format_list)
+PORTS = ValueKind("list of ports", _parse_ports, _format_list)

@@ -22,15 +22,15 @@ from mmo_sansio.values.clock import SECOND, Instant, Span
 
 CONTROL_PREFIX: Final = "/_simulator/"
 JSON_HEADERS: Final = ((b"content-type", b"application/json"),)
-ANYWHERE: Final = "*"
+ANY_OPERATION: Final = "*"
 """As a fault's `at`: at any of the operator's own paths."""
 
 
 @frozen
-class NoAnswer:
+class DroppedConnection:
     """The connection is closed without an answer."""
 
-    hold: Span = 0
+    close_after: Span = 0
     """How long it stays open before."""
 
 
@@ -38,28 +38,28 @@ class NoAnswer:
 class LoseRequest:
     """The request is lost before anything was done; `lose_request`."""
 
-    hold: Span = 0
+    close_after: Span = 0
 
 
 @frozen
 class LoseAnswer:
     """The request is carried out, and its answer is lost; `lose_answer`."""
 
-    hold: Span = 0
+    close_after: Span = 0
 
 
 @frozen
 class AnswerInstead:
     """The operator answers so, and does nothing; `answer_instead`."""
 
-    answer: HttpResponse
+    response: HttpResponse
 
 
 @frozen
 class AnswerAfter:
     """The operator carries the request out, and answers so all the same; `answer_after`."""
 
-    answer: HttpResponse
+    response: HttpResponse
 
 
 @frozen
@@ -79,7 +79,7 @@ class EndAfter:
 
 @frozen
 class CallBack:
-    """The result is called back this long after it is reached, once for each; `call_back`.
+    """The result is called back this long after it is reached, once for each; `send_due_callbacks`.
 
     None at all: the callback never comes. Two: it comes twice. One that is longer than the next payment's: they come
     in the wrong order.
@@ -94,10 +94,10 @@ Fault: TypeAlias = (
 
 
 @define
-class Planned:
+class PlannedFault:
     """A fault, and the requests that it shall meet."""
 
-    at: str
+    operation: str
     """The simulator's name of an operation, or `*`."""
     fault: Fault
     skip: int = 0
@@ -107,20 +107,20 @@ class Planned:
 
 
 @define
-class Faults:
+class FaultScript:
     """A script of faults."""
 
-    _planned: list[Planned] = Factory(list)
+    _planned: list[PlannedFault] = Factory(list)
 
-    def plan(self, planned: Iterable[Planned]) -> None:
+    def plan(self, planned: Iterable[PlannedFault]) -> None:
         """Follow this script from now on, whatever was left of another."""
         self._planned = list(planned)
 
-    def meet(self, at: str) -> tuple[Fault, ...]:
+    def take_matching(self, operation: str) -> tuple[Fault, ...]:
         """What meets the request that has just come in for this operation; it is used up by that."""
         met = []
         for each in self._planned:
-            if each.at not in (at, ANYWHERE):
+            if each.operation not in (operation, ANY_OPERATION):
                 continue
             if each.skip > 0:
                 each.skip -= 1
@@ -130,79 +130,85 @@ class Faults:
         return tuple(met)
 
 
-F = TypeVar("F", EndWith, EndAfter, CallBack)
+FaultT = TypeVar("FaultT", EndWith, EndAfter, CallBack)
 
 
-def find(kind: type[F], met: Sequence[Fault]) -> F | None:
+def find_fault(fault_type: type[FaultT], faults: Sequence[Fault]) -> FaultT | None:
     """The first fault of this kind among those that a request met."""
-    return next((each for each in met if isinstance(each, kind)), None)
+    return next((each for each in faults if isinstance(each, fault_type)), None)
 
 
-def answered(met: Sequence[Fault], act: Callable[[], HttpResponse]) -> HttpResponse | NoAnswer:
+def respond_with_faults(
+    faults: Sequence[Fault], handle: Callable[[], HttpResponse]
+) -> HttpResponse | DroppedConnection:
     """The answer to a request that met these faults; `act` carries it out, at most once."""
-    for fault in met:
+    for fault in faults:
         match fault:
             case LoseRequest(hold):
-                return NoAnswer(hold)
+                return DroppedConnection(hold)
             case LoseAnswer(hold):
-                act()
-                return NoAnswer(hold)
+                handle()
+                return DroppedConnection(hold)
             case AnswerInstead(answer):
                 return answer
             case AnswerAfter(answer):
-                act()
+                handle()
                 return answer
             case EndWith() | EndAfter() | CallBack():
                 pass  # They are about what comes after the answer.
-    return act()
+    return handle()
 
 
 @define
-class Callbacks:
+class CallbackQueue:
     """Requests that wait for their time, told in the order of their times."""
 
-    _waiting: list[tuple[Instant, int, HttpRequest]] = Factory(list)
+    _queue: list[tuple[Instant, int, HttpRequest]] = Factory(list)
     _count: int = 0
 
-    def tell(self, request: HttpRequest, *, at: Instant) -> None:
+    def schedule(self, request: HttpRequest, *, at: Instant) -> None:
         """Send this request then; its target is in absolute form."""
         self._count += 1
-        heappush(self._waiting, (at, self._count, request))
+        heappush(self._queue, (at, self._count, request))
 
-    def due(self, *, now: Instant) -> Sequence[HttpRequest]:
+    def take_due(self, *, now: Instant) -> Sequence[HttpRequest]:
         """Those whose time has come; they wait no longer."""
         told = []
-        while self._waiting and self._waiting[0][0] <= now:
-            told.append(heappop(self._waiting)[2])
+        while self._queue and self._queue[0][0] <= now:
+            told.append(heappop(self._queue)[2])
         return told
 
-    def next_due(self) -> Instant | None:
+    def next_due_at(self) -> Instant | None:
         """When the next one's time comes."""
-        return self._waiting[0][0] if self._waiting else None
+        return self._queue[0][0] if self._queue else None
 
 
 class Simulator(Protocol):
     """A make-believe operator."""
 
     @property
-    def faults(self) -> Faults:
+    def faults(self) -> FaultScript:
         """The script that it follows."""
         ...
 
-    def receive(self, request: HttpRequest, *, now: Instant) -> HttpResponse | NoAnswer:
+    def handle_request(
+        self, request: HttpRequest, *, now: Instant
+    ) -> HttpResponse | DroppedConnection:
         """Its answer to a request of its API, the target in origin-form or absolute-form; never raises for a bad
         one."""
         ...
 
-    def due(self, *, now: Instant) -> Sequence[HttpRequest]:
+    def take_due_callbacks(self, *, now: Instant) -> Sequence[HttpRequest]:
         """The callbacks to send now, in absolute form; each is given out once."""
         ...
 
-    def next_due(self) -> Instant | None:
+    def next_due_at(self) -> Instant | None:
         """When to ask `due` again; None while nothing will happen by itself."""
         ...
 
-    def heard(self, request: HttpRequest, answer: HttpResponse | None, *, now: Instant) -> None:
+    def on_callback_response(
+        self, request: HttpRequest, response: HttpResponse | None, *, now: Instant
+    ) -> None:
         """What came of a callback of `due`: the gateway's answer, or None when there was none."""
         ...
 
@@ -210,7 +216,7 @@ class Simulator(Protocol):
         """Open these accounts, or set those that exist; raises ValueError when one of them makes no sense."""
         ...
 
-    def book(self) -> Mapping[str, Any]:
+    def snapshot(self) -> Mapping[str, Any]:
         """Everything that it did, as JSON: `{"accounts": [{"account", "currency", "balance"}, ...],
         "payments": [{"kind", "reference", "receipt", "account", "amount", "currency", "result", "told"}, ...]}`.
 
@@ -220,50 +226,52 @@ class Simulator(Protocol):
         ...
 
 
-def control(simulator: Simulator, request: HttpRequest) -> HttpResponse | None:
+def handle_control_request(simulator: Simulator, request: HttpRequest) -> HttpResponse | None:
     """The answer to a request that is about the simulation itself; None when it isn't one of those."""
     path, _ = path_and_query(request)
     try:
         match request.method, path:
             case "GET", "/_simulator/book":
-                return json_answer(200, simulator.book())
+                return json_response(200, simulator.snapshot())
             case "POST", "/_simulator/faults":
-                simulator.faults.plan(planned_read(each) for each in _list(request, "faults"))
-                return json_answer(200, {"planned": True})
+                simulator.faults.plan(
+                    parse_planned_fault(each) for each in _required_object_list(request, "faults")
+                )
+                return json_response(200, {"planned": True})
             case "POST", "/_simulator/accounts":
-                simulator.open_accounts(_list(request, "accounts"))
-                return json_answer(200, {"opened": True})
+                simulator.open_accounts(_required_object_list(request, "accounts"))
+                return json_response(200, {"opened": True})
             case _:
                 return None
     except ValueError as error:
-        return json_answer(400, {"error": str(error)})
+        return json_response(400, {"error": str(error)})
 
 
-def planned_read(document: Mapping[str, Any]) -> Planned:
+def parse_planned_fault(document: Mapping[str, Any]) -> PlannedFault:
     """A line of a script; raises ValueError when it makes no sense.
 
     `{"at", "do", "skip", "times"}` and what `do` takes: `hold_s`; `status`, `headers`, `body`; `code`, `message`;
-    `after_s` (a number, null or, for `call_back`, a list).
+    `after_s` (a number, null or, for `send_due_callbacks`, a list).
     """
     given = dict(document)
-    at, do = given.pop("at", ANYWHERE), given.pop("do", None)
+    at, do = given.pop("at", ANY_OPERATION), given.pop("do", None)
     skip, times = given.pop("skip", 0), given.pop("times", 1)
-    if do not in _READERS or not isinstance(at, str):
-        raise ValueError(f"do must be one of {', '.join(_READERS)}")
+    if do not in _FAULT_PARSERS or not isinstance(at, str):
+        raise ValueError(f"do must be one of {', '.join(_FAULT_PARSERS)}")
     if not isinstance(skip, int) or not isinstance(times, int) or min(skip, times) < 0:
         raise ValueError("skip and times must be counts")
     try:
-        fault = _READERS[do](**given)
+        fault = _FAULT_PARSERS[do](**given)
     except (TypeError, AttributeError) as error:
         raise ValueError(f"{do}: {error}") from None
-    return Planned(at, fault, skip, times)
+    return PlannedFault(at, fault, skip, times)
 
 
-def _span(seconds: float) -> Span:
+def _to_span(seconds: float) -> Span:
     return round(seconds * SECOND)
 
 
-def _answer(
+def _scripted_response(
     status: int, body: Any = None, headers: Mapping[str, str] | None = None
 ) -> HttpResponse:
     fields = tuple((k.lower().encode(), v.encode()) for k, v in (headers or {}).items())
@@ -273,14 +281,14 @@ def _answer(
     return HttpResponse(status, fields or JSON_HEADERS, octets)
 
 
-_READERS: Final[Mapping[str, Callable[..., Fault]]] = {
-    "lose_request": lambda hold_s=0: LoseRequest(_span(hold_s)),
-    "lose_answer": lambda hold_s=0: LoseAnswer(_span(hold_s)),
-    "answer_instead": lambda **answer: AnswerInstead(_answer(**answer)),
-    "answer_after": lambda **answer: AnswerAfter(_answer(**answer)),
+_FAULT_PARSERS: Final[Mapping[str, Callable[..., Fault]]] = {
+    "lose_request": lambda hold_s=0: LoseRequest(_to_span(hold_s)),
+    "lose_answer": lambda hold_s=0: LoseAnswer(_to_span(hold_s)),
+    "answer_instead": lambda **answer: AnswerInstead(_scripted_response(**answer)),
+    "answer_after": lambda **answer: AnswerAfter(_scripted_response(**answer)),
     "end_with": lambda code, message=None: EndWith(str(code), message),
-    "end_after": lambda after_s: EndAfter(None if after_s is None else _span(after_s)),
-    "call_back": lambda after_s: CallBack(tuple(map(_span, after_s))),
+    "end_after": lambda after_s: EndAfter(None if after_s is None else _to_span(after_s)),
+    "call_back": lambda after_s: CallBack(tuple(map(_to_span, after_s))),
 }
 """How a script's line is read, by what it does."""
 
@@ -296,12 +304,12 @@ def path_and_query(request: HttpRequest) -> tuple[str, str]:
     return path or "/", query
 
 
-def json_answer(status: int, document: object) -> HttpResponse:
+def json_response(status: int, document: object) -> HttpResponse:
     """An answer in JSON."""
     return HttpResponse(status, JSON_HEADERS, json.dumps(document, ensure_ascii=False).encode())
 
 
-def json_object(body: bytes) -> dict[str, Any]:
+def parse_json_object(body: bytes) -> dict[str, Any]:
     """The JSON object in a body; raises ValueError for anything else."""
     try:
         document = json.loads(body)
@@ -312,8 +320,8 @@ def json_object(body: bytes) -> dict[str, Any]:
     return document
 
 
-def _list(request: HttpRequest, name: str) -> list[Mapping[str, Any]]:
-    found = json_object(request.body).get(name)
+def _required_object_list(request: HttpRequest, name: str) -> list[Mapping[str, Any]]:
+    found = parse_json_object(request.body).get(name)
     if not isinstance(found, list) or not all(isinstance(each, dict) for each in found):
         raise ValueError(f"{name} must be a list of objects")
     return found

@@ -8,20 +8,22 @@ from pathlib import Path
 from mmo_trio.storage.interface.store import Store, StoreUnavailable
 from mmo_trio.storage.sqlite import open_sqlite
 
-SQLITE = "sqlite:///"
+SQLITE_URL_PREFIX = "sqlite:///"
 
 
-def open_store(url: str, *, serving: bool, make: bool = True) -> AbstractAsyncContextManager[Store]:
-    """The store, for serving or for administration beside it; without `make` it must be there already.
+def open_store(
+    url: str, *, serving: bool, create: bool = True
+) -> AbstractAsyncContextManager[Store]:
+    """The store, for serving or for administration beside it; without `create` it must be there already.
 
     Raises what the store's own opening does, and StoreUnavailable for a SQLite file that isn't there.
     """
-    if not url.startswith(SQLITE):
+    if not url.startswith(SQLITE_URL_PREFIX):
         from mmo_trio.storage.postgres import open_postgres  # Only those who use it pay for it.
 
-        return open_postgres(url, serving=serving, make=make)
-    file = Path(url.removeprefix(SQLITE))
-    if not make and not file.exists():
+        return open_postgres(url, serving=serving, create=create)
+    file = Path(url.removeprefix(SQLITE_URL_PREFIX))
+    if not create and not file.exists():
         raise StoreUnavailable(
             f"there is no file {file}; `mmo sandbox` or `mmo db migrate` makes one"
         )

@@ -23,8 +23,8 @@ from cryptography.x509 import load_pem_x509_certificate
 
 from mmo_sansio.providers.common.ciphers import CipherError, RsaPadding
 
-_CERTIFICATE_MARK = b"-----BEGIN CERTIFICATE-----"
-_PEM_MARK = b"-----BEGIN"
+_PEM_CERTIFICATE_HEADER = b"-----BEGIN CERTIFICATE-----"
+_PEM_HEADER = b"-----BEGIN"
 
 
 @frozen
@@ -37,11 +37,11 @@ class SystemCiphers:
 
     def rsa_bits(self, public_key: bytes) -> int:
         """The length of the key's modulus. Raises CipherError when it is no RSA key."""
-        return _loaded(public_key).key_size
+        return _load_rsa_key(public_key).key_size
 
     def rsa_encrypt(self, public_key: bytes, plain: bytes, padding: RsaPadding) -> bytes:
         """The text for the holder of the private key. Raises CipherError for a bad key or too long a text."""
-        key = _loaded(public_key)
+        key = _load_rsa_key(public_key)
         try:
             return key.encrypt(plain, rsa_padding(padding))
         except ValueError:
@@ -78,9 +78,9 @@ def rsa_padding(padding: RsaPadding) -> AsymmetricPadding:
             assert_never(other)
 
 
-def _loaded(public_key: bytes) -> RSAPublicKey:
+def _load_rsa_key(public_key: bytes) -> RSAPublicKey:
     try:
-        key = _read(public_key)
+        key = _load_public_key(public_key)
     except Exception:  # The library raises several kinds, some of which quote what they were given.
         raise CipherError("this is no public key or certificate that can be read") from None
     if not isinstance(key, RSAPublicKey):
@@ -88,9 +88,9 @@ def _loaded(public_key: bytes) -> RSAPublicKey:
     return key
 
 
-def _read(public_key: bytes) -> object:
-    if _CERTIFICATE_MARK in public_key:
+def _load_public_key(public_key: bytes) -> object:
+    if _PEM_CERTIFICATE_HEADER in public_key:
         return load_pem_x509_certificate(public_key).public_key()
-    if public_key.lstrip().startswith(_PEM_MARK):
+    if public_key.lstrip().startswith(_PEM_HEADER):
         return load_pem_public_key(public_key)
     return load_der_public_key(public_key)

@@ -15,10 +15,10 @@ from mmo_sansio.values.clock import Instant, Span
 
 def boot_time() -> Instant:
     """Microseconds since the machine started, those that it or this process slept through included."""
-    return time.clock_gettime_ns(_SINCE_BOOT) // 1_000
+    return time.clock_gettime_ns(_BOOT_CLOCK_ID) // 1_000
 
 
-_SINCE_BOOT = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+_BOOT_CLOCK_ID = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 
 
 class BootClock(trio.abc.Clock):
@@ -30,7 +30,7 @@ class BootClock(trio.abc.Clock):
 
     def current_time(self) -> float:
         """Seconds since the machine started."""
-        return time.clock_gettime(_SINCE_BOOT)
+        return time.clock_gettime(_BOOT_CLOCK_ID)
 
     def deadline_to_sleep_time(self, deadline: float) -> float:
         """Seconds until then."""
@@ -42,7 +42,7 @@ class WallClock:
 
     def __init__(self, *, offset: Span = 0) -> None:
         self._offset = offset
-        self._last: Instant = 0
+        self._last_stamp: Instant = 0
 
     @property
     def offset(self) -> Span:
@@ -57,14 +57,14 @@ class WallClock:
         """Time that only goes forward, whatever happens to the wall clock; its zero means nothing."""
         return time.monotonic_ns() // 1_000 + self._offset
 
-    def never_below(self, stamp: Instant) -> None:
+    def ensure_after(self, stamp: Instant) -> None:
         """Give no stamp at or below this one: what is stored already lies in the past."""
-        self._last = max(self._last, stamp)
+        self._last_stamp = max(self._last_stamp, stamp)
 
-    def stamps(self, count: int) -> Sequence[Instant]:
+    def next_stamps(self, count: int) -> Sequence[Instant]:
         """That many stamps, strictly increasing, now and across calls (law 6)."""
-        first = max(self.now(), self._last + 1)
-        self._last = first + count - 1
+        first = max(self.now(), self._last_stamp + 1)
+        self._last_stamp = first + count - 1
         return range(first, first + count)
 
     def advance(self, span: Span) -> None:

@@ -16,7 +16,7 @@ PAGE_TOKEN_BYTES = 24
 _RANDOM_BITS = 80
 
 
-class References:
+class ReferenceGenerator:
     """Mints ULIDs that rise within this process, also within one millisecond and when the clock steps back."""
 
     def __init__(self, now: Callable[[], Instant]) -> None:
@@ -31,12 +31,12 @@ class References:
         return str(ULID.from_int(self._last))
 
 
-def page_token() -> str:
+def generate_page_token() -> str:
     """A fresh unguessable token, safe in a URL."""
     return secrets.token_urlsafe(PAGE_TOKEN_BYTES)
 
 
-def request_ids() -> Callable[[], str]:
+def request_id_generator() -> Callable[[], str]:
     """Mints ids for requests, to find their log lines by: 40 random bits for whoever mints, then a count, all
     of one length."""
     minted_by = secrets.token_hex(5)

@@ -17,34 +17,34 @@ from structlog.typing import EventDict, Processor, WrappedLogger
 
 from mmo_trio.system.fault_report import describe_fault
 
-FORMATS = ("console", "json")
-LEVELS = ("debug", "info", "warning", "error")
+LOG_FORMATS = ("console", "json")
+LOG_LEVELS = ("debug", "info", "warning", "error")
 
 
-def configure_logs(*, form: str, level: str) -> None:
+def configure_logs(*, log_format: str, level: str) -> None:
     """Write what is at least of this level (one of LEVELS) in this form (one of FORMATS). The last call holds."""
     number = logging.getLevelNamesMapping()[level.upper()]
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(
         structlog.stdlib.ProcessorFormatter(
-            foreign_pre_chain=[structlog.stdlib.ExtraAdder(), *_COMMON],
+            foreign_pre_chain=[structlog.stdlib.ExtraAdder(), *_COMMON_PROCESSORS],
             processors=[
                 structlog.stdlib.ProcessorFormatter.remove_processors_meta,
-                *_last(form),
+                *_final_processors(log_format),
             ],
         )
     )
     logging.root.handlers = [handler]
     logging.root.setLevel(number)
     structlog.configure(
-        processors=[*_COMMON, *_last(form)],
+        processors=[*_COMMON_PROCESSORS, *_final_processors(log_format)],
         wrapper_class=structlog.make_filtering_bound_logger(number),
-        logger_factory=_Lines,
+        logger_factory=_StderrLogger,
     )
 
 
 @frozen
-class _Lines:
+class _StderrLogger:
     """Where the events of one module are written."""
 
     name: str
@@ -57,13 +57,13 @@ class _Lines:
     debug = info = warning = error = critical = write
 
 
-def _last(form: str) -> Sequence[Processor]:
-    if form == "json":
+def _final_processors(log_format: str) -> Sequence[Processor]:
+    if log_format == "json":
         return [structlog.processors.JSONRenderer(sort_keys=False)]
     return [structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty())]
 
 
-def discreet(_: WrappedLogger, __: str, event: EventDict) -> EventDict:
+def redact_exception(_: WrappedLogger, __: str, event: EventDict) -> EventDict:
     """The exception of an event without its message."""
     told: Any = event.pop("exc_info", None)
     if told is True:
@@ -74,10 +74,10 @@ def discreet(_: WrappedLogger, __: str, event: EventDict) -> EventDict:
     return event
 
 
-_COMMON: Sequence[Processor] = (
+_COMMON_PROCESSORS: Sequence[Processor] = (
     structlog.contextvars.merge_contextvars,
     structlog.stdlib.add_log_level,
     structlog.stdlib.add_logger_name,
     structlog.processors.TimeStamper(fmt="iso", utc=True),
-    discreet,
+    redact_exception,
 )

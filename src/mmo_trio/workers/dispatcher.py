@@ -10,28 +10,28 @@ import trio
 from attrs import Factory, define
 
 from mmo_sansio.messages.intents import (
-    AskProvider,
     DeliverCallback,
     DeliverQr,
     Intent,
+    PollProvider,
     SubmitToProvider,
 )
 from mmo_sansio.values.model import Transaction
-from mmo_trio.storage.interface.store import Store, StoreUnavailable, Work
+from mmo_trio.storage.interface.store import Store, StoreUnavailable, WorkItem
 from mmo_trio.workers.delivery.callbacks import CallbackWorker
-from mmo_trio.workers.delivery.channel_owner import ChannelKeeper
+from mmo_trio.workers.delivery.channel_owner import ChannelOwner
 from mmo_trio.workers.delivery.qr_codes import QrWorker
 from mmo_trio.workers.providers.worker import ProviderWorker
 
 logger = structlog.get_logger(__name__)
 
-OFFER_AGAIN_S = 0.5
+RETRY_INTERVAL_S = 0.5
 """How long what didn't fit waits before it is offered again."""
 
-OFFERS = 512
+RETRIES_PER_ROUND_MAX = 512
 """How much is offered in one go; in between others get their turn."""
 
-Lane: TypeAlias = tuple[str, str]
+WaitingQueueKey: TypeAlias = tuple[str, str]
 """What waits for the same: a provider's submissions, a merchant's callbacks, a merchant's QR codes."""
 
 
@@ -41,22 +41,22 @@ class Dispatcher:
 
     store: Store
     providers: ProviderWorker
-    callbacks: CallbackWorker | ChannelKeeper
+    callbacks: CallbackWorker | ChannelOwner
     """Where several processes share the store, who holds channels there."""
     qr_codes: QrWorker
-    _waiting: dict[Lane, deque[Intent]] = Factory(dict)
+    _waiting: dict[WaitingQueueKey, deque[Intent]] = Factory(dict)
     """Never an empty one."""
 
-    def act(self, intent: Intent, transaction: Transaction) -> None:
+    def dispatch_intent(self, intent: Intent, transaction: Transaction) -> None:
         """Hand over an intent that has just become durable."""
-        self.hand_over(Work(intent, transaction))
+        self.dispatch(WorkItem(intent, transaction))
 
-    def hand_over(self, work: Work) -> None:
+    def dispatch(self, work: WorkItem) -> None:
         """Hand over work; what its worker can't take now waits here, behind what waits for the same. A question
         never waits: it is asked again at its time."""
-        lane = _lane(work)
-        must_queue = lane in self._waiting and not isinstance(work.intent, AskProvider)
-        if must_queue or not self._taken(work):
+        lane = _queue_key(work)
+        must_queue = lane in self._waiting and not isinstance(work.intent, PollProvider)
+        if must_queue or not self._try_enqueue(work):
             self._waiting.setdefault(lane, deque()).append(work.intent)
 
     def has_room(self) -> bool:
@@ -66,41 +66,41 @@ class Dispatcher:
     async def run(self) -> None:
         """Offer again what waits, until cancelled."""
         while True:
-            await trio.sleep(OFFER_AGAIN_S)
+            await trio.sleep(RETRY_INTERVAL_S)
             try:
                 for lane in tuple(self._waiting):
-                    await self._offer_again(lane)
+                    await self._retry_waiting(lane)
             except StoreUnavailable as error:
-                logger.warning("waiting work can't be read", error=str(error))
+                logger.warning("waiting_work_read_failed", error=str(error))
 
-    async def _offer_again(self, lane: Lane) -> None:
+    async def _retry_waiting(self, queue_key: WaitingQueueKey) -> None:
         """Offer one after the other, until one isn't taken: who had no room for it has none for the next."""
-        waiting = self._waiting[lane]
-        for _ in range(min(OFFERS, len(waiting))):
+        waiting = self._waiting[queue_key]
+        for _ in range(min(RETRIES_PER_ROUND_MAX, len(waiting))):
             intent = waiting[0]
             transaction = await self.store.transaction(intent.gateway_reference)
-            if transaction is not None and not self._taken(Work(intent, transaction)):
+            if transaction is not None and not self._try_enqueue(WorkItem(intent, transaction)):
                 return
             waiting.popleft()
         if not waiting:
-            del self._waiting[lane]
+            del self._waiting[queue_key]
 
-    def _taken(self, work: Work) -> bool:
+    def _try_enqueue(self, work: WorkItem) -> bool:
         match work.intent:
-            case SubmitToProvider() | AskProvider():
-                return self.providers.take_nowait(work)
+            case SubmitToProvider() | PollProvider():
+                return self.providers.try_enqueue(work)
             case DeliverCallback():
-                return self.callbacks.take(work)
+                return self.callbacks.try_enqueue(work)
             case DeliverQr():
-                return self.qr_codes.take(work)
+                return self.qr_codes.try_enqueue(work)
             case _:
                 assert_never(work.intent)
 
 
-def _lane(work: Work) -> Lane:
+def _queue_key(work: WorkItem) -> WaitingQueueKey:
     order = work.transaction.order
     match work.intent:
-        case SubmitToProvider() | AskProvider():
+        case SubmitToProvider() | PollProvider():
             return "provider", order.provider
         case DeliverCallback():
             return "brand", order.brand

@@ -11,19 +11,21 @@ from mmo_sansio.messages.inputs import Input
 from mmo_sansio.payments.gateway import Gateway
 from mmo_sansio.testing import builders as a
 from mmo_sansio.values.error_codes import ErrorCode
-from mmo_trio.admin.explanation import Case, conclusions, story
-from mmo_trio.storage.interface.store import BrandRecord, StoredKey
+from mmo_trio.admin.explanation import PaymentHistory, conclusions, timeline
+from mmo_trio.storage.interface.store import BrandRecord, StoredApiKey
 
-IN_USE = StoredKey(7, "acme", b"d", b"s", a.START)
+IN_USE = StoredApiKey(7, "acme", b"d", b"s", a.START)
 RETIRED = evolve(IN_USE, id=6, retired_at=a.START + 1)
 
 
-def case(*inputs: Input, keys: tuple[StoredKey, ...] = (IN_USE,), enabled: bool = True) -> Case:
+def case(
+    *inputs: Input, keys: tuple[StoredApiKey, ...] = (IN_USE,), enabled: bool = True
+) -> PaymentHistory:
     """What a store has about the payment after these inputs."""
     gateway = Gateway()
     for number, given in enumerate((a.a_create_payment(), *inputs)):
         gateway.receive(given, now=a.START + number)
-    return Case(
+    return PaymentHistory(
         gateway.transaction(a.REFERENCE),
         gateway.journal,
         gateway.callbacks,
@@ -32,7 +34,7 @@ def case(*inputs: Input, keys: tuple[StoredKey, ...] = (IN_USE,), enabled: bool 
     )
 
 
-def said(told: Case) -> str:
+def said(told: PaymentHistory) -> str:
     return " ".join(conclusions(told))
 
 
@@ -52,7 +54,7 @@ OUTCOMES = [
 def test_every_outcome_of_a_callback_is_told(
     outcome: DeliveryOutcome, status: int | None, sentence: str
 ) -> None:
-    told = case(a.a_begin(), a.succeeded())
+    told = case(a.a_begin_submission(), a.succeeded())
     attempt = a.an_attempt(outcome, status=status)
     told = evolve(told, callbacks=[CallbackRecorded(a.REFERENCE, "acme", attempt, a.START)])
     assert sentence in said(told)
@@ -63,7 +65,7 @@ def test_every_outcome_of_a_callback_is_told(
 @pytest.mark.spec("E1")
 @pytest.mark.parametrize("code", ErrorCode)
 def test_every_error_code_is_told_with_its_advice(code: ErrorCode) -> None:
-    text = said(case(a.a_begin(), a.failed(error_code=code)))
+    text = said(case(a.a_begin_submission(), a.failed(error_code=code)))
     assert f"failed with {code}" in text
     assert "Who can act: the " in text
 
@@ -79,7 +81,12 @@ def test_the_state_of_the_brand_and_its_keys_is_told() -> None:
 
 
 def test_the_story_follows_the_journal() -> None:
-    lines = story(case(a.a_begin(), a.accepted(), a.succeeded()))
-    assert [line.who for line in lines] == ["merchant", "gateway", "provider:test", "provider:test"]
-    assert "[submitting → awaiting_result]" in lines[2].what
+    lines = timeline(case(a.a_begin_submission(), a.accepted(), a.succeeded()))
+    assert [line.actor for line in lines] == [
+        "merchant",
+        "gateway",
+        "provider:test",
+        "provider:test",
+    ]
+    assert "[submitting → awaiting_result]" in lines[2].description
     assert [line.at for line in lines] == sorted(line.at for line in lines)

@@ -12,8 +12,8 @@ from mmo_sansio.values import clock
 from mmo_sansio.values.model import Brand
 from mmo_trio.api import authentication
 from mmo_trio.api.authentication import Authenticator
-from mmo_trio.brands.apply import add_key, make_key
-from mmo_trio.brands.keyring import KeyRing, SealError, load_master_key, make_api_key
+from mmo_trio.brands.apply import add_key, create_key
+from mmo_trio.brands.keyring import KeyRing, SealError, generate_api_key, load_master_key
 from mmo_trio.settings.errors import SettingsError
 from mmo_trio.storage.conformance.inputs import brand
 from mmo_trio.storage.memory.store import MemoryStore, open_memory
@@ -42,7 +42,7 @@ async def store() -> AsyncIterator[MemoryStore]:
 @pytest.mark.spec("A5")
 def test_a_sealed_key_opens_for_its_brand_only_and_never_with_another_master_key() -> None:
     sealed = RING.seal("acme", b"key")
-    assert RING.open("acme", sealed) == b"key"
+    assert RING.unseal("acme", sealed) == b"key"
     assert b"key" not in sealed
     assert sealed != RING.seal("acme", b"key")
     for ring, of, text in (
@@ -52,7 +52,7 @@ def test_a_sealed_key_opens_for_its_brand_only_and_never_with_another_master_key
         (RING, "acme", b""),
     ):
         with pytest.raises(SealError, match="master key file"):
-            ring.open(of, text)
+            ring.unseal(of, text)
 
 
 @pytest.mark.spec("A5")
@@ -66,13 +66,13 @@ async def test_no_key_stands_in_a_repr(store: MemoryStore) -> None:
 def test_digests_need_the_master_key_and_are_not_sealing_keys() -> None:
     assert RING.digest(b"key") == KeyRing(bytes(range(32))).digest(b"key")
     assert RING.digest(b"key") != KeyRing(bytes(32)).digest(b"key")
-    assert len({make_api_key() for _ in range(100)}) == 100
+    assert len({generate_api_key() for _ in range(100)}) == 100
 
 
 def test_a_made_key_never_looks_like_an_option(monkeypatch: pytest.MonkeyPatch) -> None:
     drawn = iter(["-starts-with-a-dash", "fine"])
     monkeypatch.setattr("secrets.token_urlsafe", lambda _: next(drawn))
-    assert make_api_key() == "fine"
+    assert generate_api_key() == "fine"
 
 
 def test_a_master_key_is_made_once_for_its_owner_only(tmp_path: Path) -> None:
@@ -112,8 +112,8 @@ def test_a_master_key_that_cannot_be_used_stops_the_start(
 )
 async def test_any_other_bytes_are_nobodys_key(key: bytes, store: MemoryStore) -> None:
     authenticator = Authenticator(store, RING, monotonic=Clock())
-    assert await authenticator.brand_for(key) is None
-    assert await authenticator.brand_for(SECRET.encode()) == brand("acme")
+    assert await authenticator.brand_for_key(key) is None
+    assert await authenticator.brand_for_key(SECRET.encode()) == brand("acme")
 
 
 class Counting(MemoryStore):
@@ -128,19 +128,19 @@ class Counting(MemoryStore):
 
 @pytest.mark.spec("A2", "A3")
 async def test_a_verified_key_is_believed_for_a_minute_and_not_longer(store: MemoryStore) -> None:
-    counting, now = Counting(await store._memory()), Clock()
-    authenticator = Authenticator(counting, RING, monotonic=now, cache=5 * clock.MINUTE)
+    counting, now = Counting(await store._open_state()), Clock()
+    authenticator = Authenticator(counting, RING, monotonic=now, cache_ttl=5 * clock.MINUTE)
     key = SECRET.encode()
     begin = now.now
-    assert await authenticator.brand_for(key) == brand("acme")
+    assert await authenticator.brand_for_key(key) == brand("acme")
     (stored,) = await store.keys_of("acme")
     assert await store.retire_key("acme", stored.id, now=2)
     now.now = begin + clock.MINUTE - 1
-    assert await authenticator.brand_for(key) == brand("acme")
+    assert await authenticator.brand_for_key(key) == brand("acme")
     assert counting.asked == 1
     now.now = begin + clock.MINUTE
-    assert await authenticator.brand_for(key) is None
-    assert await authenticator.brand_for(key) is None
+    assert await authenticator.brand_for_key(key) is None
+    assert await authenticator.brand_for_key(key) is None
 
 
 @pytest.mark.spec("A3")
@@ -148,9 +148,9 @@ async def test_a_new_key_works_at_once_even_if_it_was_refused_just_before(
     store: MemoryStore,
 ) -> None:
     authenticator = Authenticator(store, RING, monotonic=Clock())
-    assert await authenticator.brand_for(b"tomorrows-key") is None
+    assert await authenticator.brand_for_key(b"tomorrows-key") is None
     await add_key(store, RING, "globex", "tomorrows-key", now=3)
-    assert await authenticator.brand_for(b"tomorrows-key") == brand("globex")
+    assert await authenticator.brand_for_key(b"tomorrows-key") == brand("globex")
 
 
 async def test_the_memory_of_verified_keys_is_bounded(
@@ -160,8 +160,8 @@ async def test_the_memory_of_verified_keys_is_bounded(
     authenticator = Authenticator(store, RING, monotonic=Clock())
     for number in range(10):
         await add_key(store, RING, "acme", f"key-number-{number}", now=3)
-        assert await authenticator.brand_for(f"key-number-{number}".encode()) is not None
-        assert await authenticator.brand_for(b"unknown") is None
+        assert await authenticator.brand_for_key(f"key-number-{number}".encode()) is not None
+        assert await authenticator.brand_for_key(b"unknown") is None
         assert len(authenticator._verified) <= 3
 
 
@@ -171,7 +171,7 @@ async def test_a_callback_carries_the_oldest_key_not_retired_as_it_is_now(
 ) -> None:
     authenticator = Authenticator(store, RING, monotonic=Clock())
     assert await authenticator.callback_key("acme") == SECRET.encode()
-    newer = await make_key(store, RING, "acme", now=2)
+    newer = await create_key(store, RING, "acme", now=2)
     assert await authenticator.callback_key("acme") == SECRET.encode()
     keys: Sequence[int] = [key.id for key in await store.keys_of("acme")]
     assert await store.retire_key("acme", keys[0], now=3)

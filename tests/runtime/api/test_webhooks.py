@@ -9,8 +9,8 @@ from attrs import Factory, define
 
 from mmo_sansio.http.messages import HttpRequest, HttpResponse
 from mmo_sansio.messages.inputs import BeginSubmission
-from mmo_sansio.messages.intents import AskProvider
-from mmo_sansio.providers.common.interface import DepositTold
+from mmo_sansio.messages.intents import PollProvider
+from mmo_sansio.providers.common.interface import DepositReport
 from mmo_sansio.testing import (
     KES,
     REFERENCE,
@@ -23,14 +23,14 @@ from mmo_sansio.testing import (
 )
 from mmo_sansio.values.clock import HOUR
 from mmo_sansio.values.model import Status
-from mmo_sansio.values.problems import RefusedError
-from mmo_trio.api.webhooks import Hooks
+from mmo_sansio.values.problems import ProblemError
+from mmo_trio.api.webhooks import Webhooks
 from mmo_trio.http.handler import Admitted, RequestContext
 from mmo_trio.settings.values import NETWORKS
 from mmo_trio.storage.interface.store import OutcomeUnknown, StoreUnavailable
 from mmo_trio.storage.memory.store import open_memory
-from mmo_trio.system.ids import References
-from mmo_trio.workers.providers.webhook_endpoint import HookDoor
+from mmo_trio.system.ids import ReferenceGenerator
+from mmo_trio.workers.providers.webhook_endpoint import WebhookEndpoint
 from tests.support.engine_double import EngineDouble
 from tests.support.provider_double import ScriptedProvider
 
@@ -47,11 +47,16 @@ class Bench:
     allowed: tuple[str, ...] = ()
     proxies: tuple[str, ...] = ()
 
-    def hooks(self) -> Hooks:
-        door = HookDoor(self.provider, TOKEN, NETWORKS.read(list(self.allowed)))
-        proxies = NETWORKS.read(list(self.proxies))
-        return Hooks(
-            {"test": door}, self.store, self.engine.submit, References(lambda: 0), 1000, proxies
+    def hooks(self) -> Webhooks:
+        door = WebhookEndpoint(self.provider, TOKEN, NETWORKS.parse(list(self.allowed)))
+        proxies = NETWORKS.parse(list(self.proxies))
+        return Webhooks(
+            {"test": door},
+            self.store,
+            self.engine.submit,
+            ReferenceGenerator(lambda: 0),
+            1000,
+            proxies,
         )
 
     async def notify(
@@ -59,7 +64,9 @@ class Bench:
     ) -> HttpResponse:
         headers = tuple((key.encode(), value.encode()) for key, value in fields.items())
         head = HttpRequest("POST", f"/hooks/{name}/{token}".encode(), headers)
-        admitted = self.hooks().admit(name, token, head, RequestContext("r", client, secure=True))
+        admitted = self.hooks().admit(
+            name, token, head, RequestContext("r", client, is_secure=True)
+        )
         assert isinstance(admitted, Admitted)
         assert admitted.body_limit == 1000
         answer = await admitted.respond(b"{}")
@@ -69,12 +76,12 @@ class Bench:
     async def a_payment_awaits_its_result(self) -> None:
         await self.engine.submit(a_create_payment())
         await self.engine.submit(BeginSubmission(REFERENCE))
-        await self.engine.submit(accepted(ask_after=HOUR))
+        await self.engine.submit(accepted(poll_after=HOUR))
 
 
 @pytest.mark.parametrize(("name", "token"), [("other", TOKEN), ("test", "wrong"), ("test", "é")])
 async def test_a_stranger_finds_nothing(name: str, token: str) -> None:
-    with pytest.raises(RefusedError) as caught:
+    with pytest.raises(ProblemError) as caught:
         await Bench().notify(name, token)
     assert caught.value.problem.status == 404
 
@@ -99,7 +106,7 @@ async def test_only_listed_addresses_are_let_in(
     if is_let_in:
         assert (await bench.notify(client=client, **sent)).status == 200
     else:
-        with pytest.raises(RefusedError):
+        with pytest.raises(ProblemError):
             await bench.notify(client=client, **sent)
 
 
@@ -112,7 +119,7 @@ async def test_a_hint_makes_us_ask_and_is_answered_in_the_providers_words() -> N
     bench.provider.told = hinted()
     answer = await bench.notify()
     assert (answer.status, answer.body) == (200, b"taken")
-    assert asked == [AskProvider(REFERENCE)]
+    assert asked == [PollProvider(REFERENCE)]
 
 
 @pytest.mark.spec("S2", "S5")
@@ -141,7 +148,7 @@ async def test_what_is_not_durable_is_not_taken(trouble: Exception) -> None:
 
 @pytest.mark.spec("S4")
 async def test_a_deposit_becomes_a_payment_once_and_one_of_nobody_is_kept() -> None:
-    deposit = DepositTold("test", "RKL51ZDR4F", "600966", "acme-77", KES(5), a_party())
+    deposit = DepositReport("test", "RKL51ZDR4F", "600966", "acme-77", KES(5), a_party())
     async with open_memory() as store:
         bench = Bench(store)
         bench.provider.told = deposit

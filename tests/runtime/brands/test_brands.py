@@ -11,8 +11,8 @@ from attrs import evolve
 from mmo_sansio.http.egress_rules import EgressRules
 from mmo_sansio.values.model import Brand, Limits, Method, Operation, ReferenceReuse
 from mmo_sansio.values.money import Money
-from mmo_trio.brands.apply import Plan, apply_plan, plan_apply
-from mmo_trio.brands.file import WantedBrand, read_brands, read_brands_file
+from mmo_trio.brands.apply import BrandsPlan, apply_plan, plan_brands
+from mmo_trio.brands.file import ConfiguredBrand, parse_brands, read_brands_file
 from mmo_trio.brands.keyring import KeyRing
 from mmo_trio.settings.errors import SettingsError
 from mmo_trio.storage.conformance.inputs import brand
@@ -58,8 +58,8 @@ METHOD = """
 """
 
 
-def read(text: str) -> Sequence[WantedBrand]:
-    return read_brands(text, source="brands.toml", providers=PROVIDERS, rules=RULES)
+def read(text: str) -> Sequence[ConfiguredBrand]:
+    return parse_brands(text, source="brands.toml", providers=PROVIDERS, rules=RULES)
 
 
 @pytest.mark.spec("C11", "S4", "A6", "C12", "C8")
@@ -95,7 +95,7 @@ def test_a_whole_brand_is_read() -> None:
 
 def test_what_is_left_out_has_its_default() -> None:
     (wanted,) = read(SMALL)
-    assert wanted == WantedBrand(Brand("acme", "Acme Ltd", ()), ())
+    assert wanted == ConfiguredBrand(Brand("acme", "Acme Ltd", ()), ())
     assert read("") == ()
 
 
@@ -160,18 +160,18 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
     assert [each.brand.id for each in found] == ["acme"]
 
 
-async def planned(store: Store, *wanted: WantedBrand, prune: bool = False) -> Plan:
-    return plan_apply(await store.brands(), wanted, RING, prune=prune)
+async def planned(store: Store, *wanted: ConfiguredBrand, prune: bool = False) -> BrandsPlan:
+    return plan_brands(await store.brands(), wanted, RING, prune=prune)
 
 
 async def test_applying_twice_does_nothing_the_second_time() -> None:
-    given = WantedBrand(brand("acme"), ("acme-key-0001",))
-    made = WantedBrand(brand("globex"), ())
+    given = ConfiguredBrand(brand("acme"), ("acme-key-0001",))
+    made = ConfiguredBrand(brand("globex"), ())
     async with open_memory() as store:
         plan = await planned(store, given, made)
         assert (plan.added, plan.changed, plan.removed) == ((given.brand, made.brand), (), ())
         assert [key.brand for key in plan.keys_to_add] == ["acme"]
-        assert plan.keys_to_make == ("globex",)
+        assert plan.brands_needing_keys == ("globex",)
         assert "acme-key-0001" not in repr(plan)
         shown = await apply_plan(store, RING, plan, now=1)
         assert set(shown) == {"globex"}
@@ -185,9 +185,9 @@ async def test_applying_twice_does_nothing_the_second_time() -> None:
 
 async def test_a_change_is_applied_and_only_pruning_removes() -> None:
     async with open_memory() as store:
-        both = (WantedBrand(brand("acme"), ()), WantedBrand(brand("globex"), ()))
+        both = (ConfiguredBrand(brand("acme"), ()), ConfiguredBrand(brand("globex"), ()))
         await apply_plan(store, RING, await planned(store, *both), now=1)
-        renamed = WantedBrand(evolve(brand("acme"), name="Acme plc"), ())
+        renamed = ConfiguredBrand(evolve(brand("acme"), name="Acme plc"), ())
         plan = await planned(store, renamed)
         assert (plan.changed, plan.removed) == ((renamed.brand,), ())
         plan = await planned(store, renamed, prune=True)
@@ -199,11 +199,11 @@ async def test_a_change_is_applied_and_only_pruning_removes() -> None:
 
 
 async def test_a_retired_key_stays_retired_and_a_key_has_one_owner() -> None:
-    given = WantedBrand(brand("acme"), ("acme-key-0001",))
+    given = ConfiguredBrand(brand("acme"), ("acme-key-0001",))
     async with open_memory() as store:
         await apply_plan(store, RING, await planned(store, given), now=1)
         (key,) = await store.keys_of("acme")
         assert await store.retire_key("acme", key.id, now=2)
         assert (await planned(store, given)).is_empty
         with pytest.raises(SettingsError, match="brand acme's already"):
-            await planned(store, WantedBrand(brand("globex"), ("acme-key-0001",)))
+            await planned(store, ConfiguredBrand(brand("globex"), ("acme-key-0001",)))

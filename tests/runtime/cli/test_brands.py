@@ -16,7 +16,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from mmo_trio.cli import main
-from mmo_trio.cli.support.http_client import call
+from mmo_trio.cli.support.http_client import send_request
 
 BRANDS = """
 [[brand]]
@@ -167,10 +167,10 @@ def test_the_receiver_believes_the_keys_of_the_sandbox(data: Path) -> None:
     body = {"gatewayReference": "01K5TESTTESTTESTTESTTEST00", "status": "success"}
     trusted = data / "ca.pem"
     with listening("--data", data) as (address, printed):
-        refused = call(address, body=body, headers={"X-API-KEY": "wrong"}, trusting=trusted)
+        refused = send_request(address, body=body, headers={"X-API-KEY": "wrong"}, ca_file=trusted)
         assert refused.status == 401
         assert next(printed) == {"refused": "X-API-KEY"}
-        believed = call(address, body=body, headers={"X-API-KEY": GIVEN}, trusting=trusted)
+        believed = send_request(address, body=body, headers={"X-API-KEY": GIVEN}, ca_file=trusted)
         assert believed.status == 204
         assert next(printed) == {"callback": body}
 

@@ -24,26 +24,26 @@ from mmo_sansio.values import clock
 from mmo_sansio.values.model import Transaction
 from mmo_trio.cli import main
 from mmo_trio.cli.commands.serve import announce_sandbox
-from mmo_trio.engine.one_shot import administer
-from mmo_trio.settings.service import Ready
+from mmo_trio.engine.one_shot import submit_once
+from mmo_trio.settings.service import ServiceAddresses
 from mmo_trio.storage.open_store import open_store
 from mmo_trio.system.clock import WallClock, read_offset
 
 SECRET = "sk-a-very-secret-key"
-PAID, LATE, WAITING, OTHERS = (a.reference(number) for number in range(1, 5))
+PAID, LATE, WAITING, OTHERS = (a.numbered_reference(number) for number in range(1, 5))
 
 INPUTS: list[Input] = [
     a.a_create_payment(PAID, merchant_reference="order-1", labels='{"till":"4","rate":1.50}'),
-    a.a_begin(PAID),
+    a.a_begin_submission(PAID),
     a.accepted(PAID),
     a.succeeded(PAID, provider_reference="RCPT1", final=a.KES("149.00"), fee=a.KES("1.50")),
-    a.concluded(PAID, DeliveryOutcome.TIMEOUT),
+    a.callback_concluded(PAID, DeliveryOutcome.TIMEOUT),
     a.failed(PAID),
     a.a_create_payment(LATE, merchant_reference="order-2"),
-    a.a_begin(LATE),
+    a.a_begin_submission(LATE),
     a.failed(LATE),
     a.a_create_payment(WAITING, merchant_reference="order-3"),
-    a.a_begin(WAITING),
+    a.a_begin_submission(WAITING),
     a.a_create_payment(
         OTHERS, brand=a.a_brand(id="zuri", name="Zuri [bold]"), merchant_reference="order-1"
     ),
@@ -56,7 +56,7 @@ async def fill(url: str, inputs: Sequence[Input]) -> None:
         await store.save_brands([a.a_brand(), a.a_brand(id="zuri", name="Zuri [bold]")])
         await store.add_key("acme", b"digest", SECRET.encode(), now=a.START)
         for given in inputs:
-            await administer(store, given, WallClock())
+            await submit_once(store, given, WallClock())
 
 
 async def stored(url: str, reference: str) -> Transaction:
@@ -241,7 +241,7 @@ def test_records_are_exported_exactly(data: Path) -> None:
 
 
 def test_an_export_takes_page_after_page(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mmo_trio.cli.commands.records.EXPORT_PAGE", 1)
+    monkeypatch.setattr("mmo_trio.cli.commands.records.EXPORT_PAGE_SIZE", 1)
     file = data / "all.ndjson"
     done = mmo("records", "export", "--format", "ndjson", "--output", file, "--data", data)
     assert done.stderr == "4 transactions.\n"
@@ -366,7 +366,7 @@ def test_administration_never_stamps_below_what_is_stored(data: Path) -> None:
 
 
 def test_a_sandbox_says_where_a_person_begins(capsys: pytest.CaptureFixture[str]) -> None:
-    announce_sandbox(Ready("http://a", "http://p", "http://c", "demo", "key"))
+    announce_sandbox(ServiceAddresses("http://a", "http://p", "http://c", "demo", "key"))
     ready, start = capsys.readouterr().out.splitlines()
     assert ready == "READY api=http://a pages=http://p console=http://c brand=demo api_key=key"
     assert start == "Start at http://p/ with a payment page and a virtual phone."

@@ -16,11 +16,11 @@ from mmo_sansio.testing import builders as a
 from mmo_sansio.values.clock import DAY, HOUR, MINUTE, Span
 from mmo_sansio.values.money import Money
 from mmo_trio.cli import main
-from mmo_trio.engine.one_shot import administer
+from mmo_trio.engine.one_shot import submit_once
 from mmo_trio.storage.open_store import open_store
 from mmo_trio.system.clock import WallClock
 
-OLD, NEW, DONE, ODD = (a.reference(number) for number in range(1, 5))
+OLD, NEW, DONE, ODD = (a.numbered_reference(number) for number in range(1, 5))
 
 
 def mmo(*arguments: object) -> Result:
@@ -36,7 +36,7 @@ def as_json(*arguments: object) -> Any:
 async def fill(url: str, ago: Span, inputs: Sequence[Input]) -> None:
     async with open_store(url, serving=True) as store:
         for given in inputs:
-            await administer(store, given, WallClock(offset=-ago))
+            await submit_once(store, given, WallClock(offset=-ago))
 
 
 @pytest.fixture
@@ -47,11 +47,14 @@ def data(tmp_path: Path) -> Path:
     for number, reference in enumerate((OLD, DONE, ODD)):
         long_ago += [
             a.a_create_payment(reference, merchant_reference=f"order-{number}"),
-            a.a_begin(reference),
+            a.a_begin_submission(reference),
         ]
     long_ago += [a.succeeded(DONE), odd]
     trio.run(fill, url, HOUR + MINUTE, long_ago)
-    of_now: list[Input] = [a.a_create_payment(NEW, merchant_reference="order-9"), a.a_begin(NEW)]
+    of_now: list[Input] = [
+        a.a_create_payment(NEW, merchant_reference="order-9"),
+        a.a_begin_submission(NEW),
+    ]
     trio.run(fill, url, 0, of_now)
     return tmp_path
 
@@ -79,7 +82,7 @@ def test_what_has_expired_is_stuck_no_longer_and_what_is_told_then_waits_for_a_p
     tmp_path: Path,
 ) -> None:
     url, words = f"sqlite:///{tmp_path / 'gateway.db'}", ("--data", tmp_path)
-    long_ago: list[Input] = [a.a_create_payment(OLD), a.a_begin(OLD)]
+    long_ago: list[Input] = [a.a_create_payment(OLD), a.a_begin_submission(OLD)]
     of_now: list[Input] = [a.a_wake(OLD), a.succeeded(OLD)]
     trio.run(fill, url, 4 * DAY, long_ago)
     (stuck,) = as_json("tx", "list", "--stuck", *words)

@@ -44,7 +44,7 @@ def address(config: Path, name: str) -> Result:
 @pytest.mark.parametrize(("name", "segment"), [("airtel_ug", "airtel_ug"), ("airtel_ke", "kenya")])
 def test_the_address_of_an_account_is_printed(config: Path, name: str, segment: str) -> None:
     done = address(config, name)
-    token = KeyRing(load_master_key(config.parent / "master.key", create=False)).hook_token(name)
+    token = KeyRing(load_master_key(config.parent / "master.key", create=False)).webhook_token(name)
     assert done.stdout == f"https://hooks.example/hooks/{segment}/{token}\n"
 
 

@@ -9,23 +9,28 @@ from jinja2 import Environment, PackageLoader
 
 from mmo_sansio.values.clock import HOUR, MINUTE, SECOND
 from mmo_sansio.values.model import Status
-from mmo_trio.admin.audit_event import deed
+from mmo_trio.admin.audit_event import audit_event
 from mmo_trio.console.charts import (
     HEIGHT,
-    LEFT,
+    MARGIN_LEFT,
     WIDTH,
-    along,
-    charts,
-    figures_from,
-    latency_text,
-    rate_text,
+    build_charts,
+    format_latency,
+    format_rate,
+    statistics_by_key,
+    statistics_over_time,
 )
-from mmo_trio.console.masking import HIDDEN, Eyes, masked_text
-from mmo_trio.console.passwords import UnusablePassword, hash_password, is_right
-from mmo_trio.console.payments import number_in
-from mmo_trio.console.permissions import PERMISSIONS, Permission, may
-from mmo_trio.console.sign_in_limit import PER_ADDRESS, PER_NAME, WINDOW, Attempts
-from mmo_trio.storage.interface.admin_types import Count, Role
+from mmo_trio.console.masking import HIDDEN_TEXT, PersonalDataMask, mask_text
+from mmo_trio.console.passwords import UnusablePassword, hash_password, verify_password
+from mmo_trio.console.payments import parse_phone_number
+from mmo_trio.console.permissions import PERMISSIONS, Permission, is_permitted
+from mmo_trio.console.sign_in_limit import (
+    FAILURES_PER_ADDRESS_MAX,
+    FAILURES_PER_NAME_MAX,
+    WINDOW,
+    SignInLimiter,
+)
+from mmo_trio.storage.interface.admin_types import PaymentCount, Role
 from mmo_trio.storage.shared.payment_counts import latency_class
 
 TABLE = [
@@ -39,22 +44,25 @@ TABLE = [
 @pytest.mark.parametrize(("role", "allowed"), TABLE)
 def test_each_role_may_exactly_this(role: Role, allowed: str) -> None:
     names = set(allowed.split())
-    assert {each.name for each in Permission if may(role, each)} == names
+    assert {each.name for each in Permission if is_permitted(role, each)} == names
     assert set(PERMISSIONS) == set(Role)
 
 
 def test_personal_data_is_masked_for_eyes_that_may_not_see_it() -> None:
-    blind, seeing = Eyes(see_personal=False), Eyes(see_personal=True)
+    blind, seeing = (
+        PersonalDataMask(can_see_personal_data=False),
+        PersonalDataMask(can_see_personal_data=True),
+    )
     assert blind.number("254700000007") == "•••••••••007"
     assert blind.number("123") == "•••"
     assert blind.name("Zoë") == "Z•••"
     assert blind.name(None) is None
-    assert blind.words("any words") == HIDDEN
-    assert blind.words(None) is None
+    assert blind.third_party_text("any words") == HIDDEN_TEXT
+    assert blind.third_party_text(None) is None
     assert blind.url("https://m.example/r?customer=7") == "https://m.example/r?…"
     assert blind.text("call +254700000007 or a@b.example") == "call ••••••••••007 or •••@•••"
-    assert masked_text("HTTP 200 after 12345 ms") == "HTTP 200 after 12345 ms"
-    for shown in (seeing.number("254700000007"), seeing.words("254700000007")):
+    assert mask_text("HTTP 200 after 12345 ms") == "HTTP 200 after 12345 ms"
+    for shown in (seeing.number("254700000007"), seeing.third_party_text("254700000007")):
         assert shown == "254700000007"
 
 
@@ -70,42 +78,44 @@ def test_personal_data_is_masked_for_eyes_that_may_not_see_it() -> None:
     ],
 )
 def test_a_number_is_known_however_it_is_written(typed: str, digits: str | None) -> None:
-    assert number_in(typed) == digits
+    assert parse_phone_number(typed) == digits
 
 
 def test_whoever_fails_too_often_waits_until_the_window_has_passed() -> None:
-    attempts, now = Attempts(), 1_000 * HOUR
-    for number in range(PER_NAME):
-        assert attempts.wait("ada", "::1", now + number) == 0
-        attempts.failed("ada", "::1", now + number)
-    assert attempts.wait("ada", "::2", now + 20) == WINDOW - 20
-    assert attempts.wait("bob", "::1", now + 20) == 0
-    assert attempts.wait("ada", "::1", now + WINDOW) == 0
-    attempts.succeeded("ada", "::1")
-    assert attempts.wait("ada", "::1", now + 20) == 0
-    for number in range(2 * PER_ADDRESS):
-        attempts.failed("bob", "::4", now + number)
-        attempts.succeeded("bob", "::4")
-    assert attempts.wait("new", "::4", now + MINUTE) == 0
-    for number in range(PER_ADDRESS):
-        attempts.failed(f"name-{number}", "::3", now + number)
-    assert attempts.wait("new", "::3", now + MINUTE) > 0
+    attempts, now = SignInLimiter(), 1_000 * HOUR
+    for number in range(FAILURES_PER_NAME_MAX):
+        assert attempts.retry_after("ada", "::1", now + number) == 0
+        attempts.record_failure("ada", "::1", now + number)
+    assert attempts.retry_after("ada", "::2", now + 20) == WINDOW - 20
+    assert attempts.retry_after("bob", "::1", now + 20) == 0
+    assert attempts.retry_after("ada", "::1", now + WINDOW) == 0
+    attempts.record_success("ada", "::1")
+    assert attempts.retry_after("ada", "::1", now + 20) == 0
+    for number in range(2 * FAILURES_PER_ADDRESS_MAX):
+        attempts.record_failure("bob", "::4", now + number)
+        attempts.record_success("bob", "::4")
+    assert attempts.retry_after("new", "::4", now + MINUTE) == 0
+    for number in range(FAILURES_PER_ADDRESS_MAX):
+        attempts.record_failure(f"name-{number}", "::3", now + number)
+    assert attempts.retry_after("new", "::3", now + MINUTE) > 0
 
 
 def test_a_password_is_kept_as_a_hash_that_only_it_fits() -> None:
     kept = hash_password("zwölf Zeichen sind genug")
     assert kept.startswith("$argon2id$")
-    assert is_right("zwo\u0308lf Zeichen sind genug", kept)
-    assert not is_right("zwolf Zeichen sind genug", kept)
-    assert not is_right("x" * 10_000, None)
-    assert not is_right("anything", "no hash")
+    assert verify_password("zwo\u0308lf Zeichen sind genug", kept)
+    assert not verify_password("zwolf Zeichen sind genug", kept)
+    assert not verify_password("x" * 10_000, None)
+    assert not verify_password("anything", "no hash")
     for unusable in ("short", "x" * 257):
         with pytest.raises(UnusablePassword):
             hash_password(unusable)
 
 
 def test_a_deed_is_plain_text_whatever_its_actor_is_called() -> None:
-    told = deed(1, "cli:a\x00\ud800\n", "looked", "brand:\x1b[2J", note="\ud800", nothing=None)
+    told = audit_event(
+        1, "cli:a\x00\ud800\n", "looked", "brand:\x1b[2J", note="\ud800", nothing=None
+    )
     assert (told.actor, told.about) == ("cli:a???", "brand:?[2J")
     assert told.detail == '{"note": "\\ud800"}'
 
@@ -123,44 +133,44 @@ def test_a_deed_is_plain_text_whatever_its_actor_is_called() -> None:
 )
 def test_a_latency_falls_into_its_class(latency: int, upper_s: int, text: str) -> None:
     assert latency_class(latency) == upper_s
-    assert latency_text(upper_s) == text
+    assert format_latency(upper_s) == text
 
 
 def test_figures_come_from_counts() -> None:
     counts = [
-        Count("acme", Status.PENDING, 0, 10),
-        Count("acme", Status.SUCCESS, 1, 6),
-        Count("acme", Status.SUCCESS, 5, 2),
-        Count("acme", Status.FAILED, 0, 1),
+        PaymentCount("acme", Status.PENDING, 0, 10),
+        PaymentCount("acme", Status.SUCCESS, 1, 6),
+        PaymentCount("acme", Status.SUCCESS, 5, 2),
+        PaymentCount("acme", Status.FAILED, 0, 1),
     ]
-    acme = figures_from(counts)["acme"]
-    assert (acme.started, acme.succeeded, acme.failed) == (10, 8, 1)
-    assert rate_text(acme.success_rate) == "88.9 %"
+    acme = statistics_by_key(counts)["acme"]
+    assert (acme.created, acme.succeeded, acme.failed) == (10, 8, 1)
+    assert format_rate(acme.success_rate) == "88.9 %"
     assert [acme.quantile(share) for share in (0.5, 0.7, 0.95)] == [1, 5, 0]
-    [empty] = along([], 0, HOUR, HOUR)
+    [empty] = statistics_over_time([], 0, HOUR, HOUR)
     assert (empty.success_rate, empty.quantile(0.5)) == (None, None)
-    assert (rate_text(None), latency_text(None)) == ("–", "–")
+    assert (format_rate(None), format_latency(None)) == ("–", "–")
 
 
 def test_charts_are_drawn_within_their_frame() -> None:
     counts = [
-        Count(str(hour * HOUR), status, latency_s, 7 * hour + 1)
+        PaymentCount(str(hour * HOUR), status, latency_s, 7 * hour + 1)
         for hour in (0, 1, 2, 5, 6, 23)
         for status, latency_s in ((Status.PENDING, 0), (Status.SUCCESS, 5), (Status.FAILED, 0))
     ]
-    drawn = charts(along(counts, 0, 24 * HOUR, HOUR), str)
+    drawn = build_charts(statistics_over_time(counts, 0, 24 * HOUR, HOUR), str)
     templates = Environment(loader=PackageLoader("mmo_trio.console"), autoescape=True)
     templates.filters["moment"] = str
     draw = templates.get_template("parts.html").make_module().chart  # type: ignore[attr-defined]
     for chart in drawn:
-        figure = ElementTree.fromstring(str(draw(chart, (WIDTH, HEIGHT, LEFT))))
+        figure = ElementTree.fromstring(str(draw(chart, (WIDTH, HEIGHT, MARGIN_LEFT))))
         bars = figure.findall(".//rect")
         for bar in bars:
             x, y, width, height = (
                 float(bar.get(each, "")) for each in ("x", "y", "width", "height")
             )
-            assert LEFT <= x <= x + width <= WIDTH
+            assert MARGIN_LEFT <= x <= x + width <= WIDTH
             assert 0 <= y <= y + height <= HEIGHT
         assert (len(bars) > 0) == (chart.id == "volume")
-        assert all(LEFT <= x <= WIDTH and 0 <= y <= HEIGHT for x, y, _ in chart.dots)
-        assert len(chart.strokes) == {"volume": 0, "rate": 2, "latency": 4}[chart.id]
+        assert all(MARGIN_LEFT <= x <= WIDTH and 0 <= y <= HEIGHT for x, y, _ in chart.dots)
+        assert len(chart.polylines) == {"volume": 0, "rate": 2, "latency": 4}[chart.id]

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import trio
 
-from mmo_sansio.messages.changes import Journaled, SuspenseNoted, SuspenseReason
+from mmo_sansio.messages.changes import JournalEntry, SuspenseReason, SuspenseRecorded
 from mmo_sansio.messages.inputs import Input
 from mmo_sansio.messages.replies import Ignored, Reply
 from mmo_sansio.payments.decision import Decision
 from mmo_sansio.payments.ledger import Reads
-from mmo_trio.console.app import console_app
-from mmo_trio.console.context import ConsoleDesk
-from mmo_trio.metrics.prometheus import Figures
+from mmo_trio.console.app import create_console_app
+from mmo_trio.console.context import ConsoleContext
+from mmo_trio.metrics.prometheus import PrometheusExporter
 from mmo_trio.settings import ConsoleSection
-from mmo_trio.storage.interface.audit_chain import Chain
-from mmo_trio.storage.memory.store import Memory, MemoryStore
+from mmo_trio.storage.interface.audit_chain import AuditChainVerifier
+from mmo_trio.storage.memory.store import MemoryState, MemoryStore
 from tests.runtime.console.conftest import STAFF, SignedIn
 from tests.runtime.console.test_sign_in import ACTS
 from tests.support.console_browser import Person, hire, store_of
@@ -47,11 +47,11 @@ async def status_of(sandbox: Running, reference: str) -> str:
 async def acts_of(sandbox: Running) -> list[tuple[str, str, str]]:
     """The audit log: who, what, to what."""
     async with store_of(sandbox.directory) as store:
-        rows = await store.office.audit_after(0, limit=1_000)
-        chain = Chain()
-        assert chain.follow(rows) is None
-        assert chain.end(await store.office.audit_head()) is None
-        return [(row.deed.actor, row.deed.act, row.deed.about) for row in rows]
+        rows = await store.admin.audit_after(0, limit=1_000)
+        chain = AuditChainVerifier()
+        assert chain.verify(rows) is None
+        assert chain.verify_end(await store.admin.audit_head()) is None
+        return [(row.event.actor, row.event.action, row.event.about) for row in rows]
 
 
 async def test_a_second_operator_approves(sandbox: Running, signed_in: SignedIn) -> None:
@@ -143,12 +143,12 @@ async def test_what_evidence_contradicts_is_refused(sandbox: Running, signed_in:
     reference = await under_way(sandbox)
     ann, abe = await signed_in("ann"), await signed_in("abe")
     async with store_of(sandbox.directory) as store:
-        told = SuspenseNoted(
+        told = SuspenseRecorded(
             1, SuspenseReason.LATE_RESULT, "sandbox", '{"result": "failed"}', reference, "demo"
         )
         await ann.post(f"/payments/{reference}/resolutions", **PROPOSED)
 
-        line = Journaled(
+        line = JournalEntry(
             1, "ProviderFailed", "provider:sandbox", reference, "demo", None, None, "{}"
         )
         await store.transact(Reads(), lambda ledger: (Decision(Ignored("late"), (told, line)),))
@@ -276,9 +276,9 @@ async def test_every_act_stands_in_the_audit_log(sandbox: Running, signed_in: Si
 
 def test_nothing_sends_a_callback_again() -> None:
     """Every form there is; none of them sends anything (K3)."""
-    store = MemoryStore(Memory())
-    desk = ConsoleDesk(store, _nothing, lambda: 0, ConsoleSection(), {}, dict, ())
-    app = console_app(Figures.__new__(Figures), desk)
+    store = MemoryStore(MemoryState())
+    desk = ConsoleContext(store, _nothing, lambda: 0, ConsoleSection(), {}, dict, ())
+    app = create_console_app(PrometheusExporter.__new__(PrometheusExporter), desk)
     posts = {str(rule) for rule in app.url_map.iter_rules() if "POST" in (rule.methods or ())}
     assert posts == {
         "/sign-in",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from attrs import evolve
 
-from mmo_trio.console.sign_in_limit import PER_NAME
+from mmo_trio.console.sign_in_limit import FAILURES_PER_NAME_MAX
 from tests.runtime.console.conftest import SignedIn
 from tests.support.console_browser import PASSWORD, Person, hire, store_of
 from tests.support.sandbox_gateway import Running, Serve
@@ -80,8 +80,8 @@ async def test_unknown_disabled_and_wrong_are_told_the_same(
 ) -> None:
     await hire(sandbox.directory, old="admin")
     async with store_of(sandbox.directory) as store:
-        [old] = [each for each in await store.office.operators() if each.name == "old"]
-        assert await store.office.change_operator(evolve(old, disabled_at=1))
+        [old] = [each for each in await store.admin.users() if each.name == "old"]
+        assert await store.admin.replace_user(evolve(old, disabled_at=1))
     answers = [
         await person.sign_in("ada", "wrong horse battery"),
         await person.sign_in("nobody"),
@@ -94,7 +94,7 @@ async def test_unknown_disabled_and_wrong_are_told_the_same(
 
 async def test_too_many_tries_have_to_wait_whoever_is_tried(person: Person) -> None:
     for name in ("ada", "nobody"):
-        for _ in range(PER_NAME):
+        for _ in range(FAILURES_PER_NAME_MAX):
             assert (await person.sign_in(name, "wrong horse battery")).status == 403
         refused = await person.sign_in(name, PASSWORD)
         assert refused.status == 429
@@ -132,9 +132,9 @@ async def test_a_changed_password_or_a_disabled_operator_ends_sessions(
 ) -> None:
     await person.sign_in("ada")
     async with store_of(sandbox.directory) as store:
-        ada = await store.office.operator("ada")
+        ada = await store.admin.user("ada")
         assert ada is not None
-        assert await store.office.change_operator(ada)
+        assert await store.admin.replace_user(ada)
     assert (await person.get("/")).status == 303
 
 

@@ -78,7 +78,7 @@ async def test_a_payin_ends_when_the_operator_calls_back(scene: Scene, operation
     await scene.uganda.awaits_result(reference)
     await scene.airtel.pass_time(60)
     found = await scene.ended(reference)
-    (paid,) = scene.airtel.simulator.book()["payments"]
+    (paid,) = scene.airtel.simulator.snapshot()["payments"]
     assert (found["status"], found["providerReference"]) == ("success", paid["receipt"])
     assert found["finalAmount"] == {"value": 1000, "currency": "UGX"}
     assert found["providerData"]["title"] == "Airtel"

@@ -11,11 +11,11 @@ import pytest
 from openapi_spec_validator import validate
 
 from mmo_sansio.values.error_codes import ErrorCode
-from mmo_sansio.values.problems import CATALOGUE
+from mmo_sansio.values.problems import PROBLEM_TYPES
 from tests.support.merchant import Answer, ask
 from tests.support.sandbox_gateway import Running, Serve
 
-CODES = [each.segment for each in CATALOGUE] + [each.value for each in ErrorCode]
+CODES = [each.segment for each in PROBLEM_TYPES] + [each.value for each in ErrorCode]
 
 
 class Links(HTMLParser):
@@ -143,7 +143,7 @@ async def test_the_documentation_names_every_endpoint_member_and_code(sandbox: R
         assert name in links.names
         for member in schema.get("properties", ()):
             assert f"<code>{member}</code>" in text
-    for cause in CATALOGUE:
+    for cause in PROBLEM_TYPES:
         if cause.segment != "business_logic_error":  # Nothing emits it (P2).
             assert f"/errors/{cause.segment}" in links.leads
     assert sandbox.ready.api in text

@@ -8,7 +8,7 @@ from functools import partial
 import pytest
 import trio
 
-from mmo_trio.sandbox.callback_receiver import Received, receive
+from mmo_trio.sandbox.callback_receiver import ReceivedCallback, receive_callbacks
 from mmo_trio.sandbox.local_ca import ensure_authority
 from tests.support.merchant import PATIENCE_S, ROOT, Merchant, ask
 from tests.support.rejections import ENDPOINTS, anonymous, assert_problem, connected, head, say
@@ -122,13 +122,13 @@ async def test_keys_rotate_with_overlap_and_callbacks_carry_the_oldest_in_use(
     sandbox: Running,
 ) -> None:
     merchant, new_key = sandbox.merchant, "the-key-that-comes-after"
-    received: list[Received] = []
+    received: list[ReceivedCallback] = []
     async with trio.open_nursery() as nursery:
         listeners = await trio.open_tcp_listeners(0, host="127.0.0.1")
         context = ensure_authority(sandbox.directory).issue("localhost")
         await nursery.start(
             partial(
-                receive,
+                receive_callbacks,
                 listeners,
                 tls=lambda: context,
                 expected_keys=[new_key.encode()],

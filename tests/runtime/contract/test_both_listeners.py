@@ -17,7 +17,7 @@ import pytest
 import trio
 from attrs import evolve, frozen
 
-from mmo_trio.service.process import second_door
+from mmo_trio.service.process import http2_listener
 from tests.support.http2_client import Http2Client
 from tests.support.http_listener import Answer, Client
 from tests.support.merchant import PATIENCE_S, ROOT
@@ -137,7 +137,9 @@ async def _serve(
     (listener,) = await trio.open_tcp_listeners(0, host="127.0.0.1")
     port = listener.socket.getsockname()[1]
     stop = trio.Event()
-    async with serving(directory, brands=BRANDS, further_doors=[second_door(listener)]) as running:
+    async with serving(
+        directory, brands=BRANDS, further_doors=[http2_listener(listener)]
+    ) as running:
         acme = developer(running, ACME_KEY)
         ended = await acme.accepted(merchantReference="a/b %+é~")
         failed = await acme.accepted(msisdn="254712345101", labels={"n": 1.50, "t": "x"})

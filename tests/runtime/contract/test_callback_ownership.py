@@ -21,7 +21,7 @@ from mmo_trio.brands.keyring import load_master_key
 from mmo_trio.sandbox.local_ca import ensure_authority
 from mmo_trio.storage.interface.store import Store
 from mmo_trio.storage.open_store import open_store
-from mmo_trio.workers.delivery.channel_owner import POLL_S
+from mmo_trio.workers.delivery.channel_owner import SCAN_INTERVAL_S
 from tests.runtime.contract.test_kill import BRANDS, CONFIGURATION, creation
 from tests.runtime.contract.test_processes import served
 from tests.support.http_listener import Client
@@ -154,12 +154,12 @@ async def test_an_owner_that_is_stopped_and_goes_on_sends_nothing_that_another_h
 async def has_let_go(log: Path) -> bool:
     """Whether the process that went on has dropped what it had under way."""
     text = await trio.Path(log).read_text("utf-8")
-    return text.count("callback left to another") >= PLACES
+    return text.count("callback_released") >= PLACES
 
 
 def owner_in(directory: Path) -> tuple[int, Path]:
     """The worker that has taken the merchant's channel, the first that saw a callback; and its node's log."""
-    (log,) = [each for each in logs_in(directory) if "channel taken" in each.read_text("utf-8")]
+    (log,) = [each for each in logs_in(directory) if "channel_claimed" in each.read_text("utf-8")]
     ((_, pid),) = served(log)
     return pid, log
 
@@ -188,7 +188,7 @@ async def test_an_owner_that_drains_keeps_the_channel_until_nothing_is_under_way
         owner, log = owner_in(tmp_path)
         os.kill(owner, signal.SIGTERM)
         await until(lambda: is_draining(log))
-        await trio.sleep(4 * POLL_S)  # In which another would take what is free.
+        await trio.sleep(4 * SCAN_INTERVAL_S)  # In which another would take what is free.
         assert len(receiver.heard) == PLACES
         receiver.answers.set()
         await all_recorded(store)
@@ -202,7 +202,7 @@ async def have_been_heard(receiver: Receiver, many: int) -> bool:
 
 async def is_draining(log: Path) -> bool:
     """Whether a process of this node has begun to drain."""
-    return "draining" in await trio.Path(log).read_text("utf-8")
+    return "drain_started" in await trio.Path(log).read_text("utf-8")
 
 
 @pytest.mark.spec("K3")

@@ -10,7 +10,7 @@ import pytest
 import trio
 from attrs import evolve
 
-from mmo_sansio.resilience.fair_queue import PLACES_PER_MERCHANT
+from mmo_sansio.resilience.fair_queue import DELIVERY_SLOTS_PER_BRAND
 from tests.support.merchant import PATIENCE_S, Merchant
 from tests.support.mmo_process import keeping
 from tests.support.sandbox_gateway import Serve
@@ -111,7 +111,7 @@ async def test_callbacks_of_a_healthy_merchant_arrive_while_those_of_201_others_
         merchant = partial(Merchant, gateway.ready.api)
         hangs = [merchant(key_of(each), result_url=dead.url) for each in [HANGS_WITH_MANY, *HANG]]
         await create_all([*[hangs[0]] * MANY, *hangs[1:]])
-        all_places = PLACES_PER_MERCHANT + OTHERS
+        all_places = DELIVERY_SLOTS_PER_BRAND + OTHERS
         await dead.keeps_waiting(all_places)
 
         healthy = evolve(hangs[0], key=key_of("healthy"), result_url=keeper.url)

@@ -18,13 +18,13 @@ import trio
 import trio.testing
 from attrs import Factory, define
 
-from mmo_trio.storage.sqlite.store import READERS
+from mmo_trio.storage.sqlite.store import READERS_MAX
 from tests.support.http_listener import Client, NoAnswerError, open_descriptors
 from tests.support.merchant import PATIENCE_S, ROOT
 from tests.support.sandbox_gateway import Running, Serve
 
 REQUESTS = 500 if os.environ.get("MMO_TEST_QUICK") else 10_000
-STORE_FILES = 2 + 2 * (1 + READERS)
+STORE_FILES = 2 + 2 * (1 + READERS_MAX)
 """Its lock and its shared memory; the database and its log, once for the writer and once for each reader."""
 VISITORS = 16
 SHORT_S = 5

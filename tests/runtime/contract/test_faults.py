@@ -21,7 +21,7 @@ from mmo_sansio.payments.ledger import Ledger
 from mmo_sansio.values.clock import Instant
 from mmo_trio.engine import engine
 from mmo_trio.storage.sqlite import connection as sqlite_connection
-from mmo_trio.storage.sqlite import open_sqlite, store, writer
+from mmo_trio.storage.sqlite import startup, store, writer
 from mmo_trio.storage.sqlite.store import SqliteStore
 from tests.support.merchant import PATIENCE_S, Answer, a_reference, ask
 from tests.support.rejections import assert_problem
@@ -180,7 +180,7 @@ class Wires:
 
     def be_impatient(self) -> None:
         """From now on a second stands for the ten that the store waits for its disk (P5)."""
-        assert store.PATIENCE_S == 10
+        assert store.STORE_TIMEOUT_S == 10
         self._grant(patience_s=1)
 
     def release(self) -> None:
@@ -190,7 +190,7 @@ class Wires:
 
     def _grant(self, *, patience_s: float) -> None:
         first = self.stores[0]
-        first._patience_s = first._writer.patience_s = patience_s
+        first._timeout_s = first._writer.timeout_s = patience_s
 
     async def until_held(self) -> None:
         """Return once the statement is being held."""
@@ -213,8 +213,8 @@ def wires(monkeypatch: pytest.MonkeyPatch) -> Iterator[Wires]:
         wires.stores.append(SqliteStore(*given))
         return wires.stores[-1]
 
-    monkeypatch.setattr(open_sqlite, "SqliteStore", made)
-    monkeypatch.setattr(open_sqlite, "connect", connect)
+    monkeypatch.setattr(startup, "SqliteStore", made)
+    monkeypatch.setattr(startup, "connect", connect)
     monkeypatch.setattr(store, "connect", connect)
     monkeypatch.setattr(writer, "connect", connect)
     yield wires

@@ -9,7 +9,7 @@ import pytest
 import trio
 
 from mmo_sansio.values.model import Operation
-from mmo_trio.storage.sqlite.store import READERS
+from mmo_trio.storage.sqlite.store import READERS_MAX
 from tests.support.http_listener import descriptors_are_back, open_descriptors
 from tests.support.merchant import PATIENCE_S, ROOT
 from tests.support.request_fuzzer import fuzz
@@ -71,7 +71,7 @@ async def test_no_mutated_request_breaks_the_gateway(
             tally = await fuzz(address, valid, seed=1, count=wanted)
         print(f"{wanted} requests: {sorted(tally.items())}")
         with trio.fail_after(PATIENCE_S):
-            await descriptors_are_back(before + 2 * READERS)
+            await descriptors_are_back(before + 2 * READERS_MAX)
         assert (await gateway.merchant.create()).status == 200
         assert tally.total() >= wanted
         assert {0, 200, 400, 401, 404, 405} <= tally.keys(), "the mutations reach everywhere"

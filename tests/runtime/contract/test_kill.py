@@ -18,13 +18,13 @@ from attrs import Factory, define
 
 from mmo_sansio.http.exchange import DeliveryOutcome
 from mmo_sansio.messages.changes import CallbackRecorded
-from mmo_sansio.providers.sandbox.journal import Submitted
-from mmo_sansio.resilience.fair_queue import PLACES_PER_MERCHANT
+from mmo_sansio.providers.sandbox.journal import SandboxSubmission
+from mmo_sansio.resilience.fair_queue import DELIVERY_SLOTS_PER_BRAND
 from mmo_sansio.values.model import Stage, Transaction
 from mmo_trio.brands.keyring import load_master_key
 from mmo_trio.sandbox.local_ca import ensure_authority
-from mmo_trio.sandbox.operator_journal import read_book
-from mmo_trio.service.wiring import BOOK_FILE
+from mmo_trio.sandbox.operator_journal import read_operator_journal
+from mmo_trio.service.wiring import OPERATOR_JOURNAL_FILE
 from mmo_trio.storage.interface.store import Store
 from mmo_trio.storage.open_store import open_store
 from tests.support.http_listener import Client, NoAnswerError
@@ -242,8 +242,8 @@ async def each_ended_once(store: Store, found: Sequence[Transaction]) -> None:
 
 def each_was_submitted_once(directory: Path, found: Sequence[Transaction]) -> None:
     """The operator was asked at most once to move the money of a payment, and once if it succeeded."""
-    entries = read_book(directory / BOOK_FILE)
-    submitted = Counter(each.reference for each in entries if isinstance(each, Submitted))
+    entries = read_operator_journal(directory / OPERATOR_JOURNAL_FILE)
+    submitted = Counter(each.reference for each in entries if isinstance(each, SandboxSubmission))
     assert max(submitted.values()) == 1
     assert submitted.keys() <= {each.reference for each in found}
     paid = {each.reference for each in found if each.progress.stage is Stage.SUCCEEDED}
@@ -263,4 +263,4 @@ def each_was_called_back(keeper: Keeper, references: set[str]) -> None:
     assert all(len(set(each)) == len(each) for each in runs.values())
     assert all(len(each) == 1 for each in bodies.values()), "a repeat says the same"
     cut_off = Counter(run for each in runs.values() for run in sorted(each)[:-1])
-    assert all(times <= PLACES_PER_MERCHANT for times in cut_off.values()), cut_off
+    assert all(times <= DELIVERY_SLOTS_PER_BRAND for times in cut_off.values()), cut_off

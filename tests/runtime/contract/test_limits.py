@@ -19,7 +19,7 @@ SETTINGS = load_settings()
 NAMED: Mapping[str, tuple[object, object]] = {
     "pending transaction timeout": (SETTINGS.limits.pending_timeout, 3 * clock.DAY),
     "callback timeout": (SETTINGS.limits.callback_timeout, 15 * clock.SECOND),
-    "callback response body logged": (exchange.BODY_BYTES_MAX, 1024 * 1024),
+    "callback response body logged": (exchange.RESPONSE_BODY_BYTES_MAX, 1024 * 1024),
     "breaker window": (SETTINGS.breaker.window, 60 * clock.SECOND),
     "breaker minimum requests": (SETTINGS.breaker.minimum_requests, 5),
     "breaker failure ratio": (SETTINGS.breaker.failure_ratio, 0.5),

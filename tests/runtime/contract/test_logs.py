@@ -55,7 +55,7 @@ async def test_every_line_is_an_object_and_a_refusal_is_found_by_its_request_id(
         (line,) = (
             each for each in told if each.get("request_id") == answer.headers["x-request-id"]
         )
-        assert (line["event"], line["level"]) == ("request refused", "info")
+        assert (line["event"], line["level"]) == ("request_rejected", "info")
         assert (line["status"], line["route"], line["problem"]) == (status, route, answer.segment)
         assert answer.json["instance"].endswith(line["request_id"])
     assert next(each for each in told if each.get("fields"))["fields"] == ["country", "labels"]

@@ -9,17 +9,17 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from mmo_sansio.api.incoming.routes import ROUTE_NAMES
 from mmo_sansio.http.exchange import DeliveryOutcome
-from mmo_sansio.values.problems import CATALOGUE
-from mmo_trio.workers.providers.counters import REPORTS
+from mmo_sansio.values.problems import PROBLEM_TYPES
+from mmo_trio.workers.providers.counters import REPORT_LABELS
 from tests.support.merchant import ask
 from tests.support.sandbox_gateway import Running
 
 LABELS: dict[str, set[str]] = {
     "route": {*ROUTE_NAMES, "none"},
     "status": {"2xx", "4xx", "5xx"},
-    "problem": {each.segment for each in CATALOGUE},
+    "problem": {each.segment for each in PROBLEM_TYPES},
     "provider": {"sandbox"},
-    "report": set(REPORTS.values()),
+    "report": set(REPORT_LABELS.values()),
     "outcome": {each.value for each in DeliveryOutcome},
     "state": {"closed", "open", "half_open"},
 }

@@ -15,16 +15,16 @@ import trio
 from attrs import define
 
 from mmo_sansio.http.egress_rules import EgressRules
-from mmo_sansio.providers.mpesa_daraja.account import account_from
+from mmo_sansio.providers.mpesa_daraja.account import read_account
 from mmo_sansio.providers.mpesa_daraja.references import account_reference
 from mmo_sansio.providers.mpesa_daraja.requests import registration
 from mmo_trio.brands.keyring import KeyRing, load_master_key
-from mmo_trio.http.client.client import Client, tls_context
-from mmo_trio.simulators.base import planned_read
+from mmo_trio.http.client.client import HttpClient, tls_context
+from mmo_trio.simulators.base import parse_planned_fault
 from mmo_trio.simulators.mpesa.accounts import SANDBOX_PASSKEY
 from mmo_trio.simulators.mpesa.api import MpesaSimulator
 from mmo_trio.simulators.mpesa.keys import open_mpesa
-from mmo_trio.simulators.mpesa.responses import PICTURE
+from mmo_trio.simulators.mpesa.responses import QR_IMAGE
 from mmo_trio.simulators.server import serve_simulator
 from mmo_trio.system.ciphers import SystemCiphers
 from mmo_trio.system.clock import WallClock
@@ -89,7 +89,7 @@ class Kenya:
         before = len(await self.payments())
         changes = {"msisdn": PAYER, "reconciliationReference": "PRN1234XN", **changes}
         made = await self.merchant.accepted(operation, **changes)
-        await until(lambda: len(self.simulator.book()["payments"]) > before)
+        await until(lambda: len(self.simulator.snapshot()["payments"]) > before)
         return str(made["gatewayReference"])
 
     async def submitted(self, reference: str) -> None:
@@ -137,9 +137,9 @@ class Kenya:
     async def register(self) -> None:
         """Tell M-Pesa our addresses for deposits, without the seconds that `mmo providers register` takes to start."""
         ring = KeyRing(load_master_key(self.running.directory / "master.key", create=False))
-        hooks_url = f"{self.running.ready.api}/hooks/kenya/{ring.hook_token('kenya')}"
+        hooks_url = f"{self.running.ready.api}/hooks/kenya/{ring.webhook_token('kenya')}"
         options = {key: each for key, each in self.options.items() if key not in OF_EVERY_KIND}
-        account = account_from(options, hooks_url=hooks_url, ciphers=SystemCiphers())
+        account = read_account(options, hooks_url=hooks_url, ciphers=SystemCiphers())
         request = registration(account)
         path = request.target.decode().removeprefix(self.origin)
         await self._ask_daraja(path, request.body)
@@ -188,10 +188,16 @@ async def in_kenya(serve: Serve, directory: Path) -> AsyncIterator[Kenya]:
         "answer_within_s": "1",
     }
     environment = {f"MMO_PROVIDER__KENYA__{key.upper()}": value for key, value in options.items()}
-    client = Client(rules=EgressRules(), context=tls_context())
+    client = HttpClient(rules=EgressRules(), context=tls_context())
     async with trio.open_nursery() as nursery, receiver(directory) as found:
         await nursery.start(
-            partial(serve_simulator, simulator, listeners, tell=client.ask, now=WallClock().now)
+            partial(
+                serve_simulator,
+                simulator,
+                listeners,
+                send_callback=client.call_provider,
+                now=WallClock().now,
+            )
         )
         brand = a_brand("acme", ACME_KEY, push_result_url=url_of(found)).replace(
             'provider = "sandbox"', 'provider = "kenya"'
@@ -239,12 +245,12 @@ async def test_a_qr_code_is_paid_by_whoever_scans_it(
         (shown,) = calls_to(kenya.receiver)
         code = shown.transaction
         assert (code["gatewayReference"], code["qrPayload"]) == (reference, None)
-        assert code["qrImage"] == PICTURE
+        assert code["qrImage"] == QR_IMAGE
         await kenya.deposit(150, account_reference(reference))
         found = await kenya.ended(reference)
         (paid,) = await kenya.payments()
         assert (found["status"], found["providerReference"]) == ("success", paid["receipt"])
-        await until(lambda: kenya.simulator.book()["payments"][0]["told"] == len(after_s))
+        await until(lambda: kenya.simulator.snapshot()["payments"][0]["told"] == len(after_s))
         await kenya.told_once(reference)
 
 
@@ -260,7 +266,7 @@ async def test_a_qr_code_that_nobody_saw_expires_and_money_that_comes_later_is_k
     async with in_kenya(serve, tmp_path) as kenya:
         await kenya.register()
         lost = kenya.simulator.faults
-        lost.plan([planned_read({"at": "qr", **fault})])
+        lost.plan([parse_planned_fault({"at": "qr", **fault})])
         made = await kenya.merchant.accepted("qr/payin", msisdn=PAYER)
         reference = str(made["gatewayReference"])
         await kenya.submitted(reference)
@@ -287,7 +293,9 @@ async def test_a_deposit_is_asked_about_and_becomes_a_transaction(
         await registered(kenya)
         await kenya.plan({"at": "c2b", "do": "call_back", "after_s": [0, 0, 0.5]})
         await kenya.deposit(75, "ACC-7")
-        await until(lambda: [each["told"] for each in kenya.simulator.book()["payments"]] == [3])
+        await until(
+            lambda: [each["told"] for each in kenya.simulator.snapshot()["payments"]] == [3]
+        )
         await until(lambda: bool(calls_to(kenya.receiver)))
         (call,) = calls_to(kenya.receiver)
         (paid,) = await kenya.payments()
@@ -313,7 +321,7 @@ async def test_a_payout_is_found_by_either_originator_conversation_id(
     serve: Serve, tmp_path: Path
 ) -> None:
     async with in_kenya(serve, tmp_path) as kenya:
-        kenya.simulator.echoes_originator = False
+        kenya.simulator.keeps_originator_id = False
         assert (await kenya.ended(await kenya.began("direct/payout")))["status"] == "success"
 
 

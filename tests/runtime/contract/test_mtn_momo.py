@@ -10,11 +10,11 @@ import pytest
 import trio
 from attrs import evolve
 
-from mmo_sansio.providers.mtn_momo.codes import LEAVES_OPEN, REASONS
+from mmo_sansio.providers.mtn_momo.codes import INCONCLUSIVE_REASONS, REASONS
 from mmo_sansio.providers.mtn_momo.references import reference_id
 from mmo_sansio.values.clock import HOUR, LAST_INSTANT, SECOND
-from mmo_trio.simulators.base import CallBack, EndAfter, Fault, Planned
-from mmo_trio.simulators.mtn.accounts import Till
+from mmo_trio.simulators.base import CallBack, EndAfter, Fault, PlannedFault
+from mmo_trio.simulators.mtn.accounts import SimulatedMtnAccounts
 from mmo_trio.simulators.mtn.api import (
     API_KEY,
     API_USER,
@@ -22,7 +22,7 @@ from mmo_trio.simulators.mtn.api import (
     DISBURSEMENT_KEY,
     MtnSimulator,
 )
-from mmo_trio.simulators.mtn.test_numbers import AT_ONCE, ENDINGS
+from mmo_trio.simulators.mtn.sandbox_numbers import IMMEDIATE_REJECTION_STATUSES, OUTCOMES_BY_NUMBER
 from tests.support.merchant import PATIENCE_S, ask
 from tests.support.operator_gateway import Market, Operated, operating
 
@@ -47,7 +47,7 @@ async def momo(tmp_path: Path) -> AsyncIterator[Operated]:
     async with operating(
         tmp_path,
         kind="mtn_momo",
-        simulator=MtnSimulator(till=Till(decides_after=SECOND // 10)),
+        simulator=MtnSimulator(accounts=SimulatedMtnAccounts(approval_delay=SECOND // 10)),
         market=Market("UG", "EUR", "46733123999"),
         options=OPTIONS,
     ) as operated:
@@ -57,14 +57,14 @@ async def momo(tmp_path: Path) -> AsyncIterator[Operated]:
 async def began(momo: Operated, operation: str, faults: Sequence[Fault] = ()) -> str:
     """A payment that the operator has taken, with this in store for it."""
     simulator = momo.simulator
-    simulator.faults.plan([Planned(KINDS[operation], each) for each in faults])
+    simulator.faults.plan([PlannedFault(KINDS[operation], each) for each in faults])
     reference = await momo.pay(operation)
     if operation == "web/payin":
         paid = await momo.running.control("pay", gatewayReference=reference)
         assert paid.status == 200, paid.body
     with trio.fail_after(PATIENCE_S):
         while True:
-            if any(each["reference"] == reference for each in simulator.book()["payments"]):
+            if any(each["reference"] == reference for each in simulator.snapshot()["payments"]):
                 return reference
             await trio.sleep(0.02)
 
@@ -75,16 +75,16 @@ async def test_a_number_that_is_refused_at_once_fails_at_once(
     momo: Operated, operation: str
 ) -> None:
     assert isinstance(momo.simulator, MtnSimulator)
-    momo.simulator.refuses_at_once = True
+    momo.simulator.rejects_immediately = True
     kind = KINDS[operation]
-    for number, reason in ENDINGS[kind].items():
-        if reason in AT_ONCE.keys() - LEAVES_OPEN:
+    for number, reason in OUTCOMES_BY_NUMBER[kind].items():
+        if reason in IMMEDIATE_REJECTION_STATUSES.keys() - INCONCLUSIVE_REASONS:
             there = evolve(momo, market=evolve(momo.market, msisdn=number))
             done = await momo.ended(await there.pay(operation))
             meaning = REASONS[reason]
             code = meaning.payin if operation == "direct/payin" else meaning.payout
             assert (done["status"], done["errorCode"]) == ("failed", code)
-    assert momo.simulator.book()["payments"] == []
+    assert momo.simulator.snapshot()["payments"] == []
 
 
 @pytest.mark.spec("S5", "S6")
@@ -109,8 +109,10 @@ async def test_a_callback_that_nobody_has_signed_ends_nothing(
 def told(momo: Operated, reference: str) -> tuple[str, bytes]:
     """Where the operator would call back about this payment, and what it would say if that had succeeded."""
     assert isinstance(momo.simulator, MtnSimulator)
-    till = momo.simulator.till
-    payment = till.find(reference_id(reference))
+    till = momo.simulator.accounts
+    payment = till.find_payment(reference_id(reference))
     assert payment is not None
     assert payment.callback_url is not None
-    return payment.callback_url, json.dumps({**till.told(payment), "status": "SUCCESSFUL"}).encode()
+    return payment.callback_url, json.dumps(
+        {**till.payment_document(payment), "status": "SUCCESSFUL"}
+    ).encode()

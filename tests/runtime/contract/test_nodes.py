@@ -17,7 +17,7 @@ from attrs import Factory, define
 
 from mmo_sansio.http.exchange import DeliveryOutcome
 from mmo_sansio.messages.changes import CallbackRecorded
-from mmo_sansio.resilience.fair_queue import PLACES_PER_MERCHANT
+from mmo_sansio.resilience.fair_queue import DELIVERY_SLOTS_PER_BRAND
 from mmo_sansio.values.clock import SECOND
 from mmo_sansio.values.model import Transaction
 from mmo_trio.brands.keyring import load_master_key
@@ -262,7 +262,7 @@ def each_was_heard(keeper: Keeper, killed: Collection[int], references: set[str]
     # A sender that was dead when its callback was read can't be looked up any more.
     assert all(each.sender is None or each.sender in killed for each in repeated), repeated
     unknown = [each for each in keeper.called if each.sender is None]
-    under_way = PLACES_PER_MERCHANT * len(killed)
+    under_way = DELIVERY_SLOTS_PER_BRAND * len(killed)
     assert len(repeated) <= under_way
     assert len(unknown) <= under_way or not is_known()
     print(

@@ -13,7 +13,7 @@ import trio
 from attrs import frozen
 
 from mmo_sansio.values.clock import SECOND
-from mmo_trio.simulators.base import Planned
+from mmo_trio.simulators.base import PlannedFault
 from tests.support.merchant import PATIENCE_S
 from tests.support.operator_gateway import Operated, operating
 from tests.support.operator_matrix import AFTER_EXPIRY, OPERATORS, SUCCESS, Course, Operator, Way
@@ -80,14 +80,14 @@ async def test_whatever_happens_the_books_agree_and_the_merchant_hears_it_once(
 
 async def begin(operated: Operated, way: Way, course: Course, msisdn: str) -> str:
     """A payment that has met what is in store for it: its gatewayReference."""
-    planned = [Planned(way.at, each) for each in course.faults]
+    planned = [PlannedFault(way.at, each) for each in course.faults]
     operated.simulator.faults.plan(planned)
     reference = await operated.pay(
         way.operation, msisdn=msisdn, reconciliationReference="PRN1234XN"
     )
     with trio.fail_after(PATIENCE_S):
         while True:
-            book = operated.simulator.book()["payments"]
+            book = operated.simulator.snapshot()["payments"]
             is_taken = any(reference.endswith(each["reference"] or "?") for each in book)
             if is_taken if course.is_taken else not any(each.times for each in planned):
                 return reference
@@ -139,7 +139,7 @@ def check_books(operated: Operated, began: Mapping[str, Payment]) -> None:
     """The operator has paid what it should, each once and no other."""
     paid = Counter(
         name
-        for each in operated.simulator.book()["payments"]
+        for each in operated.simulator.snapshot()["payments"]
         if each["result"] == "success"
         for name in began
         if name.endswith(each["reference"])

@@ -49,7 +49,9 @@ async def momo(tmp_path: Path) -> AsyncIterator[Operated]:
 
 def paid(operated: Operated) -> list[tuple[str, str]]:
     """Reference and result of every payment in the operator's book."""
-    return [(each["reference"], each["result"]) for each in operated.simulator.book()["payments"]]
+    return [
+        (each["reference"], each["result"]) for each in operated.simulator.snapshot()["payments"]
+    ]
 
 
 @pytest.mark.spec("S5", "S6")

@@ -16,7 +16,7 @@ from attrs import Factory, define, evolve
 
 from mmo_sansio.values.clock import MINUTE, SECOND
 from mmo_trio.sandbox.local_ca import ensure_authority
-from mmo_trio.simulators.base import EndAfter, Fault, LoseAnswer, LoseRequest, Planned
+from mmo_trio.simulators.base import EndAfter, Fault, LoseAnswer, LoseRequest, PlannedFault
 from tests.support.merchant import PATIENCE_S, Merchant, ask
 from tests.support.mmo_process import Keeper, Process, keeping, serving_process
 from tests.support.operator_gateway import API_KEY, FORM, Played, playing
@@ -70,9 +70,9 @@ class Stage:
     async def begin(self, merchant: Merchant, operator: Operator, way: Way, name: str) -> Begun:
         """A payment that has met its fault, and whose conversation hangs."""
         simulator = self.played[operator.kind].simulator
-        planned = [Planned(way.at, HELD[name]), Planned(way.at, LATER)]
+        planned = [PlannedFault(way.at, HELD[name]), PlannedFault(way.at, LATER)]
         simulator.faults.plan(planned)
-        number = len(simulator.book()["accounts"])
+        number = len(simulator.snapshot()["accounts"])
         market = operator.market
         taken = await evolve(merchant, method=operator.kind).accepted(
             way.operation,
@@ -169,7 +169,7 @@ async def test_a_kill_between_sending_and_knowing(tmp_path: Path) -> None:
         for operator in OPERATORS:
             paid = [
                 each["reference"]
-                for each in stage.played[operator.kind].simulator.book()["payments"]
+                for each in stage.played[operator.kind].simulator.snapshot()["payments"]
                 if each["result"] == "success"
             ]
             should = [

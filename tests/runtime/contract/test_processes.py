@@ -18,10 +18,10 @@ import trustme
 from attrs import Factory, define
 from prometheus_client.parser import text_string_to_metric_families
 
-from mmo_sansio.providers.sandbox.journal import Submitted
+from mmo_sansio.providers.sandbox.journal import SandboxSubmission
 from mmo_trio.brands.keyring import load_master_key
-from mmo_trio.sandbox.operator_journal import read_book
-from mmo_trio.service.wiring import BOOK_FILE
+from mmo_trio.sandbox.operator_journal import read_operator_journal
+from mmo_trio.service.wiring import OPERATOR_JOURNAL_FILE
 from tests.runtime.contract.test_kill import BRANDS, KEY, creation
 from tests.support.http_listener import Client, NoAnswerError, get
 from tests.support.merchant import PATIENCE_S, Merchant, ask
@@ -167,7 +167,7 @@ async def test_every_worker_reads_a_renewed_certificate(directory: Path) -> None
         second = give_certificate(directory)
         running.process.send_signal(signal.SIGHUP)
         log = directory / "log"
-        await until(lambda: log.read_text("utf-8").count("certificate reloaded") == WORKERS)
+        await until(lambda: log.read_text("utf-8").count("certificate_reloaded") == WORKERS)
         for _, pid in served(log):
             async with stopped(pid):
                 assert await shown_certificate(running.port) == second
@@ -222,7 +222,9 @@ async def test_the_operator_remembers_though_its_process_is_killed(directory: Pa
         for each in (before, after):
             assert (await merchant.ended(each["gatewayReference"]))["status"] == "success"
     submitted = [
-        each.reference for each in read_book(directory / BOOK_FILE) if isinstance(each, Submitted)
+        each.reference
+        for each in read_operator_journal(directory / OPERATOR_JOURNAL_FILE)
+        if isinstance(each, SandboxSubmission)
     ]
     assert sorted(submitted) == sorted(each["gatewayReference"] for each in (before, after))
 
@@ -328,7 +330,7 @@ async def test_what_is_in_flight_is_answered_before_the_end(directory: Path) -> 
             await client.send(request[:-10])
             assert await is_alive(running.port)
             running.process.terminate()
-            await until(lambda: "draining" in (directory / "log").read_text(encoding="utf-8"))
+            await until(lambda: "drain_started" in (directory / "log").read_text(encoding="utf-8"))
             await client.send(request[-10:])
             with trio.fail_after(PATIENCE_S):
                 answer = await client.answer()

@@ -19,7 +19,7 @@ from mmo_trio.http.handler import Admitted, RequestContext
 from mmo_trio.http.limits import ListenerLimits
 from mmo_trio.http.server.listener import serve_http
 from mmo_trio.settings.providers import provider_variable
-from mmo_trio.system.ids import request_ids
+from mmo_trio.system.ids import request_id_generator
 from tests.support.merchant import Merchant, ask
 from tests.support.provider_secrets import CANARY, SECRETS, canary, good_options
 from tests.support.sandbox_gateway import Running, Serve
@@ -71,7 +71,7 @@ def as_an_error(words: str) -> bytes:
 async def notify_with_secrets(running: Running, kind: str, hook_name: str) -> None:
     """The operator says a secret in a notification, too."""
     ring = KeyRing(load_master_key(running.directory / "master.key", create=False))
-    address = f"{running.ready.api}/hooks/{hook_name}/{ring.hook_token(kind)}"
+    address = f"{running.ready.api}/hooks/{hook_name}/{ring.webhook_token(kind)}"
     for body in (f"{SECRETS[kind]} {canary(SECRETS[kind][0])}".encode(), as_an_error(TOKEN)):
         answer = await ask(address, method="POST", headers={}, body=body)
         assert answer.status == 200
@@ -117,7 +117,7 @@ async def test_no_secret_of_an_account_gets_out_whatever_an_operator_says(
                 listeners,
                 limits=ListenerLimits(),
                 error_docs_url="about:blank",
-                mint_request_id=request_ids(),
+                mint_request_id=request_id_generator(),
                 drain=trio.Event(),
             )
         )
@@ -157,7 +157,7 @@ async def test_no_secret_of_an_account_gets_out_whatever_an_operator_says(
     assert f"{CANARY}-collection-subscription-key" in heard
     printed = capfd.readouterr()
     logged = printed.out + printed.err + caplog.text
-    assert "provider unreachable" in logged
+    assert "provider_unreachable" in logged
     assert CANARY not in logged
     shown = b"".join(told)
     assert b"[secret]" in shown  # Operators did say them where a merchant would read them.

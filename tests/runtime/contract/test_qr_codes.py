@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 import trio
 
-from mmo_sansio.providers.common.emv_qr import read_code, read_objects, reference_label
-from mmo_trio.sandbox.callback_receiver import QrReceived, Received, receive
+from mmo_sansio.providers.common.emv_qr import parse_objects, parse_payload, reference_label
+from mmo_trio.sandbox.callback_receiver import ReceivedCallback, ReceivedQrCode, receive_callbacks
 from mmo_trio.sandbox.local_ca import ensure_authority
-from mmo_trio.workers.delivery.qr_codes import drawn
+from mmo_trio.workers.delivery.qr_codes import draw_png
 from tests.support.hostile_receivers import (
     Behaviour,
     only_accepts,
@@ -39,7 +39,7 @@ async def outcome_of(sandbox: Running, reference: str) -> dict[str, Any]:
         async with storages.of(sandbox.directory).beside() as store:
             while True:
                 for each in await store.timeline(reference):
-                    if each.what == "QrConcluded":
+                    if each.input_name == "QrConcluded":
                         assert (each.actor, each.brand) == ("gateway", "demo")
                         assert each.stage_before is each.stage_after is None
                         detail: dict[str, Any] = json.loads(each.detail)
@@ -47,7 +47,7 @@ async def outcome_of(sandbox: Running, reference: str) -> dict[str, Any]:
                 await trio.sleep(0.02)
 
 
-async def come(codes: Sequence[QrReceived]) -> QrReceived:
+async def come(codes: Sequence[ReceivedQrCode]) -> ReceivedQrCode:
     """The first code, once it has come."""
     with trio.fail_after(PATIENCE_S):
         while True:
@@ -83,11 +83,11 @@ async def test_the_code_is_posted_once_to_display_qr_url(sandbox: Running, tmp_p
         assert code["expiresAt"].endswith("Z")
         assert len(code["expiresAt"]) == len("2026-11-21T16:00:00.000000Z")
 
-        objects = read_code(code["qrPayload"])
+        objects = parse_payload(code["qrPayload"])
         assert (objects["01"], objects["54"], objects["58"]) == ("12", "150.00", "KE")
-        assert read_objects(objects["62"])["05"] == reference_label(reference)
+        assert parse_objects(objects["62"])["05"] == reference_label(reference)
         assert b64decode(code["qrImage"]).startswith(PNG)
-        assert code["qrImage"] == drawn(code["qrPayload"])
+        assert code["qrImage"] == draw_png(code["qrPayload"])
 
         await sandbox.merchant.ended(reference)
         assert len(calls_to(found)) == 1
@@ -176,9 +176,9 @@ async def test_only_a_qr_payin_has_a_code(sandbox: Running) -> None:
 async def test_a_code_that_was_not_delivered_when_the_gateway_died_is_delivered_by_the_next(
     tmp_path: Path,
 ) -> None:
-    log, received = tmp_path / "log", list[Received]()
+    log, received = tmp_path / "log", list[ReceivedCallback]()
     context = ensure_authority(tmp_path).issue("localhost")
-    codes: list[QrReceived] = []
+    codes: list[ReceivedQrCode] = []
     listeners = await trio.open_tcp_listeners(0, host="127.0.0.1")
     port = listeners[0].socket.getsockname()[1]
     sandbox = partial(
@@ -198,8 +198,8 @@ async def test_a_code_that_was_not_delivered_when_the_gateway_died_is_delivered_
         key = second.ready["api_key"].encode()
         await nursery.start(
             partial(
-                receive, listeners, tls=lambda: context, expected_keys=[key],
-                on_callback=received.append, on_qr=codes.append,
+                receive_callbacks, listeners, tls=lambda: context, expected_keys=[key],
+                on_callback=received.append, on_qr_code=codes.append,
             )
         )  # fmt: skip
         await come(codes)
@@ -225,6 +225,6 @@ async def test_whom_the_code_pays_is_the_accounts_option(serve: Serve, tmp_path:
     async with receiver(tmp_path) as found, serve(environment=options) as sandbox:
         await sandbox.merchant.accepted("qr/payin", displayQrUrl=url_of(found))
         await arrived(found)
-        objects = read_code(code_of(calls_to(found)[0])["qrPayload"])
+        objects = parse_payload(code_of(calls_to(found)[0])["qrPayload"])
         assert (objects["59"], objects["60"]) == ("Duka la Asha", "Kisumu")
-        assert read_objects(objects["26"]) == {"00": "com.example.till", "01": "174379"}
+        assert parse_objects(objects["26"]) == {"00": "com.example.till", "01": "174379"}

@@ -12,7 +12,7 @@ import trio
 
 from mmo_trio.service.process import run_service
 from mmo_trio.settings import load_settings
-from mmo_trio.settings.service import Ready, ServiceConfig, sandbox_presets
+from mmo_trio.settings.service import ServiceAddresses, ServiceConfig, sandbox_presets
 from tests.support.merchant import PATIENCE_S, Answer, Merchant, ask
 from tests.support.merchants import ACME, ACME_KEY, deposit, deposited
 from tests.support.receivers import arrived, receiver, url_of
@@ -198,7 +198,7 @@ async def test_in_production_a_payment_goes_through_and_no_control_exists(
         presets=sandbox_presets(tmp_path, free_ports=True) | storages.of(tmp_path).presets,
     )
     drain = trio.Event()
-    told, heard = trio.open_memory_channel[Ready](1)
+    told, heard = trio.open_memory_channel[ServiceAddresses](1)
     serving = partial(
         run_service,
         ServiceConfig(settings, is_sandbox=False),

@@ -15,10 +15,10 @@ from pathlib import Path
 import pytest
 import trio
 
-from mmo_sansio.providers.sandbox.journal import Submitted
+from mmo_sansio.providers.sandbox.journal import SandboxSubmission
 from mmo_sansio.values import clock
-from mmo_trio.sandbox.operator_journal import read_book
-from mmo_trio.settings.service import CLOCK_FILE
+from mmo_trio.sandbox.operator_journal import read_operator_journal
+from mmo_trio.settings.service import CLOCK_OFFSET_FILE
 from mmo_trio.system.clock import read_offset, write_offset
 from tests.support.merchant import Merchant
 from tests.support.receivers import arrived, calls_to, receiver, url_of
@@ -27,13 +27,13 @@ from tests.support.sandbox_gateway import Running, Serve
 
 def _submissions(directory: Path) -> Counter[str]:
     """How often the operator was asked to move money, by gatewayReference."""
-    book = read_book(directory / "sandbox-provider.ndjson")
-    return Counter(entry.reference for entry in book if isinstance(entry, Submitted))
+    book = read_operator_journal(directory / "sandbox-provider.ndjson")
+    return Counter(entry.reference for entry in book if isinstance(entry, SandboxSubmission))
 
 
 def _pass_time(directory: Path, days: int) -> None:
     """Let time pass while the gateway is down."""
-    file = directory / CLOCK_FILE
+    file = directory / CLOCK_OFFSET_FILE
     write_offset(file, read_offset(file) + days * clock.DAY)
 
 

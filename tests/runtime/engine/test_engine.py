@@ -19,16 +19,16 @@ from mmo_sansio.messages.inputs import (
     TransactionWoke,
 )
 from mmo_sansio.messages.intents import Intent, SubmitToProvider
-from mmo_sansio.messages.replies import Accepted, Refused, Reply
+from mmo_sansio.messages.replies import Accepted, Rejected, Reply
 from mmo_sansio.payments.decision import Decision
 from mmo_sansio.payments.ledger import Reads
-from mmo_sansio.testing import a_create_payment, reference
+from mmo_sansio.testing import a_create_payment, numbered_reference
 from mmo_sansio.values.error_codes import ErrorCode
 from mmo_sansio.values.model import Source, Transaction
 from mmo_trio.engine.engine import DecisionFailed, Engine
 from mmo_trio.storage.conformance.inputs import creation, succeeded
 from mmo_trio.storage.conformance.inputs import reference as check_reference
-from mmo_trio.storage.interface.store import Decide, StoreUnavailable
+from mmo_trio.storage.interface.store import DecideBatch, StoreUnavailable
 from mmo_trio.storage.memory.store import open_memory
 from mmo_trio.system.clock import WallClock
 
@@ -49,7 +49,7 @@ class Watched:
         stamp: int = await self.store.latest_stamp()
         return stamp
 
-    async def transact(self, reads: Reads, decide: Decide) -> Sequence[Decision]:
+    async def transact(self, reads: Reads, decide: DecideBatch) -> Sequence[Decision]:
         if self.hold is not None:
             await self.hold.wait()
         if self.error is not None:
@@ -63,7 +63,7 @@ class Watched:
 
 def a_payment(number: int) -> Any:
     return a_create_payment(
-        gateway_reference=reference(number), merchant_reference=f"order-{number}"
+        gateway_reference=numbered_reference(number), merchant_reference=f"order-{number}"
     )
 
 
@@ -191,8 +191,8 @@ async def test_a_caller_that_stops_waiting_doesnt_stop_what_it_asked_for() -> No
             await trio.testing.wait_all_tasks_blocked()
             nursery.cancel_scope.cancel()
         store.hold.set()
-        await engine.submit(TransactionWoke(reference(1)))
-        assert [transaction.reference for _, transaction in acted] == [reference(1)]
+        await engine.submit(TransactionWoke(numbered_reference(1)))
+        assert [transaction.reference for _, transaction in acted] == [numbered_reference(1)]
 
     await with_engine(act)
 
@@ -208,7 +208,7 @@ class Unsteady(Watched):
         self.under_way = 0
         self.side_by_side = 0
 
-    async def transact(self, reads: Reads, decide: Decide) -> Sequence[Decision]:
+    async def transact(self, reads: Reads, decide: DecideBatch) -> Sequence[Decision]:
         self.under_way += 1
         self.side_by_side += self.under_way > 1
         try:
@@ -228,7 +228,7 @@ async def unsteady_engine(seed: int) -> AsyncIterator[tuple[Engine, Unsteady]]:
             WallClock(),
             lambda intent, transaction: None,
             batch_max=5,
-            beside_min=1,
+            concurrent_batch_min=1,
         )
         await nursery.start(engine.run)
         with trio.fail_after(30):
@@ -267,7 +267,7 @@ async def test_what_is_posted_about_one_payment_keeps_its_order_beside_other_bat
             calls = []
             for each in told:
                 if isinstance(each, CreatePayment) is begun:
-                    calls.append(engine.post(each))
+                    calls.append(engine.enqueue(each))
                     if random.random() < 0.3:
                         await trio.lowlevel.checkpoint()
             for call in calls:
@@ -290,7 +290,7 @@ async def test_of_creates_with_one_reference_the_first_posted_is_accepted(seed: 
         names = [f"order-{random.randrange(6)}" for _ in range(60)]
         calls = []
         for number, name in enumerate(names):
-            calls.append(engine.post(creation(number, merchant_reference=name)))
+            calls.append(engine.enqueue(creation(number, merchant_reference=name)))
             if random.random() < 0.3:
                 await trio.lowlevel.checkpoint()
         accepted = [isinstance(await call.reply(), Accepted) for call in calls]
@@ -306,14 +306,14 @@ async def test_a_small_batch_waits_for_the_one_under_way_and_a_large_one_doesnt(
             store,  # type: ignore[arg-type]
             WallClock(),
             lambda intent, transaction: None,
-            beside_min=3,
+            concurrent_batch_min=3,
         )
         await nursery.start(engine.run)
         with trio.fail_after(10):
-            calls = [engine.post(a_payment(1))]
+            calls = [engine.enqueue(a_payment(1))]
             await trio.testing.wait_all_tasks_blocked()
             for number, expected in ((2, 1), (3, 1), (4, 2), (5, 2)):
-                calls.append(engine.post(a_payment(number)))
+                calls.append(engine.enqueue(a_payment(number)))
                 await trio.testing.wait_all_tasks_blocked()
                 assert store.under_way == expected
             store.hold.set()
@@ -326,7 +326,7 @@ async def test_a_small_batch_waits_for_the_one_under_way_and_a_large_one_doesnt(
 @pytest.mark.spec("P5")
 async def test_a_batch_that_fails_costs_the_one_beside_it_nothing() -> None:
     class HalfBroken(Unsteady):
-        async def transact(self, reads: Reads, decide: Decide) -> Sequence[Decision]:
+        async def transact(self, reads: Reads, decide: DecideBatch) -> Sequence[Decision]:
             if any(merchant == "order-1" for _, merchant in reads.references):
                 await trio.testing.wait_all_tasks_blocked()
                 raise StoreUnavailable("lost")
@@ -338,14 +338,16 @@ async def test_a_batch_that_fails_costs_the_one_beside_it_nothing() -> None:
             WallClock(),
             lambda intent, transaction: None,
             batch_max=1,
-            beside_min=1,
+            concurrent_batch_min=1,
         )
         await nursery.start(engine.run)
         with trio.fail_after(10):
-            failing, other = engine.post(a_payment(1)), engine.post(a_payment(2))
+            failing, other = engine.enqueue(a_payment(1)), engine.enqueue(a_payment(2))
             assert isinstance(await other.reply(), Accepted)
             with pytest.raises(StoreUnavailable):
                 await failing.reply()
-            again = a_create_payment(gateway_reference=reference(3), merchant_reference="order-2")
-            assert isinstance(await engine.submit(again), Refused)
+            again = a_create_payment(
+                gateway_reference=numbered_reference(3), merchant_reference="order-2"
+            )
+            assert isinstance(await engine.submit(again), Rejected)
         nursery.cancel_scope.cancel()

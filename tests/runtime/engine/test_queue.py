@@ -17,8 +17,8 @@ from mmo_sansio.messages.inputs import (
     UnmatchedNotified,
 )
 from mmo_sansio.payments.decide import reads
-from mmo_sansio.resilience.circuit_breaker import FRESH
-from mmo_trio.engine.queue import LOOK_MAX, Waiting, keys_of
+from mmo_sansio.resilience.circuit_breaker import INITIAL_SNAPSHOT
+from mmo_trio.engine.queue import SCAN_MAX, InputQueue, conflict_keys
 from mmo_trio.storage.conformance.inputs import DELIVERED, creation, reference, succeeded
 
 
@@ -34,8 +34,8 @@ def touching(*every: str) -> Sequence[Arrival]:
     return [Arrival(nth, frozenset(keys)) for nth, keys in enumerate(every)]
 
 
-def waiting_for(waiting: Sequence[Arrival]) -> Waiting[Arrival]:
-    queue: Waiting[Arrival] = Waiting()
+def waiting_for(waiting: Sequence[Arrival]) -> InputQueue[Arrival]:
+    queue: InputQueue[Arrival] = InputQueue()
     for each in waiting:
         queue.add(each)
     return queue
@@ -47,31 +47,31 @@ def numbers(taken: Sequence[Arrival]) -> list[int]:
 
 def test_when_nothing_is_under_way_the_first_so_many_are_taken() -> None:
     queue = waiting_for(touching("a", "a", "b", "a"))
-    assert numbers(queue.take(3)) == [0, 1, 2]
+    assert numbers(queue.take_batch(3)) == [0, 1, 2]
     assert len(queue) == 1
 
 
 def test_what_touches_the_same_waits_and_the_rest_goes_past() -> None:
     queue = waiting_for(touching("a", "b", "a", "c"))
-    first = queue.take(1)
-    assert numbers(queue.take(9)) == [1, 3]
-    queue.end(first)
-    assert numbers(queue.take(9)) == [2]
+    first = queue.take_batch(1)
+    assert numbers(queue.take_batch(9)) == [1, 3]
+    queue.finish(first)
+    assert numbers(queue.take_batch(9)) == [2]
 
 
 def test_nothing_overtakes_what_waits_before_it() -> None:
     """The third shares a key only with the second, which waits for the first."""
     queue = waiting_for(touching("a", "ab", "b", "c"))
-    queue.take(1)
-    assert numbers(queue.take(9)) == [3]
-    assert numbers(queue.take_all()) == [1, 2]
+    queue.take_batch(1)
+    assert numbers(queue.take_batch(9)) == [3]
+    assert numbers(queue.drain()) == [1, 2]
 
 
 def test_no_more_is_looked_at_than_pays() -> None:
-    queue = waiting_for(touching("a", *["a"] * LOOK_MAX, "b"))
-    queue.take(1)
-    assert not queue.take(9)
-    assert len(queue) == LOOK_MAX + 1
+    queue = waiting_for(touching("a", *["a"] * SCAN_MAX, "b"))
+    queue.take_batch(1)
+    assert not queue.take_batch(9)
+    assert len(queue) == SCAN_MAX + 1
 
 
 @settings(max_examples=300)
@@ -85,20 +85,20 @@ def test_each_key_sees_its_inputs_in_the_order_of_their_arrival(
     every: list[frozenset[Hashable]], most: int, at_once: int, chance: st.DataObject
 ) -> None:
     waiting = [Arrival(nth, keys) for nth, keys in enumerate(every)]
-    queue, coming = Waiting[Arrival](), list(waiting)
+    queue, coming = InputQueue[Arrival](), list(waiting)
     under_way: list[Sequence[Arrival]] = []
     ended: list[Arrival] = []
     while len(ended) < len(waiting):
         choice = chance.random()  # type: ignore[attr-defined]
         if coming and choice < 0.5:
             queue.add(coming.pop(0))
-        elif len(under_way) < at_once and (taken := queue.take(most)):
+        elif len(under_way) < at_once and (taken := queue.take_batch(most)):
             touched = {key for each in under_way for other in each for key in other.keys}
             assert touched.isdisjoint(key for each in taken for key in each.keys)
             under_way.append(taken)
         elif under_way:
             taken = under_way.pop(int(choice * len(under_way)))
-            queue.end(taken)
+            queue.finish(taken)
             ended += taken
         assert bool(under_way) or not len(queue) or len(under_way) < at_once
     for key in "abcdefgh":
@@ -107,7 +107,7 @@ def test_each_key_sees_its_inputs_in_the_order_of_their_arrival(
 
 
 def keys(given: Input) -> frozenset[Hashable]:
-    return keys_of(given, reads(given))
+    return conflict_keys(given, reads(given))
 
 
 @pytest.mark.parametrize(
@@ -116,7 +116,11 @@ def keys(given: Input) -> frozenset[Hashable]:
         (BeginSubmission(reference(1)), succeeded(1), True),
         (TransactionWoke(reference(1)), CallbackConcluded(reference(1), DELIVERED), True),
         (creation(1, merchant_reference="x"), creation(2, merchant_reference="x"), True),
-        (creation(1, merchant_reference="x"), creation(2, merchant_reference="x", of="b"), False),
+        (
+            creation(1, merchant_reference="x"),
+            creation(2, merchant_reference="x", brand_id="b"),
+            False,
+        ),
         (succeeded(1), succeeded(2), False),
         (UnmatchedNotified("sandbox", "?"), UnmatchedNotified("sandbox", "?"), False),
         (
@@ -136,6 +140,7 @@ def test_inputs_share_a_key_when_they_are_about_the_same(
 def test_outcomes_that_bring_a_breaker_keep_their_order_whatever_they_are_about() -> None:
     """The breaker that is kept last is the one that counts."""
     one, other = (
-        CallbackConcluded(reference(n), DELIVERED, fence=1, breaker=FRESH) for n in (1, 2)
+        CallbackConcluded(reference(n), DELIVERED, fence=1, breaker=INITIAL_SNAPSHOT)
+        for n in (1, 2)
     )
     assert keys(one) & keys(other)

@@ -11,11 +11,11 @@ from mmo_sansio.values.problems import (
     DUPLICATE_REFERENCE,
     INTERNAL,
     UNAVAILABLE,
-    FieldFault,
-    fields_refused,
+    FieldError,
+    validation_problem,
 )
 from mmo_trio.http.handler import RequestContext
-from mmo_trio.http.request_metrics import LINES_AT_ONCE, LineBudget, Traffic
+from mmo_trio.http.request_metrics import LINES_BURST, HttpMetrics, LogRateLimit
 
 PRIVATE = "Ada-254700000007"
 
@@ -28,14 +28,16 @@ async def test_a_refusal_is_told_without_what_is_the_clients(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     caplog.set_level(logging.DEBUG)
-    traffic = Traffic()
+    traffic = HttpMetrics()
     faults = [
-        FieldFault("payer.msisdn", f"'payer.msisdn' {PRIVATE}."),
-        FieldFault(f"labels.{PRIVATE}", f"'labels.{PRIVATE}' must be a string."),
+        FieldError("payer.msisdn", f"'payer.msisdn' {PRIVATE}."),
+        FieldError(f"labels.{PRIVATE}", f"'labels.{PRIVATE}' must be a string."),
     ]
-    traffic.refused(a_context(), fields_refused(faults))
-    traffic.refused(a_context(), DUPLICATE_REFERENCE.problem(f"The merchantReference {PRIVATE}."))
-    traffic.refused(a_context(), UNAVAILABLE.problem("Later."))
+    traffic.count_problem(a_context(), validation_problem(faults))
+    traffic.count_problem(
+        a_context(), DUPLICATE_REFERENCE.problem(f"The merchantReference {PRIVATE}.")
+    )
+    traffic.count_problem(a_context(), UNAVAILABLE.problem("Later."))
     first, second, third = caplog.records
     assert [each.levelname for each in caplog.records] == ["INFO", "INFO", "WARNING"]
     told = vars(first)
@@ -55,31 +57,31 @@ async def test_a_flood_of_refusals_is_counted_and_not_told_one_by_one(
     caplog: pytest.LogCaptureFixture, mock_clock: MockClock
 ) -> None:
     caplog.set_level(logging.DEBUG)
-    traffic = Traffic()
+    traffic = HttpMetrics()
     refusal = UNAVAILABLE.problem("Later.")
-    for _ in range(LINES_AT_ONCE + 50):
-        traffic.refused(a_context(), refusal)
-    assert len(caplog.records) == LINES_AT_ONCE
-    assert traffic.problems["service_unavailable"] == LINES_AT_ONCE + 50
-    traffic.refused(a_context(), INTERNAL.problem("Sorry."), "builtins.ValueError")
+    for _ in range(LINES_BURST + 50):
+        traffic.count_problem(a_context(), refusal)
+    assert len(caplog.records) == LINES_BURST
+    assert traffic.problems["service_unavailable"] == LINES_BURST + 50
+    traffic.count_problem(a_context(), INTERNAL.problem("Sorry."), "builtins.ValueError")
     assert "builtins.ValueError" in caplog.records[-1].message, "faults have room of their own"
     mock_clock.jump(1)
-    traffic.refused(a_context(), refusal)
+    traffic.count_problem(a_context(), refusal)
     assert vars(caplog.records[-1])["untold"] == 50
 
 
 def test_a_budget_fills_up_again_and_no_further() -> None:
-    budget = LineBudget(per_second=2, at_once=2, left=2)
-    assert [budget.take(0), budget.take(0), budget.take(0)] == [0, 0, None]
-    assert [budget.take(0.5), budget.take(0.5)] == [1, None]
-    assert [budget.take(100), budget.take(100), budget.take(100)] == [1, 0, None]
+    budget = LogRateLimit(per_second=2, burst=2, tokens=2)
+    assert [budget.acquire(0), budget.acquire(0), budget.acquire(0)] == [0, 0, None]
+    assert [budget.acquire(0.5), budget.acquire(0.5)] == [1, None]
+    assert [budget.acquire(100), budget.acquire(100), budget.acquire(100)] == [1, 0, None]
 
 
 async def test_who_tells_no_refusals_tells_faults(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG)
-    quiet = Traffic(tells_refusals=False)
-    quiet.refused(a_context(), UNAVAILABLE.problem("Later."))
+    quiet = HttpMetrics(log_refusals=False)
+    quiet.count_problem(a_context(), UNAVAILABLE.problem("Later."))
     assert not caplog.records
-    quiet.refused(a_context(), INTERNAL.problem("Sorry."), "builtins.ValueError")
+    quiet.count_problem(a_context(), INTERNAL.problem("Sorry."), "builtins.ValueError")
     (line,) = caplog.records
     assert (line.levelname, "abc-01" in line.message) == ("ERROR", True)

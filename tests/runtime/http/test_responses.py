@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mmo_sansio.http.messages import HttpResponse
-from mmo_trio.http.responses import answer_bytes
+from mmo_trio.http.responses import response_bytes
 
 
 def lines_of(wire: bytes) -> list[bytes]:
@@ -16,7 +16,7 @@ def lines_of(wire: bytes) -> list[bytes]:
 
 @pytest.mark.spec("G9")
 def test_an_answer_is_its_head_and_body_with_what_every_answer_carries() -> None:
-    wire = answer_bytes(
+    wire = response_bytes(
         HttpResponse(200, ((b"content-type", b"text/plain"), (b"x", b"")), b"hello"),
         request_id="r-1",
         connection=b"close",
@@ -49,7 +49,7 @@ def test_an_answer_is_its_head_and_body_with_what_every_answer_carries() -> None
 def test_what_an_answer_says_of_its_body(
     answer: HttpResponse, without_body: bool, length: bytes | None, body: bytes
 ) -> None:
-    wire = answer_bytes(answer, request_id="r", without_body=without_body)
+    wire = response_bytes(answer, request_id="r", without_body=without_body)
     lengths = [line for line in lines_of(wire) if line.startswith(b"Content-Length")]
     assert lengths == ([] if length is None else [length])
     assert wire.partition(b"\r\n\r\n")[2] == body
@@ -70,4 +70,4 @@ def test_a_field_that_would_break_out_of_its_line_is_never_written(
     name: bytes, value: bytes
 ) -> None:
     with pytest.raises(ValueError):
-        answer_bytes(HttpResponse(200, ((name, value),)), request_id="r")
+        response_bytes(HttpResponse(200, ((name, value),)), request_id="r")

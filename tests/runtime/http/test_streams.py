@@ -80,5 +80,5 @@ async def test_what_is_sent_promptly_leaves_before_anybody_else_s_turn() -> None
     ours, theirs = trio.socket.socketpair()
     stream = LingeringStream(ours)
     with theirs, trio.testing.assert_no_checkpoints():
-        await stream.send_promptly(b"now")
+        await stream.send_all_now(b"now")
     stream.close()

@@ -9,13 +9,13 @@ import pytest
 import trio
 from attrs import define, field
 
-from mmo_sansio.api.outgoing.callback import build
-from mmo_sansio.http.exchange import Attempt, DeliveryOutcome
+from mmo_sansio.api.outgoing.callback import callback_request
+from mmo_sansio.http.exchange import DeliveryAttempt, DeliveryOutcome
 from mmo_sansio.http.messages import HttpRequest
 from mmo_sansio.testing import REFERENCE, a_transaction
 from mmo_sansio.values.model import Stage
-from mmo_trio.http.client.client import Client
-from mmo_trio.sandbox.callback_receiver import Received, receive
+from mmo_trio.http.client.client import HttpClient
+from mmo_trio.sandbox.callback_receiver import ReceivedCallback, receive_callbacks
 from tests.support.hostile_receivers import HOST, PRIVATE, Names, honest, trusting
 
 KEY = b"key-of-acme"
@@ -26,24 +26,24 @@ class Endpoint:
     """A running receiver, and what it handed on."""
 
     url: str
-    received: list[Received] = field(factory=list)
+    received: list[ReceivedCallback] = field(factory=list)
     faults: int = 0
     """How often handing on fails before it works."""
 
-    def on_callback(self, received: Received) -> None:
+    def on_callback(self, received: ReceivedCallback) -> None:
         if self.faults:
             self.faults -= 1
             raise RuntimeError("the printer is on fire")
         self.received.append(received)
 
-    async def call(self, key: bytes = KEY, *, body: bytes | None = None) -> Attempt:
+    async def call(self, key: bytes = KEY, *, body: bytes | None = None) -> DeliveryAttempt:
         """A callback with this key, by the client that makes them in earnest."""
-        genuine = build(a_transaction(Stage.SUCCEEDED, result_url=self.url), key)
+        genuine = callback_request(a_transaction(Stage.SUCCEEDED, result_url=self.url), key)
         given = genuine.body if body is None else body
         return await self.send(HttpRequest(genuine.method, genuine.target, genuine.headers, given))
 
-    async def send(self, request: HttpRequest) -> Attempt:
-        client = Client(rules=PRIVATE, context=trusting(), resolver=Names(["127.0.0.1"]))
+    async def send(self, request: HttpRequest) -> DeliveryAttempt:
+        client = HttpClient(rules=PRIVATE, context=trusting(), resolver=Names(["127.0.0.1"]))
         with trio.fail_after(30):
             return await client.deliver(request)
 
@@ -56,7 +56,7 @@ async def listening() -> AsyncIterator[Endpoint]:
     endpoint = Endpoint(f"https://{HOST}:{port}/callbacks")
 
     async def serve(task_status: trio.TaskStatus[None]) -> None:
-        await receive(
+        await receive_callbacks(
             listeners,
             tls=honest,
             expected_keys=[b"another", KEY],

@@ -14,7 +14,7 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 
 from mmo_sansio.http.exchange import DeliveryOutcome
-from mmo_trio.http.client.client import Client, tls_context
+from mmo_trio.http.client.client import HttpClient, tls_context
 from mmo_trio.sandbox.local_ca import ensure_authority
 from tests.support.hostile_receivers import PRIVATE, Names, answers, callback, receiving
 
@@ -27,7 +27,7 @@ async def test_a_client_with_its_file_believes_the_servers_it_issued_for(
     host: str, tmp_path: Path
 ) -> None:
     authority = ensure_authority(tmp_path / "new" / "data")
-    client = Client(
+    client = HttpClient(
         rules=PRIVATE,
         context=tls_context(authority.certificate_file),
         resolver=Names(["127.0.0.1"]),
@@ -43,7 +43,7 @@ async def test_a_client_with_its_file_believes_the_servers_it_issued_for(
 
 async def test_a_client_without_its_file_believes_none(tmp_path: Path) -> None:
     context = ensure_authority(tmp_path).issue("localhost")
-    client = Client(rules=PRIVATE, context=tls_context(), resolver=Names(["127.0.0.1"]))
+    client = HttpClient(rules=PRIVATE, context=tls_context(), resolver=Names(["127.0.0.1"]))
     async with receiving(answers(OK), context) as receiver:
         with trio.fail_after(30):
             attempt = await client.deliver(callback(f"https://localhost:{receiver.port}/"))

@@ -10,9 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from mmo_sansio.providers.sandbox.journal import Acknowledged, BookEntry, Submitted, entry_written
+from mmo_sansio.providers.sandbox.journal import (
+    SandboxAcknowledgement,
+    SandboxJournalEntry,
+    SandboxSubmission,
+    format_entry,
+)
 from mmo_sansio.testing import KES, REFERENCE, START
-from mmo_trio.sandbox.operator_journal import Book, read_book
+from mmo_trio.sandbox.operator_journal import OperatorJournal, read_operator_journal
 
 WRITER = """
 import sys
@@ -28,9 +33,11 @@ while True:
     print(number, flush=True)
 """
 
-ENTRIES: list[BookEntry] = [
-    Submitted(START, REFERENCE, "payin", KES(150), "+254700000200", "Ä. Ötieno\n", START, "slow"),
-    Acknowledged(START + 1, REFERENCE, 1),
+ENTRIES: list[SandboxJournalEntry] = [
+    SandboxSubmission(
+        START, REFERENCE, "payin", KES(150), "+254700000200", "Ä. Ötieno\n", START, "slow"
+    ),
+    SandboxAcknowledgement(START + 1, REFERENCE, 1),
 ]
 
 
@@ -49,41 +56,41 @@ def test_what_was_written_survives_a_kill(tmp_path: Path) -> None:
         writer.send_signal(signal.SIGKILL)
         confirmed = max(confirmed, *(int(each) for each in writer.stdout.read().split()[:-1]), 0)
         writer.wait(timeout=30)
-    entries = read_book(path)
+    entries = read_operator_journal(path)
     assert len(entries) >= confirmed
     assert [each.at for each in entries] == list(range(1, len(entries) + 1))
-    Book(path).close()
-    assert read_book(path) == entries
+    OperatorJournal(path).close()
+    assert read_operator_journal(path) == entries
 
 
 def test_a_torn_last_line_is_cut_off_wherever_it_tore(tmp_path: Path) -> None:
     path = tmp_path / "book.ndjson"
-    first, last = (entry_written(each) for each in ENTRIES)
+    first, last = (format_entry(each) for each in ENTRIES)
     for torn in range(len(last)):
         path.write_bytes(first + last[:torn])
-        assert read_book(path) == ENTRIES[:1]
-        book = Book(path)
+        assert read_operator_journal(path) == ENTRIES[:1]
+        book = OperatorJournal(path)
         book.append(ENTRIES[1:])
         book.close()
-        assert read_book(path) == ENTRIES
+        assert read_operator_journal(path) == ENTRIES
 
 
 def test_a_damaged_line_is_named(tmp_path: Path) -> None:
     path = tmp_path / "book.ndjson"
-    path.write_bytes(entry_written(ENTRIES[0]) + b"{}\n" + entry_written(ENTRIES[1]))
+    path.write_bytes(format_entry(ENTRIES[0]) + b"{}\n" + format_entry(ENTRIES[1]))
     with pytest.raises(ValueError, match=r"book\.ndjson, line 2: "):
-        read_book(path)
+        read_operator_journal(path)
 
 
 def test_there_is_no_book_yet(tmp_path: Path) -> None:
-    assert read_book(tmp_path / "book.ndjson") == []
+    assert read_operator_journal(tmp_path / "book.ndjson") == []
 
 
 def test_what_could_not_be_written_is_written_first_the_next_time(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "book.ndjson"
-    book = Book(path)
+    book = OperatorJournal(path)
     real = os.write
 
     def fills_up(descriptor: int, data: bytes) -> int:
@@ -95,13 +102,13 @@ def test_what_could_not_be_written_is_written_first_the_next_time(
         patched.setattr(os, "write", fills_up)
         with pytest.raises(OSError, match="No space"):
             book.append(ENTRIES[:1])
-    assert read_book(path) == []
+    assert read_operator_journal(path) == []
     book.append(ENTRIES[1:])
     book.close()
-    assert read_book(path) == ENTRIES
+    assert read_operator_journal(path) == ENTRIES
 
 
 def test_only_its_owner_may_read_it(tmp_path: Path) -> None:
     path = tmp_path / "book.ndjson"
-    Book(path).close()
+    OperatorJournal(path).close()
     assert path.stat().st_mode & 0o077 == 0

@@ -14,10 +14,10 @@ from mmo_sansio.http.messages import HttpRequest
 from mmo_sansio.messages.inputs import ProviderAccepted, ProviderSucceeded
 from mmo_sansio.providers.common.interface import Conversation, ExchangeFailed
 from mmo_sansio.providers.sandbox.adapter import SandboxProvider
-from mmo_sansio.providers.sandbox.journal import Submitted
+from mmo_sansio.providers.sandbox.journal import SandboxSubmission
 from mmo_sansio.testing import a_transaction
-from mmo_trio.sandbox.operator_journal import read_book
-from mmo_trio.sandbox.operator_process import OperatorLine, OperatorProcess, line_beside
+from mmo_trio.sandbox.operator_journal import read_operator_journal
+from mmo_trio.sandbox.operator_process import OperatorClient, OperatorProcess, operator_socket_path
 from mmo_trio.storage.interface.store import StoreUnavailable
 from tests.support.engine_double import now
 
@@ -52,9 +52,11 @@ class Taken:
 
 
 @asynccontextmanager
-async def connected(book: Path, deal: Callable[[], Awaitable[None]]) -> AsyncIterator[OperatorLine]:
+async def connected(
+    book: Path, deal: Callable[[], Awaitable[None]]
+) -> AsyncIterator[OperatorClient]:
     """A worker's line, once it stands; every notification is dealt with like this."""
-    line = OperatorLine(line_beside(book), lambda _: Taken(deal))
+    line = OperatorClient(operator_socket_path(book), lambda _: Taken(deal))
     async with trio.open_nursery() as nursery:
         await nursery.start(line.run)
         await stands(line)
@@ -62,7 +64,7 @@ async def connected(book: Path, deal: Callable[[], Awaitable[None]]) -> AsyncIte
         nursery.cancel_scope.cancel()
 
 
-async def stands(line: OperatorLine) -> None:
+async def stands(line: OperatorClient) -> None:
     """Wait until the operator answers."""
     while True:
         try:
@@ -73,14 +75,14 @@ async def stands(line: OperatorLine) -> None:
             return
 
 
-async def is_lost(line: OperatorLine) -> None:
+async def is_lost(line: OperatorClient) -> None:
     """Wait until the operator doesn't answer."""
     with suppress(ExchangeFailed):
         while True:
             await line.exchange(HttpRequest("GET", b"https://sandbox.invalid/payments/none"))
 
 
-async def hold(line: OperatorLine, conversation: Conversation) -> object:
+async def hold(line: OperatorClient, conversation: Conversation) -> object:
     """The report of a conversation of one request."""
     with pytest.raises(StopIteration) as end:
         conversation.send(await line.exchange(next(conversation)))
@@ -96,12 +98,14 @@ async def test_any_worker_may_ask_what_another_one_submitted(tmp_path: Path) -> 
     async with operating(book), connected(book, nothing) as one, connected(book, nothing) as two:
         submitted = await hold(one, PROVIDER.submit(payment, now=now()))
         assert isinstance(submitted, ProviderAccepted)
-        asked = await hold(two, PROVIDER.ask(payment, now=now()))
+        asked = await hold(two, PROVIDER.poll(payment, now=now()))
         assert isinstance(asked, ProviderAccepted | ProviderSucceeded)
         assert asked.provider_reference == submitted.provider_reference
-    assert [each.reference for each in read_book(book) if isinstance(each, Submitted)] == [
-        payment.reference
-    ]
+    assert [
+        each.reference
+        for each in read_operator_journal(book)
+        if isinstance(each, SandboxSubmission)
+    ] == [payment.reference]
 
 
 async def test_a_notification_goes_to_one_worker_until_one_has_stored_it(tmp_path: Path) -> None:
@@ -134,7 +138,7 @@ async def test_the_next_operator_waits_for_the_book_and_remembers(tmp_path: Path
             first.cancel()
             await is_lost(line)
             await stands(line)
-            asked = await hold(line, PROVIDER.ask(payment, now=now()))
+            asked = await hold(line, PROVIDER.poll(payment, now=now()))
     assert isinstance(submitted, ProviderAccepted)
     assert isinstance(asked, ProviderAccepted | ProviderSucceeded)
     assert asked.provider_reference == submitted.provider_reference

@@ -14,18 +14,22 @@ from attrs import Factory, define
 from trio.testing import MockClock
 
 from mmo_sansio.http.messages import HttpRequest
-from mmo_sansio.messages.intents import AskProvider, SubmitToProvider
+from mmo_sansio.messages.intents import PollProvider, SubmitToProvider
 from mmo_sansio.providers.common.interface import ExchangeFailed
 from mmo_sansio.providers.sandbox.adapter import SandboxProvider
-from mmo_sansio.providers.sandbox.journal import Acknowledged, Reached, Submitted
-from mmo_sansio.testing import REFERENCE, a_create_payment, reference
+from mmo_sansio.providers.sandbox.journal import (
+    SandboxAcknowledgement,
+    SandboxResult,
+    SandboxSubmission,
+)
+from mmo_sansio.testing import REFERENCE, a_create_payment, numbered_reference
 from mmo_sansio.values import clock
 from mmo_sansio.values.clock import Instant, Span
 from mmo_sansio.values.error_codes import ErrorCode
 from mmo_sansio.values.model import Stage
-from mmo_trio.engine.engine import Call
-from mmo_trio.sandbox.operator_journal import Book, read_book
-from mmo_trio.sandbox.operator_worker import SandboxWorker
+from mmo_trio.engine.engine import PendingInput
+from mmo_trio.sandbox.operator_journal import OperatorJournal, read_operator_journal
+from mmo_trio.sandbox.operator_worker import SandboxOperatorWorker
 from mmo_trio.storage.interface.store import StoreUnavailable
 from mmo_trio.workers.providers.worker import ProviderWorker
 from tests.support.engine_double import EngineDouble, now
@@ -45,8 +49,9 @@ class Shop:
     told: list[str] = Factory(list)
     """The payments that were told about, in order."""
     provider: SandboxProvider = Factory(lambda: SandboxProvider("test", "Test Money"))
-    sandbox: SandboxWorker = Factory(
-        lambda self: SandboxWorker(Book(self.path), self.now, self.notify), takes_self=True
+    sandbox: SandboxOperatorWorker = Factory(
+        lambda self: SandboxOperatorWorker(OperatorJournal(self.path), self.now, self.notify),
+        takes_self=True,
     )
     worker: ProviderWorker = Factory(
         lambda self: ProviderWorker(
@@ -61,14 +66,14 @@ class Shop:
     def now(self) -> Instant:
         return now() + self.advanced
 
-    def notify(self, request: HttpRequest) -> Call:
+    def notify(self, request: HttpRequest) -> PendingInput:
         report = self.provider.read_notification(request)
-        call = Call(report)
+        call = PendingInput(report)
         if self.troubles:
-            call.answer(outcome.Error(self.troubles.pop(0)))
+            call.complete(outcome.Error(self.troubles.pop(0)))
         else:
             self.told.append(getattr(report, "gateway_reference", "?"))
-            call.answer(outcome.Value(self.engine.gateway.receive(report, now=now())))
+            call.complete(outcome.Value(self.engine.gateway.receive(report, now=now())))
         return call
 
     async def create(self, subject: str = REFERENCE, *, scenario: str | None = None) -> None:
@@ -80,7 +85,7 @@ class Shop:
         return self.engine.transaction(subject).progress.stage
 
     def entries(self) -> list[type[object]]:
-        return [type(each) for each in read_book(self.path)]
+        return [type(each) for each in read_operator_journal(self.path)]
 
 
 @asynccontextmanager
@@ -88,8 +93,8 @@ async def open_for_business(shop: Shop) -> AsyncIterator[Shop]:
     with trio.fail_after(7 * 86_400):
         async with trio.open_nursery() as nursery:
             shop.engine.act = lambda work: (
-                shop.worker.take_nowait(work)
-                if isinstance(work.intent, SubmitToProvider | AskProvider)
+                shop.worker.try_enqueue(work)
+                if isinstance(work.intent, SubmitToProvider | PollProvider)
                 else None
             )
             await nursery.start(partial(shop.worker.run, drain=trio.Event()))
@@ -107,19 +112,19 @@ def shop(tmp_path: Path) -> Shop:
 async def test_a_payment_succeeds_after_its_time(autojump_clock: MockClock, shop: Shop) -> None:
     async with open_for_business(shop):
         await shop.create()
-        assert shop.entries() == [Submitted]
+        assert shop.entries() == [SandboxSubmission]
         await trio.sleep(0.19)
         assert shop.stage() is Stage.AWAITING_RESULT
         await trio.sleep(0.02)
         assert shop.stage() is Stage.SUCCEEDED
-        assert shop.entries() == [Submitted, Reached, Acknowledged]
+        assert shop.entries() == [SandboxSubmission, SandboxResult, SandboxAcknowledgement]
 
 
 @pytest.mark.spec("S2")
 async def test_many_results_at_once_are_told_in_the_order_of_their_submission(
     autojump_clock: MockClock, shop: Shop
 ) -> None:
-    references = [reference(number) for number in range(700)]
+    references = [numbered_reference(number) for number in range(700)]
     async with open_for_business(shop):
         for each in references:
             await shop.create(each)
@@ -136,7 +141,7 @@ async def test_a_result_is_told_until_the_gateway_has_it(
         await shop.create()
         await trio.sleep(10)
         assert shop.stage() is Stage.SUCCEEDED
-        assert shop.entries() == [Submitted, Reached, Acknowledged]
+        assert shop.entries() == [SandboxSubmission, SandboxResult, SandboxAcknowledgement]
 
 
 @pytest.mark.spec("S2")
@@ -145,12 +150,12 @@ async def test_a_fault_in_one_notification_harms_no_other(
 ) -> None:
     shop.troubles = [ZeroDivisionError()]
     async with open_for_business(shop):
-        await shop.create(reference(1))
-        await shop.create(reference(2))
+        await shop.create(numbered_reference(1))
+        await shop.create(numbered_reference(2))
         await trio.sleep(1)
         await shop.sandbox.wait_idle(shop.now())
-        assert shop.stage(reference(1)) is Stage.AWAITING_RESULT
-        assert shop.stage(reference(2)) is Stage.SUCCEEDED
+        assert shop.stage(numbered_reference(1)) is Stage.AWAITING_RESULT
+        assert shop.stage(numbered_reference(2)) is Stage.SUCCEEDED
 
 
 @pytest.mark.spec("S2")
@@ -159,27 +164,27 @@ async def test_after_a_restart_what_was_not_told_is_told(
 ) -> None:
     async with open_for_business(shop):
         await shop.create()
-        await shop.create(reference(2), scenario="phone")
+        await shop.create(numbered_reference(2), scenario="phone")
     again = Shop(shop.path, engine=shop.engine)
     async with open_for_business(again):
         await trio.sleep(1)
         assert again.stage() is Stage.SUCCEEDED
-        assert [each.reference for each in again.sandbox.prompts()] == [reference(2)]
-    assert shop.entries().count(Submitted) == 2
+        assert [each.reference for each in again.sandbox.prompts()] == [numbered_reference(2)]
+    assert shop.entries().count(SandboxSubmission) == 2
 
 
 @pytest.mark.spec("S2")
 async def test_the_virtual_phone_decides_at_once(autojump_clock: MockClock, shop: Shop) -> None:
     async with open_for_business(shop):
-        await shop.create(reference(1), scenario="phone")
-        await shop.create(reference(2), scenario="phone")
+        await shop.create(numbered_reference(1), scenario="phone")
+        await shop.create(numbered_reference(2), scenario="phone")
         await trio.sleep(60)
-        assert shop.sandbox.approve(reference(1))
-        assert shop.sandbox.refuse(reference(2))
-        assert not shop.sandbox.refuse(reference(2))
+        assert shop.sandbox.approve(numbered_reference(1))
+        assert shop.sandbox.decline(numbered_reference(2))
+        assert not shop.sandbox.decline(numbered_reference(2))
         await shop.sandbox.wait_idle(shop.now())
-        assert shop.stage(reference(1)) is Stage.SUCCEEDED
-        refused = shop.engine.transaction(reference(2)).progress
+        assert shop.stage(numbered_reference(1)) is Stage.SUCCEEDED
+        refused = shop.engine.transaction(numbered_reference(2)).progress
         assert refused.error_code is ErrorCode.USER_CANCELLED
 
 
@@ -204,11 +209,11 @@ async def test_no_answer_leaves_that_is_not_in_the_book(
     autojump_clock: MockClock, shop: Shop
 ) -> None:
     async with open_for_business(shop):
-        shop.sandbox.book.close()
+        shop.sandbox.journal.close()
         with pytest.raises(ExchangeFailed) as failure:
             await shop.sandbox.exchange(HttpRequest("POST", PAYMENTS, (), a_submission()))
         assert failure.value.may_have_arrived
-        shop.sandbox.book = Book(shop.path)  # So that the end finds an open one.
+        shop.sandbox.journal = OperatorJournal(shop.path)  # So that the end finds an open one.
 
 
 def a_submission() -> bytes:

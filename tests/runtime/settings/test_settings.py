@@ -11,17 +11,17 @@ import pytest
 
 from mmo_sansio.values import clock
 from mmo_trio.settings import (
-    Endpoint,
+    ListenAddress,
     Settings,
     SettingsError,
-    as_page,
     describe_settings,
-    effective,
+    effective_settings,
+    format_span,
     load_settings,
-    read_span,
-    write_span,
+    parse_span,
+    settings_page,
 )
-from mmo_trio.settings.service import Ready, check_production, sandbox_presets
+from mmo_trio.settings.service import ServiceAddresses, check_production, sandbox_presets
 
 PAGE = Path(__file__).parents[3] / "docs" / "settings.md"
 
@@ -93,8 +93,8 @@ def test_every_further_limit_has_its_default(place: str, value: object) -> None:
     ],
 )
 def test_durations_are_read_and_written(text: str, span: int) -> None:
-    assert read_span(text) == span
-    assert read_span(write_span(span)) == span
+    assert parse_span(text) == span
+    assert parse_span(format_span(span)) == span
 
 
 def in_file(folder: Path, text: str) -> Path:
@@ -143,7 +143,7 @@ def test_providers_come_from_file_and_environment(tmp_path: Path) -> None:
     }
     assert settings.providers["sandbox"].kind == "sandbox"
     assert "secret-passkey" not in repr(settings)
-    assert "secret-passkey" not in str(effective(settings))
+    assert "secret-passkey" not in str(effective_settings(settings))
 
 
 FILE_FAULTS = [
@@ -215,7 +215,10 @@ def test_a_missing_file_is_named(tmp_path: Path) -> None:
 
 def test_what_is_in_force_hides_the_password_of_the_database() -> None:
     url = "postgresql://mmo:hunter2@db1,db2/mmo?target_session_attrs=read-write"
-    rows = {row.key: row for row in effective(load_settings(environment={"MMO_DATABASE_URL": url}))}
+    rows = {
+        row.key: row
+        for row in effective_settings(load_settings(environment={"MMO_DATABASE_URL": url}))
+    }
     shown = rows["database.url"]
     assert shown.value == "postgresql://mmo:***@db1,db2/mmo?target_session_attrs=read-write"
     assert not shown.is_default
@@ -230,13 +233,13 @@ def test_every_setting_is_described() -> None:
 
 
 def test_the_page_of_the_documentation_is_current() -> None:
-    assert PAGE.read_text() == as_page(), "python -m mmo_trio.settings > docs/settings.md"
+    assert PAGE.read_text() == settings_page(), "python -m mmo_trio.settings > docs/settings.md"
 
 
 def test_a_sandbox_keeps_everything_in_its_data_directory(tmp_path: Path) -> None:
     settings = load_settings(presets=sandbox_presets(tmp_path, free_ports=True))
     assert settings.database.url == f"sqlite:///{tmp_path}/gateway.db"
-    assert settings.listen.api == Endpoint("127.0.0.1", 0)
+    assert settings.listen.api == ListenAddress("127.0.0.1", 0)
     assert settings.keys.master_key_file.parent == tmp_path
     assert settings.egress.allow_private
 
@@ -269,6 +272,8 @@ def test_several_workers_need_postgresql() -> None:
 def test_the_ready_line_holds_the_key_only_when_there_is_one() -> None:
     addresses = ("http://127.0.0.1:1", "http://127.0.0.1:2", "http://127.0.0.1:3")
     plain = "READY api=http://127.0.0.1:1 pages=http://127.0.0.1:2 console=http://127.0.0.1:3"
-    assert Ready(*addresses).line() == plain
-    assert Ready(*addresses, "demo", "k1").line() == f"{plain} brand=demo api_key=k1"
-    assert "k1" not in repr(Ready(*addresses, "demo", "k1"))
+    assert ServiceAddresses(*addresses).ready_line() == plain
+    assert (
+        ServiceAddresses(*addresses, "demo", "k1").ready_line() == f"{plain} brand=demo api_key=k1"
+    )
+    assert "k1" not in repr(ServiceAddresses(*addresses, "demo", "k1"))

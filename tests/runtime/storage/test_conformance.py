@@ -8,22 +8,22 @@ from pathlib import Path
 import pytest
 import trio
 
-from mmo_trio.storage.conformance import CHECKS, SHARED_CHECKS, Check
+from mmo_trio.storage.conformance import CHECKS, SHARED_CHECKS, StoreCheck
 from mmo_trio.storage.conformance.driver import OpenStore
-from mmo_trio.storage.memory.store import Memory, open_memory
+from mmo_trio.storage.memory.store import MemoryState, open_memory
 from mmo_trio.storage.postgres import open_postgres
 from mmo_trio.storage.sqlite import open_sqlite
 
 
 def memory(folder: Path) -> OpenStore:
     """An empty memory."""
-    kept = Memory()
+    kept = MemoryState()
     return lambda: open_memory(kept)
 
 
 def shared_memory(folder: Path) -> OpenStore:
     """An empty memory that may be open several times."""
-    kept = Memory(is_shared=True)
+    kept = MemoryState(is_shared=True)
     return lambda: open_memory(kept)
 
 
@@ -36,7 +36,7 @@ def sqlite(folder: Path) -> OpenStore:
 @pytest.mark.parametrize("fresh", [memory, shared_memory, sqlite])
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
 async def test_a_store_keeps_its_promises(
-    check: Check, fresh: Callable[[Path], OpenStore], tmp_path: Path
+    check: StoreCheck, fresh: Callable[[Path], OpenStore], tmp_path: Path
 ) -> None:
     with trio.fail_after(60):
         await check(fresh(tmp_path))
@@ -46,7 +46,7 @@ async def test_a_store_keeps_its_promises(
 @pytest.mark.parametrize("fresh", [shared_memory])
 @pytest.mark.parametrize("check", SHARED_CHECKS, ids=lambda check: check.__name__)
 async def test_a_shared_store_keeps_its_promises(
-    check: Check, fresh: Callable[[Path], OpenStore], tmp_path: Path
+    check: StoreCheck, fresh: Callable[[Path], OpenStore], tmp_path: Path
 ) -> None:
     with trio.fail_after(60):
         await check(fresh(tmp_path))
@@ -54,13 +54,13 @@ async def test_a_shared_store_keeps_its_promises(
 
 @pytest.mark.spec("A4", "C6", "C12", "L1", "L2", "R1", "R6", "S3", "S5")
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
-async def test_postgresql_keeps_its_promises(check: Check, database: str) -> None:
+async def test_postgresql_keeps_its_promises(check: StoreCheck, database: str) -> None:
     with trio.fail_after(60):
         await check(lambda: open_postgres(database, serving=True))
 
 
 @pytest.mark.spec("K3", "K5", "S3", "S6")
 @pytest.mark.parametrize("check", SHARED_CHECKS, ids=lambda check: check.__name__)
-async def test_postgresql_is_shared(check: Check, database: str) -> None:
+async def test_postgresql_is_shared(check: StoreCheck, database: str) -> None:
     with trio.fail_after(60):
         await check(lambda: open_postgres(database, serving=True))

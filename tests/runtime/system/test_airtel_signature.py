@@ -7,8 +7,8 @@ import base64
 from cryptography.hazmat.primitives.asymmetric.rsa import generate_private_key
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
-from mmo_sansio.http.messages import header
-from mmo_sansio.providers.airtel_money.requests import signature
+from mmo_sansio.http.messages import header_value
+from mmo_sansio.providers.airtel_money.requests import signature_headers
 from mmo_sansio.providers.common.ciphers import RsaPadding
 from mmo_trio.system.ciphers import SystemCiphers, rsa_padding
 
@@ -35,9 +35,9 @@ def test_a_signature_is_the_published_one_and_its_key_is_for_the_operator_only()
     public_key = private_key.public_key().public_bytes(
         Encoding.DER, PublicFormat.SubjectPublicKeyInfo
     )
-    headers = signature(BODY, CountingCiphers(), public_key, RsaPadding.OAEP_SHA256)
-    assert header(headers, b"x-signature") == SIGNATURE
-    sealed = base64.b64decode(header(headers, b"x-key") or b"")
+    headers = signature_headers(BODY, CountingCiphers(), public_key, RsaPadding.OAEP_SHA256)
+    assert header_value(headers, b"x-signature") == SIGNATURE
+    sealed = base64.b64decode(header_value(headers, b"x-key") or b"")
     assert private_key.decrypt(sealed, rsa_padding(RsaPadding.PKCS1V15)) == (
         b"AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=:AAECAwQFBgcICQoLDA0ODw=="
     )

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from mmo_trio.system.fault_report import describe_fault
-from mmo_trio.system.logs import discreet
+from mmo_trio.system.logs import redact_exception
 
 VALUE = "254" + "700000001"
 
@@ -54,12 +54,12 @@ def test_what_a_library_logs_loses_its_message(how: str) -> None:
         raise ValueError(VALUE)
     except ValueError as error:
         given = {"error": error, "tuple": (ValueError, error, None), "true": True}[how]
-        told = discreet(None, "error", {"event": "failed", "exc_info": given})
+        told = redact_exception(None, "error", {"event": "failed", "exc_info": given})
     assert set(told) == {"event", "fault"}
     assert "ValueError" in told["fault"]
     assert VALUE not in str(told)
 
 
 def test_what_has_no_exception_stays_as_it_is() -> None:
-    assert discreet(None, "info", {"event": "fine"}) == {"event": "fine"}
-    assert discreet(None, "info", {"event": "fine", "exc_info": None}) == {"event": "fine"}
+    assert redact_exception(None, "info", {"event": "fine"}) == {"event": "fine"}
+    assert redact_exception(None, "info", {"event": "fine", "exc_info": None}) == {"event": "fine"}

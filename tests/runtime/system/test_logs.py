@@ -23,7 +23,7 @@ def _as_before() -> Iterator[None]:
 
 
 def test_events_look_the_same_whichever_way_they_come(capsys: pytest.CaptureFixture[str]) -> None:
-    configure_logs(form="json", level="info")
+    configure_logs(log_format="json", level="info")
     structlog.get_logger("here").warning("it rains", times=2)
     logging.getLogger("here").warning("it rains", extra={"times": 2})
     structlog.get_logger("here").debug("not told")
@@ -34,7 +34,7 @@ def test_events_look_the_same_whichever_way_they_come(capsys: pytest.CaptureFixt
 
 @pytest.mark.spec("P3")
 def test_an_exception_is_told_without_its_message(capsys: pytest.CaptureFixture[str]) -> None:
-    configure_logs(form="json", level="info")
+    configure_logs(log_format="json", level="info")
     number = "254712345678"
     for logger in (structlog.get_logger("here"), logging.getLogger("here")):
         try:
@@ -47,7 +47,7 @@ def test_an_exception_is_told_without_its_message(capsys: pytest.CaptureFixture[
 
 
 def test_a_log_that_cant_be_written_stops_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
-    configure_logs(form="console", level="info")
+    configure_logs(log_format="console", level="info")
 
     def is_full(_: str) -> int:
         raise OSError(28, "No space left on device")

@@ -10,9 +10,9 @@ from attrs import Factory, define, evolve
 from trio.testing import MockClock
 
 from mmo_sansio.messages.intents import DeliverCallback, SubmitToProvider
-from mmo_sansio.testing import a_transaction, reference
+from mmo_sansio.testing import a_transaction, numbered_reference
 from mmo_sansio.values.model import Stage, Transaction
-from mmo_trio.storage.interface.store import Work
+from mmo_trio.storage.interface.store import WorkItem
 from mmo_trio.workers.dispatcher import Dispatcher
 
 
@@ -26,16 +26,13 @@ class World:
     reads: int = 0
     works: dict[str, Transaction] = Factory(dict)
 
-    def take_nowait(self, work: Work) -> bool:
-        return self._take(work, work.transaction.order.provider)
-
-    def take(self, work: Work) -> bool:
-        return self._take(work, work.transaction.order.brand)
-
-    def _take(self, work: Work, whose: str) -> bool:
-        if not self.room[whose]:
+    def try_enqueue(self, work: WorkItem) -> bool:
+        order = work.transaction.order
+        is_callback = isinstance(work.intent, DeliverCallback)
+        owner = order.brand if is_callback else order.provider
+        if not self.room[owner]:
             return False
-        self.room[whose] -= 1
+        self.room[owner] -= 1
         self.taken.append(work.transaction.reference)
         return True
 
@@ -44,17 +41,17 @@ class World:
         self.reads += 1
         return self.works.get(gateway_reference)
 
-    def submission(self, number: int, provider: str) -> Work:
+    def submission(self, number: int, provider: str) -> WorkItem:
         transaction = self._about(number, provider=provider)
-        return Work(SubmitToProvider(transaction.reference), transaction)
+        return WorkItem(SubmitToProvider(transaction.reference), transaction)
 
-    def callback(self, number: int, brand: str) -> Work:
+    def callback(self, number: int, brand: str) -> WorkItem:
         transaction = self._about(number, brand=brand)
-        return Work(DeliverCallback(transaction.reference), transaction)
+        return WorkItem(DeliverCallback(transaction.reference), transaction)
 
     def _about(self, number: int, **members: Any) -> Transaction:
         made = a_transaction(Stage.CREATED)
-        subject = reference(number)
+        subject = numbered_reference(number)
         transaction = evolve(made, order=evolve(made.order, gateway_reference=subject, **members))
         self.works[subject] = transaction
         return transaction
@@ -66,20 +63,20 @@ async def test_what_waits_goes_on_in_its_order_and_a_full_worker_is_asked_once_a
     world = World()
     dispatcher = Dispatcher(world, world, world, world)  # type: ignore[arg-type]
     for number in range(5):
-        dispatcher.hand_over(world.submission(number, "slow"))
+        dispatcher.dispatch(world.submission(number, "slow"))
     for number in range(5, 8):
-        dispatcher.hand_over(world.callback(number, "acme"))
+        dispatcher.dispatch(world.callback(number, "acme"))
     async with trio.open_nursery() as nursery:
         nursery.start_soon(dispatcher.run)
         await trio.sleep(0.6)
         assert (world.taken, world.reads) == ([], 2)
         world.room.update({"acme": 9, "slow": 2})
-        dispatcher.hand_over(world.submission(8, "slow"))
+        dispatcher.dispatch(world.submission(8, "slow"))
         await trio.sleep(0.5)
-        assert world.taken == [reference(each) for each in (0, 1, 5, 6, 7)]
+        assert world.taken == [numbered_reference(each) for each in (0, 1, 5, 6, 7)]
         assert not dispatcher.has_room()
         world.room["slow"] = 9
         await trio.sleep(0.5)
-        assert world.taken[5:] == [reference(each) for each in (2, 3, 4, 8)]
+        assert world.taken[5:] == [numbered_reference(each) for each in (2, 3, 4, 8)]
         assert dispatcher.has_room()
         nursery.cancel_scope.cancel()

@@ -13,15 +13,15 @@ from trio.testing import MockClock
 
 from mmo_sansio.messages.inputs import Input, TransactionWoke
 from mmo_sansio.messages.intents import SubmitToProvider
-from mmo_sansio.testing import a_create_payment, reference
+from mmo_sansio.testing import a_create_payment, numbered_reference
 from mmo_sansio.values import clock
 from mmo_sansio.values.clock import Instant, Span
 from mmo_sansio.values.error_codes import ErrorCode
 from mmo_sansio.values.model import Stage, Terms
-from mmo_trio.engine.engine import Call
-from mmo_trio.storage.interface.store import StoreUnavailable, Work
+from mmo_trio.engine.engine import PendingInput
+from mmo_trio.storage.interface.store import StoreUnavailable, WorkItem
 from mmo_trio.workers import scheduler as scanner
-from mmo_trio.workers.scheduler import Scanner
+from mmo_trio.workers.scheduler import Scheduler
 from tests.support.engine_double import EngineDouble, now
 
 
@@ -34,14 +34,14 @@ class Floor:
     """How far the wall clock alone has jumped."""
     advanced: Span = 0
     """How far the sandbox's clock is advanced."""
-    orphaned: list[Work] = Factory(list)
-    taken: list[Work] = Factory(list)
+    orphaned: list[WorkItem] = Factory(list)
+    taken: list[WorkItem] = Factory(list)
     room: int = 1_000
     troubles: list[Exception] = Factory(list)
     woken_references: list[str] = Factory(list)
     looks: int = 0
-    scanner: Scanner = Factory(
-        lambda self: Scanner(
+    scanner: Scheduler = Factory(
+        lambda self: Scheduler(
             self,
             self.post,
             self.take,
@@ -55,14 +55,14 @@ class Floor:
     def now(self) -> Instant:
         return now() + self.wall_offset + self.advanced
 
-    def post(self, given: Input) -> Call:
+    def post(self, given: Input) -> PendingInput:
         assert isinstance(given, TransactionWoke)
         self.woken_references.append(given.gateway_reference)
-        call = Call(given)
-        call.answer(outcome.capture(self.engine.gateway.receive, given, now=self.now()))
+        call = PendingInput(given)
+        call.complete(outcome.capture(self.engine.gateway.receive, given, now=self.now()))
         return call
 
-    def take(self, work: Work) -> None:
+    def take(self, work: WorkItem) -> None:
         self.taken.append(work)
 
     async def next_wake(self) -> Instant | None:
@@ -81,18 +81,18 @@ class Floor:
         )
         return [reference for _, reference in due[:limit]]
 
-    async def orphans(self, *, limit: int) -> Sequence[Work]:
+    async def orphans(self, *, limit: int) -> Sequence[WorkItem]:
         await trio.lowlevel.checkpoint()
         handed, self.orphaned = self.orphaned[:limit], self.orphaned[limit:]
         return handed
 
     async def create(self, number: int, *, pending_for: Span) -> None:
         terms = Terms(pending_timeout=pending_for)
-        subject = reference(number)
+        subject = numbered_reference(number)
         await self.engine.submit(a_create_payment(subject, terms=terms, merchant_reference=subject))
 
     def stage(self, number: int) -> Stage:
-        return self.engine.transaction(reference(number)).progress.stage
+        return self.engine.transaction(numbered_reference(number)).progress.stage
 
 
 @asynccontextmanager
@@ -111,7 +111,7 @@ async def test_a_payment_expires_at_its_time(autojump_clock: MockClock) -> None:
         await trio.sleep(299.9)
         assert floor.stage(1) is Stage.CREATED
         await trio.sleep(1)
-        progress = floor.engine.transaction(reference(1)).progress
+        progress = floor.engine.transaction(numbered_reference(1)).progress
         assert progress.error_code is ErrorCode.TRANSACTION_EXPIRED
         assert progress.completed_at is not None
         assert progress.completed_at - now() < clock.SECOND
@@ -128,7 +128,7 @@ async def test_what_came_due_meanwhile_is_woken_in_the_order_of_its_time(
     await trio.sleep(3_600)
     async with scanning(floor):
         await trio.sleep(1)
-        assert floor.woken_references == [reference(number) for number in order]
+        assert floor.woken_references == [numbered_reference(number) for number in order]
         assert floor.engine.gateway.next_wake() is None
 
 
@@ -136,7 +136,7 @@ async def test_what_came_due_meanwhile_is_woken_in_the_order_of_its_time(
 async def test_more_than_a_round_is_woken_without_a_pause_that_is_felt(
     autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(scanner, "ROUND_MAX", 3)
+    monkeypatch.setattr(scanner, "ROUND_SIZE_MAX", 3)
     floor = Floor()
     for number in range(10):
         await floor.create(number, pending_for=clock.SECOND)
@@ -162,12 +162,12 @@ async def test_one_that_cannot_be_woken_holds_up_no_other_and_keeps_nobody_busy(
 ) -> None:
     @define
     class Stubborn(Floor):
-        def post(self, given: Input) -> Call:
+        def post(self, given: Input) -> PendingInput:
             assert isinstance(given, TransactionWoke)
-            if given.gateway_reference != reference(1):
+            if given.gateway_reference != numbered_reference(1):
                 return Floor.post(self, given)
-            call = Call(given)
-            call.answer(outcome.Error(StoreUnavailable("not this one")))
+            call = PendingInput(given)
+            call.complete(outcome.Error(StoreUnavailable("not this one")))
             return call
 
     floor = Stubborn()
@@ -186,7 +186,7 @@ async def test_what_the_dead_have_left_is_taken_on_while_there_is_room(
     floor = Floor(room=2)
     for number in range(3):
         await floor.create(number, pending_for=clock.DAY)
-    works = [floor.engine.work(SubmitToProvider(reference(number))) for number in range(3)]
+    works = [floor.engine.work(SubmitToProvider(numbered_reference(number))) for number in range(3)]
     async with scanning(floor):
         floor.orphaned = works[:2]
         await trio.sleep(1.5)
@@ -232,7 +232,7 @@ async def test_a_sandbox_s_clock_is_no_jump(autojump_clock: MockClock) -> None:
     async with scanning(floor):
         await trio.sleep(10.5)
         floor.advanced = 3 * clock.DAY
-        floor.scanner.kick()
+        floor.scanner.wake_up()
         await trio.testing.wait_all_tasks_blocked()
         assert floor.stage(1) is Stage.FAILED
 
@@ -241,7 +241,7 @@ async def test_a_sandbox_s_clock_is_no_jump(autojump_clock: MockClock) -> None:
 async def test_wake_all_due_returns_once_all_is_decided(
     autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(scanner, "ROUND_MAX", 2)
+    monkeypatch.setattr(scanner, "ROUND_SIZE_MAX", 2)
     floor = Floor()
     for number in range(5):
         await floor.create(number, pending_for=clock.DAY)

@@ -14,8 +14,8 @@ from mmo_sansio.api.cursor import (
     CursorError,
     Direction,
     Filters,
-    read_cursor,
-    write_cursor,
+    decode_cursor,
+    encode_cursor,
 )
 from mmo_sansio.messages.queries import Position
 from mmo_sansio.values.clock import FIRST_INSTANT, LAST_INSTANT
@@ -26,12 +26,12 @@ CURSOR = Cursor(
     Direction.AFTER,
     Position(1_728_000_000_000_001, "01ARZ3NDEKTSV4RRFFQ69G5FAV"),
 )
-TEXT = write_cursor(CURSOR, brand="acme", key=KEY)
+TEXT = encode_cursor(CURSOR, brand="acme", key=KEY)
 
 
 def is_refused(text: str, *, brand: str = "acme", key: bytes = KEY) -> bool:
     try:
-        read_cursor(text, brand=brand, key=key)
+        decode_cursor(text, brand=brand, key=key)
     except CursorError:
         return True
     return False
@@ -52,15 +52,15 @@ def test_a_cursor_is_read_as_it_was_written(
     filters: Filters, direction: Direction, position: Position, brand: str, key: bytes
 ) -> None:
     cursor = Cursor(filters, direction, position)
-    text = write_cursor(cursor, brand=brand, key=key)
-    assert read_cursor(text, brand=brand, key=key) == cursor
+    text = encode_cursor(cursor, brand=brand, key=key)
+    assert decode_cursor(text, brand=brand, key=key) == cursor
     assert text.isascii()
     assert text.replace("-", "").replace("_", "").isalnum()
 
 
 @pytest.mark.spec("R5")
 def test_the_same_place_is_the_same_cursor_for_ever() -> None:
-    written = write_cursor(CURSOR, brand="acme", key=KEY)
+    written = encode_cursor(CURSOR, brand="acme", key=KEY)
     assert written == (
         "Aa5inAMT17qLnqexhJl4FpVsIEIOl1rUm2nH-hsznvoDW3siZnJvbSI6IjIwMjQtMTAtMDQiLCJ0byI6"
         "IjIwMjQtMTAtMDUiLCJtZXRob2QiOiLDqSsvIiwicGFnZVNpemUiOiI3In0sImFmdGVyIiwxNzI4MDAw"
@@ -127,7 +127,7 @@ def test_the_longest_cursor_is_short_enough_to_be_looked_at() -> None:
         "status": "pending",
         "pageSize": "5000",
     }
-    text = write_cursor(
+    text = encode_cursor(
         Cursor(filters, Direction.BEFORE, Position(FIRST_INSTANT, "7" * 26)), brand="b", key=KEY
     )
     assert len(text) < 1_500 < CURSOR_MAX

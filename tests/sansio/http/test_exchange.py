@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 
 from mmo_sansio.http.exchange import (
-    Answered,
-    Attempt,
+    DeliveryAttempt,
     DeliveryOutcome,
-    Failure,
-    Unanswered,
-    classify,
-    stopped_by_breaker,
+    ExchangeFailure,
+    NoResponseReceived,
+    ResponseReceived,
+    breaker_open_attempt,
+    to_attempt,
 )
 
 URL = "https://merchant.example/cb"
@@ -22,8 +22,10 @@ URL = "https://merchant.example/cb"
 def test_an_answer_counts_by_its_status_alone(status: int) -> None:
     outcome = DeliveryOutcome.DELIVERED if status < 300 else DeliveryOutcome.NON_2XX
     for complete in (True, False):
-        answered = Answered(status, ((b"retry-after", b"1"),), b"body", complete, duration_ms=7)
-        assert classify(answered, url=URL) == Attempt(
+        answered = ResponseReceived(
+            status, ((b"retry-after", b"1"),), b"body", complete, duration_ms=7
+        )
+        assert to_attempt(answered, url=URL) == DeliveryAttempt(
             outcome, URL, status, 7, f"The receiver answered {status}.", b"body"
         )
 
@@ -32,18 +34,22 @@ def test_an_answer_counts_by_its_status_alone(status: int) -> None:
 @pytest.mark.parametrize(
     ("failure", "outcome"),
     [
-        (Failure.REFUSED, DeliveryOutcome.EGRESS_REFUSED),
-        (Failure.TIMEOUT, DeliveryOutcome.TIMEOUT),
-        (Failure.TRANSPORT, DeliveryOutcome.TRANSPORT_ERROR),
+        (ExchangeFailure.FORBIDDEN, DeliveryOutcome.EGRESS_REFUSED),
+        (ExchangeFailure.TIMEOUT, DeliveryOutcome.TIMEOUT),
+        (ExchangeFailure.TRANSPORT, DeliveryOutcome.TRANSPORT_ERROR),
     ],
 )
-def test_no_answer_counts_by_its_cause(failure: Failure, outcome: DeliveryOutcome) -> None:
-    unanswered = Unanswered(failure, "The network is gone.", may_have_arrived=True, duration_ms=9)
-    assert classify(unanswered, url=URL) == Attempt(outcome, URL, None, 9, "The network is gone.")
+def test_no_answer_counts_by_its_cause(failure: ExchangeFailure, outcome: DeliveryOutcome) -> None:
+    unanswered = NoResponseReceived(
+        failure, "The network is gone.", may_have_arrived=True, duration_ms=9
+    )
+    assert to_attempt(unanswered, url=URL) == DeliveryAttempt(
+        outcome, URL, None, 9, "The network is gone."
+    )
 
 
 @pytest.mark.spec("K5")
 def test_what_the_breaker_stops_is_recorded_as_such() -> None:
-    attempt = stopped_by_breaker(URL)
+    attempt = breaker_open_attempt(URL)
     assert (attempt.outcome, attempt.url) == (DeliveryOutcome.BREAKER_OPEN, URL)
     assert (attempt.status, attempt.duration_ms, attempt.body) == (None, 0, b"")

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mmo_sansio.http.ip_rules import FORBIDDEN, address_fault, ipv4_of_host, unmapped
+from mmo_sansio.http.ip_rules import FORBIDDEN_RANGES, address_error, parse_ipv4_host, unmap_ipv4
 
 PERMITTED_PRIVATELY = [
     ("10.0.0.0", "10.255.255.255"),
@@ -67,7 +67,7 @@ def may_be_reached(address: IPv4Address | IPv6Address, *, allow_private: bool) -
 
 EDGES = [
     edge + step
-    for each in FORBIDDEN
+    for each in FORBIDDEN_RANGES
     for edge in (int(each.network.network_address), int(each.network.broadcast_address))
     for step in (-1, 0, 1)
 ]
@@ -87,8 +87,8 @@ def test_an_address_is_refused_exactly_when_a_second_list_refuses_it(
     address: IPv4Address | IPv6Address, allow_private: bool
 ) -> None:
     allowed = may_be_reached(address, allow_private=allow_private)
-    assert (address_fault(address, allow_private=allow_private) is None) == allowed
-    assert (address_fault(str(address), allow_private=allow_private) is None) == allowed
+    assert (address_error(address, allow_private=allow_private) is None) == allowed
+    assert (address_error(str(address), allow_private=allow_private) is None) == allowed
 
 
 @pytest.mark.spec("K7")
@@ -96,7 +96,7 @@ def test_an_address_is_refused_exactly_when_a_second_list_refuses_it(
 def test_both_lists_agree_on_every_edge(edge: int) -> None:
     for address in (IPv4Address(edge % 2**32), IPv6Address(edge % 2**128)):
         for allow_private in (False, True):
-            refused = address_fault(address, allow_private=allow_private) is not None
+            refused = address_error(address, allow_private=allow_private) is not None
             assert refused != may_be_reached(address, allow_private=allow_private)
 
 
@@ -117,7 +117,7 @@ def test_both_lists_agree_on_every_edge(edge: int) -> None:
     ],
 )
 def test_public_addresses_may_be_reached(address: str) -> None:
-    assert address_fault(address, allow_private=False) is None
+    assert address_error(address, allow_private=False) is None
 
 
 @pytest.mark.spec("K7")
@@ -151,17 +151,17 @@ def test_public_addresses_may_be_reached(address: str) -> None:
 def test_allow_private_never_permits_metadata_link_local_or_disguised_addresses(
     address: str,
 ) -> None:
-    assert address_fault(address, allow_private=True) is not None
+    assert address_error(address, allow_private=True) is not None
 
 
 @pytest.mark.spec("K7")
 def test_what_a_resolver_gives_must_be_an_address() -> None:
-    assert address_fault("0177.0.0.1", allow_private=True) is not None
-    assert address_fault("merchant.example", allow_private=True) is not None
+    assert address_error("0177.0.0.1", allow_private=True) is not None
+    assert address_error("merchant.example", allow_private=True) is not None
 
 
 def test_a_fault_says_what_the_address_is_and_what_would_be_right() -> None:
-    fault = address_fault("10.0.4.17", allow_private=False)
+    fault = address_error("10.0.4.17", allow_private=False)
     assert fault == "10.0.4.17 is a private address: only public addresses can be reached."
 
 
@@ -186,7 +186,7 @@ def test_a_fault_says_what_the_address_is_and_what_would_be_right() -> None:
 def test_every_spelling_of_an_ipv4_address_is_read_as_the_c_library_does(
     host: str, address: str
 ) -> None:
-    assert ipv4_of_host(host) == IPv4Address(address)
+    assert parse_ipv4_host(host) == IPv4Address(address)
 
 
 @pytest.mark.parametrize(
@@ -208,14 +208,14 @@ def test_every_spelling_of_an_ipv4_address_is_read_as_the_c_library_does(
 )
 def test_a_host_that_ends_in_a_number_and_is_no_address_is_no_name_either(host: str) -> None:
     with pytest.raises(ValueError):
-        ipv4_of_host(host)
+        parse_ipv4_host(host)
 
 
 @pytest.mark.parametrize("host", ["merchant.example", "1.2.3.a", "0xzz", "dead.beef"])
 def test_a_name_is_not_an_address(host: str) -> None:
-    assert ipv4_of_host(host) is None
+    assert parse_ipv4_host(host) is None
 
 
 @given(st.integers(0, 2**32 - 1).map(IPv4Address))
 def test_a_mapped_address_is_the_address_it_maps(address: IPv4Address) -> None:
-    assert unmapped(IPv6Address(f"::ffff:{address}")) == address == unmapped(address)
+    assert unmap_ipv4(IPv6Address(f"::ffff:{address}")) == address == unmap_ipv4(address)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mmo_sansio.http.egress_rules import redirect_url_fault
+from mmo_sansio.http.egress_rules import redirect_url_error
 
 
 @pytest.mark.spec("C8")
@@ -20,7 +20,7 @@ from mmo_sansio.http.egress_rules import redirect_url_fault
     ],
 )
 def test_a_redirect_url_may_be_http_https_or_the_brands_own_scheme(url: str) -> None:
-    assert redirect_url_fault(url, further_schemes=["MyApp"]) is None
+    assert redirect_url_error(url, extra_schemes=["MyApp"]) is None
 
 
 @pytest.mark.spec("C8")
@@ -56,7 +56,7 @@ def test_a_redirect_url_may_be_http_https_or_the_brands_own_scheme(url: str) -> 
 )
 def test_a_redirect_url_that_could_run_or_mislead_is_refused(url: str) -> None:
     listed = ["myapp", "javascript", "data", "vbscript", "file"]
-    fault = redirect_url_fault(url, further_schemes=listed)
+    fault = redirect_url_error(url, extra_schemes=listed)
     assert fault is not None
     assert fault.endswith(".")
     assert fault.isprintable()
@@ -64,5 +64,5 @@ def test_a_redirect_url_that_could_run_or_mislead_is_refused(url: str) -> None:
 
 @pytest.mark.spec("C8")
 def test_a_fault_names_the_schemes_that_would_do() -> None:
-    fault = redirect_url_fault("otherapp://x", further_schemes=["MyApp", "javascript"])
+    fault = redirect_url_error("otherapp://x", extra_schemes=["MyApp", "javascript"])
     assert fault == "A redirect URL can't have the scheme otherapp: use one of https, http, myapp."

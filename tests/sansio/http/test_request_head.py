@@ -8,11 +8,11 @@ from hypothesis import strategies as st
 
 from mmo_sansio.http.request_head import (
     KIB,
-    LENGTH_DIGITS,
+    LENGTH_DIGITS_MAX,
     HeadLimits,
-    find_early_fault,
-    find_fault,
-    origin_form,
+    check_head,
+    check_partial_head,
+    to_origin_form,
 )
 from mmo_sansio.values.problems import Problem
 
@@ -48,14 +48,14 @@ GOOD = [
 @pytest.mark.spec("G3")
 @pytest.mark.parametrize("head", GOOD, ids=range(len(GOOD)))
 def test_a_good_head_has_no_fault(head: bytes) -> None:
-    assert find_fault(head, LIMITS) is None
+    assert check_head(head, LIMITS) is None
 
 
 @pytest.mark.parametrize("head", GOOD, ids=range(len(GOOD)))
 def test_no_part_of_a_good_head_is_refused_before_its_end(head: bytes) -> None:
     for end in range(len(head)):
-        assert find_early_fault(head[:end], LIMITS) is None
-        assert find_early_fault(head[:end], LIMITS, looked_at=max(0, end - 1)) is None
+        assert check_partial_head(head[:end], LIMITS) is None
+        assert check_partial_head(head[:end], LIMITS, checked_bytes=max(0, end - 1)) is None
 
 
 POST = b"POST /x HTTP/1.1"
@@ -143,7 +143,7 @@ FAULTS: list[tuple[bytes, int, str]] = [
     (a_head(b"Content-Length: 1_0", start=POST), 400, "one number"),
     (a_head(b"Content-Length: \xb2", start=POST), 400, "one number"),
     (a_head(b"Content-Length:", start=POST), 400, "one number"),
-    (a_head(b"Content-Length: " + b"9" * (LENGTH_DIGITS + 1), start=POST), 400, "one number"),
+    (a_head(b"Content-Length: " + b"9" * (LENGTH_DIGITS_MAX + 1), start=POST), 400, "one number"),
     (a_head(b"Content-Length: " + b"0" * 5000 + b"1", start=POST), 400, "one number"),
     # Whose message it is: RFC 9112 section 3.2.
     (a_head(host=b""), 400, "Host header is missing"),
@@ -161,7 +161,7 @@ FAULTS: list[tuple[bytes, int, str]] = [
 @pytest.mark.spec("G3", "P4")
 @pytest.mark.parametrize(("head", "status", "words"), FAULTS, ids=range(len(FAULTS)))
 def test_a_head_that_could_be_misread_is_refused(head: bytes, status: int, words: str) -> None:
-    problem = find_fault(head, LIMITS)
+    problem = check_head(head, LIMITS)
     assert problem is not None
     assert problem.status == status
     assert problem.error_code == "bad_request"
@@ -184,7 +184,7 @@ EARLY = [
 @pytest.mark.spec("G3")
 @pytest.mark.parametrize(("part", "words"), EARLY, ids=range(len(EARLY)))
 def test_a_head_whose_end_would_never_come_is_refused_early(part: bytes, words: str) -> None:
-    problem = find_early_fault(part, LIMITS)
+    problem = check_partial_head(part, LIMITS)
     assert problem is not None
     assert problem.status == 400
     assert words in problem.detail
@@ -193,7 +193,7 @@ def test_a_head_whose_end_would_never_come_is_refused_early(part: bytes, words: 
 
 def _fed_byte_by_byte(part: bytes) -> Problem | None:
     for end in range(1, len(part) + 1):
-        if problem := find_early_fault(part[:end], LIMITS, looked_at=end - 1):
+        if problem := check_partial_head(part[:end], LIMITS, checked_bytes=end - 1):
             return problem
     return None
 
@@ -201,29 +201,29 @@ def _fed_byte_by_byte(part: bytes) -> Problem | None:
 @pytest.mark.spec("L3", "P4")
 def test_a_target_of_8_kib_below_the_longest_path_passes_and_more_than_the_limit_is_a_414() -> None:
     look_up = b"GET /gateway/mmo/v2/status/mref/" + b"x" * 8 * KIB + b" HTTP/1.1"
-    assert find_fault(a_head(start=look_up), LIMITS) is None
-    fits = b"/" + b"x" * (LIMITS.target - 1)
-    assert find_fault(a_head(start=b"GET " + fits + b" HTTP/1.1"), LIMITS) is None
-    _is_problem(find_fault(a_head(start=b"GET " + fits + b"x HTTP/1.1"), LIMITS), 414)
-    _is_problem(find_early_fault(b"GET " + fits + b"x HTTP/1.1\r\nHos", LIMITS), 414)
-    _is_problem(find_early_fault(b"GET /" + b"x" * 12 * KIB, LIMITS), 414)
+    assert check_head(a_head(start=look_up), LIMITS) is None
+    fits = b"/" + b"x" * (LIMITS.target_bytes - 1)
+    assert check_head(a_head(start=b"GET " + fits + b" HTTP/1.1"), LIMITS) is None
+    _is_problem(check_head(a_head(start=b"GET " + fits + b"x HTTP/1.1"), LIMITS), 414)
+    _is_problem(check_partial_head(b"GET " + fits + b"x HTTP/1.1\r\nHos", LIMITS), 414)
+    _is_problem(check_partial_head(b"GET /" + b"x" * 12 * KIB, LIMITS), 414)
 
 
 @pytest.mark.spec("P4")
 def test_a_head_larger_than_the_limit_is_a_431() -> None:
-    room = LIMITS.head - len(a_head(b"A: "))
-    assert find_fault(a_head(b"A: " + b"x" * room), LIMITS) is None
-    _is_problem(find_fault(a_head(b"A: " + b"x" * (room + 1)), LIMITS), 431)
+    room = LIMITS.head_bytes - len(a_head(b"A: "))
+    assert check_head(a_head(b"A: " + b"x" * room), LIMITS) is None
+    _is_problem(check_head(a_head(b"A: " + b"x" * (room + 1)), LIMITS), 431)
     _is_problem(
-        find_early_fault(a_head(b"A: " + b"x" * (room + 2))[:-1], LIMITS, looked_at=99), 431
+        check_partial_head(a_head(b"A: " + b"x" * (room + 2))[:-1], LIMITS, checked_bytes=99), 431
     )
 
 
 @pytest.mark.spec("P4")
 def test_more_header_fields_than_the_limit_are_a_431() -> None:
     fields = [b"A: b"] * (LIMITS.fields - 1)
-    assert find_fault(a_head(*fields), LIMITS) is None
-    _is_problem(find_fault(a_head(*fields, b"A: b"), LIMITS), 431)
+    assert check_head(a_head(*fields), LIMITS) is None
+    _is_problem(check_head(a_head(*fields, b"A: b"), LIMITS), 431)
 
 
 SEGMENTS = {414: "target_too_long", 431: "head_too_large"}
@@ -248,20 +248,20 @@ def _is_problem(problem: Problem | None, status: int) -> None:
     ],
 )
 def test_an_absolute_target_means_its_path_and_query(target: bytes, expected: bytes) -> None:
-    assert origin_form(target) == expected
+    assert to_origin_form(target) == expected
 
 
 @given(st.binary(max_size=200))
 def test_no_bytes_at_all_raise(head: bytes) -> None:
-    find_early_fault(head, LIMITS)
-    find_fault(head + b"\r\n\r\n", LIMITS)
+    check_partial_head(head, LIMITS)
+    check_head(head + b"\r\n\r\n", LIMITS)
 
 
 @given(st.sampled_from(GOOD), st.integers(0, 300), st.binary(min_size=1, max_size=3))
 def test_what_passes_has_one_reading_only(head: bytes, place: int, inserted: bytes) -> None:
     """A mutated head that passes still consists of CR LF lines without control characters."""
     mutated = head[:place] + inserted + head[place:]
-    if mutated.endswith(b"\r\n\r\n") and find_fault(mutated, LIMITS) is None:
+    if mutated.endswith(b"\r\n\r\n") and check_head(mutated, LIMITS) is None:
         lines = mutated[:-4].split(b"\r\n")
         assert not any(byte < 0x20 and byte != 0x09 for line in lines for byte in line)
         assert all(line[:1] not in (b" ", b"\t", b"") for line in lines)

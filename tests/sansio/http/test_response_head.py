@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 from mmo_sansio.http.response_head import (
     FIELDS_MAX,
     HEAD_BYTES_MAX,
-    AnswerHeadError,
-    AnswerHeadReader,
-    FinalHead,
-    Framing,
-    Until,
+    BodyEnd,
+    BodyFraming,
+    FinalResponseHead,
+    ResponseHeadError,
+    ResponseHeadReader,
 )
 
 GOOD = b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\nX-Empty:\r\nX-Tab: \ta\t\xff\r\n\r\n"
@@ -26,8 +26,8 @@ INTERIM = (
 PADDING = HEAD_BYTES_MAX - len(b"HTTP/1.1 200 OK\r\nX: \r\n\r\n")
 
 
-def read(*pieces: bytes) -> FinalHead | None:
-    reader = AnswerHeadReader()
+def read(*pieces: bytes) -> FinalResponseHead | None:
+    reader = ResponseHeadReader()
     final = None
     for piece in pieces:
         assert final is None
@@ -40,18 +40,18 @@ def read(*pieces: bytes) -> FinalHead | None:
 def test_a_head_is_read_the_same_however_it_is_cut(cuts: list[int]) -> None:
     edges = [0, *cuts, len(INTERIM + GOOD)]
     pieces = [(INTERIM + GOOD)[start:end] for start, end in pairwise(edges)]
-    assert read(*pieces) == FinalHead(200, GOOD, b"", 4)
+    assert read(*pieces) == FinalResponseHead(200, GOOD, b"", 4)
 
 
 @pytest.mark.parametrize("cut", range(1, len(b"HTTP/1.1 200 OK\rX")))
 def test_a_stray_byte_is_seen_however_it_is_cut(cut: int) -> None:
     for octets in (b"HTTP/1.1 200 OK\rX", b"HTTP/1.1 200 OKX\n", b"HTTP/1.1 200 OKX\x00"):
-        with pytest.raises(AnswerHeadError):
+        with pytest.raises(ResponseHeadError):
             read(octets[:cut], octets[cut:])
 
 
 def test_what_follows_the_head_is_kept_for_the_body() -> None:
-    assert read(GOOD + b"body") == FinalHead(200, GOOD, b"body", 4)
+    assert read(GOOD + b"body") == FinalResponseHead(200, GOOD, b"body", 4)
 
 
 def test_fields_are_read_with_their_names_in_lower_case() -> None:
@@ -68,18 +68,20 @@ def test_fields_are_read_with_their_names_in_lower_case() -> None:
 @pytest.mark.parametrize(
     ("start", "fields", "framing"),
     [
-        (b"1.1 200", b"", Until.CLOSE),
-        (b"1.0 200", b"", Until.CLOSE),
+        (b"1.1 200", b"", BodyEnd.CLOSE),
+        (b"1.0 200", b"", BodyEnd.CLOSE),
         (b"1.1 200", b"content-LENGTH:  7 \r\n", 7),
         (b"1.1 200", b"Content-Length: 7\r\nContent-Length: 7, 7\r\n", 7),
-        (b"1.1 200", b"Transfer-Encoding: Chunked\r\n", Until.LAST_CHUNK),
+        (b"1.1 200", b"Transfer-Encoding: Chunked\r\n", BodyEnd.LAST_CHUNK),
         (b"1.1 204", b"", 0),
         (b"1.1 204", b"Content-Length: 7\r\n", 0),
         (b"1.1 304", b"Transfer-Encoding: chunked\r\n", 0),
-        (b"1.1 200", b"X-Content-Length: 7\r\n", Until.CLOSE),
+        (b"1.1 200", b"X-Content-Length: 7\r\n", BodyEnd.CLOSE),
     ],
 )
-def test_the_head_tells_where_the_body_ends(start: bytes, fields: bytes, framing: Framing) -> None:
+def test_the_head_tells_where_the_body_ends(
+    start: bytes, fields: bytes, framing: BodyFraming
+) -> None:
     final = read(b"HTTP/" + start + b" X\r\n" + fields + b"\r\n")
     assert final is not None
     assert final.framing == framing
@@ -88,7 +90,7 @@ def test_the_head_tells_where_the_body_ends(start: bytes, fields: bytes, framing
 @pytest.mark.parametrize("interim", [0, 1, 10])
 def test_up_to_ten_interim_answers_are_dropped(interim: int) -> None:
     flood = b"HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n" * interim
-    assert read(flood + GOOD) == FinalHead(200, GOOD, b"", 4)
+    assert read(flood + GOOD) == FinalResponseHead(200, GOOD, b"", 4)
 
 
 @pytest.mark.parametrize(
@@ -154,13 +156,13 @@ def test_a_well_formed_head_within_the_limits_is_taken(head: bytes) -> None:
     ids=lambda octets: ascii(octets)[2:50],
 )
 def test_what_cant_be_a_head_is_refused_as_soon_as_it_shows(octets: bytes) -> None:
-    with pytest.raises(AnswerHeadError):
+    with pytest.raises(ResponseHeadError):
         read(octets)
 
 
 @given(st.binary(max_size=200), st.binary(max_size=50))
 def test_any_bytes_are_a_head_an_error_or_a_wait_for_more(first: bytes, second: bytes) -> None:
-    reader = AnswerHeadReader()
-    with suppress(AnswerHeadError):
+    reader = ResponseHeadReader()
+    with suppress(ResponseHeadError):
         if reader.receive(b"HTTP/1.1 200 " + first) is None:
             reader.receive(second)

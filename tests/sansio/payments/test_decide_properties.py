@@ -12,17 +12,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import mmo_sansio
-from mmo_sansio.messages.changes import Journaled, SuspenseNoted, TransactionAdvanced
+from mmo_sansio.messages.changes import JournalEntry, SuspenseRecorded, TransactionAdvanced
 from mmo_sansio.messages.inputs import CreatePayment, Input, ProviderHinted, UnmatchedNotified
-from mmo_sansio.messages.intents import AskProvider, DeliverCallback, IntentKind
-from mmo_sansio.messages.replies import Refused
+from mmo_sansio.messages.intents import DeliverCallback, IntentKind, PollProvider
+from mmo_sansio.messages.replies import Rejected
 from mmo_sansio.payments.decide import decide, reads
 from mmo_sansio.payments.decision import Decision
-from mmo_sansio.payments.ledger import Ledger, NotPrefetched, Reads, merge
+from mmo_sansio.payments.ledger import Ledger, NotPrefetched, Reads, merge_reads
 from mmo_sansio.testing import (
     KES,
     START,
-    a_begin,
+    a_begin_submission,
     a_brand,
     a_confirmation,
     a_create_payment,
@@ -32,14 +32,14 @@ from mmo_sansio.testing import (
     a_resolution,
     a_wake,
     accepted,
+    callback_concluded,
     cannot_tell,
-    concluded,
     failed,
     hinted,
-    lost,
     never_received,
-    reference,
+    numbered_reference,
     succeeded,
+    unreachable,
 )
 from mmo_sansio.values import clock
 from mmo_sansio.values.clock import Instant
@@ -50,7 +50,7 @@ from mmo_sansio.values.money import Money
 BRANDS = (a_brand(), a_brand(id="duka", methods=(a_method(provider="other"),)))
 Stamped = tuple[Input, Instant]
 
-references = st.integers(0, 4).map(reference)
+references = st.integers(0, 4).map(numbered_reference)
 providers = st.sampled_from(["test", "test", "test", "other"])
 sources = st.sampled_from([Source.WEBHOOK, Source.POLL])
 finals = st.sampled_from([None, KES(150), KES(149), Money(1, "UGX")])
@@ -66,17 +66,17 @@ reports = st.one_of(
     st.builds(accepted, references, provider=providers, source=sources),
     st.builds(succeeded, references, provider=providers, source=sources, final=finals),
     st.builds(failed, references, provider=providers, source=sources, error_code=codes),
-    st.builds(lost, references, provider=providers),
+    st.builds(unreachable, references, provider=providers),
     st.builds(never_received, references, provider=providers, version=st.integers(1, 5)),
     st.builds(cannot_tell, references, provider=providers),
     st.builds(hinted, references, provider=providers),
 )
 others = st.one_of(
-    st.builds(a_begin, references),
+    st.builds(a_begin_submission, references),
     st.builds(a_confirmation, references),
     st.builds(a_wake, references),
     st.builds(a_resolution, references, error_code=st.none() | codes, final=finals),
-    st.builds(concluded, references),
+    st.builds(callback_concluded, references),
     st.builds(UnmatchedNotified, providers, st.just("?")),
 )
 deposits = st.builds(
@@ -101,7 +101,7 @@ def histories(draw: st.DrawFn) -> list[Stamped]:
     for given_input, pause in draw(st.lists(st.tuples(wanted, pauses), min_size=5, max_size=40)):
         each = given_input
         if hasattr(each, "draft") or hasattr(each, "party"):
-            each = attrs.evolve(each, gateway_reference=reference(minted))
+            each = attrs.evolve(each, gateway_reference=numbered_reference(minted))
             minted += 1
         now += pause
         history.append((each, now))
@@ -123,7 +123,7 @@ def loaded(ledger: Ledger, wanted: Reads) -> Ledger:
 
 def copied(ledger: Ledger) -> Ledger:
     return Ledger(
-        ledger.covers,
+        ledger.prefetched,
         dict(ledger.transactions),
         dict(ledger.references),
         dict(ledger.deposits),
@@ -191,20 +191,20 @@ def test_law_4_a_decision_is_whole(history: list[Stamped]) -> None:
     for each, now in history:
         decision = decide(ledger, each, now=now)
         if isinstance(each, ProviderHinted) and decision.intents and not decision.changes:
-            assert decision.intents == (AskProvider(each.gateway_reference),)
+            assert decision.intents == (PollProvider(each.gateway_reference),)
             assert ledger.transactions[each.gateway_reference].progress.stage.is_terminal
             continue
-        lines = [one for one in decision.changes if isinstance(one, Journaled)]
+        lines = [one for one in decision.changes if isinstance(one, JournalEntry)]
         assert len(lines) == (1 if decision.changes else 0)
         assert decision.changes[-1:] == tuple(lines)
-        if isinstance(decision.reply, Refused) or not decision.changes:
+        if isinstance(decision.reply, Rejected) or not decision.changes:
             assert (decision.changes, decision.intents) == ((), ())
-        if {type(one) for one in decision.changes} <= {SuspenseNoted, Journaled}:
+        if {type(one) for one in decision.changes} <= {SuspenseRecorded, JournalEntry}:
             assert decision.intents == ()
         ledger.apply(decision.changes, decision.intents)
         for intent in decision.intents:
             assert intent.gateway_reference in ledger.transactions
-            if isinstance(intent, AskProvider):
+            if isinstance(intent, PollProvider):
                 assert any(isinstance(one, TransactionAdvanced) for one in decision.changes)
             else:
                 assert ledger.open_intent((intent.gateway_reference, intent.kind)) == intent
@@ -222,7 +222,7 @@ def test_law_5_any_batches_end_in_the_same_ledger(
     while rest:
         size = data.draw(st.integers(1, len(rest)))
         batch, rest = rest[:size], rest[size:]
-        working = loaded(durable, merge(reads(each) for each, _ in batch))
+        working = loaded(durable, merge_reads(reads(each) for each, _ in batch))
         made = []
         for each, now in batch:
             decision = decide(working, each, now=now)
@@ -259,7 +259,7 @@ def test_law_2_nothing_asks_for_the_time_or_for_chance(module: str) -> None:
         assert not names & forbidden, f"{path.name} uses {names & forbidden}"
 
 
-A, B = reference(1), reference(2)
+A, B = numbered_reference(1), numbered_reference(2)
 
 
 LOOKS: list[tuple[str, Callable[[Ledger], object], str]] = [
@@ -289,13 +289,15 @@ def test_absent_and_not_loaded_never_look_the_same(
     assert not look(Ledger())
     with pytest.raises(NotPrefetched, match=key):
         look(Ledger(first))
-    assert not look(Ledger(merge([second, first])))
-    assert not look(Ledger(merge([first, second])))
+    assert not look(Ledger(merge_reads([second, first])))
+    assert not look(Ledger(merge_reads([first, second])))
 
 
 def test_a_change_that_does_not_fit_raises() -> None:
     """A store would refuse it as well."""
-    ledger, (made, begun) = one_by_one([(a_create_payment(A), START), (a_begin(A), START + 1)])
+    ledger, (made, begun) = one_by_one(
+        [(a_create_payment(A), START), (a_begin_submission(A), START + 1)]
+    )
     with pytest.raises(AssertionError):
         ledger.apply(made.changes)
     with pytest.raises(AssertionError):
@@ -310,8 +312,8 @@ def test_a_change_that_does_not_fit_raises() -> None:
 def test_a_working_set_can_conclude_an_intent_that_it_was_not_given() -> None:
     """Beginning a submission looks at no intent, and ends one all the same."""
     ledger, _ = one_by_one([(a_create_payment(A), START)])
-    working = loaded(ledger, reads(a_begin(A)))
-    begun = decide(working, a_begin(A), now=START + 1)
+    working = loaded(ledger, reads(a_begin_submission(A)))
+    begun = decide(working, a_begin_submission(A), now=START + 1)
     for each in (working, ledger):
         each.apply(begun.changes, begun.intents)
         assert each.intents == {}

@@ -8,16 +8,16 @@ from typing import Any
 import pytest
 
 from mmo_sansio.http.exchange import DeliveryOutcome
-from mmo_sansio.messages.changes import Journaled
+from mmo_sansio.messages.changes import JournalEntry
 from mmo_sansio.messages.inputs import Input, UnmatchedNotified
 from mmo_sansio.payments.decide import decide
 from mmo_sansio.testing import (
-    ELSEWHERE,
     KES,
     REFERENCE,
     START,
+    UNUSED_REFERENCE,
     World,
-    a_begin,
+    a_begin_submission,
     a_confirmation,
     a_create_payment,
     a_deposit,
@@ -26,12 +26,12 @@ from mmo_sansio.testing import (
     a_transaction,
     a_wake,
     accepted,
-    concluded,
+    callback_concluded,
     failed,
     ledger_with,
-    lost,
     never_received,
     succeeded,
+    unreachable,
 )
 from mmo_sansio.values.clock import DAY, SECOND
 from mmo_sansio.values.error_codes import ErrorCode
@@ -47,12 +47,12 @@ C, W, S, A, OK = (
 )
 
 
-def line_of(was: Transaction | None, given: Input, *, now: int = NOW) -> Journaled:
+def line_of(was: Transaction | None, given: Input, *, now: int = NOW) -> JournalEntry:
     ledger = ledger_with() if was is None else ledger_with(was)
     changes = decide(ledger, given, now=now).changes
-    assert [isinstance(each, Journaled) for each in changes].count(True) == 1
+    assert [isinstance(each, JournalEntry) for each in changes].count(True) == 1
     line = changes[-1]
-    assert isinstance(line, Journaled)
+    assert isinstance(line, JournalEntry)
     return line
 
 
@@ -66,7 +66,7 @@ LINES: list[tuple[Stage | None, Input, str, Stage | None, Stage | None, dict[str
         {"method": "test_ke", "operation": "direct/payin"},
     ),
     (W, a_confirmation(), "payer", W, C, {}),
-    (C, a_begin(), "gateway", C, S, {}),
+    (C, a_begin_submission(), "gateway", C, S, {}),
     (
         S,
         accepted(provider_reference="P"),
@@ -96,7 +96,7 @@ LINES: list[tuple[Stage | None, Input, str, Stage | None, Stage | None, dict[str
             "nativeMessage": "Request cancelled by user",
         },
     ),
-    (S, lost(), "provider:test", S, S, {"reason": "The connection was reset."}),
+    (S, unreachable(), "provider:test", S, S, {"reason": "The connection was reset."}),
     (S, never_received(), "provider:test", S, C, {}),
     (A, a_wake(), "clock", A, A, {}),
     (
@@ -121,7 +121,7 @@ LINES: list[tuple[Stage | None, Input, str, Stage | None, Stage | None, dict[str
     ),
     (
         OK,
-        concluded(outcome=DeliveryOutcome.NON_2XX),
+        callback_concluded(outcome=DeliveryOutcome.NON_2XX),
         "gateway",
         None,
         None,
@@ -158,7 +158,7 @@ def test_what_each_decision_leaves(
 ) -> None:
     line = line_of(a_transaction(stage) if stage else None, given)
     assert json.loads(line.detail) == detail
-    assert line == Journaled(
+    assert line == JournalEntry(
         NOW, type(given).__name__, actor, REFERENCE, "acme", before, after, line.detail
     )
 
@@ -167,11 +167,11 @@ def test_what_names_nothing_of_ours_has_no_reference() -> None:
     line = line_of(None, UnmatchedNotified("test", "?"))
     assert (line.actor, line.gateway_reference, line.brand) == ("provider:test", None, None)
     assert json.loads(line.detail) == {"suspense": "unreadable"}
-    assert line_of(None, succeeded(ELSEWHERE)).gateway_reference == ELSEWHERE
+    assert line_of(None, succeeded(UNUSED_REFERENCE)).gateway_reference == UNUSED_REFERENCE
 
 
 def test_an_empty_detail_is_an_empty_object() -> None:
-    assert line_of(a_transaction(C), a_begin()).detail == "{}"
+    assert line_of(a_transaction(C), a_begin_submission()).detail == "{}"
 
 
 @pytest.mark.parametrize(
@@ -194,7 +194,7 @@ def test_no_token_or_party_stands_in_it() -> None:
     party = a_party(id="SECRET-ID", msisdn="+254799999999", email="secret@example.com")
     world = World()
     world.create(party=party, page_token="SECRET-TOKEN")
-    world.receive(a_deposit(gateway_reference=ELSEWHERE, party=party))
+    world.receive(a_deposit(gateway_reference=UNUSED_REFERENCE, party=party))
     written = " ".join(each.detail for each in world.gateway.journal)
     for secret in ("SECRET", "secret", "254799999999"):
         assert secret not in written
@@ -208,7 +208,9 @@ def test_a_timeline_tells_where_a_payment_has_been() -> None:
     world = World()
     world.create()
     world.advance(4 * DAY)
-    told = [(each.what, each.stage_before, each.stage_after) for each in world.gateway.journal]
+    told = [
+        (each.input_name, each.stage_before, each.stage_after) for each in world.gateway.journal
+    ]
     assert told[:3] == [
         ("CreatePayment", None, "created"),
         ("BeginSubmission", "created", "submitting"),

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 from attrs import evolve, frozen
-from tests.support.api_requests import BRAND, body, call, request
 
-from mmo_sansio.messages.replies import Refused
+from mmo_sansio.messages.replies import Rejected
 from mmo_sansio.payments.gateway import Gateway
 from mmo_sansio.values.model import Operation
-from mmo_sansio.values.problems import Problem, RefusedError
+from mmo_sansio.values.problems import Problem, ProblemError
+from tests.support.api_requests import BRAND, body, call, request
 
 PAYOUT, QR, WEB, TAX = list(Operation)[1:]
 WITH_PARTY = frozenset(Operation) - {TAX}
@@ -100,9 +100,9 @@ def outcome(operation: Operation, changes: dict[str, Any]) -> Problem:
         reply = gateway.receive(
             evolve(call(given, brand=brand), gateway_reference="01ARZ3NDEKTSV4RRFFQ69G5FAW"), now=1
         )
-    except RefusedError as error:
+    except ProblemError as error:
         return error.problem
-    assert isinstance(reply, Refused)
+    assert isinstance(reply, Rejected)
     return reply.problem
 
 

@@ -6,23 +6,23 @@ import pytest
 
 from mmo_sansio.http.exchange import DeliveryOutcome
 from mmo_sansio.messages.changes import SuspenseReason
-from mmo_sansio.messages.replies import Accepted, Ignored, Noted, Refused
+from mmo_sansio.messages.replies import Accepted, Applied, Ignored, Rejected
 from mmo_sansio.testing import (
     KES,
     REFERENCE,
     START,
-    Provider,
-    Script,
+    FakeProvider,
+    ProviderScript,
     World,
     a_confirmation,
     a_deposit,
     a_resolution,
     accepts,
+    does_not_answer,
     failed,
     fails,
-    is_silent,
-    never_got_it,
-    reference,
+    never_receives,
+    numbered_reference,
     succeeded,
     succeeds,
 )
@@ -82,7 +82,7 @@ def test_a_success_sets_amount_and_time_and_calls_back() -> None:
 
 @pytest.mark.spec("S1", "S2", "K1", "E1")
 def test_a_failure_sets_code_and_message_and_calls_back() -> None:
-    world = World(Provider(on_submit=(fails,)))
+    world = World(FakeProvider(on_submit=(fails,)))
     world.create()
     world.run()
     refused = world.transaction()
@@ -95,9 +95,9 @@ def test_a_failure_sets_code_and_message_and_calls_back() -> None:
 
 
 @pytest.mark.spec("S3", "K1")
-@pytest.mark.parametrize("script", [accepts, is_silent], ids=["pending", "silent"])
-def test_three_days_without_a_result_expire(script: Script) -> None:
-    world = World(Provider(on_submit=(script,), on_ask=(script,)))
+@pytest.mark.parametrize("script", [accepts, does_not_answer], ids=["pending", "silent"])
+def test_three_days_without_a_result_expire(script: ProviderScript) -> None:
+    world = World(FakeProvider(on_submit=(script,), on_poll=(script,)))
     world.create()
     world.advance(3 * DAY - 1)
     assert world.transaction().status is Status.PENDING
@@ -121,8 +121,8 @@ def test_nobody_submits_it_and_it_expires_all_the_same() -> None:
 
 @pytest.mark.spec("S1", "S5")
 @pytest.mark.parametrize("first", [succeeds, fails], ids=["success", "failure"])
-def test_an_end_is_irreversible(first: Script) -> None:
-    world = World(Provider(on_submit=(first,)))
+def test_an_end_is_irreversible(first: ProviderScript) -> None:
+    world = World(FakeProvider(on_submit=(first,)))
     world.create()
     world.run()
     ended = world.transaction()
@@ -159,19 +159,21 @@ def test_a_crash_before_sending_submits_once() -> None:
 
 @pytest.mark.spec("S6")
 def test_a_crash_after_sending_asks_and_never_sends_again() -> None:
-    world = World(Provider(on_submit=(is_silent,), on_ask=(accepts, succeeds)))
+    world = World(FakeProvider(on_submit=(does_not_answer,), on_poll=(accepts, succeeds)))
     world.create()
     world.settle()
     world.crash()
     world.run()
     assert world.provider.submissions == [REFERENCE]
-    assert len(world.provider.questions) == 2
+    assert len(world.provider.polls) == 2
     assert world.transaction().status is Status.SUCCESS
 
 
 @pytest.mark.spec("S6")
 def test_what_the_provider_never_received_is_sent_again_and_no_more() -> None:
-    world = World(Provider(on_submit=(is_silent, accepts), on_ask=(never_got_it, succeeds)))
+    world = World(
+        FakeProvider(on_submit=(does_not_answer, accepts), on_poll=(never_receives, succeeds))
+    )
     world.create()
     world.run()
     assert world.provider.submissions == [REFERENCE, REFERENCE]
@@ -180,7 +182,7 @@ def test_what_the_provider_never_received_is_sent_again_and_no_more() -> None:
 
 @pytest.mark.spec("S6")
 def test_a_lost_question_is_asked_again() -> None:
-    world = World(Provider(on_ask=(succeeds,)))
+    world = World(FakeProvider(on_poll=(succeeds,)))
     world.create()
     world.settle()
     world.now += 2 * SECOND
@@ -192,11 +194,11 @@ def test_a_lost_question_is_asked_again() -> None:
 
 @pytest.mark.spec("W1", "C4")
 def test_a_confirmed_page_pays() -> None:
-    world = World(Provider(on_submit=(succeeds,)))
+    world = World(FakeProvider(on_submit=(succeeds,)))
     world.create(operation=Operation.WEB_PAYIN)
     world.advance(29 * MINUTE)
     assert world.provider.submissions == []
-    assert isinstance(world.receive(a_confirmation()), Noted)
+    assert isinstance(world.receive(a_confirmation()), Applied)
     assert isinstance(world.receive(a_confirmation()), Ignored)
     world.run()
     assert world.provider.submissions == [REFERENCE]
@@ -218,18 +220,18 @@ def test_an_abandoned_page_times_out() -> None:
 
 @pytest.mark.spec("C12")
 def test_a_reference_is_consumed_even_if_its_payment_failed() -> None:
-    world = World(Provider(on_submit=(fails,)))
+    world = World(FakeProvider(on_submit=(fails,)))
     world.create()
     world.run()
-    assert isinstance(world.create(reference(2)), Refused)
+    assert isinstance(world.create(numbered_reference(2)), Rejected)
     world.now = START + 15 * MINUTE
-    assert isinstance(world.create(reference(2)), Accepted)
+    assert isinstance(world.create(numbered_reference(2)), Accepted)
 
 
 @pytest.mark.spec("K2", "K3")
 @pytest.mark.parametrize("outcome", DeliveryOutcome, ids=str)
 def test_a_callback_never_changes_its_payment(outcome: DeliveryOutcome) -> None:
-    world = World(Provider(on_submit=(succeeds,)), receiver=outcome)
+    world = World(FakeProvider(on_submit=(succeeds,)), callback_outcome=outcome)
     world.create()
     world.run()
     world.advance(HOUR)

@@ -5,17 +5,17 @@ from __future__ import annotations
 import pytest
 from attrs import evolve
 
-from mmo_sansio.messages.changes import Journaled, SuspenseNoted, TransactionAdvanced
+from mmo_sansio.messages.changes import JournalEntry, SuspenseRecorded, TransactionAdvanced
 from mmo_sansio.messages.inputs import Input, ProviderHinted
-from mmo_sansio.messages.intents import AskProvider, IntentKind
-from mmo_sansio.messages.replies import Ignored, Noted
+from mmo_sansio.messages.intents import IntentKind, PollProvider
+from mmo_sansio.messages.replies import Applied, Ignored
 from mmo_sansio.payments.decide import decide
-from mmo_sansio.payments.decision import Decision, advanced
-from mmo_sansio.payments.states import MOVING_INPUTS, TRANSITIONS, is_legal, targets
+from mmo_sansio.payments.decision import Decision, advance
+from mmo_sansio.payments.states import TRANSITION_INPUTS, TRANSITIONS, is_legal, target_stages
 from mmo_sansio.testing import (
+    PROVIDER_TITLE,
     START,
-    TITLE,
-    a_begin,
+    a_begin_submission,
     a_confirmation,
     a_resolution,
     a_transaction,
@@ -25,9 +25,9 @@ from mmo_sansio.testing import (
     failed,
     hinted,
     ledger_with,
-    lost,
     never_received,
     succeeded,
+    unreachable,
 )
 from mmo_sansio.values.clock import DAY, MINUTE, SECOND
 from mmo_sansio.values.error_codes import ErrorCode
@@ -48,12 +48,12 @@ C, W, S, A, OK, KO = (
 
 MATRIX: dict[str, tuple[Input, int, dict[Stage, Stage]]] = {
     # input: (the input, when, where it leads from each stage that it moves)
-    "begin": (a_begin(), SOON, {C: S}),
+    "begin": (a_begin_submission(), SOON, {C: S}),
     "confirm": (a_confirmation(), SOON, {W: C}),
-    "accepted": (accepted(ask_after=9 * SECOND), SOON, {S: A, A: A}),
+    "accepted": (accepted(poll_after=9 * SECOND), SOON, {S: A, A: A}),
     "succeeded": (succeeded(), SOON, {S: OK, A: OK}),
     "failed": (failed(), SOON, {S: KO, A: KO}),
-    "lost": (lost(), SOON, {S: S, A: A}),
+    "lost": (unreachable(), SOON, {S: S, A: A}),
     "never received": (never_received(version=2), SOON, {S: C}),
     "can't tell": (cannot_tell(), SOON, {S: S, A: A}),
     "hinted": (hinted(), START - SECOND, {A: A}),
@@ -73,7 +73,7 @@ CELLS = [
     for name, (given, now, to) in MATRIX.items()
     for stage in Stage
 ]
-ON_RECORD = a_transaction(C, provider_data=ProviderData("test", TITLE), version=3)
+ON_RECORD = a_transaction(C, provider_data=ProviderData("test", PROVIDER_TITLE), version=3)
 """Submitted once, and sent back because the provider said that it never got it."""
 
 
@@ -88,21 +88,21 @@ def test_every_cell_of_the_table(stage: Stage, given: Input, now: int, to: Stage
     decision = decided(was, given, now=now)
     steps = [each for each in decision.changes if isinstance(each, TransactionAdvanced)]
     if to is None:
-        assert isinstance(decision.reply, Ignored | Noted)
+        assert isinstance(decision.reply, Ignored | Applied)
         assert steps == []
         late_hint = isinstance(given, ProviderHinted) and stage is KO
-        assert decision.intents == ((AskProvider(was.reference),) if late_hint else ())
-        assert {type(each) for each in decision.changes} <= {SuspenseNoted, Journaled}
+        assert decision.intents == ((PollProvider(was.reference),) if late_hint else ())
+        assert {type(each) for each in decision.changes} <= {SuspenseRecorded, JournalEntry}
         return
-    assert to in targets(stage, given)
+    assert to in target_stages(stage, given)
     (step,) = steps
-    assert step.was == was
-    assert step.now.order == was.order
-    assert step.now.progress.stage is to
-    assert step.now.progress.version == was.progress.version + 1
-    assert (step.now.progress.wake_at is None) == to.is_terminal
-    assert decision.reply == Noted(step.now)
-    assert isinstance(decision.changes[-1], Journaled)
+    assert step.before == was
+    assert step.after.order == was.order
+    assert step.after.progress.stage is to
+    assert step.after.progress.version == was.progress.version + 1
+    assert (step.after.progress.wake_at is None) == to.is_terminal
+    assert decision.reply == Applied(step.after)
+    assert isinstance(decision.changes[-1], JournalEntry)
     wanted = [each for each in decision.intents if each.gateway_reference == was.reference]
     assert wanted == list(decision.intents)
 
@@ -129,8 +129,8 @@ def test_every_target_of_the_table_is_reached_by_the_matrix() -> None:
 
 
 def test_the_columns_are_the_inputs_that_move_something() -> None:
-    assert {given for row in TRANSITIONS.values() for given in row} == set(MOVING_INPUTS)
-    assert len(set(MOVING_INPUTS)) == len(MOVING_INPUTS) == 11
+    assert {given for row in TRANSITIONS.values() for given in row} == set(TRANSITION_INPUTS)
+    assert len(set(TRANSITION_INPUTS)) == len(TRANSITION_INPUTS) == 11
     assert set(TRANSITIONS) == set(Stage)
 
 
@@ -179,36 +179,36 @@ def test_only_never_received_leads_back_to_a_submission() -> None:
 def test_a_provider_that_takes_back_its_never_received_is_believed(given: Input, to: Stage) -> None:
     ledger = ledger_with(ON_RECORD)
     decision = decide(ledger, given, now=SOON)
-    assert isinstance(decision.reply, Noted)
+    assert isinstance(decision.reply, Applied)
     assert decision.reply.transaction.progress.stage is to
     ledger.apply(decision.changes, decision.intents)
     assert ledger.open_intent((ON_RECORD.reference, IntentKind.SUBMIT)) is None
-    begun = decide(ledger, a_begin(), now=SOON + 1)
+    begun = decide(ledger, a_begin_submission(), now=SOON + 1)
     assert isinstance(begun.reply, Ignored)
 
 
 def test_a_move_that_the_table_lacks_raises() -> None:
     with pytest.raises(AssertionError, match=r"created x .* -> succeeded"):
-        advanced(a_transaction(C), a_begin(), OK)
+        advance(a_transaction(C), a_begin_submission(), OK)
 
 
 @pytest.mark.parametrize(
     ("stage", "given", "to", "wake_at"),
-    [(A, succeeded(), OK, SOON), (C, a_begin(), S, None)],
+    [(A, succeeded(), OK, SOON), (C, a_begin_submission(), S, None)],
     ids=["terminal with a wake", "pending without"],
 )
 def test_a_wake_stands_exactly_on_what_is_pending(
     stage: Stage, given: Input, to: Stage, wake_at: int | None
 ) -> None:
     with pytest.raises(AssertionError):
-        advanced(a_transaction(stage), given, to, wake_at=wake_at)
+        advance(a_transaction(stage), given, to, wake_at=wake_at)
 
 
 def test_is_legal_asks_for_the_type_of_the_input() -> None:
-    assert is_legal(C, a_begin())
+    assert is_legal(C, a_begin_submission())
     assert not is_legal(C, a_confirmation())
-    assert targets(C, a_begin()) == (S,)
-    assert targets(OK, succeeded()) == ()
+    assert target_stages(C, a_begin_submission()) == (S,)
+    assert target_stages(OK, succeeded()) == ()
 
 
 @pytest.mark.parametrize("given", [each for each, _, _ in MATRIX.values()], ids=list(MATRIX))
@@ -216,7 +216,7 @@ def test_what_names_no_transaction_moves_nothing(given: Input) -> None:
     decision = decide(ledger_with(), given, now=SOON)
     assert isinstance(decision.reply, Ignored)
     assert decision.intents == ()
-    assert {type(each) for each in decision.changes} <= {SuspenseNoted, Journaled}
+    assert {type(each) for each in decision.changes} <= {SuspenseRecorded, JournalEntry}
 
 
 @pytest.mark.parametrize("stage", [C, S, A], ids=str)
@@ -226,14 +226,16 @@ def test_what_names_no_transaction_moves_nothing(given: Input) -> None:
         accepted(provider="other"),
         succeeded(provider="other"),
         failed(provider="other"),
-        lost(provider="other"),
+        unreachable(provider="other"),
         never_received(provider="other"),
     ],
     ids=["accepted", "succeeded", "failed", "lost", "never received"],
 )
 def test_another_provider_moves_nothing(stage: Stage, given: Input) -> None:
     was = a_transaction(stage)
-    was = evolve(was, progress=evolve(was.progress, provider_data=ProviderData("test", TITLE)))
+    was = evolve(
+        was, progress=evolve(was.progress, provider_data=ProviderData("test", PROVIDER_TITLE))
+    )
     decision = decided(was, given)
     assert isinstance(decision.reply, Ignored)
     assert decision.intents == ()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mmo_sansio.messages.changes import SuspenseReason
-from mmo_sansio.payments.stuck import contradiction, is_stuck
+from mmo_sansio.payments.stuck import contradicting_entry, is_stuck
 from mmo_sansio.testing import START, a_transaction
 from mmo_sansio.values.clock import HOUR
 from mmo_sansio.values.model import Stage
@@ -44,5 +44,5 @@ def test_a_payment_of_an_older_version_counts_from_its_creation() -> None:
 def test_what_the_provider_has_told_cannot_be_contradicted(
     succeeded: bool, reason: SuspenseReason, told: str, is_against: bool
 ) -> None:
-    found = contradiction(succeeded, [(reason, told)], provider="M-Pesa")
+    found = contradicting_entry(succeeded, [(reason, told)], provider="M-Pesa")
     assert (found is not None) is is_against

@@ -8,11 +8,11 @@ import pytest
 from attrs import define, field
 
 from mmo_sansio.resilience.circuit_breaker import (
-    Breaker,
     BreakerSettings,
     BreakerSnapshot,
     BreakerState,
-    Health,
+    CircuitBreaker,
+    OutcomeCounts,
     Permit,
 )
 from mmo_sansio.values.clock import HOUR, SECOND, Instant
@@ -46,7 +46,7 @@ ROWS = {
 class Story:
     """A breaker, and those who call, in seconds."""
 
-    breaker: Breaker = field(factory=Breaker)
+    breaker: CircuitBreaker = field(factory=CircuitBreaker)
     held: list[Permit] = field(factory=list)
 
     def tell(self, script: str) -> None:
@@ -66,13 +66,13 @@ class Story:
             assert snapshot.open_until == at(step.removeprefix("open until "))
         elif what == "health":
             moment, _, outcomes = times.partition("=")
-            assert self.breaker.health(at(moment)).outcomes == int(outcomes)
+            assert self.breaker.outcome_counts(at(moment)).total == int(outcomes)
         else:
             for moment in times.split(","):
                 ACTS[what](self, at(moment))
 
     def admitted(self, now: Instant) -> Permit:
-        permit = self.breaker.permit(now)
+        permit = self.breaker.request_permit(now)
         assert permit is not None, f"refused at {now}"
         return permit
 
@@ -83,7 +83,7 @@ class Story:
         self.breaker.record(self.admitted(now), succeeded=False, now=now)
 
     def be_refused(self, now: Instant) -> None:
-        assert self.breaker.permit(now) is None
+        assert self.breaker.request_permit(now) is None
 
     def begin(self, now: Instant) -> None:
         self.held.append(self.admitted(now))
@@ -128,7 +128,7 @@ def test_the_wall_clock_has_no_say(row: int) -> None:
     story = told("F@0,1,2,3,4; open until 34")
     wall, monotonic = wall - HOUR, monotonic + 34 * SECOND
     assert wall < 10 * HOUR
-    assert story.breaker.permit(monotonic) is not None
+    assert story.breaker.request_permit(monotonic) is not None
 
 
 @pytest.mark.spec("K5")
@@ -163,7 +163,7 @@ def test_a_read_begins_a_sub_window_too() -> None:
 @pytest.mark.spec("K5")
 def test_opening_keeps_the_counts_and_late_outcomes_add_to_them() -> None:
     story = told("try@0,0; F@0,1,2,3,4; lateS@5; lateF@6; open until 34")
-    assert story.breaker.health(7 * SECOND) == Health(successes=1, failures=6)
+    assert story.breaker.outcome_counts(7 * SECOND) == OutcomeCounts(successes=1, failures=6)
 
 
 @pytest.mark.spec("K5")
@@ -173,7 +173,7 @@ def test_a_failing_probe_opens_for_another_30_s_from_its_report() -> None:
 
 @pytest.mark.spec("K5")
 def test_a_foreign_outcome_while_half_open_is_ignored() -> None:
-    story = Story(Breaker(BreakerSettings(permit_deadline=None)))
+    story = Story(CircuitBreaker(BreakerSettings(permit_deadline=None)))
     story.tell("try@0,0; F@0,1,2,3,4; try@34; lateS@35; half-open; lateF@36; half-open; lateS@37")
     story.tell("closed; health@37=0")
 
@@ -210,7 +210,7 @@ def test_an_abandoned_probe_leaves_its_place_to_the_next_call() -> None:
 
 @pytest.mark.spec("K5")
 def test_a_call_abandoned_too_late_doesn_t_free_another_one_s_place() -> None:
-    story = Story(Breaker(BreakerSettings(permit_deadline=None)))
+    story = Story(CircuitBreaker(BreakerSettings(permit_deadline=None)))
     early = story.admitted(0)
     story.tell("F@0,1,2,3,4; try@34")
     story.breaker.abandon(early, now=35 * SECOND)
@@ -229,30 +229,32 @@ def test_a_call_abandoned_too_late_doesn_t_free_another_one_s_place() -> None:
     ids=["closed", "open", "half open", "closed again"],
 )
 def test_a_successor_goes_on_where_the_breaker_was(before: str, after: str) -> None:
-    restored = Breaker(restored=told(before).breaker.snapshot())
+    restored = CircuitBreaker(restored=told(before).breaker.snapshot())
     Story(restored).tell(after)
 
 
 @pytest.mark.spec("K5")
 def test_a_successor_with_another_monotonic_clock_shifts_the_times() -> None:
     snapshot = told("F@0,1,2,3,4").breaker.snapshot().shifted(100 * SECOND)
-    Story(Breaker(restored=snapshot)).tell("open until 134; refused@133.9; try@134; half-open")
+    Story(CircuitBreaker(restored=snapshot)).tell(
+        "open until 134; refused@133.9; try@134; half-open"
+    )
     failing = told("F@0,1,2,3").breaker.snapshot().shifted(100 * SECOND)
-    Story(Breaker(restored=failing)).tell("closed; F@104; open until 134")
+    Story(CircuitBreaker(restored=failing)).tell("closed; F@104; open until 134")
     probing = told("F@0,1,2,3,4; try@34").breaker.snapshot().shifted(100 * SECOND)
-    Story(Breaker(restored=probing)).tell("refused@148.9; refused@149; open until 179")
+    Story(CircuitBreaker(restored=probing)).tell("refused@148.9; refused@149; open until 179")
 
 
 @pytest.mark.spec("K5")
 def test_a_probe_without_a_deadline_is_abandoned_when_its_holder_is_gone() -> None:
     lasting = BreakerSettings(permit_deadline=None)
     snapshot = told("F@0,1,2,3,4; try@34").breaker.snapshot()
-    Story(Breaker(lasting, restored=snapshot)).tell("half-open; try@35; refused@35")
+    Story(CircuitBreaker(lasting, restored=snapshot)).tell("half-open; try@35; refused@35")
 
 
 @pytest.mark.spec("K5")
 def test_looking_at_a_breaker_changes_nothing() -> None:
-    breaker = Breaker()
+    breaker = CircuitBreaker()
     assert breaker.snapshot() == BreakerSnapshot()
     assert breaker.snapshot() == BreakerSnapshot()
 
@@ -264,6 +266,6 @@ def test_outcomes_within_six_seconds_go_together_whenever_the_first_was() -> Non
 
 @pytest.mark.spec("K5")
 def test_a_call_from_between_two_openings_is_foreign_to_the_second_probe() -> None:
-    story = Story(Breaker(BreakerSettings(permit_deadline=None)))
+    story = Story(CircuitBreaker(BreakerSettings(permit_deadline=None)))
     story.tell("F@0,1,2,3,4; S@34; closed; try@34.5; F@35,36,37,38,39; try@69; half-open")
     story.tell("lateS@70; half-open; lateS@71; closed")

@@ -9,7 +9,7 @@ from attrs import define, field
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mmo_sansio.resilience.circuit_breaker import Breaker, BreakerState, Permit
+from mmo_sansio.resilience.circuit_breaker import BreakerState, CircuitBreaker, Permit
 from mmo_sansio.values.clock import SECOND, Instant, Span
 
 What: TypeAlias = Literal["ask", "succeed", "fail", "abandon", "read"]
@@ -106,7 +106,7 @@ class Oracle:
 class Drive:
     """The same done to the breaker and to its oracle; what they say must be the same."""
 
-    breaker: Breaker = field(factory=Breaker)
+    breaker: CircuitBreaker = field(factory=CircuitBreaker)
     oracle: Oracle = field(factory=Oracle)
     under_way: list[tuple[Permit, Call]] = field(factory=list)
     now: Instant = 0
@@ -119,7 +119,7 @@ class Drive:
         if what == "ask":
             self._ask()
         elif what == "read":
-            health = self.breaker.health(self.now)
+            health = self.breaker.outcome_counts(self.now)
             assert (health.successes, health.failures) == self.oracle.read(self.now)
         elif self.under_way:
             self._end(what, *self.under_way.pop(which % len(self.under_way)))
@@ -128,7 +128,7 @@ class Drive:
             assert self.breaker.snapshot().open_until == self.oracle.until
 
     def _ask(self) -> None:
-        permit, call = self.breaker.permit(self.now), self.oracle.ask(self.now)
+        permit, call = self.breaker.request_permit(self.now), self.oracle.ask(self.now)
         assert (permit is None) == (call is None)
         if permit is not None and call is not None:
             self.under_way.append((permit, call))
@@ -173,7 +173,7 @@ def test_nobody_is_let_through_between_opening_and_its_end(steps: list[Step]) ->
         drive.take(step)
         until = drive.breaker.snapshot().open_until
         if until is not None and drive.now < until:
-            assert drive.breaker.permit(drive.now) is None
+            assert drive.breaker.request_permit(drive.now) is None
             assert drive.oracle.ask(drive.now) is None
 
 
@@ -182,7 +182,7 @@ def test_nobody_is_let_through_between_opening_and_its_end(steps: list[Step]) ->
 def test_after_closing_fewer_than_five_outcomes_never_open(
     outcomes: list[bool], probed_at: Instant
 ) -> None:
-    breaker = Breaker()
+    breaker = CircuitBreaker()
     for now in [0, 1, 2, 3, 4]:
         _call(breaker, succeeded=False, now=now * SECOND)
     _call(breaker, succeeded=True, now=probed_at)
@@ -204,13 +204,13 @@ def test_a_successor_decides_as_the_breaker_would_have(
             first.breaker.abandon(permit, now=first.now)
             first.oracle.end(call, "abandon", first.now)
     successor = Drive(
-        Breaker(restored=first.breaker.snapshot()), oracle=first.oracle, now=first.now
+        CircuitBreaker(restored=first.breaker.snapshot()), oracle=first.oracle, now=first.now
     )
     for step in after:
         successor.take(step)
 
 
-def _call(breaker: Breaker, *, succeeded: bool, now: Instant) -> None:
-    permit = breaker.permit(now)
+def _call(breaker: CircuitBreaker, *, succeeded: bool, now: Instant) -> None:
+    permit = breaker.request_permit(now)
     assert permit is not None
     breaker.record(permit, succeeded=succeeded, now=now)

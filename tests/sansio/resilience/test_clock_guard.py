@@ -40,4 +40,4 @@ def test_the_wall_clock_is_believed_when_both_clocks_agree(
     wall, monotonic = START, 17 * S
     for wall_s, monotonic_s, believed in looks:
         wall, monotonic = wall + wall_s * S, monotonic + monotonic_s * S
-        assert guard.believes(wall=wall, monotonic=monotonic) is believed
+        assert guard.is_trusted(wall=wall, monotonic=monotonic) is believed

@@ -9,10 +9,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mmo_sansio.resilience.fair_queue import PLACES, PLACES_PER_MERCHANT, Turns, fair_share
+from mmo_sansio.resilience.fair_queue import (
+    DELIVERY_SLOTS,
+    DELIVERY_SLOTS_PER_BRAND,
+    FairQueue,
+    fair_share,
+)
 
 
-def start_all(turns: Turns[str]) -> list[str]:
+def start_all(turns: FairQueue[str]) -> list[str]:
     """Everything that may start now, in order."""
     started = []
     while (item := turns.next()) is not None:
@@ -41,67 +46,67 @@ def test_the_share_of_a_merchant_shrinks_as_places_fill_up(free: int, share: int
 
 @pytest.mark.spec("K6")
 def test_the_share_never_grows_while_places_fill_up() -> None:
-    shares = [fair_share(free) for free in range(PLACES + 1)]
+    shares = [fair_share(free) for free in range(DELIVERY_SLOTS + 1)]
     assert shares == sorted(shares)
     assert all(share <= free for free, share in enumerate(shares))
 
 
 @pytest.mark.spec("K6")
 def test_one_merchant_alone_has_its_sixteen() -> None:
-    turns = Turns[str](waiting_most=1000)
+    turns = FairQueue[str](waiting_max=1000)
     for number in range(100):
         turns.add("greedy", str(number))
-    assert start_all(turns) == [str(number) for number in range(PLACES_PER_MERCHANT)]
+    assert start_all(turns) == [str(number) for number in range(DELIVERY_SLOTS_PER_BRAND)]
 
 
 @pytest.mark.spec("K6")
 @pytest.mark.parametrize("come", ["one after the other", "at once"])
 def test_a_thousand_greedy_hanging_merchants_leave_places_for_newcomers(come: str) -> None:
-    turns = Turns[str](waiting_most=10_000_000)
+    turns = FairQueue[str](waiting_max=10_000_000)
     for number in range(1000):
         for _ in range(50):
             turns.add(f"greedy {number}", "hangs")
         if come == "one after the other":
             start_all(turns)
     start_all(turns)
-    assert turns.under_way < PLACES
+    assert turns.active < DELIVERY_SLOTS
     turns.add("newcomer", "mine")
     assert start_all(turns) == ["mine"]
 
 
 @pytest.mark.spec("K6")
 def test_two_thousand_greedy_hanging_merchants_have_one_place_each_before_any_has_two() -> None:
-    turns = Turns[str](waiting_most=10_000_000)
+    turns = FairQueue[str](waiting_max=10_000_000)
     merchants = [f"greedy {number}" for number in range(2000)]
     for merchant in merchants:
         for _ in range(50):
             turns.add(merchant, merchant)
     assert start_all(turns) == merchants
-    newcomers = [f"newcomer {number}" for number in range(PLACES - 2000)]
+    newcomers = [f"newcomer {number}" for number in range(DELIVERY_SLOTS - 2000)]
     for newcomer in newcomers:
         turns.add(newcomer, newcomer)
     assert start_all(turns) == newcomers
     turns.add("one too many", "mine")
     assert start_all(turns) == []
-    turns.leave("greedy 0")
+    turns.release("greedy 0")
     assert start_all(turns) == ["mine"]
 
 
 @pytest.mark.spec("K6")
 def test_merchants_take_turns() -> None:
-    turns = Turns[str](waiting_most=100, places=1, per_merchant=1)
+    turns = FairQueue[str](waiting_max=100, slots=1, slots_per_brand=1)
     for item in ["a1", "a2", "a3", "b1", "c1", "c2"]:
         turns.add(item[0], item)
     order = []
     while (started := turns.next()) is not None:
         order.append(started)
-        turns.leave(started[0])
+        turns.release(started[0])
     assert order == ["a1", "b1", "c1", "a2", "c2", "a3"]
 
 
 @pytest.mark.spec("K6")
 def test_no_merchant_fills_the_waiting_room_up_for_others() -> None:
-    turns = Turns[str](waiting_most=100)
+    turns = FairQueue[str](waiting_max=100)
     taken = Counter[str]()
     for merchant in ["a", "b", "c"]:
         while turns.has_room_for(merchant):
@@ -122,7 +127,7 @@ def test_places_go_to_whoever_has_the_fewest_in_the_order_of_their_own(
     seed: int, places: int, per_merchant: int, steps: list[str]
 ) -> None:
     chance = random.Random(seed)
-    turns = Turns[tuple[str, int]](waiting_most=1000, places=places, per_merchant=per_merchant)
+    turns = FairQueue[tuple[str, int]](waiting_max=1000, slots=places, slots_per_brand=per_merchant)
     waiting: dict[str, deque[int]] = {merchant: deque() for merchant in "abcd"}
     under_way = Counter[str]()
     for number, step in enumerate(steps):
@@ -131,10 +136,12 @@ def test_places_go_to_whoever_has_the_fewest_in_the_order_of_their_own(
             turns.add(merchant, (merchant, number))
             waiting[merchant].append(number)
         elif step == "leave" and under_way[merchant]:
-            turns.leave(merchant)
+            turns.release(merchant)
             under_way[merchant] -= 1
         elif step == "start":
-            share = fair_share(places - under_way.total(), places=places, per_merchant=per_merchant)
+            share = fair_share(
+                places - under_way.total(), slots=places, slots_per_brand=per_merchant
+            )
             least = min((under_way[each] for each in "abcd" if waiting[each]), default=share)
             item = turns.next()
             assert (item is not None) == (least < share)
@@ -142,5 +149,5 @@ def test_places_go_to_whoever_has_the_fewest_in_the_order_of_their_own(
                 assert under_way[item[0]] == least
                 assert waiting[item[0]].popleft() == item[1]
                 under_way[item[0]] += 1
-        assert turns.under_way == under_way.total() <= places
+        assert turns.active == under_way.total() <= places
         assert turns.waiting == sum(map(len, waiting.values()))

@@ -10,28 +10,28 @@ from hypothesis import strategies as st
 from mmo_sansio.http.exchange import DeliveryOutcome
 from mmo_sansio.messages.inputs import CallbackConcluded
 from mmo_sansio.messages.intents import DeliverCallback, IntentKind
-from mmo_sansio.messages.replies import Ignored, Noted
+from mmo_sansio.messages.replies import Applied, Ignored
 from mmo_sansio.payments.gateway import Gateway
 from mmo_sansio.resilience.circuit_breaker import (
-    FRESH,
-    USUAL,
-    Breaker,
+    DEFAULT_BREAKER_SETTINGS,
+    INITIAL_SNAPSHOT,
     BreakerSnapshot,
     BreakerState,
+    CircuitBreaker,
     SubWindow,
 )
 from mmo_sansio.resilience.ownership import (
-    LEASE,
-    MARGIN,
-    RENEWAL,
+    LEASE_DURATION,
+    LEASE_MARGIN,
+    LEASE_RENEWAL_INTERVAL,
     Channel,
-    ChannelBook,
-    Standing,
-    is_in_share,
-    surplus,
+    OwnershipCounts,
+    OwnershipModel,
+    beyond_share,
+    is_in_wake_share,
     trusted_until,
 )
-from mmo_sansio.testing import a_transaction, an_attempt, ledger_with, reference
+from mmo_sansio.testing import a_transaction, an_attempt, ledger_with, numbered_reference
 from mmo_sansio.values import clock
 from mmo_sansio.values.clock import SECOND, Instant
 from mmo_sansio.values.model import Stage
@@ -42,49 +42,53 @@ OPEN = BreakerSnapshot(BreakerState.OPEN, NOW + 30 * SECOND, None, 2, (SubWindow
 
 @pytest.mark.spec("K3")
 def test_a_lease_lasts_its_time_and_not_a_microsecond_longer() -> None:
-    book = ChannelBook()
+    book = OwnershipModel()
     one = book.renew(None, now=NOW)
-    assert book.renew(one, now=NOW + LEASE - 1) == one
-    assert book.is_alive(one, now=NOW + 2 * LEASE - 2)
-    assert not book.is_alive(one, now=NOW + 2 * LEASE - 1)
-    assert book.renew(one, now=NOW + 2 * LEASE - 1) > one, "what has ended is never renewed"
+    assert book.renew(one, now=NOW + LEASE_DURATION - 1) == one
+    assert book.is_alive(one, now=NOW + 2 * LEASE_DURATION - 2)
+    assert not book.is_alive(one, now=NOW + 2 * LEASE_DURATION - 1)
+    assert book.renew(one, now=NOW + 2 * LEASE_DURATION - 1) > one, (
+        "what has ended is never renewed"
+    )
 
 
 @pytest.mark.spec("K3")
 def test_a_channel_is_taken_from_the_dead_only_and_its_fence_grows() -> None:
-    book = ChannelBook()
+    book = OwnershipModel()
     one, other = book.renew(None, now=NOW), book.renew(None, now=NOW + SECOND)
-    assert book.take(one, ["acme"], now=NOW) == [Channel("acme", 1, FRESH)]
-    assert not book.take(other, ["acme"], now=NOW + LEASE - 1)
-    assert not book.take(one, ["acme"], now=NOW + SECOND), "it has it"
-    assert book.take(other, ["acme"], now=NOW + LEASE) == [Channel("acme", 2, FRESH)]
-    assert not book.take(one, ["globex"], now=NOW + LEASE), "its lease has ended"
+    assert book.claim(one, ["acme"], now=NOW) == [Channel("acme", 1, INITIAL_SNAPSHOT)]
+    assert not book.claim(other, ["acme"], now=NOW + LEASE_DURATION - 1)
+    assert not book.claim(one, ["acme"], now=NOW + SECOND), "it has it"
+    assert book.claim(other, ["acme"], now=NOW + LEASE_DURATION) == [
+        Channel("acme", 2, INITIAL_SNAPSHOT)
+    ]
+    assert not book.claim(one, ["globex"], now=NOW + LEASE_DURATION), "its lease has ended"
     assert book.fence(one, "acme", now=NOW) is None
-    assert book.fence(other, "acme", now=NOW + LEASE) == 2
+    assert book.fence(other, "acme", now=NOW + LEASE_DURATION) == 2
 
 
 @pytest.mark.spec("K3")
 def test_what_is_given_up_under_another_fence_stays() -> None:
-    book = ChannelBook()
+    book = OwnershipModel()
     one = book.renew(None, now=NOW)
-    book.take(one, ["acme"], now=NOW)
-    book.give_up(one, {"acme": 2})
+    book.claim(one, ["acme"], now=NOW)
+    book.release(one, {"acme": 2})
     assert book.fence(one, "acme", now=NOW) == 1
-    book.give_up(one, {"acme": 1})
+    book.release(one, {"acme": 1})
     assert book.fence(one, "acme", now=NOW) is None
-    assert book.take(one, ["acme"], now=NOW) == [Channel("acme", 2, FRESH)]
+    assert book.claim(one, ["acme"], now=NOW) == [Channel("acme", 2, INITIAL_SNAPSHOT)]
 
 
 @pytest.mark.spec("K5")
 def test_an_earlier_owner_s_breaker_changes_nothing() -> None:
-    book = ChannelBook()
+    book = OwnershipModel()
     one = book.renew(None, now=NOW)
-    book.take(one, ["acme"], now=NOW)
-    book.keep("acme", 1, OPEN)
-    book.end(one)
+    book.claim(one, ["acme"], now=NOW)
+    book.save_breaker("acme", 1, OPEN)
+    book.end_lease(one)
     other = book.renew(None, now=NOW)
-    assert book.take(other, ["acme"], now=NOW) == [Channel("acme", 2, OPEN)]
-    book.keep("acme", 1, FRESH)
+    assert book.claim(other, ["acme"], now=NOW) == [Channel("acme", 2, OPEN)]
+    book.save_breaker("acme", 1, INITIAL_SNAPSHOT)
     assert book.breakers() == {"acme": OPEN}
 
 
@@ -95,8 +99,8 @@ def test_an_earlier_owner_s_breaker_changes_nothing() -> None:
 )
 def test_each_payment_is_in_one_share(alive: set[int], references: list[str]) -> None:
     for each in references:
-        assert sum(is_in_share(each, holder, alive) for holder in alive) == 1
-        assert not is_in_share(each, 100, alive)
+        assert sum(is_in_wake_share(each, holder, alive) for holder in alive) == 1
+        assert not is_in_wake_share(each, 100, alive)
 
 
 @pytest.mark.spec("K3")
@@ -105,9 +109,9 @@ def test_everybody_keeps_a_share_and_what_is_beyond_is_enough_for_the_others(
     holdings: list[set[int]],
 ) -> None:
     held = sum(map(len, holdings))
-    standing = Standing(alive=len(holdings), held=held)
+    standing = OwnershipCounts(alive=len(holdings), held=held)
     brands = [{f"brand-{each}" for each in holding} for holding in holdings]
-    beyond = [surplus(each, standing) for each in brands]
+    beyond = [beyond_share(each, standing) for each in brands]
     for each, given_up in zip(brands, beyond, strict=True):
         assert set(given_up) <= each
         assert (len(each) - len(given_up)) <= -(-held // len(holdings))
@@ -119,31 +123,33 @@ def test_everybody_keeps_a_share_and_what_is_beyond_is_enough_for_the_others(
 
 @pytest.mark.spec("K3")
 def test_alone_a_holder_keeps_all_of_its_channels() -> None:
-    assert not surplus(["acme", "globex"], Standing(alive=1, held=2))
-    assert not surplus(["acme"], Standing(alive=2, held=1)), "one can't be shared"
-    assert len(surplus(["acme", "globex", "initech"], Standing(alive=2, held=3))) == 1
+    assert not beyond_share(["acme", "globex"], OwnershipCounts(alive=1, held=2))
+    assert not beyond_share(["acme"], OwnershipCounts(alive=2, held=1)), "one can't be shared"
+    assert len(beyond_share(["acme", "globex", "initech"], OwnershipCounts(alive=2, held=3))) == 1
 
 
 @pytest.mark.spec("K5")
 def test_a_clock_that_was_set_back_keeps_no_breaker_open_for_longer_than_usual() -> None:
     now = NOW - clock.HOUR
-    restored = Breaker(restored=OPEN.believable(USUAL, now=now))
-    assert restored.permit(now + 30 * SECOND - 1) is None
-    assert restored.permit(now + 30 * SECOND) is not None
+    restored = CircuitBreaker(restored=OPEN.clamped(DEFAULT_BREAKER_SETTINGS, now=now))
+    assert restored.request_permit(now + 30 * SECOND - 1) is None
+    assert restored.request_permit(now + 30 * SECOND) is not None
 
 
 @pytest.mark.spec("K5")
 def test_a_breaker_goes_on_from_where_its_last_owner_left_it() -> None:
     """Kept in wall time, by a process with one monotonic clock, for a process with another."""
     here, there = 5 * SECOND, 900 * SECOND
-    first = Breaker()
+    first = CircuitBreaker()
     for nth in range(4):
-        permit = first.permit(here + nth)
+        permit = first.request_permit(here + nth)
         assert permit is not None
         first.record(permit, succeeded=False, now=here + nth)
     kept = first.snapshot().shifted(NOW - here)
-    second = Breaker(restored=kept.shifted(there - NOW).believable(USUAL, now=there + 9))
-    permit = second.permit(there + 9)
+    second = CircuitBreaker(
+        restored=kept.shifted(there - NOW).clamped(DEFAULT_BREAKER_SETTINGS, now=there + 9)
+    )
+    permit = second.request_permit(there + 9)
     assert permit is not None
     second.record(permit, succeeded=False, now=there + 9)
     assert second.state is BreakerState.OPEN, "the fifth failure"
@@ -162,7 +168,7 @@ def test_the_outcome_counts_that_was_claimed_last(
     (transaction,) = gateway.ledger.transactions
     gateway.ledger.intents[transaction, IntentKind.CALLBACK] = DeliverCallback(transaction, claimed)
     outcome = CallbackConcluded(transaction, an_attempt(), given_under)
-    assert isinstance(gateway.receive(outcome, now=NOW), Noted if counts else Ignored)
+    assert isinstance(gateway.receive(outcome, now=NOW), Applied if counts else Ignored)
     assert len(gateway.callbacks) == counts
     assert (not gateway.ledger.intents) == counts
 
@@ -187,7 +193,7 @@ class Nodes:
     """Processes on one store: each step is one process's; those that take no step are stopped."""
 
     processes: list[Process]
-    book: ChannelBook = Factory(ChannelBook)
+    book: OwnershipModel = Factory(OwnershipModel)
     gateway: Gateway = Factory(Gateway)
     now: Instant = NOW
     on_the_wire: dict[str, list[tuple[int, Instant]]] = Factory(dict)
@@ -207,7 +213,7 @@ class Nodes:
                 process.trusted = trusted_until(mine)
             case "take" if process.number is not None:
                 waiting = {self.brand(each.gateway_reference) for each in self.open()}
-                for channel in self.book.take(process.number, sorted(waiting), now=self.now):
+                for channel in self.book.claim(process.number, sorted(waiting), now=self.now):
                     process.fences[channel.brand] = channel.fence
             case "claim" if process.number is not None:
                 in_hand = {each.gateway_reference for each in process.sending + process.sent}
@@ -251,7 +257,17 @@ STEPS = st.lists(
     st.tuples(
         st.integers(0, 2),
         st.sampled_from(["round", "round", "renew", "take", "send", "send", "conclude", "die"]),
-        st.sampled_from([0, 0, 0, SECOND // 3, RENEWAL, LEASE - MARGIN, LEASE]),
+        st.sampled_from(
+            [
+                0,
+                0,
+                0,
+                SECOND // 3,
+                LEASE_RENEWAL_INTERVAL,
+                LEASE_DURATION - LEASE_MARGIN,
+                LEASE_DURATION,
+            ]
+        ),
     ),
     max_size=120,
 )
@@ -268,7 +284,7 @@ def test_whatever_stops_when_one_process_at_a_time_sends_and_all_is_recorded_onc
         *(
             a_transaction(
                 Stage.SUCCEEDED,
-                gateway_reference=reference(number),
+                gateway_reference=numbered_reference(number),
                 brand=("acme", "globex")[number % 2],
                 merchant_reference=f"order-{number}",
             )
@@ -281,10 +297,10 @@ def test_whatever_stops_when_one_process_at_a_time_sends_and_all_is_recorded_onc
     for sent in nodes.on_the_wire.values():
         fences = [fence for fence, _ in sent]
         assert fences == sorted(fences), "an earlier owner sent after a later one"
-    nodes.now += 2 * LEASE  # Whoever lives on brings everything to its end.
+    nodes.now += 2 * LEASE_DURATION  # Whoever lives on brings everything to its end.
     for _ in range(40):
         for what in ("round", "send", "conclude"):
             nodes.step(0, what)
     assert not nodes.open()
     recorded = [each.gateway_reference for each in nodes.gateway.callbacks]
-    assert sorted(recorded) == [reference(number) for number in range(6)]
+    assert sorted(recorded) == [numbered_reference(number) for number in range(6)]

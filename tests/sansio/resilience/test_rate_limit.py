@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from mmo_sansio.resilience.rate_limit import BURST, Pace
+from mmo_sansio.resilience.rate_limit import BURST_WINDOW, RateLimit
 from mmo_sansio.values.clock import MINUTE, SECOND
 
 
 def test_requests_come_evenly_after_a_first_handful() -> None:
-    pace = Pace(60)
-    assert [pace.take(MINUTE) for _ in range(8)] == [0] * 6 + [SECOND, 2 * SECOND]
+    pace = RateLimit(60)
+    assert [pace.reserve(MINUTE) for _ in range(8)] == [0] * 6 + [SECOND, 2 * SECOND]
 
 
 def test_a_look_takes_no_turn() -> None:
-    pace = Pace(1)
-    assert pace.take(0) == 0
-    assert pace.wait(0) == pace.wait(0) == MINUTE - BURST
-    assert pace.wait(MINUTE) == 0
+    pace = RateLimit(1)
+    assert pace.reserve(0) == 0
+    assert pace.delay(0) == pace.delay(0) == MINUTE - BURST_WINDOW
+    assert pace.delay(MINUTE) == 0

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tests.sansio.simulation.records import Walk
-
 from mmo_sansio.messages.changes import (
     CallbackRecorded,
-    Journaled,
+    JournalEntry,
     ReferenceConsumed,
-    SuspenseNoted,
+    SuspenseRecorded,
     TransactionAdvanced,
     TransactionCreated,
 )
@@ -23,13 +21,14 @@ from mmo_sansio.messages.inputs import (
     ProviderSucceeded,
     ResolveManually,
 )
-from mmo_sansio.messages.intents import AskProvider, DeliverCallback, IntentKind, SubmitToProvider
-from mmo_sansio.messages.replies import Accepted, Refused
+from mmo_sansio.messages.intents import DeliverCallback, IntentKind, PollProvider, SubmitToProvider
+from mmo_sansio.messages.replies import Accepted, Rejected
 from mmo_sansio.payments.decision import Decision
 from mmo_sansio.values import clock, problems
 from mmo_sansio.values.clock import Instant
 from mmo_sansio.values.error_codes import ErrorCode
 from mmo_sansio.values.model import ReferenceReuse, Source, Stage, Transaction
+from tests.sansio.simulation.records import Walk
 
 if TYPE_CHECKING:
     from tests.sansio.simulation.world import Simulation
@@ -59,7 +58,7 @@ def check_decision(
                 a_result_is_what_was_told(given, after)
             case CallbackRecorded():
                 a_callback_is_recorded_once(world, change)
-            case SuspenseNoted():
+            case SuspenseRecorded():
                 a_suspense_entry_stands_with_its_own_brand(world, change)
             case _:
                 pass
@@ -74,7 +73,7 @@ def check_decision(
 
 def a_refusal_consumes_nothing(decision: Decision) -> None:
     """C12, law 4."""
-    if isinstance(decision.reply, Refused):
+    if isinstance(decision.reply, Rejected):
         assert decision.changes == (), "a refusal changed something"
         assert decision.intents == (), "a refusal wants something done"
 
@@ -82,7 +81,7 @@ def a_refusal_consumes_nothing(decision: Decision) -> None:
 def a_decision_leaves_one_line(given: Input, was: Transaction | None, decision: Decision) -> None:
     """The journal has one line for each decision that changes something, the last of its changes."""
     if decision.changes:
-        assert isinstance(decision.changes[-1], Journaled), "no line in the journal"
+        assert isinstance(decision.changes[-1], JournalEntry), "no line in the journal"
     elif not (isinstance(given, ProviderHinted) and was and was.progress.stage.is_terminal):
         assert not decision.intents, "an intent without a change"
 
@@ -91,7 +90,7 @@ def a_creation_is_whole(given: CreatePayment, decision: Decision, now: Instant) 
     """2: its reference and its transaction become true together, and expire when its terms say."""
     if isinstance(decision.reply, Accepted):
         kinds = [type(each) for each in decision.changes]
-        assert kinds == [ReferenceConsumed, TransactionCreated, Journaled], "a partial creation"
+        assert kinds == [ReferenceConsumed, TransactionCreated, JournalEntry], "a partial creation"
         order = decision.reply.order
         assert order.created_at == now
         assert order.expires_at == now + given.terms.pending_timeout, "wrong expiry"
@@ -112,7 +111,7 @@ def a_reference_is_taken_once_in_its_window(
     is_taken = bool(used) and (forever or now - max(used) < WINDOW)
     if isinstance(decision.reply, Accepted):
         assert not is_taken, "a reference was taken twice within its window"
-    elif isinstance(decision.reply, Refused):
+    elif isinstance(decision.reply, Rejected):
         is_called_taken = decision.reply.problem.status == problems.DUPLICATE_REFERENCE.status
         assert is_taken or not is_called_taken, "a free reference was refused"
 
@@ -181,7 +180,7 @@ def a_callback_is_recorded_once(world: Simulation, change: CallbackRecorded) -> 
     assert key in world.ledger.intents, "a callback was recorded twice"
 
 
-def a_suspense_entry_stands_with_its_own_brand(world: Simulation, noted: SuspenseNoted) -> None:
+def a_suspense_entry_stands_with_its_own_brand(world: Simulation, noted: SuspenseRecorded) -> None:
     """16."""
     about = world.ledger.transactions.get(noted.gateway_reference or "")
     if about is not None:
@@ -191,9 +190,9 @@ def a_suspense_entry_stands_with_its_own_brand(world: Simulation, noted: Suspens
 def callbacks_are_scheduled_exactly_when_something_ends(decision: Decision) -> None:
     """K1, 7: one callback with each entry into a terminal stage, and never another."""
     ended = {
-        each.now.reference
+        each.after.reference
         for each in decision.changes
-        if isinstance(each, TransactionAdvanced) and each.now.progress.stage.is_terminal
+        if isinstance(each, TransactionAdvanced) and each.after.progress.stage.is_terminal
     } | {
         each.transaction.reference
         for each in decision.changes
@@ -213,7 +212,7 @@ def questions_and_submissions_are_for_what_is_pending(
     after = dict(world.ledger.transactions)
     for change in decision.changes:
         if isinstance(change, TransactionAdvanced):
-            after[change.now.reference] = change.now
+            after[change.after.reference] = change.after
         elif isinstance(change, TransactionCreated):
             after[change.transaction.reference] = change.transaction
     for intent in decision.intents:
@@ -221,7 +220,7 @@ def questions_and_submissions_are_for_what_is_pending(
         stage = progress.stage
         if isinstance(intent, SubmitToProvider):
             assert stage is Stage.CREATED, "submitted a second time"
-        elif isinstance(intent, AskProvider):
+        elif isinstance(intent, PollProvider):
             ended_without_its_word = stage.is_terminal and (
                 stage is Stage.FAILED or progress.completion_source is Source.MANUAL
             )
@@ -233,11 +232,11 @@ def only_a_result_ends_a_payment(given: Input, decision: Decision) -> None:
     """S5, S6: a hint only asks, and where nobody can be asked nothing is done on a guess."""
     if not isinstance(given, ProviderHinted | ProviderCannotTell):
         return
-    wanted = (AskProvider,) if isinstance(given, ProviderHinted) else ()
+    wanted = (PollProvider,) if isinstance(given, ProviderHinted) else ()
     assert all(isinstance(each, wanted) for each in decision.intents), "acted on a guess"
     for change in decision.changes:
         if isinstance(change, TransactionAdvanced):
-            assert change.now.progress.stage is change.was.progress.stage, "moved on a guess"
+            assert change.after.progress.stage is change.before.progress.stage, "moved on a guess"
 
 
 def a_result_that_is_not_applied_is_kept(
@@ -246,7 +245,7 @@ def a_result_that_is_not_applied_is_kept(
     """S5, 11, 12: what changes nothing is kept, but for an answer that agrees with what is on record."""
     if not isinstance(given, ProviderSucceeded | ProviderFailed):
         return
-    if any(isinstance(each, TransactionAdvanced | SuspenseNoted) for each in decision.changes):
+    if any(isinstance(each, TransactionAdvanced | SuspenseRecorded) for each in decision.changes):
         return
     assert was is not None, "a result for an unknown payment was dropped"
     assert given.source is Source.POLL, "a notification was dropped"

@@ -5,8 +5,6 @@ from __future__ import annotations
 from decimal import Decimal
 from typing import TYPE_CHECKING
 
-from tests.sansio.simulation.records import Walk, page
-
 from mmo_sansio.messages.inputs import (
     ConfirmPage,
     CreatePayment,
@@ -19,10 +17,10 @@ from mmo_sansio.messages.intents import IntentKind, SubmitToProvider
 from mmo_sansio.messages.queries import ListRecords
 from mmo_sansio.payments.ledger import ReferenceUse
 from mmo_sansio.testing import (
-    ELSEWHERE,
     KES,
+    PROVIDER_TITLE,
     START,
-    TITLE,
+    UNUSED_REFERENCE,
     a_brand,
     a_confirmation,
     a_method,
@@ -30,18 +28,19 @@ from mmo_sansio.testing import (
     a_resolution,
     a_wake,
     accepted,
+    callback_concluded,
     cannot_tell,
-    concluded,
     failed,
     hinted,
-    lost,
     never_received,
-    reference,
+    numbered_reference,
     succeeded,
+    unreachable,
 )
 from mmo_sansio.values import clock
 from mmo_sansio.values.error_codes import ErrorCode
 from mmo_sansio.values.model import Brand, Operation, ReferenceReuse, Source, Status, Terms
+from tests.sansio.simulation.records import Walk, page
 
 if TYPE_CHECKING:
     from tests.sansio.simulation.world import Simulation
@@ -81,12 +80,12 @@ class Parties:
     def mint(self) -> str:
         """A fresh gatewayReference, as the edge makes them."""
         self.minted += 1
-        return reference(self.minted)
+        return numbered_reference(self.minted)
 
     def known(self) -> str:
         """Some payment of ours."""
         transactions = self.world.ledger.transactions
-        return self.random.choice(tuple(transactions)) if transactions else ELSEWHERE
+        return self.random.choice(tuple(transactions)) if transactions else UNUSED_REFERENCE
 
     def a_wish(self, brand: Brand, merchant_reference: str) -> CreatePayment:
         """A creation request, sometimes for what the brand hasn't got."""
@@ -141,7 +140,7 @@ class Parties:
             given = DepositNotified(
                 random.choice(("test", "other")),
                 f"DEP-{random.randrange(200)}",
-                TITLE,
+                PROVIDER_TITLE,
                 self.mint(),
                 brand,
                 random.choice(("test_ke", "other_ke")),
@@ -194,14 +193,14 @@ class Parties:
     def stray(self) -> None:
         """Something comes for a payment that nobody expects it for."""
         world, random = self.world, self.random
-        name = self.known() if random.random() < 0.85 else ELSEWHERE
+        name = self.known() if random.random() < 0.85 else UNUSED_REFERENCE
         world.tally["stray"] += 1
         transaction = world.ledger.transactions.get(name)
         provider = transaction.order.provider if transaction else "test"
         wrong = "nobody" if random.random() < 0.2 else provider
         strays: list[Input] = [
             accepted(name, provider=wrong),
-            lost(name, provider=wrong),
+            unreachable(name, provider=wrong),
             hinted(name, provider=wrong),
             cannot_tell(name, provider="nobody"),
             never_received(name, provider=wrong, version=0),
@@ -209,7 +208,7 @@ class Parties:
             failed(name, provider="nobody"),
             a_wake(name),
             a_confirmation(name),
-            a_resolution(name, final=KES(7)) if name == ELSEWHERE else a_confirmation(name),
+            a_resolution(name, final=KES(7)) if name == UNUSED_REFERENCE else a_confirmation(name),
             UnmatchedNotified("test", "?"),
         ]
         if transaction is None or transaction.progress.provider_data is None:
@@ -218,7 +217,7 @@ class Parties:
                 failed(name, provider=provider),
             ]
         if (name, IntentKind.CALLBACK) not in world.ledger.intents:
-            strays.append(concluded(name))
+            strays.append(callback_concluded(name))
         index = random.randrange(len(strays) + 1)
         if index < len(strays):
             world.receive(strays[index])

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from attrs import evolve, frozen
-from tests.sansio.simulation.planted_laws import LAWS, Law
-from tests.sansio.simulation.world import Decide, Simulation
 
 from mmo_sansio.messages.changes import ReferenceConsumed
 from mmo_sansio.messages.inputs import Input
@@ -16,6 +14,8 @@ from mmo_sansio.payments.decision import Decision
 from mmo_sansio.payments.ledger import Ledger
 from mmo_sansio.values.clock import Instant
 from mmo_sansio.values.model import Stage, Transaction
+from tests.sansio.simulation.planted_laws import LAWS, Law
+from tests.sansio.simulation.world import Decide, Simulation
 
 
 @frozen
@@ -33,8 +33,8 @@ class Bug:
 
 
 def _keyworded(law: Law) -> Decide:
-    def wrong(ledger: Ledger, given: Input, *, now: Instant) -> Decision:
-        return law(ledger, given, now)
+    def wrong(ledger: Ledger, input_: Input, *, now: Instant) -> Decision:
+        return law(ledger, input_, now)
 
     return wrong
 

@@ -10,9 +10,9 @@ from attrs import evolve
 from mmo_sansio.messages.changes import (
     Change,
     DepositRecorded,
-    Journaled,
+    JournalEntry,
     ReferenceConsumed,
-    SuspenseNoted,
+    SuspenseRecorded,
     TransactionAdvanced,
 )
 from mmo_sansio.messages.inputs import (
@@ -28,9 +28,9 @@ from mmo_sansio.messages.inputs import (
     TransactionWoke,
 )
 from mmo_sansio.messages.intents import DeliverCallback
-from mmo_sansio.messages.replies import Ignored, Noted, Refused
+from mmo_sansio.messages.replies import Applied, Ignored, Rejected
 from mmo_sansio.payments.decide import decide
-from mmo_sansio.payments.decision import Decision, refused
+from mmo_sansio.payments.decision import Decision, reject
 from mmo_sansio.payments.ledger import Ledger
 from mmo_sansio.values import clock
 from mmo_sansio.values.clock import Instant
@@ -50,8 +50,8 @@ def with_progress(decision: Decision, change: Callable[[Progress], Progress]) ->
     changes: list[Change] = []
     for each in decision.changes:
         if isinstance(each, TransactionAdvanced):
-            after = Transaction(each.now.order, change(each.now.progress))
-            each = TransactionAdvanced(each.was, after)
+            after = Transaction(each.after.order, change(each.after.progress))
+            each = TransactionAdvanced(each.before, after)
         changes.append(each)
     return with_changes(decision, changes)
 
@@ -107,7 +107,7 @@ def a_failed_callback_is_tried_again(ledger: Ledger, given: Input, now: Instant)
 def a_refusal_consumes_its_reference(ledger: Ledger, given: Input, now: Instant) -> Decision:
     """The reference is put on record before the request is checked."""
     decision = decide(ledger, given, now=now)
-    if isinstance(given, CreatePayment) and isinstance(decision.reply, Refused):
+    if isinstance(given, CreatePayment) and isinstance(decision.reply, Rejected):
         used = ReferenceConsumed(
             given.brand.id, given.draft.merchant_reference, given.gateway_reference, now
         )
@@ -133,7 +133,7 @@ def a_deposit_told_twice_makes_two(ledger: Ledger, given: Input, now: Instant) -
 def a_callback_for_pending(ledger: Ledger, given: Input, now: Instant) -> Decision:
     """The merchant would so much like to know."""
     decision = decide(ledger, given, now=now)
-    if isinstance(given, ProviderAccepted) and isinstance(decision.reply, Noted):
+    if isinstance(given, ProviderAccepted) and isinstance(decision.reply, Applied):
         return evolve(decision, intents=(DeliverCallback(given.gateway_reference),))
     return decision
 
@@ -144,7 +144,7 @@ def brands_share_references(ledger: Ledger, given: Input, now: Instant) -> Decis
         for (brand, reference), use in ledger.references.items():
             is_other = brand != given.brand.id and reference == given.draft.merchant_reference
             if is_other and now - use.at < given.terms.idempotency_window:
-                return refused(DUPLICATE_REFERENCE.problem("It was used before."))
+                return reject(DUPLICATE_REFERENCE.problem("It was used before."))
     return decide(ledger, given, now=now)
 
 
@@ -186,7 +186,7 @@ def nothing_ever_expires(ledger: Ledger, given: Input, now: Instant) -> Decision
 def a_conflict_is_dropped(ledger: Ledger, given: Input, now: Instant) -> Decision:
     """A second, different result leaves no trace."""
     decision = decide(ledger, given, now=now)
-    if any(isinstance(each, SuspenseNoted) for each in decision.changes):
+    if any(isinstance(each, SuspenseRecorded) for each in decision.changes):
         return Decision(decision.reply)
     return decision
 
@@ -203,7 +203,7 @@ def a_callback_is_forgotten(ledger: Ledger, given: Input, now: Instant) -> Decis
 def a_move_leaves_no_line(ledger: Ledger, given: Input, now: Instant) -> Decision:
     """The journal is written only for what merchants do."""
     decision = decide(ledger, given, now=now)
-    return decision if isinstance(given, CreatePayment) else without(decision, Journaled)
+    return decision if isinstance(given, CreatePayment) else without(decision, JournalEntry)
 
 
 def who_cannot_be_asked_is_sent_it_again(ledger: Ledger, given: Input, now: Instant) -> Decision:

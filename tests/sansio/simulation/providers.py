@@ -19,7 +19,7 @@ from mmo_sansio.messages.inputs import (
 )
 from mmo_sansio.values.error_codes import ErrorCode
 from mmo_sansio.values.model import Source, Transaction
-from mmo_sansio.values.money import Money, share_of
+from mmo_sansio.values.money import Money, percentage_of
 
 CODES = tuple(ErrorCode)
 
@@ -114,7 +114,7 @@ class SimulatedProvider:
         if not self.healed and random.random() < 0.1:
             self.tally["wrong currency"] += 1
             final = Money(order.requested.minor, "UGX")
-        fee = share_of(order.requested, 1)
+        fee = percentage_of(order.requested, 1)
         return ProviderSucceeded(order.gateway_reference, self.name, source, known, final, fee)
 
     def lie(self, transaction: Transaction) -> ProviderReport:

@@ -14,7 +14,7 @@ from mmo_sansio.messages.inputs import (
 )
 from mmo_sansio.messages.replies import Accepted
 from mmo_sansio.payments.decide import reads
-from mmo_sansio.payments.ledger import Ledger, merge
+from mmo_sansio.payments.ledger import Ledger, merge_reads
 from mmo_sansio.values import clock
 from mmo_sansio.values.model import Flow, Stage
 
@@ -126,7 +126,7 @@ def any_batches_end_in_the_same_ledger(world: Simulation) -> None:
     while rest:
         size = world.random.randrange(1, 20)
         batch, rest = rest[:size], rest[size:]
-        wanted = merge(reads(given) for given, _, _ in batch)
+        wanted = merge_reads(reads(given) for given, _, _ in batch)
         known = {key: durable.deposits[key] for key in wanted.deposits & durable.deposits.keys()}
         names = (wanted.transactions | set(known.values())) & durable.transactions.keys()
         working = Ledger(

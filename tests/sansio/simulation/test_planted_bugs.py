@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
+
 from tests.sansio.simulation.planted import BUGS, Bug
 
 SEEDS_MAX = 100

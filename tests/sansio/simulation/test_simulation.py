@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from tests.sansio.simulation.play import play, play_all, report
-from tests.sansio.simulation.world import Simulation
 
 from mmo_sansio.messages.inputs import (
     CallbackConcluded,
@@ -12,15 +10,21 @@ from mmo_sansio.messages.inputs import (
     DepositNotified,
     UnmatchedNotified,
 )
-from mmo_sansio.payments.states import MOVING_INPUTS
+from mmo_sansio.payments.states import TRANSITION_INPUTS
 from mmo_sansio.values.model import Stage
+from tests.sansio.simulation.play import play, play_all, report
+from tests.sansio.simulation.world import Simulation
 
 SEEDS = 2_000
 SEEN_MIN = 100
 """What happened less often than this in the whole run has not been tried."""
 
 CELLS = {
-    *((stage, given) for stage in (*Stage, None) for given in (*MOVING_INPUTS, CallbackConcluded)),
+    *(
+        (stage, given)
+        for stage in (*Stage, None)
+        for given in (*TRANSITION_INPUTS, CallbackConcluded)
+    ),
     *((None, given) for given in (CreatePayment, DepositNotified, UnmatchedNotified)),
 }
 FAULTS = {

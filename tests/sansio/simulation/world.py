@@ -7,13 +7,8 @@ from collections.abc import Callable, Iterable
 from random import Random
 from typing import Protocol
 
-from tests.sansio.simulation import invariants, rest
-from tests.sansio.simulation.parties import BRANDS, Parties
-from tests.sansio.simulation.providers import SimulatedProvider
-from tests.sansio.simulation.records import Walk, page
-
-from mmo_sansio.http.exchange import Attempt, DeliveryOutcome
-from mmo_sansio.messages.changes import CallbackRecorded, Journaled, SuspenseNoted
+from mmo_sansio.http.exchange import DeliveryAttempt, DeliveryOutcome
+from mmo_sansio.messages.changes import CallbackRecorded, JournalEntry, SuspenseRecorded
 from mmo_sansio.messages.inputs import (
     BeginSubmission,
     CallbackConcluded,
@@ -25,14 +20,14 @@ from mmo_sansio.messages.inputs import (
     TransactionWoke,
 )
 from mmo_sansio.messages.intents import (
-    AskProvider,
     DeliverCallback,
     DeliverQr,
     Intent,
+    PollProvider,
     SubmitToProvider,
 )
 from mmo_sansio.messages.queries import ListRecords
-from mmo_sansio.messages.replies import Noted, Reply
+from mmo_sansio.messages.replies import Applied, Reply
 from mmo_sansio.payments.decide import decide
 from mmo_sansio.payments.decision import Decision
 from mmo_sansio.payments.ledger import Ledger
@@ -40,6 +35,10 @@ from mmo_sansio.testing import START
 from mmo_sansio.values import clock
 from mmo_sansio.values.clock import Instant
 from mmo_sansio.values.model import Stage, Transaction
+from tests.sansio.simulation import invariants, rest
+from tests.sansio.simulation.parties import BRANDS, Parties
+from tests.sansio.simulation.providers import SimulatedProvider
+from tests.sansio.simulation.records import Walk, page
 
 INPUTS_A_SEED = 200
 """So many inputs happen before the world is healed; more follow until it is at rest."""
@@ -52,7 +51,7 @@ TOLD = (ProviderSucceeded, ProviderFailed)
 class Decide(Protocol):
     """The law, or one with a planted bug."""
 
-    def __call__(self, ledger: Ledger, given: Input, *, now: Instant) -> Decision: ...
+    def __call__(self, ledger: Ledger, input_: Input, *, now: Instant) -> Decision: ...
 
 
 class Simulation:
@@ -74,8 +73,8 @@ class Simulation:
         self.arriving: list[Input] = []
         """What others have sent us; it arrives whatever happens here."""
         self.history: list[tuple[Input, Instant, Decision]] = []
-        self.journal: dict[str | None, list[Journaled]] = {}
-        self.suspense: list[SuspenseNoted] = []
+        self.journal: dict[str | None, list[JournalEntry]] = {}
+        self.suspense: list[SuspenseRecorded] = []
         self.recorded: list[CallbackRecorded] = []
         self.sends: Counter[str] = Counter()
         self.lost_sends: Counter[str] = Counter()
@@ -158,9 +157,9 @@ class Simulation:
         self.ledger.apply(decision.changes, decision.intents)
         for change in decision.changes:
             match change:
-                case Journaled():
+                case JournalEntry():
                     self.journal.setdefault(change.gateway_reference, []).append(change)
-                case SuspenseNoted():
+                case SuspenseRecorded():
                     self.suspense.append(change)
                 case CallbackRecorded():
                     self.recorded.append(change)
@@ -177,7 +176,7 @@ class Simulation:
         match intent:
             case SubmitToProvider(reference):
                 self.submit(reference)
-            case AskProvider(reference):
+            case PollProvider(reference):
                 transaction = self.ledger.transactions[reference]
                 provider = self.providers[transaction.order.provider]
                 self.returning.append(provider.ask(transaction))
@@ -188,7 +187,7 @@ class Simulation:
                 self.deliver(reference)
             case DeliverQr(reference):
                 url = self.ledger.transactions[reference].order.display_qr_url or ""
-                attempt = Attempt(DeliveryOutcome.DELIVERED, url)
+                attempt = DeliveryAttempt(DeliveryOutcome.DELIVERED, url)
                 self.returning.append(QrConcluded(reference, attempt))
 
     def submit(self, reference: str) -> None:
@@ -196,7 +195,7 @@ class Simulation:
         reply = self.receive(BeginSubmission(reference))
         if reply is None:
             self.todo.append(SubmitToProvider(reference))
-        elif isinstance(reply, Noted):
+        elif isinstance(reply, Applied):
             if self.random.random() < 0.05:
                 self.tally["crash before sending"] += 1
                 self.crash()
@@ -235,7 +234,7 @@ class Simulation:
 
     def conclude(self, transaction: Transaction, outcome: DeliveryOutcome) -> None:
         """The worker has this to report, if it lives."""
-        attempt = Attempt(outcome, transaction.order.result_url or "")
+        attempt = DeliveryAttempt(outcome, transaction.order.result_url or "")
         self.returning.append(CallbackConcluded(transaction.reference, attempt))
 
     def report_back(self) -> None:
@@ -267,7 +266,7 @@ class Simulation:
             if isinstance(each, CallbackConcluded):
                 self.lost_sends[each.gateway_reference] += 1
                 self.tally["crash between sending and recording"] += 1
-        if any(isinstance(each, AskProvider) for each in self.todo):
+        if any(isinstance(each, PollProvider) for each in self.todo):
             self.tally["question lost"] += 1
         self.returning.clear()
         self.todo = self.kept()

@@ -18,10 +18,10 @@ from mmo_sansio.values.clock import (
     MILLISECOND,
     MINUTE,
     SECOND,
+    format_with_microseconds,
+    format_with_seconds,
     from_datetime,
     to_datetime,
-    with_microseconds,
-    with_seconds,
 )
 
 MOMENT = 1_790_000_000 * SECOND + 123_456
@@ -34,8 +34,8 @@ def test_spans_are_counted_in_microseconds() -> None:
 
 @pytest.mark.spec("G5", "T2")
 def test_the_two_written_forms() -> None:
-    assert with_microseconds(MOMENT) == "2026-09-21T14:13:20.123456Z"
-    assert with_seconds(MOMENT) == "2026-09-21T14:13:20+00:00"
+    assert format_with_microseconds(MOMENT) == "2026-09-21T14:13:20.123456Z"
+    assert format_with_seconds(MOMENT) == "2026-09-21T14:13:20+00:00"
 
 
 @pytest.mark.spec("G5")
@@ -51,7 +51,10 @@ def test_the_two_written_forms() -> None:
     ids=["epoch", "cut, not rounded", "before the epoch", "first", "last"],
 )
 def test_every_instant_can_be_written(instant: int, microseconds: str, seconds: str) -> None:
-    assert (with_microseconds(instant), with_seconds(instant)) == (microseconds, seconds)
+    assert (format_with_microseconds(instant), format_with_seconds(instant)) == (
+        microseconds,
+        seconds,
+    )
 
 
 @pytest.mark.parametrize("instant", [FIRST_INSTANT - 1, LAST_INSTANT + 1])
@@ -63,7 +66,7 @@ def test_beyond_the_calendar_it_overflows(instant: int) -> None:
 @given(st.integers(FIRST_INSTANT, LAST_INSTANT))
 def test_there_and_back(instant: int) -> None:
     assert from_datetime(to_datetime(instant)) == instant
-    assert datetime.fromisoformat(with_microseconds(instant)) == to_datetime(instant)
+    assert datetime.fromisoformat(format_with_microseconds(instant)) == to_datetime(instant)
 
 
 def test_an_offset_is_taken_into_account() -> None:

@@ -14,9 +14,9 @@ from mmo_sansio.values.money import (
     AmountError,
     Money,
     check_amount,
-    money,
     parse_number,
-    share_of,
+    percentage_of,
+    to_money,
 )
 
 
@@ -57,7 +57,7 @@ def test_a_currency_has_the_decimals_of_iso_4217(currency: str, decimals: int) -
     ],
 )
 def test_an_amount_is_counted_by_value(number: str, currency: str, minor: int) -> None:
-    assert money(check_amount(parse_number(number)), currency) == Money(minor, currency)
+    assert to_money(check_amount(parse_number(number)), currency) == Money(minor, currency)
 
 
 @pytest.mark.spec("M1")
@@ -67,7 +67,7 @@ def test_an_amount_is_counted_by_value(number: str, currency: str, minor: int) -
 )
 def test_an_amount_with_more_decimals_is_never_rounded(number: str, currency: str) -> None:
     with pytest.raises(AmountError, match=r"decimals|whole number"):
-        money(parse_number(number), currency)
+        to_money(parse_number(number), currency)
 
 
 @pytest.mark.spec("M1", "G7")
@@ -109,7 +109,7 @@ def test_what_is_printed_is_read_as_the_same_amount(minor: int, currency: str) -
     whole, _, decimals = printed.partition(".")
     assert whole.isdigit()
     assert len(decimals) == decimals_of(currency)
-    assert money(parse_number(printed), currency) == amount
+    assert to_money(parse_number(printed), currency) == amount
 
 
 @pytest.mark.spec("M1")
@@ -120,12 +120,12 @@ def test_what_is_printed_is_read_as_the_same_amount(minor: int, currency: str) -
 def test_an_amount_is_taken_exactly_or_not_at_all(value: Decimal, currency: str) -> None:
     scaled = value * 10 ** decimals_of(currency)
     if scaled == int(scaled):
-        assert money(value, currency).minor == scaled
+        assert to_money(value, currency).minor == scaled
     else:
         with pytest.raises(AmountError):
-            money(value, currency)
+            to_money(value, currency)
 
 
 def test_the_sandbox_takes_one_percent_rounded_half_up_and_at_least_one_minor_unit() -> None:
     fees = {1: 1, 49: 1, 149: 1, 150: 2, 10_049: 100, 10_050: 101}
-    assert {minor: share_of(Money(minor, "KES"), 1).minor for minor in fees} == fees
+    assert {minor: percentage_of(Money(minor, "KES"), 1).minor for minor in fees} == fees

@@ -6,7 +6,14 @@ from decimal import Decimal
 
 import pytest
 
-from mmo_sansio.values.money import AmountError, Money, check_amount, money, parse_number, share_of
+from mmo_sansio.values.money import (
+    AmountError,
+    Money,
+    check_amount,
+    parse_number,
+    percentage_of,
+    to_money,
+)
 
 
 @pytest.mark.spec("G7")
@@ -60,7 +67,7 @@ def test_an_amount_is_above_zero_and_at_most_ten_to_the_fifteenth() -> None:
     ],
 )
 def test_minor_units(value: str, currency: str, minor: int) -> None:
-    assert money(Decimal(value), currency) == Money(minor, currency)
+    assert to_money(Decimal(value), currency) == Money(minor, currency)
 
 
 @pytest.mark.spec("M1")
@@ -74,7 +81,7 @@ def test_minor_units(value: str, currency: str, minor: int) -> None:
 )
 def test_too_many_decimals(value: str, currency: str, told: str) -> None:
     with pytest.raises(AmountError, match=f"^{told}$"):
-        money(Decimal(value), currency)
+        to_money(Decimal(value), currency)
 
 
 @pytest.mark.spec("G6")
@@ -101,4 +108,4 @@ def test_an_amount_is_written_with_its_currencys_decimals(amount: Money, text: s
     [(150, 1, 2), (149, 1, 1), (1, 1, 1), (10_000, 1, 100), (250, 3, 8), (10_050, 2, 201)],
 )
 def test_a_share_is_rounded_half_up_and_at_least_one(minor: int, percent: int, share: int) -> None:
-    assert share_of(Money(minor, "KES"), percent) == Money(share, "KES")
+    assert percentage_of(Money(minor, "KES"), percent) == Money(share, "KES")

@@ -13,13 +13,13 @@ from attrs import frozen
 from mmo_sansio.api.outgoing.problem_json import problem_document
 from mmo_sansio.values import problems
 from mmo_sansio.values.error_codes import EXPLANATIONS, ErrorCode
-from mmo_sansio.values.problems import CATALOGUE, Cause, FieldFault
+from mmo_sansio.values.problems import PROBLEM_TYPES, FieldError, ProblemType
 
 EXAMPLE_REQUEST_ID: Final = "9f3c51ab07-0000002a"
 
 
 @frozen
-class Guidance:
+class ErrorGuidance:
     """What a cause of a refusal means to those who meet it."""
 
     meaning: str
@@ -28,12 +28,12 @@ class Guidance:
     advice: str
     example: str
     """A detail as it is really given."""
-    fields: tuple[FieldFault, ...] = ()
+    fields: tuple[FieldError, ...] = ()
     """Field faults of the example."""
 
 
 @frozen
-class CodePage:
+class ErrorPage:
     """All there is to say about one code."""
 
     code: str
@@ -53,9 +53,9 @@ class CodePage:
         return json.dumps(self.example, indent=2)
 
 
-GUIDANCE: Final[Mapping[Cause, Guidance]] = MappingProxyType(
+GUIDANCE: Final[Mapping[ProblemType, ErrorGuidance]] = MappingProxyType(
     {
-        problems.MALFORMED: Guidance(
+        problems.MALFORMED: ErrorGuidance(
             "The request can't be read: its line, a header field, its Content-Type, or a body that is no strict"
             " JSON object in UTF-8. Nothing was stored.",
             "merchant",
@@ -63,52 +63,52 @@ GUIDANCE: Final[Mapping[Cause, Guidance]] = MappingProxyType(
             " no member twice, no NaN, no bytes after the object. The detail names the place.",
             "The body can't be read as a JSON object: Expecting ',' delimiter at line 1, column 24.",
         ),
-        problems.TARGET_TOO_LONG: Guidance(
+        problems.TARGET_TOO_LONG: ErrorGuidance(
             "The path and query of the request are longer than the listener takes.",
             "merchant",
             "Shorten them. References have at most 255 characters, so no right target is that long.",
             "The request target is longer than 16384 bytes.",
         ),
-        problems.HEAD_TOO_LARGE: Guidance(
+        problems.HEAD_TOO_LARGE: ErrorGuidance(
             "The header fields of the request are too many or too large.",
             "merchant",
             "Leave out fields that the gateway doesn't need, such as cookies; look for a proxy that adds them.",
             "The request head is larger than 32768 bytes or 100 header fields.",
         ),
-        problems.NOT_FOUND: Guidance(
+        problems.NOT_FOUND: ErrorGuidance(
             "There is nothing at this path; or the transaction is unknown, or another brand's, which look the same.",
             "merchant",
             "Compare the path with the documentation, letter by letter, and encode references once. If a creation"
             " was answered 503 or not at all, a 404 for its merchantReference says that no payment was made of it.",
             "There is no such transaction.",
         ),
-        problems.METHOD_NOT_ALLOWED: Guidance(
+        problems.METHOD_NOT_ALLOWED: ErrorGuidance(
             "The resource is there, but doesn't know this HTTP method.",
             "merchant",
             "Use one of the methods in the answer's Allow: POST creates, GET looks up.",
             "This resource knows only POST.",
         ),
-        problems.UNAUTHORIZED: Guidance(
+        problems.UNAUTHORIZED: ErrorGuidance(
             "The API key is missing, given twice, unknown or retired, or the host belongs to another brand.",
             "merchant",
             "Send your brand's key in exactly one X-Api-Key header, to your brand's host if it has one. If a key"
             " was changed, use the new one; ask whoever runs the gateway for a key.",
             "Send a valid API key of your brand in the header X-Api-Key.",
         ),
-        problems.MERCHANT_DISABLED: Guidance(
+        problems.MERCHANT_DISABLED: ErrorGuidance(
             "The key is right, but the brand is disabled: it can't make requests. Pending payments run on and are"
             " called back.",
             "operator",
             "Ask whoever runs the gateway why the brand was disabled.",
             "This brand is disabled.",
         ),
-        problems.BODY_TOO_LARGE: Guidance(
+        problems.BODY_TOO_LARGE: ErrorGuidance(
             "The body of the request is larger than the gateway takes; it was not read.",
             "merchant",
             "Send a smaller body: no request of this interface needs more than a few kilobytes.",
             "The body is larger than 65536 bytes.",
         ),
-        problems.VALIDATION_FAILED: Guidance(
+        problems.VALIDATION_FAILED: ErrorGuidance(
             "A member of the body, or a parameter of the query, is missing or isn't what it should be. Nothing was"
             " stored, and the merchantReference wasn't used up.",
             "merchant",
@@ -116,70 +116,70 @@ GUIDANCE: Final[Mapping[Cause, Guidance]] = MappingProxyType(
             " again, with the same reference.",
             "'payer.msisdn' must have at least 3 characters.",
             (
-                FieldFault("payer.msisdn", "'payer.msisdn' must have at least 3 characters."),
-                FieldFault("country", "'country' is required."),
+                FieldError("payer.msisdn", "'payer.msisdn' must have at least 3 characters."),
+                FieldError("country", "'country' is required."),
             ),
         ),
-        problems.UNSUPPORTED_METHOD: Guidance(
+        problems.UNSUPPORTED_METHOD: ErrorGuidance(
             "The brand has no payment method with this key, or not for this way to pay.",
             "merchant",
             "Method keys are case-sensitive. Use one that your brand has for this flow and direction, or ask"
             " whoever runs the gateway to add it.",
             "The method 'mpesa_kee' is not configured for direct/payin of this brand.",
         ),
-        problems.UNSUPPORTED_COUNTRY: Guidance(
+        problems.UNSUPPORTED_COUNTRY: ErrorGuidance(
             "The brand's payment method isn't offered in this country.",
             "merchant",
             "Send the ISO 3166-1 alpha-2 code of a country for which the brand has this method, in capitals.",
             "The country 'UG' is not configured for the method 'mpesa_ke'.",
         ),
-        problems.UNSUPPORTED_CURRENCY: Guidance(
+        problems.UNSUPPORTED_CURRENCY: ErrorGuidance(
             "The brand's payment method doesn't take this currency.",
             "merchant",
             "Send the ISO 4217 code of a currency for which the method has limits, in capitals.",
             "The currency 'EUR' is not configured for the method 'mpesa_ke'.",
         ),
-        problems.BELOW_MINIMUM: Guidance(
+        problems.BELOW_MINIMUM: ErrorGuidance(
             "The amount is below the least that the brand's method takes in this currency.",
             "merchant",
             "Ask for a larger amount. Whoever runs the gateway can change the limit, within the provider's own.",
             "The amount 5.00 KES is below the minimum of 10.00 KES.",
         ),
-        problems.ABOVE_MAXIMUM: Guidance(
+        problems.ABOVE_MAXIMUM: ErrorGuidance(
             "The amount is above the most that the brand's method takes in this currency.",
             "merchant",
             "Ask for a smaller amount, or split the payment. Whoever runs the gateway can change the limit, within"
             " the provider's own.",
             "The amount 150001.00 KES is above the maximum of 150000.00 KES.",
         ),
-        problems.DUPLICATE_REFERENCE: Guidance(
+        problems.DUPLICATE_REFERENCE: ErrorGuidance(
             "A payment with this merchantReference was taken already; this request made no second one.",
             "merchant",
             "If you sent the request again because no answer came, all is well: look the payment up by its"
             " merchantReference. A new payment needs a new reference, also when the first one failed.",
             "The merchantReference 'order-1' was used before. Look the payment up by it, or send a new reference.",
         ),
-        problems.REQUEST_TIMEOUT: Guidance(
+        problems.REQUEST_TIMEOUT: ErrorGuidance(
             "The head or the body of the request didn't arrive in time. Nothing was stored.",
             "merchant",
             "Send the request again, at once and whole. If it happens often, look at the network between.",
             "The body of the request did not arrive in time.",
         ),
-        problems.BUSINESS_LOGIC_ERROR: Guidance(
+        problems.BUSINESS_LOGIC_ERROR: ErrorGuidance(
             "The request is well-formed, but a rule of the business forbids it. Rules with a code of their own are"
             " reported by that; at present all have one.",
             "merchant",
             "Read the detail, and ask whoever runs the gateway if it doesn't help.",
             "The request can't be carried out.",
         ),
-        problems.INTERNAL: Guidance(
+        problems.INTERNAL: ErrorGuidance(
             "Something went wrong in the gateway. Whether a creation was stored is not known.",
             "operator",
             "Look the payment up by its merchantReference before you send it again. Whoever runs the gateway finds"
             " the cause in the log by the request id, which is the end of instance and stands in X-Request-Id.",
             "Something went wrong here; the request id says where to look.",
         ),
-        problems.UNAVAILABLE: Guidance(
+        problems.UNAVAILABLE: ErrorGuidance(
             "The gateway can't serve right now. Nothing was stored.",
             "nobody",
             "Send the same request again, with the same reference, after the seconds that Retry-After names.",
@@ -190,38 +190,38 @@ GUIDANCE: Final[Mapping[Cause, Guidance]] = MappingProxyType(
 """One for each cause in the catalogue."""
 
 
-def code_pages(error_docs_url: str) -> Mapping[str, CodePage]:
+def error_pages(error_docs_url: str) -> Mapping[str, ErrorPage]:
     """A page for each code there is, by the code: the refusals in the order of their precedence, then what a
     transaction can fail for. `error_docs_url` is the base of the `type` URIs in the examples."""
-    pages = [_refusal_page(cause, error_docs_url) for cause in CATALOGUE]
+    pages = [_problem_page(cause, error_docs_url) for cause in PROBLEM_TYPES]
     pages += [_failure_page(code) for code in ErrorCode]
     return MappingProxyType({page.code: page for page in pages})
 
 
-def _refusal_page(cause: Cause, error_docs_url: str) -> CodePage:
-    guidance = GUIDANCE[cause]
-    return CodePage(
-        cause.segment,
-        cause.title,
-        cause.status,
+def _problem_page(problem_type: ProblemType, error_docs_url: str) -> ErrorPage:
+    guidance = GUIDANCE[problem_type]
+    return ErrorPage(
+        problem_type.segment,
+        problem_type.title,
+        problem_type.status,
         guidance.meaning,
         guidance.who_acts,
         guidance.advice,
-        example_problem(cause, error_docs_url),
+        example_problem(problem_type, error_docs_url),
     )
 
 
-def example_problem(cause: Cause, error_docs_url: str) -> Mapping[str, Any]:
+def example_problem(problem_type: ProblemType, error_docs_url: str) -> Mapping[str, Any]:
     """A problem document as this cause gives it."""
-    guidance = GUIDANCE[cause]
-    problem = cause.problem(guidance.example, *guidance.fields)
+    guidance = GUIDANCE[problem_type]
+    problem = problem_type.problem(guidance.example, *guidance.fields)
     return problem_document(problem, error_docs_url, EXAMPLE_REQUEST_ID)
 
 
-def _failure_page(code: ErrorCode) -> CodePage:
+def _failure_page(code: ErrorCode) -> ErrorPage:
     explanation = EXPLANATIONS[code]
     example = {"status": "failed", "errorCode": code.value, "errorMessage": explanation.meaning}
-    return CodePage(
+    return ErrorPage(
         code.value,
         "Failed payment",
         None,

@@ -7,13 +7,13 @@ import re
 from decimal import Decimal
 from typing import Final
 
-from mmo_sansio.api.incoming.fields import Members, text_fault
-from mmo_sansio.api.incoming.strict_json import JsonValue, Number
+from mmo_sansio.api.incoming.fields import Members, text_error
+from mmo_sansio.api.incoming.strict_json import JsonNumber, JsonValue
 from mmo_sansio.http.egress_rules import (
     URL_LENGTH_MAX,
     EgressRules,
-    delivery_url_fault,
-    redirect_url_fault,
+    delivery_url_error,
+    redirect_url_error,
 )
 from mmo_sansio.messages.inputs import Draft
 from mmo_sansio.values.model import Brand, Operation, Party
@@ -39,7 +39,7 @@ _CURRENCY: Final = re.compile(CURRENCY_PATTERN)
 _MSISDN: Final = re.compile(MSISDN_PATTERN)
 _EMAIL: Final = re.compile(EMAIL_PATTERN)
 
-PARTIES: Final = {
+PARTY_NAMES: Final = {
     Operation.DIRECT_PAYIN: "payer",
     Operation.DIRECT_PAYOUT: "payee",
     Operation.QR_PAYIN: "payer",
@@ -48,7 +48,7 @@ PARTIES: Final = {
 """What the party is called; a tax payout has none, its recipient is implied (M5)."""
 
 
-def read_draft(
+def parse_draft(
     operation: Operation,
     method: str,
     members: Members,
@@ -60,10 +60,10 @@ def read_draft(
     """What a creation request asks for. Notes every fault in `members.faults`, in the order of C9; if there are
     any, the draft is a stand-in and good for nothing."""
     if len(method) > METHOD_MAX:
-        members.fault("method", f"must have at most {METHOD_MAX} characters")
+        members.add_error("method", f"must have at most {METHOD_MAX} characters")
     value, currency = _amount(members)
-    party = _party(members, PARTIES[operation]) if operation in PARTIES else None
-    country = members.text("country", at_most=COUNTRY_MAX)
+    party = _party(members, PARTY_NAMES[operation]) if operation in PARTY_NAMES else None
+    country = members.text("country", max_length=COUNTRY_MAX)
     result_url = _delivery_url(members, "resultUrl", egress_rules)
     display_qr_url = success_redirect_url = error_redirect_url = None
     if operation is Operation.QR_PAYIN:
@@ -103,25 +103,25 @@ def _amount(body: Members) -> tuple[Decimal, str]:
 def _amount_value(amount: Members) -> Decimal:
     match amount.values.get("value"):
         case None:
-            amount.fault("value", "is required")
-        case Number(text):
+            amount.add_error("value", "is required")
+        case JsonNumber(text):
             try:
                 return check_amount(parse_number(text))
             except AmountError as error:
-                amount.fault("value", str(error))
+                amount.add_error("value", str(error))
         case _:
-            amount.fault("value", "must be a number, such as 150.00 without quotation marks")
+            amount.add_error("value", "must be a number, such as 150.00 without quotation marks")
     return Decimal(0)
 
 
 def _currency(amount: Members) -> str:
     match amount.values.get("currency"):
         case None:
-            amount.fault("currency", "is required")
+            amount.add_error("currency", "is required")
         case str(code) if _CURRENCY.fullmatch(code):
             return code
         case _:
-            amount.fault("currency", "must be an ISO 4217 code: three letters, such as KES")
+            amount.add_error("currency", "must be an ISO 4217 code: three letters, such as KES")
     return ""
 
 
@@ -131,18 +131,18 @@ def _party(body: Members, name: str) -> Party | None:
     if party is None:
         return None
     return Party(
-        id=party.text("id", at_most=TEXT_MAX),
+        id=party.text("id", max_length=TEXT_MAX),
         msisdn=_msisdn(party),
-        first_name=party.optional_text("firstName", at_most=TEXT_MAX),
-        last_name=party.optional_text("lastName", at_most=TEXT_MAX),
+        first_name=party.optional_text("firstName", max_length=TEXT_MAX),
+        last_name=party.optional_text("lastName", max_length=TEXT_MAX),
         email=_email(party),
     )
 
 
 def _msisdn(party: Members) -> str:
-    msisdn = party.text("msisdn", at_least=MSISDN_MIN, at_most=MSISDN_MAX)
+    msisdn = party.text("msisdn", min_length=MSISDN_MIN, max_length=MSISDN_MAX)
     if msisdn and not _MSISDN.fullmatch(msisdn):
-        party.fault(
+        party.add_error(
             "msisdn", "must be in international format: digits, with or without a leading '+'"
         )
     return msisdn
@@ -150,44 +150,44 @@ def _msisdn(party: Members) -> str:
 
 def _email(party: Members) -> str | None:
     """Of valid form: 1 to 64 characters without white space, one `@`, a domain of at least two DNS labels."""
-    email = party.optional_text("email", at_most=EMAIL_MAX)
+    email = party.optional_text("email", max_length=EMAIL_MAX)
     if email is not None and not _EMAIL.fullmatch(email):
-        party.fault("email", "must be an e-mail address, such as ada@shop.example")
+        party.add_error("email", "must be an e-mail address, such as ada@shop.example")
     return email
 
 
 def _delivery_url(body: Members, name: str, rules: EgressRules) -> str:
     """A required URL that the gateway itself will call (C8)."""
-    url = body.text(name, at_most=URL_LENGTH_MAX)
-    fault = delivery_url_fault(url, rules=rules) if url else None
+    url = body.text(name, max_length=URL_LENGTH_MAX)
+    fault = delivery_url_error(url, rules=rules) if url else None
     if fault is not None:
-        body.fault(name, f"can't be used. {fault.removesuffix('.')}")
+        body.add_error(name, f"can't be used. {fault.removesuffix('.')}")
     return url
 
 
 def _redirect_url(body: Members, name: str, brand: Brand) -> str | None:
     """An optional URL that the payer's browser will be sent to (C8)."""
-    url = body.optional_text(name, at_most=URL_LENGTH_MAX)
+    url = body.optional_text(name, max_length=URL_LENGTH_MAX)
     if url is None:
         return None
-    fault = redirect_url_fault(url, further_schemes=brand.redirect_schemes)
+    fault = redirect_url_error(url, extra_schemes=brand.redirect_schemes)
     if fault is not None:
-        body.fault(name, f"can't be used. {fault.removesuffix('.')}")
+        body.add_error(name, f"can't be used. {fault.removesuffix('.')}")
     return url
 
 
 def _merchant_reference(body: Members) -> str:
-    reference = body.text("merchantReference", at_most=TEXT_MAX)
+    reference = body.text("merchantReference", max_length=TEXT_MAX)
     if reference in (".", ".."):
-        body.fault("merchantReference", "may not be '.' or '..', as no URL reaches them")
+        body.add_error("merchantReference", "may not be '.' or '..', as no URL reaches them")
     return reference
 
 
 def _reconciliation_reference(body: Members, operation: Operation) -> str | None:
     """Optional, except for a tax payout (C5, C7)."""
     if operation is Operation.DIRECT_TAXPAYOUT:
-        return body.text("reconciliationReference", at_most=TEXT_MAX)
-    return body.optional_text("reconciliationReference", at_most=TEXT_MAX)
+        return body.text("reconciliationReference", max_length=TEXT_MAX)
+    return body.optional_text("reconciliationReference", max_length=TEXT_MAX)
 
 
 def _labels(body: Members) -> str | None:
@@ -199,43 +199,45 @@ def _labels(body: Members) -> str | None:
     if labels is None:
         return None
     if len(labels.values) > LABELS_MAX:
-        body.fault("labels", f"must have at most {LABELS_MAX} entries")
+        body.add_error("labels", f"must have at most {LABELS_MAX} entries")
         return None
     return "{" + ",".join(_label(body, labels, key) for key in labels.values) + "}"
 
 
 def _label(body: Members, labels: Members, key: str) -> str:
     """One entry as JSON text; a key that can't be is a fault of the labels as a whole."""
-    if fault := text_fault(key, at_most=LABEL_KEY_MAX) or ("may not be empty" if not key else None):
-        body.fault("labels", f"has a key that {fault}")
+    if fault := text_error(key, max_length=LABEL_KEY_MAX) or (
+        "may not be empty" if not key else None
+    ):
+        body.add_error("labels", f"has a key that {fault}")
         return ""
-    fault = _label_fault(labels.values[key])
+    fault = _label_error(labels.values[key])
     if fault is not None:
-        labels.fault(key, fault)
+        labels.add_error(key, fault)
         return ""
-    return f"{_quoted(key)}:{_scalar(labels.values[key])}"
+    return f"{_json_string(key)}:{_label_value(labels.values[key])}"
 
 
-def _label_fault(value: JsonValue) -> str | None:
+def _label_error(value: JsonValue) -> str | None:
     match value:
         case str():
-            return text_fault(value, at_most=LABEL_TEXT_MAX)
-        case Number(text) if len(text) > NUMBER_CHARACTERS_MAX:
+            return text_error(value, max_length=LABEL_TEXT_MAX)
+        case JsonNumber(text) if len(text) > NUMBER_CHARACTERS_MAX:
             return f"must be a number of at most {NUMBER_CHARACTERS_MAX} characters"
-        case Number() | bool() | None:
+        case JsonNumber() | bool() | None:
             return None
         case _:
             return "must be a string, a number, true, false or null"
 
 
-def _scalar(value: JsonValue) -> str:
+def _label_value(value: JsonValue) -> str:
     match value:
         case str():
-            return _quoted(value)
-        case Number(text):
+            return _json_string(value)
+        case JsonNumber(text):
             return text
         case _:
             return json.dumps(value)
 
 
-_quoted: Final = json.encoder.encode_basestring
+_json_string: Final = json.encoder.encode_basestring

@@ -9,86 +9,86 @@ from typing import Final
 from attrs import define, field
 
 from mmo_sansio.api.incoming.strict_json import JsonValue
-from mmo_sansio.values.problems import FieldFault, RefusedError, fields_refused
+from mmo_sansio.values.problems import FieldError, ProblemError, validation_problem
 
-CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f]")
+CONTROL_CHARACTERS: Final = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 """Characters that no text of a request may have (G7)."""
 
 
 @define
-class Faults:
+class FieldErrors:
     """What is wrong with a request so far."""
 
-    found: list[FieldFault] = field(factory=list)
+    errors: list[FieldError] = field(factory=list)
 
-    def add(self, name: str, what: str) -> None:
+    def add(self, name: str, problem: str) -> None:
         """Note that the field of this dotted name `what`, as in "must be a string"."""
-        self.found.append(FieldFault(name, f"'{name}' {what}."))
+        self.errors.append(FieldError(name, f"'{name}' {problem}."))
 
-    def refuse(self) -> None:
+    def raise_if_any(self) -> None:
         """Raise RefusedError with all that was found (P1), if anything was."""
-        if self.found:
-            raise RefusedError(fields_refused(self.found))
+        if self.errors:
+            raise ProblemError(validation_problem(self.errors))
 
 
 @define
 class Members:
     """The members of one object, taken by name; unknown ones are never looked at, null is absent (G4).
 
-    What is taken from a faulty member is a stand-in, good for reading on until `Faults.refuse`.
+    What is taken from a faulty member is a stand-in, good for reading on until `Faults.raise_if_any`.
     """
 
     values: Mapping[str, JsonValue]
-    faults: Faults
+    errors: FieldErrors
     path: str = ""
     """What stands before a member's name in its dotted path: empty, or `payer.`."""
 
-    def fault(self, name: str, what: str) -> None:
+    def add_error(self, name: str, problem: str) -> None:
         """Note a fault of this member."""
-        self.faults.add(self.path + name, what)
+        self.errors.add(self.path + name, problem)
 
-    def text(self, name: str, *, at_most: int, at_least: int = 1) -> str:
+    def text(self, name: str, *, max_length: int, min_length: int = 1) -> str:
         """A required string of so many code points, not blank (G8); empty if that is not what it is."""
         if self.values.get(name) is None:
-            self.fault(name, "is required")
+            self.add_error(name, "is required")
             return ""
-        value = self.optional_text(name, at_most=at_most)
+        value = self.optional_text(name, max_length=max_length)
         if value is None:
             return ""
         if not value or value.isspace():
-            self.fault(name, "may not be blank")
+            self.add_error(name, "may not be blank")
             return ""
-        if len(value) < at_least:
-            self.fault(name, f"must have at least {at_least} characters")
+        if len(value) < min_length:
+            self.add_error(name, f"must have at least {min_length} characters")
             return ""
         return value
 
-    def optional_text(self, name: str, *, at_most: int) -> str | None:
+    def optional_text(self, name: str, *, max_length: int) -> str | None:
         """A string of at most so many code points (G8), or None."""
         value = self.values.get(name)
         if value is None:
             return None
-        fault = text_fault(value, at_most=at_most)
+        fault = text_error(value, max_length=max_length)
         if fault is None and isinstance(value, str):
             return value
-        self.fault(name, fault or "must be a string")
+        self.add_error(name, fault or "must be a string")
         return None
 
     def object(self, name: str) -> Members | None:
         """The members of a required object, or None if that is not what it is."""
         value = self.values.get(name)
         if isinstance(value, dict):
-            return Members(value, self.faults, f"{self.path}{name}.")
-        self.fault(name, "is required" if value is None else "must be an object")
+            return Members(value, self.errors, f"{self.path}{name}.")
+        self.add_error(name, "is required" if value is None else "must be an object")
         return None
 
 
-def text_fault(value: JsonValue, *, at_most: int) -> str | None:
+def text_error(value: JsonValue, *, max_length: int) -> str | None:
     """What is wrong with a string of at most so many code points, as in "must be a string"; None if nothing."""
     if not isinstance(value, str):
         return "must be a string"
-    if len(value) > at_most:
-        return f"must have at most {at_most} characters"
-    if CONTROL.search(value):
+    if len(value) > max_length:
+        return f"must have at most {max_length} characters"
+    if CONTROL_CHARACTERS.search(value):
         return "may not contain control characters"
     return None

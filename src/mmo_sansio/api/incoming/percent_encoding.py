@@ -8,7 +8,7 @@ from typing import Final
 _TRIPLET: Final = re.compile(rb"%([0-9A-Fa-f]{2})?")
 
 
-def percent_decoded(text: bytes) -> str:
+def percent_decode(text: bytes) -> str:
     """The text that was percent-encoded once. Raises ValueError for a bad escape and for invalid UTF-8."""
     if b"%" in text:
         text = _TRIPLET.sub(_octet, text)

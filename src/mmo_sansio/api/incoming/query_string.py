@@ -9,11 +9,11 @@ from typing import Final
 
 from attrs import frozen
 
-from mmo_sansio.api.cursor import Cursor, CursorError, Direction, Filters, read_cursor
+from mmo_sansio.api.cursor import Cursor, CursorError, Direction, Filters, decode_cursor
 from mmo_sansio.api.incoming.creation_body import TEXT_MAX
-from mmo_sansio.api.incoming.fields import CONTROL, Faults
-from mmo_sansio.api.incoming.percent_encoding import percent_decoded
-from mmo_sansio.api.incoming.timestamps import parse_timestamp, with_plus
+from mmo_sansio.api.incoming.fields import CONTROL_CHARACTERS, FieldErrors
+from mmo_sansio.api.incoming.percent_encoding import percent_decode
+from mmo_sansio.api.incoming.timestamps import parse_timestamp, restore_plus
 from mmo_sansio.messages.queries import (
     RECORDS_PAGE_DEFAULT,
     RECORDS_PAGE_MAX,
@@ -22,7 +22,7 @@ from mmo_sansio.messages.queries import (
     LookUpByMerchantReference,
 )
 from mmo_sansio.values.model import Status, Type
-from mmo_sansio.values.problems import NOT_FOUND, Problem, RefusedError
+from mmo_sansio.values.problems import NOT_FOUND, Problem, ProblemError
 
 _ULID: Final = re.compile(r"[0-7][0-9A-HJKMNP-TV-Z]{25}")
 _INTEGER: Final = re.compile(r"([+-]?)0*([0-9]+)")
@@ -33,7 +33,7 @@ _STATUSES: Final = tuple(each.value for each in Status)
 
 
 @frozen
-class RecordsCall:
+class RecordsRequest:
     """A page of records, and the query it belongs to, for the cursors of its neighbours."""
 
     query: ListRecords
@@ -45,41 +45,41 @@ def look_up(brand: str, gateway_reference: str) -> LookUp:
     what is no ULID (L1)."""
     upper = gateway_reference.upper()
     if not gateway_reference.isascii() or not _ULID.fullmatch(upper):
-        raise RefusedError(unknown_transaction())
+        raise ProblemError(unknown_transaction_problem())
     return LookUp(brand, upper)
 
 
 def look_up_by_merchant_reference(brand: str, merchant_reference: str) -> LookUpByMerchantReference:
     """The look-up by merchantReference. Raises RefusedError with 404 for one that is too long to exist (L2)."""
     if len(merchant_reference) > TEXT_MAX:
-        raise RefusedError(unknown_transaction())
+        raise ProblemError(unknown_transaction_problem())
     return LookUpByMerchantReference(brand, merchant_reference)
 
 
-def unknown_transaction() -> Problem:
+def unknown_transaction_problem() -> Problem:
     """The refusal for a reference that is unknown, another brand's or none at all: all look the same (L1, L2)."""
     return NOT_FOUND.problem("There is no such transaction.")
 
 
-def records_call(brand: str, query: bytes, *, cursor_key: bytes) -> RecordsCall:
+def parse_records_query(brand: str, query: bytes, *, cursor_key: bytes) -> RecordsRequest:
     """The page of records that a raw query string asks for (R1 to R5). Raises RefusedError with all faults: the
     cursor's first, then the filters' in the order of the specification's table."""
-    faults = Faults()
+    faults = FieldErrors()
     sent = _parameters(query)
     page = _text("page", sent, faults)
-    cursor = None if page is None else _cursor(page, brand, cursor_key, faults)
+    cursor = None if page is None else _decode_page(page, brand, cursor_key, faults)
     filters: dict[str, str] = {}
     for name in _FILTERS:
         text = _text(name, sent, faults, required=page is None and name in _REQUIRED)
         if text is not None:
-            filters[name] = _comparable(name, text, faults)
-        if name == "to" and page is None and not faults.found:
+            filters[name] = _canonical(name, text, faults)
+        if name == "to" and page is None and not faults.errors:
             _check_window(filters, faults)
     if cursor is not None:
         _check_unchanged(filters, cursor.filters, faults)
         filters = dict(cursor.filters)
-    faults.refuse()
-    return RecordsCall(_list_records(brand, filters, cursor), filters)
+    faults.raise_if_any()
+    return RecordsRequest(_list_records(brand, filters, cursor), filters)
 
 
 def _parameters(query: bytes) -> Mapping[str, list[bytes]]:
@@ -88,68 +88,68 @@ def _parameters(query: bytes) -> Mapping[str, list[bytes]]:
     for pair in query.replace(b"+", b" ").split(b"&"):
         name, _, value = pair.partition(b"=")
         try:
-            sent.setdefault(percent_decoded(name), []).append(value)
+            sent.setdefault(percent_decode(name), []).append(value)
         except ValueError:
             continue  # No parameter of ours, and unknown ones are ignored (R3).
     return sent
 
 
 def _text(
-    name: str, sent: Mapping[str, list[bytes]], faults: Faults, *, required: bool = False
+    name: str, sent: Mapping[str, list[bytes]], errors: FieldErrors, *, required: bool = False
 ) -> str | None:
     """The trimmed text of a parameter; None if it is absent, blank or faulty."""
     values = sent.get(name, [b""])
     if len(values) > 1:
-        faults.add(name, "may be given only once")
+        errors.add(name, "may be given only once")
         return None
     try:
-        text = percent_decoded(values[0]).strip()
+        text = percent_decode(values[0]).strip()
     except ValueError:
-        faults.add(name, "must be UTF-8, percent-encoded once")
+        errors.add(name, "must be UTF-8, percent-encoded once")
         return None
-    if CONTROL.search(text):
-        faults.add(name, "may not contain control characters")
+    if CONTROL_CHARACTERS.search(text):
+        errors.add(name, "may not contain control characters")
         return None
     if required and not text:
-        faults.add(name, "is required")
+        errors.add(name, "is required")
     return text or None
 
 
-def _comparable(name: str, text: str, faults: Faults) -> str:
+def _canonical(name: str, text: str, errors: FieldErrors) -> str:
     """The text in the form that is compared when filters are resent (R5); as it is if it is faulty."""
     match name:
         case "from" | "to":
-            return _timestamp(name, with_plus(text), faults)
+            return _check_timestamp(name, restore_plus(text), errors)
         case "type":
-            return _one_of(name, text, _TYPES, faults)
+            return _one_of(name, text, _TYPES, errors)
         case "status":
-            return _one_of(name, text, _STATUSES, faults)
+            return _one_of(name, text, _STATUSES, errors)
         case "pageSize":
-            return _page_size(text, faults)
+            return _page_size(text, errors)
         case _:
             return text
 
 
-def _timestamp(name: str, text: str, faults: Faults) -> str:
+def _check_timestamp(name: str, text: str, errors: FieldErrors) -> str:
     try:
         parse_timestamp(text)
     except ValueError:
-        faults.add(name, "must be an ISO 8601 date or date-time, such as 2026-11-21T08:30:00Z")
+        errors.add(name, "must be an ISO 8601 date or date-time, such as 2026-11-21T08:30:00Z")
     return text
 
 
-def _one_of(name: str, text: str, values: Collection[str], faults: Faults) -> str:
+def _one_of(name: str, text: str, values: Collection[str], errors: FieldErrors) -> str:
     folded = text.lower()
     if folded not in values:
-        faults.add(name, f"must be one of: {', '.join(values)}")
+        errors.add(name, f"must be one of: {', '.join(values)}")
     return folded
 
 
-def _page_size(text: str, faults: Faults) -> str:
+def _page_size(text: str, errors: FieldErrors) -> str:
     """Clamped before it is converted: any number of digits costs the same (R4)."""
     found = _INTEGER.fullmatch(text)
     if found is None:
-        faults.add("pageSize", "must be an integer")
+        errors.add("pageSize", "must be an integer")
         return text
     sign, digits = found.groups()
     if sign == "-" or digits == "0":
@@ -158,24 +158,24 @@ def _page_size(text: str, faults: Faults) -> str:
     return str(RECORDS_PAGE_MAX if many else min(int(digits), RECORDS_PAGE_MAX))
 
 
-def _check_window(filters: Filters, faults: Faults) -> None:
+def _check_window(filters: Filters, errors: FieldErrors) -> None:
     if parse_timestamp(filters["to"]) <= parse_timestamp(filters["from"]):
-        faults.add("to", "must be later than 'from'")
+        errors.add("to", "must be later than 'from'")
 
 
-def _cursor(page: str, brand: str, key: bytes, faults: Faults) -> Cursor | None:
+def _decode_page(page: str, brand: str, key: bytes, errors: FieldErrors) -> Cursor | None:
     try:
-        return read_cursor(page, brand=brand, key=key)
+        return decode_cursor(page, brand=brand, key=key)
     except CursorError:
-        faults.add("page", "is no cursor that was given to this brand; start again without it")
+        errors.add("page", "is no cursor that was given to this brand; start again without it")
         return None
 
 
-def _check_unchanged(sent: Filters, original: Filters, faults: Faults) -> None:
+def _check_unchanged(sent: Filters, original: Filters, errors: FieldErrors) -> None:
     """Whatever is sent again must say what it said (R5); what is left out need not be repeated."""
     for name, text in sent.items():
         if original.get(name) != text:
-            faults.add(name, "differs from the query of this cursor; send 'page' alone")
+            errors.add(name, "differs from the query of this cursor; send 'page' alone")
 
 
 def _list_records(brand: str, filters: Filters, cursor: Cursor | None) -> ListRecords:

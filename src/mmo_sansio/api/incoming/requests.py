@@ -1,6 +1,6 @@
 """From a request to what it asks the core, one step after the other in the order of C9.
 
-`routes.route` comes first. Then `presented_key` for whoever knows the keys, `check_enabled`, `check_content`: they see
+`routes.find_route` comes first. Then `read_api_key` for whoever knows the keys, `check_enabled`, `check_content_type`: they see
 the head only, so that a wrong key costs no body (A1, A2). At last the call itself.
 """
 
@@ -9,9 +9,9 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from mmo_sansio.api.incoming.creation_body import read_draft
-from mmo_sansio.api.incoming.fields import Faults, Members
-from mmo_sansio.api.incoming.routes import Create
+from mmo_sansio.api.incoming.creation_body import parse_draft
+from mmo_sansio.api.incoming.fields import FieldErrors, Members
+from mmo_sansio.api.incoming.routes import CreateRoute
 from mmo_sansio.api.incoming.strict_json import parse_object
 from mmo_sansio.api.settings import ApiSettings
 from mmo_sansio.http.messages import HttpRequest, RequestHead
@@ -22,7 +22,7 @@ from mmo_sansio.values.problems import (
     MERCHANT_DISABLED,
     UNAUTHORIZED,
     Problem,
-    RefusedError,
+    ProblemError,
 )
 
 KEY_MAX: Final = 256
@@ -38,16 +38,16 @@ _PARAMETER: Final = re.compile(
 _JSON: Final = re.compile(rb"application/json(?P<parameters>.*)", re.IGNORECASE | re.DOTALL)
 
 
-def presented_key(head: RequestHead) -> bytes:
+def read_api_key(head: RequestHead) -> bytes:
     """The API key of the request. Raises RefusedError with 401 when it is missing, empty, repeated or can't be
     one (A1)."""
     values = head.values(b"x-api-key")
     if len(values) != 1 or not _KEY.fullmatch(values[0].strip(b" \t")):
-        raise RefusedError(unauthorized())
+        raise ProblemError(unauthorized_problem())
     return values[0].strip(b" \t")
 
 
-def unauthorized() -> Problem:
+def unauthorized_problem() -> Problem:
     """The refusal of a key, the same whatever is wrong with it (A1)."""
     return UNAUTHORIZED.problem("Send a valid API key of your brand in the header X-Api-Key.")
 
@@ -55,16 +55,16 @@ def unauthorized() -> Problem:
 def check_enabled(brand: Brand) -> None:
     """Raises RefusedError for a brand that is disabled (A2)."""
     if not brand.enabled:
-        raise RefusedError(MERCHANT_DISABLED.problem("This brand is disabled."))
+        raise ProblemError(MERCHANT_DISABLED.problem("This brand is disabled."))
 
 
-def check_content(head: RequestHead) -> None:
+def check_content_type(head: RequestHead) -> None:
     """Raises RefusedError with `bad_request` unless the body is declared to be plain JSON in UTF-8 (G2)."""
     values = head.values(b"content-type")
     if len(values) != 1 or not _is_json(values[0].strip(b" \t")):
-        raise RefusedError(MALFORMED.problem("Content-Type must be application/json, in UTF-8."))
+        raise ProblemError(MALFORMED.problem("Content-Type must be application/json, in UTF-8."))
     if head.value(b"content-encoding") is not None:
-        raise RefusedError(MALFORMED.problem("Content-Encoding can't be used: send plain JSON."))
+        raise ProblemError(MALFORMED.problem("Content-Encoding can't be used: send plain JSON."))
 
 
 def _is_json(media_type: bytes) -> bool:
@@ -87,9 +87,9 @@ def _is_json(media_type: bytes) -> bool:
     return True
 
 
-def creation(
+def parse_creation(
     request: HttpRequest,
-    route: Create,
+    route: CreateRoute,
     settings: ApiSettings,
     *,
     brand: Brand,
@@ -97,12 +97,12 @@ def creation(
     page_token: str,
     terms: Terms,
 ) -> CreatePayment:
-    """The payment that a creation request asks for, whose head has passed `check_content`. Raises RefusedError
+    """The payment that a creation request asks for, whose head has passed `check_content_type`. Raises RefusedError
     for an unreadable body, or with all faults of its fields (C9)."""
-    faults = Faults()
+    faults = FieldErrors()
     members = Members(parse_object(request.body), faults)
     scenario = None if settings.sandbox_scenarios is None else _scenario(request)
-    draft = read_draft(
+    draft = parse_draft(
         route.operation,
         route.method,
         members,
@@ -113,7 +113,7 @@ def creation(
     if scenario is not None and scenario not in (settings.sandbox_scenarios or ()):
         names = ", ".join(settings.sandbox_scenarios or ())
         faults.add(SCENARIO_HEADER, f"must be one of: {names}")
-    faults.refuse()
+    faults.raise_if_any()
     return CreatePayment(brand, gateway_reference, draft, page_token, terms)
 
 

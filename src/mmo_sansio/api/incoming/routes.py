@@ -10,16 +10,16 @@ from typing import Final, TypeAlias
 
 from attrs import field, frozen
 
-from mmo_sansio.api.incoming.percent_encoding import percent_decoded
+from mmo_sansio.api.incoming.percent_encoding import percent_decode
 from mmo_sansio.http.messages import RequestHead
 from mmo_sansio.values.model import Operation
-from mmo_sansio.values.problems import METHOD_NOT_ALLOWED, NOT_FOUND, RefusedError
+from mmo_sansio.values.problems import METHOD_NOT_ALLOWED, NOT_FOUND, ProblemError
 
 API_PREFIX: Final = b"/gateway/mmo/v2/"
 
 
 @frozen
-class Create:
+class CreateRoute:
     """`POST …/{flow}/{direction}/{method}`: a payment (C1 to C5)."""
 
     operation: Operation
@@ -28,7 +28,7 @@ class Create:
 
 
 @frozen
-class StatusByReference:
+class LookUpRoute:
     """`GET …/status/{gatewayReference}` (L1)."""
 
     gateway_reference: str
@@ -36,7 +36,7 @@ class StatusByReference:
 
 
 @frozen
-class StatusByMerchantReference:
+class LookUpByMerchantReferenceRoute:
     """`GET …/status/mref/{merchantReference}` (L2)."""
 
     merchant_reference: str
@@ -51,47 +51,47 @@ class ListRecordsRoute:
 
 
 @frozen
-class Health:
+class HealthRoute:
     """`GET /healthz`: is the process alive?"""
 
 
 @frozen
-class Ready:
+class ReadinessRoute:
     """`GET /readyz`: can it do its work?"""
 
 
 @frozen
-class Hook:
+class WebhookRoute:
     """`POST|PUT /hooks/{provider}/{token}`: a provider's notification; what follows is its adapter's to read."""
 
     provider: str
     token: str = field(repr=False)
 
 
-ApiRoute: TypeAlias = Create | StatusByReference | StatusByMerchantReference | ListRecordsRoute
+ApiRoute: TypeAlias = CreateRoute | LookUpRoute | LookUpByMerchantReferenceRoute | ListRecordsRoute
 """Where a brand's key is needed."""
 
-Route: TypeAlias = ApiRoute | Health | Ready | Hook
+Route: TypeAlias = ApiRoute | HealthRoute | ReadinessRoute | WebhookRoute
 
 _NAMES: Final = {
-    StatusByReference: "status",
-    StatusByMerchantReference: "status/mref",
+    LookUpRoute: "status",
+    LookUpByMerchantReferenceRoute: "status/mref",
     ListRecordsRoute: "records",
-    Hook: "hooks",
-    Health: "healthz",
-    Ready: "readyz",
+    WebhookRoute: "hooks",
+    HealthRoute: "healthz",
+    ReadinessRoute: "readyz",
 }
 ROUTE_NAMES: Final = (*(each.value for each in Operation), *_NAMES.values())
 
-_READ: Final = ("GET", "HEAD")
-_CREATE: Final = ("POST",)
-_NOTIFY: Final = ("POST", "PUT")
+_READ_METHODS: Final = ("GET", "HEAD")
+_CREATE_METHODS: Final = ("POST",)
+_NOTIFY_METHODS: Final = ("POST", "PUT")
 """Some operators PUT their notifications."""
 
 _OPERATIONS: Final = {tuple(each.value.encode().split(b"/")): each for each in Operation}
 
 
-def route(head: RequestHead) -> Route:
+def find_route(head: RequestHead) -> Route:
     """The resource that the target (in origin-form) names, for a method that it knows.
 
     Raises RefusedError with 404 when there is none, a bad escape or `%00` included, and else with 405 and the
@@ -99,49 +99,51 @@ def route(head: RequestHead) -> Route:
     """
     path, _, query = head.target.partition(b"?")
     try:
-        found, methods = _resource(path, query)
+        found, methods = _find_resource(path, query)
     except ValueError:
-        raise RefusedError(NOT_FOUND.problem("The path is not validly encoded.")) from None
+        raise ProblemError(NOT_FOUND.problem("The path is not validly encoded.")) from None
     if head.method not in methods:
         allow = ", ".join(methods)
-        raise RefusedError(
+        raise ProblemError(
             METHOD_NOT_ALLOWED.problem(f"This resource knows only {allow}.", allow=allow)
         )
     return found
 
 
-def route_name(found: Route) -> str:
+def route_name(route: Route) -> str:
     """What counts and logs call the resource: one of ROUTE_NAMES, never a path, which may hold what is somebody's."""
-    if isinstance(found, Create):
-        return found.operation._value_  # Every request comes by: `value` is a slow property.
-    return _NAMES[type(found)]
+    if isinstance(route, CreateRoute):
+        return route.operation._value_  # Every request comes by: `value` is a slow property.
+    return _NAMES[type(route)]
 
 
-def _resource(path: bytes, query: bytes) -> tuple[Route, tuple[str, ...]]:
+def _find_resource(path: bytes, query: bytes) -> tuple[Route, tuple[str, ...]]:
     """The resource and its methods. Raises ValueError for a segment that can't be decoded."""
     if path.startswith(API_PREFIX):
         match path[len(API_PREFIX) :].split(b"/"):
             case [b"status", b"mref", reference] if reference:
-                return StatusByMerchantReference(_decoded(reference)), _READ
+                return LookUpByMerchantReferenceRoute(_decode_segment(reference)), _READ_METHODS
             case [flow, direction, method] if method and (flow, direction) in _OPERATIONS:
-                return Create(_OPERATIONS[flow, direction], _decoded(method)), _CREATE
+                return CreateRoute(
+                    _OPERATIONS[flow, direction], _decode_segment(method)
+                ), _CREATE_METHODS
             case [b"status", reference] if reference:
-                return StatusByReference(_decoded(reference)), _READ
+                return LookUpRoute(_decode_segment(reference)), _READ_METHODS
             case [b"records"]:
-                return ListRecordsRoute(query), _READ
+                return ListRecordsRoute(query), _READ_METHODS
     match path.split(b"/"):
         case [b"", b"hooks", provider, token, *_] if provider and token:
-            return Hook(_decoded(provider), _decoded(token)), _NOTIFY
+            return WebhookRoute(_decode_segment(provider), _decode_segment(token)), _NOTIFY_METHODS
         case [b"", b"healthz"]:
-            return Health(), _READ
+            return HealthRoute(), _READ_METHODS
         case [b"", b"readyz"]:
-            return Ready(), _READ
-    raise RefusedError(NOT_FOUND.problem("There is nothing at this path."))
+            return ReadinessRoute(), _READ_METHODS
+    raise ProblemError(NOT_FOUND.problem("There is nothing at this path."))
 
 
-def _decoded(segment: bytes) -> str:
+def _decode_segment(segment: bytes) -> str:
     """The segment's text. Raises ValueError for NUL, too, which no reference can hold (L3)."""
-    text = percent_decoded(segment)
+    text = percent_decode(segment)
     if "\0" in text:
         raise ValueError("NUL")
     return text

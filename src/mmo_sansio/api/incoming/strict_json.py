@@ -9,21 +9,21 @@ from typing import Final, NoReturn, TypeAlias
 
 from attrs import frozen
 
-from mmo_sansio.values.problems import MALFORMED, RefusedError
+from mmo_sansio.values.problems import MALFORMED, ProblemError
 
 NESTING_MAX: Final = 32
 """Objects and arrays inside one another, the outermost included: no request needs more than three."""
 
 
 @frozen
-class Number:
+class JsonNumber:
     """A JSON number, not converted: what it is worth is for its field to say."""
 
     text: str
     """As it was written."""
 
 
-JsonValue: TypeAlias = "str | Number | bool | list[JsonValue] | dict[str, JsonValue] | None"
+JsonValue: TypeAlias = "str | JsonNumber | bool | list[JsonValue] | dict[str, JsonValue] | None"
 
 
 def parse_object(body: bytes) -> dict[str, JsonValue]:
@@ -33,44 +33,47 @@ def parse_object(body: bytes) -> dict[str, JsonValue]:
     trailing bytes included), has lone surrogates, a member twice in one object, or more than 32 levels, and for
     any value but an object. Takes time in proportion to the body's length.
     """
-    if body.count(b"{") + body.count(b"[") > NESTING_MAX and _is_nested_deeper(body):
-        _refuse(f"it is nested deeper than {NESTING_MAX} levels")
+    if body.count(b"{") + body.count(b"[") > NESTING_MAX and _is_nested_too_deep(body):
+        _reject(f"it is nested deeper than {NESTING_MAX} levels")
     try:
         parsed = _DECODER.decode(body.decode())
     except UnicodeDecodeError as error:
-        _refuse(f"byte {error.start} is not UTF-8")
+        _reject(f"byte {error.start} is not UTF-8")
     except json.JSONDecodeError as error:
-        _refuse(f"{error.msg} at line {error.lineno}, column {error.colno}")
+        _reject(f"{error.msg} at line {error.lineno}, column {error.colno}")
     if _ESCAPED_SURROGATE.search(body) and _has_lone_surrogates(parsed):
-        _refuse("it has half of a surrogate pair")
+        _reject("it has half of a surrogate pair")
     if not isinstance(parsed, dict):
-        _refuse("it is no object")
+        _reject("it is no object")
     return parsed
 
 
-def _refuse(why: str) -> NoReturn:
-    raise RefusedError(MALFORMED.problem(f"The body can't be read as a JSON object: {why}."))
+def _reject(reason: str) -> NoReturn:
+    raise ProblemError(MALFORMED.problem(f"The body can't be read as a JSON object: {reason}."))
 
 
-def _members(pairs: list[tuple[str, JsonValue]]) -> dict[str, JsonValue]:
+def _unique_members(pairs: list[tuple[str, JsonValue]]) -> dict[str, JsonValue]:
     members = dict(pairs)
     if len(members) < len(pairs):
-        _refuse("an object has two members of the same name")
+        _reject("an object has two members of the same name")
     return members
 
 
-def _constant(name: str) -> NoReturn:
-    _refuse(f"{name} is not JSON")
+def _reject_constant(name: str) -> NoReturn:
+    _reject(f"{name} is not JSON")
 
 
 _DECODER: Final = json.JSONDecoder(
-    object_pairs_hook=_members, parse_float=Number, parse_int=Number, parse_constant=_constant
+    object_pairs_hook=_unique_members,
+    parse_float=JsonNumber,
+    parse_int=JsonNumber,
+    parse_constant=_reject_constant,
 )
 _STRING_OR_BRACKET: Final = re.compile(rb'"(?:[^"\\]++|\\.)*+"?|[\[{\]}]', re.DOTALL)
 _ESCAPED_SURROGATE: Final = re.compile(rb"\\u[dD][89a-fA-F]")
 
 
-def _is_nested_deeper(body: bytes) -> bool:
+def _is_nested_too_deep(body: bytes) -> bool:
     """Whether the brackets go too deep, looked at without parsing: the parser would recurse."""
     depth = 0
     for found in _STRING_OR_BRACKET.finditer(body):

@@ -28,7 +28,7 @@ _TIMESTAMP: Final = re.compile(
 _SPACE_FOR_PLUS: Final = re.compile(r" (?=\d\d(?::?\d\d)?\Z)", re.ASCII)
 
 
-def with_plus(text: str) -> str:
+def restore_plus(text: str) -> str:
     """The text with the `+` of its offset, which reaches us as a space when it was not encoded (R1)."""
     return _SPACE_FOR_PLUS.sub("+", text)
 
@@ -53,12 +53,12 @@ def parse_timestamp(text: str) -> Instant:
         int((fraction or "0")[:6].ljust(6, "0")),
         tzinfo=UTC,
     )
-    offset = _offset(hours or "0", minutes or "0")
+    offset = _parse_offset(hours or "0", minutes or "0")
     instant = from_datetime(moment) + (offset if sign == "-" else -offset)
     return max(FIRST_INSTANT, min(LAST_INSTANT, instant))
 
 
-def _offset(hours: str, minutes: str) -> int:
+def _parse_offset(hours: str, minutes: str) -> int:
     if int(hours) > 23 or int(minutes) > 59:
         raise ValueError("no offset from UTC")
     return int(hours) * HOUR + int(minutes) * MINUTE

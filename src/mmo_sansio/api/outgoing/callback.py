@@ -7,7 +7,7 @@ from mmo_sansio.http.messages import HttpRequest
 from mmo_sansio.values.model import Transaction
 
 
-def build(transaction: Transaction, key: bytes) -> HttpRequest:
+def callback_request(transaction: Transaction, key: bytes) -> HttpRequest:
     """The request that tells the merchant how this transaction ended (K1), authenticated with one
     of its own API keys (A4).
 

@@ -5,15 +5,15 @@ from __future__ import annotations
 import json
 
 from mmo_sansio.api.outgoing.transaction_json import money_object
-from mmo_sansio.http.exchange import Attempt, DeliveryOutcome
+from mmo_sansio.http.exchange import DeliveryAttempt, DeliveryOutcome
 from mmo_sansio.http.messages import HttpRequest
-from mmo_sansio.values.clock import with_microseconds
+from mmo_sansio.values.clock import format_with_microseconds
 from mmo_sansio.values.model import Transaction
 
-_json = json.JSONEncoder(ensure_ascii=False).encode
+_to_json = json.JSONEncoder(ensure_ascii=False).encode
 
 
-def build(transaction: Transaction, key: bytes, *, image: str) -> HttpRequest:
+def qr_code_request(transaction: Transaction, key: bytes, *, image: str) -> HttpRequest:
     """The request that brings the code to `displayQrUrl`, with one of the merchant's own API keys (A4).
 
     `image`: the picture in base64. The transaction has a `displayQrUrl` and a code.
@@ -23,18 +23,18 @@ def build(transaction: Transaction, key: bytes, *, image: str) -> HttpRequest:
     assert code is not None, "there is nothing to show"
     body = (
         f'{{"gatewayReference":"{order.gateway_reference}"'
-        f',"merchantReference":{_json(order.merchant_reference)}'
-        f',"reconciliationReference":{_json(order.reconciliation_reference)}'
+        f',"merchantReference":{_to_json(order.merchant_reference)}'
+        f',"reconciliationReference":{_to_json(order.reconciliation_reference)}'
         f',"amount":{money_object(order.requested)}'
-        f',"qrPayload":{_json(code.payload)}'
-        f',"qrImage":{_json(image)}'
-        f',"expiresAt":"{with_microseconds(order.expires_at)}"}}'
+        f',"qrPayload":{_to_json(code.payload)}'
+        f',"qrImage":{_to_json(image)}'
+        f',"expiresAt":"{format_with_microseconds(order.expires_at)}"}}'
     )
     headers = ((b"content-type", b"application/json"), (b"x-api-key", key))
     return HttpRequest("POST", order.display_qr_url.encode(), headers, body.encode())
 
 
-def not_sent(transaction: Transaction, detail: str) -> Attempt:
+def not_sent_attempt(transaction: Transaction, detail: str) -> DeliveryAttempt:
     """The record of a code that was not sent, and why."""
     url = transaction.order.display_qr_url or ""
-    return Attempt(DeliveryOutcome.TRANSPORT_ERROR, url, detail=detail)
+    return DeliveryAttempt(DeliveryOutcome.TRANSPORT_ERROR, url, detail=detail)

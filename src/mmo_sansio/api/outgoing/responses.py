@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 from typing import Final, assert_never
 
-from mmo_sansio.api.cursor import Cursor, Direction, write_cursor
-from mmo_sansio.api.incoming.query_string import RecordsCall, unknown_transaction
+from mmo_sansio.api.cursor import Cursor, Direction, encode_cursor
+from mmo_sansio.api.incoming.query_string import RecordsRequest, unknown_transaction_problem
 from mmo_sansio.api.settings import ApiSettings
 from mmo_sansio.http.messages import Headers, HttpResponse
 from mmo_sansio.messages.queries import Position, Records
-from mmo_sansio.messages.replies import Accepted, Ignored, Noted, Refused, Reply
-from mmo_sansio.values.clock import with_seconds
+from mmo_sansio.messages.replies import Accepted, Applied, Ignored, Rejected, Reply
+from mmo_sansio.values.clock import format_with_seconds
 from mmo_sansio.values.model import Order
 from mmo_sansio.values.problems import Problem
 
@@ -19,50 +19,54 @@ _JSON_HEADERS: Final[Headers] = ((b"content-type", b"application/json"),)
 _LOWEST_REFERENCE: Final = "0" * 26
 """Comes before every gatewayReference of its moment."""
 
-_quoted: Final = json.encoder.encode_basestring
+_json_string: Final = json.encoder.encode_basestring
 
 
 def creation_response(reply: Reply, settings: ApiSettings) -> HttpResponse | Problem:
     """The Initiate Payment response, the Web Pay In response, or the refusal: what CreatePayment is replied."""
     match reply:
         case Accepted(order):
-            return HttpResponse(200, _JSON_HEADERS, _initiated(order, settings.hpp_url).encode())
-        case Refused(problem):
+            return HttpResponse(
+                200, _JSON_HEADERS, _creation_body(order, settings.hpp_url).encode()
+            )
+        case Rejected(problem):
             return problem
-        case Noted() | Ignored():
+        case Applied() | Ignored():
             raise AssertionError(f"{reply} is no reply to a creation")
         case _:
             assert_never(reply)
 
 
-def _initiated(order: Order, hpp_url: str) -> str:
+def _creation_body(order: Order, hpp_url: str) -> str:
     assert order.merchant_reference is not None
     assert order.reconciliation_reference is not None
     page = ""
     if order.page is not None:
-        page_url = _quoted(f"{hpp_url}/pay/{order.page.token}")
+        page_url = _json_string(f"{hpp_url}/pay/{order.page.token}")
         page = f',"pageUrl":{page_url},"pageOpenMode":"redirect"'
     return (
         f'{{"status":"pending"'
         f',"gatewayReference":"{order.gateway_reference}"'
-        f',"merchantReference":{_quoted(order.merchant_reference)}'
-        f',"reconciliationReference":{_quoted(order.reconciliation_reference)}'
-        f',"createdAt":"{with_seconds(order.created_at)}"{page}}}'
+        f',"merchantReference":{_json_string(order.merchant_reference)}'
+        f',"reconciliationReference":{_json_string(order.reconciliation_reference)}'
+        f',"createdAt":"{format_with_seconds(order.created_at)}"{page}}}'
     )
 
 
 def look_up_response(found: bytes | None) -> HttpResponse | Problem:
     """The transaction object as the store has it, or 404 (L1, L2)."""
     if found is None:
-        return unknown_transaction()
+        return unknown_transaction_problem()
     return HttpResponse(200, _JSON_HEADERS, found)
 
 
-def records_response(records: Records, call: RecordsCall, settings: ApiSettings) -> HttpResponse:
+def records_response(
+    records: Records, request: RecordsRequest, settings: ApiSettings
+) -> HttpResponse:
     """A page of transaction objects, byte for byte as everywhere (T4), with the cursors of its neighbours (R6)."""
-    before, after = _place_before(records, call), _place_after(records, call)
+    before, after = _previous_position(records, request), _next_position(records, request)
     cursors = [
-        _cursor_text(call, direction, place, settings.cursor_key)
+        _cursor_text(request, direction, place, settings.cursor_key)
         for direction, place in ((Direction.AFTER, after), (Direction.BEFORE, before))
     ]
     body = b"".join(
@@ -76,27 +80,27 @@ def records_response(records: Records, call: RecordsCall, settings: ApiSettings)
 
 
 def _cursor_text(
-    call: RecordsCall, direction: Direction, place: Position | None, key: bytes
+    request: RecordsRequest, direction: Direction, position: Position | None, key: bytes
 ) -> str:
     """The cursor as JSON text."""
-    if place is None:
+    if position is None:
         return "null"
-    cursor = Cursor(call.filters, direction, place)
-    return f'"{write_cursor(cursor, brand=call.query.brand, key=key)}"'
+    cursor = Cursor(request.filters, direction, position)
+    return f'"{encode_cursor(cursor, brand=request.query.brand, key=key)}"'
 
 
-def _place_after(records: Records, call: RecordsCall) -> Position | None:
+def _next_position(records: Records, request: RecordsRequest) -> Position | None:
     """Where the next page begins. A page that came out empty on the way back (its rows have changed their
     status since) leads forward again from where it was asked for."""
     if not records.has_next:
         return None
-    asked = call.query.before
+    asked = request.query.before
     return records.last or (asked and Position(asked.created_at, _LOWEST_REFERENCE))
 
 
-def _place_before(records: Records, call: RecordsCall) -> Position | None:
+def _previous_position(records: Records, request: RecordsRequest) -> Position | None:
     """Where the previous page ends; likewise."""
     if not records.has_previous:
         return None
-    asked = call.query.after
+    asked = request.query.after
     return records.first or (asked and Position(asked.created_at + 1, _LOWEST_REFERENCE))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Final
 
-from mmo_sansio.values.clock import with_microseconds
+from mmo_sansio.values.clock import format_with_microseconds
 from mmo_sansio.values.model import Party, ProviderData, Transaction
 from mmo_sansio.values.money import Money
 
@@ -36,7 +36,7 @@ PARTY_MEMBERS: Final = ("id", "msisdn", "firstName", "lastName", "email")
 PROVIDER_DATA_MEMBERS: Final = ("name", "title", "fee", "partyData", "errorCode", "errorMessage")
 MONEY_MEMBERS: Final = ("value", "currency")
 
-_quoted = json.encoder.encode_basestring
+_json_string = json.encoder.encode_basestring
 
 
 def transaction_object(transaction: Transaction) -> bytes:
@@ -55,13 +55,13 @@ def transaction_object(transaction: Transaction) -> bytes:
         f',"reconciliationReference":{_text(order.reconciliation_reference)}'
         f',"providerReference":{_text(progress.provider_reference)}'
         f',"party":{_party(order.party)}'
-        f',"method":{_quoted(order.method)}'
-        f',"country":{_quoted(order.country)}'
+        f',"method":{_json_string(order.method)}'
+        f',"country":{_json_string(order.country)}'
         f',"requestedAmount":{money_object(order.requested)}'
         f',"finalAmount":{_money(progress.final)}'
         f',"labels":{order.labels or "null"}'
-        f',"createdAt":"{with_microseconds(order.created_at)}"'
-        f',"completedAt":{_text(None if completed_at is None else with_microseconds(completed_at))}'
+        f',"createdAt":"{format_with_microseconds(order.created_at)}"'
+        f',"completedAt":{_text(None if completed_at is None else format_with_microseconds(completed_at))}'
         f',"completionSource":{_text(progress.completion_source)}'
         f',"errorCode":{_text(progress.error_code)}'
         f',"errorMessage":{_text(progress.error_message)}'
@@ -75,7 +75,7 @@ def money_object(amount: Money) -> str:
 
 
 def _text(value: str | None) -> str:
-    return "null" if value is None else _quoted(value)
+    return "null" if value is None else _json_string(value)
 
 
 def _money(amount: Money | None) -> str:
@@ -84,8 +84,8 @@ def _money(amount: Money | None) -> str:
 
 def _party(party: Party) -> str:
     return (
-        f'{{"id":{_quoted(party.id)}'
-        f',"msisdn":{_quoted(party.msisdn)}'
+        f'{{"id":{_json_string(party.id)}'
+        f',"msisdn":{_json_string(party.msisdn)}'
         f',"firstName":{_text(party.first_name)}'
         f',"lastName":{_text(party.last_name)}'
         f',"email":{_text(party.email)}}}'
@@ -96,8 +96,8 @@ def _provider_data(data: ProviderData | None) -> str:
     if data is None:
         return "null"
     return (
-        f'{{"name":{_quoted(data.name)}'
-        f',"title":{_quoted(data.title)}'
+        f'{{"name":{_json_string(data.name)}'
+        f',"title":{_json_string(data.title)}'
         f',"fee":{_money(data.fee)}'
         f',"partyData":{data.party_data or "null"}'
         f',"errorCode":{_text(data.error_code)}'

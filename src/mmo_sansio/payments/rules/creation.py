@@ -8,7 +8,7 @@ from mmo_sansio.messages.changes import ReferenceConsumed, TransactionCreated
 from mmo_sansio.messages.inputs import CreatePayment, Draft
 from mmo_sansio.messages.intents import SubmitToProvider
 from mmo_sansio.messages.replies import Accepted
-from mmo_sansio.payments.decision import Decision, refused
+from mmo_sansio.payments.decision import Decision, reject
 from mmo_sansio.payments.ledger import Ledger
 from mmo_sansio.values import problems
 from mmo_sansio.values.clock import Instant
@@ -25,36 +25,38 @@ from mmo_sansio.values.model import (
     Terms,
     Transaction,
 )
-from mmo_sansio.values.money import AmountError, Money, money
-from mmo_sansio.values.problems import FieldFault, Problem
+from mmo_sansio.values.money import AmountError, Money, to_money
+from mmo_sansio.values.problems import FieldError, Problem
 
 
-def create(ledger: Ledger, given: CreatePayment, *, now: Instant) -> Decision:
+def create(ledger: Ledger, input_: CreatePayment, *, now: Instant) -> Decision:
     """Take the payment, or refuse it with the first cause that applies. A refusal consumes nothing (C12)."""
-    match _offer(given.brand, given.draft):
+    match _select_method(input_.brand, input_.draft):
         case Problem() as problem:
-            return refused(problem)
+            return reject(problem)
         case offer:
             pass
-    if _is_consumed(ledger, given, now=now):
-        return refused(_duplicate(given.draft.merchant_reference))
-    transaction = _begin(_order(given, offer, now=now))
+    if _is_duplicate(ledger, input_, now=now):
+        return reject(_duplicate_problem(input_.draft.merchant_reference))
+    transaction = _initial_transaction(_build_order(input_, offer, now=now))
     used = ReferenceConsumed(
-        given.brand.id, given.draft.merchant_reference, given.gateway_reference, now
+        input_.brand.id, input_.draft.merchant_reference, input_.gateway_reference, now
     )
-    intents = (SubmitToProvider(given.gateway_reference),) if transaction.order.page is None else ()
+    intents = (
+        (SubmitToProvider(input_.gateway_reference),) if transaction.order.page is None else ()
+    )
     return Decision(Accepted(transaction.order), (used, TransactionCreated(transaction)), intents)
 
 
 @frozen
-class _Offer:
+class _SelectedMethod:
     """What the brand's configuration makes of a draft."""
 
     method: Method
     amount: Money
 
 
-def _offer(brand: Brand, draft: Draft) -> _Offer | Problem:
+def _select_method(brand: Brand, draft: Draft) -> _SelectedMethod | Problem:
     """Method, country, currency, decimals, minimum, maximum: one condition, one answer, next line (C9)."""
     operation = draft.operation
     methods = [
@@ -75,9 +77,9 @@ def _offer(brand: Brand, draft: Draft) -> _Offer | Problem:
             f"The currency '{draft.currency}' is not configured for the method '{draft.method}'."
         )
     try:
-        amount = money(draft.amount, draft.currency)
+        amount = to_money(draft.amount, draft.currency)
     except AmountError as error:
-        return problems.fields_refused([FieldFault("amount.value", f"'amount.value' {error}.")])
+        return problems.validation_problem([FieldError("amount.value", f"'amount.value' {error}.")])
     if amount.minor < limits.minimum.minor:
         return problems.BELOW_MINIMUM.problem(
             f"The amount {amount} is below the minimum of {limits.minimum}."
@@ -86,37 +88,37 @@ def _offer(brand: Brand, draft: Draft) -> _Offer | Problem:
         return problems.ABOVE_MAXIMUM.problem(
             f"The amount {amount} is above the maximum of {limits.maximum}."
         )
-    return _Offer(method, amount)
+    return _SelectedMethod(method, amount)
 
 
-def _is_consumed(ledger: Ledger, given: CreatePayment, *, now: Instant) -> bool:
-    used = ledger.reference_use(given.brand.id, given.draft.merchant_reference)
+def _is_duplicate(ledger: Ledger, input_: CreatePayment, *, now: Instant) -> bool:
+    used = ledger.reference_use(input_.brand.id, input_.draft.merchant_reference)
     if used is None:
         return False
-    if given.brand.reference_reuse is ReferenceReuse.NEVER:
+    if input_.brand.reference_reuse is ReferenceReuse.NEVER:
         return True
-    return now - used.at < given.terms.idempotency_window
+    return now - used.at < input_.terms.idempotency_window
 
 
-def _duplicate(merchant_reference: str) -> Problem:
+def _duplicate_problem(merchant_reference: str) -> Problem:
     return problems.DUPLICATE_REFERENCE.problem(
         f"The merchantReference '{merchant_reference}' was used before."
         " Look the payment up by it, or send a new reference."
     )
 
 
-def _order(given: CreatePayment, offer: _Offer, *, now: Instant) -> Order:
-    draft, method, terms = given.draft, offer.method, given.terms
+def _build_order(input_: CreatePayment, selected: _SelectedMethod, *, now: Instant) -> Order:
+    draft, method, terms = input_.draft, selected.method, input_.terms
     return Order(
-        gateway_reference=given.gateway_reference,
-        brand=given.brand.id,
+        gateway_reference=input_.gateway_reference,
+        brand=input_.brand.id,
         type=draft.operation.type,
         flow=draft.operation.flow,
         method=method.key,
         country=method.country,
         provider=method.provider,
         provider_title=method.provider_title,
-        requested=offer.amount,
+        requested=selected.amount,
         party=draft.party or _tax_authority(method),
         merchant_reference=draft.merchant_reference,
         reconciliation_reference=draft.reconciliation_reference or draft.merchant_reference,
@@ -125,7 +127,9 @@ def _order(given: CreatePayment, offer: _Offer, *, now: Instant) -> Order:
         created_at=now,
         expires_at=now + terms.pending_timeout,
         display_qr_url=draft.display_qr_url,
-        page=_page(given, terms, now=now) if draft.operation is Operation.WEB_PAYIN else None,
+        page=_build_page(input_, terms, now=now)
+        if draft.operation is Operation.WEB_PAYIN
+        else None,
         scenario=draft.scenario,
     )
 
@@ -135,17 +139,17 @@ def _tax_authority(method: Method) -> Party:
     return Party(method.tax_authority_id or method.key, method.tax_authority_account)
 
 
-def _page(given: CreatePayment, terms: Terms, *, now: Instant) -> Page:
+def _build_page(input_: CreatePayment, terms: Terms, *, now: Instant) -> Page:
     session = terms.pending_timeout if terms.page_session is None else terms.page_session
     return Page(
-        given.page_token,
+        input_.page_token,
         now + min(session, terms.pending_timeout),
-        given.draft.success_redirect_url,
-        given.draft.error_redirect_url,
+        input_.draft.success_redirect_url,
+        input_.draft.error_redirect_url,
     )
 
 
-def _begin(order: Order) -> Transaction:
+def _initial_transaction(order: Order) -> Transaction:
     """A web payment waits for its payer until the page closes; any other wants to be submitted (W1)."""
     if order.page is None:
         return Transaction(order, Progress(Stage.CREATED, 1, order.expires_at))

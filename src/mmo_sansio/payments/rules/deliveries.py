@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mmo_sansio.messages.changes import (
-    BreakerKept,
+    BreakerSaved,
     CallbackRecorded,
     Change,
     IntentConcluded,
@@ -11,38 +11,38 @@ from mmo_sansio.messages.changes import (
 )
 from mmo_sansio.messages.inputs import CallbackConcluded, QrConcluded
 from mmo_sansio.messages.intents import DeliverCallback, IntentKind
-from mmo_sansio.messages.replies import Noted
-from mmo_sansio.payments.decision import Decision, ignored
+from mmo_sansio.messages.replies import Applied
+from mmo_sansio.payments.decision import Decision, ignore
 from mmo_sansio.payments.ledger import Ledger
 from mmo_sansio.values.clock import Instant
 
 
-def conclude_callback(ledger: Ledger, given: CallbackConcluded, *, now: Instant) -> Decision:
+def conclude_callback(ledger: Ledger, input_: CallbackConcluded, *, now: Instant) -> Decision:
     """Record the outcome, once; the transaction itself is unaffected.
 
     Of two who sent it, because the first lost its lease, the one that claimed it later records what became of it; the
     first may as long as nobody has claimed it since.
     """
-    transaction = ledger.transaction(given.gateway_reference)
-    key = (given.gateway_reference, IntentKind.CALLBACK)
+    transaction = ledger.transaction(input_.gateway_reference)
+    key = (input_.gateway_reference, IntentKind.CALLBACK)
     waiting = ledger.open_intent(key)
     if transaction is None or not isinstance(waiting, DeliverCallback):
-        return ignored("No callback is waiting for its outcome.", transaction)
-    if given.fence < waiting.fence:
-        return ignored("Another process has claimed the callback since.", transaction)
+        return ignore("No callback is waiting for its outcome.", transaction)
+    if input_.fence < waiting.fence:
+        return ignore("Another process has claimed the callback since.", transaction)
     brand = transaction.order.brand
-    recorded = CallbackRecorded(given.gateway_reference, brand, given.attempt, now)
+    recorded = CallbackRecorded(input_.gateway_reference, brand, input_.attempt, now)
     changes: tuple[Change, ...] = (recorded, IntentConcluded(key))
-    if given.breaker is not None:
-        changes = (*changes, BreakerKept(brand, given.fence, given.breaker))
-    return Decision(Noted(transaction), changes)
+    if input_.breaker is not None:
+        changes = (*changes, BreakerSaved(brand, input_.fence, input_.breaker))
+    return Decision(Applied(transaction), changes)
 
 
-def conclude_qr(ledger: Ledger, given: QrConcluded, *, now: Instant) -> Decision:
+def conclude_qr(ledger: Ledger, input_: QrConcluded, *, now: Instant) -> Decision:
     """Record the outcome, once; the transaction itself is unaffected."""
-    transaction = ledger.transaction(given.gateway_reference)
-    key = (given.gateway_reference, IntentKind.QR)
+    transaction = ledger.transaction(input_.gateway_reference)
+    key = (input_.gateway_reference, IntentKind.QR)
     if transaction is None or ledger.open_intent(key) is None:
-        return ignored("No QR code is waiting for its outcome.", transaction)
-    recorded = QrRecorded(given.gateway_reference, transaction.order.brand, given.attempt, now)
-    return Decision(Noted(transaction), (recorded, IntentConcluded(key)))
+        return ignore("No QR code is waiting for its outcome.", transaction)
+    recorded = QrRecorded(input_.gateway_reference, transaction.order.brand, input_.attempt, now)
+    return Decision(Applied(transaction), (recorded, IntentConcluded(key)))

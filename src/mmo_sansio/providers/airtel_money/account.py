@@ -17,28 +17,28 @@ from mmo_sansio.values.currencies import CURRENCIES
 
 
 @frozen
-class Market:
+class AirtelCountry:
     """A country in which the operator works."""
 
     currency: str
     dialling_code: str
 
 
-MARKETS: Mapping[str, Market] = MappingProxyType(
+MARKETS: Mapping[str, AirtelCountry] = MappingProxyType(
     {
-        "CD": Market("CDF", "243"),
-        "CG": Market("XAF", "242"),
-        "GA": Market("XAF", "241"),
-        "KE": Market("KES", "254"),
-        "MG": Market("MGA", "261"),
-        "MW": Market("MWK", "265"),
-        "NE": Market("XOF", "227"),
-        "NG": Market("NGN", "234"),
-        "RW": Market("RWF", "250"),
-        "TD": Market("XAF", "235"),
-        "TZ": Market("TZS", "255"),
-        "UG": Market("UGX", "256"),
-        "ZM": Market("ZMW", "260"),
+        "CD": AirtelCountry("CDF", "243"),
+        "CG": AirtelCountry("XAF", "242"),
+        "GA": AirtelCountry("XAF", "241"),
+        "KE": AirtelCountry("KES", "254"),
+        "MG": AirtelCountry("MGA", "261"),
+        "MW": AirtelCountry("MWK", "265"),
+        "NE": AirtelCountry("XOF", "227"),
+        "NG": AirtelCountry("NGN", "234"),
+        "RW": AirtelCountry("RWF", "250"),
+        "TD": AirtelCountry("XAF", "235"),
+        "TZ": AirtelCountry("TZS", "255"),
+        "UG": AirtelCountry("UGX", "256"),
+        "ZM": AirtelCountry("ZMW", "260"),
     }
 )
 """By ISO 3166-1 alpha-2 code, with the currency that is usual there."""
@@ -70,21 +70,21 @@ class AirtelAccount:
     pin_member: str = "pin"
     wallet_type: str = "NORMAL"
     disbursement_type: str = "B2C"
-    asks_with_type: bool = False
+    polls_with_type: bool = False
     """Whether a question about a pay-out names its type."""
     callback_key: str | None = field(default=None, repr=False)
     """What callbacks are authenticated with; None: they aren't."""
     callback_hash_header: str = "hash"
     """Where the hash stands when it isn't in the body."""
-    first_question_after: Span = 180 * SECOND
+    first_poll_after: Span = 180 * SECOND
     """How long after a prompt the operator may be asked about it for the first time."""
-    is_refusal_of_payer: bool = False
+    is_rejection_by_payer: bool = False
     """Whether this market's code for a refusal says that it was the payer who refused."""
     keeps_leading_zero: bool = False
     """Whether a zero after the dialling code belongs to national numbers."""
 
 
-def account_from(options: Mapping[str, Any]) -> AirtelAccount:
+def read_account(options: Mapping[str, Any]) -> AirtelAccount:
     """The account that these options describe. Raises OptionError for one that is unknown, missing or unusable."""
     given = Options(options)
     country = given.text("country").upper()
@@ -93,58 +93,58 @@ def account_from(options: Mapping[str, Any]) -> AirtelAccount:
     disbursement_version = int(given.choice("disbursement_version", ("1", "2", "3"), "2"))
     account = AirtelAccount(
         base_url=given.url("base_url"),
-        country=_country(country),
-        currency=_currency(given.text("currency", market.currency if market else None)),
-        dialling_code=_dialling_code(
+        country=_check_country(country),
+        currency=_check_currency(given.text("currency", market.currency if market else None)),
+        dialling_code=_check_dialling_code(
             given.text("dialling_code", market.dialling_code if market else None)
         ),
         client_id=given.text("client_id"),
         client_secret=given.text("client_secret"),
-        pin=given.optional("pin"),
+        pin=given.optional_text("pin"),
         collection_version=collection_version,
         disbursement_version=disbursement_version,
-        signs_collections=given.switch("sign_collections", collection_version == 2),
-        signs_disbursements=given.switch("sign_disbursements", disbursement_version == 3),
-        public_key=_public_key(given.optional("public_key")),
-        pin_padding=_padding(given, "pin_padding", RsaPadding.OAEP_SHA256),
-        key_padding=_padding(given, "key_padding", RsaPadding.PKCS1V15),
+        signs_collections=given.boolean("sign_collections", collection_version == 2),
+        signs_disbursements=given.boolean("sign_disbursements", disbursement_version == 3),
+        public_key=_parse_public_key(given.optional_text("public_key")),
+        pin_padding=_read_padding(given, "pin_padding", RsaPadding.OAEP_SHA256),
+        key_padding=_read_padding(given, "key_padding", RsaPadding.PKCS1V15),
         pin_member=given.choice("pin_member", ("pin", "pinstring"), "pin"),
         wallet_type=given.choice("wallet_type", ("NORMAL", "SALARY"), "NORMAL"),
         disbursement_type=given.choice("disbursement_type", ("B2C", "B2B"), "B2C"),
-        asks_with_type=given.switch("ask_with_type", False),
-        callback_key=given.optional("callback_key"),
+        polls_with_type=given.boolean("ask_with_type", False),
+        callback_key=given.optional_text("callback_key"),
         callback_hash_header=given.text("callback_hash_header", "hash").lower(),
-        first_question_after=given.number("first_question_after_s", 180) * SECOND,
-        is_refusal_of_payer=given.switch("refusal_is_of_payer", False),
-        keeps_leading_zero=given.switch("keep_leading_zero", False),
+        first_poll_after=given.integer("first_question_after_s", 180) * SECOND,
+        is_rejection_by_payer=given.boolean("refusal_is_of_payer", False),
+        keeps_leading_zero=given.boolean("keep_leading_zero", False),
     )
-    given.finish()
+    given.check_unknown()
     return account
 
 
-def _country(code: str) -> str:
+def _check_country(code: str) -> str:
     if len(code) != 2 or not (code.isascii() and code.isalpha()):
         raise OptionError("country", "has two letters.", 'Write country = "UG", say.')
     return code
 
 
-def _currency(code: str) -> str:
+def _check_currency(code: str) -> str:
     if code not in CURRENCIES:
         raise OptionError("currency", "is no currency.", 'Write currency = "UGX", say.')
     return code
 
 
-def _dialling_code(digits: str) -> str:
+def _check_dialling_code(digits: str) -> str:
     if not (digits.isascii() and digits.isdigit()) or not 1 <= len(digits) <= 3:
         raise OptionError("dialling_code", "has 1 to 3 digits.", 'Write dialling_code = "256".')
     return digits
 
 
-def _padding(given: Options, key: str, default: RsaPadding) -> RsaPadding:
-    return RsaPadding(given.choice(key, tuple(RsaPadding), default))
+def _read_padding(options: Options, key: str, default: RsaPadding) -> RsaPadding:
+    return RsaPadding(options.choice(key, tuple(RsaPadding), default))
 
 
-def _public_key(text: str | None) -> bytes | None:
+def _parse_public_key(text: str | None) -> bytes | None:
     """The portal shows it as Base64 without armour; a file may have the armour too."""
     if text is None:
         return None

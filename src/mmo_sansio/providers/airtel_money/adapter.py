@@ -13,11 +13,11 @@ from attrs import define, field, frozen
 from mmo_sansio.http.messages import HttpRequest, HttpResponse
 from mmo_sansio.messages.inputs import ProviderHinted, UnmatchedNotified
 from mmo_sansio.providers.airtel_money import requests
-from mmo_sansio.providers.airtel_money.account import AirtelAccount, account_from
-from mmo_sansio.providers.airtel_money.codes import STALE_KEY, is_open_status
+from mmo_sansio.providers.airtel_money.account import AirtelAccount, read_account
+from mmo_sansio.providers.airtel_money.codes import STALE_KEY_CODES, is_inconclusive_status
 from mmo_sansio.providers.airtel_money.notifications import read_callback
-from mmo_sansio.providers.airtel_money.results import About, of_question, of_submission
-from mmo_sansio.providers.airtel_money.wire import answer_read, read
+from mmo_sansio.providers.airtel_money.results import AirtelPayment, poll_report, submission_report
+from mmo_sansio.providers.airtel_money.wire import parse_json, parse_response
 from mmo_sansio.providers.common.ciphers import CipherError, Ciphers
 from mmo_sansio.providers.common.interface import (
     AccessToken,
@@ -30,32 +30,32 @@ from mmo_sansio.providers.common.operations import (
     DIRECT_PAYIN,
     DIRECT_PAYOUT,
     WEB_PAYIN,
-    Operation,
     OperationKey,
-    key_of,
+    ProviderOperation,
+    operation_key,
 )
 from mmo_sansio.values.clock import HOUR, MINUTE, SECOND, Instant, from_datetime
 from mmo_sansio.values.error_codes import ErrorCode
 from mmo_sansio.values.model import Transaction
 
-KEY_LIFE = HOUR
+KEY_LIFETIME = HOUR
 """How long a fetched RSA key is used. Its own end is told in a time zone that isn't written down."""
 
-TOKEN_LIFE = 180 * SECOND
+TOKEN_LIFETIME = 180 * SECOND
 """How long a token lives that doesn't say."""
 
-_ANSWER_HEADERS = ((b"content-type", b"application/json"),)
+_RESPONSE_HEADERS = ((b"content-type", b"application/json"),)
 
 
-def operations_of(account: AirtelAccount) -> Mapping[OperationKey, Operation]:
+def account_operations(account: AirtelAccount) -> Mapping[OperationKey, ProviderOperation]:
     """What the account offers. A repeated id is refused rather than recognised, and only one source says so; so a
     submission is repeated only when the operator has denied for a while that it knows the payment."""
-    payin = Operation(
+    payin = ProviderOperation(
         is_idempotent=False,
-        can_be_asked=True,
+        can_be_polled=True,
         not_found_is_final_after=10 * MINUTE,
-        ask_after=(
-            account.first_question_after,
+        poll_intervals=(
+            account.first_poll_after,
             MINUTE,
             2 * MINUTE,
             5 * MINUTE,
@@ -65,11 +65,11 @@ def operations_of(account: AirtelAccount) -> Mapping[OperationKey, Operation]:
     )
     operations = {DIRECT_PAYIN: payin, WEB_PAYIN: payin}
     if account.pin is not None:
-        operations[DIRECT_PAYOUT] = Operation(
+        operations[DIRECT_PAYOUT] = ProviderOperation(
             is_idempotent=False,
-            can_be_asked=True,
+            can_be_polled=True,
             not_found_is_final_after=30 * MINUTE,
-            ask_after=(10 * SECOND, MINUTE, 2 * MINUTE, 5 * MINUTE, 15 * MINUTE, HOUR),
+            poll_intervals=(10 * SECOND, MINUTE, 2 * MINUTE, 5 * MINUTE, 15 * MINUTE, HOUR),
         )
     return MappingProxyType(operations)
 
@@ -82,29 +82,29 @@ class EncryptionKey:
     valid_until: Instant
 
 
-class NoKey(Exception):
+class EncryptionKeyUnavailable(Exception):
     """The operator gives no RSA key."""
 
-    def __init__(self, reason: str, *, is_refusal: bool) -> None:
+    def __init__(self, reason: str, *, is_rejection: bool) -> None:
         super().__init__(reason)
         self.reason = reason
-        self.is_refusal = is_refusal
+        self.is_rejection = is_rejection
         """False: another time it may."""
 
 
 @define(eq=False)
-class AirtelMoney:
+class AirtelMoneyProvider:
     """One application of the operator's, in one country and currency."""
 
     name: str
     title: str
     account: AirtelAccount
     ciphers: Ciphers
-    operations: Mapping[OperationKey, Operation] = field(init=False)
+    operations: Mapping[OperationKey, ProviderOperation] = field(init=False)
     _key: EncryptionKey | None = field(default=None, init=False, repr=False)
 
     def __attrs_post_init__(self) -> None:
-        self.operations = operations_of(self.account)
+        self.operations = account_operations(self.account)
 
     def scope_of(self, request: HttpRequest) -> str:
         """One token is for everything."""
@@ -112,63 +112,67 @@ class AirtelMoney:
 
     def sign_in(self, scope: str, *, now: Instant) -> SignIn:
         """Get a token; it lives three minutes."""
-        answer = yield requests.sign_in(self.account)
+        answer = yield requests.sign_in_request(self.account)
         if answer.status != 200:
             raise SignInFailed(f"Airtel Money answered {answer.status} to a sign-in.")
         try:
-            document = read(answer.body)
-            value, life = document.get("access_token"), _seconds(document.get("expires_in"))
+            document = parse_json(answer.body)
+            value, life = document.get("access_token"), _parse_lifetime(document.get("expires_in"))
         except ValueError:
             value, life = None, 0
         if not isinstance(value, str) or not value.isascii() or not value.isprintable() or not life:
             raise SignInFailed("Airtel Money gave no token that can be read.")
         return AccessToken(value, issued_at=now, expires_at=now + life * SECOND)
 
-    def refuses_token(self, answer: HttpResponse) -> bool:
+    def rejects_token(self, response: HttpResponse) -> bool:
         """The operator has no code of its own for that."""
-        return answer.status == 401
+        return response.status == 401
 
     def submit(self, transaction: Transaction, *, now: Instant) -> Conversation:
         """Ask to move the money, once; a second time only when a kept RSA key turned out to be an old one."""
-        about = About(transaction, self.name, self.account)
-        if (unfit := self._unfit(transaction)) is not None:
+        about = AirtelPayment(transaction, self.name, self.account)
+        if (unfit := self._unsupported_reason(transaction)) is not None:
             return about.failed(ErrorCode.MERCHANT_MISCONFIGURED, message=unfit)
         while True:
-            was_kept = self._kept_key(now) is not None
+            was_kept = self._cached_key(now) is not None
             try:
-                request = yield from self._submission(transaction, now=now)
-            except requests.NotForThisMarket as fault:
+                request = yield from self._build_submission(transaction, now=now)
+            except requests.ForeignNumberError as fault:
                 return about.failed(ErrorCode.USER_NOT_FOUND, message=str(fault))
             except CipherError as fault:
                 self._key = None
                 return about.failed(ErrorCode.MERCHANT_MISCONFIGURED, message=str(fault))
-            except NoKey as fault:
-                if fault.is_refusal:
+            except EncryptionKeyUnavailable as fault:
+                if fault.is_rejection:
                     return about.failed(ErrorCode.MERCHANT_MISCONFIGURED, message=fault.reason)
                 return about.never_received()
             try:
-                answer = answer_read((yield request))
+                answer = parse_response((yield request))
             except ExchangeFailed as failure:
                 if failure.may_have_arrived:
-                    return about.unclear(f"gave no answer: {failure.reason.rstrip('.')}")
+                    return about.unreachable(f"gave no answer: {failure.reason.rstrip('.')}")
                 return about.never_received()
-            if answer.code in STALE_KEY:
+            if answer.code in STALE_KEY_CODES:
                 self._key = None
-                if was_kept and not is_open_status(answer.status) and answer.success is not True:
+                if (
+                    was_kept
+                    and not is_inconclusive_status(answer.status)
+                    and answer.success is not True
+                ):
                     continue
-            return of_submission(answer, about)
+            return submission_report(answer, about)
 
-    def ask(self, transaction: Transaction, *, now: Instant) -> Conversation:
+    def poll(self, transaction: Transaction, *, now: Instant) -> Conversation:
         """Ask what became of a submission."""
-        about = About(transaction, self.name, self.account)
-        operation = self.operations.get(key_of(transaction))
+        about = AirtelPayment(transaction, self.name, self.account)
+        operation = self.operations.get(operation_key(transaction))
         if operation is None:
-            return about.unclear("is not configured for this operation")
+            return about.unreachable("is not configured for this operation")
         try:
-            answer = yield requests.question(self.account, transaction.order)
+            answer = yield requests.status_request(self.account, transaction.order)
         except ExchangeFailed as failure:
-            return about.unclear(f"gave no answer: {failure.reason.rstrip('.')}")
-        return of_question(answer_read(answer), about, operation, now=now)
+            return about.unreachable(f"gave no answer: {failure.reason.rstrip('.')}")
+        return poll_report(parse_response(answer), about, operation, now=now)
 
     def read_notification(self, request: HttpRequest) -> ProviderHinted | UnmatchedNotified:
         """A callback: a reason to ask."""
@@ -176,38 +180,40 @@ class AirtelMoney:
 
     def answer_notification(self, request: HttpRequest, accepted: bool) -> HttpResponse:
         """The operator wants 200, quickly; the body is ours."""
-        return HttpResponse(200 if accepted else 503, _ANSWER_HEADERS, b"{}")
+        return HttpResponse(200 if accepted else 503, _RESPONSE_HEADERS, b"{}")
 
-    def _unfit(self, transaction: Transaction) -> str | None:
+    def _unsupported_reason(self, transaction: Transaction) -> str | None:
         """Why this account can't carry the payment; None when it can."""
         order, account = transaction.order, self.account
-        if key_of(transaction) not in self.operations:
+        if operation_key(transaction) not in self.operations:
             return "The account doesn't offer this operation."
         if (order.country, order.requested.currency) != (account.country, account.currency):
             return f"The account is for {account.currency} in {account.country}."
         return None
 
-    def _submission(
+    def _build_submission(
         self, transaction: Transaction, *, now: Instant
     ) -> Generator[HttpRequest, HttpResponse, HttpRequest]:
         """The request, once the RSA key is there that it may need. Raises what makes it impossible."""
         public_key = b""
         if requests.needs_key(self.account, transaction.order):
             public_key = self.account.public_key or (yield from self._encryption_key(now=now))
-        return requests.submission(self.account, transaction.order, self.ciphers, public_key)
+        return requests.submission_request(
+            self.account, transaction.order, self.ciphers, public_key
+        )
 
     def _encryption_key(self, *, now: Instant) -> Generator[HttpRequest, HttpResponse, bytes]:
-        """The operator's key, fetched when none is kept that is valid. Raises NoKey."""
-        if (kept := self._kept_key(now)) is not None:
+        """The operator's key, fetched when none is kept that is valid. Raises EncryptionKeyUnavailable."""
+        if (kept := self._cached_key(now)) is not None:
             return kept
         try:
-            answer = yield requests.key_question(self.account)
+            answer = yield requests.key_request(self.account)
         except ExchangeFailed as failure:
-            raise NoKey(failure.reason, is_refusal=False) from None
-        self._key = _key_read(answer, now=now)
+            raise EncryptionKeyUnavailable(failure.reason, is_rejection=False) from None
+        self._key = _parse_key(answer, now=now)
         return self._key.public_key
 
-    def _kept_key(self, now: Instant) -> bytes | None:
+    def _cached_key(self, now: Instant) -> bytes | None:
         if self._key is None or now >= self._key.valid_until:
             return None
         return self._key.public_key
@@ -215,28 +221,31 @@ class AirtelMoney:
 
 def open_airtel_money(
     name: str, title: str, options: Mapping[str, Any], ciphers: Ciphers
-) -> AirtelMoney:
+) -> AirtelMoneyProvider:
     """The adapter of one account. Raises OptionError for an option that is unknown, missing or can't be used."""
-    return AirtelMoney(name, title, account_from(options), ciphers)
+    return AirtelMoneyProvider(name, title, read_account(options), ciphers)
 
 
-def _key_read(answer: HttpResponse, *, now: Instant) -> EncryptionKey:
-    """Raises NoKey."""
-    if answer.status != 200:
-        is_refusal = not is_open_status(answer.status) and answer.status != 429
-        raise NoKey(
-            f"Airtel Money answered {answer.status} when asked for its key.", is_refusal=is_refusal
+def _parse_key(response: HttpResponse, *, now: Instant) -> EncryptionKey:
+    """Raises EncryptionKeyUnavailable."""
+    if response.status != 200:
+        is_refusal = not is_inconclusive_status(response.status) and response.status != 429
+        raise EncryptionKeyUnavailable(
+            f"Airtel Money answered {response.status} when asked for its key.",
+            is_rejection=is_refusal,
         )
     try:
-        data = read(answer.body)["data"]
+        data = parse_json(response.body)["data"]
         public_key = base64.b64decode(data["key"], validate=True)
-        end = _end_read(data.get("valid_upto"))
+        end = _parse_valid_until(data.get("valid_upto"))
     except (ValueError, LookupError, TypeError, AttributeError):
-        raise NoKey("Airtel Money gave no key that can be read.", is_refusal=True) from None
-    return EncryptionKey(public_key, min(now + KEY_LIFE, end or now + KEY_LIFE))
+        raise EncryptionKeyUnavailable(
+            "Airtel Money gave no key that can be read.", is_rejection=True
+        ) from None
+    return EncryptionKey(public_key, min(now + KEY_LIFETIME, end or now + KEY_LIFETIME))
 
 
-def _end_read(text: object) -> Instant | None:
+def _parse_valid_until(text: object) -> Instant | None:
     """`DD-MM-YYYY HH:mm:ss`, taken for UTC; None for anything else."""
     try:
         moment = datetime.strptime(str(text), "%d-%m-%Y %H:%M:%S")
@@ -245,9 +254,9 @@ def _end_read(text: object) -> Instant | None:
     return from_datetime(moment.replace(tzinfo=UTC))
 
 
-def _seconds(value: object) -> int:
+def _parse_lifetime(value: object) -> int:
     """How long a token lives: a number, or one as text; what says nothing means the documented life."""
     if value is None:
-        return TOKEN_LIFE // SECOND
+        return TOKEN_LIFETIME // SECOND
     text = str(value)
     return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else 0

@@ -13,9 +13,9 @@ from typing import Any
 from mmo_sansio.http.messages import HttpRequest
 from mmo_sansio.messages.inputs import ProviderHinted, UnmatchedNotified
 from mmo_sansio.providers.airtel_money.account import AirtelAccount
-from mmo_sansio.providers.airtel_money.wire import raw_member, read
+from mmo_sansio.providers.airtel_money.wire import parse_json, raw_member
 
-TOLD_CHARACTERS_MAX = 2_000
+CALLBACK_CHARACTERS_MAX = 2_000
 """How much of a callback is kept."""
 
 _ID = re.compile(r"[A-Za-z0-9]{1,64}", re.ASCII)
@@ -30,9 +30,9 @@ def read_callback(
     request: HttpRequest, account: AirtelAccount, provider: str
 ) -> ProviderHinted | UnmatchedNotified:
     """The payment that a callback speaks of; what is forged or can't be read is kept for a person."""
-    told = request.body.decode("utf-8", "replace").replace("\0", "\ufffd")[:TOLD_CHARACTERS_MAX]
+    told = request.body.decode("utf-8", "replace").replace("\0", "\ufffd")[:CALLBACK_CHARACTERS_MAX]
     try:
-        document = read(request.body)
+        document = parse_json(request.body)
     except ValueError:
         return UnmatchedNotified(provider, told)
     transaction = document.get("transaction")
@@ -48,21 +48,21 @@ def read_callback(
 
 def _is_authentic(request: HttpRequest, document: dict[str, Any], key: str, header: str) -> bool:
     """Whether the hash, in the body or in a header, is that of one of the texts it may be of."""
-    claimed = _claimed(document) or request.value(header.encode()) or b""
+    claimed = _hash_in_body(document) or request.value(header.encode()) or b""
     matches = [
         hmac.compare_digest(claimed, callback_hash(key, text).encode())
-        for text in _texts(request.body, document)
+        for text in _hash_candidates(request.body, document)
     ]
     return any(matches)
 
 
-def _claimed(document: dict[str, Any]) -> bytes | None:
+def _hash_in_body(document: dict[str, Any]) -> bytes | None:
     """The hash in the body, if there is one."""
     given = document.get("hash")
     return given.encode() if isinstance(given, str) else None
 
 
-def _texts(body: bytes, document: dict[str, Any]) -> Iterator[bytes]:
+def _hash_candidates(body: bytes, document: dict[str, Any]) -> Iterator[bytes]:
     """What a hash may be of: the `transaction` as it came, the same written compactly, the whole body."""
     yield (raw_member(body.decode(), "transaction") or "").encode()
     compact = json.dumps(document["transaction"], ensure_ascii=False, separators=(",", ":"))

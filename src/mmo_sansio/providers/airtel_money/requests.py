@@ -9,12 +9,12 @@ from typing import Any
 
 from mmo_sansio.http.messages import Headers, HttpRequest
 from mmo_sansio.providers.airtel_money.account import AirtelAccount
-from mmo_sansio.providers.airtel_money.wire import written
+from mmo_sansio.providers.airtel_money.wire import to_json
 from mmo_sansio.providers.common.ciphers import Ciphers, RsaPadding
 from mmo_sansio.values.model import Order, Type
 
 AES_KEY_BYTES = 32
-AES_VECTOR_BYTES = 16
+AES_IV_BYTES = 16
 REFERENCE_CHARACTERS_MAX = 25
 """The longest reference shown to a payer; what the operator takes isn't written down."""
 
@@ -26,14 +26,14 @@ _DISBURSEMENT_PATHS = {
     2: "/standard/v2/disbursements/",
     3: "/standard/v3/disbursements",
 }
-_NO_REFERENCE = re.compile(r"[^A-Za-z0-9]")
+_NOT_ALPHANUMERIC = re.compile(r"[^A-Za-z0-9]")
 
 
-class NotForThisMarket(ValueError):
+class ForeignNumberError(ValueError):
     """The payee's or payer's number is none of this account's country."""
 
 
-def sign_in(account: AirtelAccount) -> HttpRequest:
+def sign_in_request(account: AirtelAccount) -> HttpRequest:
     """Ask for a token."""
     body = {
         "client_id": account.client_id,
@@ -41,21 +41,21 @@ def sign_in(account: AirtelAccount) -> HttpRequest:
         "grant_type": "client_credentials",
     }
     headers = ((b"content-type", b"application/json"), (b"accept", b"*/*"))
-    return HttpRequest("POST", _target(account, "/auth/oauth2/token"), headers, written(body))
+    return HttpRequest("POST", _target(account, "/auth/oauth2/token"), headers, to_json(body))
 
 
-def key_question(account: AirtelAccount) -> HttpRequest:
+def key_request(account: AirtelAccount) -> HttpRequest:
     """Ask for the operator's RSA key."""
     return HttpRequest("GET", _target(account, "/v1/rsa/encryption-keys"), _headers(account))
 
 
-def question(account: AirtelAccount, order: Order) -> HttpRequest:
+def status_request(account: AirtelAccount, order: Order) -> HttpRequest:
     """Ask what became of a payment."""
     if order.type is Type.PAYIN:
         path = f"/standard/v1/payments/{order.gateway_reference}"
     else:
         path = f"/standard/v1/disbursements/{order.gateway_reference}"
-        if account.asks_with_type:
+        if account.polls_with_type:
             path += f"?transactionType={account.disbursement_type}"
     return HttpRequest("GET", _target(account, path), _headers(account))
 
@@ -65,33 +65,35 @@ def needs_key(account: AirtelAccount, order: Order) -> bool:
     return account.signs_collections if order.type is Type.PAYIN else True
 
 
-def submission(
+def submission_request(
     account: AirtelAccount, order: Order, ciphers: Ciphers, public_key: bytes
 ) -> HttpRequest:
     """Ask to move the money. The key is used only if `needs_key`.
 
-    Raises NotForThisMarket for a number of another country, CipherError for a key that can't be used.
+    Raises ForeignNumberError for a number of another country, CipherError for a key that can't be used.
     """
     if order.type is Type.PAYIN:
         path = _COLLECTION_PATHS[account.collection_version]
-        body = written(_collection(account, order))
+        body = to_json(_collection_body(account, order))
         is_signed = account.signs_collections
     else:
         path = _DISBURSEMENT_PATHS[account.disbursement_version]
-        body = written(_disbursement(account, order, ciphers, public_key))
+        body = to_json(_disbursement_body(account, order, ciphers, public_key))
         is_signed = account.signs_disbursements
     headers = _headers(account)
     if is_signed:
-        headers += signature(body, ciphers, public_key, account.key_padding)
+        headers += signature_headers(body, ciphers, public_key, account.key_padding)
     return HttpRequest("POST", _target(account, path), headers, body)
 
 
-def signature(body: bytes, ciphers: Ciphers, public_key: bytes, padding: RsaPadding) -> Headers:
+def signature_headers(
+    body: bytes, ciphers: Ciphers, public_key: bytes, padding: RsaPadding
+) -> Headers:
     """`x-signature` and `x-key` for exactly these bytes. Raises CipherError."""
     key = ciphers.random_bytes(AES_KEY_BYTES)
-    vector = ciphers.random_bytes(AES_VECTOR_BYTES)
+    vector = ciphers.random_bytes(AES_IV_BYTES)
     key_and_vector = base64.b64encode(key) + b":" + base64.b64encode(vector)
-    sealed = _sealed(ciphers, public_key, key_and_vector, padding)
+    sealed = _encrypt(ciphers, public_key, key_and_vector, padding)
     return (
         (b"x-signature", base64.b64encode(ciphers.aes_cbc_encrypt(key, vector, body))),
         (b"x-key", sealed),
@@ -99,22 +101,22 @@ def signature(body: bytes, ciphers: Ciphers, public_key: bytes, padding: RsaPadd
 
 
 def national_number(account: AirtelAccount, msisdn: str) -> str:
-    """The number without the country's dialling code; raises NotForThisMarket for one of another country, which, cut
+    """The number without the country's dialling code; raises ForeignNumberError for one of another country, which, cut
     short, would be somebody else's."""
     digits = msisdn.removeprefix("+")
     if not digits.startswith(account.dialling_code):
-        raise NotForThisMarket("The number is none of the account's country.")
+        raise ForeignNumberError("The number is none of the account's country.")
     national = digits.removeprefix(account.dialling_code)
     return national if account.keeps_leading_zero else national.lstrip("0")
 
 
 def payer_reference(order: Order) -> str:
     """What the payer sees: the merchant's reference in letters and digits, cut; ours when little is left of it."""
-    plain = _NO_REFERENCE.sub("", order.merchant_reference or "")[:REFERENCE_CHARACTERS_MAX]
+    plain = _NOT_ALPHANUMERIC.sub("", order.merchant_reference or "")[:REFERENCE_CHARACTERS_MAX]
     return plain if len(plain) >= _REFERENCE_CHARACTERS_MIN else order.gateway_reference
 
 
-def _collection(account: AirtelAccount, order: Order) -> Mapping[str, Any]:
+def _collection_body(account: AirtelAccount, order: Order) -> Mapping[str, Any]:
     place = {"country": account.country, "currency": account.currency}
     return {
         "reference": payer_reference(order),
@@ -123,7 +125,7 @@ def _collection(account: AirtelAccount, order: Order) -> Mapping[str, Any]:
     }
 
 
-def _disbursement(
+def _disbursement_body(
     account: AirtelAccount, order: Order, ciphers: Ciphers, public_key: bytes
 ) -> Mapping[str, Any]:
     payee: dict[str, Any] = {"msisdn": national_number(account, order.party.msisdn)}
@@ -136,7 +138,7 @@ def _disbursement(
         payee["wallet_type"] = account.wallet_type
     if account.disbursement_version >= 2:
         transaction["type"] = account.disbursement_type
-    pin = _sealed(ciphers, public_key, (account.pin or "").encode(), account.pin_padding)
+    pin = _encrypt(ciphers, public_key, (account.pin or "").encode(), account.pin_padding)
     return {
         "payee": {name: value for name, value in payee.items() if value},
         "reference": order.gateway_reference,
@@ -145,7 +147,7 @@ def _disbursement(
     }
 
 
-def _sealed(ciphers: Ciphers, public_key: bytes, plain: bytes, padding: RsaPadding) -> bytes:
+def _encrypt(ciphers: Ciphers, public_key: bytes, plain: bytes, padding: RsaPadding) -> bytes:
     """The text under the operator's key, in Base64. Only PKCS#1 v1.5 leaves room in a short key."""
     is_short = ciphers.rsa_bits(public_key) <= _SHORT_KEY_BITS
     used = RsaPadding.PKCS1V15 if is_short else padding

@@ -20,15 +20,15 @@ from mmo_sansio.providers.airtel_money.account import AirtelAccount
 from mmo_sansio.providers.airtel_money.codes import (
     COLLECTION,
     DISBURSEMENT,
-    HTTP_REFUSALS,
-    REFUSED_BY_PAYER,
-    Code,
-    Standing,
-    is_open_status,
-    meaning_of,
+    HTTP_REJECTIONS,
+    REJECTED_BY_PAYER_CODE,
+    AirtelCode,
+    AirtelOutcome,
+    find_code,
+    is_inconclusive_status,
 )
-from mmo_sansio.providers.airtel_money.wire import Answer
-from mmo_sansio.providers.common.operations import Operation
+from mmo_sansio.providers.airtel_money.wire import AirtelResponse
+from mmo_sansio.providers.common.operations import ProviderOperation
 from mmo_sansio.values.clock import Instant
 from mmo_sansio.values.error_codes import ErrorCode
 from mmo_sansio.values.model import Source, Transaction, Type
@@ -36,11 +36,11 @@ from mmo_sansio.values.model import Source, Transaction, Type
 TOO_MANY_REQUESTS = 429
 """The operator's rate limit turned a submission away before anybody looked at it."""
 
-_UNDECIDED = frozenset({"TA", "TIP"})
+_PENDING_STATUSES = frozenset({"TA", "TIP"})
 
 
 @frozen
-class About:
+class AirtelPayment:
     """The payment that an answer is about, and whose it is."""
 
     transaction: Transaction
@@ -52,26 +52,30 @@ class About:
         """Whether the operator was asked to collect."""
         return self.transaction.order.type is Type.PAYIN
 
-    def meaning(self, answer: Answer) -> Code | None:
+    def find_code(self, response: AirtelResponse) -> AirtelCode | None:
         """The row for the answer's code."""
         table = COLLECTION if self.is_payin else DISBURSEMENT
-        return meaning_of(answer.code, answer.message, table)
+        return find_code(response.code, response.message, table)
 
     def accepted(self) -> ProviderAccepted:
         """It is under way."""
         return ProviderAccepted(self.transaction.reference, self.provider, Source.POLL)
 
-    def succeeded(self, answer: Answer) -> ProviderSucceeded:
+    def succeeded(self, response: AirtelResponse) -> ProviderSucceeded:
         """It was paid."""
         return ProviderSucceeded(
-            self.transaction.reference, self.provider, Source.POLL, answer.airtel_money_id
+            self.transaction.reference, self.provider, Source.POLL, response.airtel_money_id
         )
 
     def failed(
         self, error_code: ErrorCode, native_code: str | None = None, message: str | None = None
     ) -> ProviderFailed:
         """It was not and will not be paid."""
-        if self.account.is_refusal_of_payer and self.is_payin and native_code == REFUSED_BY_PAYER:
+        if (
+            self.account.is_rejection_by_payer
+            and self.is_payin
+            and native_code == REJECTED_BY_PAYER_CODE
+        ):
             error_code = ErrorCode.USER_CANCELLED
         return ProviderFailed(
             self.transaction.reference,
@@ -82,10 +86,10 @@ class About:
             native_message=message,
         )
 
-    def unclear(self, what: str) -> ProviderUnreachable:
+    def unreachable(self, problem: str) -> ProviderUnreachable:
         """Nothing is known."""
         return ProviderUnreachable(
-            self.transaction.reference, self.provider, f"Airtel Money {what}."
+            self.transaction.reference, self.provider, f"Airtel Money {problem}."
         )
 
     def never_received(self) -> ProviderNeverReceived:
@@ -94,71 +98,77 @@ class About:
         return ProviderNeverReceived(self.transaction.reference, self.provider, version)
 
 
-def of_submission(answer: Answer, about: About) -> ProviderReport:
+def submission_report(response: AirtelResponse, payment: AirtelPayment) -> ProviderReport:
     """What the answer to a submission comes to. The answer to a pay-in is never its result, whatever it says."""
-    if is_open_status(answer.status):
-        return about.unclear(f"answered {answer.status} to a submission")
-    if answer.status == TOO_MANY_REQUESTS:
-        return about.never_received()
-    code = about.meaning(answer)
-    if not about.is_payin and _is_paid_out(answer, code, about.account):
-        return about.succeeded(answer)
-    if _is_refused(answer, code):
+    if is_inconclusive_status(response.status):
+        return payment.unreachable(f"answered {response.status} to a submission")
+    if response.status == TOO_MANY_REQUESTS:
+        return payment.never_received()
+    code = payment.find_code(response)
+    if not payment.is_payin and _is_paid_out(response, code, payment.account):
+        return payment.succeeded(response)
+    if _is_rejected(response, code):
         assert code is not None
         assert code.error_code is not None
-        return about.failed(code.error_code, answer.code, answer.message)
-    if code is None and answer.status in HTTP_REFUSALS:
-        native_code = answer.code or f"HTTP {answer.status}"
-        return about.failed(HTTP_REFUSALS[answer.status], native_code, answer.message)
-    if (answer.status == 200 and answer.success) or (code and code.standing is Standing.OPEN):
-        return about.accepted()
-    return about.unclear(f"answered {answer.status} with {answer.code or 'no code'}")
+        return payment.failed(code.error_code, response.code, response.message)
+    if code is None and response.status in HTTP_REJECTIONS:
+        native_code = response.code or f"HTTP {response.status}"
+        return payment.failed(HTTP_REJECTIONS[response.status], native_code, response.message)
+    if (response.status == 200 and response.success) or (
+        code and code.outcome is AirtelOutcome.PENDING
+    ):
+        return payment.accepted()
+    return payment.unreachable(f"answered {response.status} with {response.code or 'no code'}")
 
 
-def of_question(
-    answer: Answer, about: About, operation: Operation, *, now: Instant
+def poll_report(
+    response: AirtelResponse, payment: AirtelPayment, operation: ProviderOperation, *, now: Instant
 ) -> ProviderReport:
     """What the answer to a question comes to. Refusals without the payment's status refuse the question only."""
-    if answer.transaction_id not in (None, about.transaction.reference):
-        return about.unclear("answered about another payment")
-    code = about.meaning(answer)
-    is_answer = answer.status == 200
-    match answer.transaction_status:
-        case "TS" if is_answer and answer.success is not False and not _denies(code):
-            return about.succeeded(answer)
+    if response.transaction_id not in (None, payment.transaction.reference):
+        return payment.unreachable("answered about another payment")
+    code = payment.find_code(response)
+    is_answer = response.status == 200
+    match response.transaction_status:
+        case "TS" if is_answer and response.success is not False and not _contradicts_success(code):
+            return payment.succeeded(response)
         case "TF" if is_answer:
             if code is None:
-                return about.failed(ErrorCode.TRANSACTION_DECLINED, answer.code, answer.message)
+                return payment.failed(
+                    ErrorCode.TRANSACTION_DECLINED, response.code, response.message
+                )
             if code.error_code is not None:
-                return about.failed(code.error_code, answer.code, answer.message)
-        case "TE" if is_answer and about.is_payin:
-            return about.failed(ErrorCode.TRANSACTION_EXPIRED, answer.code or "TE", answer.message)
+                return payment.failed(code.error_code, response.code, response.message)
+        case "TE" if is_answer and payment.is_payin:
+            return payment.failed(
+                ErrorCode.TRANSACTION_EXPIRED, response.code or "TE", response.message
+            )
         case "TA" | "TIP" if is_answer:
-            return about.accepted()
-        case None if code is not None and code.standing is Standing.NEVER_TAKEN:
-            submitted_at = about.transaction.progress.submitted_at
+            return payment.accepted()
+        case None if code is not None and code.outcome is AirtelOutcome.NOT_FOUND:
+            submitted_at = payment.transaction.progress.submitted_at
             if submitted_at is not None and operation.is_not_found_final(submitted_at, now=now):
-                return about.never_received()
-    told = f"{answer.transaction_status or 'no status'} and {answer.code or 'no code'}"
-    return about.unclear(f"answered {answer.status} with {told} to a question")
+                return payment.never_received()
+    told = f"{response.transaction_status or 'no status'} and {response.code or 'no code'}"
+    return payment.unreachable(f"answered {response.status} with {told} to a question")
 
 
-def _is_paid_out(answer: Answer, code: Code | None, account: AirtelAccount) -> bool:
+def _is_paid_out(response: AirtelResponse, code: AirtelCode | None, account: AirtelAccount) -> bool:
     """All of it must say so; only the oldest version leaves the status out."""
-    says_status = answer.transaction_status == "TS" or (
-        answer.transaction_status is None and account.disbursement_version == 1
+    says_status = response.transaction_status == "TS" or (
+        response.transaction_status is None and account.disbursement_version == 1
     )
-    is_done = code is not None and code.standing is Standing.DONE
-    return answer.status == 200 and answer.success is True and is_done and says_status
+    is_done = code is not None and code.outcome is AirtelOutcome.DONE
+    return response.status == 200 and response.success is True and is_done and says_status
 
 
-def _is_refused(answer: Answer, code: Code | None) -> bool:
+def _is_rejected(response: AirtelResponse, code: AirtelCode | None) -> bool:
     """Whether it was certainly not begun: nothing may say otherwise."""
-    if code is None or code.standing is not Standing.REFUSED or answer.success is True:
+    if code is None or code.outcome is not AirtelOutcome.REJECTED or response.success is True:
         return False
-    is_said = answer.status >= 400 or answer.success is False
-    return is_said and answer.transaction_status not in ("TS", *_UNDECIDED)
+    is_said = response.status >= 400 or response.success is False
+    return is_said and response.transaction_status not in ("TS", *_PENDING_STATUSES)
 
 
-def _denies(code: Code | None) -> bool:
-    return code is not None and code.standing in (Standing.REFUSED, Standing.NEVER_TAKEN)
+def _contradicts_success(code: AirtelCode | None) -> bool:
+    return code is not None and code.outcome in (AirtelOutcome.REJECTED, AirtelOutcome.NOT_FOUND)

@@ -12,7 +12,7 @@ from attrs import frozen
 from mmo_sansio.http.messages import HttpResponse
 from mmo_sansio.values.money import Money
 
-TOLD_CHARACTERS_MAX = 500
+TEXT_CHARACTERS_MAX = 500
 """How much of the operator's words is kept."""
 
 _SPACE = re.compile(r"[ \t\n\r]*")
@@ -20,7 +20,7 @@ _DIGITS = re.compile(r"[0-9]+", re.ASCII)
 
 
 @frozen
-class Answer:
+class AirtelResponse:
     """What an answer says, None for what it doesn't say or says in no form that makes sense."""
 
     status: int
@@ -36,18 +36,18 @@ class Answer:
     airtel_money_id: str | None = None
 
 
-def written(document: Mapping[str, Any]) -> bytes:
+def to_json(document: Mapping[str, Any]) -> bytes:
     """The document as compact JSON in the order of its members; amounts as exact numbers."""
-    return _text(document).encode()
+    return _to_json_text(document).encode()
 
 
-def amount_written(amount: Money) -> str:
+def format_amount(amount: Money) -> str:
     """An amount as a JSON number, without decimals when it is whole."""
     whole, point, decimals = amount.text.partition(".")
     return f"{whole}{point}{decimals}" if decimals.strip("0") else whole
 
 
-def read(body: bytes) -> dict[str, Any]:
+def parse_json(body: bytes) -> dict[str, Any]:
     """The JSON object in a body; raises ValueError for anything else, and for text that no store can hold."""
     try:
         document = json.loads(body.decode())
@@ -62,25 +62,25 @@ def read(body: bytes) -> dict[str, Any]:
     return document
 
 
-def answer_read(response: HttpResponse) -> Answer:
+def parse_response(response: HttpResponse) -> AirtelResponse:
     """What an answer says; one that can't be read says nothing but its HTTP status."""
     try:
-        document = read(response.body)
+        document = parse_json(response.body)
     except ValueError:
-        return Answer(response.status)
-    status = _object(document, "status")
-    transaction = _object(_object(document, "data"), "transaction")
+        return AirtelResponse(response.status)
+    status = _object_member(document, "status")
+    transaction = _object_member(_object_member(document, "data"), "transaction")
     success = status.get("success")
-    return Answer(
+    return AirtelResponse(
         response.status,
         success=success if isinstance(success, bool) else None,
         code=_code(document, status),
-        message=_told(transaction, "message")
-        or _told(status, "message")
-        or _told(document, "status_message"),
-        transaction_id=_told(transaction, "id"),
-        transaction_status=_told(transaction, "status"),
-        airtel_money_id=_told(transaction, "airtel_money_id"),
+        message=_text_member(transaction, "message")
+        or _text_member(status, "message")
+        or _text_member(document, "status_message"),
+        transaction_id=_text_member(transaction, "id"),
+        transaction_status=_text_member(transaction, "status"),
+        airtel_money_id=_text_member(transaction, "airtel_money_id"),
     )
 
 
@@ -88,61 +88,61 @@ def raw_member(text: str, name: str) -> str | None:
     """The value of a member of the JSON object in this text, exactly as it is written there; of several with this name
     the last, as other readers do. None when it has none. Raises ValueError when the text is no JSON object."""
     decoder, found = json.JSONDecoder(), None
-    position = _past(text, 0, "{")
+    position = _skip_past(text, 0, "{")
     while text[position : position + 1] != "}":
         key, position = decoder.raw_decode(text, position)
-        start = _past(text, position, ":")
+        start = _skip_past(text, position, ":")
         _, end = decoder.raw_decode(text, start)
         if key == name:
             found = text[start:end]
-        position = _skip(text, end)
+        position = _skip_space(text, end)
         if text[position : position + 1] == ",":
-            position = _past(text, position, ",")
+            position = _skip_past(text, position, ",")
         elif text[position : position + 1] != "}":
             raise ValueError("the object has no end")
     return found
 
 
-def _text(value: object) -> str:
+def _to_json_text(value: object) -> str:
     if isinstance(value, Money):
-        return amount_written(value)
+        return format_amount(value)
     if isinstance(value, Mapping):
-        members = (f"{json.dumps(name)}:{_text(each)}" for name, each in value.items())
+        members = (f"{json.dumps(name)}:{_to_json_text(each)}" for name, each in value.items())
         return "{" + ",".join(members) + "}"
     return json.dumps(value, ensure_ascii=False)
 
 
 def _code(document: Mapping[str, Any], status: Mapping[str, Any]) -> str | None:
     """`response_code`, else the deprecated `result_code`, else what stands where errors of the router are told."""
-    code = _told(status, "response_code") or _told(status, "result_code")
+    code = _text_member(status, "response_code") or _text_member(status, "result_code")
     if code is not None:
         return code
-    code = _told(status, "code")  # Mostly the HTTP status once more.
+    code = _text_member(status, "code")  # Mostly the HTTP status once more.
     if code is not None and not (_DIGITS.fullmatch(code) and len(code) == 3):
         return code
-    return _told(document, "status_code")
+    return _text_member(document, "status_code")
 
 
-def _object(document: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+def _object_member(document: Mapping[str, Any], name: str) -> Mapping[str, Any]:
     value = document.get(name)
     return value if isinstance(value, dict) else {}
 
 
-def _told(document: Mapping[str, Any], name: str) -> str | None:
+def _text_member(document: Mapping[str, Any], name: str) -> str | None:
     """Text that isn't empty, cut; a number as text."""
     value = document.get(name)
     if isinstance(value, int) and not isinstance(value, bool):
         value = str(value)
-    return value[:TOLD_CHARACTERS_MAX] if isinstance(value, str) and value else None
+    return value[:TEXT_CHARACTERS_MAX] if isinstance(value, str) and value else None
 
 
-def _skip(text: str, position: int) -> int:
+def _skip_space(text: str, position: int) -> int:
     match = _SPACE.match(text, position)
     return position if match is None else match.end()
 
 
-def _past(text: str, position: int, mark: str) -> int:
-    position = _skip(text, position)
+def _skip_past(text: str, position: int, mark: str) -> int:
+    position = _skip_space(text, position)
     if text[position : position + 1] != mark:
         raise ValueError(f"no {mark} at character {position}")
-    return _skip(text, position + 1)
+    return _skip_space(text, position + 1)

@@ -26,7 +26,7 @@ PAYLOAD_CHARACTERS_MAX = 512
 """The longest text that is read; ours stay far below, as dense codes scan badly."""
 
 _VALUE_CHARACTERS_MAX = 99
-_CHECKSUM_HEAD = "6304"
+_CHECKSUM_PREFIX = "6304"
 _ACCOUNT_IDS = frozenset(f"{number:02}" for number in range(2, 52))
 _MANDATORY = ("00", "52", "53", "58", "59", "60", "63")
 _AMOUNT = re.compile(r"[0-9]+(?:\.[0-9]+)?", re.ASCII)
@@ -58,7 +58,7 @@ class QrMerchant:
     """ISO 639-1 language of the name and city as written; with it, a form that isn't ASCII stands in template 64."""
 
 
-def payment_code(
+def dynamic_payload(
     merchant: QrMerchant, amount: Money, gateway_reference: str, *, bill_number: str | None = None
 ) -> str:
     """A dynamic code: for one payment of this amount, found again by its :func:`reference_label`.
@@ -68,9 +68,9 @@ def payment_code(
     """
     if amount.minor <= 0 or len(amount.text) > AMOUNT_CHARACTERS_MAX:
         raise QrError(f"an amount must be positive and at most {AMOUNT_CHARACTERS_MAX} characters")
-    bill = _plain(bill_number or "")[:LABEL_CHARACTERS_MAX] or None
+    bill = _to_ascii(bill_number or "")[:LABEL_CHARACTERS_MAX] or None
     labels = [("01", bill), ("05", reference_label(gateway_reference))]
-    return _code("12", merchant, amount.currency, amount.text, labels)
+    return _payload("12", merchant, amount.currency, amount.text, labels)
 
 
 def reference_label(gateway_reference: str) -> str:
@@ -79,16 +79,18 @@ def reference_label(gateway_reference: str) -> str:
     return gateway_reference[-LABEL_CHARACTERS_MAX:]
 
 
-def till_code(merchant: QrMerchant, currency: str, terminal_label: str) -> str:
+def static_payload(merchant: QrMerchant, currency: str, terminal_label: str) -> str:
     """A static code: whoever scans it types the amount; deposits are matched by the terminal label (62.07).
 
     Raises QrError when something doesn't fit, KeyError for an unknown currency.
     """
-    if not 0 < len(terminal_label) <= LABEL_CHARACTERS_MAX or not _is_plain(terminal_label):
+    if not 0 < len(terminal_label) <= LABEL_CHARACTERS_MAX or not _is_printable_ascii(
+        terminal_label
+    ):
         raise QrError(
             f"a terminal label must be 1 to {LABEL_CHARACTERS_MAX} characters of printable ASCII"
         )
-    return _code("11", merchant, currency, None, [("07", terminal_label)])
+    return _payload("11", merchant, currency, None, [("07", terminal_label)])
 
 
 def checksum(text: str) -> str:
@@ -102,20 +104,20 @@ def checksum(text: str) -> str:
     return f"{remainder:04X}"
 
 
-def read_code(text: str) -> Mapping[str, str]:
-    """The objects of a payload by ID, in their order; templates are left for :func:`read_objects`.
+def parse_payload(text: str) -> Mapping[str, str]:
+    """The objects of a payload by ID, in their order; templates are left for :func:`parse_objects`.
 
     Objects that nobody knows are kept. Raises QrError for what is no payload.
     """
     if len(text) > PAYLOAD_CHARACTERS_MAX:
         raise QrError(f"it is longer than {PAYLOAD_CHARACTERS_MAX} characters")
-    objects = read_objects(text)
+    objects = parse_objects(text)
     ids = tuple(objects)
     if ids[:1] != ("00",) or objects["00"] != "01":
         raise QrError("it doesn't begin with the format indicator 01")
     if missing := [each for each in _MANDATORY if each not in objects]:
         raise QrError(f"object {missing[0]} is missing")
-    if ids[-1] != "63" or text[-8:-4] != _CHECKSUM_HEAD:
+    if ids[-1] != "63" or text[-8:-4] != _CHECKSUM_PREFIX:
         raise QrError("its last object is not the checksum")
     if text[-4:].upper() != checksum(text[:-4]):
         raise QrError("its checksum is wrong")
@@ -126,7 +128,7 @@ def read_code(text: str) -> Mapping[str, str]:
     return objects
 
 
-def read_objects(text: str) -> Mapping[str, str]:
+def parse_objects(text: str) -> Mapping[str, str]:
     """The objects of a payload or of a template, by ID. Raises QrError for what has no such form."""
     objects: dict[str, str] = {}
     position = 0
@@ -144,20 +146,20 @@ def read_objects(text: str) -> Mapping[str, str]:
     return MappingProxyType(objects)
 
 
-def _code(
+def _payload(
     initiation: str,
     merchant: QrMerchant,
     currency: str,
     amount: str | None,
     labels: Iterable[tuple[str, str | None]],
 ) -> str:
-    _check(merchant)
-    name, city = _plain(merchant.name), _plain(merchant.city)
-    body = _written(
+    _check_merchant(merchant)
+    name, city = _to_ascii(merchant.name), _to_ascii(merchant.city)
+    body = _encode_objects(
         [
             ("00", "01"),
             ("01", initiation),
-            (merchant.account_id, _written(merchant.account)),
+            (merchant.account_id, _encode_objects(merchant.account)),
             ("52", merchant.category),
             ("53", f"{CURRENCIES[currency][1]:03}"),
             ("54", amount),
@@ -165,14 +167,17 @@ def _code(
             ("59", name[:NAME_CHARACTERS_MAX]),
             ("60", city[:CITY_CHARACTERS_MAX]),
             ("61", merchant.postal_code),
-            ("62", _written(labels)),
-            ("64", _in_own_letters(merchant) if (name, city) != _own(merchant) else None),
+            ("62", _encode_objects(labels)),
+            (
+                "64",
+                _language_template(merchant) if (name, city) != _original_names(merchant) else None,
+            ),
         ]
     )
-    return body + _CHECKSUM_HEAD + checksum(body + _CHECKSUM_HEAD)
+    return body + _CHECKSUM_PREFIX + checksum(body + _CHECKSUM_PREFIX)
 
 
-def _check(merchant: QrMerchant) -> None:
+def _check_merchant(merchant: QrMerchant) -> None:
     """Raises QrError for what its objects can't hold."""
     if merchant.account_id not in _ACCOUNT_TEMPLATES:
         raise QrError("an account template is one of 26 to 51")
@@ -182,23 +187,23 @@ def _check(merchant: QrMerchant) -> None:
         raise QrError("a country has two capital letters")
     if merchant.postal_code is not None and not 0 < len(merchant.postal_code) <= 10:
         raise QrError("a postal code has 1 to 10 characters")
-    if not all(_plain(each) for each in (merchant.name, merchant.city)):
+    if not all(_to_ascii(each) for each in (merchant.name, merchant.city)):
         raise QrError("a merchant has a name and a city")
 
 
-def _own(merchant: QrMerchant) -> tuple[str, str]:
+def _original_names(merchant: QrMerchant) -> tuple[str, str]:
     return merchant.name, merchant.city
 
 
-def _in_own_letters(merchant: QrMerchant) -> str | None:
+def _language_template(merchant: QrMerchant) -> str | None:
     """Template 64, or None when the language isn't known: a reader couldn't choose it."""
     if merchant.language is None:
         return None
     name, city = merchant.name[:NAME_CHARACTERS_MAX], merchant.city[:CITY_CHARACTERS_MAX]
-    return _written([("00", merchant.language.upper()), ("01", name), ("02", city)])
+    return _encode_objects([("00", merchant.language.upper()), ("01", name), ("02", city)])
 
 
-def _written(objects: Iterable[tuple[str, str | None]]) -> str:
+def _encode_objects(objects: Iterable[tuple[str, str | None]]) -> str:
     """The objects that have a value; raises QrError for one that is too long."""
     text = ""
     for id, value in objects:
@@ -210,13 +215,13 @@ def _written(objects: Iterable[tuple[str, str | None]]) -> str:
     return text
 
 
-def _plain(text: str) -> str:
+def _to_ascii(text: str) -> str:
     """The text in ASCII, letters without their marks; when nothing would be left, as it is."""
     spelled = unicodedata.normalize("NFKD", text)
-    return "".join(each for each in spelled if _is_plain(each)).strip() or text
+    return "".join(each for each in spelled if _is_printable_ascii(each)).strip() or text
 
 
-def _is_plain(text: str) -> bool:
+def _is_printable_ascii(text: str) -> bool:
     return text.isascii() and text.isprintable()
 
 

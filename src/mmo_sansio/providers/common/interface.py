@@ -13,7 +13,7 @@ from attrs import field, frozen
 
 from mmo_sansio.http.messages import HttpRequest, HttpResponse
 from mmo_sansio.messages.inputs import ProviderHinted, ProviderReport, UnmatchedNotified
-from mmo_sansio.providers.common.operations import Operation, OperationKey
+from mmo_sansio.providers.common.operations import OperationKey, ProviderOperation
 from mmo_sansio.values.clock import SECOND, Instant, Span
 from mmo_sansio.values.model import Party, Transaction
 from mmo_sansio.values.money import Money
@@ -32,7 +32,7 @@ class ExchangeFailed(Exception):
         """False only when it is certain that no byte of the request left (S6)."""
 
 
-RENEWAL_MARGIN: Span = 60 * SECOND
+TOKEN_RENEWAL_MARGIN: Span = 60 * SECOND
 """How long before its end a token is renewed, unless it lives so shortly that a tenth of its life is less."""
 
 
@@ -46,7 +46,7 @@ class AccessToken:
 
     def is_fresh(self, now: Instant) -> bool:
         """Whether it may be used still: it is renewed a minute, or a tenth of its life, before its end."""
-        margin = min(RENEWAL_MARGIN, (self.expires_at - self.issued_at) // 10)
+        margin = min(TOKEN_RENEWAL_MARGIN, (self.expires_at - self.issued_at) // 10)
         return now < self.expires_at - margin
 
 
@@ -64,7 +64,7 @@ SignIn: TypeAlias = Generator[HttpRequest, HttpResponse, AccessToken]
 
 
 @frozen
-class DepositTold:
+class DepositReport:
     """A provider tells of an offline deposit in its own terms: whose it is, the gateway's configuration says (S4)."""
 
     provider: str
@@ -79,14 +79,14 @@ class DepositTold:
 
 
 @frozen
-class DepositAsked:
+class DepositValidation:
     """A provider asks whether an offline deposit would be welcome; no money has moved, and nothing is recorded."""
 
-    deposit: DepositTold
+    deposit: DepositReport
 
 
-Notified: TypeAlias = (
-    ProviderReport | ProviderHinted | DepositTold | DepositAsked | UnmatchedNotified
+ProviderNotification: TypeAlias = (
+    ProviderReport | ProviderHinted | DepositReport | DepositValidation | UnmatchedNotified
 )
 """What a notification can say."""
 
@@ -105,7 +105,7 @@ class Provider(Protocol):
         ...
 
     @property
-    def operations(self) -> Mapping[OperationKey, Operation]:
+    def operations(self) -> Mapping[OperationKey, ProviderOperation]:
         """What it offers, and how each behaves."""
         ...
 
@@ -118,7 +118,7 @@ class Provider(Protocol):
         """Get the token of this scope, one that `scope_of` gave."""
         ...
 
-    def refuses_token(self, answer: HttpResponse) -> bool:
+    def rejects_token(self, response: HttpResponse) -> bool:
         """Whether this answer says that the token wasn't accepted, so that nothing was done: usually a 401."""
         ...
 
@@ -126,11 +126,11 @@ class Provider(Protocol):
         """Ask it to move the money. A transaction is submitted once (S6)."""
         ...
 
-    def ask(self, transaction: Transaction, *, now: Instant) -> Conversation:
+    def poll(self, transaction: Transaction, *, now: Instant) -> Conversation:
         """Ask it what became of a submission."""
         ...
 
-    def read_notification(self, request: HttpRequest) -> Notified:
+    def read_notification(self, request: HttpRequest) -> ProviderNotification:
         """What a notification by the provider (a webhook) says; never raises for bad input."""
         ...
 

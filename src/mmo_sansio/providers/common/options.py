@@ -12,16 +12,16 @@ from typing import Any
 from attrs import Factory, define, field
 
 _HTTPS = re.compile(r"https://[^\s/?#@]+(/[^\s?#]*)?", re.ASCII)
-_NEAR = re.compile(r"http://(localhost|127\.[0-9.]+|\[::1\])(:[0-9]+)?(/[^\s?#]*)?", re.ASCII)
+_LOCAL_HTTP = re.compile(r"http://(localhost|127\.[0-9.]+|\[::1\])(:[0-9]+)?(/[^\s?#]*)?", re.ASCII)
 
 
 class OptionError(Exception):
     """An option that is unknown, missing or can't be used."""
 
-    def __init__(self, key: str, what: str, remedy: str) -> None:
-        super().__init__(f"{key} {what} {remedy}")
+    def __init__(self, key: str, problem: str, remedy: str) -> None:
+        super().__init__(f"{key} {problem} {remedy}")
         self.key = key
-        self.what = what
+        self.problem = problem
         """What is wrong, without the value."""
         self.remedy = remedy
 
@@ -30,8 +30,8 @@ class OptionError(Exception):
 class Options:
     """The options of one account, taken one by one; `finish` refuses what nobody has taken."""
 
-    given: Mapping[str, Any] = field(repr=False)
-    _known: list[str] = Factory(list)
+    values: Mapping[str, Any] = field(repr=False)
+    _known_keys: list[str] = Factory(list)
 
     def text(self, key: str, default: str | None = None) -> str:
         """Text that isn't empty. Raises OptionError."""
@@ -42,33 +42,33 @@ class Options:
             raise OptionError(key, "must be text.", f'Write {key} = "…".')
         return value.strip()
 
-    def optional(self, key: str) -> str | None:
+    def optional_text(self, key: str) -> str | None:
         """Text, or None where it is left out. Raises OptionError."""
-        self._known.append(key)
-        return None if key not in self.given else self.text(key)
+        self._known_keys.append(key)
+        return None if key not in self.values else self.text(key)
 
     def url(self, key: str, default: str | None = None) -> str:
         """An https address (http on this machine only), without a slash at its end. Raises OptionError."""
         value = self.text(key, default).rstrip("/")
-        if not (_HTTPS.fullmatch(value) or _NEAR.fullmatch(value)):
+        if not (_HTTPS.fullmatch(value) or _LOCAL_HTTP.fullmatch(value)):
             raise OptionError(key, "must be an https address.", f'Write {key} = "https://…".')
         return value
 
-    def choice(self, key: str, among: Sequence[str], default: str | None = None) -> str:
+    def choice(self, key: str, choices: Sequence[str], default: str | None = None) -> str:
         """One of these words. Raises OptionError."""
         value = self.text(key, default)
-        if value not in among:
-            raise OptionError(key, f"is none of {', '.join(among)}.", "Choose one of them.")
+        if value not in choices:
+            raise OptionError(key, f"is none of {', '.join(choices)}.", "Choose one of them.")
         return value
 
-    def number(self, key: str, default: int | None = None) -> int:
+    def integer(self, key: str, default: int | None = None) -> int:
         """A whole number, at least 0. Raises OptionError."""
         text = self.text(key, None if default is None else str(default))
         if not (text.isascii() and text.isdigit()):
             raise OptionError(key, "must be a whole number.", f"Write {key} = 1, say.")
         return int(text)
 
-    def switch(self, key: str, default: bool) -> bool:
+    def boolean(self, key: str, default: bool) -> bool:
         """True or false. Raises OptionError."""
         value = self._value(key, default)
         word = str(value).strip().lower()
@@ -76,18 +76,18 @@ class Options:
             raise OptionError(key, "must be true or false.", f"Write {key} = true.")
         return word == "true"
 
-    def finish(self) -> None:
+    def check_unknown(self) -> None:
         """Raises OptionError for an option that nobody has taken."""
-        for key in self.given:
-            if key not in self._known:
-                known = ", ".join(sorted(set(self._known))) or "none"
+        for key in self.values:
+            if key not in self._known_keys:
+                known = ", ".join(sorted(set(self._known_keys))) or "none"
                 raise OptionError(
                     key, "is no option of this kind of provider.", f"Known are: {known}."
                 )
 
     def _value(self, key: str, default: Any) -> Any:
-        self._known.append(key)
-        value = self.given.get(key, default)
+        self._known_keys.append(key)
+        value = self.values.get(key, default)
         if value is None:
             raise OptionError(key, "is missing.", f"Set {key}.")
         return value

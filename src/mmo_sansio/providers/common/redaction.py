@@ -18,28 +18,28 @@ from mmo_sansio.providers.common.interface import (
     AccessToken,
     Conversation,
     ExchangeFailed,
-    Notified,
     Provider,
+    ProviderNotification,
     SignIn,
     SignInFailed,
 )
-from mmo_sansio.providers.common.operations import Operation, OperationKey
+from mmo_sansio.providers.common.operations import OperationKey, ProviderOperation
 from mmo_sansio.values.clock import Instant
 from mmo_sansio.values.model import Transaction
 
-HIDDEN: Final = "[secret]"
+REDACTED: Final = "[secret]"
 """What stands where a secret stood."""
 
-LONG: Final = 8
+LONG_SECRET_CHARACTERS: Final = 8
 """From this many characters on a text is nothing but a secret, wherever it stands. A shorter one, such as a PIN, may be
 part of an amount: it is looked for as a word, and in words for people only."""
 
-TOKENS_KEPT: Final = 16
+REMEMBERED_TOKENS_MAX: Final = 16
 """How many access tokens are remembered: those still in use, and some before."""
 
 DEPTH_MAX: Final = 4
 
-_FREE_TEXT: Final = frozenset({"native_code", "native_message", "reason", "told", "party_data"})
+_FREE_TEXT: Final = frozenset({"native_code", "native_message", "reason", "content", "party_data"})
 """Members of reports that hold an operator's own words."""
 
 _BASE64: Final = re.compile(r"[A-Za-z0-9+/_-]{11,}={0,2}", re.ASCII)
@@ -48,7 +48,7 @@ T = TypeVar("T")
 
 
 @define(eq=False)
-class Discreet:
+class RedactingProvider:
     """A provider that says what its adapter says, without the account's secrets and access tokens."""
 
     adapter: Provider
@@ -56,8 +56,8 @@ class Discreet:
     _tokens: deque[str] = field(init=False, repr=False, default=Factory(deque))
 
     def __attrs_post_init__(self) -> None:
-        self._secrets = tuple(sorted(set(secrets_of(self.adapter)), key=len, reverse=True))
-        self._tokens = deque(maxlen=TOKENS_KEPT)
+        self._secrets = tuple(sorted(set(find_secrets(self.adapter)), key=len, reverse=True))
+        self._tokens = deque(maxlen=REMEMBERED_TOKENS_MAX)
 
     @property
     def name(self) -> str:
@@ -70,7 +70,7 @@ class Discreet:
         return self.adapter.title
 
     @property
-    def operations(self) -> Mapping[OperationKey, Operation]:
+    def operations(self) -> Mapping[OperationKey, ProviderOperation]:
         """The adapter's."""
         return self.adapter.operations
 
@@ -83,31 +83,31 @@ class Discreet:
         try:
             token: AccessToken = yield from self.adapter.sign_in(scope, now=now)
         except SignInFailed as failure:
-            raise SignInFailed(self._told(failure.reason)) from None
+            raise SignInFailed(self._redact_free_text(failure.reason)) from None
         self._tokens.append(token.value)
         return token
 
-    def refuses_token(self, answer: HttpResponse) -> bool:
+    def rejects_token(self, response: HttpResponse) -> bool:
         """The adapter's."""
-        return self.adapter.refuses_token(answer)
+        return self.adapter.rejects_token(response)
 
     def submit(self, transaction: Transaction, *, now: Instant) -> Conversation:
         """The adapter's."""
-        return self._discreetly(self.adapter.submit(transaction, now=now))
+        return self._redact_conversation(self.adapter.submit(transaction, now=now))
 
-    def ask(self, transaction: Transaction, *, now: Instant) -> Conversation:
+    def poll(self, transaction: Transaction, *, now: Instant) -> Conversation:
         """The adapter's."""
-        return self._discreetly(self.adapter.ask(transaction, now=now))
+        return self._redact_conversation(self.adapter.poll(transaction, now=now))
 
-    def read_notification(self, request: HttpRequest) -> Notified:
+    def read_notification(self, request: HttpRequest) -> ProviderNotification:
         """The adapter's. Its body stays as it came, as it may be signed."""
-        return self._without_secrets(self.adapter.read_notification(request))
+        return self._redact_report(self.adapter.read_notification(request))
 
     def answer_notification(self, request: HttpRequest, accepted: bool) -> HttpResponse:
         """The adapter's."""
         return self.adapter.answer_notification(request, accepted)
 
-    def _discreetly(self, conversation: Conversation) -> Conversation:
+    def _redact_conversation(self, conversation: Conversation) -> Conversation:
         """The same conversation, whose answers lose long secrets before they are read, so that none is cut in two."""
         try:
             request = next(conversation)
@@ -117,63 +117,67 @@ class Discreet:
                 except ExchangeFailed as failure:
                     request = conversation.throw(failure)
                 else:
-                    request = conversation.send(evolve(answer, body=self._body(answer.body)))
+                    request = conversation.send(evolve(answer, body=self._redact_body(answer.body)))
         except StopIteration as end:
             report: ProviderReport = end.value
-            return self._without_secrets(report)
+            return self._redact_report(report)
 
-    def _without_secrets(self, report: T) -> T:
+    def _redact_report(self, report: T) -> T:
         """The report, its texts without secrets."""
         changes: dict[str, str] = {}
         for each in getattr(type(report), "__attrs_attrs__", ()):
             value = getattr(report, each.name)
             if type(value) is str and each.name not in ("gateway_reference", "provider"):
-                said = self._told(value) if each.name in _FREE_TEXT else self._plain(value)
+                said = (
+                    self._redact_free_text(value)
+                    if each.name in _FREE_TEXT
+                    else self._redact_long_secrets(value)
+                )
                 if said != value:
                     changes[each.name] = said
         return evolve(report, **changes) if changes else report  # type: ignore[misc]
 
-    def _body(self, body: bytes) -> bytes:
-        for secret in self._long():
-            body = body.replace(secret.encode(), HIDDEN.encode())
+    def _redact_body(self, body: bytes) -> bytes:
+        for secret in self._long_secrets():
+            body = body.replace(secret.encode(), REDACTED.encode())
         return body
 
-    def _told(self, text: str) -> str:
+    def _redact_free_text(self, text: str) -> str:
         """Words for people, without any secret, spelt out or in Base64."""
-        text = _BASE64.sub(self._unless_encoded, self._plain(text))
+        text = _BASE64.sub(self._redact_base64, self._redact_long_secrets(text))
         for secret in self._secrets:
-            if len(secret) < LONG:
-                text = re.sub(rf"(?<!\w){re.escape(secret)}(?!\w)", HIDDEN, text)
+            if len(secret) < LONG_SECRET_CHARACTERS:
+                text = re.sub(rf"(?<!\w){re.escape(secret)}(?!\w)", REDACTED, text)
         return text
 
-    def _plain(self, text: str) -> str:
-        for secret in self._long():
-            text = text.replace(secret, HIDDEN)
+    def _redact_long_secrets(self, text: str) -> str:
+        for secret in self._long_secrets():
+            text = text.replace(secret, REDACTED)
         return text
 
-    def _unless_encoded(self, match: re.Match[str]) -> str:
+    def _redact_base64(self, match: re.Match[str]) -> str:
         """A run of Base64, hidden when there is a secret in it, as in HTTP Basic and in the password of a push."""
         run = match[0]
-        decoded = _decoded(run)
-        return HIDDEN if any(each.encode() in decoded for each in self._long()) else run
+        decoded = _decode_base64(run)
+        return REDACTED if any(each.encode() in decoded for each in self._long_secrets()) else run
 
-    def _long(self) -> Iterator[str]:
-        yield from (each for each in self._secrets if len(each) >= LONG)
+    def _long_secrets(self) -> Iterator[str]:
+        yield from (each for each in self._secrets if len(each) >= LONG_SECRET_CHARACTERS)
         yield from self._tokens
 
 
-def secrets_of(thing: object, depth: int = 0) -> Iterable[str]:
+def find_secrets(instance: object, depth: int = 0) -> Iterable[str]:
     """Every text that an adapter or its account leaves out of its repr: that is how they mark their secrets."""
-    for each in getattr(type(thing), "__attrs_attrs__", ()):
-        value = getattr(thing, each.name)
+    for each in getattr(type(instance), "__attrs_attrs__", ()):
+        value = getattr(instance, each.name)
         if isinstance(value, str):
             if not each.repr and value:
                 yield value
         elif depth < DEPTH_MAX:
-            yield from secrets_of(value, depth + 1)
+            yield from find_secrets(value, depth + 1)
 
 
-def _decoded(run: str) -> bytes:
+def _decode_base64(run: str) -> bytes:
     plain = run.rstrip("=").replace("-", "+").replace("_", "/")
     try:
         return base64.b64decode(plain + "=" * (-len(plain) % 4))

@@ -12,7 +12,7 @@ from attrs import field, frozen
 from mmo_sansio.providers.common.ciphers import CipherError, Ciphers
 from mmo_sansio.providers.common.options import OptionError, Options
 
-PRODUCTION: Final = "https://api.safaricom.co.ke"
+PRODUCTION_URL: Final = "https://api.safaricom.co.ke"
 
 PAYOUT_COMMANDS: Final = ("BusinessPayment", "SalaryPayment", "PromotionPayment")
 
@@ -23,7 +23,7 @@ _SHORTCODE: Final = re.compile(r"[0-9]{5,7}", re.ASCII)
 
 
 @frozen
-class Account:
+class MpesaAccount:
     """Who we are to Daraja, and where it reaches us."""
 
     base_url: str
@@ -46,53 +46,53 @@ class Account:
     payout_command: str = PAYOUT_COMMANDS[0]
     merchant_name: str | None = None
     """What a QR code names; None: none are offered."""
-    completes_unasked: bool = True
+    completes_unvalidated: bool = True
     """Whether Daraja completes a deposit when it can't ask us (`Completed`), or else gives it up."""
 
     @property
-    def seal_key(self) -> bytes:
+    def signing_key(self) -> bytes:
         """With what the addresses of callbacks are sealed."""
         return self.consumer_secret.encode()
 
 
-def account_from(options: Mapping[str, Any], *, hooks_url: str, ciphers: Ciphers) -> Account:
+def read_account(options: Mapping[str, Any], *, hooks_url: str, ciphers: Ciphers) -> MpesaAccount:
     """The account that these options describe. Raises OptionError."""
     given = Options(options)
-    shortcode = _shortcode(given, "shortcode")
-    initiator = given.optional("initiator")
-    account = Account(
-        base_url=given.url("base_url", PRODUCTION),
+    shortcode = _read_shortcode(given, "shortcode")
+    initiator = given.optional_text("initiator")
+    account = MpesaAccount(
+        base_url=given.url("base_url", PRODUCTION_URL),
         consumer_key=given.text("consumer_key"),
         consumer_secret=given.text("consumer_secret"),
         shortcode=shortcode,
-        hooks_url=_usable(hooks_url),
-        passkey=given.optional("passkey"),
-        till=_shortcode(given, "till") if "till" in options else given.optional("till"),
-        payout_shortcode=_shortcode(given, "payout_shortcode", shortcode),
+        hooks_url=_check_hooks_url(hooks_url),
+        passkey=given.optional_text("passkey"),
+        till=_read_shortcode(given, "till") if "till" in options else given.optional_text("till"),
+        payout_shortcode=_read_shortcode(given, "payout_shortcode", shortcode),
         initiator=initiator,
-        security_credential=_credential(given, ciphers) if initiator else "",
+        security_credential=_encrypt_credential(given, ciphers) if initiator else "",
         payout_command=given.choice("payout_command", PAYOUT_COMMANDS, PAYOUT_COMMANDS[0]),
-        merchant_name=given.optional("merchant_name"),
-        completes_unasked=given.choice(
+        merchant_name=given.optional_text("merchant_name"),
+        completes_unvalidated=given.choice(
             "unanswered_deposits", ("Completed", "Cancelled"), "Completed"
         )
         == "Completed",
     )
-    given.finish()
+    given.check_unknown()
     return account
 
 
-def _shortcode(given: Options, key: str, default: str | None = None) -> str:
-    value = given.text(key, default)
+def _read_shortcode(options: Options, key: str, default: str | None = None) -> str:
+    value = options.text(key, default)
     if _SHORTCODE.fullmatch(value) is None:
         raise OptionError(key, "is no shortcode.", f'Write {key} = "174379", say: 5 to 7 digits.')
     return value
 
 
-def _credential(given: Options, ciphers: Ciphers) -> str:
+def _encrypt_credential(options: Options, ciphers: Ciphers) -> str:
     """The SecurityCredential: the password alone, RSA with PKCS #1 v1.5, base64. One serves many requests."""
-    password = given.text("initiator_password")
-    certificate = given.text("certificate").encode()
+    password = options.text("initiator_password")
+    certificate = options.text("certificate").encode()
     try:
         return b64encode(ciphers.rsa_encrypt_pkcs1v15(certificate, password.encode())).decode()
     except CipherError as error:
@@ -101,7 +101,7 @@ def _credential(given: Options, ciphers: Ciphers) -> str:
         ) from None
 
 
-def _usable(hooks_url: str) -> str:
+def _check_hooks_url(hooks_url: str) -> str:
     found = [word for word in FORBIDDEN_IN_URLS if word in hooks_url.lower()]
     if found:
         raise OptionError(

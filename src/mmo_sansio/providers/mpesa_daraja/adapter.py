@@ -22,7 +22,7 @@ from mmo_sansio.providers.common.interface import (
     AccessToken,
     Conversation,
     ExchangeFailed,
-    Notified,
+    ProviderNotification,
     SignIn,
     SignInFailed,
 )
@@ -33,30 +33,33 @@ from mmo_sansio.providers.common.operations import (
     PUSH,
     QR_PAYIN,
     WEB_PAYIN,
-    Operation,
     OperationKey,
-    key_of,
+    ProviderOperation,
+    operation_key,
 )
 from mmo_sansio.providers.mpesa_daraja import requests
-from mmo_sansio.providers.mpesa_daraja.account import Account
-from mmo_sansio.providers.mpesa_daraja.callback_url import Kind, ReturnAddress
+from mmo_sansio.providers.mpesa_daraja.account import MpesaAccount
+from mmo_sansio.providers.mpesa_daraja.callback_url import CallbackContext, MpesaCallbackKind
 from mmo_sansio.providers.mpesa_daraja.codes import (
-    PAYIN_PENDING,
+    PAYIN_PENDING_CODES,
     SUCCESS,
-    TOKEN_REFUSALS,
-    Standing,
-    meaning_of,
-    refusal_means,
+    TOKEN_ERROR_CODES,
+    MpesaSubmissionState,
+    find_error_mapping,
+    interpret_error,
 )
-from mmo_sansio.providers.mpesa_daraja.hints import Hint, hint_read
-from mmo_sansio.providers.mpesa_daraja.notifications import answer_to, notified
+from mmo_sansio.providers.mpesa_daraja.hints import MpesaHint, parse_hint
+from mmo_sansio.providers.mpesa_daraja.notifications import (
+    notification_response,
+    parse_notification,
+)
 from mmo_sansio.providers.mpesa_daraja.operations import OPERATIONS
 from mmo_sansio.providers.mpesa_daraja.references import conversation_id, registration_number
 from mmo_sansio.providers.mpesa_daraja.wire import (
-    msisdn_written,
-    picture_of,
-    read,
-    text_of,
+    format_msisdn,
+    parse_json,
+    parse_qr_code,
+    text_member,
     whole_shillings,
 )
 from mmo_sansio.values.clock import SECOND, Instant
@@ -66,7 +69,7 @@ from mmo_sansio.values.model import Source, Stage, Transaction, Type
 SCOPE: Final = "daraja"
 """The name of its one access token."""
 
-TOKEN_LIFE_S: Final = 3600
+TOKEN_LIFETIME_S: Final = 3600
 """How long an access token lives whose answer doesn't say."""
 
 
@@ -80,10 +83,10 @@ class DarajaProvider:
 
     name: str
     title: str
-    account: Account
+    account: MpesaAccount
 
     @property
-    def operations(self) -> Mapping[OperationKey, Operation]:
+    def operations(self) -> Mapping[OperationKey, ProviderOperation]:
         """Those whose credentials the account has."""
         account = self.account
         has = {
@@ -104,23 +107,24 @@ class DarajaProvider:
         """Get a token. Daraja ends the one before with it, so that an account signs in once for all."""
         answer = yield requests.token(self.account)
         try:
-            document = read(answer.body)
-            value, life = text_of(document, "access_token"), text_of(document, "expires_in")
-            life_s = int(life or TOKEN_LIFE_S)
+            document = parse_json(answer.body)
+            value, life = text_member(document, "access_token"), text_member(document, "expires_in")
+            life_s = int(life or TOKEN_LIFETIME_S)
         except ValueError:
             raise SignInFailed(f"Daraja answered {answer.status}, and no token.") from None
         if answer.status != 200 or not value:
-            code = text_of(document, "errorCode") or "no errorCode"
+            code = text_member(document, "errorCode") or "no errorCode"
             raise SignInFailed(f"Daraja answered {answer.status} ({code}).")
         return AccessToken(value, expires_at=now + life_s * SECOND, issued_at=now)
 
-    def refuses_token(self, answer: HttpResponse) -> bool:
+    def rejects_token(self, response: HttpResponse) -> bool:
         """Whether an answer of any status says that the access token isn't valid any more."""
-        if answer.status == 401:
+        if response.status == 401:
             return True
         try:
             return (
-                answer.status >= 400 and text_of(read(answer.body), "errorCode") in TOKEN_REFUSALS
+                response.status >= 400
+                and text_member(parse_json(response.body), "errorCode") in TOKEN_ERROR_CODES
             )
         except ValueError:
             return False
@@ -132,26 +136,26 @@ class DarajaProvider:
         a number that is none in Kenya, a tax without a payment registration number, and an operation for which the
         account has no credentials.
         """
-        order, key = transaction.order, key_of(transaction)
+        order, key = transaction.order, operation_key(transaction)
         shillings = whole_shillings(order.requested)
-        msisdn = msisdn_written(order.party.msisdn)
+        msisdn = format_msisdn(order.party.msisdn)
         if key not in self.operations:
-            return self._refused(
+            return self._rejected(
                 transaction,
                 ErrorCode.MERCHANT_MISCONFIGURED,
                 f"The account offers no {' '.join(key)}.",
             )
         if shillings is None:
-            return self._refused(
+            return self._rejected(
                 transaction, ErrorCode.AMOUNT_OUT_OF_RANGE, "M-Pesa takes whole Kenyan shillings."
             )
         if key == QR_PAYIN:
             request = requests.qr_code(self.account, order, shillings=shillings)
-            return (yield from self._submit(transaction, request, _qr_taken))
+            return (yield from self._submit(transaction, request, _qr_reference))
         if key == DIRECT_TAXPAYOUT:
             number = registration_number(order.reconciliation_reference)
             if number is None:
-                return self._refused(
+                return self._rejected(
                     transaction,
                     ErrorCode.TRANSACTION_DECLINED,
                     "The reconciliationReference is no payment registration number.",
@@ -159,46 +163,48 @@ class DarajaProvider:
             request = requests.remittance(
                 self.account, order, registration_number=number, shillings=shillings
             )
-            return (yield from self._submit(transaction, request, _known_by_originator))
+            return (yield from self._submit(transaction, request, _originator_reference))
         if msisdn is None:
-            return self._refused(
+            return self._rejected(
                 transaction, ErrorCode.USER_NOT_FOUND, "The msisdn is no Kenyan mobile number."
             )
         if key == DIRECT_PAYOUT:
             request = requests.payout(self.account, order, msisdn=msisdn, shillings=shillings)
-            return (yield from self._submit(transaction, request, _known_by_originator))
+            return (yield from self._submit(transaction, request, _originator_reference))
         request = requests.push(self.account, order, msisdn=msisdn, shillings=shillings, now=now)
-        return (yield from self._submit(transaction, request, _known_by_checkout))
+        return (yield from self._submit(transaction, request, _checkout_reference))
 
-    def ask(self, transaction: Transaction, *, now: Instant) -> Conversation:
+    def poll(self, transaction: Transaction, *, now: Instant) -> Conversation:
         """Ask about a push, and have the answer; or ask about a pay-out or tax payout, and be told it by a callback."""
-        key, hint = key_of(transaction), hint_read(transaction.progress.hint)
+        key, hint = operation_key(transaction), parse_hint(transaction.progress.hint)
         known_as = transaction.progress.provider_reference or hint.id
         if key in (DIRECT_PAYIN, WEB_PAYIN) and known_as:
-            return (yield from self._ask_push(transaction, known_as, hint, now=now))
+            return (yield from self._poll_push(transaction, known_as, hint, now=now))
         if key == DIRECT_PAYOUT:
             own = conversation_id(transaction.reference)
-            return (yield from self._ask_status(transaction, known_as or own, hint, now=now))
+            return (yield from self._poll_status(transaction, known_as or own, hint, now=now))
         if key == DIRECT_TAXPAYOUT and known_as:
-            return (yield from self._ask_status(transaction, known_as, hint, now=now))
+            return (yield from self._poll_status(transaction, known_as, hint, now=now))
         return ProviderCannotTell(transaction.reference, self.name)
 
-    def read_notification(self, request: HttpRequest) -> Notified:
+    def read_notification(self, request: HttpRequest) -> ProviderNotification:
         """What a callback says; see :mod:`.notifications`."""
-        return notified(self.name, self.account, request)
+        return parse_notification(self.name, self.account, request)
 
     def answer_notification(self, request: HttpRequest, accepted: bool) -> HttpResponse:
         """What Daraja wants to hear."""
-        return answer_to(self.account, request, accepted=accepted)
+        return notification_response(self.account, request, accepted=accepted)
 
     def register_urls(self) -> Generator[HttpRequest, HttpResponse, None]:
         """Have deposits told to us: once in production, where a later change goes through the portal. That it was done
         before is no fault. Raises RegistrationFailed."""
         answer = yield requests.registration(self.account)
         try:
-            document = read(answer.body)
-            why = text_of(document, "errorMessage") or text_of(document, "ResponseDescription")
-            if answer.status == 200 and text_of(document, "ResponseCode") == SUCCESS:
+            document = parse_json(answer.body)
+            why = text_member(document, "errorMessage") or text_member(
+                document, "ResponseDescription"
+            )
+            if answer.status == 200 and text_member(document, "ResponseCode") == SUCCESS:
                 return
         except ValueError:
             why = "an answer that can't be read"
@@ -209,7 +215,7 @@ class DarajaProvider:
         self,
         transaction: Transaction,
         request: HttpRequest,
-        known_by: Callable[[Transaction, Mapping[str, Any]], str | None],
+        find_reference: Callable[[Transaction, Mapping[str, Any]], str | None],
     ) -> Conversation:
         try:
             answer = yield request
@@ -218,75 +224,85 @@ class DarajaProvider:
                 return self._unknown(transaction, failure.reason)
             return self._never_received(transaction)
         try:
-            document = read(answer.body)
+            document = parse_json(answer.body)
             if answer.status == 200:
-                return self._taken(transaction, document, known_by(transaction, document))
-            code, message = text_of(document, "errorCode"), text_of(document, "errorMessage")
+                return self._read_accepted(
+                    transaction, document, find_reference(transaction, document)
+                )
+            code, message = (
+                text_member(document, "errorCode"),
+                text_member(document, "errorMessage"),
+            )
         except ValueError as error:
             if answer.status == 200:
                 return self._unknown(transaction, f"Daraja's answer can't be read: {error}.")
             code = message = ""
-        means = refusal_means(answer.status, code, message)
+        means = interpret_error(answer.status, code, message)
         if isinstance(means, ErrorCode):
             return self._failed(transaction, means, code or str(answer.status), message)
         match means:
-            case Standing.TAKEN:
+            case MpesaSubmissionState.ACCEPTED:
                 return ProviderAccepted(transaction.reference, self.name, Source.POLL)
-            case Standing.NOT_TAKEN:
+            case MpesaSubmissionState.NOT_ACCEPTED:
                 return self._never_received(transaction)
-            case Standing.UNKNOWN:
+            case MpesaSubmissionState.UNKNOWN:
                 return self._unknown(transaction, f"Daraja answered {answer.status} {code}.")
             case _:
                 assert_never(means)
 
-    def _taken(
-        self, transaction: Transaction, document: Mapping[str, Any], known_as: str | None
+    def _read_accepted(
+        self, transaction: Transaction, document: Mapping[str, Any], provider_reference: str | None
     ) -> ProviderReport:
-        if known_as is not None:
+        if provider_reference is not None:
             return ProviderAccepted(
                 transaction.reference,
                 self.name,
                 Source.POLL,
-                known_as or None,
-                qr=picture_of(document),
+                provider_reference or None,
+                qr=parse_qr_code(document),
             )
-        code, message = text_of(document, "ResponseCode"), text_of(document, "ResponseDescription")
+        code, message = (
+            text_member(document, "ResponseCode"),
+            text_member(document, "ResponseDescription"),
+        )
         if transaction.order.type is Type.PAYIN and code not in ("", SUCCESS):
-            return self._failed(transaction, meaning_of(code).payin, code, message)
+            return self._failed(transaction, find_error_mapping(code).payin, code, message)
         return self._unknown(transaction, f"Daraja answered 200 with the ResponseCode {code!r}.")
 
-    def _ask_push(
-        self, transaction: Transaction, known_as: str, hint: Hint, *, now: Instant
+    def _poll_push(
+        self, transaction: Transaction, provider_reference: str, hint: MpesaHint, *, now: Instant
     ) -> Conversation:
         reference = transaction.reference
         try:
-            answer = yield requests.push_query(self.account, known_as, now=now)
-            document = read(answer.body)
-            code, message = text_of(document, "ResultCode"), text_of(document, "ResultDesc")
-            error, why = text_of(document, "errorCode"), text_of(document, "errorMessage")
+            answer = yield requests.push_query(self.account, provider_reference, now=now)
+            document = parse_json(answer.body)
+            code, message = text_member(document, "ResultCode"), text_member(document, "ResultDesc")
+            error, why = text_member(document, "errorCode"), text_member(document, "errorMessage")
         except ExchangeFailed as failure:
             return self._unknown(transaction, failure.reason)
         except ValueError as fault:
             return self._unknown(transaction, f"Daraja's answer can't be read: {fault}.")
         if answer.status != 200:
-            if refusal_means(answer.status, error, why) is Standing.TAKEN:
-                return ProviderAccepted(reference, self.name, Source.POLL, known_as)
+            if interpret_error(answer.status, error, why) is MpesaSubmissionState.ACCEPTED:
+                return ProviderAccepted(reference, self.name, Source.POLL, provider_reference)
             return self._unknown(transaction, f"Daraja answered {answer.status} {error}.")
-        if text_of(document, "CheckoutRequestID") not in ("", known_as):
+        if text_member(document, "CheckoutRequestID") not in ("", provider_reference):
             return self._unknown(transaction, "Daraja answered about another push.")
-        if not code or code in PAYIN_PENDING:
-            return ProviderAccepted(reference, self.name, Source.POLL, known_as)
+        if not code or code in PAYIN_PENDING_CODES:
+            return ProviderAccepted(reference, self.name, Source.POLL, provider_reference)
         if code == SUCCESS:
-            return ProviderSucceeded(reference, self.name, Source.POLL, hint.receipt or known_as)
-        return self._failed(transaction, meaning_of(code).payin, code, message)
+            return ProviderSucceeded(
+                reference, self.name, Source.POLL, hint.receipt or provider_reference
+            )
+        return self._failed(transaction, find_error_mapping(code).payin, code, message)
 
-    def _ask_status(
-        self, transaction: Transaction, known_as: str, hint: Hint, *, now: Instant
+    def _poll_status(
+        self, transaction: Transaction, provider_reference: str, hint: MpesaHint, *, now: Instant
     ) -> Conversation:
         order, submitted_at = transaction.order, transaction.progress.submitted_at or 0
-        operation = OPERATIONS[key_of(transaction)]
-        address = ReturnAddress(
-            Kind.ANSWER,
+        operation = OPERATIONS[operation_key(transaction)]
+        address = CallbackContext(
+            MpesaCallbackKind.POLL_RESULT,
             order.gateway_reference,
             order.requested.minor,
             submitted_at,
@@ -294,8 +310,8 @@ class DarajaProvider:
             hint.code,
         )
         try:
-            answer = yield requests.status_query(self.account, order, known_as, address)
-            code = text_of(read(answer.body), "ResponseCode")
+            answer = yield requests.status_query(self.account, order, provider_reference, address)
+            code = text_member(parse_json(answer.body), "ResponseCode")
         except ExchangeFailed as failure:
             return self._unknown(transaction, failure.reason)
         except ValueError as fault:
@@ -307,38 +323,40 @@ class DarajaProvider:
         return self._unknown(transaction, "Daraja will answer the question by a callback.")
 
     def _failed(
-        self, transaction: Transaction, means: ErrorCode, code: str, message: str
+        self, transaction: Transaction, error_code: ErrorCode, code: str, message: str
     ) -> ProviderFailed:
         return ProviderFailed(
             transaction.reference,
             self.name,
             Source.POLL,
-            means,
+            error_code,
             native_code=code or None,
             native_message=message or None,
         )
 
-    def _refused(self, transaction: Transaction, means: ErrorCode, why: str) -> ProviderFailed:
-        return self._failed(transaction, means, "", why)
+    def _rejected(
+        self, transaction: Transaction, error_code: ErrorCode, reason: str
+    ) -> ProviderFailed:
+        return self._failed(transaction, error_code, "", reason)
 
-    def _unknown(self, transaction: Transaction, why: str) -> ProviderUnreachable:
-        return ProviderUnreachable(transaction.reference, self.name, why)
+    def _unknown(self, transaction: Transaction, reason: str) -> ProviderUnreachable:
+        return ProviderUnreachable(transaction.reference, self.name, reason)
 
     def _never_received(self, transaction: Transaction) -> ProviderNeverReceived:
         return ProviderNeverReceived(transaction.reference, self.name, transaction.progress.version)
 
 
-def _known_by_checkout(transaction: Transaction, document: Mapping[str, Any]) -> str | None:
+def _checkout_reference(transaction: Transaction, document: Mapping[str, Any]) -> str | None:
     """By what a push that was taken is known, perhaps by nothing; None when it wasn't taken."""
-    taken = text_of(document, "ResponseCode") == SUCCESS
-    return text_of(document, "CheckoutRequestID") if taken else None
+    taken = text_member(document, "ResponseCode") == SUCCESS
+    return text_member(document, "CheckoutRequestID") if taken else None
 
 
-def _known_by_originator(transaction: Transaction, document: Mapping[str, Any]) -> str | None:
-    taken = text_of(document, "ResponseCode") == SUCCESS
-    return text_of(document, "OriginatorConversationID") if taken else None
+def _originator_reference(transaction: Transaction, document: Mapping[str, Any]) -> str | None:
+    taken = text_member(document, "ResponseCode") == SUCCESS
+    return text_member(document, "OriginatorConversationID") if taken else None
 
 
-def _qr_taken(transaction: Transaction, document: Mapping[str, Any]) -> str | None:
+def _qr_reference(transaction: Transaction, document: Mapping[str, Any]) -> str | None:
     """Its ResponseCode means different things; a picture is a success."""
-    return "" if text_of(document, "QRCode") else None
+    return "" if text_member(document, "QRCode") else None

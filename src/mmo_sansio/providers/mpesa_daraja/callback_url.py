@@ -16,19 +16,19 @@ from attrs import frozen
 
 from mmo_sansio.values.clock import Instant
 
-_SEAL_BYTES: Final = 16
+_MAC_BYTES: Final = 16
 
 
-class Kind(StrEnum):
+class MpesaCallbackKind(StrEnum):
     """What is told there."""
 
     PUSH = "p"
     """How a push ended."""
     RESULT = "r"
     """How a pay-out or a tax payout ended."""
-    QUEUE = "q"
+    QUEUE_TIMEOUT = "q"
     """That a request waited for too long in Daraja's queue."""
-    ANSWER = "a"
+    POLL_RESULT = "a"
     """What became of a pay-out or a tax payout, as we have asked."""
     CONFIRMATION = "c"
     """That somebody paid by himself."""
@@ -37,10 +37,10 @@ class Kind(StrEnum):
 
 
 @frozen
-class ReturnAddress:
+class CallbackContext:
     """What a callback is about."""
 
-    kind: Kind
+    kind: MpesaCallbackKind
     reference: str = ""
     """The gatewayReference; empty for deposits."""
     minor: int = 0
@@ -49,10 +49,10 @@ class ReturnAddress:
     """When the submission began that is asked about."""
     not_found_is_final: bool = False
     """Whether "not found" as the answer says that it was never received."""
-    told_code: str = ""
+    reported_code: str = ""
     """The result code that a callback told before we asked."""
 
-    def segment(self, key: bytes) -> str:
+    def to_segment(self, key: bytes) -> str:
         """It as the last segment of a URL, sealed with this key."""
         parts = (
             self.kind,
@@ -60,27 +60,32 @@ class ReturnAddress:
             self.minor,
             self.submitted_at,
             int(self.not_found_is_final),
-            self.told_code,
+            self.reported_code,
         )
         plain = "|".join(map(str, parts)).encode()
-        return (plain + _seal(key, plain)).hex()
+        return (plain + _mac(key, plain)).hex()
 
 
-def address_read(target: bytes, key: bytes) -> ReturnAddress | None:
+def parse_callback_url(target: bytes, key: bytes) -> CallbackContext | None:
     """The address at the end of a request's target; None when it was not sealed with this key."""
     path = target.partition(b"?")[0]
     try:
         octets = bytes.fromhex(path.rpartition(b"/")[2].decode("ascii"))
     except ValueError:
         return None
-    plain, seal = octets[:-_SEAL_BYTES], octets[-_SEAL_BYTES:]
-    if not hmac.compare_digest(seal, _seal(key, plain)):
+    plain, seal = octets[:-_MAC_BYTES], octets[-_MAC_BYTES:]
+    if not hmac.compare_digest(seal, _mac(key, plain)):
         return None
     kind, reference, minor, submitted_at, is_final, told_code = plain.decode().split("|")
-    return ReturnAddress(
-        Kind(kind), reference, int(minor), int(submitted_at), is_final == "1", told_code
+    return CallbackContext(
+        MpesaCallbackKind(kind),
+        reference,
+        int(minor),
+        int(submitted_at),
+        is_final == "1",
+        told_code,
     )
 
 
-def _seal(key: bytes, plain: bytes) -> bytes:
-    return hmac.new(key, b"return address\0" + plain, sha256).digest()[:_SEAL_BYTES]
+def _mac(key: bytes, plain: bytes) -> bytes:
+    return hmac.new(key, b"return address\0" + plain, sha256).digest()[:_MAC_BYTES]

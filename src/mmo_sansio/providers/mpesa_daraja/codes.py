@@ -19,114 +19,114 @@ E = ErrorCode
 SUCCESS = "0"
 """The result code of a payment that was made, and of a request that was taken."""
 
-PAYIN_PENDING = frozenset({"4999"})
+PAYIN_PENDING_CODES = frozenset({"4999"})
 """Result codes of a push that has no result yet."""
 
-NOT_FOUND = frozenset({"SFC_IC0003"})
+NOT_FOUND_CODES = frozenset({"SFC_IC0003"})
 """Result codes of a question about a transaction that Daraja doesn't know."""
 
 
 @frozen
-class Meaning:
+class MpesaErrorMapping:
     """Why a payment failed, by which way the money should have gone."""
 
     payin: ErrorCode = E.TRANSACTION_DECLINED
     payout: ErrorCode = E.TRANSACTION_DECLINED
 
 
-RESULTS: Mapping[str, Meaning] = MappingProxyType(
+RESULT_CODES: Mapping[str, MpesaErrorMapping] = MappingProxyType(
     {
-        "1": Meaning(E.USER_INSUFFICIENT_FUNDS, E.MERCHANT_INSUFFICIENT_FUNDS),
-        "2": Meaning(E.AMOUNT_OUT_OF_RANGE, E.AMOUNT_OUT_OF_RANGE),
-        "3": Meaning(E.AMOUNT_OUT_OF_RANGE, E.AMOUNT_OUT_OF_RANGE),
-        "4": Meaning(E.USER_LIMIT_EXCEEDED, E.USER_LIMIT_EXCEEDED),
-        "8": Meaning(E.TRANSACTION_DECLINED, E.USER_LIMIT_EXCEEDED),
-        "11": Meaning(E.MERCHANT_MISCONFIGURED, E.MERCHANT_MISCONFIGURED),
-        "15": Meaning(E.DUPLICATE_REQUEST, E.DUPLICATE_REQUEST),
-        "17": Meaning(E.DUPLICATE_REQUEST, E.PROVIDER_UNAVAILABLE),
-        "20": Meaning(E.MERCHANT_MISCONFIGURED, E.MERCHANT_MISCONFIGURED),
-        "21": Meaning(E.MERCHANT_MISCONFIGURED, E.MERCHANT_MISCONFIGURED),
-        "26": Meaning(E.PROVIDER_UNAVAILABLE, E.PROVIDER_UNAVAILABLE),
-        "1001": Meaning(payin=E.USER_BUSY),
-        "1019": Meaning(E.TRANSACTION_EXPIRED, E.TRANSACTION_EXPIRED),
-        "1025": Meaning(E.PROVIDER_UNAVAILABLE, E.PROVIDER_UNAVAILABLE),
-        "1032": Meaning(payin=E.USER_CANCELLED),
-        "1037": Meaning(payin=E.USER_TIMEOUT),
-        "2001": Meaning(E.USER_WRONG_PIN, E.MERCHANT_MISCONFIGURED),
-        "2006": Meaning(E.MERCHANT_MISCONFIGURED, E.MERCHANT_MISCONFIGURED),
-        "2028": Meaning(E.MERCHANT_MISCONFIGURED, E.MERCHANT_MISCONFIGURED),
-        "2040": Meaning(payout=E.USER_NOT_FOUND),
-        "8006": Meaning(E.USER_ACCOUNT_BLOCKED, E.MERCHANT_MISCONFIGURED),
-        "9999": Meaning(E.PROVIDER_UNAVAILABLE, E.PROVIDER_UNAVAILABLE),
-        "SFC_IC0003": Meaning(E.MERCHANT_MISCONFIGURED, E.USER_NOT_FOUND),
+        "1": MpesaErrorMapping(E.USER_INSUFFICIENT_FUNDS, E.MERCHANT_INSUFFICIENT_FUNDS),
+        "2": MpesaErrorMapping(E.AMOUNT_OUT_OF_RANGE, E.AMOUNT_OUT_OF_RANGE),
+        "3": MpesaErrorMapping(E.AMOUNT_OUT_OF_RANGE, E.AMOUNT_OUT_OF_RANGE),
+        "4": MpesaErrorMapping(E.USER_LIMIT_EXCEEDED, E.USER_LIMIT_EXCEEDED),
+        "8": MpesaErrorMapping(E.TRANSACTION_DECLINED, E.USER_LIMIT_EXCEEDED),
+        "11": MpesaErrorMapping(E.MERCHANT_MISCONFIGURED, E.MERCHANT_MISCONFIGURED),
+        "15": MpesaErrorMapping(E.DUPLICATE_REQUEST, E.DUPLICATE_REQUEST),
+        "17": MpesaErrorMapping(E.DUPLICATE_REQUEST, E.PROVIDER_UNAVAILABLE),
+        "20": MpesaErrorMapping(E.MERCHANT_MISCONFIGURED, E.MERCHANT_MISCONFIGURED),
+        "21": MpesaErrorMapping(E.MERCHANT_MISCONFIGURED, E.MERCHANT_MISCONFIGURED),
+        "26": MpesaErrorMapping(E.PROVIDER_UNAVAILABLE, E.PROVIDER_UNAVAILABLE),
+        "1001": MpesaErrorMapping(payin=E.USER_BUSY),
+        "1019": MpesaErrorMapping(E.TRANSACTION_EXPIRED, E.TRANSACTION_EXPIRED),
+        "1025": MpesaErrorMapping(E.PROVIDER_UNAVAILABLE, E.PROVIDER_UNAVAILABLE),
+        "1032": MpesaErrorMapping(payin=E.USER_CANCELLED),
+        "1037": MpesaErrorMapping(payin=E.USER_TIMEOUT),
+        "2001": MpesaErrorMapping(E.USER_WRONG_PIN, E.MERCHANT_MISCONFIGURED),
+        "2006": MpesaErrorMapping(E.MERCHANT_MISCONFIGURED, E.MERCHANT_MISCONFIGURED),
+        "2028": MpesaErrorMapping(E.MERCHANT_MISCONFIGURED, E.MERCHANT_MISCONFIGURED),
+        "2040": MpesaErrorMapping(payout=E.USER_NOT_FOUND),
+        "8006": MpesaErrorMapping(E.USER_ACCOUNT_BLOCKED, E.MERCHANT_MISCONFIGURED),
+        "9999": MpesaErrorMapping(E.PROVIDER_UNAVAILABLE, E.PROVIDER_UNAVAILABLE),
+        "SFC_IC0003": MpesaErrorMapping(E.MERCHANT_MISCONFIGURED, E.USER_NOT_FOUND),
     }
 )
 """By result code; see the operator's page in the docs for where each was seen."""
 
 
-def meaning_of(code: str) -> Meaning:
+def find_error_mapping(code: str) -> MpesaErrorMapping:
     """What a result code other than 0 means."""
-    return RESULTS.get(code, Meaning())
+    return RESULT_CODES.get(code, MpesaErrorMapping())
 
 
-class Standing(Enum):
+class MpesaSubmissionState(Enum):
     """What a refusal says of the payment, where it is no failure."""
 
     UNKNOWN = "unknown"
     """Daraja may have it or not: ask, don't repeat."""
-    TAKEN = "taken"
+    ACCEPTED = "taken"
     """Daraja has it, and has not decided yet."""
-    NOT_TAKEN = "not taken"
+    NOT_ACCEPTED = "not taken"
     """It was refused before anybody looked at it, and may be sent again."""
 
 
 @frozen
-class Refusal:
+class MpesaErrorRule:
     """An answer of Daraja that is no success, as far as it is known by."""
 
     code: str
     """Its `errorCode`."""
-    naming: str
+    message_contains: str
     """What its `errorMessage` holds, in lower case and without spaces; empty: anything."""
-    means: ErrorCode | Standing
+    meaning: ErrorCode | MpesaSubmissionState
 
 
-REFUSALS: tuple[Refusal, ...] = (
-    Refusal("400.002.02", "phonenumber", E.USER_NOT_FOUND),
-    Refusal("400.002.02", "partyb", E.USER_NOT_FOUND),
-    Refusal("400.002.02", "amount", E.AMOUNT_OUT_OF_RANGE),
-    Refusal("400.003.01", "", Standing.NOT_TAKEN),
-    Refusal("401.002.01", "", Standing.NOT_TAKEN),
-    Refusal("404.001.03", "", Standing.NOT_TAKEN),
-    Refusal("500.001.1001", "beingprocessed", Standing.TAKEN),
-    Refusal("500.001.1001", "locksubscriber", E.USER_BUSY),
-    Refusal("500.001.1001", "doesnotexist", E.MERCHANT_MISCONFIGURED),
-    Refusal("500.001.1001", "wrongcredentials", E.MERCHANT_MISCONFIGURED),
-    Refusal("500.002.1001", "duplicate", Standing.TAKEN),
-    Refusal("500.003.02", "", Standing.NOT_TAKEN),
-    Refusal("500.003.03", "", Standing.NOT_TAKEN),
+ERROR_RULES: tuple[MpesaErrorRule, ...] = (
+    MpesaErrorRule("400.002.02", "phonenumber", E.USER_NOT_FOUND),
+    MpesaErrorRule("400.002.02", "partyb", E.USER_NOT_FOUND),
+    MpesaErrorRule("400.002.02", "amount", E.AMOUNT_OUT_OF_RANGE),
+    MpesaErrorRule("400.003.01", "", MpesaSubmissionState.NOT_ACCEPTED),
+    MpesaErrorRule("401.002.01", "", MpesaSubmissionState.NOT_ACCEPTED),
+    MpesaErrorRule("404.001.03", "", MpesaSubmissionState.NOT_ACCEPTED),
+    MpesaErrorRule("500.001.1001", "beingprocessed", MpesaSubmissionState.ACCEPTED),
+    MpesaErrorRule("500.001.1001", "locksubscriber", E.USER_BUSY),
+    MpesaErrorRule("500.001.1001", "doesnotexist", E.MERCHANT_MISCONFIGURED),
+    MpesaErrorRule("500.001.1001", "wrongcredentials", E.MERCHANT_MISCONFIGURED),
+    MpesaErrorRule("500.002.1001", "duplicate", MpesaSubmissionState.ACCEPTED),
+    MpesaErrorRule("500.003.02", "", MpesaSubmissionState.NOT_ACCEPTED),
+    MpesaErrorRule("500.003.03", "", MpesaSubmissionState.NOT_ACCEPTED),
 )
 """The first that fits counts. The access token's refusals move nothing, as do those of the operator's own limits."""
 
-TOKEN_REFUSALS = frozenset({"400.003.01", "401.002.01", "404.001.03"})
+TOKEN_ERROR_CODES = frozenset({"400.003.01", "401.002.01", "404.001.03"})
 """An `errorCode` among these says that the access token isn't valid any more, whatever the HTTP status."""
 
 
-def refusal_means(status: int, code: str, message: str) -> ErrorCode | Standing:
+def interpret_error(status: int, code: str, message: str) -> ErrorCode | MpesaSubmissionState:
     """What an answer other than a success says of the payment that it refuses."""
     squeezed = "".join(message.lower().split())
-    for each in REFUSALS:
-        if each.code == code and each.naming in squeezed:
-            return each.means
+    for each in ERROR_RULES:
+        if each.code == code and each.message_contains in squeezed:
+            return each.meaning
     match status:
         case 401 | 429:
-            return Standing.NOT_TAKEN
+            return MpesaSubmissionState.NOT_ACCEPTED
         case 408:
-            return Standing.UNKNOWN
+            return MpesaSubmissionState.UNKNOWN
         case _ if 400 <= status < 500:
             return E.MERCHANT_MISCONFIGURED
         case _:
-            return Standing.UNKNOWN
+            return MpesaSubmissionState.UNKNOWN
 
 
 TRANSACTION_FAILURES: Mapping[str, ErrorCode] = MappingProxyType(

@@ -19,7 +19,7 @@ _NAMES: Final = {"id": "id", "code": "code", "receipt": "receipt", "providerRefe
 
 
 @frozen
-class Hint:
+class MpesaHint:
     """What was told."""
 
     id: str = ""
@@ -28,14 +28,14 @@ class Hint:
     receipt: str = ""
     message: str = ""
 
-    def written(self) -> str:
+    def to_text(self) -> str:
         """As text, for a person as well."""
         return json.dumps(
             {"id": self.id, "code": self.code, "receipt": self.receipt, "message": self.message}
         )
 
 
-def hint_read(text: str | None) -> Hint:
+def parse_hint(text: str | None) -> MpesaHint:
     """What the lines of a payment's hint tell, the latest word on each thing, as far as it makes sense."""
     told: dict[str, str] = {}
     for line in (text or "").splitlines():
@@ -46,4 +46,4 @@ def hint_read(text: str | None) -> Hint:
             continue
     if not _CODE.fullmatch(told.get("code", "0")):
         told.pop("code")
-    return Hint(**told)
+    return MpesaHint(**told)

@@ -13,43 +13,43 @@ from mmo_sansio.providers.common.operations import (
     PUSH,
     QR_PAYIN,
     WEB_PAYIN,
-    Operation,
     OperationKey,
+    ProviderOperation,
 )
 from mmo_sansio.values.clock import HOUR, MINUTE, SECOND
 
-_PROMPT: Final = Operation(
+_PROMPT: Final = ProviderOperation(
     is_idempotent=False,
-    can_be_asked=True,
+    can_be_polled=True,
     not_found_is_final_after=None,
-    ask_after=tuple(n * SECOND for n in (15, 20, 30, 60, 120, 300, 900, 3600)),
+    poll_intervals=tuple(n * SECOND for n in (15, 20, 30, 60, 120, 300, 900, 3600)),
 )
 """A prompt is open for about a minute, and the query's rate is limited. A push whose answer was lost has no id to ask
 by until its callback brings one, so that "not found" never means that it wasn't received."""
 
-_TOLD: Final = Operation(
-    is_idempotent=False, can_be_asked=False, not_found_is_final_after=None, ask_after=(HOUR,)
+_CONFIRMATION_ONLY: Final = ProviderOperation(
+    is_idempotent=False, can_be_polled=False, not_found_is_final_after=None, poll_intervals=(HOUR,)
 )
 """Somebody pays by himself: only the confirmation tells."""
 
-OPERATIONS: Mapping[OperationKey, Operation] = MappingProxyType(
+OPERATIONS: Mapping[OperationKey, ProviderOperation] = MappingProxyType(
     {
         DIRECT_PAYIN: _PROMPT,
         WEB_PAYIN: _PROMPT,
-        DIRECT_PAYOUT: Operation(
+        DIRECT_PAYOUT: ProviderOperation(
             is_idempotent=True,
-            can_be_asked=True,
+            can_be_polled=True,
             not_found_is_final_after=HOUR,
-            ask_after=tuple(n * SECOND for n in (30, 60, 120, 300, 900, 3600)),
+            poll_intervals=tuple(n * SECOND for n in (30, 60, 120, 300, 900, 3600)),
         ),
-        DIRECT_TAXPAYOUT: Operation(
+        DIRECT_TAXPAYOUT: ProviderOperation(
             is_idempotent=False,
-            can_be_asked=True,
+            can_be_polled=True,
             not_found_is_final_after=None,
-            ask_after=(MINUTE, 2 * MINUTE, 5 * MINUTE, 15 * MINUTE, HOUR),
+            poll_intervals=(MINUTE, 2 * MINUTE, 5 * MINUTE, 15 * MINUTE, HOUR),
         ),
-        QR_PAYIN: _TOLD,
-        PUSH: _TOLD,
+        QR_PAYIN: _CONFIRMATION_ONLY,
+        PUSH: _CONFIRMATION_ONLY,
     }
 )
 """A pay-out carries our own id, and Daraja refuses the id's repetition; a tax payout is known by Daraja's alone, so

@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from mmo_sansio.http.messages import HttpRequest
-from mmo_sansio.providers.mpesa_daraja.account import Account
-from mmo_sansio.providers.mpesa_daraja.callback_url import Kind, ReturnAddress
+from mmo_sansio.providers.mpesa_daraja.account import MpesaAccount
+from mmo_sansio.providers.mpesa_daraja.callback_url import CallbackContext, MpesaCallbackKind
 from mmo_sansio.providers.mpesa_daraja.references import account_reference, conversation_id
-from mmo_sansio.providers.mpesa_daraja.wire import JSON_HEADERS, password, timestamp, written
+from mmo_sansio.providers.mpesa_daraja.wire import JSON_HEADERS, password, timestamp, to_json
 from mmo_sansio.values.clock import Instant
 from mmo_sansio.values.model import Order
 
@@ -21,7 +21,7 @@ _ORGANISATION = "4"
 """The kind of identifier that a shortcode is."""
 
 
-def token(account: Account) -> HttpRequest:
+def token(account: MpesaAccount) -> HttpRequest:
     """Ask for an access token."""
     pair = f"{account.consumer_key}:{account.consumer_secret}".encode()
     target = f"{account.base_url}/oauth/v1/generate?grant_type=client_credentials"
@@ -29,7 +29,7 @@ def token(account: Account) -> HttpRequest:
 
 
 def push(
-    account: Account, order: Order, *, msisdn: str, shillings: int, now: Instant
+    account: MpesaAccount, order: Order, *, msisdn: str, shillings: int, now: Instant
 ) -> HttpRequest:
     """Show a prompt on the payer's phone (STK push)."""
     return _post(
@@ -44,14 +44,14 @@ def push(
             "PartyA": int(msisdn),
             "PartyB": int(account.till or account.shortcode),
             "PhoneNumber": int(msisdn),
-            "CallBackURL": _callback_url(account, _about(Kind.PUSH, order)),
+            "CallBackURL": _callback_url(account, _callback_context(MpesaCallbackKind.PUSH, order)),
             "AccountReference": account_reference(order.gateway_reference),
             "TransactionDesc": "Payment",
         },
     )
 
 
-def push_query(account: Account, checkout_request_id: str, *, now: Instant) -> HttpRequest:
+def push_query(account: MpesaAccount, checkout_request_id: str, *, now: Instant) -> HttpRequest:
     """Ask how a push ended; the answer says it."""
     return _post(
         account,
@@ -60,7 +60,7 @@ def push_query(account: Account, checkout_request_id: str, *, now: Instant) -> H
     )
 
 
-def payout(account: Account, order: Order, *, msisdn: str, shillings: int) -> HttpRequest:
+def payout(account: MpesaAccount, order: Order, *, msisdn: str, shillings: int) -> HttpRequest:
     """Pay a customer (B2C, version 3)."""
     return _post(
         account,
@@ -74,14 +74,16 @@ def payout(account: Account, order: Order, *, msisdn: str, shillings: int) -> Ht
             "PartyA": int(account.payout_shortcode),
             "PartyB": int(msisdn),
             "Remarks": account_reference(order.gateway_reference),
-            "QueueTimeOutURL": _callback_url(account, _about(Kind.QUEUE, order)),
-            "ResultURL": _callback_url(account, _about(Kind.RESULT, order)),
+            "QueueTimeOutURL": _callback_url(
+                account, _callback_context(MpesaCallbackKind.QUEUE_TIMEOUT, order)
+            ),
+            "ResultURL": _callback_url(account, _callback_context(MpesaCallbackKind.RESULT, order)),
         },
     )
 
 
 def remittance(
-    account: Account, order: Order, *, registration_number: str, shillings: int
+    account: MpesaAccount, order: Order, *, registration_number: str, shillings: int
 ) -> HttpRequest:
     """Pay a tax."""
     return _post(
@@ -98,16 +100,18 @@ def remittance(
             "PartyB": TAX_AUTHORITY_SHORTCODE,
             "AccountReference": registration_number,
             "Remarks": account_reference(order.gateway_reference),
-            "QueueTimeOutURL": _callback_url(account, _about(Kind.QUEUE, order)),
-            "ResultURL": _callback_url(account, _about(Kind.RESULT, order)),
+            "QueueTimeOutURL": _callback_url(
+                account, _callback_context(MpesaCallbackKind.QUEUE_TIMEOUT, order)
+            ),
+            "ResultURL": _callback_url(account, _callback_context(MpesaCallbackKind.RESULT, order)),
         },
     )
 
 
 def status_query(
-    account: Account, order: Order, original_conversation_id: str, answer_to: ReturnAddress
+    account: MpesaAccount, order: Order, original_conversation_id: str, callback: CallbackContext
 ) -> HttpRequest:
-    """Ask what became of a pay-out or a tax payout; the answer comes to `answer_to`."""
+    """Ask what became of a pay-out or a tax payout; the answer comes to `notification_response`."""
     return _post(
         account,
         "/mpesa/transactionstatus/v1/query",
@@ -118,14 +122,16 @@ def status_query(
             "OriginalConversationID": original_conversation_id,
             "PartyA": int(account.payout_shortcode),
             "IdentifierType": _ORGANISATION,
-            "ResultURL": _callback_url(account, answer_to),
-            "QueueTimeOutURL": _callback_url(account, _about(Kind.QUEUE, order)),
+            "ResultURL": _callback_url(account, callback),
+            "QueueTimeOutURL": _callback_url(
+                account, _callback_context(MpesaCallbackKind.QUEUE_TIMEOUT, order)
+            ),
             "Remarks": account_reference(order.gateway_reference),
         },
     )
 
 
-def qr_code(account: Account, order: Order, *, shillings: int) -> HttpRequest:
+def qr_code(account: MpesaAccount, order: Order, *, shillings: int) -> HttpRequest:
     """Ask for a QR code that pays this order."""
     return _post(
         account,
@@ -141,27 +147,29 @@ def qr_code(account: Account, order: Order, *, shillings: int) -> HttpRequest:
     )
 
 
-def registration(account: Account) -> HttpRequest:
+def registration(account: MpesaAccount) -> HttpRequest:
     """Say where deposits shall be told (C2B, version 2)."""
     return _post(
         account,
         "/mpesa/c2b/v2/registerurl",
         {
             "ShortCode": account.shortcode,
-            "ResponseType": "Completed" if account.completes_unasked else "Cancelled",
-            "ConfirmationURL": _callback_url(account, ReturnAddress(Kind.CONFIRMATION)),
-            "ValidationURL": _callback_url(account, ReturnAddress(Kind.VALIDATION)),
+            "ResponseType": "Completed" if account.completes_unvalidated else "Cancelled",
+            "ConfirmationURL": _callback_url(
+                account, CallbackContext(MpesaCallbackKind.CONFIRMATION)
+            ),
+            "ValidationURL": _callback_url(account, CallbackContext(MpesaCallbackKind.VALIDATION)),
         },
     )
 
 
-def _post(account: Account, path: str, document: Mapping[str, Any]) -> HttpRequest:
+def _post(account: MpesaAccount, path: str, document: Mapping[str, Any]) -> HttpRequest:
     return HttpRequest(
-        "POST", f"{account.base_url}{path}".encode(), JSON_HEADERS, written(document)
+        "POST", f"{account.base_url}{path}".encode(), JSON_HEADERS, to_json(document)
     )
 
 
-def _push_credentials(account: Account, *, now: Instant) -> dict[str, Any]:
+def _push_credentials(account: MpesaAccount, *, now: Instant) -> dict[str, Any]:
     stamp = timestamp(now)
     return {
         "BusinessShortCode": int(account.shortcode),
@@ -170,9 +178,9 @@ def _push_credentials(account: Account, *, now: Instant) -> dict[str, Any]:
     }
 
 
-def _about(kind: Kind, order: Order) -> ReturnAddress:
-    return ReturnAddress(kind, order.gateway_reference, order.requested.minor)
+def _callback_context(kind: MpesaCallbackKind, order: Order) -> CallbackContext:
+    return CallbackContext(kind, order.gateway_reference, order.requested.minor)
 
 
-def _callback_url(account: Account, address: ReturnAddress) -> str:
-    return f"{account.hooks_url}/{address.segment(account.seal_key)}"
+def _callback_url(account: MpesaAccount, callback: CallbackContext) -> str:
+    return f"{account.hooks_url}/{callback.to_segment(account.signing_key)}"

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from attrs import frozen
 
-from mmo_sansio.providers.mpesa_daraja.wire import amount_read, read, text_of
+from mmo_sansio.providers.mpesa_daraja.wire import parse_amount, parse_json, text_member
 from mmo_sansio.values.model import Party
 from mmo_sansio.values.money import Money
 
@@ -20,7 +20,7 @@ DUMMY_RECEIPT_ENDING: Final = "0000000"
 
 
 @frozen
-class PushResult:
+class MpesaPushResult:
     """How a push ended."""
 
     checkout_request_id: str
@@ -32,7 +32,7 @@ class PushResult:
 
 
 @frozen
-class Result:
+class MpesaResult:
     """How a request ended that was taken to be carried out later."""
 
     code: str
@@ -47,11 +47,11 @@ class Result:
     def amount(self) -> Money | None:
         """The amount, when it is told."""
         told = self.parameters.get("TransactionAmount") or self.parameters.get("Amount")
-        return amount_read(told) if told else None
+        return parse_amount(told) if told else None
 
 
 @frozen
-class Deposit:
+class MpesaDeposit:
     """What somebody has paid, or is about to pay, by himself."""
 
     transaction_id: str
@@ -61,75 +61,83 @@ class Deposit:
     party: Party
 
 
-def push_result(body: bytes) -> PushResult:
+def parse_push_result(body: bytes) -> MpesaPushResult:
     """The result in a callback to a push's CallBackURL."""
-    callback = _object(_object(read(body), "Body"), "stkCallback")
+    callback = _object_member(_object_member(parse_json(body), "Body"), "stkCallback")
     items = (
-        _named(callback, "CallbackMetadata", "Item", "Name")
+        _values_by_name(callback, "CallbackMetadata", "Item", "Name")
         if "CallbackMetadata" in callback
         else {}
     )
     amount = items.get("Amount")
-    return PushResult(
-        _required(callback, "CheckoutRequestID"),
-        _required(callback, "ResultCode"),
-        text_of(callback, "ResultDesc"),
-        amount_read(amount) if amount else None,
+    return MpesaPushResult(
+        _required_text(callback, "CheckoutRequestID"),
+        _required_text(callback, "ResultCode"),
+        text_member(callback, "ResultDesc"),
+        parse_amount(amount) if amount else None,
         items.get("MpesaReceiptNumber", ""),
     )
 
 
-def result(body: bytes) -> Result:
+def parse_result(body: bytes) -> MpesaResult:
     """The result in a callback to a ResultURL."""
-    told = _object(read(body), "Result")
+    told = _object_member(parse_json(body), "Result")
     has_parameters = told.get("ResultParameters") is not None
-    receipt = text_of(told, "TransactionID")
-    return Result(
-        _required(told, "ResultCode"),
-        text_of(told, "ResultDesc"),
-        text_of(told, "OriginatorConversationID"),
+    receipt = text_member(told, "TransactionID")
+    return MpesaResult(
+        _required_text(told, "ResultCode"),
+        text_member(told, "ResultDesc"),
+        text_member(told, "OriginatorConversationID"),
         "" if receipt.endswith(DUMMY_RECEIPT_ENDING) else receipt,
-        _named(told, "ResultParameters", "ResultParameter", "Key") if has_parameters else {},
+        _values_by_name(told, "ResultParameters", "ResultParameter", "Key")
+        if has_parameters
+        else {},
     )
 
 
-def deposit(body: bytes) -> Deposit:
+def parse_deposit(body: bytes) -> MpesaDeposit:
     """The deposit in a confirmation, or in the question before one."""
-    told = read(body)
-    number, bill_reference = text_of(told, "MSISDN"), text_of(told, "BillRefNumber")
-    middle = " ".join(filter(None, (text_of(told, "FirstName"), text_of(told, "MiddleName"))))
-    return Deposit(
-        _required(told, "TransID"),
-        _required(told, "BusinessShortCode"),
+    told = parse_json(body)
+    number, bill_reference = text_member(told, "MSISDN"), text_member(told, "BillRefNumber")
+    middle = " ".join(
+        filter(None, (text_member(told, "FirstName"), text_member(told, "MiddleName")))
+    )
+    return MpesaDeposit(
+        _required_text(told, "TransID"),
+        _required_text(told, "BusinessShortCode"),
         bill_reference,
-        amount_read(_required(told, "TransAmount")),
-        Party(bill_reference or number, number, middle or None, text_of(told, "LastName") or None),
+        parse_amount(_required_text(told, "TransAmount")),
+        Party(
+            bill_reference or number, number, middle or None, text_member(told, "LastName") or None
+        ),
     )
 
 
-def _named(document: Mapping[str, Any], outer: str, inner: str, key: str) -> dict[str, str]:
+def _values_by_name(
+    document: Mapping[str, Any], outer: str, inner: str, key: str
+) -> dict[str, str]:
     """Values by name, of a list of `{name, Value}` or a single one."""
-    found = _object(document, outer).get(inner, [])
+    found = _object_member(document, outer).get(inner, [])
     items = found if isinstance(found, list) else [found]
     named = {}
     for each in items:
         if not isinstance(each, dict):
             raise ValueError(f"{inner} holds what is no object")
         value = each.get("Value")
-        name = _required(each, key).replace(" ", "")
+        name = _required_text(each, key).replace(" ", "")
         named[name] = str(value).strip() if isinstance(value, str) else ""
     return named
 
 
-def _object(document: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+def _object_member(document: Mapping[str, Any], name: str) -> Mapping[str, Any]:
     value = document.get(name)
     if not isinstance(value, dict):
         raise ValueError(f"{name} is missing or is no object")
     return value
 
 
-def _required(document: Mapping[str, Any], name: str) -> str:
-    value = text_of(document, name)
+def _required_text(document: Mapping[str, Any], name: str) -> str:
+    value = text_member(document, name)
     if not value:
         raise ValueError(f"{name} is missing")
     return value

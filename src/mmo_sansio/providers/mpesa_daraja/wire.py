@@ -11,32 +11,32 @@ from typing import Any, Final
 
 from mmo_sansio.values.clock import HOUR, Instant, to_datetime
 from mmo_sansio.values.model import QrCode
-from mmo_sansio.values.money import AmountError, Money, check_amount, money, parse_number
+from mmo_sansio.values.money import AmountError, Money, check_amount, parse_number, to_money
 
 CURRENCY: Final = "KES"
 JSON_HEADERS: Final = ((b"content-type", b"application/json"),)
 
 _PNG: Final = b"\x89PNG\r\n\x1a\n"
-_NAIROBI_AHEAD: Final = 3 * HOUR
+_NAIROBI_OFFSET: Final = 3 * HOUR
 _MSISDN: Final = re.compile(r"254[17][0-9]{8}", re.ASCII)
 
 
-class Number(str):
+class NumberText(str):
     """A JSON number as it was written, so that no digit of it is lost."""
 
     __slots__ = ()
 
 
-def written(document: Mapping[str, Any]) -> bytes:
+def to_json(document: Mapping[str, Any]) -> bytes:
     """The document as JSON."""
     return json.dumps(document, separators=(",", ":")).encode()
 
 
-def read(body: bytes) -> dict[str, Any]:
+def parse_json(body: bytes) -> dict[str, Any]:
     """The JSON object in a body, its numbers as Number; raises ValueError for anything else, and for text that no
     store can hold."""
     try:
-        document = json.loads(body.decode(), parse_int=Number, parse_float=Number)
+        document = json.loads(body.decode(), parse_int=NumberText, parse_float=NumberText)
     except RecursionError:
         raise ValueError("nested too deeply") from None
     if not isinstance(document, dict):
@@ -47,7 +47,7 @@ def read(body: bytes) -> dict[str, Any]:
     return document
 
 
-def text_of(document: Mapping[str, Any], name: str) -> str:
+def text_member(document: Mapping[str, Any], name: str) -> str:
     """A member as text, whether it came as text or as a number; empty when it is absent or null. Raises ValueError
     for any other kind."""
     value = document.get(name)
@@ -58,11 +58,11 @@ def text_of(document: Mapping[str, Any], name: str) -> str:
     return str(value).strip()
 
 
-def amount_read(value: object) -> Money:
+def parse_amount(value: object) -> Money:
     """An amount that came as number or text, `1.00` as well as `1`; raises ValueError when it is none."""
     if not isinstance(value, str):
         raise AmountError("must be a number")
-    return money(check_amount(parse_number(value.strip())), CURRENCY)
+    return to_money(check_amount(parse_number(value.strip())), CURRENCY)
 
 
 def whole_shillings(amount: Money) -> int | None:
@@ -71,7 +71,7 @@ def whole_shillings(amount: Money) -> int | None:
     return shillings if amount.currency == CURRENCY and not cents else None
 
 
-def msisdn_written(msisdn: str) -> str | None:
+def format_msisdn(msisdn: str) -> str | None:
     """A number as `2547XXXXXXXX`, from that or from `+2547…`, `07…` or `01…`; None when it is no Kenyan mobile
     number."""
     digits = "".join(each for each in msisdn if each not in " -+()")
@@ -80,14 +80,14 @@ def msisdn_written(msisdn: str) -> str | None:
     return digits if _MSISDN.fullmatch(digits) else None
 
 
-def in_nairobi(now: Instant) -> datetime:
+def to_nairobi_time(now: Instant) -> datetime:
     """What the clock on the wall shows there: UTC+3 all the year."""
-    return to_datetime(now + _NAIROBI_AHEAD)
+    return to_datetime(now + _NAIROBI_OFFSET)
 
 
 def timestamp(now: Instant) -> str:
     """`YYYYMMDDHHmmss` in Nairobi's time."""
-    return in_nairobi(now).strftime("%Y%m%d%H%M%S")
+    return to_nairobi_time(now).strftime("%Y%m%d%H%M%S")
 
 
 def password(shortcode: str, passkey: str, stamp: str) -> str:
@@ -95,9 +95,9 @@ def password(shortcode: str, passkey: str, stamp: str) -> str:
     return b64encode(f"{shortcode}{passkey}{stamp}".encode()).decode()
 
 
-def picture_of(document: Mapping[str, Any]) -> QrCode | None:
+def parse_qr_code(document: Mapping[str, Any]) -> QrCode | None:
     """The QR code of an answer: a PNG picture in base64, and no text; None when there is none that can be shown."""
-    text = text_of(document, "QRCode")
+    text = text_member(document, "QRCode")
     try:
         is_picture = b64decode(text, validate=True).startswith(_PNG)
     except ValueError:

@@ -13,13 +13,13 @@ from attrs import field, frozen
 from mmo_sansio.http.messages import Headers
 from mmo_sansio.providers.common.options import OptionError, Options
 
-SANDBOX: Final = "sandbox"
+SANDBOX_MARKET: Final = "sandbox"
 SANDBOX_URL: Final = "https://sandbox.momodeveloper.mtn.com"
 PRODUCTION_URL: Final = "https://proxy.momoapi.mtn.com"
 
 MARKETS: Final[Mapping[str, str]] = MappingProxyType(
     {
-        SANDBOX: "EUR",
+        SANDBOX_MARKET: "EUR",
         "mtnbenin": "XOF",
         "mtncameroon": "XAF",
         "mtnci": "XOF",
@@ -43,13 +43,13 @@ PAYER_MESSAGE: Final = "Payment"
 MESSAGE_CHARACTERS_MAX: Final = 128
 """The operator's documentation says 128 in one place and 160 in another."""
 
-_TARGET = re.compile(r"[a-z]{1,40}", re.ASCII)
+_TARGET_ENVIRONMENT = re.compile(r"[a-z]{1,40}", re.ASCII)
 _UUID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}", re.ASCII)
 _HEADER_TEXT = re.compile(r"[!-~]+", re.ASCII)
 
 
 @frozen
-class Product:
+class MtnProduct:
     """A product's subscription key, and the API user that signs in for its token."""
 
     name: str
@@ -70,31 +70,31 @@ class Product:
 
 
 @frozen
-class Account:
+class MtnAccount:
     """One market's account. Another market is another account, with keys of its own."""
 
     market: str
     """The X-Target-Environment."""
     base_url: str
-    collection: Product | None
+    collection: MtnProduct | None
     """None: no pay-ins."""
-    disbursement: Product | None
+    disbursement: MtnProduct | None
     """None: no pay-outs."""
     hooks_url: str | None = field(repr=False)
     """Where the operator is told to send its callbacks; None: nowhere."""
     payer_message: str = PAYER_MESSAGE
 
     @property
-    def products(self) -> Mapping[str, Product]:
+    def products(self) -> Mapping[str, MtnProduct]:
         """By name."""
         return {each.name: each for each in (self.collection, self.disbursement) if each}
 
 
-def account_from(options: Mapping[str, Any], *, hooks_url: str) -> Account:
+def read_account(options: Mapping[str, Any], *, hooks_url: str) -> MtnAccount:
     """The account that these options describe; raises OptionError for one that is unknown, missing or of no use."""
     given = Options(options)
     market = given.text("market")
-    base_url = given.optional("base_url") and given.url("base_url")
+    base_url = given.optional_text("base_url") and given.url("base_url")
     if base_url is None:
         if market not in MARKETS:
             raise OptionError(
@@ -102,19 +102,19 @@ def account_from(options: Mapping[str, Any], *, hooks_url: str) -> Account:
                 f"is none of {', '.join(MARKETS)}.",
                 "Choose one of them, or set base_url, too.",
             )
-        base_url = SANDBOX_URL if market == SANDBOX else PRODUCTION_URL
-    elif _TARGET.fullmatch(market) is None:
+        base_url = SANDBOX_URL if market == SANDBOX_MARKET else PRODUCTION_URL
+    elif _TARGET_ENVIRONMENT.fullmatch(market) is None:
         raise OptionError("market", "is no target environment.", 'Write market = "mtnuganda", say.')
-    callbacks = given.switch("callbacks", True)
-    account = Account(
+    callbacks = given.boolean("callbacks", True)
+    account = MtnAccount(
         market,
         base_url,
-        _product(given, "collection"),
-        _product(given, "disbursement"),
+        _read_product(given, "collection"),
+        _read_product(given, "disbursement"),
         hooks_url if callbacks else None,
-        _message(given),
+        _read_payer_message(given),
     )
-    given.finish()
+    given.check_unknown()
     if not account.products:
         raise OptionError(
             "collection_subscription_key",
@@ -124,10 +124,10 @@ def account_from(options: Mapping[str, Any], *, hooks_url: str) -> Account:
     return account
 
 
-def _product(given: Options, name: str) -> Product | None:
+def _read_product(options: Options, name: str) -> MtnProduct | None:
     """The product, if any of its keys is there; then all of them have to be."""
     keys = [f"{name}_{each}" for each in ("subscription_key", "api_user", "api_key")]
-    values = [given.optional(key) for key in keys]
+    values = [options.optional_text(key) for key in keys]
     if values == [None, None, None]:
         return None
     for key, value in zip(keys, values, strict=True):
@@ -138,11 +138,11 @@ def _product(given: Options, name: str) -> Product | None:
     subscription_key, api_user, api_key = (value or "" for value in values)
     if _UUID.fullmatch(api_user) is None:
         raise OptionError(keys[1], "is no UUID.", "Copy the API user's id from the portal.")
-    return Product(name, subscription_key, api_user, api_key)
+    return MtnProduct(name, subscription_key, api_user, api_key)
 
 
-def _message(given: Options) -> str:
-    message = given.text("payer_message", PAYER_MESSAGE)
+def _read_payer_message(options: Options) -> str:
+    message = options.text("payer_message", PAYER_MESSAGE)
     if len(message) > MESSAGE_CHARACTERS_MAX:
         raise OptionError(
             "payer_message", f"is longer than {MESSAGE_CHARACTERS_MAX} characters.", "Shorten it."

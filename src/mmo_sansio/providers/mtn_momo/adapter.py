@@ -29,28 +29,28 @@ from mmo_sansio.providers.common.interface import (
     SignIn,
     SignInFailed,
 )
-from mmo_sansio.providers.common.operations import Operation, OperationKey, key_of
-from mmo_sansio.providers.mtn_momo.account import Account, Product
+from mmo_sansio.providers.common.operations import OperationKey, ProviderOperation, operation_key
+from mmo_sansio.providers.mtn_momo.account import MtnAccount, MtnProduct
 from mmo_sansio.providers.mtn_momo.codes import (
-    ALREADY_THERE,
-    LEAVES_OPEN,
-    NOT_FOUND,
+    ALREADY_EXISTS,
+    INCONCLUSIVE_REASONS,
+    NOT_FOUND_CODES,
+    PENDING_REASONS,
     REASONS,
-    RUNNING,
-    error_code,
+    to_error_code,
 )
-from mmo_sansio.providers.mtn_momo.notifications import notification_read
+from mmo_sansio.providers.mtn_momo.notifications import parse_notification
 from mmo_sansio.providers.mtn_momo.operations import NOT_FOUND_IS_FINAL_AFTER, PAYINS, PAYOUTS
 from mmo_sansio.providers.mtn_momo.references import reference_id
 from mmo_sansio.providers.mtn_momo.wire import (
-    Reason,
-    amount_read,
-    amount_written,
-    error_of,
-    read,
-    reason_read,
-    text,
-    written,
+    MtnReason,
+    format_amount,
+    parse_amount,
+    parse_error_body,
+    parse_json,
+    parse_reason,
+    text_member,
+    to_json,
 )
 from mmo_sansio.values.clock import SECOND, Instant
 from mmo_sansio.values.error_codes import ErrorCode
@@ -66,10 +66,10 @@ class MtnMomoProvider:
 
     name: str
     title: str
-    account: Account
+    account: MtnAccount
 
     @property
-    def operations(self) -> Mapping[OperationKey, Operation]:
+    def operations(self) -> Mapping[OperationKey, ProviderOperation]:
         """Pay-ins with Collection, pay-outs with Disbursement."""
         payins = PAYINS if self.account.collection else {}
         payouts = PAYOUTS if self.account.disbursement else {}
@@ -90,8 +90,11 @@ class MtnMomoProvider:
         if answer.status != 200:
             raise SignInFailed(f"The token request was answered {answer.status}.")
         try:
-            document = read(answer.body)
-            value, seconds = text(document, "access_token"), text(document, "expires_in") or ""
+            document = parse_json(answer.body)
+            value, seconds = (
+                text_member(document, "access_token"),
+                text_member(document, "expires_in") or "",
+            )
         except ValueError:
             value, seconds = None, ""
         if not (value and value.isascii() and value.isprintable() and " " not in value):
@@ -101,15 +104,15 @@ class MtnMomoProvider:
         life = min(int(seconds), TOKEN_SECONDS_MAX) * SECOND
         return AccessToken(value, issued_at=now, expires_at=now + life)
 
-    def refuses_token(self, answer: HttpResponse) -> bool:
+    def rejects_token(self, response: HttpResponse) -> bool:
         """A 401: nothing was done."""
-        return answer.status == 401
+        return response.status == 401
 
     def submit(self, transaction: Transaction, *, now: Instant) -> Conversation:
         """Ask for a payment of the payer, or a transfer to the payee."""
         product = self._product(transaction)
-        if product is None or key_of(transaction) not in self.operations:
-            return self._failed(transaction, ErrorCode.MERCHANT_MISCONFIGURED, Reason())
+        if product is None or operation_key(transaction) not in self.operations:
+            return self._failed(transaction, ErrorCode.MERCHANT_MISCONFIGURED, MtnReason())
         headers = (
             (b"x-reference-id", reference_id(transaction.reference).encode()),
             *self._headers(product),
@@ -118,106 +121,116 @@ class MtnMomoProvider:
         )
         target = self._target(transaction)
         try:
-            answer = yield HttpRequest("POST", target, headers, self._submission(transaction))
+            answer = yield HttpRequest("POST", target, headers, self._submission_body(transaction))
         except ExchangeFailed as failure:
             if failure.may_have_arrived:
                 return self._unknown(transaction, failure.reason)
-            return self._not_taken(transaction)
-        return self._read_submitted(transaction, answer)
+            return self._never_received(transaction)
+        return self._read_submission_response(transaction, answer)
 
-    def ask(self, transaction: Transaction, *, now: Instant) -> Conversation:
+    def poll(self, transaction: Transaction, *, now: Instant) -> Conversation:
         """Ask what became of a submission."""
         product = self._product(transaction)
         if product is None:
             return self._unknown(transaction, "The account has no keys for this any more.")
         try:
-            answer = yield self._question(transaction, product)
+            answer = yield self._poll_request(transaction, product)
         except ExchangeFailed as failure:
             return self._unknown(transaction, failure.reason)
         if _is_not_found(answer):
             begun = transaction.progress.submitted_at
             if begun is None or now - begun < NOT_FOUND_IS_FINAL_AFTER:
                 return self._unknown(transaction, "It is not found, and may be too new for that.")
-            return self._not_taken(transaction)
-        return self._read_asked(transaction, answer)
+            return self._never_received(transaction)
+        return self._read_poll_response(transaction, answer)
 
     def read_notification(self, request: HttpRequest) -> ProviderHinted | UnmatchedNotified:
         """Nobody has signed it: it is a reason to ask, and no more."""
-        return notification_read(self.name, request)
+        return parse_notification(self.name, request)
 
     def answer_notification(self, request: HttpRequest, accepted: bool) -> HttpResponse:
         """The operator looks at the status only, and doesn't come again either way."""
         return HttpResponse(200 if accepted else 503)
 
-    def _read_submitted(self, transaction: Transaction, answer: HttpResponse) -> ProviderReport:
-        reason = error_of(answer.body)
-        match answer.status:
+    def _read_submission_response(
+        self, transaction: Transaction, response: HttpResponse
+    ) -> ProviderReport:
+        reason = parse_error_body(response.body)
+        match response.status:
             case 202 | 409:
                 return self._accepted(transaction)
-            case _ if reason.code == ALREADY_THERE:
+            case _ if reason.code == ALREADY_EXISTS:
                 return self._accepted(transaction)
             case 429:
-                return self._not_taken(transaction)
+                return self._never_received(transaction)
             case 408:
                 return self._unknown(transaction, "A submission was answered 408.")
             case status if 400 <= status < 500:
-                return self._refused(transaction, reason, f"HTTP {status}")
+                return self._rejected(transaction, reason, f"HTTP {status}")
             case status if (
-                500 <= status < 600 and reason.code in REASONS and reason.code not in LEAVES_OPEN
+                500 <= status < 600
+                and reason.code in REASONS
+                and reason.code not in INCONCLUSIVE_REASONS
             ):
-                return self._refused(transaction, reason, f"HTTP {status}")
+                return self._rejected(transaction, reason, f"HTTP {status}")
             case status:
-                said = f" with {reason.code}" if reason.code in LEAVES_OPEN else ""
+                said = f" with {reason.code}" if reason.code in INCONCLUSIVE_REASONS else ""
                 return self._unknown(transaction, f"A submission was answered {status}{said}.")
 
-    def _read_asked(self, transaction: Transaction, answer: HttpResponse) -> ProviderReport:
-        if answer.status != 200:
-            return self._unknown(transaction, f"A question was answered {answer.status}.")
+    def _read_poll_response(
+        self, transaction: Transaction, response: HttpResponse
+    ) -> ProviderReport:
+        if response.status != 200:
+            return self._unknown(transaction, f"A question was answered {response.status}.")
         try:
-            return self._payment(transaction, answer.body)
+            return self._parse_payment(transaction, response.body)
         except ValueError as error:
             return self._unknown(transaction, f"An answer can't be read: {error}.")
 
-    def _payment(self, transaction: Transaction, body: bytes) -> ProviderReport:
+    def _parse_payment(self, transaction: Transaction, body: bytes) -> ProviderReport:
         """What a payment in an answer says; raises ValueError when it says nothing that makes sense."""
-        document = read(body)
-        if text(document, "externalId") not in (None, transaction.reference):
+        document = parse_json(body)
+        if text_member(document, "externalId") not in (None, transaction.reference):
             raise ValueError("it is about another payment")
-        receipt = text(document, "financialTransactionId")
-        match text(document, "status"):
+        receipt = text_member(document, "financialTransactionId")
+        match text_member(document, "status"):
             case "SUCCESSFUL":
                 return ProviderSucceeded(
                     transaction.reference,
                     self.name,
                     Source.POLL,
                     receipt,
-                    final=amount_read(document, transaction.order.requested.currency),
+                    final=parse_amount(document, transaction.order.requested.currency),
                 )
             case "FAILED":
-                reason = reason_read(document)
-                if reason.code in RUNNING:
+                reason = parse_reason(document)
+                if reason.code in PENDING_REASONS:
                     return self._accepted(transaction)
-                code = error_code(reason.code, reason.message, transaction.order.type)
+                code = to_error_code(reason.code, reason.message, transaction.order.type)
                 return self._failed(transaction, code, reason, receipt)
-            case status if status in RUNNING:
+            case status if status in PENDING_REASONS:
                 return self._accepted(transaction)
             case _:
                 raise ValueError("its status is none that is known")
 
-    def _refused(self, transaction: Transaction, reason: Reason, status: str) -> ProviderFailed:
+    def _rejected(self, transaction: Transaction, reason: MtnReason, status: str) -> ProviderFailed:
         """The operator's word that it hasn't taken a submission. It is a fault of ours unless it says otherwise."""
         if reason.code in REASONS:
-            code = error_code(reason.code, reason.message, transaction.order.type)
+            code = to_error_code(reason.code, reason.message, transaction.order.type)
         else:
             code = ErrorCode.MERCHANT_MISCONFIGURED
-        return self._failed(transaction, code, Reason(reason.code or status, reason.message))
+        return self._failed(transaction, code, MtnReason(reason.code or status, reason.message))
 
-    def _not_taken(self, transaction: Transaction) -> ProviderNeverReceived:
+    def _never_received(self, transaction: Transaction) -> ProviderNeverReceived:
         version = transaction.progress.version
         return ProviderNeverReceived(transaction.reference, self.name, version)
 
     def _failed(
-        self, transaction: Transaction, code: ErrorCode, reason: Reason, receipt: str | None = None
+        self,
+        transaction: Transaction,
+        code: ErrorCode,
+        reason: MtnReason,
+        receipt: str | None = None,
     ) -> ProviderFailed:
         return ProviderFailed(
             transaction.reference,
@@ -235,7 +248,7 @@ class MtnMomoProvider:
     def _unknown(self, transaction: Transaction, reason: str) -> ProviderUnreachable:
         return ProviderUnreachable(transaction.reference, self.name, reason)
 
-    def _product(self, transaction: Transaction) -> Product | None:
+    def _product(self, transaction: Transaction) -> MtnProduct | None:
         is_payin = transaction.order.type is Type.PAYIN
         return self.account.collection if is_payin else self.account.disbursement
 
@@ -245,11 +258,11 @@ class MtnMomoProvider:
         path = "collection/v1_0/requesttopay" if is_payin else "disbursement/v1_0/transfer"
         return f"{self.account.base_url}/{path}".encode()
 
-    def _question(self, transaction: Transaction, product: Product) -> HttpRequest:
+    def _poll_request(self, transaction: Transaction, product: MtnProduct) -> HttpRequest:
         target = self._target(transaction) + b"/" + reference_id(transaction.reference).encode()
         return HttpRequest("GET", target, self._headers(product))
 
-    def _headers(self, product: Product) -> Headers:
+    def _headers(self, product: MtnProduct) -> Headers:
         return ((b"x-target-environment", self.account.market.encode()), *product.headers)
 
     def _callback_header(self, transaction: Transaction) -> Headers:
@@ -258,12 +271,12 @@ class MtnMomoProvider:
             return ()
         return ((b"x-callback-url", f"{self.account.hooks_url}/{transaction.reference}".encode()),)
 
-    def _submission(self, transaction: Transaction) -> bytes:
+    def _submission_body(self, transaction: Transaction) -> bytes:
         order = transaction.order
         party = {"partyIdType": "MSISDN", "partyId": order.party.msisdn.removeprefix("+")}
-        return written(
+        return to_json(
             {
-                "amount": amount_written(order.requested),
+                "amount": format_amount(order.requested),
                 "currency": order.requested.currency,
                 "externalId": order.gateway_reference,
                 "payer" if order.type is Type.PAYIN else "payee": party,
@@ -273,6 +286,6 @@ class MtnMomoProvider:
         )
 
 
-def _is_not_found(answer: HttpResponse) -> bool:
+def _is_not_found(response: HttpResponse) -> bool:
     """Whether the operator says that it has no such payment; a 404 in other words comes from elsewhere."""
-    return answer.status == 404 and error_of(answer.body).code in NOT_FOUND
+    return response.status == 404 and parse_error_body(response.body).code in NOT_FOUND_CODES

@@ -13,75 +13,79 @@ from mmo_sansio.values.model import Type
 
 
 @frozen
-class Meaning:
+class MtnErrorMapping:
     """A reason in our own words, which depend on whose wallet is debited."""
 
     payin: ErrorCode
     payout: ErrorCode
 
 
-def _both(code: ErrorCode) -> Meaning:
-    return Meaning(code, code)
+def _same_both_ways(code: ErrorCode) -> MtnErrorMapping:
+    return MtnErrorMapping(code, code)
 
 
-_MISCONFIGURED = _both(ErrorCode.MERCHANT_MISCONFIGURED)
+_MISCONFIGURED = _same_both_ways(ErrorCode.MERCHANT_MISCONFIGURED)
 _DECLINED = ErrorCode.TRANSACTION_DECLINED
 
-REASONS: Final[Mapping[str, Meaning]] = MappingProxyType(
+REASONS: Final[Mapping[str, MtnErrorMapping]] = MappingProxyType(
     {
-        "NOT_ENOUGH_FUNDS": Meaning(
+        "NOT_ENOUGH_FUNDS": MtnErrorMapping(
             ErrorCode.USER_INSUFFICIENT_FUNDS, ErrorCode.MERCHANT_INSUFFICIENT_FUNDS
         ),
-        "LOW_BALANCE_OR_PAYEE_LIMIT_REACHED_OR_NOT_ALLOWED": Meaning(
+        "LOW_BALANCE_OR_PAYEE_LIMIT_REACHED_OR_NOT_ALLOWED": MtnErrorMapping(
             ErrorCode.USER_INSUFFICIENT_FUNDS, _DECLINED
         ),
-        "INTERNAL_PROCESSING_ERROR": _both(_DECLINED),
-        "APPROVAL_REJECTED": Meaning(ErrorCode.USER_CANCELLED, _DECLINED),
-        "REJECTED": Meaning(ErrorCode.USER_CANCELLED, _DECLINED),
-        "TRANSACTION_CANCELED": Meaning(ErrorCode.USER_CANCELLED, _DECLINED),
-        "PAYMENT_NOT_APPROVED": Meaning(ErrorCode.USER_CANCELLED, _DECLINED),
-        "COULD_NOT_PERFORM_TRANSACTION": Meaning(ErrorCode.USER_TIMEOUT, _DECLINED),
-        "EXPIRED": _both(ErrorCode.TRANSACTION_EXPIRED),
-        "PAYER_NOT_FOUND": Meaning(ErrorCode.USER_NOT_FOUND, ErrorCode.MERCHANT_MISCONFIGURED),
-        "PAYEE_NOT_FOUND": Meaning(ErrorCode.MERCHANT_MISCONFIGURED, ErrorCode.USER_NOT_FOUND),
-        "PAYEE_NOT_ALLOWED_TO_RECEIVE": Meaning(
+        "INTERNAL_PROCESSING_ERROR": _same_both_ways(_DECLINED),
+        "APPROVAL_REJECTED": MtnErrorMapping(ErrorCode.USER_CANCELLED, _DECLINED),
+        "REJECTED": MtnErrorMapping(ErrorCode.USER_CANCELLED, _DECLINED),
+        "TRANSACTION_CANCELED": MtnErrorMapping(ErrorCode.USER_CANCELLED, _DECLINED),
+        "PAYMENT_NOT_APPROVED": MtnErrorMapping(ErrorCode.USER_CANCELLED, _DECLINED),
+        "COULD_NOT_PERFORM_TRANSACTION": MtnErrorMapping(ErrorCode.USER_TIMEOUT, _DECLINED),
+        "EXPIRED": _same_both_ways(ErrorCode.TRANSACTION_EXPIRED),
+        "PAYER_NOT_FOUND": MtnErrorMapping(
+            ErrorCode.USER_NOT_FOUND, ErrorCode.MERCHANT_MISCONFIGURED
+        ),
+        "PAYEE_NOT_FOUND": MtnErrorMapping(
+            ErrorCode.MERCHANT_MISCONFIGURED, ErrorCode.USER_NOT_FOUND
+        ),
+        "PAYEE_NOT_ALLOWED_TO_RECEIVE": MtnErrorMapping(
             ErrorCode.MERCHANT_MISCONFIGURED, ErrorCode.USER_ACCOUNT_BLOCKED
         ),
-        "SENDER_ACCOUNT_NOT_ACTIVE": Meaning(
+        "SENDER_ACCOUNT_NOT_ACTIVE": MtnErrorMapping(
             ErrorCode.USER_ACCOUNT_BLOCKED, ErrorCode.MERCHANT_MISCONFIGURED
         ),
-        "PAYER_LIMIT_REACHED": Meaning(
+        "PAYER_LIMIT_REACHED": MtnErrorMapping(
             ErrorCode.USER_LIMIT_EXCEEDED, ErrorCode.MERCHANT_INSUFFICIENT_FUNDS
         ),
-        "PAYEE_LIMIT_REACHED": Meaning(_DECLINED, ErrorCode.USER_LIMIT_EXCEEDED),
+        "PAYEE_LIMIT_REACHED": MtnErrorMapping(_DECLINED, ErrorCode.USER_LIMIT_EXCEEDED),
         "NOT_ALLOWED": _MISCONFIGURED,
         "NOT_ALLOWED_TARGET_ENVIRONMENT": _MISCONFIGURED,
         "INVALID_CURRENCY": _MISCONFIGURED,
         "INVALID_CALLBACK_URL_HOST": _MISCONFIGURED,
         "VALIDATION_ERROR": _MISCONFIGURED,
-        "SERVICE_UNAVAILABLE": _both(ErrorCode.PROVIDER_UNAVAILABLE),
+        "SERVICE_UNAVAILABLE": _same_both_ways(ErrorCode.PROVIDER_UNAVAILABLE),
     }
 )
 """By the operator's own code; any other is `transaction_declined`."""
 
-RUNNING: Final = frozenset(
+PENDING_REASONS: Final = frozenset(
     {"PENDING", "ONGOING", "PAYER_ONGOING", "DELAYED", "PAYER_DELAYED", "PAYEE_DELAYED"}
 )
 """Reasons that say that nothing is decided, whatever status they come with."""
 
-ALREADY_THERE: Final = "RESOURCE_ALREADY_EXIST"
+ALREADY_EXISTS: Final = "RESOURCE_ALREADY_EXIST"
 """The X-Reference-Id was used before: the operator has the submission."""
 
-NOT_FOUND: Final = frozenset({"RESOURCE_NOT_FOUND", "TRANSACTION_NOT_FOUND"})
+NOT_FOUND_CODES: Final = frozenset({"RESOURCE_NOT_FOUND", "TRANSACTION_NOT_FOUND"})
 """In a 404 to a question: no such X-Reference-Id. A 404 without it comes from elsewhere, and says nothing."""
 
-LEAVES_OPEN: Final = frozenset({"INTERNAL_PROCESSING_ERROR", "SERVICE_UNAVAILABLE"})
+INCONCLUSIVE_REASONS: Final = frozenset({"INTERNAL_PROCESSING_ERROR", "SERVICE_UNAVAILABLE"})
 """In a 5xx to a submission: it may have been taken all the same."""
 
 _AMOUNT_WORDS = ("amount", "decimal")
 
 
-def error_code(reason: str | None, message: str | None, type: Type) -> ErrorCode:
+def to_error_code(reason: str | None, message: str | None, type: Type) -> ErrorCode:
     """What a reason means for a payment that goes this way."""
     if reason == "VALIDATION_ERROR" and any(
         word in (message or "").lower() for word in _AMOUNT_WORDS

@@ -10,19 +10,22 @@ import re
 
 from mmo_sansio.http.messages import HttpRequest
 from mmo_sansio.messages.inputs import ProviderHinted, UnmatchedNotified
-from mmo_sansio.providers.mtn_momo.wire import read, text
+from mmo_sansio.providers.mtn_momo.wire import parse_json, text_member
 
-TOLD_CHARACTERS_MAX = 2_000
+CALLBACK_CHARACTERS_MAX = 2_000
 """How much of a callback is kept for a person."""
 
 _ULID = re.compile(r"[0-9A-HJKMNP-TV-Z]{26}", re.ASCII)
 
 
-def notification_read(provider: str, request: HttpRequest) -> ProviderHinted | UnmatchedNotified:
+def parse_notification(provider: str, request: HttpRequest) -> ProviderHinted | UnmatchedNotified:
     """Which payment a callback is about. A body that can't be read names none, whatever its address."""
-    told = request.body.decode("utf-8", "replace").replace("\0", "\ufffd")[:TOLD_CHARACTERS_MAX]
+    told = request.body.decode("utf-8", "replace").replace("\0", "\ufffd")[:CALLBACK_CHARACTERS_MAX]
     try:
-        named = {text(read(request.body), "externalId"), _at_the_end(request.target)} - {None}
+        named = {
+            text_member(parse_json(request.body), "externalId"),
+            _reference_in_path(request.target),
+        } - {None}
     except ValueError:
         return UnmatchedNotified(provider, told)
     reference = named.pop() if len(named) == 1 else None
@@ -31,7 +34,7 @@ def notification_read(provider: str, request: HttpRequest) -> ProviderHinted | U
     return ProviderHinted(reference, provider, told)
 
 
-def _at_the_end(target: bytes) -> str | None:
+def _reference_in_path(target: bytes) -> str | None:
     """The gatewayReference at the end of the path, if one stands there."""
     last = target.partition(b"?")[0].rsplit(b"/", 1)[-1].decode("ascii", "replace")
     return last if _ULID.fullmatch(last) else None

@@ -10,12 +10,12 @@ from mmo_sansio.providers.common.operations import (
     DIRECT_PAYIN,
     DIRECT_PAYOUT,
     WEB_PAYIN,
-    Operation,
     OperationKey,
+    ProviderOperation,
 )
 from mmo_sansio.values.clock import HOUR, MINUTE, SECOND, Span
 
-ASK_AFTER: Final[Sequence[Span]] = (
+POLL_INTERVALS: Final[Sequence[Span]] = (
     10 * SECOND,
     10 * SECOND,
     20 * SECOND,
@@ -29,20 +29,24 @@ ASK_AFTER: Final[Sequence[Span]] = (
 NOT_FOUND_IS_FINAL_AFTER: Final[Span] = MINUTE
 """A submission may be taken before it can be found. It is longer than any submission's request may be under way."""
 
-_ALIKE = Operation(
+_OPERATION = ProviderOperation(
     is_idempotent=True,
-    can_be_asked=True,
+    can_be_polled=True,
     not_found_is_final_after=NOT_FOUND_IS_FINAL_AFTER,
-    ask_after=ASK_AFTER,
+    poll_intervals=POLL_INTERVALS,
 )
 
-PAYINS: Final[Mapping[OperationKey, Operation]] = MappingProxyType(
-    dict.fromkeys((DIRECT_PAYIN, WEB_PAYIN), _ALIKE)
+PAYINS: Final[Mapping[OperationKey, ProviderOperation]] = MappingProxyType(
+    dict.fromkeys((DIRECT_PAYIN, WEB_PAYIN), _OPERATION)
 )
 """With Collection: a web pay-in is a direct one that was started on the gateway's own page."""
 
-PAYOUTS: Final[Mapping[OperationKey, Operation]] = MappingProxyType({DIRECT_PAYOUT: _ALIKE})
+PAYOUTS: Final[Mapping[OperationKey, ProviderOperation]] = MappingProxyType(
+    {DIRECT_PAYOUT: _OPERATION}
+)
 """With Disbursement."""
 
-OPERATIONS: Final[Mapping[OperationKey, Operation]] = MappingProxyType({**PAYINS, **PAYOUTS})
+OPERATIONS: Final[Mapping[OperationKey, ProviderOperation]] = MappingProxyType(
+    {**PAYINS, **PAYOUTS}
+)
 """All of them."""

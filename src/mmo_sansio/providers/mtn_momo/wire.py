@@ -8,26 +8,26 @@ from typing import Any
 
 from attrs import frozen
 
-from mmo_sansio.values.money import Money, check_amount, money, parse_number
+from mmo_sansio.values.money import Money, check_amount, parse_number, to_money
 
 CODE_CHARACTERS_MAX = 100
 MESSAGE_CHARACTERS_MAX = 500
 
 
 @frozen
-class Reason:
+class MtnReason:
     """Why something failed, in the operator's words."""
 
     code: str | None = None
     message: str | None = None
 
 
-def written(document: Mapping[str, Any]) -> bytes:
+def to_json(document: Mapping[str, Any]) -> bytes:
     """The document as JSON."""
     return json.dumps(document, ensure_ascii=False, separators=(",", ":")).encode()
 
 
-def read(body: bytes) -> dict[str, Any]:
+def parse_json(body: bytes) -> dict[str, Any]:
     """The JSON object in a body, each number as the text that it was written with: the operator writes amounts and
     receipts now as numbers, now as text.
 
@@ -44,7 +44,7 @@ def read(body: bytes) -> dict[str, Any]:
     return document
 
 
-def text(document: Mapping[str, Any], name: str) -> str | None:
+def text_member(document: Mapping[str, Any], name: str) -> str | None:
     """The text or number under this name; None when it is absent, null or empty. Raises ValueError for another kind."""
     value = document.get(name)
     if value is None or value == "":
@@ -54,47 +54,51 @@ def text(document: Mapping[str, Any], name: str) -> str | None:
     return value
 
 
-def amount_written(amount: Money) -> str:
+def format_amount(amount: Money) -> str:
     """An amount without decimals where it is whole: a currency that has none takes no others."""
     whole, point, decimals = amount.text.partition(".")
     return f"{whole}{point}{decimals}" if decimals.strip("0") else whole
 
 
-def amount_read(document: Mapping[str, Any], otherwise: str) -> Money | None:
+def parse_amount(document: Mapping[str, Any], default_currency: str) -> Money | None:
     """The amount of a payment, which the operator may have formatted anew; None when none is told.
 
     `otherwise` is its currency if none is told. Raises ValueError for what is no amount.
     """
-    value = text(document, "amount")
+    value = text_member(document, "amount")
     if value is None:
         return None
     try:
-        return money(check_amount(parse_number(value)), text(document, "currency") or otherwise)
+        return to_money(
+            check_amount(parse_number(value)), text_member(document, "currency") or default_currency
+        )
     except KeyError:
         raise ValueError("its currency does not exist") from None
 
 
-def reason_read(document: Mapping[str, Any]) -> Reason:
+def parse_reason(document: Mapping[str, Any]) -> MtnReason:
     """The `reason` of a payment: absent, a code, or an object with `code` and `message`. Raises ValueError for another
     kind."""
     value = document.get("reason")
     if isinstance(value, dict):
-        return error_read(value)
-    return _bounded(text(document, "reason"), None)
+        return parse_error(value)
+    return _bounded(text_member(document, "reason"), None)
 
 
-def error_read(document: Mapping[str, Any]) -> Reason:
+def parse_error(document: Mapping[str, Any]) -> MtnReason:
     """The `code` and `message` of an error; raises ValueError when they are no text."""
-    return _bounded(text(document, "code"), text(document, "message"))
+    return _bounded(text_member(document, "code"), text_member(document, "message"))
 
 
-def error_of(body: bytes) -> Reason:
+def parse_error_body(body: bytes) -> MtnReason:
     """The same of an error's body, which may be anything at all."""
     try:
-        return error_read(read(body))
+        return parse_error(parse_json(body))
     except ValueError:
-        return Reason()
+        return MtnReason()
 
 
-def _bounded(code: str | None, message: str | None) -> Reason:
-    return Reason(code and code[:CODE_CHARACTERS_MAX], message and message[:MESSAGE_CHARACTERS_MAX])
+def _bounded(code: str | None, message: str | None) -> MtnReason:
+    return MtnReason(
+        code and code[:CODE_CHARACTERS_MAX], message and message[:MESSAGE_CHARACTERS_MAX]
+    )

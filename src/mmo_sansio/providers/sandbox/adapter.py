@@ -32,28 +32,28 @@ from mmo_sansio.providers.common.operations import (
     PUSH,
     QR_PAYIN,
     WEB_PAYIN,
-    Operation,
     OperationKey,
+    ProviderOperation,
 )
-from mmo_sansio.providers.common.qr_options import qr_code
-from mmo_sansio.providers.sandbox.scenarios import scenario_of
+from mmo_sansio.providers.common.qr_options import make_qr_code
+from mmo_sansio.providers.sandbox.scenarios import find_scenario
 from mmo_sansio.providers.sandbox.wire import (
     ERROR_CODES,
     JSON_HEADERS,
     ORIGIN,
     PAYMENTS_PATH,
-    amount_read,
-    amount_written,
-    member,
-    optional,
-    read,
-    written,
+    format_amount,
+    optional_member,
+    parse_amount,
+    parse_json,
+    required_member,
+    to_json,
 )
 from mmo_sansio.values.clock import HOUR, SECOND, Instant, Span
 from mmo_sansio.values.model import Flow, Source, Transaction
 from mmo_sansio.values.money import Money
 
-QR_MERCHANT = QrMerchant(
+DEFAULT_QR_MERCHANT = QrMerchant(
     account=(("00", "org.mmo-gateway.sandbox"), ("01", "DEMO")),
     name="Demo Shop",
     city="Nairobi",
@@ -61,23 +61,23 @@ QR_MERCHANT = QrMerchant(
 )
 """Who is paid by the sandbox's QR codes, unless its options say otherwise."""
 
-ASK_AFTER: Sequence[Span] = (*(2 * SECOND << doubled for doubled in range(11)), HOUR)
+POLL_INTERVALS: Sequence[Span] = (*(2 * SECOND << doubled for doubled in range(11)), HOUR)
 """2 s, then twice as long each time, up to an hour."""
 
-TOLD_CHARACTERS_MAX = 2_000
+NOTIFICATION_CHARACTERS_MAX = 2_000
 """How much of a notification that can't be read is kept."""
 
 
-_ALIKE = Operation(
+_OPERATION = ProviderOperation(
     is_idempotent=False,
-    can_be_asked=True,
+    can_be_polled=True,
     not_found_is_final_after=0,
-    ask_after=ASK_AFTER,
+    poll_intervals=POLL_INTERVALS,
 )
 
-OPERATIONS: Mapping[OperationKey, Operation] = MappingProxyType(
+OPERATIONS: Mapping[OperationKey, ProviderOperation] = MappingProxyType(
     dict.fromkeys(
-        (DIRECT_PAYIN, WEB_PAYIN, QR_PAYIN, PUSH, DIRECT_PAYOUT, DIRECT_TAXPAYOUT), _ALIKE
+        (DIRECT_PAYIN, WEB_PAYIN, QR_PAYIN, PUSH, DIRECT_PAYOUT, DIRECT_TAXPAYOUT), _OPERATION
     )
 )
 """It plays everything, and everything in the same way."""
@@ -89,10 +89,10 @@ class SandboxProvider:
 
     name: str
     title: str
-    qr_merchant: QrMerchant = QR_MERCHANT
+    qr_merchant: QrMerchant = DEFAULT_QR_MERCHANT
 
     @property
-    def operations(self) -> Mapping[OperationKey, Operation]:
+    def operations(self) -> Mapping[OperationKey, ProviderOperation]:
         """Everything a merchant can ask for."""
         return OPERATIONS
 
@@ -103,7 +103,7 @@ class SandboxProvider:
         """Never called, as no request has a scope."""
         raise AssertionError(scope)
 
-    def refuses_token(self, answer: HttpResponse) -> bool:
+    def rejects_token(self, response: HttpResponse) -> bool:
         """It wants none."""
         return False
 
@@ -111,7 +111,7 @@ class SandboxProvider:
         """Ask the operator to play the order's scenario."""
         reference = transaction.reference
         request = HttpRequest(
-            "POST", f"{ORIGIN}{PAYMENTS_PATH}".encode(), JSON_HEADERS, _submission(transaction)
+            "POST", f"{ORIGIN}{PAYMENTS_PATH}".encode(), JSON_HEADERS, _submission_body(transaction)
         )
         try:
             answer = yield request
@@ -120,10 +120,10 @@ class SandboxProvider:
                 return ProviderUnreachable(reference, self.name, failure.reason)
             return _never_received(self.name, transaction)
         if answer.status != 202:
-            return self._unusable(reference, f"answered {answer.status} to a submission")
-        return self._answered(transaction, answer)
+            return self._unusable_response(reference, f"answered {answer.status} to a submission")
+        return self._read_response(transaction, answer)
 
-    def ask(self, transaction: Transaction, *, now: Instant) -> Conversation:
+    def poll(self, transaction: Transaction, *, now: Instant) -> Conversation:
         """Ask the operator what became of a submission; it is certain about what it never received."""
         reference = transaction.reference
         target = f"{ORIGIN}{PAYMENTS_PATH}/{reference}".encode()
@@ -134,43 +134,45 @@ class SandboxProvider:
         if answer.status == 404:
             return _never_received(self.name, transaction)
         if answer.status != 200:
-            return self._unusable(reference, f"answered {answer.status} to a question")
-        return self._answered(transaction, answer)
+            return self._unusable_response(reference, f"answered {answer.status} to a question")
+        return self._read_response(transaction, answer)
 
     def read_notification(self, request: HttpRequest) -> ProviderReport | UnmatchedNotified:
         """A payment's result; what can't be read is kept as it came."""
         try:
-            document = read(request.body)
-            return self._report(member(document, "reference", str), document, Source.WEBHOOK)
+            document = parse_json(request.body)
+            return self._to_report(
+                required_member(document, "reference", str), document, Source.WEBHOOK
+            )
         except ValueError:
             told = request.body.decode("utf-8", "replace").replace("\0", "\ufffd")
-            return UnmatchedNotified(self.name, told[:TOLD_CHARACTERS_MAX])
+            return UnmatchedNotified(self.name, told[:NOTIFICATION_CHARACTERS_MAX])
 
     def answer_notification(self, request: HttpRequest, accepted: bool) -> HttpResponse:
         """The operator takes any answer."""
         return HttpResponse(204)
 
-    def _answered(self, transaction: Transaction, answer: HttpResponse) -> ProviderReport:
+    def _read_response(self, transaction: Transaction, response: HttpResponse) -> ProviderReport:
         reference, order = transaction.reference, transaction.order
         try:
-            document = read(answer.body)
-            if member(document, "reference", str) != reference:
+            document = parse_json(response.body)
+            if required_member(document, "reference", str) != reference:
                 raise ValueError("it is about another payment")
-            report = self._report(reference, document, Source.POLL)
+            report = self._to_report(reference, document, Source.POLL)
         except ValueError as error:
-            return self._unusable(reference, f"gave an answer that can't be read: {error}")
+            return self._unusable_response(reference, f"gave an answer that can't be read: {error}")
         if isinstance(report, ProviderAccepted) and order.flow is Flow.QR:
-            return evolve(report, qr=qr_code(self.qr_merchant, order))
+            return evolve(report, qr=make_qr_code(self.qr_merchant, order))
         return report
 
-    def _report(
+    def _to_report(
         self, reference: str, document: dict[str, Any], source: Source
     ) -> ProviderAccepted | ProviderSucceeded | ProviderFailed:
         """What a payment of the operator says; raises ValueError when it says nothing that makes sense."""
-        known_as = optional(document, "providerReference", str)
-        match member(document, "status", str):
+        known_as = optional_member(document, "providerReference", str)
+        match required_member(document, "status", str):
             case "pending":
-                ask_after = optional(document, "askAfterUs", int)
+                ask_after = optional_member(document, "askAfterUs", int)
                 return ProviderAccepted(reference, self.name, source, known_as, ask_after)
             case "success":
                 return ProviderSucceeded(
@@ -178,12 +180,12 @@ class SandboxProvider:
                     self.name,
                     source,
                     known_as,
-                    final=amount_read(document, "amount"),
+                    final=parse_amount(document, "amount"),
                     fee=_optional_amount(document, "fee"),
-                    party_data=_text_of(optional(document, "partyData", dict)),
+                    party_data=_to_json_text(optional_member(document, "partyData", dict)),
                 )
             case "failed":
-                code = member(document, "errorCode", str)
+                code = required_member(document, "errorCode", str)
                 if code not in ERROR_CODES:
                     raise ValueError(f"{code} is no known error")
                 return ProviderFailed(
@@ -193,38 +195,38 @@ class SandboxProvider:
                     ERROR_CODES[code],
                     known_as,
                     native_code=code,
-                    native_message=optional(document, "errorMessage", str),
+                    native_message=optional_member(document, "errorMessage", str),
                 )
             case other:
                 raise ValueError(f"{other} is no known status")
 
-    def _unusable(self, reference: str, what: str) -> ProviderUnreachable:
-        return ProviderUnreachable(reference, self.name, f"The sandbox operator {what}.")
+    def _unusable_response(self, reference: str, problem: str) -> ProviderUnreachable:
+        return ProviderUnreachable(reference, self.name, f"The sandbox operator {problem}.")
 
 
 def _never_received(provider: str, transaction: Transaction) -> ProviderNeverReceived:
     return ProviderNeverReceived(transaction.reference, provider, transaction.progress.version)
 
 
-def _submission(transaction: Transaction) -> bytes:
+def _submission_body(transaction: Transaction) -> bytes:
     order = transaction.order
-    return written(
+    return to_json(
         {
             "reference": order.gateway_reference,
             "type": order.type,
-            "amount": amount_written(order.requested),
+            "amount": format_amount(order.requested),
             "msisdn": order.party.msisdn,
             "firstName": order.party.first_name,
             "lastName": order.party.last_name,
             "expiresAtUs": order.expires_at,
-            "scenario": scenario_of(order).name,
+            "scenario": find_scenario(order).name,
         }
     )
 
 
 def _optional_amount(document: dict[str, Any], name: str) -> Money | None:
-    return None if document.get(name) is None else amount_read(document, name)
+    return None if document.get(name) is None else parse_amount(document, name)
 
 
-def _text_of(document: dict[str, Any] | None) -> str | None:
+def _to_json_text(document: dict[str, Any] | None) -> str | None:
     return None if document is None else json.dumps(document, ensure_ascii=False)

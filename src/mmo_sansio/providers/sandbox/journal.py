@@ -11,12 +11,12 @@ from typing import Any, TypeAlias, assert_never
 from attrs import frozen
 
 from mmo_sansio.providers.sandbox.wire import (
-    amount_read,
-    amount_written,
-    member,
-    optional,
-    read,
-    written,
+    format_amount,
+    optional_member,
+    parse_amount,
+    parse_json,
+    required_member,
+    to_json,
 )
 from mmo_sansio.values.clock import Instant
 from mmo_sansio.values.error_codes import ErrorCode
@@ -24,7 +24,7 @@ from mmo_sansio.values.money import Money
 
 
 @frozen
-class Submitted:
+class SandboxSubmission:
     """A request to move money arrived."""
 
     at: Instant
@@ -39,7 +39,7 @@ class Submitted:
 
 
 @frozen
-class Reached:
+class SandboxResult:
     """A payment reached a result."""
 
     at: Instant
@@ -53,7 +53,7 @@ class Reached:
 
 
 @frozen
-class Acknowledged:
+class SandboxAcknowledgement:
     """The gateway has made a result's notification durable."""
 
     at: Instant
@@ -62,71 +62,74 @@ class Acknowledged:
     """The number of the result."""
 
 
-BookEntry: TypeAlias = Submitted | Reached | Acknowledged
+SandboxJournalEntry: TypeAlias = SandboxSubmission | SandboxResult | SandboxAcknowledgement
 
 
-def entry_written(entry: BookEntry) -> bytes:
+def format_entry(entry: SandboxJournalEntry) -> bytes:
     """The entry as one line, with its line feed."""
-    return written(_document(entry)) + b"\n"
+    return to_json(_document(entry)) + b"\n"
 
 
-def entry_read(line: bytes) -> BookEntry:
+def parse_entry(line: bytes) -> SandboxJournalEntry:
     """The entry of a line; raises ValueError when it is none."""
-    document = read(line)
-    at, reference = member(document, "at", int), member(document, "reference", str)
-    match member(document, "entry", str):
+    document = parse_json(line)
+    at, reference = (
+        required_member(document, "at", int),
+        required_member(document, "reference", str),
+    )
+    match required_member(document, "entry", str):
         case "submitted":
-            return Submitted(
+            return SandboxSubmission(
                 at,
                 reference,
-                member(document, "type", str),
-                amount_read(document, "amount"),
-                member(document, "msisdn", str),
-                optional(document, "payerName", str),
-                member(document, "expiresAtUs", int),
-                member(document, "scenario", str),
+                required_member(document, "type", str),
+                parse_amount(document, "amount"),
+                required_member(document, "msisdn", str),
+                optional_member(document, "payerName", str),
+                required_member(document, "expiresAtUs", int),
+                required_member(document, "scenario", str),
             )
         case "reached":
-            failure = optional(document, "failure", str)
-            return Reached(
+            failure = optional_member(document, "failure", str)
+            return SandboxResult(
                 at,
                 reference,
-                member(document, "number", int),
-                None if failure else amount_read(document, "final"),
-                None if failure else amount_read(document, "fee"),
+                required_member(document, "number", int),
+                None if failure else parse_amount(document, "final"),
+                None if failure else parse_amount(document, "fee"),
                 ErrorCode(failure) if failure else None,
             )
         case "acknowledged":
-            return Acknowledged(at, reference, member(document, "number", int))
+            return SandboxAcknowledgement(at, reference, required_member(document, "number", int))
         case other:
             raise ValueError(f"{other} is no entry of the book")
 
 
-def _document(entry: BookEntry) -> dict[str, Any]:
+def _document(entry: SandboxJournalEntry) -> dict[str, Any]:
     match entry:
-        case Submitted():
+        case SandboxSubmission():
             return {
                 "entry": "submitted",
                 "at": entry.at,
                 "reference": entry.reference,
                 "type": entry.type,
-                "amount": amount_written(entry.amount),
+                "amount": format_amount(entry.amount),
                 "msisdn": entry.msisdn,
                 "payerName": entry.payer_name,
                 "expiresAtUs": entry.expires_at,
                 "scenario": entry.scenario,
             }
-        case Reached():
+        case SandboxResult():
             return {
                 "entry": "reached",
                 "at": entry.at,
                 "reference": entry.reference,
                 "number": entry.number,
-                "final": entry.final and amount_written(entry.final),
-                "fee": entry.fee and amount_written(entry.fee),
+                "final": entry.final and format_amount(entry.final),
+                "fee": entry.fee and format_amount(entry.fee),
                 "failure": entry.failure,
             }
-        case Acknowledged():
+        case SandboxAcknowledgement():
             return {
                 "entry": "acknowledged",
                 "at": entry.at,

@@ -13,14 +13,14 @@ from mmo_sansio.values.clock import Span
 from mmo_sansio.values.error_codes import ErrorCode
 from mmo_sansio.values.model import Order, Type
 
-USUAL_DELAY: Span = 200 * clock.MILLISECOND
+DEFAULT_DELAY: Span = 200 * clock.MILLISECOND
 """How long the sandbox takes for a payment, unless its scenario says otherwise."""
 
 FEE_PERCENT = 1
 """What the sandbox keeps of a payment, rounded half up, at least one minor unit."""
 
 
-class From(StrEnum):
+class DelayOrigin(StrEnum):
     """What a result's delay is counted from."""
 
     SUBMISSION = "submission"
@@ -28,11 +28,11 @@ class From(StrEnum):
 
 
 @frozen
-class Step:
+class ScenarioStep:
     """One result of a payment, and when it is reached."""
 
-    after: Span = USUAL_DELAY
-    since: From = From.SUBMISSION
+    after: Span = DEFAULT_DELAY
+    counted_from: DelayOrigin = DelayOrigin.SUBMISSION
     failure: ErrorCode | None = None
     """Why it fails; None: it succeeds."""
     minor_units_less: int = 0
@@ -47,20 +47,20 @@ class Scenario:
     """What the header `X-Sandbox-Scenario` says."""
     digits: str | None
     """The last three digits of the msisdn that choose it; None for the one that all others choose."""
-    what_happens: str
+    description: str
     """For people, as the documentation's table says it."""
-    steps: tuple[Step, ...] = (Step(),)
+    steps: tuple[ScenarioStep, ...] = (ScenarioStep(),)
     """Its results in order; the first counts, a well-behaved operator has no second."""
     is_notified: bool = True
     """Whether the operator tells results by itself; otherwise they are learnt by asking."""
     waits_for_person: bool = False
     """Whether a person at the virtual phone decides."""
-    ask_after: Span | None = None
+    poll_after: Span | None = None
     """When the operator wants to be asked first; None: as usual."""
 
 
-def _fails(code: ErrorCode) -> tuple[Step, ...]:
-    return (Step(failure=code),)
+def _failure_steps(code: ErrorCode) -> tuple[ScenarioStep, ...]:
+    return (ScenarioStep(failure=code),)
 
 
 SUCCESS = Scenario("success", None, "success after about 0.2 s, with a fee")
@@ -70,76 +70,83 @@ SCENARIOS: tuple[Scenario, ...] = (
         "insufficient_funds",
         "101",
         "failed `user_insufficient_funds`",
-        _fails(ErrorCode.USER_INSUFFICIENT_FUNDS),
+        _failure_steps(ErrorCode.USER_INSUFFICIENT_FUNDS),
     ),
-    Scenario("timeout", "102", "failed `user_timeout`", _fails(ErrorCode.USER_TIMEOUT)),
-    Scenario("cancelled", "103", "failed `user_cancelled`", _fails(ErrorCode.USER_CANCELLED)),
+    Scenario("timeout", "102", "failed `user_timeout`", _failure_steps(ErrorCode.USER_TIMEOUT)),
+    Scenario(
+        "cancelled", "103", "failed `user_cancelled`", _failure_steps(ErrorCode.USER_CANCELLED)
+    ),
     Scenario(
         "unavailable",
         "104",
         "failed `provider_unavailable`",
-        _fails(ErrorCode.PROVIDER_UNAVAILABLE),
+        _failure_steps(ErrorCode.PROVIDER_UNAVAILABLE),
     ),
     Scenario(
         "provider_timeout",
         "105",
         "failed `provider_timeout`",
-        _fails(ErrorCode.PROVIDER_TIMEOUT),
+        _failure_steps(ErrorCode.PROVIDER_TIMEOUT),
     ),
     Scenario(
         "by_poll",
         "110",
         "success, learnt only by polling (first poll after 2 s)",
         is_notified=False,
-        ask_after=2 * clock.SECOND,
+        poll_after=2 * clock.SECOND,
     ),
     Scenario(
         "other_amount",
         "120",
         "success with finalAmount one minor unit less than requested (never below one), and a fee",
-        (Step(minor_units_less=1),),
+        (ScenarioStep(minor_units_less=1),),
     ),
     Scenario("never", "130", "no answer at all: ends in `transaction_expired`", ()),
     Scenario(
         "after_expiry",
         "140",
         "success reported 1 s after the expiry: suspense book",
-        (Step(clock.SECOND, From.EXPIRY),),
+        (ScenarioStep(clock.SECOND, DelayOrigin.EXPIRY),),
     ),
     Scenario(
         "twice",
         "150",
         "success reported again 1 s later",
-        (Step(), Step(USUAL_DELAY + clock.SECOND)),
+        (ScenarioStep(), ScenarioStep(DEFAULT_DELAY + clock.SECOND)),
     ),
     Scenario(
         "conflicting",
         "160",
         "success, then failure 1 s later: suspense book",
-        (Step(), Step(USUAL_DELAY + clock.SECOND, failure=ErrorCode.PROVIDER_UNAVAILABLE)),
+        (
+            ScenarioStep(),
+            ScenarioStep(DEFAULT_DELAY + clock.SECOND, failure=ErrorCode.PROVIDER_UNAVAILABLE),
+        ),
     ),
-    Scenario("slow", "170", "success after 10 s", (Step(10 * clock.SECOND),)),
+    Scenario("slow", "170", "success after 10 s", (ScenarioStep(10 * clock.SECOND),)),
     Scenario("phone", "180", "waits for a person at the virtual phone", (), waits_for_person=True),
     SUCCESS,
 )
 """The table of the sandbox, row for row."""
 
-BY_NAME: Mapping[str, Scenario] = MappingProxyType({each.name: each for each in SCENARIOS})
+SCENARIOS_BY_NAME: Mapping[str, Scenario] = MappingProxyType(
+    {each.name: each for each in SCENARIOS}
+)
 """What the header may say; the edge refuses any other name."""
 
-BY_DIGITS: Mapping[str, Scenario] = MappingProxyType(
+SCENARIOS_BY_DIGITS: Mapping[str, Scenario] = MappingProxyType(
     {each.digits: each for each in SCENARIOS if each.digits is not None}
 )
 
 
-def scenario_of(order: Order) -> Scenario:
+def find_scenario(order: Order) -> Scenario:
     """What shall happen to this order: what its header asked for, else what its msisdn's last three digits say.
 
     A tax payout, whose recipient is implied, succeeds without a header. Raises KeyError for a name that the edge
     should have refused.
     """
     if order.scenario is not None:
-        return BY_NAME[order.scenario]
+        return SCENARIOS_BY_NAME[order.scenario]
     if order.type is Type.TAX:
         return SUCCESS
-    return BY_DIGITS.get(order.party.msisdn[-3:], SUCCESS)
+    return SCENARIOS_BY_DIGITS.get(order.party.msisdn[-3:], SUCCESS)

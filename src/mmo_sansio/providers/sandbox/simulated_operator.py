@@ -5,7 +5,7 @@
     operator.acknowledge(each.id, now=now)           # once the gateway has made it durable
     entries = operator.take_entries()                # what the book must hold BEFORE an answer or notification leaves
 
-Whoever drives it asks `next_due` when to come again. A payment's results are told one at a time, in order, each until
+Whoever drives it asks `next_due_at` when to come again. A payment's results are told one at a time, in order, each until
 it is acknowledged; a restored operator tells again what wasn't.
 """
 
@@ -19,33 +19,44 @@ from typing import Any
 from attrs import Factory, define, frozen
 
 from mmo_sansio.http.messages import HttpRequest, HttpResponse
-from mmo_sansio.providers.sandbox.journal import Acknowledged, BookEntry, Reached, Submitted
-from mmo_sansio.providers.sandbox.scenarios import BY_NAME, FEE_PERCENT, From, Scenario, Step
+from mmo_sansio.providers.sandbox.journal import (
+    SandboxAcknowledgement,
+    SandboxJournalEntry,
+    SandboxResult,
+    SandboxSubmission,
+)
+from mmo_sansio.providers.sandbox.scenarios import (
+    FEE_PERCENT,
+    SCENARIOS_BY_NAME,
+    DelayOrigin,
+    Scenario,
+    ScenarioStep,
+)
 from mmo_sansio.providers.sandbox.wire import (
-    HOOK_TARGET,
     JSON_HEADERS,
     NATIVE_ERRORS,
     ORIGIN,
     PAYMENTS_PATH,
-    amount_read,
-    amount_written,
-    member,
-    optional,
-    read,
-    written,
+    WEBHOOK_TARGET,
+    format_amount,
+    optional_member,
+    parse_amount,
+    parse_json,
+    required_member,
+    to_json,
 )
 from mmo_sansio.values.clock import Instant
 from mmo_sansio.values.error_codes import ErrorCode
-from mmo_sansio.values.money import Money, share_of
+from mmo_sansio.values.money import Money, percentage_of
 
-OVER_MOST = 10_000
+FINISHED_PAYMENTS_MAX = 10_000
 """Payments that are over and still remembered; what was over before them it would take for unknown."""
 
 _PAYMENTS_TARGET = f"{ORIGIN}{PAYMENTS_PATH}".encode()
 
 
 @frozen
-class Notification:
+class SandboxNotification:
     """A result to be told to the gateway."""
 
     id: tuple[str, int]
@@ -54,7 +65,7 @@ class Notification:
 
 
 @frozen
-class Prompt:
+class PhonePrompt:
     """What the virtual phone shows: a payment that waits for its person."""
 
     reference: str
@@ -66,15 +77,15 @@ class Prompt:
 
 
 @define(eq=False)
-class _Payment:
+class _SimulatedPayment:
     """What the operator knows of a payment."""
 
-    submitted: Submitted
+    submitted: SandboxSubmission
     scenario: Scenario
-    results: list[Reached] = Factory(list)
+    results: list[SandboxResult] = Factory(list)
     acknowledged: int = 0
     """How many results the gateway has; they are told in order."""
-    is_telling: bool = False
+    is_notifying: bool = False
     """Whether a notification is out and not acknowledged."""
 
     @property
@@ -88,17 +99,19 @@ class _Payment:
             return None
         step = self.scenario.steps[len(self.results)]
         counted_from = (
-            self.submitted.at if step.since is From.SUBMISSION else self.submitted.expires_at
+            self.submitted.at
+            if step.counted_from is DelayOrigin.SUBMISSION
+            else self.submitted.expires_at
         )
         return counted_from + step.after
 
     @property
-    def is_over(self) -> bool:
+    def is_finished(self) -> bool:
         """Whether nothing more will happen to it, and the gateway knows all of it."""
         return self.next_step_at is None and 0 < len(self.results) == self.acknowledged
 
     @property
-    def untold(self) -> Reached | None:
+    def unacknowledged_result(self) -> SandboxResult | None:
         """The result that the gateway is to be told next."""
         if not self.scenario.is_notified or self.acknowledged >= len(self.results):
             return None
@@ -106,43 +119,43 @@ class _Payment:
 
 
 @define(eq=False)
-class SandboxOperator:
+class SimulatedOperator:
     """Every payment it ever took, and when each has something to say."""
 
-    _payments: dict[str, _Payment] = Factory(dict)
-    _prompts: dict[str, _Payment] = Factory(dict)
-    _over: deque[str] = Factory(deque)
+    _payments: dict[str, _SimulatedPayment] = Factory(dict)
+    _prompts: dict[str, _SimulatedPayment] = Factory(dict)
+    _finished: deque[str] = Factory(deque)
     """References of remembered payments that are over, the first at the left."""
-    _agenda: list[tuple[Instant, str]] = Factory(list)
+    _schedule: list[tuple[Instant, str]] = Factory(list)
     """A heap of (when, reference); looking at a payment too often is harmless."""
-    _entries: list[BookEntry] = Factory(list)
+    _entries: list[SandboxJournalEntry] = Factory(list)
 
     def receive(self, request: HttpRequest, *, now: Instant) -> HttpResponse:
         """Its answer to a submission or a question."""
         if request.method == "POST" and request.target == _PAYMENTS_TARGET:
-            return self._take(request, now=now)
+            return self._accept_submission(request, now=now)
         if request.method == "GET" and request.target.startswith(_PAYMENTS_TARGET + b"/"):
             reference = request.target[len(_PAYMENTS_TARGET) + 1 :].decode("ascii", "replace")
-            return self._tell_when_asked(reference, now=now)
+            return self._answer_poll(reference, now=now)
         return HttpResponse(404)
 
-    def due(self, *, now: Instant) -> list[Notification]:
+    def due_notifications(self, *, now: Instant) -> list[SandboxNotification]:
         """The notifications to be told now, in the order in which their results were reached."""
-        told: list[Notification] = []
-        while self._agenda and self._agenda[0][0] <= now:
-            payment = self._payments.get(heappop(self._agenda)[1])
+        told: list[SandboxNotification] = []
+        while self._schedule and self._schedule[0][0] <= now:
+            payment = self._payments.get(heappop(self._schedule)[1])
             if payment is None:
                 continue  # It was looked at too often, and is over since.
-            self._reach(payment, now=now)
-            result = payment.untold
-            if result is not None and not payment.is_telling:
-                payment.is_telling = True
-                told.append(_notification(payment, result))
+            self._add_due_results(payment, now=now)
+            result = payment.unacknowledged_result
+            if result is not None and not payment.is_notifying:
+                payment.is_notifying = True
+                told.append(_make_notification(payment, result))
         return told
 
     def next_due(self) -> Instant | None:
         """When `due` has something to do; None while nothing will happen by itself."""
-        return self._agenda[0][0] if self._agenda else None
+        return self._schedule[0][0] if self._schedule else None
 
     def acknowledge(self, id: tuple[str, int], *, now: Instant) -> None:
         """The gateway has this notification; it is never told again. A second acknowledgement changes nothing."""
@@ -150,26 +163,26 @@ class SandboxOperator:
         payment = self._payments.get(reference)
         if payment is None or number != payment.acknowledged + 1:
             return
-        self._record(Acknowledged(now, reference, number))
-        if payment.untold is not None:
-            heappush(self._agenda, (payment.untold.at, reference))
+        self._record(SandboxAcknowledgement(now, reference, number))
+        if payment.unacknowledged_result is not None:
+            heappush(self._schedule, (payment.unacknowledged_result.at, reference))
 
     def approve(self, reference: str, *, now: Instant) -> bool:
         """The person at the virtual phone agrees; False when no such payment waits for a person."""
-        return self._decide(reference, Step(), now=now)
+        return self._complete_prompt(reference, ScenarioStep(), now=now)
 
-    def refuse(
-        self, reference: str, *, why: ErrorCode = ErrorCode.USER_CANCELLED, now: Instant
+    def decline(
+        self, reference: str, *, reason: ErrorCode = ErrorCode.USER_CANCELLED, now: Instant
     ) -> bool:
         """The person at the virtual phone declines, or can't pay, which `why` says: one of NATIVE_ERRORS. False when
         no such payment waits for a person."""
-        assert why in NATIVE_ERRORS, f"the operator has no word for {why}"
-        return self._decide(reference, Step(failure=why), now=now)
+        assert reason in NATIVE_ERRORS, f"the operator has no word for {reason}"
+        return self._complete_prompt(reference, ScenarioStep(failure=reason), now=now)
 
-    def prompts(self) -> tuple[Prompt, ...]:
+    def prompts(self) -> tuple[PhonePrompt, ...]:
         """What waits for a person, the oldest first."""
         return tuple(
-            Prompt(
+            PhonePrompt(
                 each.reference,
                 each.submitted.msisdn,
                 each.submitted.type,
@@ -180,118 +193,121 @@ class SandboxOperator:
             for each in self._prompts.values()
         )
 
-    def take_entries(self) -> tuple[BookEntry, ...]:
+    def take_entries(self) -> tuple[SandboxJournalEntry, ...]:
         """What has become true since the last call, in order."""
         taken, self._entries = tuple(self._entries), []
         return taken
 
-    def restore(self, entries: Iterable[BookEntry]) -> None:
+    def restore(self, entries: Iterable[SandboxJournalEntry]) -> None:
         """Become the operator that this book was written by."""
         for entry in entries:
             self._apply(entry)
         for payment in self._payments.values():
-            if payment.untold is not None:
-                heappush(self._agenda, (payment.untold.at, payment.reference))
+            if payment.unacknowledged_result is not None:
+                heappush(self._schedule, (payment.unacknowledged_result.at, payment.reference))
 
-    def _take(self, request: HttpRequest, *, now: Instant) -> HttpResponse:
+    def _accept_submission(self, request: HttpRequest, *, now: Instant) -> HttpResponse:
         try:
-            submitted = _submission(request.body, now=now)
+            submitted = _parse_submission(request.body, now=now)
         except ValueError as error:
-            return _json(400, {"errorMessage": str(error)})
+            return _json_response(400, {"errorMessage": str(error)})
         self._record(submitted)
         payment = self._payments[submitted.reference]
         answer = _payment_document(payment, payment.results[-1:])
-        if payment.scenario.ask_after is not None:
-            answer["askAfterUs"] = payment.scenario.ask_after
-        return _json(202, answer)
+        if payment.scenario.poll_after is not None:
+            answer["askAfterUs"] = payment.scenario.poll_after
+        return _json_response(202, answer)
 
-    def _tell_when_asked(self, reference: str, *, now: Instant) -> HttpResponse:
+    def _answer_poll(self, reference: str, *, now: Instant) -> HttpResponse:
         payment = self._payments.get(reference)
         if payment is None:
-            return _json(404, {"errorMessage": "never received"})
-        self._reach(payment, now=now)
-        return _json(200, _payment_document(payment, payment.results[-1:]))
+            return _json_response(404, {"errorMessage": "never received"})
+        self._add_due_results(payment, now=now)
+        return _json_response(200, _payment_document(payment, payment.results[-1:]))
 
-    def _decide(self, reference: str, step: Step, *, now: Instant) -> bool:
+    def _complete_prompt(self, reference: str, step: ScenarioStep, *, now: Instant) -> bool:
         payment = self._prompts.get(reference)
         if payment is None:
             return False
-        self._record(_reached(payment, step, at=now))
-        heappush(self._agenda, (now, reference))
+        self._record(_make_result(payment, step, at=now))
+        heappush(self._schedule, (now, reference))
         return True
 
-    def _reach(self, payment: _Payment, *, now: Instant) -> None:
+    def _add_due_results(self, payment: _SimulatedPayment, *, now: Instant) -> None:
         while (at := payment.next_step_at) is not None and at <= now:
-            self._record(_reached(payment, payment.scenario.steps[len(payment.results)], at=at))
+            self._record(_make_result(payment, payment.scenario.steps[len(payment.results)], at=at))
 
-    def _record(self, entry: BookEntry) -> None:
+    def _record(self, entry: SandboxJournalEntry) -> None:
         self._apply(entry)
         self._entries.append(entry)
 
-    def _apply(self, entry: BookEntry) -> None:
+    def _apply(self, entry: SandboxJournalEntry) -> None:
         """Make an entry true, whether it is new or read from the book."""
         match entry:
-            case Submitted():
+            case SandboxSubmission():
                 if entry.reference in self._payments:
                     return  # It stands in the book twice; the first one goes on.
-                payment = _Payment(entry, BY_NAME[entry.scenario])
+                payment = _SimulatedPayment(entry, SCENARIOS_BY_NAME[entry.scenario])
                 self._payments[entry.reference] = payment
                 if payment.scenario.waits_for_person:
                     self._prompts[entry.reference] = payment
-            case Reached():
+            case SandboxResult():
                 payment = self._payments[entry.reference]
                 payment.results.append(entry)
                 self._prompts.pop(entry.reference, None)
-            case Acknowledged():
+            case SandboxAcknowledgement():
                 payment = self._payments[entry.reference]
                 payment.acknowledged = entry.number
-                payment.is_telling = False
-                if payment.is_over:
-                    self._let_go(entry.reference)
+                payment.is_notifying = False
+                if payment.is_finished:
+                    self._forget_finished(entry.reference)
         if (at := payment.next_step_at) is not None:
-            heappush(self._agenda, (at, entry.reference))
+            heappush(self._schedule, (at, entry.reference))
 
-    def _let_go(self, reference: str) -> None:
+    def _forget_finished(self, reference: str) -> None:
         """Forget the payment that was over first, once too many are: the book still has it."""
-        self._over.append(reference)
-        if len(self._over) > OVER_MOST:
-            del self._payments[self._over.popleft()]
+        self._finished.append(reference)
+        if len(self._finished) > FINISHED_PAYMENTS_MAX:
+            del self._payments[self._finished.popleft()]
 
 
-def _submission(body: bytes, *, now: Instant) -> Submitted:
-    document = read(body)
-    scenario = member(document, "scenario", str)
-    if scenario not in BY_NAME:
+def _parse_submission(body: bytes, *, now: Instant) -> SandboxSubmission:
+    document = parse_json(body)
+    scenario = required_member(document, "scenario", str)
+    if scenario not in SCENARIOS_BY_NAME:
         raise ValueError(f"there is no scenario {scenario}")
-    names = (optional(document, "firstName", str), optional(document, "lastName", str))
-    return Submitted(
+    names = (
+        optional_member(document, "firstName", str),
+        optional_member(document, "lastName", str),
+    )
+    return SandboxSubmission(
         at=now,
-        reference=member(document, "reference", str),
-        type=member(document, "type", str),
-        amount=amount_read(document, "amount"),
-        msisdn=member(document, "msisdn", str),
+        reference=required_member(document, "reference", str),
+        type=required_member(document, "type", str),
+        amount=parse_amount(document, "amount"),
+        msisdn=required_member(document, "msisdn", str),
         payer_name=" ".join(name for name in names if name) or None,
-        expires_at=member(document, "expiresAtUs", int),
+        expires_at=required_member(document, "expiresAtUs", int),
         scenario=scenario,
     )
 
 
-def _reached(payment: _Payment, step: Step, *, at: Instant) -> Reached:
+def _make_result(payment: _SimulatedPayment, step: ScenarioStep, *, at: Instant) -> SandboxResult:
     number = len(payment.results) + 1
     if step.failure is not None:
-        return Reached(at, payment.reference, number, failure=step.failure)
+        return SandboxResult(at, payment.reference, number, failure=step.failure)
     asked = payment.submitted.amount
     final = Money(max(1, asked.minor - step.minor_units_less), asked.currency)
-    return Reached(at, payment.reference, number, final, share_of(final, FEE_PERCENT))
+    return SandboxResult(at, payment.reference, number, final, percentage_of(final, FEE_PERCENT))
 
 
-def _notification(payment: _Payment, result: Reached) -> Notification:
-    body = written(_payment_document(payment, [result]))
-    request = HttpRequest("POST", HOOK_TARGET, JSON_HEADERS, body)
-    return Notification((payment.reference, result.number), request)
+def _make_notification(payment: _SimulatedPayment, result: SandboxResult) -> SandboxNotification:
+    body = to_json(_payment_document(payment, [result]))
+    request = HttpRequest("POST", WEBHOOK_TARGET, JSON_HEADERS, body)
+    return SandboxNotification((payment.reference, result.number), request)
 
 
-def _payment_document(payment: _Payment, results: list[Reached]) -> dict[str, Any]:
+def _payment_document(payment: _SimulatedPayment, results: list[SandboxResult]) -> dict[str, Any]:
     """The payment as the operator tells it, with its latest result if it has one."""
     document: dict[str, Any] = {
         "reference": payment.reference,
@@ -310,12 +326,12 @@ def _payment_document(payment: _Payment, results: list[Reached]) -> dict[str, An
             name = payment.submitted.payer_name
             document |= {
                 "status": "success",
-                "amount": amount_written(result.final),
-                "fee": amount_written(result.fee),
+                "amount": format_amount(result.final),
+                "fee": format_amount(result.fee),
                 "partyData": name and {"registeredName": name, "network": "Sandbox Mobile"},
             }
     return document
 
 
-def _json(status: int, document: dict[str, Any]) -> HttpResponse:
-    return HttpResponse(status, JSON_HEADERS, written(document))
+def _json_response(status: int, document: dict[str, Any]) -> HttpResponse:
+    return HttpResponse(status, JSON_HEADERS, to_json(document))

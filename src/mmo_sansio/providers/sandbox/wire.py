@@ -18,18 +18,18 @@ from typing import Any, Final
 from attrs import frozen
 
 from mmo_sansio.values.error_codes import ErrorCode
-from mmo_sansio.values.money import Money, check_amount, money, parse_number
+from mmo_sansio.values.money import Money, check_amount, parse_number, to_money
 
 ORIGIN = "https://sandbox.invalid"
 """Where the operator would live; the name is reserved never to resolve (RFC 6761 section 6.4)."""
 
 PAYMENTS_PATH = "/payments"
-HOOK_TARGET = b"/hooks/sandbox"
+WEBHOOK_TARGET = b"/hooks/sandbox"
 """Where the operator sends its notifications."""
 
 JSON_HEADERS = ((b"content-type", b"application/json"),)
 
-_json: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
+_to_json_text: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
 
 @frozen
@@ -56,12 +56,12 @@ ERROR_CODES: Mapping[str, ErrorCode] = MappingProxyType(
 )
 
 
-def written(document: Mapping[str, Any]) -> bytes:
+def to_json(document: Mapping[str, Any]) -> bytes:
     """The document as JSON."""
-    return _json(document).encode()
+    return _to_json_text(document).encode()
 
 
-def read(body: bytes) -> dict[str, Any]:
+def parse_json(body: bytes) -> dict[str, Any]:
     """The JSON object in a body; raises ValueError for anything else, and for text that no store can hold."""
     try:
         document = json.loads(body.decode())
@@ -78,26 +78,29 @@ def _check_characters(document: dict[str, Any]) -> None:
     """Escapes can spell U+0000 and lone surrogates, which UTF-8 text in a store can't hold."""
     if b"\\u0000" in json.dumps(document).encode():
         raise ValueError("it holds U+0000")
-    written(document)  # Encoding a lone surrogate raises UnicodeEncodeError, a ValueError.
+    to_json(document)  # Encoding a lone surrogate raises UnicodeEncodeError, a ValueError.
 
 
-def amount_written(amount: Money) -> dict[str, str]:
+def format_amount(amount: Money) -> dict[str, str]:
     """An amount as the operator writes it: exact, as text."""
     return {"value": amount.text, "currency": amount.currency}
 
 
-def amount_read(document: Mapping[str, Any], name: str) -> Money:
+def parse_amount(document: Mapping[str, Any], name: str) -> Money:
     """The amount under this name; raises ValueError when it is absent or none."""
-    value, currency = member(document, name, dict).get("value"), document[name].get("currency")
+    value, currency = (
+        required_member(document, name, dict).get("value"),
+        document[name].get("currency"),
+    )
     if not isinstance(value, str) or not isinstance(currency, str):
         raise ValueError(f"{name} is no amount")
     try:
-        return money(check_amount(parse_number(value)), currency)
+        return to_money(check_amount(parse_number(value)), currency)
     except KeyError:
         raise ValueError(f"{name} has no currency that exists") from None
 
 
-def member(document: Mapping[str, Any], name: str, kind: type[Any]) -> Any:
+def required_member(document: Mapping[str, Any], name: str, kind: type[Any]) -> Any:
     """The member with this name; raises ValueError when it is absent or of another kind."""
     value = document.get(name)
     if not isinstance(value, kind) or isinstance(value, bool):
@@ -105,6 +108,6 @@ def member(document: Mapping[str, Any], name: str, kind: type[Any]) -> Any:
     return value
 
 
-def optional(document: Mapping[str, Any], name: str, kind: type[Any]) -> Any:
+def optional_member(document: Mapping[str, Any], name: str, kind: type[Any]) -> Any:
     """The same, or None when it is absent or null."""
-    return None if document.get(name) is None else member(document, name, kind)
+    return None if document.get(name) is None else required_member(document, name, kind)

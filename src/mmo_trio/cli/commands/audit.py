@@ -8,15 +8,15 @@ from pathlib import Path
 
 import click
 
-from mmo_trio.cli.support.errors import Negative, Unusable
-from mmo_trio.cli.support.output import moment, print_json, print_table, say
-from mmo_trio.cli.support.target import find_place, json_option, place_options
-from mmo_trio.storage.interface.admin_types import Head
-from mmo_trio.storage.interface.audit_chain import Chain
+from mmo_trio.cli.support.errors import NegativeAnswer, UsageProblem
+from mmo_trio.cli.support.output import format_instant, print_json, print_status, print_table
+from mmo_trio.cli.support.target import find_target, json_option, target_options
+from mmo_trio.storage.interface.admin_types import AuditHead
+from mmo_trio.storage.interface.audit_chain import AuditChainVerifier
 from mmo_trio.storage.interface.store import Store
 
-PAGE = 1_000
-_SEEN = re.compile(r"([0-9]{1,18}):([0-9a-f]{64})")
+PAGE_SIZE = 1_000
+_HEAD_PATTERN = re.compile(r"([0-9]{1,18}):([0-9a-f]{64})")
 
 
 @click.group()
@@ -27,26 +27,26 @@ def audit() -> None:
 @audit.command("list")
 @click.option("--about", help="Only about this, e.g. payment:REFERENCE or provider:NAME.")
 @click.option("--limit", type=click.IntRange(1, 100_000), default=50, show_default=True)
-@place_options
+@target_options
 @json_option
 def list_(
     about: str | None, limit: int, data: Path | None, config: Path | None, as_json: bool
 ) -> None:
     """List the newest rows, the newest first."""
-    rows = find_place(data, config).with_store(
-        lambda store: store.office.audit(about=about, limit=limit)
+    rows = find_target(data, config).with_store(
+        lambda store: store.admin.audit(about=about, limit=limit)
     )
     if as_json:
         print_json(
             [
                 {
                     "number": row.number,
-                    "at": moment(row.deed.at),
-                    "actor": row.deed.actor,
-                    "act": row.deed.act,
-                    "about": row.deed.about,
-                    "detail": json.loads(row.deed.detail),
-                    "previous": row.previous,
+                    "at": format_instant(row.event.at),
+                    "actor": row.event.actor,
+                    "act": row.event.action,
+                    "about": row.event.about,
+                    "detail": json.loads(row.event.detail),
+                    "previous": row.previous_hash,
                     "hash": row.hash,
                 }
                 for row in rows
@@ -58,11 +58,11 @@ def list_(
         (
             (
                 row.number,
-                moment(row.deed.at),
-                row.deed.actor,
-                row.deed.act,
-                row.deed.about,
-                row.deed.detail,
+                format_instant(row.event.at),
+                row.event.actor,
+                row.event.action,
+                row.event.about,
+                row.event.detail,
             )
             for row in rows
         ),
@@ -75,7 +75,7 @@ def list_(
     metavar="ROW:HASH",
     help="An end that was printed earlier and kept elsewhere: it has to be in the log still.",
 )
-@place_options
+@target_options
 @json_option
 def verify(seen: str | None, data: Path | None, config: Path | None, as_json: bool) -> None:
     """Check that no row was changed, removed or put elsewhere.
@@ -83,38 +83,38 @@ def verify(seen: str | None, data: Path | None, config: Path | None, as_json: bo
     Prints where the log ends. Whoever can write to the database could forge all of it: keep that line where such a
     person can't write, and give it to --seen later.
     """
-    known = None if seen is None else _head_of(seen)
-    fault, end = find_place(data, config).with_store(lambda store: _followed(store, known))
+    known = None if seen is None else _parse_head(seen)
+    fault, end = find_target(data, config).with_store(lambda store: _verify_chain(store, known))
     if as_json:
         print_json({"fault": fault, "end": f"{end.number}:{end.hash}"})
     elif fault is None:
         click.echo(f"{end.number}:{end.hash}")
     if fault is not None:
-        raise Negative(f"The audit log is not whole: {fault}")
-    say(f"The audit log is whole: {end.number} rows.")
+        raise NegativeAnswer(f"The audit log is not whole: {fault}")
+    print_status(f"The audit log is whole: {end.number} rows.")
 
 
-async def _followed(store: Store, seen: Head | None) -> tuple[str | None, Head]:
+async def _verify_chain(store: Store, known_head: AuditHead | None) -> tuple[str | None, AuditHead]:
     """What is wrong, and how far the log was followed."""
-    chain, found = Chain(), seen is None or seen.number == 0
+    chain, found = AuditChainVerifier(), known_head is None or known_head.number == 0
     fault: str | None = None
     while fault is None:
-        rows = await store.office.audit_after(chain.at.number, limit=PAGE)
+        rows = await store.admin.audit_after(chain.verified_head.number, limit=PAGE_SIZE)
         if not rows:
-            head = await store.office.audit_head()
-            if await store.office.audit_after(chain.at.number, limit=1):
+            head = await store.admin.audit_head()
+            if await store.admin.audit_after(chain.verified_head.number, limit=1):
                 continue  # Somebody has added a row just now.
-            fault = chain.end(head)
+            fault = chain.verify_end(head)
             break
-        fault = chain.follow(rows)
-        found = found or any(seen == Head(row.number, row.hash) for row in rows)
-    if fault is None and not found and seen is not None:
-        fault = f"row {seen.number} isn't the one that was seen."
-    return fault, chain.at
+        fault = chain.verify(rows)
+        found = found or any(known_head == AuditHead(row.number, row.hash) for row in rows)
+    if fault is None and not found and known_head is not None:
+        fault = f"row {known_head.number} isn't the one that was seen."
+    return fault, chain.verified_head
 
 
-def _head_of(text: str) -> Head:
-    found = _SEEN.fullmatch(text)
+def _parse_head(text: str) -> AuditHead:
+    found = _HEAD_PATTERN.fullmatch(text)
     if found is None:
-        raise Unusable("--seen takes what `mmo audit verify` printed: ROW:HASH.")
-    return Head(int(found[1]), found[2])
+        raise UsageProblem("--seen takes what `mmo audit verify` printed: ROW:HASH.")
+    return AuditHead(int(found[1]), found[2])

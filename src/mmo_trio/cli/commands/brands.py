@@ -10,12 +10,12 @@ import click
 from attrs import evolve
 
 from mmo_sansio.http.egress_rules import EgressRules
-from mmo_trio.admin.audit_event import note_command
-from mmo_trio.brands.apply import Plan, apply_plan, make_key, plan_apply
+from mmo_trio.admin.audit_event import record_command
+from mmo_trio.brands.apply import BrandsPlan, apply_plan, create_key, plan_brands
 from mmo_trio.brands.file import read_brands_file
-from mmo_trio.cli.support.errors import Negative
-from mmo_trio.cli.support.output import moment, print_json, print_table, say
-from mmo_trio.cli.support.target import Place, find_place, json_option, place_options
+from mmo_trio.cli.support.errors import NegativeAnswer
+from mmo_trio.cli.support.output import format_instant, print_json, print_status, print_table
+from mmo_trio.cli.support.target import CommandTarget, find_target, json_option, target_options
 from mmo_trio.settings.service import provider_titles
 from mmo_trio.storage.interface.store import BrandRecord, Store
 
@@ -28,25 +28,25 @@ def brands() -> None:
 @brands.command("apply")
 @click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
 @click.option("--prune", is_flag=True, help="Remove brands that the file doesn't have.")
-@place_options
+@target_options
 @json_option
 def apply_(file: Path, prune: bool, data: Path | None, config: Path | None, as_json: bool) -> None:
     """Add and update brands from brands.toml. Nothing is removed but with --prune; changes are shown first."""
-    place = find_place(data, config)
+    place = find_target(data, config)
     rules = EgressRules(allow_private=place.settings.egress.allow_private)
     titles = provider_titles(place.settings, is_sandbox=place.data_directory is not None)
     wanted = read_brands_file(file, providers=titles, rules=rules)
     keyring = place.keyring(create=True)
 
-    async def planned(store: Store) -> Plan:
-        return plan_apply(await store.brands(), wanted, keyring, prune=prune)
+    async def planned(store: Store) -> BrandsPlan:
+        return plan_brands(await store.brands(), wanted, keyring, prune=prune)
 
-    plan = place.with_store(planned, make=True)
-    _show_plan(plan)
+    plan = place.with_store(planned, create=True)
+    _print_plan(plan)
     now = place.clock().now()
 
     async def applied(store: Store) -> Mapping[str, str]:
-        await note_command(
+        await record_command(
             store,
             now,
             "brands_applied",
@@ -72,13 +72,13 @@ def apply_(file: Path, prune: bool, data: Path | None, config: Path | None, as_j
 
 
 @brands.command("list")
-@place_options
+@target_options
 @json_option
 def list_(data: Path | None, config: Path | None, as_json: bool) -> None:
     """List the brands."""
-    records = find_place(data, config).with_store(lambda store: store.brands())
+    records = find_target(data, config).with_store(lambda store: store.brands())
     if as_json:
-        print_json([as_data(each) for each in records])
+        print_json([brand_to_json(each) for each in records])
         return
     print_table(
         ("id", "name", "enabled", "methods", "keys in use"),
@@ -97,17 +97,17 @@ def list_(data: Path | None, config: Path | None, as_json: bool) -> None:
 
 @brands.command()
 @click.argument("brand")
-@place_options
+@target_options
 @json_option
 def show(brand: str, data: Path | None, config: Path | None, as_json: bool) -> None:
     """Show one brand: methods, limits, and its keys by number; a key itself is never shown."""
-    record = find_place(data, config).with_store(lambda store: find_brand(store, brand))
-    members = as_data(record)
+    record = find_target(data, config).with_store(lambda store: find_brand(store, brand))
+    members = brand_to_json(record)
     if as_json:
         print_json(members)
         return
     simple = {k: v for k, v in members.items() if k not in ("methods", "keys")}
-    print_table(("member", "value"), ((k, _as_text(v)) for k, v in simple.items()))
+    print_table(("member", "value"), ((k, _format_cell(v)) for k, v in simple.items()))
     click.echo()
     print_table(
         ("method", "country", "provider", "flows", "limits"),
@@ -125,7 +125,10 @@ def show(brand: str, data: Path | None, config: Path | None, as_json: bool) -> N
     click.echo()
     print_table(
         ("key", "added", "retired"),
-        ((key.id, moment(key.added_at), moment(key.retired_at)) for key in record.keys),
+        (
+            (key.id, format_instant(key.added_at), format_instant(key.retired_at))
+            for key in record.keys
+        ),
     )
 
 
@@ -136,33 +139,35 @@ def key() -> None:
 
 @key.command()
 @click.argument("brand")
-@place_options
+@target_options
 @json_option
 def add(brand: str, data: Path | None, config: Path | None, as_json: bool) -> None:
     """Make a further key; it is shown this once. Callbacks carry the oldest key in use."""
-    place = find_place(data, config)
+    place = find_target(data, config)
     keyring, now = place.keyring(create=True), place.clock().now()
 
     async def made(store: Store) -> str:
         await find_brand(store, brand)
-        await note_command(store, now, "key_added", f"brand:{brand}")
-        return await make_key(store, keyring, brand, now=now)
+        await record_command(store, now, "key_added", f"brand:{brand}")
+        return await create_key(store, keyring, brand, now=now)
 
     api_key = place.with_store(made)
     if as_json:
         print_json({"brand": brand, "apiKey": api_key})
     else:
         click.echo(api_key)
-    say("It is not shown again. Callbacks carry the oldest key in use until that is retired.")
+    print_status(
+        "It is not shown again. Callbacks carry the oldest key in use until that is retired."
+    )
 
 
 @key.command()
 @click.argument("brand")
 @click.argument("key")
-@place_options
+@target_options
 def retire(brand: str, key: str, data: Path | None, config: Path | None) -> None:
     """Retire a key, by its number (`mmo brands show`) or itself; it is refused everywhere within a minute."""
-    place = find_place(data, config)
+    place = find_target(data, config)
     digest = None if key.isdecimal() else place.keyring().digest(key.encode())
     now = place.clock().now()
 
@@ -171,33 +176,39 @@ def retire(brand: str, key: str, data: Path | None, config: Path | None) -> None
         in_use = {each.id: each for each in record.keys if each.retired_at is None}
         for id, each in in_use.items():
             if each.digest == digest or (digest is None and id == int(key)):
-                await note_command(store, now, "key_retired", f"brand:{brand}", key=id)
+                await record_command(store, now, "key_retired", f"brand:{brand}", key=id)
                 await store.retire_key(brand, id, now=now)
                 return [other for other in in_use if other != id]
-        raise Negative(f"{brand} has no such key in use; in use are: {_numbers([*in_use])}.")
+        raise NegativeAnswer(
+            f"{brand} has no such key in use; in use are: {_format_ids([*in_use])}."
+        )
 
     left = place.with_store(retired)
-    say(f"The key is retired; every node refuses it within a minute. In use: {_numbers(left)}.")
+    print_status(
+        f"The key is retired; every node refuses it within a minute. In use: {_format_ids(left)}."
+    )
     if not left:
-        say(f"{brand} has no key any more: its requests are refused, and callbacks are not sent.")
+        print_status(
+            f"{brand} has no key any more: its requests are refused, and callbacks are not sent."
+        )
 
 
 @brands.command()
 @click.argument("brand")
-@place_options
+@target_options
 def enable(brand: str, data: Path | None, config: Path | None) -> None:
     """Take the brand's requests again."""
-    _switch(find_place(data, config), brand, enabled=True)
-    say(f"{brand} is enabled, on every node within a minute.")
+    _set_enabled(find_target(data, config), brand, enabled=True)
+    print_status(f"{brand} is enabled, on every node within a minute.")
 
 
 @brands.command()
 @click.argument("brand")
-@place_options
+@target_options
 def disable(brand: str, data: Path | None, config: Path | None) -> None:
     """Refuse the brand's requests; its pending payments and their callbacks go on."""
-    _switch(find_place(data, config), brand, enabled=False)
-    say(f"{brand} is disabled, on every node within a minute.")
+    _set_enabled(find_target(data, config), brand, enabled=False)
+    print_status(f"{brand} is disabled, on every node within a minute.")
 
 
 async def find_brand(store: Store, id: str) -> BrandRecord:
@@ -205,10 +216,10 @@ async def find_brand(store: Store, id: str) -> BrandRecord:
     for each in await store.brands():
         if each.brand.id == id:
             return each
-    raise Negative(f"There is no brand {id}. `mmo brands list` shows those there are.")
+    raise NegativeAnswer(f"There is no brand {id}. `mmo brands list` shows those there are.")
 
 
-def as_data(record: BrandRecord) -> dict[str, object]:
+def brand_to_json(record: BrandRecord) -> dict[str, object]:
     """A brand as JSON has it: its keys by number, never themselves (A5)."""
     brand = record.brand
     return {
@@ -233,40 +244,44 @@ def as_data(record: BrandRecord) -> dict[str, object]:
             for each in brand.methods
         ],
         "keys": [
-            {"id": key.id, "addedAt": moment(key.added_at), "retiredAt": moment(key.retired_at)}
+            {
+                "id": key.id,
+                "addedAt": format_instant(key.added_at),
+                "retiredAt": format_instant(key.retired_at),
+            }
             for key in record.keys
         ],
     }
 
 
-def _switch(place: Place, id: str, *, enabled: bool) -> None:
-    now, act = place.clock().now(), "brand_enabled" if enabled else "brand_disabled"
+def _set_enabled(target: CommandTarget, id: str, *, enabled: bool) -> None:
+    now, act = target.clock().now(), "brand_enabled" if enabled else "brand_disabled"
 
     async def switched(store: Store) -> None:
         record = await find_brand(store, id)
-        await note_command(store, now, act, f"brand:{id}")
+        await record_command(store, now, act, f"brand:{id}")
         await store.save_brands([evolve(record.brand, enabled=enabled)])
 
-    place.with_store(switched)
+    target.with_store(switched)
 
 
-def _show_plan(plan: Plan) -> None:
+def _print_plan(plan: BrandsPlan) -> None:
     for what, which in (
         ("add", [each.id for each in plan.added]),
         ("change", [each.id for each in plan.changed]),
         ("remove", plan.removed),
         ("leave as they are", plan.unchanged),
-        ("make a key for", plan.keys_to_make),
+        ("make a key for", plan.brands_needing_keys),
     ):
         if which:
-            say(f"{what}: {', '.join(which)}")
+            print_status(f"{what}: {', '.join(which)}")
     if plan.keys_to_add:
-        say(f"add keys: {len(plan.keys_to_add)}")
+        print_status(f"add keys: {len(plan.keys_to_add)}")
 
 
-def _numbers(ids: Sequence[int]) -> str:
+def _format_ids(ids: Sequence[int]) -> str:
     return ", ".join(map(str, ids)) or "none"
 
 
-def _as_text(value: object) -> object:
+def _format_cell(value: object) -> object:
     return json.dumps(value) if isinstance(value, list) else value

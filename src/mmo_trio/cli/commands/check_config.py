@@ -10,7 +10,7 @@ import click
 from mmo_sansio.http.messages import HttpRequest, HttpResponse
 from mmo_trio.cli.support.output import print_json, print_table
 from mmo_trio.cli.support.target import json_option
-from mmo_trio.settings import Settings, effective, load_settings
+from mmo_trio.settings import Settings, effective_settings, load_settings
 from mmo_trio.settings.service import provider_titles
 
 
@@ -23,8 +23,8 @@ def check_config(config: Path | None, as_json: bool) -> None:
     What file and environment come to; secrets are masked.
     """
     settings = load_settings(file=config, environment=os.environ)
-    _open_providers(settings)
-    rows = effective(settings)
+    _check_provider_options(settings)
+    rows = effective_settings(settings)
     if as_json:
         print_json({row.key: {"value": row.value, "default": row.is_default} for row in rows})
         return
@@ -34,15 +34,17 @@ def check_config(config: Path | None, as_json: bool) -> None:
     )
 
 
-def _open_providers(settings: Settings) -> None:
+def _check_provider_options(settings: Settings) -> None:
     """Raise SettingsError for a provider that could not be opened; nothing is sent."""
     from mmo_trio.brands.keyring import MASTER_KEY_BYTES, KeyRing
     from mmo_trio.system.ciphers import SystemCiphers  # Only who opens providers needs these.
-    from mmo_trio.workers.providers.open_accounts import Outside, open_accounts
+    from mmo_trio.workers.providers.open_accounts import AccountEnvironment, open_accounts
 
     async def nobody(request: HttpRequest, *, deadline_s: float) -> HttpResponse:
         raise AssertionError(request.method)
 
     keyring = KeyRing(bytes(MASTER_KEY_BYTES))
-    outside = Outside(nobody, int, int, SystemCiphers(), keyring, "https://hooks.invalid")
+    outside = AccountEnvironment(
+        nobody, int, int, SystemCiphers(), keyring, "https://hooks.invalid"
+    )
     open_accounts(settings.providers, provider_titles(settings, is_sandbox=False), outside)

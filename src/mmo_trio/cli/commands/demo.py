@@ -19,16 +19,16 @@ from rich.text import Text
 
 from mmo_sansio.values.model import Method, Operation
 from mmo_trio.cli.commands.serve import announce
-from mmo_trio.cli.support.errors import Negative
-from mmo_trio.cli.support.http_client import Answer, call
-from mmo_trio.cli.support.output import console
-from mmo_trio.cli.support.target import find_place
-from mmo_trio.settings.service import Ready, ServiceConfig, sandbox_presets
+from mmo_trio.cli.support.errors import NegativeAnswer
+from mmo_trio.cli.support.http_client import CliResponse, send_request
+from mmo_trio.cli.support.output import terminal
+from mmo_trio.cli.support.target import find_target
+from mmo_trio.settings.service import ServiceAddresses, ServiceConfig, sandbox_presets
 
-PATIENCE_S = 30.0
+STEP_TIMEOUT_S = 30.0
 """How long each step may take; usually it is well below a second."""
-LOOK_EVERY_S = 0.1
-PATH = "/gateway/mmo/v2"
+STATUS_CHECK_INTERVAL_S = 0.1
+API_PATH = "/gateway/mmo/v2"
 FORGED_KEY = "not-the-merchants-key"
 
 
@@ -40,20 +40,20 @@ def demo(once: bool) -> None:
     Serves a sandbox in a temporary folder, with a receiver of its own.
     """
     with tempfile.TemporaryDirectory(prefix="mmo-demo-") as folder:
-        trio.run(_demo, Path(folder).resolve(), once)
+        trio.run(_run_demo, Path(folder).resolve(), once)
 
 
-async def _demo(directory: Path, once: bool) -> None:
+async def _run_demo(directory: Path, once: bool) -> None:
     from mmo_trio.service.process import (
         run_service,  # Only who serves needs it, and it is much to load.
     )
 
     presets = sandbox_presets(directory, free_ports=True)
-    place = find_place(directory, None, presets)
+    place = find_target(directory, None, presets)
     config = ServiceConfig(
         place.settings, data_directory=directory, is_sandbox=True, has_demo_brand=True
     )
-    told, ready = trio.open_memory_channel[Ready](1)
+    told, ready = trio.open_memory_channel[ServiceAddresses](1)
     async with trio.open_nursery() as nursery:
 
         async def serve() -> None:
@@ -61,19 +61,19 @@ async def _demo(directory: Path, once: bool) -> None:
             nursery.cancel_scope.cancel()
 
         nursery.start_soon(serve)
-        with trio.fail_after(PATIENCE_S):
+        with trio.fail_after(STEP_TIMEOUT_S):
             served = await ready.receive()
         announce(served)
-        async with _receiver(directory) as (address, callbacks):
-            show = _Show(served, directory, address, callbacks)
-            await show.play()
+        async with _start_receiver(directory) as (address, callbacks):
+            show = _Demonstration(served, directory, address, callbacks)
+            await show.run()
             if not once:
-                await show.go_on()
+                await show.serve_until_stopped()
             nursery.cancel_scope.cancel()
 
 
 @asynccontextmanager
-async def _receiver(
+async def _start_receiver(
     directory: Path,
 ) -> AsyncIterator[tuple[str, AsyncIterator[dict[str, Any]]]]:
     """A merchant's receiver in a process of its own: its address, and what it prints."""
@@ -86,11 +86,11 @@ async def _receiver(
     )
     assert process.stdout is not None
     try:
-        printed = _lines(process.stdout)
-        with trio.fail_after(PATIENCE_S):
+        printed = _read_json_lines(process.stdout)
+        with trio.fail_after(STEP_TIMEOUT_S):
             first: dict[str, Any] = await anext(printed, {})
         if "listening" not in first:
-            raise Negative("The receiver didn't start; what it says stands above.")
+            raise NegativeAnswer("The receiver didn't start; what it says stands above.")
         yield first["listening"], printed
     finally:
         process.terminate()
@@ -98,7 +98,7 @@ async def _receiver(
             await process.wait()
 
 
-async def _lines(stream: trio.abc.ReceiveStream) -> AsyncIterator[dict[str, Any]]:
+async def _read_json_lines(stream: trio.abc.ReceiveStream) -> AsyncIterator[dict[str, Any]]:
     rest = b""
     async for chunk in stream:
         *lines, rest = (rest + chunk).split(b"\n")
@@ -107,110 +107,112 @@ async def _lines(stream: trio.abc.ReceiveStream) -> AsyncIterator[dict[str, Any]
 
 
 @frozen
-class _Show:
+class _Demonstration:
     """The first payment, step by step."""
 
-    served: Ready
+    ready: ServiceAddresses
     directory: Path
-    receiver: str
+    receiver_url: str
     callbacks: AsyncIterator[dict[str, Any]]
 
-    async def play(self) -> None:
+    async def run(self) -> None:
         """Make a payment, see it succeed, see its callback verified and a forged one refused."""
-        method = await self._method()
-        created = await self._create(method)
+        method = await self._find_method()
+        created = await self._create_payment(method)
         reference = created["gatewayReference"]
-        self._say("1. A payment is taken", f"{reference}: {created['status']}")
-        result = await self._result(reference)
+        self._print_step("1. A payment is taken", f"{reference}: {created['status']}")
+        result = await self._wait_for_result(reference)
         amount = result["finalAmount"]
-        self._say(
+        self._print_step(
             "2. Its result is known",
             f"pending → {result['status']}, {amount['value']} {amount['currency']}",
         )
         if result["status"] != "success":
-            raise Negative(f"The payment ended as {result['status']}, not as success.")
-        called = await self._callback()
+            raise NegativeAnswer(f"The payment ended as {result['status']}, not as success.")
+        called = await self._wait_for_callback()
         if called.get("callback", {}).get("gatewayReference") != reference:
-            raise Negative(f"The receiver says {called} instead of the callback.")
-        self._say("3. The merchant is called back", "its X-API-KEY is right: believed")
-        forged = await self._call(
-            self.receiver,
+            raise NegativeAnswer(f"The receiver says {called} instead of the callback.")
+        self._print_step("3. The merchant is called back", "its X-API-KEY is right: believed")
+        forged = await self._send_request(
+            self.receiver_url,
             body=called["callback"] | {"status": "failed"},
             headers={"X-API-KEY": FORGED_KEY},
-            trusting=self.directory / "ca.pem",
+            ca_file=self.directory / "ca.pem",
         )
         if forged.status != 401:
-            raise Negative(f"The receiver answered {forged.status} to a forged callback, not 401.")
-        refused = await self._callback()
+            raise NegativeAnswer(
+                f"The receiver answered {forged.status} to a forged callback, not 401."
+            )
+        refused = await self._wait_for_callback()
         if "refused" not in refused:
-            raise Negative(f"The receiver says {refused} instead of a refusal.")
-        self._say("4. A forged callback comes", "its X-API-KEY is wrong: refused with 401")
+            raise NegativeAnswer(f"The receiver says {refused} instead of a refusal.")
+        self._print_step("4. A forged callback comes", "its X-API-KEY is wrong: refused with 401")
 
-    async def go_on(self) -> None:
+    async def serve_until_stopped(self) -> None:
         """Serve what is tried next, and show its callbacks, until stopped."""
-        self._say_what_next(await self._method())
+        self._print_next_steps(await self._find_method())
         async for printed in self.callbacks:
             if "qr" in printed:
-                self._say("QR code", str(printed["qr"]["qrPayload"]))
+                self._print_step("QR code", str(printed["qr"]["qrPayload"]))
                 continue
             told = printed.get("callback", {})
             why = f", {told['errorCode']}" if told.get("errorCode") else ""
             what = f"{told.get('merchantReference')} {told.get('status')}{why}"
-            self._say("Callback", what if told else "refused, its X-API-KEY is wrong")
-        raise Negative("The receiver has ended; what it says stands above.")
+            self._print_step("Callback", what if told else "refused, its X-API-KEY is wrong")
+        raise NegativeAnswer("The receiver has ended; what it says stands above.")
 
-    async def _method(self) -> Method:
+    async def _find_method(self) -> Method:
         """A method with which the demo brand takes direct pay-ins."""
         from mmo_trio.storage.open_store import open_store
 
         url = sandbox_presets(self.directory)["database.url"]
-        async with open_store(url, serving=False, make=False) as store:
+        async with open_store(url, serving=False, create=False) as store:
             for record in await store.brands():
                 for method in record.brand.methods:
                     if Operation.DIRECT_PAYIN in method.operations:
                         return method
-        raise Negative("The demo brand has no method for direct pay-ins.")
+        raise NegativeAnswer("The demo brand has no method for direct pay-ins.")
 
-    async def _create(self, method: Method) -> dict[str, Any]:
-        answer = await self._call(
-            f"{self.served.api}{PATH}/direct/payin/{method.key}",
-            body=_first_payment(method, self.receiver),
-            headers={"X-Api-Key": self.served.api_key or ""},
+    async def _create_payment(self, method: Method) -> dict[str, Any]:
+        answer = await self._send_request(
+            f"{self.ready.api}{API_PATH}/direct/payin/{method.key}",
+            body=_payment_body(method, self.receiver_url),
+            headers={"X-Api-Key": self.ready.api_key or ""},
         )
         if answer.status != 200:
-            raise Negative(f"The gateway answered {answer.status}: {answer.body.decode()}")
-        return answer.members()
+            raise NegativeAnswer(f"The gateway answered {answer.status}: {answer.body.decode()}")
+        return answer.json_object()
 
-    async def _result(self, reference: str) -> dict[str, Any]:
+    async def _wait_for_result(self, reference: str) -> dict[str, Any]:
         """The transaction once it isn't pending any more."""
-        url = f"{self.served.api}{PATH}/status/{reference}"
-        headers = {"X-Api-Key": self.served.api_key or ""}
-        with trio.move_on_after(PATIENCE_S), console().status("pending …"):
+        url = f"{self.ready.api}{API_PATH}/status/{reference}"
+        headers = {"X-Api-Key": self.ready.api_key or ""}
+        with trio.move_on_after(STEP_TIMEOUT_S), terminal().status("pending …"):
             while True:
-                found = (await self._call(url, headers=headers)).members()
+                found = (await self._send_request(url, headers=headers)).json_object()
                 if found.get("status") != "pending":
                     return found
-                await trio.sleep(LOOK_EVERY_S)
-        raise Negative(f"The payment is still pending after {PATIENCE_S:g} s.")
+                await trio.sleep(STATUS_CHECK_INTERVAL_S)
+        raise NegativeAnswer(f"The payment is still pending after {STEP_TIMEOUT_S:g} s.")
 
-    async def _callback(self) -> dict[str, Any]:
-        with trio.move_on_after(PATIENCE_S), console().status("waiting for the callback …"):
+    async def _wait_for_callback(self) -> dict[str, Any]:
+        with trio.move_on_after(STEP_TIMEOUT_S), terminal().status("waiting for the callback …"):
             return await anext(self.callbacks, {})
-        raise Negative(f"No callback has come within {PATIENCE_S:g} s.")
+        raise NegativeAnswer(f"No callback has come within {STEP_TIMEOUT_S:g} s.")
 
     @staticmethod
-    async def _call(url: str, **how: Any) -> Answer:
-        return await trio.to_thread.run_sync(partial(call, url, **how))
+    async def _send_request(url: str, **options: Any) -> CliResponse:
+        return await trio.to_thread.run_sync(partial(send_request, url, **options))
 
     @staticmethod
-    def _say(step: str, what: str) -> None:
-        console().print(Text.assemble((step, "bold"), f": {what}"))
+    def _print_step(step: str, what: str) -> None:
+        terminal().print(Text.assemble((step, "bold"), f": {what}"))
 
-    def _say_what_next(self, method: Method) -> None:
-        order = json.dumps(_first_payment(method, self.receiver, "order-2", "254700000101"))
-        key = f"-H 'X-Api-Key: {self.served.api_key}'"
-        api = f"{self.served.api}{PATH}"
-        out = console()
+    def _print_next_steps(self, method: Method) -> None:
+        order = json.dumps(_payment_body(method, self.receiver_url, "order-2", "254700000101"))
+        key = f"-H 'X-Api-Key: {self.ready.api_key}'"
+        api = f"{self.ready.api}{API_PATH}"
+        out = terminal()
         out.print(Text("\nTry next (an msisdn that ends in 101 has not enough money):", "bold"))
         for line in (
             f"curl -s {key} -H 'Content-Type: application/json' {api}/direct/payin/{method.key}"
@@ -220,17 +222,17 @@ class _Show:
             f"mmo sandbox-clock advance 3d --data {self.directory}",
         ):
             out.print(Text(line), soft_wrap=True)
-        out.print(Text(f"A payment page and a virtual phone, side by side: {self.served.pages}/"))
-        out.print(Text(f"Console: {self.served.console}"))
+        out.print(Text(f"A payment page and a virtual phone, side by side: {self.ready.pages}/"))
+        out.print(Text(f"Console: {self.ready.console}"))
         out.print(Text("Serving until Ctrl-C; callbacks are shown as they come."))
 
 
-def _first_payment(
+def _payment_body(
     method: Method, result_url: str, reference: str = "order-1", msisdn: str = "254700000001"
 ) -> dict[str, Any]:
     currency, limits = next(iter(method.limits.items()))
     return {
-        "amount": {"value": _amount(limits.minimum.text), "currency": currency},
+        "amount": {"value": _json_amount(limits.minimum.text), "currency": currency},
         "payer": {"id": "customer-1", "msisdn": msisdn},
         "country": method.country,
         "resultUrl": result_url,
@@ -238,6 +240,6 @@ def _first_payment(
     }
 
 
-def _amount(text: str) -> int | float:
+def _json_amount(text: str) -> int | float:
     """The method's least amount as a JSON number; a demo's amount is small enough for any kind of number."""
     return float(text) if "." in text else int(text)

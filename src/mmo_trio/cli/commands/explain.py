@@ -9,18 +9,23 @@ import click
 from rich.text import Text
 
 from mmo_sansio.api.outgoing.transaction_json import transaction_object
-from mmo_trio.admin.explanation import Case, conclusions, story
-from mmo_trio.cli.commands.suspense import ENTRIES_MAX, as_data
-from mmo_trio.cli.commands.tx import brand_option, find_one
-from mmo_trio.cli.support.output import administered, console, moment, print_table
-from mmo_trio.cli.support.target import find_place, json_option, place_options
+from mmo_trio.admin.explanation import PaymentHistory, conclusions, timeline
+from mmo_trio.cli.commands.suspense import ENTRIES_MAX, suspense_entry_to_json
+from mmo_trio.cli.commands.tx import brand_option, find_transaction
+from mmo_trio.cli.support.output import (
+    admin_transaction_json,
+    format_instant,
+    print_table,
+    terminal,
+)
+from mmo_trio.cli.support.target import find_target, json_option, target_options
 from mmo_trio.storage.interface.store import Store
 
 
 @click.command()
 @click.argument("reference")
 @brand_option
-@place_options
+@target_options
 @json_option
 def explain(
     reference: str, brand: str | None, data: Path | None, config: Path | None, as_json: bool
@@ -29,20 +34,22 @@ def explain(
 
     REFERENCE is its gatewayReference or merchantReference.
     """
-    case = find_place(data, config).with_store(lambda store: _case(store, reference, brand))
+    case = find_target(data, config).with_store(
+        lambda store: _load_history(store, reference, brand)
+    )
     if as_json:
-        click.echo(_as_json(case))
+        click.echo(_to_json(case))
     else:
-        _tell(case)
+        _print_history(case)
 
 
-async def _case(store: Store, reference: str, brand: str | None) -> Case:
-    transaction = await find_one(store, reference, brand)
+async def _load_history(store: Store, reference: str, brand: str | None) -> PaymentHistory:
+    transaction = await find_transaction(store, reference, brand)
     found = transaction.reference
     of_brand = transaction.order.brand
     entries = await store.suspense(brand=of_brand, with_closed=True, limit=ENTRIES_MAX)
     records = {each.brand.id: each for each in await store.brands()}
-    return Case(
+    return PaymentHistory(
         transaction,
         await store.timeline(found),
         await store.callbacks(gateway_reference=found),
@@ -51,49 +58,57 @@ async def _case(store: Store, reference: str, brand: str | None) -> Case:
     )
 
 
-def _tell(case: Case) -> None:
-    out, order = console(), case.transaction.order
+def _print_history(history: PaymentHistory) -> None:
+    out, order = terminal(), history.transaction.order
     name = order.merchant_reference or "an offline deposit"
     out.print(Text(f"{order.gateway_reference} ({order.brand}: {name})", style="bold"))
-    for sentence in conclusions(case):
+    for sentence in conclusions(history):
         out.print(Text(f"• {sentence}"))
     out.print()
-    rows = ((moment(line.at), line.who, line.what) for line in story(case))
+    rows = ((format_instant(line.at), line.actor, line.description) for line in timeline(history))
     print_table(("when", "who", "what happened"), rows)
     out.print()
     out.print(Text("What the merchant sees:", style="bold"))
-    out.print(Text(transaction_object(case.transaction).decode()))
+    out.print(Text(transaction_object(history.transaction).decode()))
 
 
-def _as_json(case: Case) -> str:
+def _to_json(history: PaymentHistory) -> str:
     rest = {
-        "conclusions": conclusions(case),
+        "conclusions": conclusions(history),
         "timeline": [
             {
-                "at": moment(each.at),
-                "what": each.what,
+                "at": format_instant(each.at),
+                "what": each.input_name,
                 "actor": each.actor,
                 "stageBefore": each.stage_before,
                 "stageAfter": each.stage_after,
                 "detail": json.loads(each.detail),
             }
-            for each in case.timeline
+            for each in history.journal
         ],
         "callbacks": [
             {
-                "at": moment(each.at),
+                "at": format_instant(each.at),
                 "url": each.attempt.url,
                 "outcome": each.attempt.outcome,
                 "status": each.attempt.status,
                 "durationMs": each.attempt.duration_ms,
                 "detail": each.attempt.detail,
             }
-            for each in case.callbacks
+            for each in history.callbacks
         ],
-        "suspense": [as_data(each) for each in case.suspense],
+        "suspense": [suspense_entry_to_json(each) for each in history.suspense],
         "keys": [
-            {"id": key.id, "addedAt": moment(key.added_at), "retiredAt": moment(key.retired_at)}
-            for key in (case.brand.keys if case.brand else ())
+            {
+                "id": key.id,
+                "addedAt": format_instant(key.added_at),
+                "retiredAt": format_instant(key.retired_at),
+            }
+            for key in (history.brand.keys if history.brand else ())
         ],
     }
-    return administered(case.transaction)[:-1] + "," + json.dumps(rest, ensure_ascii=False)[1:]
+    return (
+        admin_transaction_json(history.transaction)[:-1]
+        + ","
+        + json.dumps(rest, ensure_ascii=False)[1:]
+    )

@@ -12,10 +12,10 @@ import click
 import trio
 from rich.text import Text
 
-from mmo_trio.cli.support.errors import Negative, Unusable
-from mmo_trio.cli.support.output import console
-from mmo_trio.cli.support.target import default_data_directory, find_place
-from mmo_trio.sandbox.callback_receiver import QrReceived, Received, receive
+from mmo_trio.cli.support.errors import NegativeAnswer, UsageProblem
+from mmo_trio.cli.support.output import terminal
+from mmo_trio.cli.support.target import default_data_directory, find_target
+from mmo_trio.sandbox.callback_receiver import ReceivedCallback, ReceivedQrCode, receive_callbacks
 from mmo_trio.sandbox.local_ca import ensure_authority
 from mmo_trio.storage.interface.store import StoreUnavailable
 
@@ -45,7 +45,7 @@ def listen(port: int, given: Sequence[str], data: Path | None, as_json: bool) ->
     Use the address that it prints as resultUrl.
     """
     directory = (data or default_data_directory()).absolute()
-    keys = [key.encode() for key in given] or _keys_of_sandbox(directory)
+    keys = [key.encode() for key in given] or _load_sandbox_keys(directory)
     trio.run(_listen, directory, port, keys, as_json)
 
 
@@ -54,43 +54,43 @@ async def _listen(directory: Path, port: int, keys: Sequence[bytes], as_json: bo
     try:
         listeners = await trio.open_tcp_listeners(port, host=HOST)
     except OSError as error:
-        raise Unusable(f"--port {port}: {error.strerror}. --port 0 picks a free one.") from None
+        raise UsageProblem(f"--port {port}: {error.strerror}. --port 0 picks a free one.") from None
     address = f"https://{HOST}:{listeners[0].socket.getsockname()[1]}/"
     if as_json:
-        _line({"listening": address})
+        _print_json_line({"listening": address})
     else:
-        console().print(Text(f"Listening at {address}"))
+        terminal().print(Text(f"Listening at {address}"))
 
-    def tell(received: Received) -> None:
+    def tell(received: ReceivedCallback) -> None:
         if as_json:
             click.echo(f'{{"callback":{received.body.decode()}}}')
         else:
-            _tell(received)
+            _print_callback(received)
 
-    def tell_qr(received: QrReceived) -> None:
+    def tell_qr(received: ReceivedQrCode) -> None:
         if as_json:
             click.echo(f'{{"qr":{received.body.decode()}}}')
         else:
             payload = received.code.get("qrPayload") or "a picture only"
             told = f"QR code  {received.gateway_reference}  {payload}"
-            console().print(Text(told), soft_wrap=True)
+            terminal().print(Text(told), soft_wrap=True)
 
     def tell_refused() -> None:
         if as_json:
-            _line({"refused": "X-API-KEY"})
+            _print_json_line({"refused": "X-API-KEY"})
         else:
-            console().print(Text("Refused a callback whose X-API-KEY is missing or wrong", "red"))
+            terminal().print(Text("Refused a callback whose X-API-KEY is missing or wrong", "red"))
 
     async with trio.open_nursery() as nursery:
         nursery.start_soon(
             partial(
-                receive,
+                receive_callbacks,
                 listeners,
                 tls=lambda: tls,
                 expected_keys=keys,
                 on_callback=tell,
-                on_refused=tell_refused,
-                on_qr=tell_qr,
+                on_rejected=tell_refused,
+                on_qr_code=tell_qr,
             )
         )
         with trio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
@@ -98,30 +98,30 @@ async def _listen(directory: Path, port: int, keys: Sequence[bytes], as_json: bo
         nursery.cancel_scope.cancel()
 
 
-def _keys_of_sandbox(directory: Path) -> Sequence[bytes]:
+def _load_sandbox_keys(directory: Path) -> Sequence[bytes]:
     """The keys in use of all its brands; raises Negative when there are none."""
-    place = find_place(directory, None)
+    place = find_target(directory, None)
     try:
         records = place.with_store(lambda store: store.brands())
     except StoreUnavailable:
         records = ()
     sealed = [key for each in records for key in each.keys if key.retired_at is None]
     if not sealed:
-        raise Negative(
+        raise NegativeAnswer(
             f"There are no API keys in {directory}. Start `mmo sandbox` first, or give --key."
         )
     keyring = place.keyring()
-    return [keyring.open(key.brand, key.sealed) for key in sealed]
+    return [keyring.unseal(key.brand, key.sealed) for key in sealed]
 
 
-def _line(members: object) -> None:
+def _print_json_line(members: object) -> None:
     click.echo(json.dumps(members))
 
 
-def _tell(received: Received) -> None:
+def _print_callback(received: ReceivedCallback) -> None:
     told = received.transaction
     why = f", {told['errorCode']}" if told.get("errorCode") else ""
-    out = console()
+    out = terminal()
     out.print(
         Text.assemble(
             (str(told.get("status")), "green" if told.get("status") == "success" else "yellow"),

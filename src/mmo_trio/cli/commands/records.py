@@ -19,18 +19,18 @@ from mmo_sansio.values import clock
 from mmo_sansio.values.clock import Instant
 from mmo_sansio.values.model import Status, Type
 from mmo_trio.cli.support import csv_columns
-from mmo_trio.cli.support.errors import Negative
-from mmo_trio.cli.support.output import progress, say
-from mmo_trio.cli.support.target import find_place, place_options
+from mmo_trio.cli.support.errors import NegativeAnswer
+from mmo_trio.cli.support.output import print_status, progress_bar
+from mmo_trio.cli.support.target import find_target, target_options
 from mmo_trio.storage.interface.store import Store
 
-EXPORT_PAGE = 1_000
+EXPORT_PAGE_SIZE = 1_000
 """Rows in memory at one time."""
 
-Write = Callable[[str, bytes], None]
+WriteRecord = Callable[[str, bytes], None]
 """Takes a brand and a transaction object."""
 
-_moment = click.DateTime(["%Y-%m-%d", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%dT%H:%M:%SZ"])
+_datetime_type = click.DateTime(["%Y-%m-%d", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%dT%H:%M:%SZ"])
 
 
 @click.group()
@@ -41,13 +41,13 @@ def records() -> None:
 @records.command()
 @click.option("--format", "form", type=click.Choice(["csv", "ndjson"]), required=True)
 @click.option("--brand", help="Only this brand's; by default every brand's.")
-@click.option("--from", "begin", type=_moment, help="Created at or after this time (UTC).")
-@click.option("--to", "end", type=_moment, help="Created before this time (UTC).")
+@click.option("--from", "begin", type=_datetime_type, help="Created at or after this time (UTC).")
+@click.option("--to", "end", type=_datetime_type, help="Created before this time (UTC).")
 @click.option("--type", "type_", type=click.Choice([each.value for each in Type]))
 @click.option("--method", help="Only this method key's.")
 @click.option("--status", type=click.Choice([each.value for each in Status]))
 @click.option("--output", type=click.Path(path_type=Path, dir_okay=False), help="A file to make.")
-@place_options
+@target_options
 def export(
     form: str,
     brand: str | None,
@@ -67,28 +67,28 @@ def export(
     """
     asked = ListRecords(
         brand="",
-        begin=_instant(begin, clock.FIRST_INSTANT),
-        end=_instant(end, clock.LAST_INSTANT),
+        begin=_to_instant(begin, clock.FIRST_INSTANT),
+        end=_to_instant(end, clock.LAST_INSTANT),
         type=None if type_ is None else Type(type_),
         method=method,
         status=None if status is None else Status(status),
-        page_size=EXPORT_PAGE,
+        page_size=EXPORT_PAGE_SIZE,
     )
-    place = find_place(data, config)
-    writer = _csv_writer if form == "csv" else _line_writer
+    place = find_target(data, config)
+    writer = _csv_writer if form == "csv" else _ndjson_writer
 
     async def exported(store: Store, to: TextIO) -> int:
-        brands = await _brands(store, brand)
+        brands = await _select_brands(store, brand)
         return await _export(store, asked, brands, writer(to))
 
-    with _destination(output) as to:
+    with _open_output(output) as to:
         count = place.with_store(lambda store: exported(store, to))
         to.flush()
-    say(f"{count} transactions.")
+    print_status(f"{count} transactions.")
 
 
 @contextmanager
-def _destination(output: Path | None) -> Iterator[TextIO]:
+def _open_output(output: Path | None) -> Iterator[TextIO]:
     """Standard output, or a file that is there whole or as it was before."""
     if output is None:
         yield sys.stdout
@@ -102,20 +102,22 @@ def _destination(output: Path | None) -> Iterator[TextIO]:
         draft.unlink(missing_ok=True)
 
 
-async def _brands(store: Store, brand: str | None) -> Sequence[str]:
+async def _select_brands(store: Store, brand: str | None) -> Sequence[str]:
     """The brands to export, by id; raises Negative when there is no such brand."""
     known = [each.brand.id for each in await store.brands()]
     if brand is not None and brand not in known:
-        raise Negative(f"There is no brand {brand}. `mmo brands list` shows those there are.")
+        raise NegativeAnswer(f"There is no brand {brand}. `mmo brands list` shows those there are.")
     return known if brand is None else [brand]
 
 
-async def _export(store: Store, asked: ListRecords, brands: Sequence[str], write: Write) -> int:
+async def _export(
+    store: Store, query: ListRecords, brands: Sequence[str], write: WriteRecord
+) -> int:
     count = 0
-    with progress() as bar:
+    with progress_bar() as bar:
         task = bar.add_task("exporting", total=None)
         for each in brands:
-            async for page in _pages(store, evolve(asked, brand=each)):
+            async for page in _read_pages(store, evolve(query, brand=each)):
                 for written in page:
                     write(each, written)
                 count += len(page)
@@ -123,7 +125,7 @@ async def _export(store: Store, asked: ListRecords, brands: Sequence[str], write
     return count
 
 
-async def _pages(store: Store, query: ListRecords) -> AsyncIterator[tuple[bytes, ...]]:
+async def _read_pages(store: Store, query: ListRecords) -> AsyncIterator[tuple[bytes, ...]]:
     while True:
         found = await store.list_records(query)
         yield found.objects
@@ -132,7 +134,7 @@ async def _pages(store: Store, query: ListRecords) -> AsyncIterator[tuple[bytes,
         query = evolve(query, after=found.last)
 
 
-def _line_writer(to: TextIO) -> Write:
+def _ndjson_writer(to: TextIO) -> WriteRecord:
     def write(brand: str, written: bytes) -> None:
         first = json.dumps(brand, ensure_ascii=False)
         to.write(f'{{"brand":{first},{written.decode()[1:]}\n')
@@ -140,11 +142,11 @@ def _line_writer(to: TextIO) -> Write:
     return write
 
 
-def _csv_writer(to: TextIO) -> Write:
+def _csv_writer(to: TextIO) -> WriteRecord:
     rows = csv.writer(to)
     rows.writerow(csv_columns.COLUMNS)
-    return lambda brand, written: rows.writerow(csv_columns.cells(brand, written))
+    return lambda brand, written: rows.writerow(csv_columns.row_cells(brand, written))
 
 
-def _instant(given: datetime | None, otherwise: Instant) -> Instant:
-    return otherwise if given is None else clock.from_datetime(given.replace(tzinfo=UTC))
+def _to_instant(value: datetime | None, default: Instant) -> Instant:
+    return default if value is None else clock.from_datetime(value.replace(tzinfo=UTC))

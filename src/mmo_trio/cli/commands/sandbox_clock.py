@@ -7,16 +7,16 @@ from pathlib import Path
 
 import click
 
-from mmo_sansio.values.clock import with_microseconds
-from mmo_trio.cli.support.errors import Negative, Unusable
-from mmo_trio.cli.support.http_client import call
-from mmo_trio.cli.support.output import print_json, say
+from mmo_sansio.values.clock import format_with_microseconds
+from mmo_trio.cli.support.errors import NegativeAnswer, UsageProblem
+from mmo_trio.cli.support.http_client import send_request
+from mmo_trio.cli.support.output import print_json, print_status
 from mmo_trio.cli.support.target import default_data_directory, json_option
-from mmo_trio.settings import read_span, write_span
-from mmo_trio.settings.service import CLOCK_FILE, RUNNING_FILE
+from mmo_trio.settings import format_span, parse_span
+from mmo_trio.settings.service import CLOCK_OFFSET_FILE, RUNNING_FILE
 from mmo_trio.system.clock import WallClock, read_offset, write_offset
 
-ANSWER_TIMEOUT_S = 300.0
+ADVANCE_TIMEOUT_S = 300.0
 """Everything that falls due on the way is decided before the sandbox answers."""
 
 
@@ -40,21 +40,21 @@ def advance(span: str, data: Path | None, as_json: bool) -> None:
     run, it falls due at the next start.
     """
     try:
-        by = read_span(span)
+        by = parse_span(span)
     except ValueError as fault:
-        raise Unusable(f"SPAN {fault}.") from None
+        raise UsageProblem(f"SPAN {fault}.") from None
     directory = data or default_data_directory()
     if not directory.is_dir():
-        raise Negative(f"There is no sandbox in {directory}. Start one with `mmo sandbox`.")
+        raise NegativeAnswer(f"There is no sandbox in {directory}. Start one with `mmo sandbox`.")
     pages = _pages_address(directory)
-    now = None if pages is None else _advance_running(pages, write_span(by))
+    now = None if pages is None else _advance_running(pages, format_span(by))
     if now is None:
-        offset = read_offset(directory / CLOCK_FILE) + by
-        write_offset(directory / CLOCK_FILE, offset)
-        now = with_microseconds(WallClock(offset=offset).now())
-        say("No sandbox is running here; its clock is moved for the next start.")
+        offset = read_offset(directory / CLOCK_OFFSET_FILE) + by
+        write_offset(directory / CLOCK_OFFSET_FILE, offset)
+        now = format_with_microseconds(WallClock(offset=offset).now())
+        print_status("No sandbox is running here; its clock is moved for the next start.")
     else:
-        say("The running sandbox has moved its clock.")
+        print_status("The running sandbox has moved its clock.")
     if as_json:
         print_json({"now": now})
     else:
@@ -72,12 +72,14 @@ def _pages_address(directory: Path) -> str | None:
 def _advance_running(pages: str, by: str) -> str | None:
     """The new time of the sandbox that serves there; None when none does."""
     try:
-        answer = call(f"{pages}/sandbox/clock", body={"advance": by}, timeout_s=ANSWER_TIMEOUT_S)
+        answer = send_request(
+            f"{pages}/sandbox/clock", body={"advance": by}, timeout_s=ADVANCE_TIMEOUT_S
+        )
         if answer.status == 200:
-            return str(answer.members()["now"])
+            return str(answer.json_object()["now"])
     except ConnectionRefusedError:
         return None
     except (OSError, ValueError, KeyError) as error:
-        raise Negative(f"The sandbox at {pages} didn't move its clock: {error}.") from None
+        raise NegativeAnswer(f"The sandbox at {pages} didn't move its clock: {error}.") from None
     told = answer.body.decode(errors="replace")[:500]
-    raise Negative(f"The sandbox at {pages} answered {answer.status}: {told}")
+    raise NegativeAnswer(f"The sandbox at {pages} answered {answer.status}: {told}")

@@ -11,17 +11,22 @@ from pathlib import Path
 import click
 import trio
 
-from mmo_trio.cli.support.errors import exit_code_of
-from mmo_trio.cli.support.target import Command, default_data_directory, find_place
+from mmo_trio.cli.support.errors import run_reporting_errors
+from mmo_trio.cli.support.target import CommandT, default_data_directory, find_target
 from mmo_trio.settings import Settings, load_settings
-from mmo_trio.settings.service import Ready, ServiceConfig, check_clear, check_production
+from mmo_trio.settings.service import (
+    ServiceAddresses,
+    ServiceConfig,
+    check_plaintext_http,
+    check_production,
+)
 from mmo_trio.system.clock import BootClock
 from mmo_trio.system.logs import configure_logs
 
-COLLECT_AFTER = 20_000
+GC_THRESHOLD = 20_000
 """Objects made and not freed after which the youngest are looked at."""
 
-SWITCH_AFTER_S = 0.001
+THREAD_SWITCH_INTERVAL_S = 0.001
 """How long a thread keeps the others waiting, e.g. while it reads a page of 5,000 records: a request changes threads a
 few times, and would wait each time."""
 
@@ -31,7 +36,7 @@ brands_option = click.option(
 )
 
 
-def listen_options(command: Command) -> Command:
+def listen_options(command: CommandT) -> CommandT:
     """`--api`, `--pages`, `--console`: where to listen."""
     for name in ("console", "pages", "api"):
         command = click.option(
@@ -63,8 +68,8 @@ def sandbox(
     """
     directory = (data or default_data_directory()).absolute()
     directory.mkdir(parents=True, exist_ok=True, mode=0o700)
-    settings = find_place(directory, config, _given(api, pages, console)).settings
-    check_clear(settings)
+    settings = find_target(directory, config, _listen_overrides(api, pages, console)).settings
+    check_plaintext_http(settings)
     run(
         ServiceConfig(
             settings,
@@ -94,7 +99,7 @@ def serve(
 
     On SQLite, or on PostgreSQL with any number of workers and nodes.
     """
-    options = _given(api, pages, console)
+    options = _listen_overrides(api, pages, console)
 
     def read() -> Settings:
         settings = load_settings(file=config, environment=os.environ, options=options)
@@ -108,41 +113,41 @@ def serve(
         run_supervised(planned, read)
 
 
-def run(config: ServiceConfig, on_ready: Callable[[Ready], None] | None = None) -> None:
+def run(config: ServiceConfig, on_ready: Callable[[ServiceAddresses], None] | None = None) -> None:
     """Serve until stopped; what is ready is said on standard output."""
     from mmo_trio.service.process import (
         run_service,  # Only who serves needs it, and it is much to load.
     )
 
-    def serves(ready: Ready) -> None:
+    def serves(ready: ServiceAddresses) -> None:
         (on_ready or announce)(ready)
         tune_interpreter()
 
     async def serving() -> None:
         await run_service(config, on_ready=serves)
 
-    log_as_set(config.settings)
+    apply_log_settings(config.settings)
     trio.run(serving, clock=BootClock())
 
 
-def run_supervised(config: ServiceConfig, read: Callable[[], Settings]) -> None:
+def run_supervised(config: ServiceConfig, read_settings: Callable[[], Settings]) -> None:
     """Serve with processes that are replaced when they die; exits with the service's exit code."""
     from mmo_trio.service.supervisor.cluster import supervise
 
-    log_as_set(config.settings)
+    apply_log_settings(config.settings)
     code = supervise(
         config,
-        read=read,
-        exit_code_of=exit_code_of,
+        read_settings=read_settings,
+        run_reporting_errors=run_reporting_errors,
         on_ready=announce,
         on_serving=tune_interpreter,
     )
     sys.exit(code)
 
 
-def log_as_set(settings: Settings) -> None:
+def apply_log_settings(settings: Settings) -> None:
     """Write logs as `[log]` says."""
-    configure_logs(form=settings.log.format, level=settings.log.level)
+    configure_logs(log_format=settings.log.format, level=settings.log.level)
 
 
 def tune_interpreter() -> None:
@@ -151,21 +156,21 @@ def tune_interpreter() -> None:
     soon."""
     gc.collect()
     gc.freeze()
-    gc.set_threshold(COLLECT_AFTER)
-    sys.setswitchinterval(SWITCH_AFTER_S)
+    gc.set_threshold(GC_THRESHOLD)
+    sys.setswitchinterval(THREAD_SWITCH_INTERVAL_S)
 
 
-def announce(ready: Ready) -> None:
+def announce(ready: ServiceAddresses) -> None:
     """The READY line."""
-    click.echo(ready.line())
+    click.echo(ready.ready_line())
 
 
-def announce_sandbox(ready: Ready) -> None:
+def announce_sandbox(ready: ServiceAddresses) -> None:
     """The READY line, and where a person begins."""
     announce(ready)
     click.echo(f"Start at {ready.pages}/ with a payment page and a virtual phone.")
 
 
-def _given(api: str | None, pages: str | None, console: str | None) -> Mapping[str, str]:
+def _listen_overrides(api: str | None, pages: str | None, console: str | None) -> Mapping[str, str]:
     given = {"listen.api": api, "listen.pages": pages, "listen.console": console}
     return {key: value for key, value in given.items() if value is not None}

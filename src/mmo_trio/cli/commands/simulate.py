@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 import trio
 
-from mmo_trio.cli.support.errors import Unusable
+from mmo_trio.cli.support.errors import UsageProblem
 
 HOST = "127.0.0.1"
 OPERATORS = ("airtel", "mpesa", "mtn")
@@ -41,7 +41,7 @@ def simulate(operator: str, port: int, ca_file: Path | None) -> None:
 async def _simulate(operator: str, port: int, ca_file: Path | None) -> None:
     # Only who simulates needs these, and they are much to load.
     from mmo_sansio.http.egress_rules import EgressRules
-    from mmo_trio.http.client.client import Client, tls_context
+    from mmo_trio.http.client.client import HttpClient, tls_context
     from mmo_trio.simulators.registry import SIMULATORS
     from mmo_trio.simulators.server import serve_simulator
     from mmo_trio.system.clock import WallClock
@@ -49,15 +49,15 @@ async def _simulate(operator: str, port: int, ca_file: Path | None) -> None:
     try:
         listeners = await trio.open_tcp_listeners(port, host=HOST)
     except OSError as error:
-        raise Unusable(f"--port {port}: {error.strerror}. --port 0 picks a free one.") from None
-    client = Client(rules=EgressRules(), context=tls_context(ca_file))
+        raise UsageProblem(f"--port {port}: {error.strerror}. --port 0 picks a free one.") from None
+    client = HttpClient(rules=EgressRules(), context=tls_context(ca_file))
     async with trio.open_nursery() as nursery:
         await nursery.start(
             partial(
                 serve_simulator,
                 SIMULATORS[operator](),
                 listeners,
-                tell=client.ask,
+                send_callback=client.call_provider,
                 now=WallClock().now,
             )
         )

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import click
 
-from mmo_trio.admin.audit_event import note_command
-from mmo_trio.cli.support.errors import Negative, Unusable
-from mmo_trio.cli.support.output import moment, print_json, print_table, say
-from mmo_trio.cli.support.target import find_place, json_option, place_options
+from mmo_trio.admin.audit_event import record_command
+from mmo_trio.cli.support.errors import NegativeAnswer, UsageProblem
+from mmo_trio.cli.support.output import format_instant, print_json, print_status, print_table
+from mmo_trio.cli.support.target import find_target, json_option, target_options
 from mmo_trio.storage.interface.store import Store, SuspenseEntry
 
 ENTRIES_MAX = 100_000
@@ -25,30 +25,30 @@ def suspense() -> None:
 @suspense.command("list")
 @click.option("--brand", help="Only this brand's.")
 @click.option("--all", "with_closed", is_flag=True, help="Closed entries, too.")
-@place_options
+@target_options
 @json_option
 def list_(
     brand: str | None, with_closed: bool, data: Path | None, config: Path | None, as_json: bool
 ) -> None:
     """List the entries, in the order of their first telling."""
-    entries = find_place(data, config).with_store(
+    entries = find_target(data, config).with_store(
         lambda store: store.suspense(brand=brand, with_closed=with_closed)
     )
     if as_json:
-        print_json([as_data(each) for each in entries])
+        print_json([suspense_entry_to_json(each) for each in entries])
         return
     print_table(
         ("id", "first told", "times", "reason", "provider", "brand", "gatewayReference", "closed"),
         (
             (
                 each.id,
-                moment(each.first_at),
+                format_instant(each.first_at),
                 each.times,
                 each.reason,
                 each.provider,
                 each.brand,
                 each.gateway_reference,
-                moment(each.closed_at),
+                format_instant(each.closed_at),
             )
             for each in entries
         ),
@@ -57,15 +57,17 @@ def list_(
 
 @suspense.command()
 @click.argument("id", type=int)
-@place_options
+@target_options
 @json_option
 def show(id: int, data: Path | None, config: Path | None, as_json: bool) -> None:
     """Show one entry whole."""
-    entry = find_place(data, config).with_store(lambda store: _entry(store, id))
+    entry = find_target(data, config).with_store(lambda store: _find_entry(store, id))
     if as_json:
-        print_json(as_data(entry))
+        print_json(suspense_entry_to_json(entry))
     else:
-        rows = ((name, _as_text(value)) for name, value in as_data(entry).items())
+        rows = (
+            (name, _format_cell(value)) for name, value in suspense_entry_to_json(entry).items()
+        )
         print_table(("member", "value"), rows)
 
 
@@ -73,26 +75,28 @@ def show(id: int, data: Path | None, config: Path | None, as_json: bool) -> None
 @click.argument("id", type=int)
 @click.option("--note", required=True, help="Why it is closed, and what was done.")
 @click.option("--operator", help="Who closes it; by default the user of this machine.")
-@place_options
+@target_options
 def close(id: int, note: str, operator: str | None, data: Path | None, config: Path | None) -> None:
     """Close an entry; it stays in the book."""
     if not note.strip():
-        raise Unusable("--note is empty: say why it is closed.")
-    place = find_place(data, config)
+        raise UsageProblem("--note is empty: say why it is closed.")
+    place = find_target(data, config)
     by = operator or getpass.getuser()
     now = place.clock().now()
 
     async def closed(store: Store) -> bool:
         subject = f"suspense:{id}"
-        await note_command(store, now, "suspense_closed", subject, operator, note=note)
+        await record_command(store, now, "suspense_closed", subject, operator, note=note)
         return await store.close_suspense(id, by=by, note=note, now=now)
 
     if not place.with_store(closed):
-        raise Negative(f"There is no open entry {id}. `mmo suspense list` shows those there are.")
-    say(f"Entry {id} is closed.")
+        raise NegativeAnswer(
+            f"There is no open entry {id}. `mmo suspense list` shows those there are."
+        )
+    print_status(f"Entry {id} is closed.")
 
 
-def as_data(entry: SuspenseEntry) -> dict[str, object]:
+def suspense_entry_to_json(entry: SuspenseEntry) -> dict[str, object]:
     """An entry as JSON has it."""
     return {
         "id": entry.id,
@@ -100,23 +104,25 @@ def as_data(entry: SuspenseEntry) -> dict[str, object]:
         "provider": entry.provider,
         "brand": entry.brand,
         "gatewayReference": entry.gateway_reference,
-        "told": json.loads(entry.told),
-        "firstAt": moment(entry.first_at),
-        "lastAt": moment(entry.last_at),
+        "told": json.loads(entry.content),
+        "firstAt": format_instant(entry.first_at),
+        "lastAt": format_instant(entry.last_at),
         "times": entry.times,
-        "closedAt": moment(entry.closed_at),
+        "closedAt": format_instant(entry.closed_at),
         "closedBy": entry.closed_by,
         "note": entry.note,
     }
 
 
-async def _entry(store: Store, id: int) -> SuspenseEntry:
+async def _find_entry(store: Store, id: int) -> SuspenseEntry:
     entries = await store.suspense(with_closed=True, limit=ENTRIES_MAX)
     for each in entries:
         if each.id == id:
             return each
-    raise Negative(f"There is no entry {id}. `mmo suspense list --all` shows those there are.")
+    raise NegativeAnswer(
+        f"There is no entry {id}. `mmo suspense list --all` shows those there are."
+    )
 
 
-def _as_text(value: object) -> object:
+def _format_cell(value: object) -> object:
     return json.dumps(value, ensure_ascii=False) if isinstance(value, dict) else value

@@ -9,27 +9,32 @@ from pathlib import Path
 import click
 
 from mmo_sansio.messages.inputs import ResolveManually
-from mmo_sansio.messages.replies import Noted
+from mmo_sansio.messages.replies import Applied
 from mmo_sansio.payments.stuck import STUCK_AFTER
 from mmo_sansio.values.error_codes import ErrorCode
 from mmo_sansio.values.model import Status, Transaction
-from mmo_trio.admin.audit_event import note_command
-from mmo_trio.admin.resolution import evidence_against
-from mmo_trio.cli.support.errors import Negative, Unusable
-from mmo_trio.cli.support.output import administered, moment, print_table, say
-from mmo_trio.cli.support.target import find_place, json_option, place_options
-from mmo_trio.engine.one_shot import administer
+from mmo_trio.admin.audit_event import record_command
+from mmo_trio.admin.resolution import find_contradicting_evidence
+from mmo_trio.cli.support.errors import NegativeAnswer, UsageProblem
+from mmo_trio.cli.support.output import (
+    admin_transaction_json,
+    format_instant,
+    print_status,
+    print_table,
+)
+from mmo_trio.cli.support.target import find_target, json_option, target_options
+from mmo_trio.engine.one_shot import submit_once
 from mmo_trio.storage.interface.store import Store
 
 STUCK_MAX = 100_000
 
-NO_RESULT = ErrorCode.PROVIDER_TIMEOUT
+DEFAULT_FAILURE = ErrorCode.PROVIDER_TIMEOUT
 """What a failure by hand is called when nobody says otherwise."""
 
 brand_option = click.option("--brand", help="Only this brand's.")
 
 
-async def find_one(store: Store, reference: str, brand: str | None) -> Transaction:
+async def find_transaction(store: Store, reference: str, brand: str | None) -> Transaction:
     """The transaction with this reference, the newest when a brand has used it again (C12).
 
     Raises Negative when there is none, Unusable when several brands have one.
@@ -39,10 +44,10 @@ async def find_one(store: Store, reference: str, brand: str | None) -> Transacti
         found = await store.find_transactions(reference=reference.upper(), brand=brand)
     if not found:
         of_brand = f" of brand {brand}" if brand else ""
-        raise Negative(f"There is no transaction{of_brand} with the reference {reference}.")
+        raise NegativeAnswer(f"There is no transaction{of_brand} with the reference {reference}.")
     brands = sorted({each.order.brand for each in found})
     if len(brands) > 1:
-        raise Unusable(
+        raise UsageProblem(
             f"Several brands have a transaction {reference}: {', '.join(brands)}."
             " Say which one with --brand."
         )
@@ -57,18 +62,18 @@ def tx() -> None:
 @tx.command()
 @click.argument("reference")
 @brand_option
-@place_options
+@target_options
 @json_option
 def show(
     reference: str, brand: str | None, data: Path | None, config: Path | None, as_json: bool
 ) -> None:
     """Show one transaction, by its gatewayReference or merchantReference."""
-    place = find_place(data, config)
-    found = place.with_store(lambda store: find_one(store, reference, brand))
+    place = find_target(data, config)
+    found = place.with_store(lambda store: find_transaction(store, reference, brand))
     if as_json:
-        click.echo(administered(found))
+        click.echo(admin_transaction_json(found))
     else:
-        print_table(("member", "value"), members(found))
+        print_table(("member", "value"), transaction_rows(found))
 
 
 @tx.command("list")
@@ -80,7 +85,7 @@ def show(
     help="Only those whose outcome has been unknown for an hour, the oldest first.",
 )
 @click.option("--limit", type=click.IntRange(1, 5_000), default=50, show_default=True)
-@place_options
+@target_options
 @json_option
 def list_(
     brand: str | None,
@@ -93,24 +98,24 @@ def list_(
 ) -> None:
     """List transactions, the newest first."""
     wanted = None if status is None else Status(status)
-    place = find_place(data, config)
+    place = find_target(data, config)
     found: Sequence[Transaction]
     if stuck:
         before = place.clock().now() - STUCK_AFTER + 1
-        every = place.with_store(lambda store: store.unknown_since(before, limit=STUCK_MAX))
+        every = place.with_store(lambda store: store.unknown_outcomes(before, limit=STUCK_MAX))
         found = [each for each in every if brand in (None, each.order.brand)][:limit]
     else:
         found = place.with_store(
             lambda store: store.find_transactions(brand=brand, status=wanted, limit=limit)
         )
     if as_json:
-        click.echo(f"[{','.join(map(administered, found))}]")
+        click.echo(f"[{','.join(map(admin_transaction_json, found))}]")
         return
     print_table(
         ("created", "gatewayReference", "brand", "merchantReference", "amount", "status", "why"),
         (
             (
-                moment(each.order.created_at),
+                format_instant(each.order.created_at),
                 each.reference,
                 each.order.brand,
                 each.order.merchant_reference,
@@ -131,9 +136,9 @@ def list_(
     "--failed",
     "code",
     is_flag=False,
-    flag_value=NO_RESULT.value,
+    flag_value=DEFAULT_FAILURE.value,
     type=click.Choice([each.value for each in ErrorCode]),
-    help=f"The money has not moved and will not; why, by default {NO_RESULT}.",
+    help=f"The money has not moved and will not; why, by default {DEFAULT_FAILURE}.",
 )
 @click.option("--reason", required=True, help="Why a person decides; kept in the journal.")
 @click.option(
@@ -141,7 +146,7 @@ def list_(
 )
 @click.option("--provider-reference", help="The provider's own id of the payment.")
 @click.option("--operator", help="Who decides; by default the user of this machine.")
-@place_options
+@target_options
 @json_option
 def resolve(
     reference: str,
@@ -161,26 +166,26 @@ def resolve(
     Refused when its provider has told otherwise, and when it has ended.
     """
     if succeeded == (code is not None):
-        raise Unusable("Say either --succeeded or --failed.")
+        raise UsageProblem("Say either --succeeded or --failed.")
     for name, given in (("--reason", reason), ("--evidence", evidence)):
         if not given.strip():
-            raise Unusable(f"{name} is empty.")
-    place = find_place(data, config)
+            raise UsageProblem(f"{name} is empty.")
+    place = find_target(data, config)
 
     async def resolved(store: Store) -> Transaction:
-        found = await find_one(store, reference, brand)
-        against = await evidence_against(store, found, succeeded=succeeded)
+        found = await find_transaction(store, reference, brand)
+        against = await find_contradicting_evidence(store, found, succeeded=succeeded)
         if against is not None:
-            raise Negative(f"The evidence on record is against it: {against}")
+            raise NegativeAnswer(f"The evidence on record is against it: {against}")
         given = ResolveManually(
             found.reference,
-            operator=operator or getpass.getuser(),
+            user=operator or getpass.getuser(),
             reason=reason,
             evidence=evidence,
             error_code=None if code is None else ErrorCode(code),
             provider_reference=provider_reference,
         )
-        await note_command(
+        await record_command(
             store,
             place.clock().now(),
             "payment_resolved",
@@ -190,23 +195,23 @@ def resolve(
             reason=reason,
             evidence=evidence,
         )
-        reply = await administer(store, given, place.clock())
-        if not isinstance(reply, Noted):
+        reply = await submit_once(store, given, place.clock())
+        if not isinstance(reply, Applied):
             why = getattr(reply, "reason", "It can't be resolved.")
             subject, now = f"payment:{found.reference}", place.clock().now()
-            await note_command(store, now, "resolution_failed", subject, operator, remark=why)
-            raise Negative(why)
+            await record_command(store, now, "resolution_failed", subject, operator, remark=why)
+            raise NegativeAnswer(why)
         return reply.transaction
 
     done = place.with_store(resolved)
     if as_json:
-        click.echo(administered(done))
+        click.echo(admin_transaction_json(done))
     else:
-        print_table(("member", "value"), members(done))
-    say("Done. The gateway that serves this store makes the callback.")
+        print_table(("member", "value"), transaction_rows(done))
+    print_status("Done. The gateway that serves this store makes the callback.")
 
 
-def members(transaction: Transaction) -> list[tuple[str, object]]:
+def transaction_rows(transaction: Transaction) -> list[tuple[str, object]]:
     """What a person wants to see of it."""
     order, progress = transaction.order, transaction.progress
     data = progress.provider_data
@@ -224,10 +229,10 @@ def members(transaction: Transaction) -> list[tuple[str, object]]:
         ("requested", order.requested),
         ("final", progress.final),
         ("fee", data and data.fee),
-        ("created", moment(order.created_at)),
-        ("submitted", moment(progress.submitted_at)),
-        ("expires", moment(order.expires_at)),
-        ("completed", moment(progress.completed_at)),
+        ("created", format_instant(order.created_at)),
+        ("submitted", format_instant(progress.submitted_at)),
+        ("expires", format_instant(order.expires_at)),
+        ("completed", format_instant(progress.completed_at)),
         ("completed by", progress.completion_source),
         ("error", progress.error_code),
         ("meaning", progress.error_message),

@@ -15,7 +15,7 @@ from mmo_sansio.api.outgoing.transaction_json import (
     TRANSACTION_MEMBERS,
 )
 
-_NESTED = {
+_NESTED_MEMBERS = {
     "party": PARTY_MEMBERS,
     "requestedAmount": MONEY_MEMBERS,
     "finalAmount": MONEY_MEMBERS,
@@ -25,49 +25,51 @@ _NESTED = {
 """The members whose own members have a column each; labels and partyData hold whatever others wrote."""
 
 
-def _paths(prefix: str, members: Sequence[str]) -> Iterator[str]:
+def _column_paths(prefix: str, members: Sequence[str]) -> Iterator[str]:
     for name in members:
         path = f"{prefix}{name}"
-        if path in _NESTED:
-            yield from _paths(f"{path}.", _NESTED[path])
+        if path in _NESTED_MEMBERS:
+            yield from _column_paths(f"{path}.", _NESTED_MEMBERS[path])
         else:
             yield path
 
 
-COLUMNS: tuple[str, ...] = ("brand", *_paths("", TRANSACTION_MEMBERS))
+COLUMNS: tuple[str, ...] = ("brand", *_column_paths("", TRANSACTION_MEMBERS))
 """The columns of a row: the members of the transaction object by dotted path, after the brand."""
 
 
 @frozen
-class Number:
+class CsvNumber:
     """A JSON number as it is written: no binary float ever stands for money (G6)."""
 
     text: str
 
 
-def cells(brand: str, written: bytes) -> list[str]:
+def row_cells(brand: str, transaction_json: bytes) -> list[str]:
     """The row of a transaction object. Null is an empty cell, labels and partyData are JSON text."""
-    members = json.loads(written, parse_float=Number, parse_int=Number)
-    found = dict(_flat("", members))
+    members = json.loads(transaction_json, parse_float=CsvNumber, parse_int=CsvNumber)
+    found = dict(_flatten("", members))
     return [brand, *(found.get(column, "") for column in COLUMNS[1:])]
 
 
-def _flat(path: str, members: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+def _flatten(path: str, members: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     for name, value in members.items():
         here = f"{path}{name}"
-        if isinstance(value, dict) and here in _NESTED:
-            yield from _flat(f"{here}.", value)
+        if isinstance(value, dict) and here in _NESTED_MEMBERS:
+            yield from _flatten(f"{here}.", value)
         elif value is not None:
-            yield here, value if isinstance(value, str) else _text(value)
+            yield here, value if isinstance(value, str) else _json_text(value)
 
 
-def _text(value: Any) -> str:
+def _json_text(value: Any) -> str:
     match value:
-        case Number(text):
+        case CsvNumber(text):
             return text
         case dict():
-            return "{" + ",".join(f"{_text(k)}:{_text(v)}" for k, v in value.items()) + "}"
+            return (
+                "{" + ",".join(f"{_json_text(k)}:{_json_text(v)}" for k, v in value.items()) + "}"
+            )
         case list():
-            return "[" + ",".join(map(_text, value)) + "]"
+            return "[" + ",".join(map(_json_text, value)) + "]"
         case _:
             return json.dumps(value, ensure_ascii=False)

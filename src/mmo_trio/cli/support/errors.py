@@ -12,30 +12,30 @@ from mmo_trio.settings import SettingsError
 from mmo_trio.storage.interface.store import (
     OutcomeUnknown,
     StoreCorrupt,
-    StoreRefused,
     StoreUnavailable,
+    StoreUnusable,
 )
 
 
-class Negative(click.ClickException):
+class NegativeAnswer(click.ClickException):
     """The answer is no: not found, not allowed, doesn't match."""
 
     exit_code = 1
 
 
-class Unusable(click.ClickException):
+class UsageProblem(click.ClickException):
     """What was asked for can't be understood or used: usage, settings, files."""
 
     exit_code = 2
 
 
-class StoreUnreachable(click.ClickException):
+class StoreProblem(click.ClickException):
     """The store can't be reached."""
 
     exit_code = 3
 
 
-class CarefulGroup(click.Group):
+class ErrorReportingGroup(click.Group):
     """A group that turns the failures that a person can mend into sentences; faults of ours stay what they are."""
 
     def invoke(self, ctx: click.Context) -> Any:
@@ -43,18 +43,18 @@ class CarefulGroup(click.Group):
         try:
             return super().invoke(ctx)
         except Exception as error:
-            failure = _as_failure(error)
+            failure = _to_click_exception(error)
             if failure is None:
                 raise
             raise failure from None
 
 
-def exit_code_of(work: Callable[[], None]) -> int:
+def run_reporting_errors(work: Callable[[], None]) -> int:
     """Do this in a process without a command of its own: its exit code, once a failure was said to a person."""
     try:
         work()
     except Exception as error:
-        failure = _as_failure(error)
+        failure = _to_click_exception(error)
         if failure is None:
             raise
         failure.show()
@@ -62,26 +62,26 @@ def exit_code_of(work: Callable[[], None]) -> int:
     return 0
 
 
-def _as_failure(error: Exception) -> click.ClickException | None:
+def _to_click_exception(error: Exception) -> click.ClickException | None:
     if isinstance(error, ExceptionGroup) and len(error.exceptions) == 1:
-        return _as_failure(error.exceptions[0])
+        return _to_click_exception(error.exceptions[0])
     match error:
         case SettingsError():
-            return Unusable(str(error))
+            return UsageProblem(str(error))
         case SealError():
-            return Unusable(f"keys.master_key_file: {error}.")
+            return UsageProblem(f"keys.master_key_file: {error}.")
         case StoreUnavailable():
-            return StoreUnreachable(
+            return StoreProblem(
                 f"The store can't be reached: {error}."
                 " Check --data, --config or database.url (MMO_DATABASE_URL)."
             )
-        case StoreRefused() | StoreCorrupt():
-            return StoreUnreachable(f"The store can't be used: {error}.")
+        case StoreUnusable() | StoreCorrupt():
+            return StoreProblem(f"The store can't be used: {error}.")
         case OutcomeUnknown():
-            return StoreUnreachable(
+            return StoreProblem(
                 f"It can't be learnt whether this was stored: {error}. Look before trying again."
             )
         case PermissionError() | FileNotFoundError() | NotADirectoryError() | FileExistsError():
-            return Unusable(f"{error.filename}: {error.strerror}.")
+            return UsageProblem(f"{error.filename}: {error.strerror}.")
         case _:
             return None

@@ -12,17 +12,17 @@ from urllib.parse import urlsplit
 
 from attrs import frozen
 
-TIMEOUT_S = 30.0
+REQUEST_TIMEOUT_S = 30.0
 
 
 @frozen
-class Answer:
+class CliResponse:
     """What came back."""
 
     status: int
     body: bytes
 
-    def members(self) -> dict[str, Any]:
+    def json_object(self) -> dict[str, Any]:
         """The body's JSON object, decimals as the text that they are; raises ValueError when it is none."""
         found = json.loads(self.body, parse_float=str)
         if not isinstance(found, dict):
@@ -30,14 +30,14 @@ class Answer:
         return found
 
 
-def call(
+def send_request(
     url: str,
     *,
     body: object = None,
     headers: Mapping[str, str] | None = None,
-    trusting: Path | None = None,
-    timeout_s: float = TIMEOUT_S,
-) -> Answer:
+    ca_file: Path | None = None,
+    timeout_s: float = REQUEST_TIMEOUT_S,
+) -> CliResponse:
     """GET, or POST when there is a body (sent as JSON). `trusting` is an authority's certificate (PEM).
 
     Raises OSError when nobody answers, and ValueError for an address or an answer that is none.
@@ -47,7 +47,7 @@ def call(
         raise ValueError(f"{url} is no address")
     connection: http.client.HTTPConnection
     if parts.scheme == "https":
-        context = ssl.create_default_context(cafile=trusting)
+        context = ssl.create_default_context(cafile=ca_file)
         connection = http.client.HTTPSConnection(
             parts.hostname, parts.port, timeout=timeout_s, context=context
         )
@@ -59,7 +59,7 @@ def call(
         method = "GET" if sent is None else "POST"
         connection.request(method, parts.path or "/", sent, {**kind, **(headers or {})})
         answer = connection.getresponse()
-        return Answer(answer.status, answer.read())
+        return CliResponse(answer.status, answer.read())
     except http.client.HTTPException as error:
         raise ValueError(f"{url} didn't answer in HTTP: {error!r}") from None
     finally:

@@ -13,14 +13,14 @@ from rich.table import Table
 from rich.text import Text
 
 from mmo_sansio.api.outgoing.transaction_json import transaction_object
-from mmo_sansio.values.clock import Instant, with_microseconds
+from mmo_sansio.values.clock import Instant, format_with_microseconds
 from mmo_sansio.values.model import Transaction
 
-WIDE = 1_000
+NON_TERMINAL_WIDTH = 1_000
 """Columns of a table that no terminal shows: nothing is folded or cut for a program that reads it."""
 
 
-def say(text: str) -> None:
+def print_status(text: str) -> None:
     """A remark to the person, beside the data."""
     click.echo(text, err=True)
 
@@ -36,19 +36,21 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> Non
     for column in columns:
         table.add_column(column, overflow="fold")
     for row in rows:
-        table.add_row(*(Text(shown(cell)) for cell in row))
-    console().print(table)
+        table.add_row(*(Text(cell_text(cell)) for cell in row))
+    terminal().print(table)
 
 
-def console(*, err: bool = False) -> Console:
+def terminal(*, err: bool = False) -> Console:
     """Where people read."""
     stream = sys.stderr if err else sys.stdout
-    return Console(file=stream, width=None if stream.isatty() else WIDE, highlight=False)
+    return Console(
+        file=stream, width=None if stream.isatty() else NON_TERMINAL_WIDTH, highlight=False
+    )
 
 
-def progress() -> Progress:
+def progress_bar() -> Progress:
     """A progress bar on standard error, gone when done; silent where nobody looks."""
-    screen = console(err=True)
+    screen = terminal(err=True)
     return Progress(
         SpinnerColumn(),
         TextColumn("{task.description}"),
@@ -60,17 +62,17 @@ def progress() -> Progress:
     )
 
 
-def shown(value: object) -> str:
+def cell_text(value: object) -> str:
     """A cell's text: nothing for None."""
     return "" if value is None else str(value)
 
 
-def moment(instant: Instant | None) -> str | None:
+def format_instant(instant: Instant | None) -> str | None:
     """An instant as transaction objects write it (G5)."""
-    return None if instant is None else with_microseconds(instant)
+    return None if instant is None else format_with_microseconds(instant)
 
 
-def administered(transaction: Transaction) -> str:
+def admin_transaction_json(transaction: Transaction) -> str:
     """A transaction for administrators: its brand and stage, and the object that the merchant sees (T4)."""
     brand = json.dumps(transaction.order.brand, ensure_ascii=False)
     stage = json.dumps(transaction.progress.stage)

@@ -14,13 +14,13 @@ from attrs import frozen
 
 from mmo_trio.brands.keyring import KeyRing, load_master_key
 from mmo_trio.settings import Settings, load_settings
-from mmo_trio.settings.service import CLOCK_FILE, sandbox_presets
+from mmo_trio.settings.service import CLOCK_OFFSET_FILE, sandbox_presets
 from mmo_trio.storage.interface.store import Store
 from mmo_trio.storage.open_store import open_store
 from mmo_trio.system.clock import WallClock, read_offset
 
-Answer = TypeVar("Answer")
-Command = TypeVar("Command", bound=Callable[..., Any])
+ResultT = TypeVar("ResultT")
+CommandT = TypeVar("CommandT", bound=Callable[..., Any])
 
 DATABASE_VARIABLE = "MMO_DATABASE_URL"
 
@@ -31,7 +31,7 @@ def default_data_directory() -> Path:
 
 
 @frozen
-class Place:
+class CommandTarget:
     """The gateway that a command is about."""
 
     settings: Settings
@@ -42,7 +42,7 @@ class Place:
         """The clock of that gateway: a sandbox's may be ahead."""
         if self.data_directory is None:
             return WallClock()
-        return WallClock(offset=read_offset(self.data_directory / CLOCK_FILE))
+        return WallClock(offset=read_offset(self.data_directory / CLOCK_OFFSET_FILE))
 
     def keyring(self, *, create: bool = False) -> KeyRing:
         """What opens and seals that gateway's API keys; with `create` its master key is made when there is none.
@@ -53,24 +53,24 @@ class Place:
 
     def with_store(
         self,
-        use: Callable[[Store], Awaitable[Answer]],
+        use: Callable[[Store], Awaitable[ResultT]],
         *,
-        make: bool = False,
+        create: bool = False,
         serving: bool = False,
-    ) -> Answer:
+    ) -> ResultT:
         """Open the store, use it, close it. Raises StoreUnavailable when there is none and none shall be made."""
 
-        async def within() -> Answer:
+        async def within() -> ResultT:
             url = self.settings.database.url
-            async with open_store(url, serving=serving, make=make) as store:
+            async with open_store(url, serving=serving, create=create) as store:
                 return await use(store)
 
         return trio.run(within)
 
 
-def find_place(
+def find_target(
     data: Path | None, config: Path | None, options: Mapping[str, str] | None = None
-) -> Place:
+) -> CommandTarget:
     """The sandbox in this data directory, or what file and environment describe; raises SettingsError.
 
     Without any of them it is the sandbox in the user's own data directory.
@@ -80,10 +80,10 @@ def find_place(
         directory = default_data_directory()
     presets = {} if directory is None else sandbox_presets(directory.absolute())
     settings = load_settings(file=config, environment=os.environ, options=options, presets=presets)
-    return Place(settings, directory)
+    return CommandTarget(settings, directory)
 
 
-def place_options(command: Command) -> Command:
+def target_options(command: CommandT) -> CommandT:
     """`--data` and `--config`, in this order of meaning: a sandbox's folder, or any gateway's settings."""
     file = click.Path(path_type=Path, dir_okay=False)
     folder = click.Path(path_type=Path, file_okay=False)

@@ -24,25 +24,25 @@ from quart_trio import QuartTrio
 
 from mmo_sansio.api.outgoing.problem_json import problem_response
 from mmo_sansio.http.messages import Headers, HttpResponse, RequestHead
-from mmo_sansio.http.request_head import find_fault, origin_form
-from mmo_sansio.values.problems import Problem, RefusedError
-from mmo_trio.http.handler import Admitted, RequestContext, Service
+from mmo_sansio.http.request_head import check_head, to_origin_form
+from mmo_sansio.values.problems import Problem, ProblemError
+from mmo_trio.http.handler import Admitted, Handler, RequestContext
 from mmo_trio.http.limits import ListenerLimits
-from mmo_trio.http.rejections import LATE_BODY, body_too_large, refuse
-from mmo_trio.http.request_metrics import Traffic
-from mmo_trio.http.responses import answer_fields
-from mmo_trio.http.streams import plain_address
+from mmo_trio.http.rejections import BODY_TIMEOUT, body_too_large, to_problem
+from mmo_trio.http.request_metrics import HttpMetrics
+from mmo_trio.http.responses import response_fields
+from mmo_trio.http.streams import unmap_ipv4
 
 CONNECTION_CLOSE: Final = (b"connection", b"close")
 
 
 def asgi_app(
-    service: Service,
+    handler: Handler,
     *,
     error_docs_url: str,
     mint_request_id: Callable[[], str],
     limits: ListenerLimits,
-    traffic: Traffic | None = None,
+    metrics: HttpMetrics | None = None,
 ) -> QuartTrio:
     """A Quart-Trio app whose every HTTP request is the service's to answer.
 
@@ -50,87 +50,89 @@ def asgi_app(
     `mint_request_id` gives every request its id: ASCII letters, digits and hyphens. Of the limits
     it keeps those of the head and the body; writing is kept in time by the host. `traffic` counts
     requests and tells refusals; None: only faults are told."""
-    watched = traffic or Traffic(tells_refusals=False)
-    return _ServiceApp(_House(service, error_docs_url, mint_request_id, limits, watched))
+    watched = metrics or HttpMetrics(log_refusals=False)
+    return _HandlerApp(_AsgiContext(handler, error_docs_url, mint_request_id, limits, watched))
 
 
 @frozen
-class _House:
+class _AsgiContext:
     """What all requests share."""
 
-    service: Service
+    handler: Handler
     error_docs_url: str
     mint_request_id: Callable[[], str]
     limits: ListenerLimits
-    traffic: Traffic
+    metrics: HttpMetrics
 
-    def refusal(self, problem: Problem, context: RequestContext) -> HttpResponse:
+    def problem_to_response(self, problem: Problem, context: RequestContext) -> HttpResponse:
         """The answer that the problem becomes for this request."""
         return problem_response(problem, self.error_docs_url, context.request_id)
 
 
-class _ServiceApp(QuartTrio):
+class _HandlerApp(QuartTrio):
     """Quart-Trio's life around somebody else's answers."""
 
-    def __init__(self, house: _House) -> None:
+    def __init__(self, asgi_context: _AsgiContext) -> None:
         super().__init__(__name__)
-        self._house = house
+        self._asgi_context = asgi_context
 
     async def asgi_app(
         self, scope: Scope, receive: ASGIReceiveCallable, send: ASGISendCallable
     ) -> None:
         if scope["type"] == "http":
-            await _Exchange(self._house, scope, receive, send).run()
+            await _AsgiExchange(self._asgi_context, scope, receive, send).run()
         else:
             await super().asgi_app(scope, receive, send)
 
 
-class _ClientLeftError(Exception):
+class _AsgiClientDisconnected(Exception):
     """The client closed or broke the connection in the middle of its own request."""
 
 
 @define
-class _Exchange:
+class _AsgiExchange:
     """One request and its answer."""
 
-    house: _House
+    asgi_context: _AsgiContext
     scope: HTTPScope
     receive: ASGIReceiveCallable
     send: ASGISendCallable
-    body_is_read: bool = False
+    is_body_read: bool = False
 
     async def run(self) -> None:
         """Answer; nobody is told when the client has gone."""
-        client = plain_address(self.scope["client"][0]) if self.scope["client"] else ""
-        request_id = self.house.mint_request_id()
+        client = unmap_ipv4(self.scope["client"][0]) if self.scope["client"] else ""
+        request_id = self.asgi_context.mint_request_id()
         context = RequestContext(request_id, client, self.scope["scheme"] == "https")
         began = trio.current_time()
         try:
-            answer = await self._consult(context)
-            fields = answer_fields(answer, request_id=request_id)
-        except _ClientLeftError:
+            answer = await self._call_handler(context)
+            fields = response_fields(answer, request_id=request_id)
+        except _AsgiClientDisconnected:
             return
         except Exception as error:
-            problem = refuse(error, context, self.house.traffic)
-            answer = self.house.refusal(problem, context)
-            fields = answer_fields(answer, request_id=request_id)
+            problem = to_problem(error, context, self.asgi_context.metrics)
+            answer = self.asgi_context.problem_to_response(problem, context)
+            fields = response_fields(answer, request_id=request_id)
             if self.scope["http_version"].startswith("1"):  # HTTP/2 has no such field
                 fields.append(CONNECTION_CLOSE)
-        self.house.traffic.answered(context, answer.status, trio.current_time() - began)
-        await self._answer(answer, fields)
+        self.asgi_context.metrics.count_response(
+            context, answer.status, trio.current_time() - began
+        )
+        await self._send_response(answer, fields)
 
-    async def _consult(self, context: RequestContext) -> HttpResponse:
+    async def _call_handler(self, context: RequestContext) -> HttpResponse:
         """The service's answer; raises RefusedError for a request that may not be read."""
-        head = _head(self.scope)
-        _check(head, self.scope["http_version"], self.house.limits)
-        answer = await self.house.service.admit(
-            RequestHead(head.method, origin_form(head.target), head.headers), context
+        head = _request_head(self.scope)
+        _check_head(head, self.scope["http_version"], self.asgi_context.limits)
+        answer = await self.asgi_context.handler.admit(
+            RequestHead(head.method, to_origin_form(head.target), head.headers), context
         )
         if isinstance(answer, Admitted):
             answer = await answer.respond(await self._read_body(head, answer.body_limit))
         if isinstance(answer, Problem):
-            self.house.traffic.refused(context, answer)
-            return self.house.refusal(answer, context)
+            self.asgi_context.metrics.count_problem(context, answer)
+            return self.asgi_context.problem_to_response(answer, context)
         return answer
 
     async def _read_body(self, head: RequestHead, limit: int) -> bytes:
@@ -138,69 +140,71 @@ class _Exchange:
         if int(head.value(b"content-length") or b"0") > limit:
             raise body_too_large(limit)
         body = bytearray()
-        with trio.move_on_after(self.house.limits.body_timeout_s):
-            while not self.body_is_read:
+        with trio.move_on_after(self.asgi_context.limits.body_timeout_s):
+            while not self.is_body_read:
                 body += await self._receive()
                 if len(body) > limit:
                     raise body_too_large(limit)
-        if not self.body_is_read:
-            raise RefusedError(LATE_BODY)
+        if not self.is_body_read:
+            raise ProblemError(BODY_TIMEOUT)
         return bytes(body)
 
     async def _receive(self) -> bytes:
         """The next piece of the body."""
         event = await self.receive()
         if event["type"] != "http.request":
-            raise _ClientLeftError
-        self.body_is_read = not event["more_body"]
+            raise _AsgiClientDisconnected
+        self.is_body_read = not event["more_body"]
         return event["body"]
 
-    async def _answer(self, answer: HttpResponse, fields: list[tuple[bytes, bytes]]) -> None:
+    async def _send_response(
+        self, response: HttpResponse, fields: list[tuple[bytes, bytes]]
+    ) -> None:
         """Send the answer while what is left of the body is read and thrown away.
 
         Unread it would block Hypercorn, which stops reading then; and an answer that ends before
         the request is followed by a reset, which may overtake it (RFC 9112 section 9.6)."""
-        body = b"" if self.scope["method"] == "HEAD" else answer.body
+        body = b"" if self.scope["method"] == "HEAD" else response.body
         async with trio.open_nursery() as nursery:
             all_read = trio.Event()
-            nursery.start_soon(self._read_away, all_read)
+            nursery.start_soon(self._discard_body, all_read)
             await self.send(
                 HTTPResponseStartEvent(
-                    type="http.response.start", status=answer.status, headers=fields
+                    type="http.response.start", status=response.status, headers=fields
                 )
             )
-            await self.send(_piece(body, more=True))
-            with trio.move_on_after(self.house.limits.linger_timeout_s):
+            await self.send(_body_event(body, more=True))
+            with trio.move_on_after(self.asgi_context.limits.linger_timeout_s):
                 await all_read.wait()
-            await self.send(_piece(b"", more=False))
+            await self.send(_body_event(b"", more=False))
             nursery.cancel_scope.cancel()
 
-    async def _read_away(self, all_read: trio.Event) -> None:
+    async def _discard_body(self, body_read: trio.Event) -> None:
         try:
-            while not self.body_is_read:
+            while not self.is_body_read:
                 await self._receive()
-        except _ClientLeftError:
+        except _AsgiClientDisconnected:
             pass
-        all_read.set()
+        body_read.set()
 
 
-def _head(scope: HTTPScope) -> RequestHead:
+def _request_head(scope: HTTPScope) -> RequestHead:
     """The head, its target as it was sent: neither decoded nor put together again."""
     query = scope["query_string"]
     target = scope["raw_path"] + (b"?" + query if query else b"")
     return RequestHead(scope["method"], target, tuple(cast(Headers, scope["headers"])))
 
 
-def _check(head: RequestHead, version: str, limits: ListenerLimits) -> None:
+def _check_head(head: RequestHead, version: str, limits: ListenerLimits) -> None:
     """Raises RefusedError by the rules of our own listener, as far as the head that Hypercorn
     passes on still shows their breach (C9)."""
     minor = 0 if version == "1.0" else 1
     lines = [b"%s %s HTTP/1.%d" % (head.method.encode("ascii"), head.target, minor)]
     lines += [b"%s: %s" % each for each in head.headers]
-    fault = find_fault(b"\r\n".join([*lines, b"", b""]), limits.head)
+    fault = check_head(b"\r\n".join([*lines, b"", b""]), limits.head)
     if fault is not None:
-        raise RefusedError(fault)
+        raise ProblemError(fault)
 
 
-def _piece(body: bytes, *, more: bool) -> HTTPResponseBodyEvent:
+def _body_event(body: bytes, *, more: bool) -> HTTPResponseBodyEvent:
     return HTTPResponseBodyEvent(type="http.response.body", body=body, more_body=more)

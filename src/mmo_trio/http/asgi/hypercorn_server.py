@@ -46,12 +46,12 @@ async def serve_app(
 
     `certificate` names the files of a chain and its key; None serves in the clear.
     """
-    config = _config(limits, certificate)
-    patience = _Patience(limits.write_timeout_s)
-    wrapper = ASGIWrapper(_Punctual(app, patience))
+    config = _hypercorn_config(limits, certificate)
+    patience = _WriteDeadlines(limits.write_timeout_s)
+    wrapper = ASGIWrapper(_ShieldedSend(app, patience))
     lifespan = Lifespan(wrapper, config, {})
     context = WorkerContext(None)
-    house = _House(wrapper, config, context, config.create_ssl_context(), patience)
+    house = _HypercornContext(wrapper, config, context, config.create_ssl_context(), patience)
     async with trio.open_nursery() as living:
         await living.start(lifespan.handle_lifespan)
         await lifespan.wait_for_startup()
@@ -64,18 +64,18 @@ async def serve_app(
             await context.terminated.set()
             end = trio.current_time() + limits.drain_timeout_s
             connections.cancel_scope.deadline = end
-            patience.end_by(end)
+            patience.set_final_deadline(end)
         await lifespan.wait_for_shutdown()
         living.cancel_scope.cancel()
 
 
-def _config(limits: ListenerLimits, certificate: tuple[str, str] | None) -> Config:
+def _hypercorn_config(limits: ListenerLimits, certificate: tuple[str, str] | None) -> Config:
     config = Config()
     config.accesslog = None
     config.errorlog = None
     config.include_server_header = False
-    config.h11_max_incomplete_size = limits.head.head
-    config.h2_max_header_list_size = limits.head.head
+    config.h11_max_incomplete_size = limits.head.head_bytes
+    config.h2_max_header_list_size = limits.head.head_bytes
     config.keep_alive_timeout = limits.idle_timeout_s
     config.ssl_handshake_timeout = limits.handshake_timeout_s
     # It would also count while a request is answered, which may take long; everything else that a
@@ -87,75 +87,79 @@ def _config(limits: ListenerLimits, certificate: tuple[str, str] | None) -> Conf
 
 
 @frozen
-class _House:
+class _HypercornContext:
     """What all connections of one listener share."""
 
     app: ASGIWrapper
     config: Config
     context: WorkerContext
     tls: ssl.SSLContext | None
-    patience: _Patience
+    write_deadlines: _WriteDeadlines
 
-    async def converse(self, accepted: trio.SocketStream) -> None:
+    async def handle_connection(self, accepted: trio.SocketStream) -> None:
         """Let Hypercorn hold one connection; whatever it raises ends this connection only."""
-        transport = _PunctualStream(accepted, self.patience)
+        transport = _DeadlineStream(accepted, self.write_deadlines)
         stream: Any = transport
         if self.tls is not None:
             stream = trio.SSLStream(transport, self.tls, server_side=True, https_compatible=True)
         try:
             await TCPServer(self.app, self.config, self.context, ConnectionState({}), stream)
         except Exception as error:
-            logger.error("a connection failed: %s", describe_fault(error))
+            logger.error("connection_failed %s", describe_fault(error))
         finally:
             accepted.socket.close()
 
 
-class _Patience:
+class _WriteDeadlines:
     """How long writes may take: each its own time, and none beyond the end of a drain. They are
     shielded from every other deadline, so somebody has to tell them."""
 
     def __init__(self, write_timeout_s: float) -> None:
         self._write_timeout_s = write_timeout_s
-        self._end = math.inf
-        self._under_way: set[trio.CancelScope] = set()
+        self._final_deadline = math.inf
+        self._active: set[trio.CancelScope] = set()
 
     @contextmanager
-    def limit(self, *, shield: bool = False) -> Iterator[None]:
+    def limit_write(self, *, shield: bool = False) -> Iterator[None]:
         """Bound what happens within; raises TooSlowError when its time is over."""
-        deadline = min(trio.current_time() + self._write_timeout_s, self._end)
+        deadline = min(trio.current_time() + self._write_timeout_s, self._final_deadline)
         scope = trio.CancelScope(deadline=deadline, shield=shield)
-        self._under_way.add(scope)
+        self._active.add(scope)
         try:
             with scope:
                 yield
         finally:
-            self._under_way.discard(scope)
+            self._active.discard(scope)
         if scope.cancelled_caught:
             raise trio.TooSlowError
 
-    def end_by(self, moment: float) -> None:
+    def set_final_deadline(self, deadline: float) -> None:
         """From this moment of Trio's time on, nothing is written any more."""
-        self._end = moment
-        for scope in self._under_way:
-            scope.deadline = min(scope.deadline, moment)
+        self._final_deadline = deadline
+        for scope in self._active:
+            scope.deadline = min(scope.deadline, deadline)
 
 
-async def _accept(house: _House, listener: trio.SocketListener, connections: trio.Nursery) -> None:
-    await trio.serve_listeners(house.converse, [listener], handler_nursery=connections)
+async def _accept(
+    hypercorn_context: _HypercornContext, listener: trio.SocketListener, connections: trio.Nursery
+) -> None:
+    await trio.serve_listeners(
+        hypercorn_context.handle_connection, [listener], handler_nursery=connections
+    )
 
 
-class _PunctualStream(trio.abc.HalfCloseableStream):
+class _DeadlineStream(trio.abc.HalfCloseableStream):
     """A connection that ends when a write takes longer than it may: Hypercorn shields its writes
     from every deadline but the stream's own."""
 
-    def __init__(self, stream: trio.SocketStream, patience: _Patience) -> None:
+    def __init__(self, stream: trio.SocketStream, write_deadlines: _WriteDeadlines) -> None:
         self.socket = stream.socket
         self._stream = stream
-        self._patience = patience
+        self._write_deadlines = write_deadlines
 
     async def send_all(self, data: bytes | bytearray | memoryview) -> None:
         try:
-            with self._patience.limit():
+            with self._write_deadlines.limit_write():
                 await self._stream.send_all(data)
         except trio.TooSlowError as error:
             self.socket.close()
@@ -174,7 +178,7 @@ class _PunctualStream(trio.abc.HalfCloseableStream):
         await self._stream.aclose()
 
 
-class _Punctual:
+class _ShieldedSend:
     """The app with a `send` that always ends.
 
     Hypercorn announces the disconnect while it still sends the last piece of a body; Quart-Trio
@@ -182,15 +186,15 @@ class _Punctual:
     nothing cancels a `send` but its own deadline, which a client that opens no HTTP/2 window meets.
     """
 
-    def __init__(self, app: QuartTrio, patience: _Patience) -> None:
+    def __init__(self, app: QuartTrio, write_deadlines: _WriteDeadlines) -> None:
         self._app: Any = app
-        self._patience = patience
+        self._write_deadlines = write_deadlines
 
     async def __call__(
         self, scope: Scope, receive: ASGIReceiveCallable, send: ASGISendCallable
     ) -> None:
         async def send_whole(event: ASGISendEvent) -> None:
-            with self._patience.limit(shield=True):
+            with self._write_deadlines.limit_write(shield=True):
                 await send(event)
 
         await self._app(scope, receive, send_whole)

@@ -18,28 +18,34 @@ import trio
 
 from mmo_sansio.http.egress_rules import (
     EgressRules,
-    Target,
     UrlError,
-    delivery_url_fault,
-    split_url,
+    UrlTarget,
+    delivery_url_error,
+    parse_url,
 )
 from mmo_sansio.http.exchange import (
-    DEADLINE_S,
-    Answered,
-    Attempt,
-    Exchange,
-    Failure,
-    Unanswered,
-    classify,
+    DELIVERY_TIMEOUT_S,
+    DeliveryAttempt,
+    ExchangeFailure,
+    ExchangeResult,
+    NoResponseReceived,
+    ResponseReceived,
+    to_attempt,
 )
 from mmo_sansio.http.messages import HttpRequest, HttpResponse
-from mmo_sansio.http.response_head import AnswerHeadError
+from mmo_sansio.http.response_head import ResponseHeadError
 from mmo_sansio.providers.common.interface import ExchangeFailed
 from mmo_trio.http.client.dns import Resolver, SystemResolver
-from mmo_trio.http.client.exchange import TRANSPORT_ERRORS, Call, MaySend, RefusedError, always
-from mmo_trio.http.client.tls_sessions import Sessions
+from mmo_trio.http.client.exchange import (
+    TRANSPORT_ERRORS,
+    ClientExchange,
+    ForbiddenAddress,
+    MaySend,
+    always_may_send,
+)
+from mmo_trio.http.client.tls_sessions import TlsSessionCache
 
-TARGETS_REMEMBERED: Final = 512
+TARGETS_CACHED: Final = 512
 """URLs that were taken apart and judged, by their own words only: a merchant's is the same again and again."""
 
 
@@ -59,7 +65,7 @@ def tls_context(extra_ca_file: Path | None = None) -> ssl.SSLContext:
     return context
 
 
-class Client:
+class HttpClient:
     """Calls servers, each time on a connection of its own; any number of tasks may share one."""
 
     def __init__(
@@ -72,37 +78,39 @@ class Client:
         """`rules`: where deliveries may go. `context`: a `tls_context`. `resolver`: the system's
         by default."""
         self._allow_private = rules.allow_private
-        self._target = lru_cache(maxsize=TARGETS_REMEMBERED)(partial(_target, rules))
+        self._parse_target = lru_cache(maxsize=TARGETS_CACHED)(partial(_allowed_target, rules))
         self._context = context
         self._resolver = SystemResolver() if resolver is None else resolver
-        self._sessions = Sessions()
+        self._session_cache = TlsSessionCache()
 
     async def deliver(
         self,
         request: HttpRequest,
         *,
-        may_send: MaySend = always,
-        deadline_s: float = DEADLINE_S,
-    ) -> Attempt:
+        may_send: MaySend = always_may_send,
+        deadline_s: float = DELIVERY_TIMEOUT_S,
+    ) -> DeliveryAttempt:
         """The one attempt to deliver this request to a merchant (K2, K3, K7): its target is the
         merchant's URL, its headers are Content-Type and X-API-KEY. Whatever goes wrong is in the
-        attempt; nothing is raised but WithheldError, when `may_send` forbids it once the connection
+        attempt; nothing is raised but SendForbidden, when `may_send` forbids it once the connection
         stands and is secured."""
         exchange = await self.exchange(
-            request, exempt=False, may_send=may_send, deadline_s=deadline_s
+            request, skip_egress_rules=False, may_send=may_send, deadline_s=deadline_s
         )
-        return classify(exchange, url=request.target.decode("utf-8", "replace"))
+        return to_attempt(exchange, url=request.target.decode("utf-8", "replace"))
 
-    async def ask(self, request: HttpRequest, *, deadline_s: float = DEADLINE_S) -> HttpResponse:
+    async def call_provider(
+        self, request: HttpRequest, *, deadline_s: float = DELIVERY_TIMEOUT_S
+    ) -> HttpResponse:
         """A provider's answer to this request, of whatever status; redirects are not followed.
 
         Raises ExchangeFailed when none came in time, or its body broke off or was larger than
-        BODY_BYTES_MAX.
+        RESPONSE_BODY_BYTES_MAX.
         """
-        exchange = await self.exchange(request, exempt=True, deadline_s=deadline_s)
-        if isinstance(exchange, Unanswered):
+        exchange = await self.exchange(request, skip_egress_rules=True, deadline_s=deadline_s)
+        if isinstance(exchange, NoResponseReceived):
             raise ExchangeFailed(exchange.detail, may_have_arrived=exchange.may_have_arrived)
-        if not exchange.complete:
+        if not exchange.is_complete:
             raise ExchangeFailed("The answer's body wasn't whole.", may_have_arrived=True)
         return HttpResponse(exchange.status, exchange.headers, exchange.body)
 
@@ -110,55 +118,62 @@ class Client:
         self,
         request: HttpRequest,
         *,
-        exempt: bool,
-        may_send: MaySend = always,
-        deadline_s: float = DEADLINE_S,
-    ) -> Exchange:
+        skip_egress_rules: bool,
+        may_send: MaySend = always_may_send,
+        deadline_s: float = DELIVERY_TIMEOUT_S,
+    ) -> ExchangeResult:
         """How this request, its target in absolute form, ended; raises nothing that others cause,
-        and WithheldError when `may_send` forbids it.
+        and SendForbidden when `may_send` forbids it.
 
-        `exempt`: the URL is our own configuration, so that any address will do, and http too (K7).
+        `skip_egress_rules`: the URL is our own configuration, so that any address will do, and http too (K7).
         """
         started = trio.current_time()
         try:
-            target = self._target(request.target, exempt=exempt)
+            target = self._parse_target(request.target, skip_egress_rules=skip_egress_rules)
         except UrlError as fault:
-            return Unanswered(Failure.REFUSED, str(fault), may_have_arrived=False, duration_ms=0)
-        call = Call(
+            return NoResponseReceived(
+                ExchangeFailure.FORBIDDEN, str(fault), may_have_arrived=False, duration_ms=0
+            )
+        call = ClientExchange(
             target,
             allow_private=self._allow_private,
-            exempt=exempt,
+            skip_egress_rules=skip_egress_rules,
             may_send=may_send,
         )
-        failure, detail = Failure.TIMEOUT, ""
+        failure, detail = ExchangeFailure.TIMEOUT, ""
         with trio.move_on_after(deadline_s):
             try:
-                await call.run(request, self._resolver, self._context, self._sessions)
-            except RefusedError as error:
-                failure, detail = Failure.REFUSED, str(error)
-            except AnswerHeadError as error:
-                failure, detail = Failure.TRANSPORT, str(error)
+                await call.run(request, self._resolver, self._context, self._session_cache)
+            except ForbiddenAddress as error:
+                failure, detail = ExchangeFailure.FORBIDDEN, str(error)
+            except ResponseHeadError as error:
+                failure, detail = ExchangeFailure.TRANSPORT, str(error)
             except TRANSPORT_ERRORS as error:
-                failure, detail = Failure.TRANSPORT, f"{call.doing} failed: {_reason(error)}."
+                failure, detail = (
+                    ExchangeFailure.TRANSPORT,
+                    f"{call.step} failed: {_failure_reason(error)}.",
+                )
         duration_ms = round((trio.current_time() - started) * 1000)
         if call.head is not None:
             head, body = call.head, bytes(call.body)
-            return Answered(head.status, head.headers, body, call.complete, duration_ms)
-        if failure is Failure.TIMEOUT:
-            detail = f"{call.doing} wasn't over after the {deadline_s:g} s that all may take."
-        return Unanswered(failure, detail, call.may_have_arrived, duration_ms)
+            return ResponseReceived(
+                head.status, head.headers, body, call.is_body_complete, duration_ms
+            )
+        if failure is ExchangeFailure.TIMEOUT:
+            detail = f"{call.step} wasn't over after the {deadline_s:g} s that all may take."
+        return NoResponseReceived(failure, detail, call.may_have_arrived, duration_ms)
 
 
-def _target(rules: EgressRules, url: bytes, *, exempt: bool) -> Target:
+def _allowed_target(rules: EgressRules, url: bytes, *, skip_egress_rules: bool) -> UrlTarget:
     """Where a request to this URL goes. Raises UrlError when it may not."""
     text = url.decode("utf-8", "surrogateescape")
-    fault = None if exempt else delivery_url_fault(text, rules=rules)
+    fault = None if skip_egress_rules else delivery_url_error(text, rules=rules)
     if fault is not None:
         raise UrlError(fault)
-    return split_url(text)
+    return parse_url(text)
 
 
-def _reason(error: BaseException) -> str:
+def _failure_reason(error: BaseException) -> str:
     """What the system or the TLS library says went wrong, without a final dot."""
     cause = error.__cause__ or error
     match cause:

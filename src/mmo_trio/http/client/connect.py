@@ -19,20 +19,20 @@ ATTEMPT_DELAY_S = 0.25
 5)."""
 
 
-async def dial(addresses: Sequence[Address], port: int) -> PlainStream:
+async def connect(addresses: Sequence[Address], port: int) -> PlainStream:
     """A connection to one of these addresses, tried in turn, the families taking turns.
 
     Raises OSError when none answers, with the reason of the first. Never ends by itself when an
     address stays silent: the caller has the deadline.
     """
     if len(addresses) == 1:
-        return await _connect(addresses[0], port)
+        return await _connect_one(addresses[0], port)
     connected: list[PlainStream] = []
     errors: list[OSError] = []
 
     async def attempt(address: Address, over: trio.Event) -> None:
         try:
-            stream = await _connect(address, port)
+            stream = await _connect_one(address, port)
         except OSError as error:
             errors.append(error)
             over.set()
@@ -42,7 +42,7 @@ async def dial(addresses: Sequence[Address], port: int) -> PlainStream:
 
     try:
         async with trio.open_nursery() as nursery:
-            for address in alternating(addresses):
+            for address in interleave_families(addresses):
                 over = trio.Event()
                 nursery.start_soon(attempt, address, over)
                 with trio.move_on_after(ATTEMPT_DELAY_S):
@@ -58,12 +58,12 @@ async def dial(addresses: Sequence[Address], port: int) -> PlainStream:
     return connected[0]
 
 
-async def _connect(address: Address, port: int) -> PlainStream:
+async def _connect_one(address: Address, port: int) -> PlainStream:
     family = socket.AF_INET if address.version == 4 else socket.AF_INET6
     stream = PlainStream(connecting := socket.socket(family, socket.SOCK_STREAM))
     try:
         connecting.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        code = connecting.connect_ex(_whole(address, port))
+        code = connecting.connect_ex(_socket_address(address, port))
         if code == errno.EINPROGRESS:
             await trio.lowlevel.wait_writable(connecting)
             code = connecting.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
@@ -75,7 +75,7 @@ async def _connect(address: Address, port: int) -> PlainStream:
         raise
 
 
-def _whole(address: Address, port: int) -> tuple[object, ...]:
+def _socket_address(address: Address, port: int) -> tuple[object, ...]:
     """What the system calls an address; only its resolver reads the zone of one (RFC 4007)."""
     if isinstance(address, IPv6Address) and address.scope_id is not None:
         (found, *_) = socket.getaddrinfo(str(address), port, flags=socket.AI_NUMERICHOST)
@@ -83,7 +83,7 @@ def _whole(address: Address, port: int) -> tuple[object, ...]:
     return str(address), port
 
 
-def alternating(addresses: Sequence[Address]) -> list[Address]:
+def interleave_families(addresses: Sequence[Address]) -> list[Address]:
     """The addresses in their order, but the families in turn, so that one that is broken costs one
     delay."""
     first = [each for each in addresses if each.version == addresses[0].version]

@@ -17,45 +17,51 @@ from typing import Final, TypeAlias
 import trio
 
 from mmo_sansio import __version__
-from mmo_sansio.http.egress_rules import Target
-from mmo_sansio.http.exchange import BODY_BYTES_MAX
-from mmo_sansio.http.ip_rules import Address, address_fault, unmapped
+from mmo_sansio.http.egress_rules import UrlTarget
+from mmo_sansio.http.exchange import RESPONSE_BODY_BYTES_MAX
+from mmo_sansio.http.ip_rules import Address, address_error, unmap_ipv4
 from mmo_sansio.http.messages import HttpRequest
-from mmo_sansio.http.response_head import AnswerHeadError, AnswerHeadReader, FinalHead
-from mmo_trio.http.client.connect import dial
+from mmo_sansio.http.response_head import FinalResponseHead, ResponseHeadError, ResponseHeadReader
+from mmo_trio.http.client.connect import connect
 from mmo_trio.http.client.dns import Resolver
-from mmo_trio.http.client.response_body import BodyError, body_of
+from mmo_trio.http.client.response_body import ResponseBodyError, response_body
 from mmo_trio.http.client.tls import TlsStream
-from mmo_trio.http.client.tls_sessions import Sessions
+from mmo_trio.http.client.tls_sessions import TlsSessionCache
 from mmo_trio.http.streams import PlainStream
 
 USER_AGENT = f"mmo-gateway/{__version__}".encode()
 ADDRESSES_MAX = 32
 """Addresses of one name that are looked at; any that follow are neither checked nor dialled."""
-ADDRESSES_REMEMBERED = 512
+ADDRESSES_CACHED = 512
 """Addresses that were read and judged: merchants' servers have the same again and again."""
-PIECES_MAX = 4096
+BODY_PIECES_MAX = 4096
 """Pieces (chunks, TLS records) of a body that are read: one sent byte by byte is cut early, as each
 piece costs us more than its sender."""
 RECEIVE_BYTES = 16 * 1024
 
 
-class UnwritableError(Exception):
+class InvalidRequest(Exception):
     """The request can't be written: a line of its head would be read otherwise than it is meant."""
 
 
-TRANSPORT_ERRORS = (OSError, trio.BrokenResourceError, AnswerHeadError, BodyError, UnwritableError)
+TRANSPORT_ERRORS = (
+    OSError,
+    trio.BrokenResourceError,
+    ResponseHeadError,
+    ResponseBodyError,
+    InvalidRequest,
+)
 """What a call raises when the network, TLS or the other side's HTTP fails."""
 
 
-Stream: TypeAlias = PlainStream | TlsStream
+ClientStream: TypeAlias = PlainStream | TlsStream
 
 
-class RefusedError(Exception):
+class ForbiddenAddress(Exception):
     """An address behind the name is forbidden, so nothing was sent; the message says why."""
 
 
-class WithheldError(Exception):
+class SendForbidden(Exception):
     """When it came to sending, the caller might not send any more; nothing was sent."""
 
 
@@ -63,31 +69,36 @@ MaySend: TypeAlias = Callable[[], bool]
 """Asked when nothing is left to do but to send: whether that is still wanted."""
 
 
-def always() -> bool:
+def always_may_send() -> bool:
     """Nothing that happens meanwhile keeps it from being sent."""
     return True
 
 
-class Call:
+class ClientExchange:
     """One request and its answer."""
 
     def __init__(
-        self, target: Target, *, allow_private: bool, exempt: bool, may_send: MaySend = always
+        self,
+        target: UrlTarget,
+        *,
+        allow_private: bool,
+        skip_egress_rules: bool,
+        may_send: MaySend = always_may_send,
     ) -> None:
-        """`exempt`: the target is our own configuration, so its addresses are not judged (K7)."""
+        """`skip_egress_rules`: the target is our own configuration, so its addresses are not judged (K7)."""
         self._may_send = may_send
         self._target = target
         self._allow_private = allow_private
-        self._exempt = exempt
-        self.doing = "Writing the request"
+        self._skip_egress_rules = skip_egress_rules
+        self.step = "Writing the request"
         """The step the call is at, to begin a sentence: `Connecting failed`."""
         self.may_have_arrived = False
         """False only while it is certain that no byte of the request left (S6)."""
-        self.head: FinalHead | None = None
+        self.head: FinalResponseHead | None = None
         """The final answer's head, once it is whole."""
         self.body = bytearray()
         """The answer's body, as far as it came."""
-        self.complete = False
+        self.is_body_complete = False
         """Whether the body came to its end."""
 
     async def run(
@@ -95,36 +106,36 @@ class Call:
         request: HttpRequest,
         resolver: Resolver,
         context: ssl.SSLContext,
-        sessions: Sessions,
+        session_cache: TlsSessionCache,
     ) -> None:
         """Sends the request and takes in the answer until it ends, breaks off or is enough.
 
-        Raises WithheldError, RefusedError or one of TRANSPORT_ERRORS when something breaks. Once there is a head,
+        Raises SendForbidden, RefusedError or one of TRANSPORT_ERRORS when something breaks. Once there is a head,
         that can't undo it any more: look at `head` first.
         """
-        octets = _written(request, self._target)
-        self.doing = "Looking up the name"
-        addresses = await self._addresses(resolver)
-        self.doing = "Connecting"
-        tcp = await dial(addresses, self._target.port)
+        octets = _request_bytes(request, self._target)
+        self.step = "Looking up the name"
+        addresses = await self._resolve(resolver)
+        self.step = "Connecting"
+        tcp = await connect(addresses, self._target.port)
         try:
             self._check_peer(tcp, addresses)
-            stream = await self._secured(tcp, context, sessions)
+            stream = await self._start_tls(tcp, context, session_cache)
             if not self._may_send():
-                raise WithheldError
-            await _in_time()
-            self.doing = "Sending the request"
+                raise SendForbidden
+            await _check_deadline()
+            self.step = "Sending the request"
             self.may_have_arrived = True
-            await stream.send_promptly(octets)
-            self.doing = "Waiting for the answer"
+            await stream.send_all_now(octets)
+            self.step = "Waiting for the answer"
             self.head = await _receive_head(stream)
             await self._receive_body(stream, self.head)
             if isinstance(stream, TlsStream):
-                sessions.remember(stream.tls, self._target.host, self._target.port)
+                session_cache.store(stream.tls, self._target.host, self._target.port)
         finally:
             tcp.close()
 
-    async def _addresses(self, resolver: Resolver) -> list[Address]:
+    async def _resolve(self, resolver: Resolver) -> list[Address]:
         """The addresses of the target, looked up once, each of them checked."""
         if self._target.address is not None:
             found = [str(self._target.address)]
@@ -134,60 +145,60 @@ class Call:
         if not found:
             raise OSError("the name has no address")
         for address in found:
-            fault = _fault_of(address, allow_private=self._allow_private)
-            if fault is not None and not self._exempt:
-                raise RefusedError(fault)
-        return [_parsed(address) for address in found]
+            fault = _address_fault_cached(address, allow_private=self._allow_private)
+            if fault is not None and not self._skip_egress_rules:
+                raise ForbiddenAddress(fault)
+        return [_parse_address_cached(address) for address in found]
 
     def _check_peer(self, tcp: PlainStream, addresses: list[Address]) -> None:
         """Makes sure that we are connected to one of the addresses that were checked."""
         peer = tcp.peer_address()
         if peer is None:
             raise OSError("the connection is gone")
-        if _parsed(peer) not in addresses and not self._exempt:
-            raise RefusedError(f"The connection led to {peer}, which nobody had checked.")
+        if _parse_address_cached(peer) not in addresses and not self._skip_egress_rules:
+            raise ForbiddenAddress(f"The connection led to {peer}, which nobody had checked.")
 
-    async def _secured(
-        self, tcp: PlainStream, context: ssl.SSLContext, sessions: Sessions
-    ) -> Stream:
+    async def _start_tls(
+        self, tcp: PlainStream, context: ssl.SSLContext, session_cache: TlsSessionCache
+    ) -> ClientStream:
         """The connection under TLS, the certificate checked against the target's name, now or in
         the session that goes on."""
         if self._target.scheme == "http":
             return tcp
-        self.doing = "The TLS handshake"
+        self.step = "The TLS handshake"
         host = self._target.host
         stream = TlsStream(tcp, context, host)
-        sessions.resume(stream.tls, host, self._target.port)
+        session_cache.resume(stream.tls, host, self._target.port)
         try:
             await stream.do_handshake()
         except BaseException:
-            sessions.forget(host, self._target.port)
+            session_cache.discard(host, self._target.port)
             raise
         return stream
 
-    async def _receive_body(self, stream: Stream, head: FinalHead) -> None:
-        body, count = body_of(head), 0
+    async def _receive_body(self, stream: ClientStream, head: FinalResponseHead) -> None:
+        body, count = response_body(head), 0
         while True:
-            for piece in body.take():
-                self.body += piece[: BODY_BYTES_MAX - len(self.body)]
+            for piece in body.read_available():
+                self.body += piece[: RESPONSE_BODY_BYTES_MAX - len(self.body)]
                 count += 1
-                if len(self.body) == BODY_BYTES_MAX or count == PIECES_MAX:
+                if len(self.body) == RESPONSE_BODY_BYTES_MAX or count == BODY_PIECES_MAX:
                     return
             if body.is_complete:
-                self.complete = True
+                self.is_body_complete = True
                 return
             body.receive(await stream.receive_some(RECEIVE_BYTES))
 
 
-def _parse(text: str) -> Address:
-    return unmapped(ip_address(text))
+def _parse_address(text: str) -> Address:
+    return unmap_ipv4(ip_address(text))
 
 
-_parsed = lru_cache(maxsize=ADDRESSES_REMEMBERED)(_parse)
-_fault_of = lru_cache(maxsize=ADDRESSES_REMEMBERED)(address_fault)
+_parse_address_cached = lru_cache(maxsize=ADDRESSES_CACHED)(_parse_address)
+_address_fault_cached = lru_cache(maxsize=ADDRESSES_CACHED)(address_error)
 
 
-async def _in_time() -> None:
+async def _check_deadline() -> None:
     """Ends the call here when its time is over, though Trio may not have noticed yet: a process that
     was stopped goes on where it stood, and what it was about to send may have been asked about
     meanwhile (S6)."""
@@ -195,9 +206,9 @@ async def _in_time() -> None:
         await trio.sleep_forever()
 
 
-async def _receive_head(stream: Stream) -> FinalHead:
+async def _receive_head(stream: ClientStream) -> FinalResponseHead:
     """The final answer's head, its bytes checked."""
-    reader = AnswerHeadReader()
+    reader = ResponseHeadReader()
     final = None
     while final is None:
         final = reader.receive(await stream.receive_some(RECEIVE_BYTES))
@@ -205,11 +216,11 @@ async def _receive_head(stream: Stream) -> FinalHead:
 
 
 _REQUEST_LINE: Final = re.compile(rb"[A-Z]++ [\x21-\x7e]++ HTTP/1\.1")
-_FIELD: Final = re.compile(rb"[!#$%&'*+.^_`|~0-9A-Za-z-]++: [\t\x20-\x7e\x80-\xff]*+")
+_FIELD_LINE: Final = re.compile(rb"[!#$%&'*+.^_`|~0-9A-Za-z-]++: [\t\x20-\x7e\x80-\xff]*+")
 
 
-def _written(request: HttpRequest, target: Target) -> bytes:
-    """The request as it goes out: the fields that every request of ours has, and its own. Raises UnwritableError."""
+def _request_bytes(request: HttpRequest, target: UrlTarget) -> bytes:
+    """The request as it goes out: the fields that every request of ours has, and its own. Raises InvalidRequest."""
     request_line = f"{request.method} {target.path_and_query} HTTP/1.1".encode("ascii")
     fields = [
         b"Host: " + target.authority.encode("ascii"),
@@ -218,13 +229,13 @@ def _written(request: HttpRequest, target: Target) -> bytes:
     ]
     if request.body or request.method not in ("GET", "DELETE"):
         fields.append(b"Content-Length: %d" % len(request.body))
-    fields += [_as_spelled(name) + b": " + value for name, value in request.headers]
-    if not (_REQUEST_LINE.fullmatch(request_line) and all(map(_FIELD.fullmatch, fields))):
-        raise UnwritableError("a line of its head holds what none may hold")
+    fields += [_field_name(name) + b": " + value for name, value in request.headers]
+    if not (_REQUEST_LINE.fullmatch(request_line) and all(map(_FIELD_LINE.fullmatch, fields))):
+        raise InvalidRequest("a line of its head holds what none may hold")
     return b"\r\n".join([request_line, *fields, b"", request.body])
 
 
-def _as_spelled(name: bytes) -> bytes:
+def _field_name(name: bytes) -> bytes:
     """Field names as people write them, `X-API-KEY` as the specification does (Events, rule 2):
     the case means nothing (RFC 9110 section 5.1), but home-made receivers may look."""
     return b"X-API-KEY" if name == b"x-api-key" else name.title()

@@ -8,35 +8,35 @@ from typing import Final
 
 import h11
 
-from mmo_sansio.http.response_head import FinalHead, Until
+from mmo_sansio.http.response_head import BodyEnd, FinalResponseHead
 
 
-class BodyError(Exception):
+class ResponseBodyError(Exception):
     """The body broke off, or its framing is broken."""
 
 
 class PlainBody:
     """So many bytes, or all that comes until the server closes."""
 
-    def __init__(self, length: int | None, begun: bytes) -> None:
-        self._left = length
-        self._piece = begun
+    def __init__(self, length: int | None, initial_data: bytes) -> None:
+        self._remaining = length
+        self._unread = initial_data
         self.is_complete = False
 
     def receive(self, data: bytes) -> None:
-        """Take in what came, b"" at the end of the connection; raises BodyError when that is too soon."""
+        """Take in what came, b"" at the end of the connection; raises ResponseBodyError when that is too soon."""
         if not data:
-            if self._left is not None:
-                raise BodyError
+            if self._remaining is not None:
+                raise ResponseBodyError
             self.is_complete = True
-        self._piece = data
+        self._unread = data
 
-    def take(self) -> Iterator[bytes]:
+    def read_available(self) -> Iterator[bytes]:
         """What is new."""
-        piece = self._piece[: self._left]
-        if self._left is not None:
-            self._left -= len(piece)
-            self.is_complete = self._left == 0
+        piece = self._unread[: self._remaining]
+        if self._remaining is not None:
+            self._remaining -= len(piece)
+            self.is_complete = self._remaining == 0
         if piece:
             yield piece
 
@@ -44,11 +44,11 @@ class PlainBody:
 class ChunkedBody:
     """A chunked one (RFC 9112 section 7.1)."""
 
-    def __init__(self, head: FinalHead) -> None:
+    def __init__(self, head: FinalResponseHead) -> None:
         self._parser = h11.Connection(h11.CLIENT, max_incomplete_event_size=LINE_BYTES_MAX)
-        self._parser.send(_ANY_REQUEST)
+        self._parser.send(_PLACEHOLDER_REQUEST)
         self._parser.send(h11.EndOfMessage())
-        self._parser.receive_data(head.raw + head.rest)
+        self._parser.receive_data(head.raw + head.body_start)
         self._parser.next_event()  # the head, which was read before
         self.is_complete = False
 
@@ -56,29 +56,29 @@ class ChunkedBody:
         """Take in what came, b"" at the end of the connection."""
         self._parser.receive_data(data)
 
-    def take(self) -> Iterator[bytes]:
-        """What is new; raises BodyError."""
+    def read_available(self) -> Iterator[bytes]:
+        """What is new; raises ResponseBodyError."""
         try:
             while isinstance(event := self._parser.next_event(), h11.Data):
                 yield bytes(event.data)
         except h11.RemoteProtocolError as error:
-            raise BodyError from error
+            raise ResponseBodyError from error
         self.is_complete = isinstance(event, h11.EndOfMessage)
 
 
 LINE_BYTES_MAX: Final = 32 * 1024
 """Of the line before a chunk, and of the trailers."""
 
-_ANY_REQUEST: Final = h11.Request(method="GET", target="/", headers=[("Host", "any")])
+_PLACEHOLDER_REQUEST: Final = h11.Request(method="GET", target="/", headers=[("Host", "any")])
 """The parser wants to know what was asked; only HEAD and CONNECT would change anything."""
 
 
-def body_of(head: FinalHead) -> PlainBody | ChunkedBody:
+def response_body(head: FinalResponseHead) -> PlainBody | ChunkedBody:
     """The body behind this head."""
     match head.framing:
-        case Until.LAST_CHUNK:
+        case BodyEnd.LAST_CHUNK:
             return ChunkedBody(head)
-        case Until.CLOSE:
-            return PlainBody(None, head.rest)
+        case BodyEnd.CLOSE:
+            return PlainBody(None, head.body_start)
         case length:
-            return PlainBody(length, head.rest)
+            return PlainBody(length, head.body_start)

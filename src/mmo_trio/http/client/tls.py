@@ -7,7 +7,7 @@ import ssl
 
 from mmo_trio.http.streams import PlainStream
 
-RECORD_BYTES = 17 * 1024
+RECORD_BYTES_MAX = 17 * 1024
 """Of one read: a whole record (RFC 8446 section 5.2)."""
 
 
@@ -27,9 +27,9 @@ class TlsStream:
             try:
                 return self.tls.do_handshake()
             except ssl.SSLWantReadError:
-                await self._converse()
+                await self._exchange_records()
 
-    async def send_promptly(self, data: bytes) -> None:
+    async def send_all_now(self, data: bytes) -> None:
         """Send all of it, beginning at once. Raises BrokenResourceError when the server is gone."""
         while data:
             data = data[self.tls.write(data) :]
@@ -42,14 +42,14 @@ class TlsStream:
             try:
                 return self.tls.read(max_bytes)
             except ssl.SSLWantReadError:
-                await self._converse()
+                await self._exchange_records()
             except ssl.SSLEOFError:
                 return b""
 
-    async def _converse(self) -> None:
+    async def _exchange_records(self) -> None:
         """Say what is to be said, then hear what comes."""
         await self._flush()
-        data = await self._tcp.receive_some(RECORD_BYTES)
+        data = await self._tcp.receive_some(RECORD_BYTES_MAX)
         if data:
             self._incoming.write(data)
         else:
@@ -57,4 +57,4 @@ class TlsStream:
 
     async def _flush(self) -> None:
         if self._outgoing.pending:
-            await self._tcp.send_promptly(self._outgoing.read())
+            await self._tcp.send_all_now(self._outgoing.read())

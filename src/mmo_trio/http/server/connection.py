@@ -22,13 +22,13 @@ from attrs import frozen
 from mmo_sansio.api.outgoing.problem_json import problem_response
 from mmo_sansio.http.messages import HttpResponse
 from mmo_sansio.values.problems import Problem
-from mmo_trio.http.handler import Admitted, HangUp, RequestContext, Service
+from mmo_trio.http.handler import Admitted, CloseWithoutResponse, Handler, RequestContext
 from mmo_trio.http.limits import ListenerLimits
-from mmo_trio.http.rejections import LATE_BODY, LATE_HEAD, refuse
-from mmo_trio.http.request_metrics import Traffic
-from mmo_trio.http.responses import CONTINUE, answer_bytes
-from mmo_trio.http.server.connection_table import Census
-from mmo_trio.http.server.request_reader import Inbox, Opening
+from mmo_trio.http.rejections import BODY_TIMEOUT, HEAD_TIMEOUT, to_problem
+from mmo_trio.http.request_metrics import HttpMetrics
+from mmo_trio.http.responses import CONTINUE_RESPONSE, response_bytes
+from mmo_trio.http.server.connection_table import ConnectionTable
+from mmo_trio.http.server.request_reader import ParsedHead, RequestReader
 from mmo_trio.http.streams import LingeringStream
 from mmo_trio.system.fault_report import describe_fault
 
@@ -36,12 +36,12 @@ logger = logging.getLogger(__name__)
 
 
 @frozen
-class House:
+class ListenerContext:
     """What all conversations of one listener share."""
 
-    service: Service
+    handler: Handler
     limits: ListenerLimits
-    census: Census
+    connection_table: ConnectionTable
     error_docs_url: str
     """Base of the `type` URIs of problems, without a slash at its end (P1)."""
     mint_request_id: Callable[[], str]
@@ -50,196 +50,205 @@ class House:
     """Once it is set, the next answer on a connection is its last."""
     tls: Callable[[], ssl.SSLContext] | None
     """Gives the context of one connection; None for clear HTTP."""
-    traffic: Traffic
+    metrics: HttpMetrics
     """Where requests are counted, and refusals told."""
 
-    def context(self, client: str) -> RequestContext:
+    def request_context(self, client: str) -> RequestContext:
         """What is known of a request that begins now."""
         return RequestContext(self.mint_request_id(), client, self.tls is not None)
 
-    def refusal(self, problem: Problem, context: RequestContext) -> HttpResponse:
+    def problem_to_response(self, problem: Problem, context: RequestContext) -> HttpResponse:
         """The answer that the problem becomes for this request."""
         return problem_response(problem, self.error_docs_url, context.request_id)
 
 
-class _ClientLeftError(Exception):
+class _ClientDisconnected(Exception):
     """The client closed or broke the connection in the middle of its own request."""
 
 
-class Conversation:
+class ServerConnection:
     """One open connection, counted in the census by who accepted it. `run` owns it and sees it
     off."""
 
-    def __init__(self, house: House, transport: LingeringStream, client: str) -> None:
+    def __init__(
+        self, listener_context: ListenerContext, transport: LingeringStream, client: str
+    ) -> None:
         self.client = client
         self.idle_since = math.inf
-        self._house = house
-        self._limits = house.limits
+        self._listener_context = listener_context
+        self._limits = listener_context.limits
         self._transport = transport
         self._stream: trio.abc.Stream = transport
-        self._inbox = Inbox(house.limits.head)
-        self._scope = trio.CancelScope()
-        self._if_late: Problem | None = None
-        self._context = RequestContext("", client, house.tls is not None)
-        self._began = 0.0
+        self._reader = RequestReader(listener_context.limits.head)
+        self._cancel_scope = trio.CancelScope()
+        self._timeout_problem: Problem | None = None
+        self._request_context = RequestContext("", client, listener_context.tls is not None)
+        self._started_at = 0.0
 
-    def leave_by(self, moment: float) -> None:
+    def close_at(self, deadline: float) -> None:
         """Close at this moment of Trio's time; asked of an idle connection only."""
-        self._scope.deadline = min(self._scope.deadline, moment)
+        self._cancel_scope.deadline = min(self._cancel_scope.deadline, deadline)
 
     async def run(self) -> None:
         """Hold the conversation to its end; raises nothing but cancellation."""
         try:
-            with self._scope:
-                await self._converse()
-            if self._scope.cancelled_caught and self._if_late is not None:
-                await self._refuse_late(self._if_late)
-        except (_ClientLeftError, HangUp, trio.BrokenResourceError, ssl.SSLError):
+            with self._cancel_scope:
+                await self._serve()
+            if self._cancel_scope.cancelled_caught and self._timeout_problem is not None:
+                await self._send_timeout_problem(self._timeout_problem)
+        except (_ClientDisconnected, CloseWithoutResponse, trio.BrokenResourceError, ssl.SSLError):
             pass  # nobody is left to tell, or nothing shall be told
         except Exception as error:
-            logger.error("a connection failed: %s", describe_fault(error))
+            logger.error("connection_failed %s", describe_fault(error))
         finally:
             self._transport.close()
-            self._house.census.leave(self)
+            self._listener_context.connection_table.remove(self)
 
-    async def _converse(self) -> None:
-        if self._house.tls is not None:
-            self._allow(self._limits.handshake_timeout_s)
+    async def _serve(self) -> None:
+        if self._listener_context.tls is not None:
+            self._set_deadline(self._limits.handshake_timeout_s)
             self._stream = tls = trio.SSLStream(
-                self._transport, self._house.tls(), server_side=True
+                self._transport, self._listener_context.tls(), server_side=True
             )
             await tls.do_handshake()
-        while await self._another_begins():
-            if not await self._exchange():
+        while await self._wait_for_request():
+            if not await self._handle_request():
                 break
-        self._allow(self._limits.linger_timeout_s)
+        self._set_deadline(self._limits.linger_timeout_s)
         await self._stream.aclose()
 
-    async def _another_begins(self) -> bool:
+    async def _wait_for_request(self) -> bool:
         """Whether a next request begins; False when the client is done, or we are."""
-        if not self._inbox.is_empty:
+        if not self._reader.is_empty:
             await trio.lowlevel.checkpoint()  # Who pipelines lets others have their turn.
             return True
-        census = self._house.census
+        census = self._listener_context.connection_table
         now = trio.current_time()
-        if self._house.drain.is_set() and now >= census.idle_until:
+        if self._listener_context.drain.is_set() and now >= census.idle_deadline:
             return False
         self.idle_since = now
-        self._scope.deadline = min(now + census.idle_timeout_s, census.idle_until)
+        self._cancel_scope.deadline = min(now + census.idle_timeout_s, census.idle_deadline)
         data = await self._stream.receive_some()
         self.idle_since = math.inf
-        self._inbox.receive(data)
+        self._reader.receive(data)
         return bool(data)
 
-    async def _exchange(self) -> bool:
+    async def _handle_request(self) -> bool:
         """Read one request and answer it; whether another one may follow on this connection."""
-        self._context = context = self._house.context(self.client)
-        self._began = trio.current_time()
-        opening: Opening | None = None
+        self._request_context = context = self._listener_context.request_context(self.client)
+        self._started_at = trio.current_time()
+        opening: ParsedHead | None = None
         try:
             opening = await self._read_head()
-            answer, may_follow = await self._consult(opening, context)
-            wire = self._to_wire(answer, opening, may_follow)
-        except (_ClientLeftError, HangUp):
+            answer, may_follow = await self._call_handler(opening, context)
+            wire = self._response_bytes(answer, opening, may_follow)
+        except (_ClientDisconnected, CloseWithoutResponse):
             raise
         except Exception as error:
-            problem = refuse(error, context, self._house.traffic)
-            answer, may_follow = self._house.refusal(problem, context), False
-            wire = self._to_wire(answer, opening, may_follow)
-        self._if_late = None
-        self._house.traffic.answered(context, answer.status, trio.current_time() - self._began)
-        await self._send(wire)
+            problem = to_problem(error, context, self._listener_context.metrics)
+            answer, may_follow = self._listener_context.problem_to_response(problem, context), False
+            wire = self._response_bytes(answer, opening, may_follow)
+        self._timeout_problem = None
+        self._listener_context.metrics.count_response(
+            context, answer.status, trio.current_time() - self._started_at
+        )
+        await self._send_response(wire)
         return may_follow
 
-    async def _send(self, wire: bytes) -> None:
+    async def _send_response(self, data: bytes) -> None:
         """Send an answer; what the socket takes at once, which is nearly every one, needs no
         deadline."""
         if self._stream is self._transport:
-            wire = self._transport.send_now(wire)
-        if wire:
-            self._allow(self._limits.write_timeout_s)
-            await self._stream.send_all(wire)
+            data = self._transport.try_send(data)
+        if data:
+            self._set_deadline(self._limits.write_timeout_s)
+            await self._stream.send_all(data)
 
-    async def _consult(
-        self, opening: Opening, context: RequestContext
+    async def _call_handler(
+        self, parsed_head: ParsedHead, context: RequestContext
     ) -> tuple[HttpResponse, bool]:
         """The service's answer, and whether another request may follow it."""
-        answer = await self._house.service.admit(opening.head, context)
+        answer = await self._listener_context.handler.admit(parsed_head.head, context)
         if isinstance(answer, Admitted):
-            body = await self._read_body(opening, answer.body_limit)
+            body = await self._read_body(parsed_head, answer.body_limit)
             answer, is_read = await answer.respond(body), True
         else:
-            is_read = self._inbox.skip_body()
+            is_read = self._reader.skip_body()
         if isinstance(answer, Problem):
-            self._house.traffic.refused(context, answer)
-            answer = self._house.refusal(answer, context)
-        return answer, is_read and opening.keep_alive and not self._house.drain.is_set()
+            self._listener_context.metrics.count_problem(context, answer)
+            answer = self._listener_context.problem_to_response(answer, context)
+        return (
+            answer,
+            is_read and parsed_head.keep_alive and not self._listener_context.drain.is_set(),
+        )
 
-    async def _read_head(self) -> Opening:
-        while (opening := self._inbox.next_head()) is None:
-            if self._if_late is None:
-                self._if_late = LATE_HEAD
-                self._allow(self._limits.head_timeout_s)
-            await self._receive()
-        await self._lift_deadline()
+    async def _read_head(self) -> ParsedHead:
+        while (opening := self._reader.next_head()) is None:
+            if self._timeout_problem is None:
+                self._timeout_problem = HEAD_TIMEOUT
+                self._set_deadline(self._limits.head_timeout_s)
+            await self._receive_data()
+        await self._clear_deadline()
         return opening
 
-    async def _read_body(self, opening: Opening, limit: int) -> bytes:
-        body = self._inbox.next_body(limit)
+    async def _read_body(self, parsed_head: ParsedHead, limit: int) -> bytes:
+        body = self._reader.next_body(limit)
         if body is None:
-            self._if_late = LATE_BODY
-            self._allow(self._limits.body_timeout_s)
-            if opening.expects_continue and self._inbox.is_empty:
-                await self._invite_body()
+            self._timeout_problem = BODY_TIMEOUT
+            self._set_deadline(self._limits.body_timeout_s)
+            if parsed_head.expects_continue and self._reader.is_empty:
+                await self._send_continue()
             while body is None:
-                await self._receive()
-                body = self._inbox.next_body(limit)
-            await self._lift_deadline()
+                await self._receive_data()
+                body = self._reader.next_body(limit)
+            await self._clear_deadline()
         return body
 
-    async def _invite_body(self) -> None:
+    async def _send_continue(self) -> None:
         try:
-            await self._stream.send_all(CONTINUE)
+            await self._stream.send_all(CONTINUE_RESPONSE)
         except trio.BrokenResourceError as error:
-            raise _ClientLeftError from error
+            raise _ClientDisconnected from error
 
-    async def _receive(self) -> None:
+    async def _receive_data(self) -> None:
         try:
             data = await self._stream.receive_some()
         except trio.BrokenResourceError as error:
-            raise _ClientLeftError from error
+            raise _ClientDisconnected from error
         if not data:
-            raise _ClientLeftError
-        self._inbox.receive(data)
+            raise _ClientDisconnected
+        self._reader.receive(data)
 
-    async def _refuse_late(self, problem: Problem) -> None:
-        traffic, context = self._house.traffic, self._context
-        traffic.refused(context, problem)
-        traffic.answered(context, problem.status, trio.current_time() - self._began)
-        answer = self._house.refusal(problem, context)
+    async def _send_timeout_problem(self, problem: Problem) -> None:
+        traffic, context = self._listener_context.metrics, self._request_context
+        traffic.count_problem(context, problem)
+        traffic.count_response(context, problem.status, trio.current_time() - self._started_at)
+        answer = self._listener_context.problem_to_response(problem, context)
         with trio.move_on_after(self._limits.linger_timeout_s):
-            await self._stream.send_all(self._to_wire(answer, None, may_follow=False))
+            await self._stream.send_all(self._response_bytes(answer, None, keep_alive=False))
             await self._stream.aclose()
 
-    def _to_wire(self, answer: HttpResponse, opening: Opening | None, may_follow: bool) -> bytes:
+    def _response_bytes(
+        self, response: HttpResponse, parsed_head: ParsedHead | None, keep_alive: bool
+    ) -> bytes:
         connection = b"close"
-        if may_follow:
-            is_old = opening is not None and opening.version == b"1.0"
+        if keep_alive:
+            is_old = parsed_head is not None and parsed_head.version == b"1.0"
             connection = b"keep-alive" if is_old else b""
-        return answer_bytes(
-            answer,
-            request_id=self._context.request_id,
+        return response_bytes(
+            response,
+            request_id=self._request_context.request_id,
             connection=connection,
-            without_body=opening is not None and opening.head.method == "HEAD",
+            without_body=parsed_head is not None and parsed_head.head.method == "HEAD",
         )
 
-    def _allow(self, seconds: float) -> None:
+    def _set_deadline(self, timeout_s: float) -> None:
         """The phase that begins now may take this long in all."""
-        self._scope.deadline = trio.current_time() + seconds
+        self._cancel_scope.deadline = trio.current_time() + timeout_s
 
-    async def _lift_deadline(self) -> None:
+    async def _clear_deadline(self) -> None:
         """The request came in time: the service may think. One that came too late stops here, so
         that the service never begins what would be cancelled at once."""
         await trio.lowlevel.checkpoint_if_cancelled()
-        self._if_late = None
-        self._scope.deadline = math.inf
+        self._timeout_problem = None
+        self._cancel_scope.deadline = math.inf

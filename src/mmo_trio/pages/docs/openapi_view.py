@@ -8,75 +8,75 @@ from typing import Any
 
 from attrs import frozen
 
-Node = Mapping[str, Any]
+JsonObject = Mapping[str, Any]
 
 
 @frozen
-class Row:
+class FieldRow:
     """A member of an object, or a parameter of a request."""
 
     name: str
-    kind: str
+    type_text: str
     """`string`, `number or null`, ..."""
-    shape: str | None
+    schema: str | None
     """The shape that it has, if it is one of the named."""
     is_required: bool
-    limits: str
-    meaning: str
+    constraints: str
+    description: str
 
 
 @frozen
-class Shape:
+class SchemaView:
     """An object with a name."""
 
     name: str
-    meaning: str
-    rows: tuple[Row, ...]
+    description: str
+    fields: tuple[FieldRow, ...]
     example: str | None
 
 
 @frozen
-class Answer:
+class ResponseView:
     """What may come back."""
 
     status: str
-    meaning: str
-    shape: str | None
-    codes: tuple[str, ...]
+    description: str
+    schema: str | None
+    error_codes: tuple[str, ...]
     """The causes for which it does; each has its page."""
 
 
 @frozen
-class Delivery:
+class WebhookView:
     """A request that the gateway makes."""
 
     name: str
-    where: str
+    url_field: str
     summary: str
-    meaning: str
-    shape: str
-    key: Row
+    description: str
+    schema: str
+    key_header: FieldRow
 
 
 @frozen
-class Endpoint:
+class EndpointView:
     """One thing that can be asked."""
 
     name: str
     method: str
     path: str
     summary: str
-    meaning: str
-    parameters: tuple[Row, ...]
-    takes: str | None
-    answers: tuple[Answer, ...]
-    calls_back: tuple[Delivery, ...]
+    description: str
+    parameters: tuple[FieldRow, ...]
+    body_schema: str | None
+    responses: tuple[ResponseView, ...]
+    callbacks: tuple[WebhookView, ...]
     example: str
     """A command for a terminal."""
 
 
 @frozen
-class Reference:
+class ApiReference:
     """All of it."""
 
     title: str
@@ -84,20 +84,20 @@ class Reference:
     introduction: tuple[str, ...]
     base_url: str
     key_name: str
-    key_meaning: str
-    groups: tuple[tuple[str, str, tuple[Endpoint, ...]], ...]
+    key_description: str
+    groups: tuple[tuple[str, str, tuple[EndpointView, ...]], ...]
     """(name, what they are for, the endpoints)."""
-    unasked: tuple[Delivery, ...]
-    shapes: tuple[Shape, ...]
+    webhooks: tuple[WebhookView, ...]
+    schemas: tuple[SchemaView, ...]
 
 
-def reference_of(document: Node) -> Reference:
+def build_reference(document: JsonObject) -> ApiReference:
     """The document that `openapi_document` makes, as rows."""
     info, components = document["info"], document["components"]
     key = components["securitySchemes"]["apiKey"]
     base_url = document["servers"][0]["url"]
     endpoints = list(_endpoints(document, base_url))
-    return Reference(
+    return ApiReference(
         info["title"],
         info["version"],
         tuple(info["description"].split("\n\n")),
@@ -112,40 +112,44 @@ def reference_of(document: Node) -> Reference:
             )
             for tag in document["tags"]
         ),
-        tuple(_delivery(name, "", each["post"]) for name, each in document["webhooks"].items()),
-        tuple(_shape(name, schema) for name, schema in components["schemas"].items()),
+        tuple(_webhook(name, "", each["post"]) for name, each in document["webhooks"].items()),
+        tuple(_schema_view(name, schema) for name, schema in components["schemas"].items()),
     )
 
 
-def _endpoints(document: Node, base_url: str) -> Iterator[tuple[Endpoint, list[str]]]:
+def _endpoints(document: JsonObject, base_url: str) -> Iterator[tuple[EndpointView, list[str]]]:
     for path, item in document["paths"].items():
         for method, operation in item.items():
             body = operation.get("requestBody")
-            takes = None if body is None else _name(body["content"]["application/json"]["schema"])
+            takes = (
+                None
+                if body is None
+                else _schema_name(body["content"]["application/json"]["schema"])
+            )
             schemas = document["components"]["schemas"]
             example = None if takes is None else schemas[takes]["examples"][0]
             yield (
-                Endpoint(
+                EndpointView(
                     operation["operationId"],
                     method.upper(),
                     path,
                     operation["summary"],
                     operation.get("description", ""),
-                    tuple(map(_parameter, operation.get("parameters", ()))),
+                    tuple(map(_parameter_row, operation.get("parameters", ()))),
                     takes,
-                    tuple(_answers(operation["responses"], document)),
+                    tuple(_responses(operation["responses"], document)),
                     tuple(
-                        _delivery(name, where, each["post"])
+                        _webhook(name, where, each["post"])
                         for name, at in operation.get("callbacks", {}).items()
                         for where, each in at.items()
                     ),
-                    _command(base_url + path, operation, example),
+                    _curl_command(base_url + path, operation, example),
                 ),
                 operation["tags"],
             )
 
 
-def _answers(responses: Node, document: Node) -> Iterator[Answer]:
+def _responses(responses: JsonObject, document: JsonObject) -> Iterator[ResponseView]:
     for status, response in responses.items():
         if "$ref" in response:
             response = document["components"]["responses"][response["$ref"].rpartition("/")[2]]
@@ -153,23 +157,23 @@ def _answers(responses: Node, document: Node) -> Iterator[Answer]:
         is_problem = kind == "application/problem+json"
         codes = tuple(content["examples"]) if is_problem else ()
         meaning = "Refused." if is_problem else response["description"]
-        yield Answer(status, meaning, _name(content["schema"]), codes)
+        yield ResponseView(status, meaning, _schema_name(content["schema"]), codes)
 
 
-def _delivery(name: str, where: str, operation: Node) -> Delivery:
+def _webhook(name: str, url_field: str, operation: JsonObject) -> WebhookView:
     schema = operation["requestBody"]["content"]["application/json"]["schema"]
     answered = operation["responses"]["2XX"]["description"]
-    return Delivery(
+    return WebhookView(
         name,
-        where.removeprefix("{$request.body#/").removesuffix("}"),
+        url_field.removeprefix("{$request.body#/").removesuffix("}"),
         operation["summary"],
         f"{operation['description']} {answered}",
-        _name(schema) or "",
-        _parameter(operation["parameters"][0]),
+        _schema_name(schema) or "",
+        _parameter_row(operation["parameters"][0]),
     )
 
 
-def _command(url: str, operation: Node, body: object) -> str:
+def _curl_command(url: str, operation: JsonObject, body: object) -> str:
     for each in operation.get("parameters", ()):
         if each["in"] == "path":
             url = url.replace(f"{{{each['name']}}}", each["example"])
@@ -186,37 +190,37 @@ def _command(url: str, operation: Node, body: object) -> str:
     return " \\\n  ".join(lines)
 
 
-def _parameter(parameter: Node) -> Row:
+def _parameter_row(parameter: JsonObject) -> FieldRow:
     schema = parameter["schema"]
     place = {"path": "in the path", "query": "in the query", "header": "header"}[parameter["in"]]
-    return Row(
+    return FieldRow(
         parameter["name"],
-        f"{_kind(schema)}, {place}",
+        f"{_type_text(schema)}, {place}",
         None,
         bool(parameter.get("required")),
-        _limits(schema),
+        _constraints(schema),
         parameter["description"],
     )
 
 
-def _shape(name: str, schema: Node) -> Shape:
+def _schema_view(name: str, schema: JsonObject) -> SchemaView:
     required = schema.get("required", ())
     rows = [
-        Row(
+        FieldRow(
             member,
-            _kind(each),
-            _name(each),
+            _type_text(each),
+            _schema_name(each),
             member in required,
-            _limits(each),
+            _constraints(each),
             each.get("description", ""),
         )
         for member, each in schema.get("properties", {}).items()
     ]
     if isinstance(schema.get("additionalProperties"), dict):
         values = schema["additionalProperties"]
-        rows.append(Row("any name", _kind(values), None, False, _limits(values), ""))
+        rows.append(FieldRow("any name", _type_text(values), None, False, _constraints(values), ""))
     example = schema.get("examples", [None])[0]
-    return Shape(
+    return SchemaView(
         name,
         schema.get("description", ""),
         tuple(rows),
@@ -224,25 +228,25 @@ def _shape(name: str, schema: Node) -> Shape:
     )
 
 
-def _name(schema: Node) -> str | None:
+def _schema_name(schema: JsonObject) -> str | None:
     """The shape that a schema refers to, itself, in an array or as one of two."""
     if "$ref" in schema:
         return str(schema["$ref"]).rpartition("/")[2]
     if "items" in schema:
-        return _name(schema["items"])
-    return next(filter(None, map(_name, schema.get("anyOf", ()))), None)
+        return _schema_name(schema["items"])
+    return next(filter(None, map(_schema_name, schema.get("anyOf", ()))), None)
 
 
-def _kind(schema: Node) -> str:
+def _type_text(schema: JsonObject) -> str:
     if "$ref" in schema:
         return "object"
     if "anyOf" in schema:
-        return " or ".join(dict.fromkeys(map(_kind, schema["anyOf"])))
+        return " or ".join(dict.fromkeys(map(_type_text, schema["anyOf"])))
     kinds = schema.get("type", "string")
     return kinds if isinstance(kinds, str) else " or ".join(kinds)
 
 
-def _limits(schema: Node) -> str:
+def _constraints(schema: JsonObject) -> str:
     """What bounds a value, in words."""
     said = []
     if "const" in schema:

@@ -10,66 +10,66 @@ from attrs import frozen
 from markupsafe import Markup, escape
 from quart import Blueprint, Response, render_template
 
-from mmo_sansio.api.docs.error_pages import CodePage, code_pages
+from mmo_sansio.api.docs.error_pages import ErrorPage, error_pages
 from mmo_sansio.api.docs.openapi import openapi_document
-from mmo_trio.pages.docs.openapi_view import reference_of
+from mmo_trio.pages.docs.openapi_view import build_reference
 
-CACHED = "public, max-age=300"
+DOCS_CACHE_CONTROL = "public, max-age=300"
 
 
 @frozen
-class Papers:
+class ApiDocs:
     """What there is to read."""
 
-    codes: Mapping[str, CodePage]
+    error_pages: Mapping[str, ErrorPage]
     """By code, the refusals first."""
-    document: Mapping[str, Any]
+    openapi: Mapping[str, Any]
     """The OpenAPI document."""
 
 
-def papers_of(
+def build_docs(
     *, base_url: str, error_docs_url: str, sandbox_scenarios: Collection[str] | None
-) -> Papers:
+) -> ApiDocs:
     """The papers of a gateway at these addresses, none with a slash at its end."""
     document = openapi_document(
         base_url=base_url, error_docs_url=error_docs_url, sandbox_scenarios=sandbox_scenarios
     )
-    return Papers(code_pages(error_docs_url), document)
+    return ApiDocs(error_pages(error_docs_url), document)
 
 
-def paper_pages(papers: Papers) -> Blueprint:
+def create_docs_blueprint(api_docs: ApiDocs) -> Blueprint:
     """`/errors`, `/errors/CODE`, `/docs` and `/openapi.json`."""
     pages = Blueprint("papers", __name__)
     pages.add_app_template_filter(with_code, "with_code")
-    written = json.dumps(papers.document, indent=1)
-    reference = reference_of(papers.document)
+    written = json.dumps(api_docs.openapi, indent=1)
+    reference = build_reference(api_docs.openapi)
     drawn: dict[str, str] = {}
 
     @pages.get("/errors")
     async def errors() -> Response:
-        refusals = [each for each in papers.codes.values() if each.status is not None]
-        failures = [each for each in papers.codes.values() if each.status is None]
-        return _page(
+        refusals = [each for each in api_docs.error_pages.values() if each.status is not None]
+        failures = [each for each in api_docs.error_pages.values() if each.status is None]
+        return _cached_response(
             await render_template("papers/errors.html", refusals=refusals, failures=failures)
         )
 
     @pages.get("/errors/<path:code>")
     async def error(code: str) -> Response:
-        found = papers.codes.get(code)
+        found = api_docs.error_pages.get(code)
         if found is None:
             return Response(await render_template("papers/unknown.html"), 404)
-        return _page(await render_template("papers/error.html", page=found))
+        return _cached_response(await render_template("papers/error.html", page=found))
 
     @pages.get("/docs")
     async def docs() -> Response:
         if not drawn:
             drawn["docs"] = await render_template("papers/docs.html", reference=reference)
-        return _page(drawn["docs"])
+        return _cached_response(drawn["docs"])
 
     @pages.get("/openapi.json")
     async def openapi() -> Response:
         answer = Response(written, content_type="application/json")
-        answer.headers["Cache-Control"] = CACHED
+        answer.headers["Cache-Control"] = DOCS_CACHE_CONTROL
         # Whoever holds a page of documentation in a browser may read it: it is the same for everybody.
         answer.headers["Access-Control-Allow-Origin"] = "*"
         return answer
@@ -84,7 +84,7 @@ def with_code(text: str) -> Markup:
     return Markup("".join(told).replace("\n", "<br>"))
 
 
-def _page(text: str) -> Response:
+def _cached_response(text: str) -> Response:
     answer = Response(text)
-    answer.headers["Cache-Control"] = CACHED
+    answer.headers["Cache-Control"] = DOCS_CACHE_CONTROL
     return answer

@@ -8,61 +8,63 @@ from typing import Any
 
 from quart import Blueprint, Response, request
 
-from mmo_sansio.api.incoming.strict_json import Number, parse_object
+from mmo_sansio.api.incoming.strict_json import JsonNumber, parse_object
 from mmo_sansio.api.outgoing.problem_json import problem_response
 from mmo_sansio.messages.inputs import ConfirmPage, DepositNotified
-from mmo_sansio.messages.replies import Ignored, Noted
+from mmo_sansio.messages.replies import Applied, Ignored
 from mmo_sansio.values import problems
-from mmo_sansio.values.clock import with_microseconds
+from mmo_sansio.values.clock import format_with_microseconds
 from mmo_sansio.values.model import Brand, Method, Party
-from mmo_sansio.values.money import AmountError, check_amount, money, parse_number
-from mmo_sansio.values.problems import FieldFault, Problem, RefusedError
-from mmo_trio.pages.context import Desk, SandboxDesk
-from mmo_trio.settings.errors import ValueFault
-from mmo_trio.settings.values import read_span
+from mmo_sansio.values.money import AmountError, check_amount, parse_number, to_money
+from mmo_sansio.values.problems import FieldError, Problem, ProblemError
+from mmo_trio.pages.context import PagesContext, SandboxContext
+from mmo_trio.settings.errors import InvalidSettingValue
+from mmo_trio.settings.values import parse_span
 from mmo_trio.storage.interface.store import OutcomeUnknown, StoreUnavailable
 
-Body = dict[str, Any]
+JsonBody = dict[str, Any]
 
 
-def sandbox_controls(desk: Desk, sandbox: SandboxDesk) -> Blueprint:
+def create_sandbox_blueprint(context: PagesContext, sandbox: SandboxContext) -> Blueprint:
     """POST /sandbox/clock, /push, /pay; GET /sandbox/callbacks, /suspense. In a sandbox only."""
     controls = Blueprint("sandbox", __name__, url_prefix="/sandbox")
 
     @controls.post("/clock")
     async def clock() -> Response:
-        body = await _body()
+        body = await _read_json_body()
         try:
-            span = read_span(_text(body, "advance"))
-        except ValueFault as error:
-            raise _fault("advance", str(error)) from None
+            span = parse_span(_required_text(body, "advance"))
+        except InvalidSettingValue as error:
+            raise _validation_error("advance", str(error)) from None
         now = await sandbox.advance_clock(span)
-        return _json({"now": with_microseconds(now)})
+        return _json_response({"now": format_with_microseconds(now)})
 
     @controls.post("/push")
     async def push() -> Response:
-        body = await _body()
-        brand, method = await _brand_and_method(desk, body)
-        told = _deposit(body, brand, method, sandbox)
-        reply = await desk.submit(told)
-        known = reply.transaction if isinstance(reply, Noted | Ignored) else None
-        return _json({"gatewayReference": known.reference if known else None})
+        body = await _read_json_body()
+        brand, method = await _find_brand_and_method(context, body)
+        told = _parse_deposit(body, brand, method, sandbox)
+        reply = await context.submit(told)
+        known = reply.transaction if isinstance(reply, Applied | Ignored) else None
+        return _json_response({"gatewayReference": known.reference if known else None})
 
     @controls.post("/pay")
     async def pay() -> Response:
-        reference = _text(await _body(), "gatewayReference")
-        reply = await desk.submit(ConfirmPage(reference.upper()))
-        if isinstance(reply, Noted):
-            return _json({"gatewayReference": reply.transaction.reference})
+        reference = _required_text(await _read_json_body(), "gatewayReference")
+        reply = await context.submit(ConfirmPage(reference.upper()))
+        if isinstance(reply, Applied):
+            return _json_response({"gatewayReference": reply.transaction.reference})
         reason = reply.reason if isinstance(reply, Ignored) else "It was refused."
         if isinstance(reply, Ignored) and reply.transaction is not None:
-            return _json({"gatewayReference": reply.transaction.reference, "ignored": reason})
-        raise RefusedError(problems.NOT_FOUND.problem(reason))
+            return _json_response(
+                {"gatewayReference": reply.transaction.reference, "ignored": reason}
+            )
+        raise ProblemError(problems.NOT_FOUND.problem(reason))
 
     @controls.get("/callbacks")
     async def callbacks() -> Response:
-        recorded = await desk.store.callbacks(brand=request.args.get("brand"))
-        return _json(
+        recorded = await context.store.callbacks(brand=request.args.get("brand"))
+        return _json_response(
             [
                 {
                     "gatewayReference": each.gateway_reference,
@@ -70,7 +72,7 @@ def sandbox_controls(desk: Desk, sandbox: SandboxDesk) -> Blueprint:
                     "outcome": each.attempt.outcome,
                     "status": each.attempt.status,
                     "durationMs": each.attempt.duration_ms,
-                    "at": with_microseconds(each.at),
+                    "at": format_with_microseconds(each.at),
                 }
                 for each in recorded
             ]
@@ -78,18 +80,18 @@ def sandbox_controls(desk: Desk, sandbox: SandboxDesk) -> Blueprint:
 
     @controls.get("/suspense")
     async def suspense() -> Response:
-        entries = await desk.store.suspense(brand=request.args.get("brand"))
-        return _json(
+        entries = await context.store.suspense(brand=request.args.get("brand"))
+        return _json_response(
             [
                 {
                     "id": each.id,
                     "reason": each.reason,
                     "provider": each.provider,
                     "gatewayReference": each.gateway_reference,
-                    "told": json.loads(each.told),
+                    "told": json.loads(each.content),
                     "times": each.times,
-                    "firstAt": with_microseconds(each.first_at),
-                    "lastAt": with_microseconds(each.last_at),
+                    "firstAt": format_with_microseconds(each.first_at),
+                    "lastAt": format_with_microseconds(each.last_at),
                 }
                 for each in entries
             ]
@@ -99,36 +101,40 @@ def sandbox_controls(desk: Desk, sandbox: SandboxDesk) -> Blueprint:
     @controls.errorhandler(OutcomeUnknown)
     async def busy(_: Exception) -> Response:
         problem = problems.UNAVAILABLE.problem("The store can't serve right now; try again.")
-        return _problem(problem, desk.error_docs_url)
+        return _to_problem_response(problem, context.error_docs_url)
 
-    @controls.errorhandler(RefusedError)
-    async def refused(error: RefusedError) -> Response:
-        return _problem(error.problem, desk.error_docs_url)
+    @controls.errorhandler(ProblemError)
+    async def refused(error: ProblemError) -> Response:
+        return _to_problem_response(error.problem, context.error_docs_url)
 
     return controls
 
 
-async def _body() -> Body:
+async def _read_json_body() -> JsonBody:
     raw: bytes = await request.body
     return parse_object(raw)
 
 
-def _deposit(body: Body, brand: Brand, method: Method, sandbox: SandboxDesk) -> DepositNotified:
+def _parse_deposit(
+    body: JsonBody, brand: Brand, method: Method, sandbox: SandboxContext
+) -> DepositNotified:
     amount, party = body.get("amount"), body.get("party")
     if not isinstance(amount, dict):
-        raise _fault("amount", "must be an object with value and currency")
+        raise _validation_error("amount", "must be an object with value and currency")
     if not isinstance(party, dict):
-        raise _fault("party", "must be an object with msisdn, and id if the payer typed one")
-    currency, msisdn = _text(amount, "currency"), _text(party, "msisdn")
+        raise _validation_error(
+            "party", "must be an object with msisdn, and id if the payer typed one"
+        )
+    currency, msisdn = _required_text(amount, "currency"), _required_text(party, "msisdn")
     try:
-        paid = money(check_amount(_number(amount)), currency)
+        paid = to_money(check_amount(_parse_amount_value(amount)), currency)
     except AmountError as error:
-        raise _fault("amount.value", str(error)) from None
+        raise _validation_error("amount.value", str(error)) from None
     except KeyError:
-        raise _fault("amount.currency", "must be a currency of ISO 4217") from None
+        raise _validation_error("amount.currency", "must be a currency of ISO 4217") from None
     return DepositNotified(
         provider=method.provider,
-        provider_reference=_text(body, "providerReference"),
+        provider_reference=_required_text(body, "providerReference"),
         provider_title=method.provider_title,
         gateway_reference=sandbox.new_reference(),
         brand=brand,
@@ -145,48 +151,48 @@ def _deposit(body: Body, brand: Brand, method: Method, sandbox: SandboxDesk) -> 
     )
 
 
-async def _brand_and_method(desk: Desk, body: Body) -> tuple[Brand, Method]:
-    brand_id, key = _text(body, "brand"), _text(body, "method")
-    for record in await desk.store.brands():
+async def _find_brand_and_method(context: PagesContext, body: JsonBody) -> tuple[Brand, Method]:
+    brand_id, key = _required_text(body, "brand"), _required_text(body, "method")
+    for record in await context.store.brands():
         if record.brand.id == brand_id:
             for method in record.brand.methods:
                 if method.key == key:
                     return record.brand, method
-            raise RefusedError(
+            raise ProblemError(
                 problems.NOT_FOUND.problem(f"The brand '{brand_id}' has no method '{key}'.")
             )
-    raise RefusedError(problems.NOT_FOUND.problem(f"There is no brand '{brand_id}'."))
+    raise ProblemError(problems.NOT_FOUND.problem(f"There is no brand '{brand_id}'."))
 
 
-def _number(amount: Body) -> Decimal:
+def _parse_amount_value(amount: JsonBody) -> Decimal:
     value = amount.get("value")
-    if not isinstance(value, Number):
+    if not isinstance(value, JsonNumber):
         raise AmountError("must be a number")
     return parse_number(value.text)
 
 
-def _text(body: Body, field: str) -> str:
+def _required_text(body: JsonBody, field: str) -> str:
     value = body.get(field)
     if not isinstance(value, str) or not value.strip():
-        raise _fault(field, "is required and must be a string")
+        raise _validation_error(field, "is required and must be a string")
     return value
 
 
-def _optional_text(body: Body, field: str) -> str | None:
-    return None if body.get(field) is None else _text(body, field)
+def _optional_text(body: JsonBody, field: str) -> str | None:
+    return None if body.get(field) is None else _required_text(body, field)
 
 
-def _fault(field: str, detail: str) -> RefusedError:
-    return RefusedError(
-        problems.VALIDATION_FAILED.problem(f"{field} {detail}.", FieldFault(field, detail))
+def _validation_error(field: str, detail: str) -> ProblemError:
+    return ProblemError(
+        problems.VALIDATION_FAILED.problem(f"{field} {detail}.", FieldError(field, detail))
     )
 
 
-def _json(value: object) -> Response:
+def _json_response(value: object) -> Response:
     return Response(json.dumps(value), content_type="application/json")
 
 
-def _problem(problem: Problem, error_docs_url: str) -> Response:
+def _to_problem_response(problem: Problem, error_docs_url: str) -> Response:
     answer = problem_response(problem, error_docs_url)
     headers = {name.decode(): value.decode() for name, value in answer.headers}
     return Response(answer.body, answer.status, headers)

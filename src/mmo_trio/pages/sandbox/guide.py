@@ -12,43 +12,43 @@ from mmo_sansio.messages.inputs import CreatePayment, Draft
 from mmo_sansio.messages.replies import Accepted
 from mmo_sansio.values.model import Brand, Method, Operation, Party
 from mmo_sansio.values.money import Money
-from mmo_trio.pages.context import Desk, SandboxDesk
-from mmo_trio.pages.payment.events import standing_of
-from mmo_trio.pages.payment.formatting import amount_written
+from mmo_trio.pages.context import PagesContext, SandboxContext
+from mmo_trio.pages.payment.events import payer_status
+from mmo_trio.pages.payment.formatting import format_amount
 from mmo_trio.pages.payment.languages.english import ENGLISH
 from mmo_trio.pages.sandbox.phone import PHONE_NUMBER
 from mmo_trio.storage.interface.store import OutcomeUnknown, StoreUnavailable
-from mmo_trio.system.ids import page_token
+from mmo_trio.system.ids import generate_page_token
 
 RESULT_URL = "https://127.0.0.1:8443/"
 """Where `mmo listen` listens unless it is told otherwise."""
 
-_NUMBER = re.compile(r"\+?[0-9]{3,20}", re.ASCII)
+_MSISDN_PATTERN = re.compile(r"\+?[0-9]{3,20}", re.ASCII)
 
 
-def guide_pages(desk: Desk, sandbox: SandboxDesk) -> Blueprint:
+def create_guide_blueprint(context: PagesContext, sandbox: SandboxContext) -> Blueprint:
     """GET / is the guide; POST /try makes a payment; GET /try/REFERENCE leads through it. In a sandbox only."""
     pages = Blueprint("guide", __name__)
 
     @pages.get("/")
     async def guide() -> Response:
-        return await _guide(desk, sandbox)
+        return await _render_guide(context, sandbox)
 
     @pages.post("/try")
     async def make() -> AnyResponse | Response:
         form = await request.form
         number = form.get("number", "").replace(" ", "")
-        offer = await _offer(desk)
-        if offer is None or not _NUMBER.fullmatch(number):
+        offer = await _find_web_payin_method(context)
+        if offer is None or not _MSISDN_PATTERN.fullmatch(number):
             fault = "A phone number has 3 to 20 digits, with the country's code in front."
-            return await _guide(desk, sandbox, fault=fault if offer else "")
-        reply = await desk.submit(_creation(sandbox, *offer, number))
+            return await _render_guide(context, sandbox, fault=fault if offer else "")
+        reply = await context.submit(_create_payment_input(sandbox, *offer, number))
         assert isinstance(reply, Accepted), reply
         return redirect(f"/try/{reply.order.gateway_reference}", 303)
 
     @pages.get("/try/<reference>")
     async def step(reference: str) -> Response:
-        transaction = await desk.store.transaction(reference)
+        transaction = await context.store.transaction(reference)
         if transaction is None or transaction.order.page is None:
             return Response(await render_template("unknown.html", texts=ENGLISH), 404)
         order = transaction.order
@@ -57,8 +57,8 @@ def guide_pages(desk: Desk, sandbox: SandboxDesk) -> Blueprint:
             texts=ENGLISH,
             reference=reference,
             merchant_reference=order.merchant_reference,
-            amount=amount_written(order.requested, ENGLISH.numbers),
-            standing=standing_of(transaction, now=desk.now()),
+            amount=format_amount(order.requested, ENGLISH.numbers),
+            standing=payer_status(transaction, now=context.now()),
             pay_url=f"/pay/{transaction.order.page.token}",
             phone_url=f"/phone/{order.party.msisdn.removeprefix('+')}",
         )
@@ -72,13 +72,15 @@ def guide_pages(desk: Desk, sandbox: SandboxDesk) -> Blueprint:
     return pages
 
 
-async def _guide(desk: Desk, sandbox: SandboxDesk, *, fault: str = "") -> Response:
-    offer = await _offer(desk)
+async def _render_guide(
+    context: PagesContext, sandbox: SandboxContext, *, fault: str = ""
+) -> Response:
+    offer = await _find_web_payin_method(context)
     page = await render_template(
         "guide.html",
         texts=ENGLISH,
         brand=offer[0].name if offer else None,
-        amount=amount_written(_amount(offer[1]), ENGLISH.numbers) if offer else "",
+        amount=format_amount(_minimum_amount(offer[1]), ENGLISH.numbers) if offer else "",
         number=PHONE_NUMBER,
         fault=fault,
         addresses=sandbox.addresses,
@@ -86,22 +88,24 @@ async def _guide(desk: Desk, sandbox: SandboxDesk, *, fault: str = "") -> Respon
     return Response(page, 422 if fault else 200)
 
 
-async def _offer(desk: Desk) -> tuple[Brand, Method] | None:
+async def _find_web_payin_method(context: PagesContext) -> tuple[Brand, Method] | None:
     """The first brand, and a method of it, that takes web pay-ins."""
-    for record in await desk.store.brands():
+    for record in await context.store.brands():
         for method in record.brand.methods:
             if Operation.WEB_PAYIN in method.operations and record.brand.enabled:
                 return record.brand, method
     return None
 
 
-def _amount(method: Method) -> Money:
+def _minimum_amount(method: Method) -> Money:
     return next(iter(method.limits.values())).minimum
 
 
-def _creation(sandbox: SandboxDesk, brand: Brand, method: Method, number: str) -> CreatePayment:
+def _create_payment_input(
+    sandbox: SandboxContext, brand: Brand, method: Method, number: str
+) -> CreatePayment:
     """What a merchant would ask for; the operator waits for the person at the phone, whatever the number."""
-    amount, reference = _amount(method), sandbox.new_reference()
+    amount, reference = _minimum_amount(method), sandbox.new_reference()
     draft = Draft(
         operation=Operation.WEB_PAYIN,
         method=method.key,
@@ -113,4 +117,4 @@ def _creation(sandbox: SandboxDesk, brand: Brand, method: Method, number: str) -
         party=Party("somebody", number),
         scenario="phone",
     )
-    return CreatePayment(brand, reference, draft, page_token(), sandbox.terms)
+    return CreatePayment(brand, reference, draft, generate_page_token(), sandbox.terms)

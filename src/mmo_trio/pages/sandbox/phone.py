@@ -9,17 +9,17 @@ from types import MappingProxyType
 import trio
 from quart import Blueprint, Response, render_template, request
 
-from mmo_sansio.providers.sandbox.simulated_operator import Prompt
+from mmo_sansio.providers.sandbox.simulated_operator import PhonePrompt
 from mmo_sansio.values.error_codes import ErrorCode
-from mmo_trio.pages.context import Desk, SandboxDesk
-from mmo_trio.pages.payment.formatting import amount_written
+from mmo_trio.pages.context import PagesContext, SandboxContext
+from mmo_trio.pages.payment.formatting import format_amount
 from mmo_trio.pages.payment.languages.english import ENGLISH
 
 PHONE_NUMBER = "254700000180"
 """The number that is suggested: its last digits make the sandbox wait for a person."""
 
 APPROVE = "approve"
-REFUSALS: Mapping[str, ErrorCode] = MappingProxyType(
+DECLINE_CODES: Mapping[str, ErrorCode] = MappingProxyType(
     {
         "refuse": ErrorCode.USER_CANCELLED,
         "no-money": ErrorCode.USER_INSUFFICIENT_FUNDS,
@@ -28,30 +28,30 @@ REFUSALS: Mapping[str, ErrorCode] = MappingProxyType(
 )
 """What a person may do instead, and how the payment then fails."""
 
-LOOK_EVERY_S = 0.25
-STREAM_S = 30.0
+PROMPT_CHECK_INTERVAL_S = 0.25
+STREAM_LIFETIME_S = 30.0
 REFRESH_S = 2
 
-_NUMBER = re.compile(r"\+?[0-9]{3,20}", re.ASCII)
-_PIN = re.compile(r"[0-9]{4}", re.ASCII)
+_MSISDN_PATTERN = re.compile(r"\+?[0-9]{3,20}", re.ASCII)
+_PIN_PATTERN = re.compile(r"[0-9]{4}", re.ASCII)
 
 
-def phone_pages(desk: Desk, sandbox: SandboxDesk) -> Blueprint:
+def create_phone_blueprint(context: PagesContext, sandbox: SandboxContext) -> Blueprint:
     """GET /phone picks a number; /phone/NUMBER is that phone. In a sandbox only."""
     pages = Blueprint("phone", __name__, url_prefix="/phone")
 
-    def prompts(number: str | None = None) -> list[Prompt]:
-        now = desk.now()
+    def prompts(number: str | None = None) -> list[PhonePrompt]:
+        now = context.now()
         return [
             each
             for each in sandbox.operator.prompts()
-            if now < each.expires_at and (number is None or _same(each.msisdn, number))
+            if now < each.expires_at and (number is None or _is_same_number(each.msisdn, number))
         ]
 
     @pages.get("")
     async def pick() -> Response:
         number = request.args.get("number", "").replace(" ", "")
-        if _NUMBER.fullmatch(number):
+        if _MSISDN_PATTERN.fullmatch(number):
             return Response("", 303, {"Location": f"/phone/{number.removeprefix('+')}"})
         waiting = sorted({each.msisdn.removeprefix("+") for each in prompts()})
         page = await render_template(
@@ -61,34 +61,34 @@ def phone_pages(desk: Desk, sandbox: SandboxDesk) -> Blueprint:
 
     @pages.get("/<number>")
     async def phone(number: str) -> Response:
-        return await _shown(number, prompts(number))
+        return await _render_phone(number, prompts(number))
 
     @pages.post("/<number>/<reference>")
     async def answer(number: str, reference: str) -> Response:
         form = await request.form
         deed, pin = form.get("deed", APPROVE), form.get("pin", "")
-        if not _NUMBER.fullmatch(number) or deed not in (APPROVE, *REFUSALS):
+        if not _MSISDN_PATTERN.fullmatch(number) or deed not in (APPROVE, *DECLINE_CODES):
             return Response(await render_template("unknown.html", texts=ENGLISH), 404)
         if not any(each.reference == reference for each in prompts(number)):
-            return Response("", 303, {"Location": f"/phone/{_written(number)}"})
-        if deed in REFUSALS:
-            sandbox.operator.refuse(reference, why=REFUSALS[deed])
-        elif _PIN.fullmatch(pin):
+            return Response("", 303, {"Location": f"/phone/{_without_plus(number)}"})
+        if deed in DECLINE_CODES:
+            sandbox.operator.decline(reference, error_code=DECLINE_CODES[deed])
+        elif _PIN_PATTERN.fullmatch(pin):
             sandbox.operator.approve(reference)
         else:
             fault = "A PIN has four digits; on this phone any four will do."
-            return await _shown(number, prompts(number), fault=fault, status=422)
-        return Response("", 303, {"Location": f"/phone/{_written(number)}?done={deed}"})
+            return await _render_phone(number, prompts(number), fault=fault, status=422)
+        return Response("", 303, {"Location": f"/phone/{_without_plus(number)}?done={deed}"})
 
     @pages.get("/<number>/events")
     async def events(number: str) -> Response:
         async def stream() -> AsyncGenerator[bytes, None]:
             """One event once there is a prompt."""
             yield b"retry: 1000\n\n"
-            with trio.move_on_after(STREAM_S):
-                while not prompts(number) and not desk.closing.is_set():
-                    with trio.move_on_after(LOOK_EVERY_S):
-                        await desk.closing.wait()
+            with trio.move_on_after(STREAM_LIFETIME_S):
+                while not prompts(number) and not context.closing.is_set():
+                    with trio.move_on_after(PROMPT_CHECK_INTERVAL_S):
+                        await context.closing.wait()
             if prompts(number):
                 yield b"data: prompt\n\n"
 
@@ -99,17 +99,17 @@ def phone_pages(desk: Desk, sandbox: SandboxDesk) -> Blueprint:
     return pages
 
 
-async def _shown(
-    number: str, prompts: list[Prompt], *, fault: str = "", status: int = 200
+async def _render_phone(
+    number: str, prompts: list[PhonePrompt], *, fault: str = "", status: int = 200
 ) -> Response:
-    if not _NUMBER.fullmatch(number):
+    if not _MSISDN_PATTERN.fullmatch(number):
         return Response(await render_template("unknown.html", texts=ENGLISH), 404)
     page = await render_template(
         "phone.html",
         texts=ENGLISH,
-        number=_written(number),
+        number=_without_plus(number),
         prompts=[
-            (each, amount_written(each.amount, ENGLISH.numbers), each.type == "payin")
+            (each, format_amount(each.amount, ENGLISH.numbers), each.type == "payin")
             for each in prompts
         ],
         fault=fault,
@@ -119,9 +119,9 @@ async def _shown(
     return Response(page, status)
 
 
-def _same(one: str, other: str) -> bool:
-    return _written(one) == _written(other)
+def _is_same_number(one: str, other: str) -> bool:
+    return _without_plus(one) == _without_plus(other)
 
 
-def _written(number: str) -> str:
+def _without_plus(number: str) -> str:
     return number.removeprefix("+")

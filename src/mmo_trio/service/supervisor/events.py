@@ -8,7 +8,7 @@ from typing import TypeAlias
 from attrs import frozen
 
 
-class Order(Enum):
+class ProcessCommand(Enum):
     """What a process can be told."""
 
     DRAIN = "drain"
@@ -21,48 +21,48 @@ class Order(Enum):
 
 
 @frozen
-class Stop:
+class StopRequested:
     """The service is to end."""
 
 
 @frozen
-class Roll:
+class RollingRestartRequested:
     """Every worker is to be replaced, one after the other."""
 
 
 @frozen
-class Reload:
+class ReloadRequested:
     """The certificates are to be read again."""
 
 
 @frozen
-class Forked:
+class ProcessForked:
     """A process was started for this post."""
 
-    post: str
+    slot: str
     pid: int
 
 
 @frozen
-class NotForked:
+class ForkFailed:
     """The system gives no process for this post now."""
 
-    post: str
+    slot: str
 
 
 @frozen
-class Serves:
+class ProcessServing:
     """The process says that it serves."""
 
     pid: int
 
 
 @frozen
-class Ended:
+class ProcessExited:
     """The process is gone: with this exit code, or by a signal, whose number is negative then."""
 
     pid: int
-    code: int
+    exit_code: int
 
 
 @frozen
@@ -70,44 +70,54 @@ class TimePassed:
     """Nothing has happened but time."""
 
 
-Event: TypeAlias = Stop | Roll | Reload | Forked | NotForked | Serves | Ended | TimePassed
+SupervisorEvent: TypeAlias = (
+    StopRequested
+    | RollingRestartRequested
+    | ReloadRequested
+    | ProcessForked
+    | ForkFailed
+    | ProcessServing
+    | ProcessExited
+    | TimePassed
+)
 
 
 @frozen
-class Start:
-    """Start a process for this post, and say `Forked`."""
+class StartProcess:
+    """Start a process for this post, and say `ProcessForked`."""
 
-    post: str
+    slot: str
 
 
 @frozen
-class Tell:
+class SendCommand:
     """Tell a process."""
 
     pid: int
-    order: Order
+    command: ProcessCommand
 
 
 @frozen
-class Announce:
+class AnnounceReady:
     """Say, once, that the service is ready."""
 
 
 @frozen
-class Note:
-    """Write a line to the log."""
+class LogMessage:
+    """Write this event to the log."""
 
-    text: str
+    event: str
+    slot: str | None = None
     pid: int | None = None
-    code: int | None = None
+    exit_code: int | None = None
 
 
 @frozen
-class End:
+class ExitService:
     """All processes are gone: end with this exit code. `reason` is for a person, when there is something to say."""
 
-    code: int
+    exit_code: int
     reason: str | None = None
 
 
-Action: TypeAlias = Start | Tell | Announce | Note | End
+SupervisorAction: TypeAlias = StartProcess | SendCommand | AnnounceReady | LogMessage | ExitService

@@ -5,34 +5,39 @@ from __future__ import annotations
 import trio
 
 from mmo_sansio.api.settings import ApiSettings
-from mmo_sansio.providers.sandbox.scenarios import BY_NAME
+from mmo_sansio.providers.sandbox.scenarios import SCENARIOS_BY_NAME
 from mmo_trio.api.authentication import Authenticator
-from mmo_trio.api.brand_hosts import Hosts
+from mmo_trio.api.brand_hosts import BrandHosts
 from mmo_trio.api.merchant_api import MerchantApi
-from mmo_trio.api.webhooks import Hooks
+from mmo_trio.api.webhooks import Webhooks
 from mmo_trio.brands.apply import apply_brands_file
 from mmo_trio.brands.keyring import KeyRing
-from mmo_trio.console import Board, Figures, StoreFigures
-from mmo_trio.console.context import ConsoleDesk
+from mmo_trio.console import BacklogCache, ProcessMetricsFiles, PrometheusExporter
+from mmo_trio.console.context import ConsoleContext
 from mmo_trio.engine.engine import Engine
 from mmo_trio.http.limits import ListenerLimits
-from mmo_trio.http.request_metrics import Traffic
-from mmo_trio.pages.context import Desk, SandboxDesk
-from mmo_trio.pages.docs.pages import Papers, papers_of
+from mmo_trio.http.request_metrics import HttpMetrics
+from mmo_trio.pages.context import PagesContext, SandboxContext
+from mmo_trio.pages.docs.pages import ApiDocs, build_docs
 from mmo_trio.sandbox.clock import SandboxClock
-from mmo_trio.sandbox.operator_worker import SandboxWorker
-from mmo_trio.service.components import Gateway
-from mmo_trio.service.wiring.providers import Accounts, open_all
-from mmo_trio.service.wiring.resources import Ground, lay_ground, master_key
-from mmo_trio.service.wiring.workers import Workers, wire_workers
-from mmo_trio.settings import LimitsSection, seconds
-from mmo_trio.settings.service import CLOCK_FILE, Ready, ServiceConfig, provider_titles
-from mmo_trio.settings.urls import Urls
+from mmo_trio.sandbox.operator_worker import SandboxOperatorWorker
+from mmo_trio.service.components import Components
+from mmo_trio.service.wiring.providers import ConfiguredAccounts, open_configured_accounts
+from mmo_trio.service.wiring.resources import Resources, build_resources, master_key
+from mmo_trio.service.wiring.workers import Workers, build_workers
+from mmo_trio.settings import LimitsSection, to_seconds
+from mmo_trio.settings.service import (
+    CLOCK_OFFSET_FILE,
+    ServiceAddresses,
+    ServiceConfig,
+    provider_titles,
+)
+from mmo_trio.settings.urls import PublicUrls
 from mmo_trio.storage.interface.store import Store
 from mmo_trio.system.clock import WallClock
 
 
-async def prepare_store(config: ServiceConfig, store: Store, addresses: Ready) -> None:
+async def prepare_store(config: ServiceConfig, store: Store, addresses: ServiceAddresses) -> None:
     """What is done to the store once before any number of processes serve from it. Raises SettingsError."""
     if config.brands_file is None:
         return
@@ -41,32 +46,32 @@ async def prepare_store(config: ServiceConfig, store: Store, addresses: Ready) -
         store,
         KeyRing(master_key(config)),
         provider_titles(config.settings, is_sandbox=config.is_sandbox),
-        Urls.of(config.settings, addresses).egress_rules(config.settings),
+        PublicUrls.from_settings(config.settings, addresses).egress_rules(config.settings),
         now=WallClock().now(),
     )
 
 
-def assemble(config: ServiceConfig, store: Store, addresses: Ready) -> Gateway:
+def assemble(config: ServiceConfig, store: Store, addresses: ServiceAddresses) -> Components:
     """The parts of a gateway on this store, reached at these addresses. Raises SettingsError."""
-    ground = lay_ground(config, store, addresses)
-    accounts = open_all(ground)
+    ground = build_resources(config, store, addresses)
+    accounts = open_configured_accounts(ground)
     authenticator = Authenticator(
         store,
         ground.keyring,
         monotonic=ground.clock.monotonic,
-        cache=ground.limits.api_key_cache,
+        cache_ttl=ground.limits.api_key_cache,
     )
     # A circle, closed here: the engine hands work to the dispatcher, whose workers report to the engine.
     engine = Engine(
         store,
         ground.clock,
-        lambda intent, transaction: workers.dispatcher.act(intent, transaction),
+        lambda intent, transaction: workers.dispatcher.dispatch_intent(intent, transaction),
         queue_max=ground.limits.queue,
         batch_max=ground.limits.batch,
     )
-    workers = wire_workers(ground, accounts, authenticator, engine)
-    traffic = Traffic()
-    return Gateway(
+    workers = build_workers(ground, accounts, authenticator, engine)
+    traffic = HttpMetrics()
+    return Components(
         config=config,
         store=store,
         clock=ground.clock,
@@ -77,124 +82,141 @@ def assemble(config: ServiceConfig, store: Store, addresses: Ready) -> Gateway:
         providers=workers.providers,
         callbacks=workers.callbacks,
         qr_codes=workers.qr_codes,
-        keeper=workers.keeper,
+        channel_owner=workers.channel_owner,
         dispatcher=workers.dispatcher,
-        scanner=workers.scanner,
-        switches=workers.switches,
-        operator=workers.operator,
-        desk=Desk(store, engine.submit, ground.clock.now, ground.urls.error_docs, trio.Event()),
-        sandbox_desk=_sandbox_desk(ground, workers),
-        papers=_papers(ground),
-        figures=_figures(ground, accounts, workers, engine, traffic),
-        traffic=traffic,
-        console_desk=_console_desk(ground, accounts, engine),
+        scheduler=workers.scheduler,
+        provider_availability=workers.provider_availability,
+        sandbox_operator=workers.sandbox_operator,
+        pages_context=PagesContext(
+            store, engine.submit, ground.clock.now, ground.urls.error_docs, trio.Event()
+        ),
+        sandbox_context=_sandbox_context(ground, workers),
+        api_docs=_api_docs(ground),
+        prometheus_exporter=_prometheus_exporter(ground, accounts, workers, engine, traffic),
+        http_metrics=traffic,
+        console_context=_console_context(ground, accounts, engine),
         addresses=addresses,
-        titles=ground.titles,
-        rules=ground.rules,
+        provider_titles=ground.provider_titles,
+        egress_rules=ground.egress_rules,
     )
 
 
 def _merchant_api(
-    ground: Ground, accounts: Accounts, authenticator: Authenticator, engine: Engine
+    resources: Resources, accounts: ConfiguredAccounts, authenticator: Authenticator, engine: Engine
 ) -> MerchantApi:
     """What merchants ask, and providers' notifications beside it."""
-    proxies = ground.settings.listen.proxy_trusted
+    proxies = resources.settings.listen.proxy_trusted
     return MerchantApi(
         settings=ApiSettings(
-            error_docs_url=ground.urls.error_docs,
-            hpp_url=ground.urls.hosted_pages,
-            cursor_key=ground.keyring.cursor_key,
-            egress_rules=ground.rules,
-            sandbox_scenarios=_scenarios(ground),
+            error_docs_url=resources.urls.error_docs,
+            hpp_url=resources.urls.hosted_pages,
+            cursor_key=resources.keyring.cursor_key,
+            egress_rules=resources.egress_rules,
+            sandbox_scenarios=_sandbox_scenarios(resources),
         ),
-        terms=ground.limits.terms,
-        body_limit=ground.limits.body,
-        store=ground.store,
+        terms=resources.limits.terms,
+        body_limit=resources.limits.body,
+        store=resources.store,
         submit=engine.submit,
         authenticator=authenticator,
-        hosts=Hosts(ground.store, monotonic=ground.clock.monotonic, proxies=proxies),
-        references=ground.references,
-        hooks=Hooks(
-            {each.hook_name: each.door for each in accounts.opened.values()},
-            ground.store,
+        brand_hosts=BrandHosts(
+            resources.store, monotonic=resources.clock.monotonic, trusted_proxies=proxies
+        ),
+        references=resources.references,
+        webhooks=Webhooks(
+            {
+                each.webhook_name: each.webhook_endpoint
+                for each in accounts.operator_accounts.values()
+            },
+            resources.store,
             engine.submit,
-            ground.references,
-            ground.limits.body,
+            resources.references,
+            resources.limits.body,
             proxies,
         ),
     )
 
 
-def _papers(ground: Ground) -> Papers:
+def _api_docs(resources: Resources) -> ApiDocs:
     """The documentation of the API."""
-    return papers_of(
-        base_url=ground.urls.base,
-        error_docs_url=ground.urls.error_docs,
-        sandbox_scenarios=_scenarios(ground),
+    return build_docs(
+        base_url=resources.urls.base,
+        error_docs_url=resources.urls.error_docs,
+        sandbox_scenarios=_sandbox_scenarios(resources),
     )
 
 
-def _scenarios(ground: Ground) -> tuple[str, ...] | None:
-    return tuple(BY_NAME) if ground.config.is_sandbox else None
+def _sandbox_scenarios(resources: Resources) -> tuple[str, ...] | None:
+    return tuple(SCENARIOS_BY_NAME) if resources.config.is_sandbox else None
 
 
-def _sandbox_desk(ground: Ground, workers: Workers) -> SandboxDesk | None:
+def _sandbox_context(resources: Resources, workers: Workers) -> SandboxContext | None:
     """The virtual phone and the sandbox's controls, where the operator lives in this process."""
-    directory, operator = ground.config.data_directory, workers.operator
-    if directory is None or not isinstance(operator, SandboxWorker):
+    directory, operator = resources.config.data_directory, workers.sandbox_operator
+    if directory is None or not isinstance(operator, SandboxOperatorWorker):
         return None
     moves = SandboxClock(
-        ground.clock,
-        ground.store,
-        workers.scanner,
+        resources.clock,
+        resources.store,
+        workers.scheduler,
         operator,
         workers.providers,
-        directory / CLOCK_FILE,
+        directory / CLOCK_OFFSET_FILE,
     )
-    return SandboxDesk(
-        ground.references.next, moves.advance, operator, ground.limits.terms, ground.addresses
+    return SandboxContext(
+        resources.references.next,
+        moves.advance,
+        operator,
+        resources.limits.terms,
+        resources.addresses,
     )
 
 
-def _figures(
-    ground: Ground, accounts: Accounts, workers: Workers, engine: Engine, traffic: Traffic
-) -> Figures:
+def _prometheus_exporter(
+    resources: Resources,
+    accounts: ConfiguredAccounts,
+    workers: Workers,
+    engine: Engine,
+    http_metrics: HttpMetrics,
+) -> PrometheusExporter:
     """What is counted: by this process, and in the store."""
-    board = ground.config.figures_board
-    return Figures(
-        traffic=traffic,
+    board = resources.config.metrics_files
+    return PrometheusExporter(
+        http_metrics=http_metrics,
         engine=engine.statistics,
         providers=workers.providers.statistics,
         callbacks=workers.callbacks.statistics,
         qr_codes=workers.qr_codes.outcomes,
-        accounts=accounts.real,
-        is_closed=workers.switches.is_closed,
-        store=StoreFigures(ground.store, ground.clock.now),
-        board=board and Board(*board),
+        accounts=accounts.provider_accounts,
+        is_provider_closed=workers.provider_availability.is_closed,
+        backlog_cache=BacklogCache(resources.store, resources.clock.now),
+        process_files=board and ProcessMetricsFiles(*board),
     )
 
 
-def _console_desk(ground: Ground, accounts: Accounts, engine: Engine) -> ConsoleDesk:
+def _console_context(
+    resources: Resources, accounts: ConfiguredAccounts, engine: Engine
+) -> ConsoleContext:
     """What operators of the gateway look at and act on."""
-    return ConsoleDesk(
-        ground.store,
+    return ConsoleContext(
+        resources.store,
         engine.submit,
-        ground.clock.now,
-        ground.settings.console,
-        ground.titles,
-        lambda: {name: each.state for name, each in accounts.real.items()},
-        ground.settings.listen.proxy_trusted,
+        resources.clock.now,
+        resources.settings.console,
+        resources.provider_titles,
+        lambda: {name: each.breaker_state for name, each in accounts.provider_accounts.items()},
+        resources.settings.listen.proxy_trusted,
     )
 
 
 def _listener_limits(limits: LimitsSection) -> ListenerLimits:
     return ListenerLimits(
-        handshake_timeout_s=seconds(limits.handshake_timeout),
-        idle_timeout_s=seconds(limits.idle_timeout),
-        head_timeout_s=seconds(limits.head_timeout),
-        body_timeout_s=seconds(limits.body_timeout),
-        write_timeout_s=seconds(limits.write_timeout),
-        drain_timeout_s=seconds(limits.drain_timeout),
+        handshake_timeout_s=to_seconds(limits.handshake_timeout),
+        idle_timeout_s=to_seconds(limits.idle_timeout),
+        head_timeout_s=to_seconds(limits.head_timeout),
+        body_timeout_s=to_seconds(limits.body_timeout),
+        write_timeout_s=to_seconds(limits.write_timeout),
+        drain_timeout_s=to_seconds(limits.drain_timeout),
         connections=limits.connections,
         connections_per_address=limits.connections_per_address,
     )

@@ -9,30 +9,35 @@ from attrs import frozen
 
 from mmo_sansio.http.egress_rules import EgressRules
 from mmo_trio.brands.keyring import KeyRing, load_master_key
-from mmo_trio.http.client.client import Client, tls_context
-from mmo_trio.settings import LimitsSection, Settings, SettingsError, seconds
-from mmo_trio.settings.service import CLOCK_FILE, Ready, ServiceConfig, provider_titles
-from mmo_trio.settings.urls import Urls
+from mmo_trio.http.client.client import HttpClient, tls_context
+from mmo_trio.settings import LimitsSection, Settings, SettingsError, to_seconds
+from mmo_trio.settings.service import (
+    CLOCK_OFFSET_FILE,
+    ServiceAddresses,
+    ServiceConfig,
+    provider_titles,
+)
+from mmo_trio.settings.urls import PublicUrls
 from mmo_trio.storage.interface.store import Store
 from mmo_trio.system.clock import WallClock, read_offset
-from mmo_trio.system.ids import References
+from mmo_trio.system.ids import ReferenceGenerator
 
 
 @frozen
-class Ground:
+class Resources:
     """One for each gateway process."""
 
     config: ServiceConfig
     store: Store
-    addresses: Ready
+    addresses: ServiceAddresses
     keyring: KeyRing
     clock: WallClock
-    references: References
-    titles: Mapping[str, str]
+    references: ReferenceGenerator
+    provider_titles: Mapping[str, str]
     """Display names of the providers, by name."""
-    urls: Urls
-    rules: EgressRules
-    client: Client
+    urls: PublicUrls
+    egress_rules: EgressRules
+    http_client: HttpClient
     """The way out, for callbacks and to operators."""
 
     @property
@@ -46,26 +51,26 @@ class Ground:
     @property
     def callback_deadline_s(self) -> float:
         """For callbacks and QR codes, each as a whole (K2)."""
-        return seconds(self.limits.callback_timeout)
+        return to_seconds(self.limits.callback_timeout)
 
 
-def lay_ground(config: ServiceConfig, store: Store, addresses: Ready) -> Ground:
+def build_resources(config: ServiceConfig, store: Store, addresses: ServiceAddresses) -> Resources:
     """For a gateway on this store, reached at these addresses. Raises SettingsError."""
     keyring = KeyRing(master_key(config))
-    clock = WallClock(offset=_kept_offset(config))
-    urls = Urls.of(config.settings, addresses)
+    clock = WallClock(offset=_stored_clock_offset(config))
+    urls = PublicUrls.from_settings(config.settings, addresses)
     rules = urls.egress_rules(config.settings)
-    return Ground(
+    return Resources(
         config=config,
         store=store,
         addresses=addresses,
         keyring=keyring,
         clock=clock,
-        references=References(clock.now),
-        titles=provider_titles(config.settings, is_sandbox=config.is_sandbox),
+        references=ReferenceGenerator(clock.now),
+        provider_titles=provider_titles(config.settings, is_sandbox=config.is_sandbox),
         urls=urls,
-        rules=rules,
-        client=Client(rules=rules, context=tls_context(_extra_authorities(config.settings))),
+        egress_rules=rules,
+        http_client=HttpClient(rules=rules, context=tls_context(_extra_ca_file(config.settings))),
     )
 
 
@@ -79,13 +84,13 @@ def master_key_file(config: ServiceConfig) -> Path:
     return config.settings.keys.master_key_file or Path("master.key")
 
 
-def _kept_offset(config: ServiceConfig) -> int:
+def _stored_clock_offset(config: ServiceConfig) -> int:
     if not config.is_sandbox or config.data_directory is None:
         return 0
-    return read_offset(config.data_directory / CLOCK_FILE)
+    return read_offset(config.data_directory / CLOCK_OFFSET_FILE)
 
 
-def _extra_authorities(settings: Settings) -> Path | None:
+def _extra_ca_file(settings: Settings) -> Path | None:
     file = settings.egress.extra_ca_file
     if file is not None and not file.is_file():
         raise SettingsError(

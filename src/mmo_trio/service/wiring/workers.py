@@ -12,24 +12,24 @@ from mmo_sansio.http.messages import HttpRequest
 from mmo_sansio.providers.sandbox.adapter import SandboxProvider
 from mmo_sansio.resilience.circuit_breaker import BreakerSettings
 from mmo_trio.api.authentication import Authenticator
-from mmo_trio.engine.engine import Call, Engine
-from mmo_trio.sandbox.operator_journal import Book
-from mmo_trio.sandbox.operator_process import OperatorLine
-from mmo_trio.sandbox.operator_worker import Notify, SandboxWorker
-from mmo_trio.service.wiring.providers import Accounts
-from mmo_trio.service.wiring.resources import Ground, master_key_file
+from mmo_trio.engine.engine import Engine, PendingInput
+from mmo_trio.sandbox.operator_journal import OperatorJournal
+from mmo_trio.sandbox.operator_process import OperatorClient
+from mmo_trio.sandbox.operator_worker import Notify, SandboxOperatorWorker
+from mmo_trio.service.wiring.providers import ConfiguredAccounts
+from mmo_trio.service.wiring.resources import Resources, master_key_file
 from mmo_trio.settings import BreakerSection
 from mmo_trio.settings.service import ServiceConfig
 from mmo_trio.system.clock import WallClock
 from mmo_trio.workers.delivery.callbacks import CallbackWorker
-from mmo_trio.workers.delivery.channel_owner import ChannelKeeper
+from mmo_trio.workers.delivery.channel_owner import ChannelOwner
 from mmo_trio.workers.delivery.qr_codes import QrWorker
 from mmo_trio.workers.dispatcher import Dispatcher
-from mmo_trio.workers.providers.availability import Switches
+from mmo_trio.workers.providers.availability import ProviderAvailability
 from mmo_trio.workers.providers.worker import ProviderWorker
-from mmo_trio.workers.scheduler import Scanner
+from mmo_trio.workers.scheduler import Scheduler
 
-BOOK_FILE = "sandbox-provider.ndjson"
+OPERATOR_JOURNAL_FILE = "sandbox-provider.ndjson"
 """The sandbox operator's book, in the data directory; in production beside the master key."""
 
 
@@ -37,119 +37,123 @@ BOOK_FILE = "sandbox-provider.ndjson"
 class Workers:
     """One of each."""
 
-    operator: SandboxWorker | OperatorLine
-    switches: Switches
+    sandbox_operator: SandboxOperatorWorker | OperatorClient
+    provider_availability: ProviderAvailability
     providers: ProviderWorker
     callbacks: CallbackWorker
-    keeper: ChannelKeeper | None
+    channel_owner: ChannelOwner | None
     """Only where several processes share the store."""
     qr_codes: QrWorker
     dispatcher: Dispatcher
-    scanner: Scanner
+    scheduler: Scheduler
 
 
-def wire_workers(
-    ground: Ground, accounts: Accounts, authenticator: Authenticator, engine: Engine
+def build_workers(
+    resources: Resources, accounts: ConfiguredAccounts, authenticator: Authenticator, engine: Engine
 ) -> Workers:
     """All that work on what the engine has decided, and report to it."""
-    operator = _operator(ground.config, _notifying(engine, accounts.sandboxes), ground.clock)
-    switches = Switches(ground.store)
-    providers = _provider_worker(ground, accounts, operator, switches, engine)
-    callbacks, keeper = _callback_worker(ground, authenticator, engine)
-    qr_codes = QrWorker(
-        deliver=partial(ground.client.deliver, deadline_s=ground.callback_deadline_s),
-        key_for=authenticator.callback_key,
-        conclude=engine.submit,
+    operator = _sandbox_operator(
+        resources.config, _notify_engine(engine, accounts.sandboxes), resources.clock
     )
-    dispatcher = Dispatcher(ground.store, providers, keeper or callbacks, qr_codes)
+    switches = ProviderAvailability(resources.store)
+    providers = _provider_worker(resources, accounts, operator, switches, engine)
+    callbacks, keeper = _callback_worker(resources, authenticator, engine)
+    qr_codes = QrWorker(
+        deliver=partial(resources.http_client.deliver, deadline_s=resources.callback_deadline_s),
+        find_api_key=authenticator.callback_key,
+        record_outcome=engine.submit,
+    )
+    dispatcher = Dispatcher(resources.store, providers, keeper or callbacks, qr_codes)
     return Workers(
-        operator=operator,
-        switches=switches,
+        sandbox_operator=operator,
+        provider_availability=switches,
         providers=providers,
         callbacks=callbacks,
-        keeper=keeper,
+        channel_owner=keeper,
         qr_codes=qr_codes,
         dispatcher=dispatcher,
-        scanner=_scanner(ground, engine, dispatcher),
+        scheduler=_scheduler(resources, engine, dispatcher),
     )
 
 
-def book_file(config: ServiceConfig) -> Path:
+def operator_journal_file(config: ServiceConfig) -> Path:
     """Where the sandbox operator keeps its book."""
     if config.data_directory is not None:
-        return config.data_directory / BOOK_FILE
-    return master_key_file(config).parent / BOOK_FILE
+        return config.data_directory / OPERATOR_JOURNAL_FILE
+    return master_key_file(config).parent / OPERATOR_JOURNAL_FILE
 
 
-def _operator(
+def _sandbox_operator(
     config: ServiceConfig, notify: Notify, clock: WallClock
-) -> SandboxWorker | OperatorLine:
+) -> SandboxOperatorWorker | OperatorClient:
     """The sandbox operator, or the line to the process where it lives."""
-    if config.operator_line is None:
-        return SandboxWorker(Book(book_file(config)), clock.now, notify)
-    return OperatorLine(config.operator_line, notify)
+    if config.operator_socket is None:
+        return SandboxOperatorWorker(
+            OperatorJournal(operator_journal_file(config)), clock.now, notify
+        )
+    return OperatorClient(config.operator_socket, notify)
 
 
-def _notifying(engine: Engine, accounts: Mapping[str, SandboxProvider]) -> Notify:
+def _notify_engine(engine: Engine, accounts: Mapping[str, SandboxProvider]) -> Notify:
     """How the operator's notifications reach the engine."""
 
-    def notify(told: HttpRequest) -> Call:
+    def notify(told: HttpRequest) -> PendingInput:
         (account,) = accounts.values()
-        return engine.post(account.read_notification(told))
+        return engine.enqueue(account.read_notification(told))
 
     return notify
 
 
 def _provider_worker(
-    ground: Ground,
-    accounts: Accounts,
-    operator: SandboxWorker | OperatorLine,
-    switches: Switches,
+    resources: Resources,
+    accounts: ConfiguredAccounts,
+    sandbox_operator: SandboxOperatorWorker | OperatorClient,
+    provider_availability: ProviderAvailability,
     engine: Engine,
 ) -> ProviderWorker:
     """Each provider is reached through its account; who has none is the sandbox operator."""
-    real = accounts.real
+    real = accounts.provider_accounts
     return ProviderWorker(
         engine.submit,
         accounts.providers,
-        lambda name: real.get(name, operator).exchange,
-        ground.clock.now,
-        is_closed=switches.is_closed,
+        lambda name: real.get(name, sandbox_operator).exchange,
+        resources.clock.now,
+        is_closed=provider_availability.is_closed,
     )
 
 
 def _callback_worker(
-    ground: Ground, authenticator: Authenticator, engine: Engine
-) -> tuple[CallbackWorker, ChannelKeeper | None]:
+    resources: Resources, authenticator: Authenticator, engine: Engine
+) -> tuple[CallbackWorker, ChannelOwner | None]:
     """With who holds merchants' channels for it, where several processes share the store."""
     callbacks = CallbackWorker(
-        deliver=partial(ground.client.deliver, deadline_s=ground.callback_deadline_s),
-        key_for=authenticator.callback_key,
-        conclude=engine.submit,
-        now=ground.clock.now,
-        monotonic=ground.clock.monotonic,
-        breaker=_breaker(ground.settings.breaker),
-        holds=lambda brand, fence: keeper is None or keeper.holds(brand, fence),
-        places=ground.limits.callbacks,
-        per_merchant=ground.limits.callbacks_per_merchant,
+        deliver=partial(resources.http_client.deliver, deadline_s=resources.callback_deadline_s),
+        find_api_key=authenticator.callback_key,
+        record_outcome=engine.submit,
+        now=resources.clock.now,
+        monotonic=resources.clock.monotonic,
+        breaker=_breaker_settings(resources.settings.breaker),
+        owns_channel=lambda brand, fence: keeper is None or keeper.owns(brand, fence),
+        active_max=resources.limits.callbacks,
+        active_per_brand_max=resources.limits.callbacks_per_merchant,
     )
-    channels = ground.store.channels
-    keeper = None if channels is None else ChannelKeeper(channels, callbacks)
+    channels = resources.store.ownership
+    keeper = None if channels is None else ChannelOwner(channels, callbacks)
     return callbacks, keeper
 
 
-def _breaker(section: BreakerSection) -> BreakerSettings:
+def _breaker_settings(section: BreakerSection) -> BreakerSettings:
     return BreakerSettings(
         section.window, section.minimum_requests, section.failure_ratio, section.open_for
     )
 
 
-def _scanner(ground: Ground, engine: Engine, dispatcher: Dispatcher) -> Scanner:
-    return Scanner(
-        ground.store,
-        engine.post,
-        dispatcher.hand_over,
+def _scheduler(resources: Resources, engine: Engine, dispatcher: Dispatcher) -> Scheduler:
+    return Scheduler(
+        resources.store,
+        engine.enqueue,
+        dispatcher.dispatch,
         dispatcher.has_room,
-        ground.clock.now,
-        ground.clock.monotonic,
+        resources.clock.now,
+        resources.clock.monotonic,
     )

@@ -23,50 +23,50 @@ from mmo_sansio.http.messages import HttpRequest, HttpResponse
 from mmo_sansio.values.clock import DAY, SECOND, Instant, Span, to_datetime
 from mmo_trio.simulators.airtel.accounts import (
     AMBIGUOUS,
+    CODE_PREFIXES,
     COLLECTION,
     DISBURSEMENT,
-    PREFIXES,
-    Payment,
-    Wallets,
+    SimulatedAirtelPayment,
+    SimulatedAirtelWallets,
 )
 from mmo_trio.simulators.airtel.request_checks import (
-    AirtelMarket,
-    Refusal,
-    amount_asked,
+    AirtelRequestRejected,
+    SimulatedAirtelMarket,
+    check_country_and_currency,
     check_market_headers,
     check_pin,
-    check_place,
     check_signature,
-    check_version,
-    document_of,
-    national_number,
-    object_in,
-    operator_answer,
-    plain_text,
+    check_version_fields,
+    operator_response,
+    parse_amount,
+    parse_document,
+    parse_national_number,
+    required_alphanumeric,
+    required_object,
 )
-from mmo_trio.simulators.airtel.responses import callback_of, payment_answer
+from mmo_trio.simulators.airtel.responses import build_callback, payment_response
 from mmo_trio.simulators.base import (
     CallBack,
+    DroppedConnection,
     EndAfter,
     EndWith,
     Fault,
-    Faults,
-    NoAnswer,
-    answered,
-    find,
-    json_answer,
+    FaultScript,
+    find_fault,
+    json_response,
     path_and_query,
+    respond_with_faults,
 )
 
-PROMPT_SPAN: Final[Span] = 2 * SECOND
+PROMPT_ANSWER_DELAY: Final[Span] = 2 * SECOND
 """How long a person takes to answer a prompt."""
 
-Agenda: TypeAlias = list[tuple[Instant, int, Payment]]
+PaymentQueue: TypeAlias = list[tuple[Instant, int, SimulatedAirtelPayment]]
 """A heap of (when, number, payment)."""
 
 _COLLECTION_PATHS: Final = ("/merchant/v1/payments", "/merchant/v2/payments")
 _DISBURSEMENT_PATHS: Final = tuple(f"/standard/v{n}/disbursements" for n in (1, 2, 3))
-_ENQUIRIES: Final = {
+_ENQUIRY_PREFIXES: Final = {
     "/standard/v1/payments/": COLLECTION,
     "/standard/v1/disbursements/": DISBURSEMENT,
 }
@@ -76,70 +76,77 @@ _ENQUIRIES: Final = {
 class AirtelSimulator:
     """One country of the operator's."""
 
-    market: AirtelMarket
-    faults: Faults = Factory(Faults)
-    wallets: Wallets = field(init=False)
-    _payments: dict[tuple[str, str], Payment] = Factory(dict)
-    _ends: Agenda = Factory(list)
-    _calls: Agenda = Factory(list)
-    _tokens: dict[str, Instant] = Factory(dict)
+    market: SimulatedAirtelMarket
+    faults: FaultScript = Factory(FaultScript)
+    wallets: SimulatedAirtelWallets = field(init=False)
+    _payments: dict[tuple[str, str], SimulatedAirtelPayment] = Factory(dict)
+    _pending_results: PaymentQueue = Factory(list)
+    _pending_callbacks: PaymentQueue = Factory(list)
+    _token_expiries: dict[str, Instant] = Factory(dict)
     """Until when each may be used."""
-    _count: int = 0
+    _sequence: int = 0
 
     def __attrs_post_init__(self) -> None:
-        self.wallets = Wallets(self.market.currency)
+        self.wallets = SimulatedAirtelWallets(self.market.currency)
 
-    def receive(self, request: HttpRequest, *, now: Instant) -> HttpResponse | NoAnswer:
+    def handle_request(
+        self, request: HttpRequest, *, now: Instant
+    ) -> HttpResponse | DroppedConnection:
         """Its answer to a request of its API; never raises for a bad one."""
-        self._settle(now)
+        self._complete_due(now)
         path = path_and_query(request)[0].rstrip("/")
         try:
-            operation, act = self._routed(request, path, now=now)
-        except Refusal as refusal:
-            return refusal.answer
-        met = self.faults.meet(operation)
+            operation, act = self._route(request, path, now=now)
+        except AirtelRequestRejected as refusal:
+            return refusal.response
+        met = self.faults.take_matching(operation)
 
         def carry_out() -> HttpResponse:
             try:
                 return act(met)
-            except Refusal as refusal:
-                return refusal.answer
+            except AirtelRequestRejected as refusal:
+                return refusal.response
 
-        return answered(met, carry_out)
+        return respond_with_faults(met, carry_out)
 
-    def due(self, *, now: Instant) -> Sequence[HttpRequest]:
+    def take_due_callbacks(self, *, now: Instant) -> Sequence[HttpRequest]:
         """The callbacks to send now; each is given out once."""
-        self._settle(now)
+        self._complete_due(now)
         told = []
-        while self._calls and self._calls[0][0] <= now:
-            payment = heappop(self._calls)[2]
+        while self._pending_callbacks and self._pending_callbacks[0][0] <= now:
+            payment = heappop(self._pending_callbacks)[2]
             if self.market.callback_url is not None:
-                payment.told += 1
+                payment.callback_count += 1
                 told.append(
-                    callback_of(payment, self.market.callback_url, self.market.callback_key)
+                    build_callback(payment, self.market.callback_url, self.market.callback_key)
                 )
         return told
 
-    def next_due(self) -> Instant | None:
+    def next_due_at(self) -> Instant | None:
         """When `due` has something to do."""
-        return min((agenda[0][0] for agenda in (self._ends, self._calls) if agenda), default=None)
+        return min(
+            (agenda[0][0] for agenda in (self._pending_results, self._pending_callbacks) if agenda),
+            default=None,
+        )
 
-    def heard(self, request: HttpRequest, answer: HttpResponse | None, *, now: Instant) -> None:
+    def on_callback_response(
+        self, request: HttpRequest, response: HttpResponse | None, *, now: Instant
+    ) -> None:
         """Whether the operator repeats a callback isn't known; this one doesn't."""
 
     def open_accounts(self, accounts: Sequence[Mapping[str, Any]]) -> None:
-        """Open wallets; see :meth:`.airtel_wallets.Wallets.open`. The merchant's own, `collection`, takes what is set
+        """Open wallets; see :meth:`.airtel_wallets.SimulatedAirtelWallets.open`. The merchant's own, `collection`, takes what is set
         in the portal besides: `callback_url` and `callback_key`. Raises ValueError."""
         for each in accounts:
             wallet = dict(each)
             if wallet.get("account") == COLLECTION:
-                self._set_callbacks(wallet)
+                self._apply_portal_settings(wallet)
             self.wallets.open(wallet)
 
-    def book(self) -> Mapping[str, Any]:
+    def snapshot(self) -> Mapping[str, Any]:
         """Wallets and payments, to the unit."""
         return {
-            "accounts": self.wallets.book(),
+            "accounts": self.wallets.balances(),
             "payments": [
                 {
                     "kind": each.kind,
@@ -149,13 +156,13 @@ class AirtelSimulator:
                     "amount": each.amount.text,
                     "currency": each.amount.currency,
                     "result": "success" if each.is_paid else each.result,
-                    "told": each.told,
+                    "told": each.callback_count,
                 }
                 for each in self._payments.values()
             ],
         }
 
-    def _set_callbacks(self, wallet: dict[str, Any]) -> None:
+    def _apply_portal_settings(self, wallet: dict[str, Any]) -> None:
         """Take the portal's settings out of it, and keep them."""
         changes = {
             name: wallet.pop(name) for name in ("callback_url", "callback_key") if name in wallet
@@ -164,43 +171,45 @@ class AirtelSimulator:
             raise ValueError("callback_url and callback_key must be text or null")
         self.market = evolve(self.market, **changes)
 
-    def _routed(
+    def _route(
         self, request: HttpRequest, path: str, *, now: Instant
     ) -> tuple[str, Callable[[Sequence[Fault]], HttpResponse]]:
         """The operation's name, and what it does. Raises Refusal."""
         if (request.method, path) == ("POST", "/auth/oauth2/token"):
-            return "token", lambda _: self._sign_in(request, now=now)
+            return "token", lambda _: self._issue_token(request, now=now)
         if (request.method, path) == ("GET", "/v1/rsa/encryption-keys"):
-            return "key", lambda _: self._tell_key(request, now=now)
+            return "key", lambda _: self._encryption_key(request, now=now)
         if request.method == "POST" and path in _COLLECTION_PATHS:
             return COLLECTION, lambda met: self._collect(request, path, met, now=now)
         if request.method == "POST" and path in _DISBURSEMENT_PATHS:
             return DISBURSEMENT, lambda met: self._disburse(request, path, met, now=now)
-        for beginning, kind in _ENQUIRIES.items():
+        for beginning, kind in _ENQUIRY_PREFIXES.items():
             if request.method == "GET" and path.startswith(beginning):
                 id = path.removeprefix(beginning)
                 return f"{kind}_enquiry", partial(self._enquire, request, kind, id, now=now)
-        raise Refusal("ROUTER005", "No such resource", 404)
+        raise AirtelRequestRejected("ROUTER005", "No such resource", 404)
 
-    def _sign_in(self, request: HttpRequest, *, now: Instant) -> HttpResponse:
-        document = document_of(request)
+    def _issue_token(self, request: HttpRequest, *, now: Instant) -> HttpResponse:
+        document = parse_document(request)
         expected = {
             "client_id": self.market.client_id,
             "client_secret": self.market.client_secret,
             "grant_type": "client_credentials",
         }
         if document.get("grant_type") != expected["grant_type"]:
-            return json_answer(400, {"error": "unsupported_grant_type"})
+            return json_response(400, {"error": "unsupported_grant_type"})
         if document != expected:
-            return json_answer(401, {"error": "invalid_client"})
-        self._count += 1
+            return json_response(401, {"error": "invalid_client"})
+        self._sequence += 1
         secret = self.market.client_secret.encode()
-        token = hmac.digest(secret, f"token {self._count}".encode(), hashlib.sha256).hex()
-        self._tokens[token] = now + self.market.token_life
-        life = str(self.market.token_life // SECOND)
-        return json_answer(200, {"access_token": token, "expires_in": life, "token_type": "bearer"})
+        token = hmac.digest(secret, f"token {self._sequence}".encode(), hashlib.sha256).hex()
+        self._token_expiries[token] = now + self.market.token_lifetime
+        life = str(self.market.token_lifetime // SECOND)
+        return json_response(
+            200, {"access_token": token, "expires_in": life, "token_type": "bearer"}
+        )
 
-    def _tell_key(self, request: HttpRequest, *, now: Instant) -> HttpResponse:
+    def _encryption_key(self, request: HttpRequest, *, now: Instant) -> HttpResponse:
         self._check_headers(request, now=now)
         public_key = self.market.private_key.public_key().public_bytes(
             Encoding.DER, PublicFormat.SubjectPublicKeyInfo
@@ -210,117 +219,126 @@ class AirtelSimulator:
             "key": base64.b64encode(public_key).decode(),
             "valid_upto": to_datetime(now + 30 * DAY).strftime("%d-%m-%Y %H:%M:%S"),
         }
-        return operator_answer(data, "DP02010001001", "SUCCESS")
+        return operator_response(data, "DP02010001001", "SUCCESS")
 
     def _check_headers(self, request: HttpRequest, *, now: Instant) -> None:
         """The token, and the headers that all money calls have. Raises Refusal."""
         given = (request.value(b"authorization") or b"").decode("latin-1")
         scheme, _, token = given.partition(" ")
-        if scheme.lower() != "bearer" or now >= self._tokens.get(token, now):
-            raise Refusal("401", "Unauthorized", 401)
+        if scheme.lower() != "bearer" or now >= self._token_expiries.get(token, now):
+            raise AirtelRequestRejected("401", "Unauthorized", 401)
         check_market_headers(request, self.market)
 
     def _collect(
-        self, request: HttpRequest, path: str, met: Sequence[Fault], *, now: Instant
+        self, request: HttpRequest, path: str, faults: Sequence[Fault], *, now: Instant
     ) -> HttpResponse:
         self._check_headers(request, now=now)
         check_signature(request, path, self.market, "DP00800001026")
-        document = document_of(request)
-        subscriber = object_in(document, "subscriber")
-        transaction = object_in(document, "transaction")
-        plain_text(document, "reference")
+        document = parse_document(request)
+        subscriber = required_object(document, "subscriber")
+        transaction = required_object(document, "transaction")
+        required_alphanumeric(document, "reference")
         for each in (subscriber, transaction):
-            check_place(each, self.market)
-        payment = self._taken(COLLECTION, transaction, subscriber, met, now=now)
-        span = find(EndAfter, met)
+            check_country_and_currency(each, self.market)
+        payment = self._accept_payment(COLLECTION, transaction, subscriber, faults, now=now)
+        span = find_fault(EndAfter, faults)
         if span is None or span.span is not None:
-            self._put(self._ends, now + (PROMPT_SPAN if span is None else span.span or 0), payment)
+            self._enqueue(
+                self._pending_results,
+                now + (PROMPT_ANSWER_DELAY if span is None else span.span or 0),
+                payment,
+            )
         told = {"transaction": {"id": payment.id, "status": "SUCCESS"}}
-        return operator_answer(told, "DP00800001006", "SUCCESS")
+        return operator_response(told, "DP00800001006", "SUCCESS")
 
     def _disburse(
-        self, request: HttpRequest, path: str, met: Sequence[Fault], *, now: Instant
+        self, request: HttpRequest, path: str, faults: Sequence[Fault], *, now: Instant
     ) -> HttpResponse:
         self._check_headers(request, now=now)
         check_signature(request, path, self.market, "DP00900001016")
-        document = document_of(request)
-        payee, transaction = object_in(document, "payee"), object_in(document, "transaction")
-        plain_text(document, "reference")
-        check_version(path, payee, transaction)
+        document = parse_document(request)
+        payee, transaction = (
+            required_object(document, "payee"),
+            required_object(document, "transaction"),
+        )
+        required_alphanumeric(document, "reference")
+        check_version_fields(path, payee, transaction)
         check_pin(document, self.market)
-        payment = self._taken(DISBURSEMENT, transaction, payee, met, now=now)
-        span = find(EndAfter, met)
+        payment = self._accept_payment(DISBURSEMENT, transaction, payee, faults, now=now)
+        span = find_fault(EndAfter, faults)
         if span is None:
-            self._end(payment, at=now)
+            self._complete(payment, at=now)
         elif span.span is not None:
-            self._put(self._ends, now + span.span, payment)
-        return payment_answer(payment)
+            self._enqueue(self._pending_results, now + span.span, payment)
+        return payment_response(payment)
 
     def _enquire(
-        self, request: HttpRequest, kind: str, id: str, met: Sequence[Fault], *, now: Instant
+        self, request: HttpRequest, kind: str, id: str, faults: Sequence[Fault], *, now: Instant
     ) -> HttpResponse:
         self._check_headers(request, now=now)
         payment = self._payments.get((kind, id))
         if payment is None:
-            raise Refusal("ESB000045", "No transaction found with the given transaction id", 200)
-        return payment_answer(payment)
+            raise AirtelRequestRejected(
+                "ESB000045", "No transaction found with the given transaction id", 200
+            )
+        return payment_response(payment)
 
-    def _taken(
+    def _accept_payment(
         self,
         kind: str,
         transaction: Mapping[str, Any],
         party: Mapping[str, Any],
-        met: Sequence[Fault],
+        faults: Sequence[Fault],
         *,
         now: Instant,
-    ) -> Payment:
+    ) -> SimulatedAirtelPayment:
         """The payment, taken on. Raises Refusal."""
-        id = plain_text(transaction, "id")
+        id = required_alphanumeric(transaction, "id")
         if (kind, id) in self._payments:
             code = "ESB000041" if kind == COLLECTION else "DP00900001017"
-            raise Refusal(code, "External transaction id already exists")
-        number = national_number(party)
+            raise AirtelRequestRejected(code, "External transaction id already exists")
+        number = parse_national_number(party)
         if self.wallets.find(number) is None:
             if kind == COLLECTION:
-                raise Refusal("DP00800001005", "Msisdn Not Found")
-            raise Refusal("DP00900001012", "Invalid Mobile Number")
-        asked = amount_asked(transaction, kind, self.market)
-        self._count += 1
-        end, calls = find(EndWith, met), find(CallBack, met)
-        payment = Payment(
+                raise AirtelRequestRejected("DP00800001005", "Msisdn Not Found")
+            raise AirtelRequestRejected("DP00900001012", "Invalid Mobile Number")
+        asked = parse_amount(transaction, kind, self.market)
+        self._sequence += 1
+        end, calls = find_fault(EndWith, faults), find_fault(CallBack, faults)
+        payment = SimulatedAirtelPayment(
             kind,
             id,
             number,
             asked,
-            receipt=f"MP{self._count:06}A{len(self._payments):05}",
-            taken_at=now,
-            end_code=end.code if end else None,
-            end_message=end.message if end else None,
-            calls_after=calls.after if calls else (0,) * (kind == COLLECTION),
+            receipt=f"MP{self._sequence:06}A{len(self._payments):05}",
+            accepted_at=now,
+            scripted_code=end.code if end else None,
+            scripted_message=end.message if end else None,
+            callback_delays=calls.after if calls else (0,) * (kind == COLLECTION),
         )
         self._payments[kind, id] = payment
         return payment
 
-    def _end(self, payment: Payment, *, at: Instant) -> None:
-        self.wallets.settle(payment)
-        if payment.result != PREFIXES[payment.kind] + AMBIGUOUS:
-            for after in payment.calls_after:
-                self._put(self._calls, at + after, payment)
+    def _complete(self, payment: SimulatedAirtelPayment, *, at: Instant) -> None:
+        self.wallets.complete(payment)
+        if payment.result != CODE_PREFIXES[payment.kind] + AMBIGUOUS:
+            for after in payment.callback_delays:
+                self._enqueue(self._pending_callbacks, at + after, payment)
 
-    def _settle(self, now: Instant) -> None:
+    def _complete_due(self, now: Instant) -> None:
         """Let everything come to its result that should have by now."""
-        while self._ends and self._ends[0][0] <= now:
-            at, _, payment = heappop(self._ends)
-            self._end(payment, at=at)
+        while self._pending_results and self._pending_results[0][0] <= now:
+            at, _, payment = heappop(self._pending_results)
+            self._complete(payment, at=at)
 
-    def _put(self, agenda: Agenda, at: Instant, payment: Payment) -> None:
-        self._count += 1
-        heappush(agenda, (at, self._count, payment))
+    def _enqueue(self, queue: PaymentQueue, at: Instant, payment: SimulatedAirtelPayment) -> None:
+        self._sequence += 1
+        heappush(queue, (at, self._sequence, payment))
 
 
 def open_airtel() -> AirtelSimulator:
     """An operator in Uganda with a fresh key, two payers and money to pay out."""
-    simulator = AirtelSimulator(AirtelMarket(generate_private_key(65537, 2048)))
+    simulator = AirtelSimulator(SimulatedAirtelMarket(generate_private_key(65537, 2048)))
     simulator.open_accounts(
         [
             {"account": "752000000", "balance": "1000000"},

@@ -20,19 +20,19 @@ from mmo_sansio.http.messages import HttpRequest, HttpResponse
 from mmo_sansio.providers.common.ciphers import RsaPadding
 from mmo_sansio.values.clock import SECOND, Span
 from mmo_sansio.values.money import AmountError, Money, parse_number
-from mmo_trio.simulators.airtel.accounts import PREFIXES, amount_of
-from mmo_trio.simulators.base import json_answer
+from mmo_trio.simulators.airtel.accounts import CODE_PREFIXES, amount_of
+from mmo_trio.simulators.base import json_response
 from mmo_trio.system.ciphers import rsa_padding
 
 _SHORT_KEY_BITS = 1024
 _SIGNED_PATHS: Final = ("/merchant/v2/payments", "/standard/v3/disbursements")
-_PLAIN: Final = re.compile(r"[A-Za-z0-9]{1,64}", re.ASCII)
-_NATIONAL: Final = re.compile(r"[1-9][0-9]{5,11}", re.ASCII)
-_PIN: Final = re.compile(rb"[0-9]{4}")
+_ALPHANUMERIC_PATTERN: Final = re.compile(r"[A-Za-z0-9]{1,64}", re.ASCII)
+_NATIONAL_NUMBER_PATTERN: Final = re.compile(r"[1-9][0-9]{5,11}", re.ASCII)
+_PIN_PATTERN: Final = re.compile(rb"[0-9]{4}")
 
 
 @frozen
-class AirtelMarket:
+class SimulatedAirtelMarket:
     """Where the simulator plays, and the application that it knows."""
 
     private_key: RSAPrivateKey = field(repr=False)
@@ -43,21 +43,21 @@ class AirtelMarket:
     pin: str = field(default="1234", repr=False)
     callback_url: str | None = None
     callback_key: str | None = field(default=None, repr=False)
-    token_life: Span = 180 * SECOND
+    token_lifetime: Span = 180 * SECOND
     pin_padding: RsaPadding = RsaPadding.OAEP_SHA256
     """For keys of more than 1024 bits; shorter ones take PKCS#1 v1.5."""
     key_padding: RsaPadding = RsaPadding.PKCS1V15
 
 
-class Refusal(Exception):
+class AirtelRequestRejected(Exception):
     """A request that isn't carried out, with the operator's code."""
 
     def __init__(self, code: str, message: str, status: int = 400) -> None:
         super().__init__(message)
-        self.answer = operator_answer({}, code, message, success=False, status=status)
+        self.response = operator_response({}, code, message, success=False, status=status)
 
 
-def operator_answer(
+def operator_response(
     data: Mapping[str, Any], code: str, message: str, *, success: bool = True, status: int = 200
 ) -> HttpResponse:
     """An answer as the operator writes them."""
@@ -68,110 +68,114 @@ def operator_answer(
         "response_code": code,
         "success": success,
     }
-    return json_answer(status, {"data": data, "status": told})
+    return json_response(status, {"data": data, "status": told})
 
 
-def document_of(request: HttpRequest) -> Mapping[str, Any]:
+def parse_document(request: HttpRequest) -> Mapping[str, Any]:
     """The JSON object that was sent, numbers as Decimal. Raises Refusal."""
     media_type = (request.value(b"content-type") or b"").partition(b";")[0].strip().lower()
     if media_type != b"application/json":
-        raise Refusal("ROUTER003", "Content-Type must be application/json", 415)
+        raise AirtelRequestRejected("ROUTER003", "Content-Type must be application/json", 415)
     try:
         document = json.loads(request.body, parse_float=parse_number, parse_int=parse_number)
     except (ValueError, RecursionError):
-        raise Refusal("ROUTER003", "The body is no JSON") from None
+        raise AirtelRequestRejected("ROUTER003", "The body is no JSON") from None
     if not isinstance(document, dict):
-        raise Refusal("ROUTER003", "The body is no JSON object")
+        raise AirtelRequestRejected("ROUTER003", "The body is no JSON object")
     return document
 
 
-def object_in(document: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+def required_object(document: Mapping[str, Any], name: str) -> Mapping[str, Any]:
     """The object under this name. Raises Refusal."""
     value = document.get(name)
     if not isinstance(value, dict):
-        raise Refusal("ROUTER003", f"{name} is missing")
+        raise AirtelRequestRejected("ROUTER003", f"{name} is missing")
     return value
 
 
-def plain_text(document: Mapping[str, Any], name: str) -> str:
+def required_alphanumeric(document: Mapping[str, Any], name: str) -> str:
     """Text of letters and digits under this name. Raises Refusal."""
     value = document.get(name)
-    if not isinstance(value, str) or _PLAIN.fullmatch(value) is None:
-        raise Refusal("ROUTER003", f"{name} must be 1 to 64 letters and digits")
+    if not isinstance(value, str) or _ALPHANUMERIC_PATTERN.fullmatch(value) is None:
+        raise AirtelRequestRejected("ROUTER003", f"{name} must be 1 to 64 letters and digits")
     return value
 
 
-def national_number(party: Mapping[str, Any]) -> str:
+def parse_national_number(party: Mapping[str, Any]) -> str:
     """The number in `msisdn`, text or number, without country code and leading zero. Raises Refusal."""
     number = str(party.get("msisdn", ""))
-    if _NATIONAL.fullmatch(number) is None:
-        raise Refusal("ESB000033", "Invalid MSISDN length")
+    if _NATIONAL_NUMBER_PATTERN.fullmatch(number) is None:
+        raise AirtelRequestRejected("ESB000033", "Invalid MSISDN length")
     return number
 
 
-def amount_asked(transaction: Mapping[str, Any], kind: str, market: AirtelMarket) -> Money:
+def parse_amount(transaction: Mapping[str, Any], kind: str, market: SimulatedAirtelMarket) -> Money:
     """A positive amount that the currency has. Raises Refusal."""
     value = transaction.get("amount")
     if not isinstance(value, Decimal):
-        raise Refusal("ROUTER003", "transaction.amount must be a number")
+        raise AirtelRequestRejected("ROUTER003", "transaction.amount must be a number")
     try:
         amount = amount_of(value, market.currency)
     except AmountError:
         amount = Money(0, market.currency)
     if amount.minor <= 0:
-        raise Refusal(f"{PREFIXES[kind]}04", "Invalid Amount")
+        raise AirtelRequestRejected(f"{CODE_PREFIXES[kind]}04", "Invalid Amount")
     return amount
 
 
-def check_market_headers(request: HttpRequest, market: AirtelMarket) -> None:
+def check_market_headers(request: HttpRequest, market: SimulatedAirtelMarket) -> None:
     """`X-Country` and `X-Currency` are this market's. Raises Refusal."""
     if request.value(b"x-country") != market.country.encode():
-        raise Refusal("ROUTER006", "Invalid country in X-Country")
+        raise AirtelRequestRejected("ROUTER006", "Invalid country in X-Country")
     currency = request.value(b"x-currency")
     if currency != market.currency.encode():
         code = "ROUTER119" if currency is None else "ROUTER112"
-        raise Refusal(code, "Invalid currency in X-Currency")
+        raise AirtelRequestRejected(code, "Invalid currency in X-Currency")
 
 
-def check_place(document: Mapping[str, Any], market: AirtelMarket) -> None:
+def check_country_and_currency(document: Mapping[str, Any], market: SimulatedAirtelMarket) -> None:
     """Country and currency within the body, where they are given. Raises Refusal."""
     if document.get("country", market.country) != market.country:
-        raise Refusal("ROUTER006", "Invalid country")
+        raise AirtelRequestRejected("ROUTER006", "Invalid country")
     if document.get("currency", market.currency) != market.currency:
-        raise Refusal("ROUTER112", "Invalid currency")
+        raise AirtelRequestRejected("ROUTER112", "Invalid currency")
 
 
-def check_version(path: str, payee: Mapping[str, Any], transaction: Mapping[str, Any]) -> None:
+def check_version_fields(
+    path: str, payee: Mapping[str, Any], transaction: Mapping[str, Any]
+) -> None:
     """What newer versions of a disbursement want beside. Raises Refusal."""
     if "/v1/" not in path and transaction.get("type") not in ("B2C", "B2B"):
-        raise Refusal("ROUTER003", "transaction.type must be B2C or B2B")
+        raise AirtelRequestRejected("ROUTER003", "transaction.type must be B2C or B2B")
     if "/v3/" in path and payee.get("wallet_type") not in ("NORMAL", "SALARY"):
-        raise Refusal("ROUTER003", "payee.wallet_type must be NORMAL or SALARY")
+        raise AirtelRequestRejected("ROUTER003", "payee.wallet_type must be NORMAL or SALARY")
 
 
-def check_pin(document: Mapping[str, Any], market: AirtelMarket) -> None:
+def check_pin(document: Mapping[str, Any], market: SimulatedAirtelMarket) -> None:
     """The merchant's PIN, encrypted. Raises Refusal."""
     sealed = document.get("pin", document.get("pinstring"))
     if not isinstance(sealed, str):
-        raise Refusal("ROUTER114", "The PIN is missing")
-    pin = _opened(sealed.encode(), market, market.pin_padding)
-    if pin is None or _PIN.fullmatch(pin) is None:
-        raise Refusal("ROUTER116", "The PIN can't be decrypted")
+        raise AirtelRequestRejected("ROUTER114", "The PIN is missing")
+    pin = _rsa_decrypt(sealed.encode(), market, market.pin_padding)
+    if pin is None or _PIN_PATTERN.fullmatch(pin) is None:
+        raise AirtelRequestRejected("ROUTER116", "The PIN can't be decrypted")
     if pin != market.pin.encode():
-        raise Refusal("ROUTER115", "Wrong PIN")
+        raise AirtelRequestRejected("ROUTER115", "Wrong PIN")
 
 
-def check_signature(request: HttpRequest, path: str, market: AirtelMarket, code: str) -> None:
+def check_signature(
+    request: HttpRequest, path: str, market: SimulatedAirtelMarket, code: str
+) -> None:
     """The signature is of exactly this body; older versions may leave it out. Raises Refusal with the code."""
     signature, key = request.value(b"x-signature"), request.value(b"x-key")
     if signature is None and key is None and path not in _SIGNED_PATHS:
         return
-    opened = _opened(key or b"", market, market.key_padding)
-    if opened is None or _decrypted(signature or b"", opened) != request.body:
-        raise Refusal(code, "x-signature and payload do not match")
+    opened = _rsa_decrypt(key or b"", market, market.key_padding)
+    if opened is None or _decrypt_signature(signature or b"", opened) != request.body:
+        raise AirtelRequestRejected(code, "x-signature and payload do not match")
 
 
-def _opened(sealed: bytes, market: AirtelMarket, padding: RsaPadding) -> bytes | None:
+def _rsa_decrypt(sealed: bytes, market: SimulatedAirtelMarket, padding: RsaPadding) -> bytes | None:
     """What was encrypted for the operator; None when it can't be opened."""
     is_short = market.private_key.key_size <= _SHORT_KEY_BITS
     used = RsaPadding.PKCS1V15 if is_short else padding
@@ -183,7 +187,7 @@ def _opened(sealed: bytes, market: AirtelMarket, padding: RsaPadding) -> bytes |
         return None
 
 
-def _decrypted(signature: bytes, key_and_vector: bytes) -> bytes | None:
+def _decrypt_signature(signature: bytes, key_and_vector: bytes) -> bytes | None:
     """The text that was signed; None when that can't be found out."""
     try:
         key, vector = (base64.b64decode(each) for each in key_and_vector.split(b":"))

@@ -7,22 +7,22 @@ from typing import Any
 
 from mmo_sansio.http.messages import HttpRequest, HttpResponse
 from mmo_sansio.providers.airtel_money.notifications import callback_hash
-from mmo_trio.simulators.airtel.accounts import IN_PROCESS, PREFIXES, Payment
-from mmo_trio.simulators.airtel.request_checks import operator_answer
+from mmo_trio.simulators.airtel.accounts import CODE_PREFIXES, IN_PROCESS, SimulatedAirtelPayment
+from mmo_trio.simulators.airtel.request_checks import operator_response
 from mmo_trio.simulators.base import JSON_HEADERS
 
 
-def payment_answer(payment: Payment) -> HttpResponse:
+def payment_response(payment: SimulatedAirtelPayment) -> HttpResponse:
     """What an enquiry, or the answer to a pay-out, says of a payment."""
     transaction = {"id": payment.id, "message": payment.message, "status": payment.status}
     if payment.is_paid:
         transaction["airtel_money_id"] = payment.receipt
-    code = payment.result or PREFIXES[payment.kind] + IN_PROCESS
+    code = payment.result or CODE_PREFIXES[payment.kind] + IN_PROCESS
     is_well = payment.status in ("TS", "TIP")
-    return operator_answer({"transaction": transaction}, code, payment.message, success=is_well)
+    return operator_response({"transaction": transaction}, code, payment.message, success=is_well)
 
 
-def callback_of(payment: Payment, url: str, key: str | None) -> HttpRequest:
+def build_callback(payment: SimulatedAirtelPayment, url: str, key: str | None) -> HttpRequest:
     """The callback about a payment, with its hash where there is a key for that."""
     transaction = {
         "id": payment.id,

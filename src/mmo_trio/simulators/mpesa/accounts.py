@@ -15,21 +15,21 @@ SANDBOX_PASSKEY: Final = "bfb279f9aa9bdbcf158e97dd71a467cd2e0c893059b10f78e6b72a
 """Daraja's published one for the paybill 174379."""
 
 TAX_AUTHORITY: Final = "572572"
-CUSTOMER_BALANCE_MAX: Final = 500_000_00
+CUSTOMER_BALANCE_MAX_MINOR: Final = 500_000_00
 PAYOUT_MIN, PAYOUT_MAX = 10, 250_000
 
-PAYER_TAKES: Final = 2 * SECOND
+PIN_ENTRY_DELAY: Final = 2 * SECOND
 """How long the person at a phone takes to enter the PIN."""
-PROMPT_LIVES: Final = 60 * SECOND
+PROMPT_TIMEOUT: Final = 60 * SECOND
 """How long a prompt waits for a person who does nothing."""
 
 
 @define
-class Account:
+class SimulatedMpesaAccount:
     """A customer's telephone or an organisation's shortcode."""
 
     id: str
-    minor: int = 0
+    balance_minor: int = 0
     """Its balance in cents."""
     name: str = "JANE DOE"
     pin: str = field(default="1234", repr=False)
@@ -51,89 +51,95 @@ class Account:
 
 
 @define
-class Payment:
+class SimulatedMpesaPayment:
     """A movement of money that was asked for."""
 
     kind: str
     reference: str
     payer: str
     payee: str
-    minor: int
-    taken_at: Instant
-    own_id: str
+    amount_minor: int
+    accepted_at: Instant
+    conversation_id: str
     """CheckoutRequestID, or the ConversationID."""
     originator_id: str
     """MerchantRequestID, or the OriginatorConversationID."""
     result_url: str
-    call_back_after: tuple[Span, ...] = (0,)
+    callback_delays: tuple[Span, ...] = (0,)
     result: str | None = None
     message: str = ""
     receipt: str | None = None
-    told: int = 0
+    callback_count: int = 0
 
     @property
     def shillings(self) -> int:
         """The amount, which is whole."""
-        return self.minor // 100
+        return self.amount_minor // 100
 
 
 @define
-class Book:
+class SimulatedMpesaAccounts:
     """All accounts and payments."""
 
-    accounts: dict[str, Account] = Factory(dict)
-    payments: list[Payment] = Factory(list)
-    _receipts: int = 0
+    accounts: dict[str, SimulatedMpesaAccount] = Factory(dict)
+    payments: list[SimulatedMpesaPayment] = Factory(list)
+    _receipt_count: int = 0
 
-    def open(self, document: Mapping[str, Any]) -> None:
+    def open_account(self, document: Mapping[str, Any]) -> None:
         """Open or change an account: `{"account", "balance", "name", "pin", "enters", "passkey", "initiator",
         "initiator_password", "validates"}`. Raises ValueError when it makes no sense."""
         given = dict(document)
         id = str(given.pop("account", ""))
         if not (id.isascii() and id.isdigit()) or len(id) not in (5, 6, 7, 12):
             raise ValueError("account must be a number of 12 digits or a shortcode")
-        account = self.accounts.get(id) or Account(id)
+        account = self.accounts.get(id) or SimulatedMpesaAccount(id)
         if "balance" in given:
-            account.minor = _cents(given.pop("balance"))
+            account.balance_minor = _parse_minor(given.pop("balance"))
         for name, value in given.items():
-            if name not in _SETTABLE:
+            if name not in _SETTABLE_FIELDS:
                 raise ValueError(f"{name} is no member of an account")
             setattr(account, name, value)
         self.accounts[id] = account
 
-    def account(self, id: str) -> Account | None:
+    def find_account(self, id: str) -> SimulatedMpesaAccount | None:
         """The account, if there is one."""
         return self.accounts.get(id)
 
-    def move(self, payment: Payment) -> None:
+    def transfer(self, payment: SimulatedMpesaPayment) -> None:
         """Move the money, and give the payment a receipt."""
-        self.accounts[payment.payer].minor -= payment.minor
-        self.accounts.setdefault(payment.payee, Account(payment.payee)).minor += payment.minor
-        self._receipts += 1
+        self.accounts[payment.payer].balance_minor -= payment.amount_minor
+        self.accounts.setdefault(
+            payment.payee, SimulatedMpesaAccount(payment.payee)
+        ).balance_minor += payment.amount_minor
+        self._receipt_count += 1
         payment.result, payment.message = "0", "The service request is processed successfully."
-        payment.receipt = f"SIM{self._receipts:07d}"
+        payment.receipt = f"SIM{self._receipt_count:07d}"
 
-    def payout_fault(self, payment: Payment, may: bool) -> str | None:
+    def payout_error_code(
+        self, payment: SimulatedMpesaPayment, is_initiator_valid: bool
+    ) -> str | None:
         """Why a pay-out fails, `may` saying whether the initiator may make it; None when it doesn't."""
-        payee = self.account(payment.payee)
-        if not may:
+        payee = self.find_account(payment.payee)
+        if not is_initiator_valid:
             return "2001"
         if payment.shillings < PAYOUT_MIN:
             return "2"
         if payment.shillings > PAYOUT_MAX:
             return "3"
-        if self.accounts[payment.payer].minor < payment.minor:
+        if self.accounts[payment.payer].balance_minor < payment.amount_minor:
             return "1"
         if payee is None:
             return "2040"
-        return "8" if payee.minor + payment.minor > CUSTOMER_BALANCE_MAX else None
+        return (
+            "8" if payee.balance_minor + payment.amount_minor > CUSTOMER_BALANCE_MAX_MINOR else None
+        )
 
-    def find(
-        self, *, own_id: str = "", originator_id: str = "", receipt: str = ""
-    ) -> Payment | None:
+    def find_payment(
+        self, *, conversation_id: str = "", originator_id: str = "", receipt: str = ""
+    ) -> SimulatedMpesaPayment | None:
         """The payment that one of these names."""
         for each in self.payments:
-            if own_id and each.own_id == own_id:
+            if conversation_id and each.conversation_id == conversation_id:
                 return each
             if originator_id and each.originator_id == originator_id:
                 return each
@@ -141,11 +147,15 @@ class Book:
                 return each
         return None
 
-    def told(self) -> Mapping[str, Any]:
+    def snapshot(self) -> Mapping[str, Any]:
         """All of it as JSON."""
         return {
             "accounts": [
-                {"account": each.id, "currency": "KES", "balance": _text(each.minor)}
+                {
+                    "account": each.id,
+                    "currency": "KES",
+                    "balance": _format_minor(each.balance_minor),
+                }
                 for each in self.accounts.values()
             ],
             "payments": [
@@ -154,22 +164,22 @@ class Book:
                     "reference": each.reference,
                     "receipt": each.receipt,
                     "account": each.payee if each.kind == "b2c" else each.payer,
-                    "amount": _text(each.minor),
+                    "amount": _format_minor(each.amount_minor),
                     "currency": "KES",
                     "result": "success" if each.result == "0" else each.result,
-                    "told": each.told,
+                    "told": each.callback_count,
                 }
                 for each in self.payments
             ],
         }
 
 
-_SETTABLE: Final = frozenset(
+_SETTABLE_FIELDS: Final = frozenset(
     {"name", "pin", "enters", "passkey", "initiator", "initiator_password", "validates"}
 )
 
 
-def _cents(text: object) -> int:
+def _parse_minor(text: object) -> int:
     try:
         value = Decimal(str(text)) * 100
         if value < 0 or value != int(value):
@@ -179,15 +189,15 @@ def _cents(text: object) -> int:
     return int(value)
 
 
-def _text(minor: int) -> str:
+def _format_minor(minor: int) -> str:
     return Money(minor, "KES").text
 
 
-def a_book() -> Book:
+def default_accounts() -> SimulatedMpesaAccounts:
     """One in which the accounts stand that every simulator begins with."""
-    book = Book()
-    book.open({"account": "174379", "passkey": SANDBOX_PASSKEY})
-    book.open(
+    book = SimulatedMpesaAccounts()
+    book.open_account({"account": "174379", "passkey": SANDBOX_PASSKEY})
+    book.open_account(
         {
             "account": "600997",
             "balance": "1000000.00",
@@ -195,5 +205,5 @@ def a_book() -> Book:
             "initiator_password": "Safaricom999!*!",
         }
     )
-    book.open({"account": "254708374149", "balance": "100000.00"})
+    book.open_account({"account": "254708374149", "balance": "100000.00"})
     return book

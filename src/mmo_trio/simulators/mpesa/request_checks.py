@@ -9,12 +9,12 @@ from typing import Any, Final, TypeAlias
 from urllib.parse import urlsplit
 
 from mmo_sansio.http.messages import HttpResponse
-from mmo_trio.simulators.base import json_answer
+from mmo_trio.simulators.base import json_response
 
-Check: TypeAlias = Callable[[str], bool]
+FieldCheck: TypeAlias = Callable[[str], bool]
 
 
-PATHS: Final[Mapping[str, tuple[str, str]]] = {
+ENDPOINTS: Final[Mapping[str, tuple[str, str]]] = {
     "/oauth/v1/generate": ("GET", "token"),
     "/mpesa/stkpush/v1/processrequest": ("POST", "stk_push"),
     "/mpesa/stkpushquery/v1/query": ("POST", "stk_query"),
@@ -30,22 +30,22 @@ PATHS: Final[Mapping[str, tuple[str, str]]] = {
 """What it offers: path, and then the method and the operation's name."""
 
 
-class Refused(Exception):
+class MpesaRequestRejected(Exception):
     """A request that Daraja refuses."""
 
     def __init__(self, status: int, code: str, message: str) -> None:
         super().__init__(message)
-        self.answer: HttpResponse = json_answer(
+        self.response: HttpResponse = json_response(
             status, {"requestId": "simulated-1", "errorCode": code, "errorMessage": message}
         )
 
 
-def invalid(field: str) -> Refused:
+def invalid_field(field: str) -> MpesaRequestRejected:
     """The refusal of a field."""
-    return Refused(400, "400.002.02", f"Bad Request - Invalid {field}")
+    return MpesaRequestRejected(400, "400.002.02", f"Bad Request - Invalid {field}")
 
 
-def _matching(pattern: str) -> Check:
+def _matches(pattern: str) -> FieldCheck:
     compiled = re.compile(pattern, re.ASCII)
     return lambda text: compiled.fullmatch(text) is not None
 
@@ -65,106 +65,106 @@ def _is_public_url(text: str) -> bool:
     return _is_url(text) and not any(word in text.lower() for word in FORBIDDEN_WORDS)
 
 
-_shortcode = _matching(r"[0-9]{5,7}")
-_msisdn = _matching(r"254[17][0-9]{8}")
-_whole = _matching(r"[1-9][0-9]*")
-_any = _matching(r"(?s).+")
-_remarks = _matching(r"(?s).{2,100}")
-_stamp = _matching(r"[0-9]{14}")
+_shortcode = _matches(r"[0-9]{5,7}")
+_msisdn = _matches(r"254[17][0-9]{8}")
+_positive_integer = _matches(r"[1-9][0-9]*")
+_non_empty = _matches(r"(?s).+")
+_remarks = _matches(r"(?s).{2,100}")
+_timestamp = _matches(r"[0-9]{14}")
 
-_INITIATED: Mapping[str, Check] = {
-    "SecurityCredential": _any,
+_INITIATOR_FIELDS: Mapping[str, FieldCheck] = {
+    "SecurityCredential": _non_empty,
     "PartyA": _shortcode,
     "Remarks": _remarks,
     "QueueTimeOutURL": _is_public_url,
     "ResultURL": _is_public_url,
 }
 
-FORMS: Final[Mapping[str, Mapping[str, Check]]] = {
+FORM_FIELDS: Final[Mapping[str, Mapping[str, FieldCheck]]] = {
     "stk_push": {
         "BusinessShortCode": _shortcode,
-        "Password": _any,
-        "Timestamp": _stamp,
-        "TransactionType": _matching("CustomerPayBillOnline|CustomerBuyGoodsOnline"),
-        "Amount": _whole,
+        "Password": _non_empty,
+        "Timestamp": _timestamp,
+        "TransactionType": _matches("CustomerPayBillOnline|CustomerBuyGoodsOnline"),
+        "Amount": _positive_integer,
         "PartyA": _msisdn,
         "PartyB": _shortcode,
         "PhoneNumber": _msisdn,
         "CallBackURL": _is_public_url,
-        "AccountReference": _matching("[A-Za-z0-9]{1,12}"),
-        "TransactionDesc?": _matching("(?s).{0,13}"),
+        "AccountReference": _matches("[A-Za-z0-9]{1,12}"),
+        "TransactionDesc?": _matches("(?s).{0,13}"),
     },
     "stk_query": {
         "BusinessShortCode": _shortcode,
-        "Password": _any,
-        "Timestamp": _stamp,
-        "CheckoutRequestID": _any,
+        "Password": _non_empty,
+        "Timestamp": _timestamp,
+        "CheckoutRequestID": _non_empty,
     },
     "b2c": {
-        **_INITIATED,
-        "OriginatorConversationID": _any,
-        "InitiatorName": _any,
-        "CommandID": _matching("BusinessPayment|SalaryPayment|PromotionPayment"),
-        "Amount": _whole,
+        **_INITIATOR_FIELDS,
+        "OriginatorConversationID": _non_empty,
+        "InitiatorName": _non_empty,
+        "CommandID": _matches("BusinessPayment|SalaryPayment|PromotionPayment"),
+        "Amount": _positive_integer,
         "PartyB": _msisdn,
-        "Occassion?": _matching("(?s).{0,100}"),
+        "Occassion?": _matches("(?s).{0,100}"),
     },
     "tax": {
-        **_INITIATED,
-        "Initiator": _any,
-        "CommandID": _matching("PayTaxToKRA"),
-        "SenderIdentifierType": _matching("4"),
-        "RecieverIdentifierType": _matching("4"),
-        "Amount": _whole,
-        "PartyB": _matching("572572"),
-        "AccountReference": _matching("[A-Za-z0-9]{1,20}"),
+        **_INITIATOR_FIELDS,
+        "Initiator": _non_empty,
+        "CommandID": _matches("PayTaxToKRA"),
+        "SenderIdentifierType": _matches("4"),
+        "RecieverIdentifierType": _matches("4"),
+        "Amount": _positive_integer,
+        "PartyB": _matches("572572"),
+        "AccountReference": _matches("[A-Za-z0-9]{1,20}"),
     },
     "status": {
-        **_INITIATED,
-        "Initiator": _any,
-        "CommandID": _matching("TransactionStatusQuery"),
-        "TransactionID?": _any,
-        "OriginalConversationID?": _any,
-        "IdentifierType": _matching("[124]"),
-        "Occasion?": _matching("(?s).{0,100}"),
+        **_INITIATOR_FIELDS,
+        "Initiator": _non_empty,
+        "CommandID": _matches("TransactionStatusQuery"),
+        "TransactionID?": _non_empty,
+        "OriginalConversationID?": _non_empty,
+        "IdentifierType": _matches("[124]"),
+        "Occasion?": _matches("(?s).{0,100}"),
     },
     "qr": {
-        "MerchantName": _any,
-        "RefNo": _any,
-        "Amount": _whole,
-        "TrxCode": _matching("BG|WA|PB|SM|SB"),
-        "CPI": _matching("[0-9]{5,12}"),
-        "Size": _matching("[1-9][0-9]{1,3}"),
+        "MerchantName": _non_empty,
+        "RefNo": _non_empty,
+        "Amount": _positive_integer,
+        "TrxCode": _matches("BG|WA|PB|SM|SB"),
+        "CPI": _matches("[0-9]{5,12}"),
+        "Size": _matches("[1-9][0-9]{1,3}"),
     },
     "register": {
         "ShortCode": _shortcode,
-        "ResponseType": _matching("Completed|Cancelled"),
+        "ResponseType": _matches("Completed|Cancelled"),
         "ConfirmationURL": _is_public_url,
         "ValidationURL": _is_public_url,
     },
     "c2b": {
         "ShortCode": _shortcode,
-        "CommandID": _matching("CustomerPayBillOnline|CustomerBuyGoodsOnline"),
-        "Amount": _whole,
+        "CommandID": _matches("CustomerPayBillOnline|CustomerBuyGoodsOnline"),
+        "Amount": _positive_integer,
         "Msisdn": _msisdn,
-        "BillRefNumber?": _matching("(?s).{0,20}"),
+        "BillRefNumber?": _matches("(?s).{0,20}"),
     },
 }
 """By operation; a name with a question mark may be left out."""
 
 
-def checked(operation: str, document: Mapping[str, Any]) -> dict[str, str]:
+def check_form(operation: str, document: Mapping[str, Any]) -> dict[str, str]:
     """The fields as text, numbers as well; raises Refused for the first that is missing or wrong. Others
     are passed over, as clients spell some in several ways."""
-    form, taken = FORMS[operation], {}
+    form, taken = FORM_FIELDS[operation], {}
     for marked, is_good in form.items():
         name = marked.removesuffix("?")
         value = document.get(name)
         if value is None and marked != name:
             continue
         if isinstance(value, bool) or not isinstance(value, str | int):
-            raise invalid(name)
+            raise invalid_field(name)
         taken[name] = str(value)
         if not is_good(taken[name]):
-            raise invalid(name)
+            raise invalid_field(name)
     return taken

@@ -8,13 +8,17 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from mmo_sansio.http.messages import HttpRequest, HttpResponse
-from mmo_sansio.providers.mpesa_daraja.wire import in_nairobi, timestamp
+from mmo_sansio.providers.mpesa_daraja.wire import timestamp, to_nairobi_time
 from mmo_sansio.values.clock import Instant
 from mmo_sansio.values.money import Money
-from mmo_trio.simulators.base import JSON_HEADERS, json_object
-from mmo_trio.simulators.mpesa.accounts import Account, Book, Payment
+from mmo_trio.simulators.base import JSON_HEADERS, parse_json_object
+from mmo_trio.simulators.mpesa.accounts import (
+    SimulatedMpesaAccount,
+    SimulatedMpesaAccounts,
+    SimulatedMpesaPayment,
+)
 
-WORDS: Final[Mapping[str, str]] = {
+RESULT_DESCRIPTIONS: Final[Mapping[str, str]] = {
     "1": "The balance is insufficient for the transaction.",
     "2": "Declined due to limit rule: less than the minimum transaction amount.",
     "3": "Declined due to limit rule: greater than the maximum transaction amount.",
@@ -30,17 +34,17 @@ WORDS: Final[Mapping[str, str]] = {
 
 DUMMY_RECEIPT: Final = "SIM0000000"
 
-PICTURE: Final = b64encode(b"\x89PNG\r\n\x1a\nsimulated").decode()
+QR_IMAGE: Final = b64encode(b"\x89PNG\r\n\x1a\nsimulated").decode()
 """What it draws in place of a code to scan."""
 
 
-def post(url: str, document: Mapping[str, Any]) -> HttpRequest:
+def callback_request(url: str, document: Mapping[str, Any]) -> HttpRequest:
     """A callback."""
     body = json.dumps(document, ensure_ascii=False).encode()
     return HttpRequest("POST", url.encode(), JSON_HEADERS, body)
 
 
-def accepted(conversation_id: str, originator_id: str) -> dict[str, str]:
+def accepted_response(conversation_id: str, originator_id: str) -> dict[str, str]:
     """The answer to a request that is carried out later."""
     return {
         "ConversationID": conversation_id,
@@ -50,37 +54,39 @@ def accepted(conversation_id: str, originator_id: str) -> dict[str, str]:
     }
 
 
-def taken(payment: Payment) -> dict[str, str]:
+def payment_accepted_response(payment: SimulatedMpesaPayment) -> dict[str, str]:
     """The answer to a pay-out or a tax payout."""
-    return accepted(payment.own_id, payment.originator_id)
+    return accepted_response(payment.conversation_id, payment.originator_id)
 
 
-def push_taken(payment: Payment) -> dict[str, str]:
+def stk_push_response(payment: SimulatedMpesaPayment) -> dict[str, str]:
     """The answer to a push."""
     return {
         "MerchantRequestID": payment.originator_id,
-        "CheckoutRequestID": payment.own_id,
+        "CheckoutRequestID": payment.conversation_id,
         "ResponseCode": "0",
         "ResponseDescription": "Success. Request accepted for processing",
         "CustomerMessage": "Success. Request accepted for processing",
     }
 
 
-def push_answer(payment: Payment) -> dict[str, str]:
+def stk_query_response(payment: SimulatedMpesaPayment) -> dict[str, str]:
     """The answer to a question about a push that has ended; its code is text."""
     return {
         "ResponseCode": "0",
         "ResponseDescription": "The service request has been accepted successfully",
         "MerchantRequestID": payment.originator_id,
-        "CheckoutRequestID": payment.own_id,
+        "CheckoutRequestID": payment.conversation_id,
         "ResultCode": payment.result or "",
         "ResultDesc": payment.message,
     }
 
 
-def push_fault(payer: Account, payment: Payment, is_right: bool) -> str | None:
+def stk_push_error_code(
+    payer: SimulatedMpesaAccount, payment: SimulatedMpesaPayment, is_destination_valid: bool
+) -> str | None:
     """Why a push fails when the person has had the time to react; None when it doesn't."""
-    if not is_right:
+    if not is_destination_valid:
         return "2028"
     if payer.enters is None:
         return "1037"
@@ -88,20 +94,22 @@ def push_fault(payer: Account, payment: Payment, is_right: bool) -> str | None:
         return "1032"
     if payer.enters != payer.pin:
         return "2001"
-    return "1" if payer.minor < payment.minor else None
+    return "1" if payer.balance_minor < payment.amount_minor else None
 
 
-def result(payment: Payment, book: Book) -> dict[str, Any]:
+def result_callback(
+    payment: SimulatedMpesaPayment, accounts: SimulatedMpesaAccounts
+) -> dict[str, Any]:
     """How a payment ended, as it is called back."""
     if payment.kind == "stk_push":
-        return _push_result(payment)
+        return _stk_result_callback(payment)
     is_good = payment.result == "0"
     told: dict[str, Any] = {
         "ResultType": 0 if payment.result != "queue_timeout" else 1,
-        "ResultCode": _code(payment.result if payment.result != "queue_timeout" else "1"),
+        "ResultCode": _json_code(payment.result if payment.result != "queue_timeout" else "1"),
         "ResultDesc": payment.message,
         "OriginatorConversationID": payment.originator_id,
-        "ConversationID": payment.own_id,
+        "ConversationID": payment.conversation_id,
         "TransactionID": payment.receipt or DUMMY_RECEIPT,
         "ReferenceData": {
             "ReferenceItem": {"Key": "QueueTimeoutURL", "Value": "https://i.example"}
@@ -109,7 +117,7 @@ def result(payment: Payment, book: Book) -> dict[str, Any]:
     }
     if is_good:
         amount = "TransactionAmount" if payment.kind == "b2c" else "Amount"
-        left = book.accounts[payment.payer].minor / 100
+        left = accounts.accounts[payment.payer].balance_minor / 100
         told["ResultParameters"] = {
             "ResultParameter": [
                 {"Key": amount, "Value": payment.shillings},
@@ -122,13 +130,15 @@ def result(payment: Payment, book: Book) -> dict[str, Any]:
     return {"Result": told}
 
 
-def status(payment: Payment | None, code: str | None, ids: tuple[str, str]) -> dict[str, Any]:
+def status_callback(
+    payment: SimulatedMpesaPayment | None, code: str | None, ids: tuple[str, str]
+) -> dict[str, Any]:
     """What became of a payment, as it is asked; `code` in place of the answer."""
     if payment is None and code is None:
         code = "SFC_IC0003"
     told: dict[str, Any] = {
         "ResultType": 0,
-        "ResultCode": _code(code or "0"),
+        "ResultCode": _json_code(code or "0"),
         "ResultDesc": "The service request is processed successfully." if not code else "Failed.",
         "OriginatorConversationID": ids[1],
         "ConversationID": ids[0],
@@ -138,18 +148,23 @@ def status(payment: Payment | None, code: str | None, ids: tuple[str, str]) -> d
         told["ResultParameters"] = {
             "ResultParameter": [
                 {"Key": "TransactionReason"},
-                {"Key": "ConversationID", "Value": payment.own_id},
+                {"Key": "ConversationID", "Value": payment.conversation_id},
                 {"Key": "OriginatorConversationID", "Value": payment.originator_id},
                 {"Key": "Amount", "Value": payment.shillings},
-                {"Key": "TransactionStatus", "Value": _state(payment)},
+                {"Key": "TransactionStatus", "Value": _status_text(payment)},
                 {"Key": "ReceiptNo", "Value": payment.receipt or ""},
             ]
         }
     return {"Result": told}
 
 
-def deposit(
-    payment: Payment, payee: Account, payer: Account, now: Instant, *, receipt: str
+def deposit_callback(
+    payment: SimulatedMpesaPayment,
+    payee: SimulatedMpesaAccount,
+    payer: SimulatedMpesaAccount,
+    now: Instant,
+    *,
+    receipt: str,
 ) -> dict[str, str]:
     """A deposit, as it is asked about and confirmed."""
     first, _, last = payer.name.partition(" ")
@@ -157,11 +172,11 @@ def deposit(
         "TransactionType": "Pay Bill",
         "TransID": receipt,
         "TransTime": timestamp(now),
-        "TransAmount": Money(payment.minor, "KES").text,
+        "TransAmount": Money(payment.amount_minor, "KES").text,
         "BusinessShortCode": payee.id,
         "BillRefNumber": payment.reference,
         "InvoiceNumber": "",
-        "OrgAccountBalance": Money(payee.minor, "KES").text if payment.receipt else "",
+        "OrgAccountBalance": Money(payee.balance_minor, "KES").text if payment.receipt else "",
         "ThirdPartyTransID": "",
         "MSISDN": f"{payer.id[:4]} ***** {payer.id[-3:]}",
         "FirstName": first,
@@ -170,28 +185,28 @@ def deposit(
     }
 
 
-def verdict_of(answer: HttpResponse | None) -> bool | None:
+def is_deposit_accepted(response: HttpResponse | None) -> bool | None:
     """Whether the gateway welcomes a deposit; None when it says nothing that can be read."""
-    if answer is None or answer.status != 200:
+    if response is None or response.status != 200:
         return None
     try:
-        return str(json_object(answer.body).get("ResultCode")) == "0"
+        return str(parse_json_object(response.body).get("ResultCode")) == "0"
     except ValueError:
         return None
 
 
-def _push_result(payment: Payment) -> dict[str, Any]:
+def _stk_result_callback(payment: SimulatedMpesaPayment) -> dict[str, Any]:
     told: dict[str, Any] = {
         "MerchantRequestID": payment.originator_id,
-        "CheckoutRequestID": payment.own_id,
-        "ResultCode": _code(payment.result),
+        "CheckoutRequestID": payment.conversation_id,
+        "ResultCode": _json_code(payment.result),
         "ResultDesc": payment.message,
     }
     if payment.result == "0":
-        moment = int(in_nairobi(payment.taken_at).strftime("%Y%m%d%H%M%S"))
+        moment = int(to_nairobi_time(payment.accepted_at).strftime("%Y%m%d%H%M%S"))
         told["CallbackMetadata"] = {
             "Item": [
-                {"Name": "Amount", "Value": payment.minor / 100},
+                {"Name": "Amount", "Value": payment.amount_minor / 100},
                 {"Name": "MpesaReceiptNumber", "Value": payment.receipt},
                 {"Name": "Balance"},
                 {"Name": "TransactionDate", "Value": moment},
@@ -201,12 +216,12 @@ def _push_result(payment: Payment) -> dict[str, Any]:
     return {"Body": {"stkCallback": told}}
 
 
-def _code(code: str | None) -> int | str:
+def _json_code(code: str | None) -> int | str:
     """A number in callbacks, where it is one."""
     return int(code) if code is not None and code.isdigit() else code or ""
 
 
-def _state(payment: Payment) -> str:
+def _status_text(payment: SimulatedMpesaPayment) -> str:
     match payment.result:
         case None:
             return "Authorized"

@@ -10,56 +10,56 @@ from attrs import Factory, define
 
 from mmo_sansio.http.messages import HttpRequest
 from mmo_sansio.values.clock import Instant
-from mmo_trio.simulators.base import CallBack, EndAfter, EndWith, Fault, find
+from mmo_trio.simulators.base import CallBack, EndAfter, EndWith, Fault, find_fault
 from mmo_trio.simulators.mpesa import responses as tales
-from mmo_trio.simulators.mpesa.accounts import Book, Payment
+from mmo_trio.simulators.mpesa.accounts import SimulatedMpesaAccounts, SimulatedMpesaPayment
 
 QUEUE_TIMEOUT: Final = "queue_timeout"
 """As a result: the request expires in Daraja's queue."""
 
-Step: TypeAlias = Callable[[Instant], None]
+ScheduledAction: TypeAlias = Callable[[Instant], None]
 """Something that happens at a time."""
 
 
 @define(eq=False)
-class Teller:
+class MpesaSchedule:
     """The book, and what will happen to it."""
 
-    book: Book
-    _count: int = 0
-    _agenda: list[tuple[Instant, int, Step]] = Factory(list)
+    accounts: SimulatedMpesaAccounts
+    _sequence: int = 0
+    _queue: list[tuple[Instant, int, ScheduledAction]] = Factory(list)
     _outbox: list[HttpRequest] = Factory(list)
 
-    def due(self, now: Instant) -> Sequence[HttpRequest]:
+    def take_due(self, now: Instant) -> Sequence[HttpRequest]:
         """What is to be sent now."""
-        self.catch_up(now)
+        self.run_due(now)
         told, self._outbox = self._outbox, []
         return told
 
-    def next_due(self) -> Instant | None:
+    def next_due_at(self) -> Instant | None:
         """When something happens next."""
         if self._outbox:
             return 0
-        return self._agenda[0][0] if self._agenda else None
+        return self._queue[0][0] if self._queue else None
 
     def send(self, request: HttpRequest) -> None:
         """Send this at once."""
         self._outbox.append(request)
 
-    def take(
+    def accept_payment(
         self,
         kind: str,
         form: dict[str, str],
         payer: str,
         payee: str,
-        url: str,
-        met: Sequence[Fault],
+        result_url_field: str,
+        faults: Sequence[Fault],
         now: Instant,
-    ) -> Payment:
+    ) -> SimulatedMpesaPayment:
         """A payment that was asked for; `url` is the field that says where its result is told."""
-        number = self.next()
+        number = self.next_number()
         own = f"ws_CO_{number:09d}" if kind == "stk_push" else f"AG_{number:09d}"
-        payment = Payment(
+        payment = SimulatedMpesaPayment(
             kind,
             "",
             payer,
@@ -68,74 +68,82 @@ class Teller:
             now,
             own,
             f"simulated-{number}",
-            form.get(url, ""),
-            spans(met),
+            form.get(result_url_field, ""),
+            callback_delays(faults),
         )
-        self.book.payments.append(payment)
+        self.accounts.payments.append(payment)
         return payment
 
-    def end(
+    def schedule_result(
         self,
-        payment: Payment,
-        takes: int,
-        met: Sequence[Fault],
+        payment: SimulatedMpesaPayment,
+        default_delay: int,
+        faults: Sequence[Fault],
         now: Instant,
-        fault: Callable[[], str | None],
+        find_error_code: Callable[[], str | None],
         form: Mapping[str, str] | None = None,
-        paid: Callable[[Payment, Instant], None] | None = None,
+        on_paid: Callable[[SimulatedMpesaPayment, Instant], None] | None = None,
     ) -> None:
         """Bring a payment to its result when its time comes, and tell it."""
-        delay, ending = find(EndAfter, met), find(EndWith, met)
-        span = takes if delay is None else delay.span
+        delay, ending = find_fault(EndAfter, faults), find_fault(EndWith, faults)
+        span = default_delay if delay is None else delay.span
         if span is None:
             return
 
         def end(then: Instant) -> None:
-            code = ending.code if ending is not None and ending.code != "0" else fault()
+            code = ending.code if ending is not None and ending.code != "0" else find_error_code()
             if code is None:
-                self.book.move(payment)
-                if paid is not None:
-                    paid(payment, then)
+                self.accounts.transfer(payment)
+                if on_paid is not None:
+                    on_paid(payment, then)
             else:
                 payment.result = code
-                payment.message = (ending and ending.message) or tales.WORDS.get(code, "Failed.")
+                payment.message = (ending and ending.message) or tales.RESULT_DESCRIPTIONS.get(
+                    code, "Failed."
+                )
             url = payment.result_url
             if code == QUEUE_TIMEOUT and form is not None:
                 url = form["QueueTimeOutURL"]
-            told = tales.result(payment, self.book)
-            self.tell(payment, tales.post(url, told), payment.call_back_after, then)
+            told = tales.result_callback(payment, self.accounts)
+            self.schedule_callback(
+                payment, tales.callback_request(url, told), payment.callback_delays, then
+            )
 
-        self.at(now + span, end)
+        self.schedule(now + span, end)
 
-    def tell(
-        self, payment: Payment, request: HttpRequest, after: Sequence[int], now: Instant
+    def schedule_callback(
+        self,
+        payment: SimulatedMpesaPayment,
+        request: HttpRequest,
+        delays: Sequence[int],
+        now: Instant,
     ) -> None:
         """Send a payment's callback so long from now, once for each."""
 
         def send(then: Instant) -> None:
-            payment.told += 1
+            payment.callback_count += 1
             self.send(request)
 
-        for span in after:
-            self.at(now + span, send)
+        for span in delays:
+            self.schedule(now + span, send)
 
-    def at(self, when: Instant, step: Step) -> None:
+    def schedule(self, when: Instant, action: ScheduledAction) -> None:
         """Let this happen then."""
-        heappush(self._agenda, (when, self.next(), step))
+        heappush(self._queue, (when, self.next_number(), action))
 
-    def catch_up(self, now: Instant) -> None:
+    def run_due(self, now: Instant) -> None:
         """Let everything happen whose time has come."""
-        while self._agenda and self._agenda[0][0] <= now:
-            when, _, step = heappop(self._agenda)
+        while self._queue and self._queue[0][0] <= now:
+            when, _, step = heappop(self._queue)
             step(when)
 
-    def next(self) -> int:
+    def next_number(self) -> int:
         """A number that was never given before."""
-        self._count += 1
-        return self._count
+        self._sequence += 1
+        return self._sequence
 
 
-def spans(met: Sequence[Fault]) -> tuple[int, ...]:
+def callback_delays(faults: Sequence[Fault]) -> tuple[int, ...]:
     """How long after its result each callback is told."""
-    scripted = find(CallBack, met)
+    scripted = find_fault(CallBack, faults)
     return (0,) if scripted is None else scripted.after

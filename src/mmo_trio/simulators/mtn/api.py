@@ -24,31 +24,36 @@ from attrs import Factory, define, field
 from mmo_sansio.http.messages import HttpRequest, HttpResponse
 from mmo_sansio.values.clock import SECOND, Instant, Span
 from mmo_trio.simulators.base import (
+    DroppedConnection,
     EndWith,
     Fault,
-    Faults,
-    NoAnswer,
-    answered,
-    control,
-    find,
-    json_answer,
-    json_object,
+    FaultScript,
+    find_fault,
+    handle_control_request,
+    json_response,
+    parse_json_object,
     path_and_query,
+    respond_with_faults,
 )
-from mmo_trio.simulators.mtn.accounts import PARTIES, PRODUCTS, Till, plain
+from mmo_trio.simulators.mtn.accounts import (
+    PARTY_FIELDS,
+    PRODUCTS_BY_OPERATION,
+    SimulatedMtnAccounts,
+    format_plain,
+)
 from mmo_trio.simulators.mtn.request_checks import (
-    Refused,
-    basic_of,
-    bearer_of,
-    callback_of,
-    denied,
-    header_of,
-    invalid,
-    payment_of,
-    reference_of,
-    refusal,
+    MtnRequestRejected,
+    get_header,
+    invalid_request,
+    parse_basic_credentials,
+    parse_bearer_token,
+    parse_callback_url,
+    parse_reference_id,
+    parse_submission,
+    rejection,
+    unauthorized,
 )
-from mmo_trio.simulators.mtn.test_numbers import AT_ONCE, ENDINGS
+from mmo_trio.simulators.mtn.sandbox_numbers import IMMEDIATE_REJECTION_STATUSES, OUTCOMES_BY_NUMBER
 
 API_USER: Final = "c72025f5-5cd1-4630-99e4-8ba4722fad56"
 API_KEY: Final = "f1db798c98df4bcf83b538175893bbf0"
@@ -56,7 +61,7 @@ COLLECTION_KEY: Final = "simulated-collection-key"
 DISBURSEMENT_KEY: Final = "simulated-disbursement-key"
 """What opens a simulator that was given no other keys."""
 
-TOKEN_LIFE: Final[Span] = 3600 * SECOND
+TOKEN_LIFETIME: Final[Span] = 3600 * SECOND
 
 _SUBMISSIONS: Final = {
     "/collection/v1_0/requesttopay": "requesttopay",
@@ -67,7 +72,7 @@ _SUBMISSIONS: Final = {
 
 
 @define(eq=False)
-class _User:
+class _ApiUser:
     key: str | None = field(default=None, repr=False)
     callback_host: str | None = None
 
@@ -77,52 +82,56 @@ class MtnSimulator:
     """One market of the operator, with one merchant."""
 
     market: str = "sandbox"
-    till: Till = Factory(Till)
+    accounts: SimulatedMtnAccounts = Factory(SimulatedMtnAccounts)
     subscription_keys: Mapping[str, str] = field(
         factory=lambda: {"collection": COLLECTION_KEY, "disbursement": DISBURSEMENT_KEY}, repr=False
     )
     """By product."""
-    refuses_at_once: bool = False
+    rejects_immediately: bool = False
     """Whether test numbers that stand for a fault are refused when submitted; otherwise they end as failed payments.
     The documentation doesn't say which, and clients have seen both."""
     callback_host: str | None = None
     """What the given API user has registered; None: anything goes."""
-    token_life: Span = TOKEN_LIFE
-    faults: Faults = Factory(Faults)
-    _users: dict[str, _User] = Factory(dict)
+    token_lifetime: Span = TOKEN_LIFETIME
+    faults: FaultScript = Factory(FaultScript)
+    _users: dict[str, _ApiUser] = Factory(dict)
     _tokens: dict[str, tuple[str, str, Instant]] = field(factory=dict, repr=False)
     """By token: its product, its user and its end."""
-    _made: int = 0
+    _secret_count: int = 0
 
     def __attrs_post_init__(self) -> None:
-        self._users[API_USER] = _User(API_KEY, self.callback_host)
+        self._users[API_USER] = _ApiUser(API_KEY, self.callback_host)
 
-    def receive(self, request: HttpRequest, *, now: Instant) -> HttpResponse | NoAnswer:
+    def handle_request(
+        self, request: HttpRequest, *, now: Instant
+    ) -> HttpResponse | DroppedConnection:
         """Its answer to a request of its API."""
-        self.till.settle(now=now)
-        if (answer := control(self, request)) is not None:
+        self.accounts.complete_due(now=now)
+        if (answer := handle_control_request(self, request)) is not None:
             return answer
         path, _ = path_and_query(request)
-        met = self.faults.meet(_operation(request.method, path))
+        met = self.faults.take_matching(_operation_name(request.method, path))
 
         def act() -> HttpResponse:
             try:
                 return self._route(request, path, met, now=now)
-            except Refused as refused:
-                return refused.answer
+            except MtnRequestRejected as refused:
+                return refused.response
 
-        return answered(met, act)
+        return respond_with_faults(met, act)
 
-    def due(self, *, now: Instant) -> Sequence[HttpRequest]:
+    def take_due_callbacks(self, *, now: Instant) -> Sequence[HttpRequest]:
         """The callbacks to send now."""
-        self.till.settle(now=now)
-        return self.till.due(now=now)
+        self.accounts.complete_due(now=now)
+        return self.accounts.take_due_callbacks(now=now)
 
-    def next_due(self) -> Instant | None:
+    def next_due_at(self) -> Instant | None:
         """When to ask `due` again."""
-        return self.till.next_due()
+        return self.accounts.next_due_at()
 
-    def heard(self, request: HttpRequest, answer: HttpResponse | None, *, now: Instant) -> None:
+    def on_callback_response(
+        self, request: HttpRequest, response: HttpResponse | None, *, now: Instant
+    ) -> None:
         """A callback is sent once, whatever comes of it."""
 
     def open_accounts(self, accounts: Sequence[Mapping[str, Any]]) -> None:
@@ -131,128 +140,138 @@ class MtnSimulator:
             account, balance = each.get("account"), each.get("balance")
             if not isinstance(account, str) or not isinstance(balance, str):
                 raise ValueError("account and balance must be text")
-            self.till.open(account, balance)
+            self.accounts.open_account(account, balance)
 
-    def book(self) -> Mapping[str, Any]:
+    def snapshot(self) -> Mapping[str, Any]:
         """Every balance and every submission that was taken."""
-        return self.till.book()
+        return self.accounts.snapshot()
 
     def _route(
-        self, request: HttpRequest, path: str, met: Sequence[Fault], *, now: Instant
+        self, request: HttpRequest, path: str, faults: Sequence[Fault], *, now: Instant
     ) -> HttpResponse:
         product, *rest = path.split("/")[1:]
         if product == "v1_0" and rest[:1] == ["apiuser"]:
-            return self._provision(request, rest[1:])
+            return self._provision_api_user(request, rest[1:])
         if product not in self.subscription_keys:
             raise _no_such_route()
         self._check_subscription(request, (product,))
         if (request.method, rest) == ("POST", ["token", ""]):
-            return self._give_token(request, product, now=now)
+            return self._issue_token(request, product, now=now)
         user = self._check_token(request, product, now=now)
         match request.method, rest:
             case "POST", _ if path in _SUBMISSIONS:
-                return self._take(request, _SUBMISSIONS[path], user, met, now=now)
-            case "GET", ["v1_0", kind, reference_id] if PRODUCTS.get(kind) == product:
-                return self._tell(kind, reference_id.lower())
+                return self._accept_submission(request, _SUBMISSIONS[path], user, faults, now=now)
+            case "GET", ["v1_0", kind, reference_id] if PRODUCTS_BY_OPERATION.get(kind) == product:
+                return self._payment_status(kind, reference_id.lower())
             case "GET", ["v1_0", "account", "balance"]:
-                balance = self.till.balance(product)
+                balance = self.accounts.balance(product)
                 assert balance is not None  # The merchant's own is always there.
-                document = {"availableBalance": plain(balance), "currency": balance.currency}
-                return json_answer(200, document)
+                document = {"availableBalance": format_plain(balance), "currency": balance.currency}
+                return json_response(200, document)
             case "GET", ["v1_0", "accountholder", "msisdn" | "MSISDN", number, "active"]:
-                self._check_holder(number)
-                return json_answer(200, {"result": True})
+                self._check_account_holder(number)
+                return json_response(200, {"result": True})
             case "GET", ["v1_0", "accountholder", "msisdn", number, "basicuserinfo"]:
-                self._check_holder(number)
+                self._check_account_holder(number)
                 name = {"given_name": "Sand", "family_name": "Box", "name": "Sand Box"}
-                return json_answer(200, {"sub": number, **name, "locale": "sv_SE"})
+                return json_response(200, {"sub": number, **name, "locale": "sv_SE"})
             case _:
                 raise _no_such_route()
 
-    def _provision(self, request: HttpRequest, rest: list[str]) -> HttpResponse:
+    def _provision_api_user(self, request: HttpRequest, rest: list[str]) -> HttpResponse:
         """What the operator offers in its sandbox only: API users made by those who use them."""
         self._check_subscription(request, tuple(self.subscription_keys))
         match request.method, rest:
             case "POST", []:
-                user = reference_of(request)
+                user = parse_reference_id(request)
                 if user in self._users:
-                    raise _duplicate()
-                self._users[user] = _User(None, _callback_host(request.body))
+                    raise _duplicate_reference()
+                self._users[user] = _ApiUser(None, _callback_host(request.body))
                 return HttpResponse(201)
             case "POST", [user, "apikey"] if user in self._users:
-                self._users[user].key = key = self._make("key", user)
-                return json_answer(201, {"apiKey": key})
+                self._users[user].key = key = self._generate_secret("key", user)
+                return json_response(201, {"apiKey": key})
             case "GET", [user] if user in self._users:
                 host = self._users[user].callback_host
                 document = {"providerCallbackHost": host, "targetEnvironment": self.market}
-                return json_answer(200, document)
+                return json_response(200, document)
             case _:
                 raise _not_found()
 
-    def _give_token(self, request: HttpRequest, product: str, *, now: Instant) -> HttpResponse:
-        user, key = basic_of(request)
+    def _issue_token(self, request: HttpRequest, product: str, *, now: Instant) -> HttpResponse:
+        user, key = parse_basic_credentials(request)
         known = self._users.get(user)
-        if known is None or known.key is None or not _is_same(known.key, key):
-            raise denied("invalid API user or key")
+        if known is None or known.key is None or not _is_equal_constant_time(known.key, key):
+            raise unauthorized("invalid API user or key")
         if request.body not in (b"", b"grant_type=client_credentials"):
-            raise invalid("the token request takes no body")
-        token = self._make("token", f"{user} {product}")
-        self._tokens[token] = (product, user, now + self.token_life)
+            raise invalid_request("the token request takes no body")
+        token = self._generate_secret("token", f"{user} {product}")
+        self._tokens[token] = (product, user, now + self.token_lifetime)
         document = {
             "access_token": token,
             "token_type": "access_token",
-            "expires_in": self.token_life // SECOND,
+            "expires_in": self.token_lifetime // SECOND,
         }
-        return json_answer(200, document)
+        return json_response(200, document)
 
-    def _take(
-        self, request: HttpRequest, kind: str, user: str, met: Sequence[Fault], *, now: Instant
+    def _accept_submission(
+        self, request: HttpRequest, kind: str, user: str, faults: Sequence[Fault], *, now: Instant
     ) -> HttpResponse:
-        reference_id = reference_of(request)
-        callback_url = callback_of(request, self._users[user].callback_host)
-        document, amount = payment_of(request, PARTIES[kind], self.till.currency)
-        if self.till.find(reference_id) is not None:
-            raise _duplicate()
-        ending = ENDINGS[kind].get(document[PARTIES[kind]]["partyId"], "")
-        if self.refuses_at_once and ending in AT_ONCE and find(EndWith, met) is None:
-            raise refusal(AT_ONCE[ending], ending, ending.replace("_", " ").capitalize())
-        self.till.take(kind, reference_id, document, amount, callback_url, met, now=now)
+        reference_id = parse_reference_id(request)
+        callback_url = parse_callback_url(request, self._users[user].callback_host)
+        document, amount = parse_submission(request, PARTY_FIELDS[kind], self.accounts.currency)
+        if self.accounts.find_payment(reference_id) is not None:
+            raise _duplicate_reference()
+        ending = OUTCOMES_BY_NUMBER[kind].get(document[PARTY_FIELDS[kind]]["partyId"], "")
+        if (
+            self.rejects_immediately
+            and ending in IMMEDIATE_REJECTION_STATUSES
+            and find_fault(EndWith, faults) is None
+        ):
+            raise rejection(
+                IMMEDIATE_REJECTION_STATUSES[ending], ending, ending.replace("_", " ").capitalize()
+            )
+        self.accounts.accept_submission(
+            kind, reference_id, document, amount, callback_url, faults, now=now
+        )
         return HttpResponse(202)
 
-    def _tell(self, kind: str, reference_id: str) -> HttpResponse:
-        payment = self.till.find(reference_id)
+    def _payment_status(self, kind: str, reference_id: str) -> HttpResponse:
+        payment = self.accounts.find_payment(reference_id)
         if payment is None or payment.kind != kind:
             raise _not_found()
-        return json_answer(200, self.till.told(payment))
+        return json_response(200, self.accounts.payment_document(payment))
 
     def _check_subscription(self, request: HttpRequest, products: Sequence[str]) -> None:
-        given = header_of(request, "Ocp-Apim-Subscription-Key") or ""
-        if not any(_is_same(self.subscription_keys[each], given) for each in products):
-            raise denied("Access denied due to invalid subscription key")
+        given = get_header(request, "Ocp-Apim-Subscription-Key") or ""
+        if not any(
+            _is_equal_constant_time(self.subscription_keys[each], given) for each in products
+        ):
+            raise unauthorized("Access denied due to invalid subscription key")
 
     def _check_token(self, request: HttpRequest, product: str, *, now: Instant) -> str:
         """Whose token it is."""
-        its_product, user, expires_at = self._tokens.get(bearer_of(request), ("", "", 0))
+        its_product, user, expires_at = self._tokens.get(parse_bearer_token(request), ("", "", 0))
         if its_product != product or now >= expires_at:
-            raise denied("invalid or expired access token")
-        environment = header_of(request, "X-Target-Environment")
+            raise unauthorized("invalid or expired access token")
+        environment = get_header(request, "X-Target-Environment")
         if not environment:
-            raise invalid("X-Target-Environment is missing")
+            raise invalid_request("X-Target-Environment is missing")
         if environment != self.market:
-            raise refusal(500, "NOT_ALLOWED_TARGET_ENVIRONMENT", "Access to target is forbidden.")
+            raise rejection(500, "NOT_ALLOWED_TARGET_ENVIRONMENT", "Access to target is forbidden.")
         return user
 
-    def _check_holder(self, number: str) -> None:
-        if self.till.balance(number) is None:
+    def _check_account_holder(self, number: str) -> None:
+        if self.accounts.balance(number) is None:
             raise _not_found()
 
-    def _make(self, what: str, whose: str) -> str:
+    def _generate_secret(self, what: str, whose: str) -> str:
         """A key or token that nobody has been given before."""
-        self._made += 1
-        return hashlib.sha256(f"{what} {whose} {self._made}".encode()).hexdigest()[:32]
+        self._secret_count += 1
+        return hashlib.sha256(f"{what} {whose} {self._secret_count}".encode()).hexdigest()[:32]
 
 
-def _operation(method: str, path: str) -> str:
+def _operation_name(method: str, path: str) -> str:
     """What a request is, for the script of faults."""
     if method == "POST" and path in _SUBMISSIONS:
         return _SUBMISSIONS[path]
@@ -263,26 +282,28 @@ def _operation(method: str, path: str) -> str:
 
 def _callback_host(body: bytes) -> str:
     try:
-        host = json_object(body).get("providerCallbackHost")
+        host = parse_json_object(body).get("providerCallbackHost")
     except ValueError:
         host = None
     if not isinstance(host, str):
-        raise invalid("providerCallbackHost must be a string")
+        raise invalid_request("providerCallbackHost must be a string")
     return host
 
 
-def _is_same(one: str, other: str) -> bool:
+def _is_equal_constant_time(one: str, other: str) -> bool:
     return hmac.compare_digest(one.encode(), other.encode())
 
 
-def _duplicate() -> Refused:
+def _duplicate_reference() -> MtnRequestRejected:
     message = "Duplicated reference id. Creation of resource failed."
-    return refusal(409, "RESOURCE_ALREADY_EXIST", message)
+    return rejection(409, "RESOURCE_ALREADY_EXIST", message)
 
 
-def _not_found() -> Refused:
-    return refusal(404, "RESOURCE_NOT_FOUND", "Requested resource was not found.")
+def _not_found() -> MtnRequestRejected:
+    return rejection(404, "RESOURCE_NOT_FOUND", "Requested resource was not found.")
 
 
-def _no_such_route() -> Refused:
-    return Refused(json_answer(404, {"statusCode": 404, "message": "Resource not found"}))
+def _no_such_route() -> MtnRequestRejected:
+    return MtnRequestRejected(
+        json_response(404, {"statusCode": 404, "message": "Resource not found"})
+    )

@@ -18,47 +18,47 @@ from typing import TypeAlias
 from mmo_trio.storage.conformance import batches, ownership, queries, work
 from mmo_trio.storage.conformance.driver import OpenStore
 
-Check: TypeAlias = Callable[[OpenStore], Awaitable[None]]
+StoreCheck: TypeAlias = Callable[[OpenStore], Awaitable[None]]
 
-CHECKS: tuple[Check, ...] = (
-    queries.check_an_empty_store,
-    queries.check_a_payment_is_kept,
-    batches.check_a_reference_is_consumed,
-    batches.check_the_batch_law,
-    batches.check_a_batch_is_all_or_nothing,
-    batches.check_only_what_is_read_is_seen,
-    batches.check_orphans_are_handed_out_once,
-    batches.check_what_is_due,
-    queries.check_records_page_both_ways,
-    queries.check_people_find_transactions,
-    queries.check_the_suspense_book,
+CHECKS: tuple[StoreCheck, ...] = (
+    queries.check_empty_store,
+    queries.check_payment_survives_restart,
+    batches.check_reference_is_consumed,
+    batches.check_batches_equal_single_inputs,
+    batches.check_batch_is_atomic,
+    batches.check_unread_keys_are_not_visible,
+    batches.check_abandoned_work_is_claimed_once,
+    batches.check_due_transactions,
+    queries.check_records_paging,
+    queries.check_find_transactions,
+    queries.check_suspense_book,
     queries.check_brands_and_keys,
-    queries.check_what_is_unknown,
-    queries.check_what_is_waiting,
-    queries.check_providers_are_closed,
-    queries.check_a_closed_store_is_unavailable,
-    ownership.check_breakers_are_kept,
-    work.check_the_audit_log,
-    work.check_operators_and_sessions,
+    queries.check_unknown_outcomes,
+    queries.check_backlog,
+    queries.check_closed_providers,
+    queries.check_closed_store_is_unavailable,
+    ownership.check_breakers_survive_restart,
+    work.check_audit_log,
+    work.check_users_and_sessions,
     work.check_proposals,
-    work.check_operators_find_payments,
-    work.check_operators_see_what_is_stuck,
-    work.check_payments_are_counted,
+    work.check_payment_search,
+    work.check_work_lists,
+    work.check_payment_counts,
 )
 """Every check, by itself."""
 
-SHARED_CHECKS: tuple[Check, ...] = (
-    ownership.check_one_process_holds_a_channel,
-    ownership.check_processes_know_how_many_share_the_channels,
-    ownership.check_a_successor_claims_anew,
-    ownership.check_a_channel_is_given_up,
-    ownership.check_what_is_due_is_shared_out,
-    ownership.check_submissions_of_the_dead,
+SHARED_CHECKS: tuple[StoreCheck, ...] = (
+    ownership.check_channel_has_one_owner,
+    ownership.check_ownership_counts,
+    ownership.check_next_owner_claims_again,
+    ownership.check_channel_release,
+    ownership.check_due_transactions_are_shared,
+    ownership.check_abandoned_submissions,
 )
 """The checks of what a store that is shared promises beyond that."""
 
 
-async def check_store(fresh: Callable[[], OpenStore], *, is_shared: bool = False) -> None:
+async def check_store(create_storage: Callable[[], OpenStore], *, is_shared: bool = False) -> None:
     """Run every check, each on an empty storage; raises AssertionError at the first broken promise."""
     for check in CHECKS + (SHARED_CHECKS if is_shared else ()):
-        await check(fresh())
+        await check(create_storage())

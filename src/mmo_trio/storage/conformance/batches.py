@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from random import Random
 
 from mmo_sansio.api.outgoing.transaction_json import transaction_object
-from mmo_sansio.messages.changes import SuspenseNoted
+from mmo_sansio.messages.changes import SuspenseRecorded
 from mmo_sansio.messages.inputs import (
     BeginSubmission,
     CallbackConcluded,
@@ -16,14 +16,20 @@ from mmo_sansio.messages.inputs import (
 )
 from mmo_sansio.messages.intents import IntentKind
 from mmo_sansio.messages.queries import ListRecords, LookUp, LookUpByMerchantReference
-from mmo_sansio.messages.replies import Accepted, Refused, Reply
+from mmo_sansio.messages.replies import Accepted, Rejected, Reply
 from mmo_sansio.payments.decide import decide, reads
 from mmo_sansio.payments.decision import Decision
 from mmo_sansio.payments.gateway import Gateway
 from mmo_sansio.payments.ledger import Ledger, NotPrefetched, Reads
 from mmo_sansio.values import clock
 from mmo_sansio.values.money import Money
-from mmo_trio.storage.conformance.driver import NOON, OpenStore, feed, key_of, left_over
+from mmo_trio.storage.conformance.driver import (
+    NOON,
+    OpenStore,
+    claim_all_abandoned,
+    intent_key,
+    submit_batch,
+)
 from mmo_trio.storage.conformance.inputs import (
     DELIVERED,
     PAYER,
@@ -36,7 +42,7 @@ from mmo_trio.storage.conformance.inputs import (
 from mmo_trio.storage.interface.store import Store, SuspenseEntry
 
 
-async def check_a_reference_is_consumed(open_store: OpenStore) -> None:
+async def check_reference_is_consumed(open_store: OpenStore) -> None:
     """A reuse within the window is refused, across batches and within one; after it the newest use counts (C12)."""
 
     def use(number: int) -> Input:
@@ -44,13 +50,13 @@ async def check_a_reference_is_consumed(open_store: OpenStore) -> None:
 
     later = NOON + 15 * clock.MINUTE
     async with open_store() as store:
-        one, two = await feed(store, (use(1), NOON), (use(2), NOON + 1))
-        (three,) = await feed(store, (use(3), later - 1))
-        (four,) = await feed(store, (use(4), later))
+        one, two = await submit_batch(store, (use(1), NOON), (use(2), NOON + 1))
+        (three,) = await submit_batch(store, (use(3), later - 1))
+        (four,) = await submit_batch(store, (use(4), later))
         assert [type(each) for each in (one, two, three, four)] == [
             Accepted,
-            Refused,
-            Refused,
+            Rejected,
+            Rejected,
             Accepted,
         ]
         assert await store.transaction(reference(2)) is None
@@ -60,11 +66,11 @@ async def check_a_reference_is_consumed(open_store: OpenStore) -> None:
         assert found == transaction_object(newest)
         both = await store.find_transactions(reference="order-1")
         assert [each.reference for each in both] == [reference(4), reference(1)]
-        (five,) = await feed(store, (use(5), later + 1))
-        assert isinstance(five, Refused)
+        (five,) = await submit_batch(store, (use(5), later + 1))
+        assert isinstance(five, Rejected)
 
 
-async def check_the_batch_law(open_store: OpenStore) -> None:
+async def check_batches_equal_single_inputs(open_store: OpenStore) -> None:
     """Any partition of a list of inputs into batches ends as the façade does, feeding them one by one (law 5)."""
     random = Random(2026)
     given = random_inputs(random, 700)
@@ -75,19 +81,19 @@ async def check_the_batch_law(open_store: OpenStore) -> None:
         at = 0
         while at < len(given):
             size = random.choice((1, 2, 5, 40))
-            replies += await feed(store, *given[at : at + size])
+            replies += await submit_batch(store, *given[at : at + size])
             at += size
         assert replies == expected
-        await _compare(store, oracle)
+        await _compare_with_oracle(store, oracle)
     async with open_store() as store:
-        await _compare(store, oracle)
-        left = await left_over(store, limit=10_000)
-        assert {key_of(work.intent) for work in left} == set(oracle.ledger.intents)
+        await _compare_with_oracle(store, oracle)
+        left = await claim_all_abandoned(store, limit=10_000)
+        assert {intent_key(work.intent) for work in left} == set(oracle.ledger.intents)
         for work in left:
             assert work.transaction == oracle.transaction(work.transaction.reference)
 
 
-async def _compare(store: Store, oracle: Gateway) -> None:
+async def _compare_with_oracle(store: Store, oracle: Gateway) -> None:
     everything = list(oracle.ledger.transactions.values())
     for each in everything:
         mine = [line for line in oracle.journal if line.gateway_reference == each.reference]
@@ -106,32 +112,50 @@ async def _compare(store: Store, oracle: Gateway) -> None:
         assert list(listed.objects) == [
             transaction_object(each) for each in everything if each.order.brand == of
         ]
-    assert _book(await store.suspense()) == _counted(oracle.suspense)
+    assert _suspense_rows(await store.suspense()) == _expected_suspense_rows(oracle.suspense)
     assert await store.next_wake() == oracle.next_wake()
     assert await store.latest_stamp() == max(line.at for line in oracle.journal)
 
 
-def _book(entries: Iterable[SuspenseEntry]) -> list[tuple[object, ...]]:
+def _suspense_rows(entries: Iterable[SuspenseEntry]) -> list[tuple[object, ...]]:
     return [
-        (e.reason, e.provider, e.told, e.gateway_reference, e.brand, e.first_at, e.last_at, e.times)
+        (
+            e.reason,
+            e.provider,
+            e.content,
+            e.gateway_reference,
+            e.brand,
+            e.first_at,
+            e.last_at,
+            e.times,
+        )
         for e in entries
     ]
 
 
-def _counted(told: Iterable[SuspenseNoted]) -> list[tuple[object, ...]]:
+def _expected_suspense_rows(recorded: Iterable[SuspenseRecorded]) -> list[tuple[object, ...]]:
     """The same told again for the same reason only counts up."""
-    book: dict[object, list[SuspenseNoted]] = {}
-    for each in told:
-        identity = (each.provider, each.reason, each.gateway_reference, each.told)
+    book: dict[object, list[SuspenseRecorded]] = {}
+    for each in recorded:
+        identity = (each.provider, each.reason, each.gateway_reference, each.content)
         book.setdefault(identity, []).append(each)
     return [
-        (a.reason, a.provider, a.told, a.gateway_reference, a.brand, a.at, same[-1].at, len(same))
+        (
+            a.reason,
+            a.provider,
+            a.content,
+            a.gateway_reference,
+            a.brand,
+            a.at,
+            same[-1].at,
+            len(same),
+        )
         for same in book.values()
         for a in same[:1]
     ]
 
 
-async def check_a_batch_is_all_or_nothing(open_store: OpenStore) -> None:
+async def check_batch_is_atomic(open_store: OpenStore) -> None:
     """When `decide` raises, nothing of the batch is stored, the exception comes through, and service goes on."""
 
     class Bug(Exception):
@@ -151,10 +175,10 @@ async def check_a_batch_is_all_or_nothing(open_store: OpenStore) -> None:
             raise AssertionError("the exception didn't come through")
         assert await store.transaction(reference(1)) is None
         assert await store.latest_stamp() == 0
-        assert isinstance((await feed(store, (creation(1), NOON)))[0], Accepted)
+        assert isinstance((await submit_batch(store, (creation(1), NOON)))[0], Accepted)
 
 
-async def check_only_what_is_read_is_seen(open_store: OpenStore) -> None:
+async def check_unread_keys_are_not_visible(open_store: OpenStore) -> None:
     """A key outside the reads is not "absent" but an error; a known deposit brings its transaction (law 1)."""
     deposit = DepositNotified("sandbox", "D1", "Sandbox", reference(9), brand(), "mobile_ke",
                               Money(1_000, "KES"), PAYER)  # fmt: skip
@@ -167,34 +191,37 @@ async def check_only_what_is_read_is_seen(open_store: OpenStore) -> None:
         raise AssertionError("a key outside the reads was looked at")
 
     async with open_store() as store:
-        await feed(store, (creation(1), NOON), (creation(2), NOON + 1), (deposit, NOON + 2))
+        await submit_batch(store, (creation(1), NOON), (creation(2), NOON + 1), (deposit, NOON + 2))
         await store.transact(Reads(transactions=frozenset((reference(1),))), look)
-        again = await feed(store, (deposit, NOON + 3), (deposit, NOON + 4))
+        again = await submit_batch(store, (deposit, NOON + 3), (deposit, NOON + 4))
         assert {getattr(reply, "reason", "") for reply in again} == {"The deposit is on record."}
         assert len(await store.find_transactions(brand="acme")) == 3
 
 
-async def check_orphans_are_handed_out_once(open_store: OpenStore) -> None:
+async def check_abandoned_work_is_claimed_once(open_store: OpenStore) -> None:
     """Kept intents are with the process that wrote them; what it leaves is handed out, oldest first, once."""
     async with open_store() as store:
-        await feed(store, *((creation(number), NOON + number) for number in range(5)))
-        await feed(store, (BeginSubmission(reference(0)), NOON + 10))
-        await feed(store, (succeeded(0), NOON + 11))
-        assert not await store.orphans(limit=10)
+        await submit_batch(store, *((creation(number), NOON + number) for number in range(5)))
+        await submit_batch(store, (BeginSubmission(reference(0)), NOON + 10))
+        await submit_batch(store, (succeeded(0), NOON + 11))
+        assert not await store.claim_abandoned(limit=10)
     async with open_store() as store:
-        first, second = await left_over(store, limit=3), await left_over(store, limit=10)
-        assert [key_of(work.intent) for work in (*first, *second)] == [
+        first, second = (
+            await claim_all_abandoned(store, limit=3),
+            await claim_all_abandoned(store, limit=10),
+        )
+        assert [intent_key(work.intent) for work in (*first, *second)] == [
             *((reference(number), IntentKind.SUBMIT) for number in range(1, 5)),
             (reference(0), IntentKind.CALLBACK),
         ]
         assert len(first) == 3
         assert first[0].transaction == await store.transaction(reference(1))
-        assert not await left_over(store, limit=10)
+        assert not await claim_all_abandoned(store, limit=10)
     async with open_store() as store:
         fence = getattr(second[-1].intent, "fence", 0)
-        await feed(store, (CallbackConcluded(reference(0), DELIVERED, fence), NOON + 12))
-        left = await left_over(store, limit=10)
-        assert {key_of(work.intent)[1] for work in left} == {IntentKind.SUBMIT}
+        await submit_batch(store, (CallbackConcluded(reference(0), DELIVERED, fence), NOON + 12))
+        left = await claim_all_abandoned(store, limit=10)
+        assert {intent_key(work.intent)[1] for work in left} == {IntentKind.SUBMIT}
         (recorded,) = await store.callbacks(gateway_reference=reference(0))
         assert recorded.attempt == DELIVERED
         (listed,) = await store.callbacks(brand="acme")
@@ -202,18 +229,18 @@ async def check_orphans_are_handed_out_once(open_store: OpenStore) -> None:
         assert not await store.callbacks(brand="globex")
 
 
-async def check_what_is_due(open_store: OpenStore) -> None:
+async def check_due_transactions(open_store: OpenStore) -> None:
     """`woken` gives what is due, the earliest first; what has ended never wakes (S3)."""
     async with open_store() as store:
-        await feed(store, *((creation(number), NOON + number) for number in range(4)))
-        await feed(store, (BeginSubmission(reference(3)), NOON + 10))
+        await submit_batch(store, *((creation(number), NOON + number) for number in range(4)))
+        await submit_batch(store, (BeginSubmission(reference(3)), NOON + 10))
         due = await store.next_wake()
         assert due == NOON + 10 + 30 * clock.SECOND
-        assert not await store.woken(due - 1, limit=10)
-        assert await store.woken(due, limit=10) == [reference(3)]
-        await feed(store, (succeeded(3), NOON + 11))
+        assert not await store.due(due - 1, limit=10)
+        assert await store.due(due, limit=10) == [reference(3)]
+        await submit_batch(store, (succeeded(3), NOON + 11))
         expiry = NOON + 3 * clock.DAY
         assert await store.next_wake() == expiry
-        assert await store.woken(expiry + 2, limit=2) == [reference(0), reference(1)]
-        await feed(store, *((TransactionWoke(reference(n)), expiry + 4) for n in range(3)))
+        assert await store.due(expiry + 2, limit=2) == [reference(0), reference(1)]
+        await submit_batch(store, *((TransactionWoke(reference(n)), expiry + 4) for n in range(3)))
         assert await store.next_wake() is None

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from decimal import Decimal
 from random import Random
 
-from mmo_sansio.http.exchange import Attempt, DeliveryOutcome
+from mmo_sansio.http.exchange import DeliveryAttempt, DeliveryOutcome
 from mmo_sansio.messages.inputs import (
     BeginSubmission,
     CallbackConcluded,
@@ -43,7 +43,7 @@ from mmo_sansio.values.model import (
 from mmo_sansio.values.money import Money
 
 PAYER = Party("customer-1", "254700000000", "Zoë", None, "zoe@example.com")
-DELIVERED = Attempt(
+DELIVERED = DeliveryAttempt(
     DeliveryOutcome.DELIVERED, "https://merchant.example/results", 200, 12, "", b"\x00ok\xff"
 )
 
@@ -81,13 +81,13 @@ def creation(
     number: int,
     *,
     merchant_reference: str | None = None,
-    of: str = "acme",
+    brand_id: str = "acme",
     operation: Operation = Operation.DIRECT_PAYIN,
     currency: str = "KES",
 ) -> CreatePayment:
     """A create request; its number makes its references."""
     return CreatePayment(
-        brand=brand(of),
+        brand=brand(brand_id),
         gateway_reference=reference(number),
         draft=Draft(
             operation=operation,
@@ -135,7 +135,7 @@ def _random_input(random: Random, number: int) -> Input:
         return creation(
             number,
             merchant_reference=f"order-{random.randrange(12)}",
-            of=random.choice(("acme", "globex")),
+            brand_id=random.choice(("acme", "globex")),
             operation=random.choice(list(Operation)),
             currency=random.choice(("KES", "KES", "UGX", "EUR")),
         )
@@ -160,7 +160,9 @@ def _random_input(random: Random, number: int) -> Input:
         ResolveManually(about, "ada", "statement", random.choice((None, ErrorCode.USER_CANCELLED))),
         TransactionWoke(about),
         CallbackConcluded(about, DELIVERED),
-        CallbackConcluded(about, Attempt(DeliveryOutcome.BREAKER_OPEN, "https://m.example/")),
+        CallbackConcluded(
+            about, DeliveryAttempt(DeliveryOutcome.BREAKER_OPEN, "https://m.example/")
+        ),
         QrConcluded(about, DELIVERED),
     )
     return random.choice(every)

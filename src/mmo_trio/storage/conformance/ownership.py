@@ -6,16 +6,21 @@ from collections.abc import Sequence
 
 from mmo_sansio.messages.inputs import BeginSubmission, CallbackConcluded
 from mmo_sansio.messages.intents import DeliverCallback
-from mmo_sansio.messages.replies import Ignored, Noted
-from mmo_sansio.resilience.circuit_breaker import FRESH, BreakerSnapshot, BreakerState, SubWindow
-from mmo_sansio.resilience.ownership import OVERDUE, Channel, Standing
+from mmo_sansio.messages.replies import Applied, Ignored
+from mmo_sansio.resilience.circuit_breaker import (
+    INITIAL_SNAPSHOT,
+    BreakerSnapshot,
+    BreakerState,
+    SubWindow,
+)
+from mmo_sansio.resilience.ownership import OVERDUE_AFTER, Channel, OwnershipCounts
 from mmo_sansio.values import clock
 from mmo_sansio.values.clock import Instant
-from mmo_trio.storage.conformance.driver import NOON, OpenStore, feed
+from mmo_trio.storage.conformance.driver import NOON, OpenStore, submit_batch
 from mmo_trio.storage.conformance.inputs import DELIVERED, creation, reference, succeeded
-from mmo_trio.storage.interface.store import Channels, Store, Work
+from mmo_trio.storage.interface.store import ChannelOwnership, Store, WorkItem
 
-OPEN = BreakerSnapshot(
+OPEN_BREAKER = BreakerSnapshot(
     BreakerState.OPEN,
     NOON + 30 * clock.SECOND,
     None,
@@ -24,155 +29,164 @@ OPEN = BreakerSnapshot(
 )
 
 
-async def check_breakers_are_kept(open_store: OpenStore) -> None:
+async def check_breakers_survive_restart(open_store: OpenStore) -> None:
     """A merchant's breaker is where its last outcome left it, after a restart too (K5)."""
     async with open_store() as store:
         assert not await store.breakers()
-        await end(store, 1, NOON)
-        await end(store, 2, NOON + 10)
-        await end(store, 3, NOON + 20, of="globex")
-        await conclude(store, 1, NOON + 30, breaker=FRESH)
-        await conclude(store, 2, NOON + 31, breaker=OPEN)
-        await conclude(store, 3, NOON + 32)
+        await complete_payment(store, 1, NOON)
+        await complete_payment(store, 2, NOON + 10)
+        await complete_payment(store, 3, NOON + 20, brand_id="globex")
+        await conclude_callback(store, 1, NOON + 30, breaker=INITIAL_SNAPSHOT)
+        await conclude_callback(store, 2, NOON + 31, breaker=OPEN_BREAKER)
+        await conclude_callback(store, 3, NOON + 32)
     async with open_store() as store:
         kept = await store.breakers()
-        assert kept["acme"] == OPEN
-        assert kept.get("globex", FRESH) == FRESH
+        assert kept["acme"] == OPEN_BREAKER
+        assert kept.get("globex", INITIAL_SNAPSHOT) == INITIAL_SNAPSHOT
 
 
-async def check_one_process_holds_a_channel(open_store: OpenStore) -> None:
+async def check_channel_has_one_owner(open_store: OpenStore) -> None:
     """Whoever committed them, a merchant's callbacks go to the one process that holds its channel, each once (K3)."""
     async with open_store() as one, open_store() as other:
-        ours, theirs = shared(one), shared(other)
-        assert await ours.renew() != await theirs.renew()
-        assert not await ours.take()
-        await end(one, 1, NOON)
-        assert await ours.take() == [Channel("acme", 1, FRESH)]
-        assert not await theirs.take()
-        await end(other, 2, NOON + 10)
-        await end(other, 3, NOON + 20, of="globex")
-        assert not await theirs.take_callbacks({"acme": 10, "globex": 10})
-        assert fences(await ours.take_callbacks({"acme": 1, "globex": 10})) == [(1, 1)]
-        assert fences(await ours.take_callbacks({"acme": 10, "globex": 10})) == [(2, 1)]
-        assert not await ours.take_callbacks({"acme": 10, "globex": 10})
-        assert not await one.orphans(limit=10)
-        assert [each.brand for each in await theirs.take()] == ["globex"]
-        assert not await ours.take()
-        (work,) = await theirs.take_callbacks({"acme": 10, "globex": 10})
+        ours, theirs = ownership_of(one), ownership_of(other)
+        assert await ours.renew_lease() != await theirs.renew_lease()
+        assert not await ours.claim()
+        await complete_payment(one, 1, NOON)
+        assert await ours.claim() == [Channel("acme", 1, INITIAL_SNAPSHOT)]
+        assert not await theirs.claim()
+        await complete_payment(other, 2, NOON + 10)
+        await complete_payment(other, 3, NOON + 20, brand_id="globex")
+        assert not await theirs.claim_callbacks({"acme": 10, "globex": 10})
+        assert claimed_fences(await ours.claim_callbacks({"acme": 1, "globex": 10})) == [(1, 1)]
+        assert claimed_fences(await ours.claim_callbacks({"acme": 10, "globex": 10})) == [(2, 1)]
+        assert not await ours.claim_callbacks({"acme": 10, "globex": 10})
+        assert not await one.claim_abandoned(limit=10)
+        assert [each.brand for each in await theirs.claim()] == ["globex"]
+        assert not await ours.claim()
+        (work,) = await theirs.claim_callbacks({"acme": 10, "globex": 10})
         assert work.intent == DeliverCallback(reference(3), 1)
         assert work.transaction == await one.transaction(reference(3))
 
 
-async def check_processes_know_how_many_share_the_channels(open_store: OpenStore) -> None:
+async def check_ownership_counts(open_store: OpenStore) -> None:
     """Who is alive is counted with what all of them hold, and a channel can be left to others (K3)."""
     async with open_store() as one, open_store() as other:
-        ours, theirs = shared(one), shared(other)
-        assert await ours.standing() == Standing(alive=2, held=0)
-        await end(one, 1, NOON)
-        await end(one, 2, NOON + 10, of="globex")
-        assert [each.brand for each in await ours.take(but=["globex"])] == ["acme"]
-        assert await theirs.standing() == Standing(alive=2, held=1)
-        assert not await theirs.take(but=["globex", "nobody"])
-        assert [each.brand for each in await theirs.take()] == ["globex"]
-        assert await ours.standing() == Standing(alive=2, held=2)
-        await ours.leave()
-        assert await theirs.standing() == Standing(alive=1, held=1)
+        ours, theirs = ownership_of(one), ownership_of(other)
+        assert await ours.counts() == OwnershipCounts(alive=2, held=0)
+        await complete_payment(one, 1, NOON)
+        await complete_payment(one, 2, NOON + 10, brand_id="globex")
+        assert [each.brand for each in await ours.claim(excluding=["globex"])] == ["acme"]
+        assert await theirs.counts() == OwnershipCounts(alive=2, held=1)
+        assert not await theirs.claim(excluding=["globex", "nobody"])
+        assert [each.brand for each in await theirs.claim()] == ["globex"]
+        assert await ours.counts() == OwnershipCounts(alive=2, held=2)
+        await ours.end_lease()
+        assert await theirs.counts() == OwnershipCounts(alive=1, held=1)
 
 
-async def check_a_successor_claims_anew(open_store: OpenStore) -> None:
+async def check_next_owner_claims_again(open_store: OpenStore) -> None:
     """What the holder before had claimed and not concluded is claimed again, before what came later, and the later
     claim counts (K3, K5)."""
     async with open_store() as one, open_store() as other:
-        ours, theirs = shared(one), shared(other)
+        ours, theirs = ownership_of(one), ownership_of(other)
         for number in range(4):
-            await end(one, number, NOON + 10 * number)
-        await ours.take()
-        assert len(await ours.take_callbacks({"acme": 10, "globex": 10})) == 4
-        assert isinstance(await conclude(one, 0, NOON + 50, fence=1, breaker=OPEN), Noted)
-        await end(one, 4, NOON + 40)
-        await ours.leave()
-        assert not await ours.take()
-        assert await theirs.take() == [Channel("acme", 2, OPEN)]
-        assert fences(await theirs.take_callbacks({"acme": 2, "globex": 10})) == [(1, 2), (2, 2)]
-        late = await conclude(one, 1, NOON + 51, fence=1, breaker=FRESH)
+            await complete_payment(one, number, NOON + 10 * number)
+        await ours.claim()
+        assert len(await ours.claim_callbacks({"acme": 10, "globex": 10})) == 4
+        assert isinstance(
+            await conclude_callback(one, 0, NOON + 50, fence=1, breaker=OPEN_BREAKER), Applied
+        )
+        await complete_payment(one, 4, NOON + 40)
+        await ours.end_lease()
+        assert not await ours.claim()
+        assert await theirs.claim() == [Channel("acme", 2, OPEN_BREAKER)]
+        assert claimed_fences(await theirs.claim_callbacks({"acme": 2, "globex": 10})) == [
+            (1, 2),
+            (2, 2),
+        ]
+        late = await conclude_callback(one, 1, NOON + 51, fence=1, breaker=INITIAL_SNAPSHOT)
         assert isinstance(late, Ignored)
-        unclaimed = await conclude(one, 3, NOON + 52, fence=1, breaker=FRESH)
-        assert isinstance(unclaimed, Noted)
-        assert (await one.breakers())["acme"] == OPEN
-        assert isinstance(await conclude(other, 1, NOON + 53, fence=2), Noted)
-        assert isinstance(await conclude(one, 1, NOON + 54, fence=1), Ignored)
-        assert fences(await theirs.take_callbacks({"acme": 10, "globex": 10})) == [(4, 2)]
-        assert not await theirs.take_callbacks({"acme": 10, "globex": 10})
+        unclaimed = await conclude_callback(one, 3, NOON + 52, fence=1, breaker=INITIAL_SNAPSHOT)
+        assert isinstance(unclaimed, Applied)
+        assert (await one.breakers())["acme"] == OPEN_BREAKER
+        assert isinstance(await conclude_callback(other, 1, NOON + 53, fence=2), Applied)
+        assert isinstance(await conclude_callback(one, 1, NOON + 54, fence=1), Ignored)
+        assert claimed_fences(await theirs.claim_callbacks({"acme": 10, "globex": 10})) == [(4, 2)]
+        assert not await theirs.claim_callbacks({"acme": 10, "globex": 10})
         recorded = [each.gateway_reference for each in await one.callbacks()]
         assert recorded == [reference(0), reference(3), reference(1)]
 
 
-async def check_a_channel_is_given_up(open_store: OpenStore) -> None:
+async def check_channel_release(open_store: OpenStore) -> None:
     """What is given up is free at once; an outdated fence frees nothing, and what is in hand isn't claimed (K3)."""
     async with open_store() as one, open_store() as other:
-        ours, theirs = shared(one), shared(other)
-        await end(one, 1, NOON)
-        await end(one, 2, NOON + 10)
-        await ours.take()
-        await ours.take_callbacks({"acme": 10, "globex": 10})
-        await ours.give_up({"acme": 0, "nobody": 1})
-        assert not await theirs.take()
-        await ours.give_up({"acme": 1})
-        assert [each.fence for each in await theirs.take()] == [2]
-        await ours.give_up({"acme": 1})
-        assert not await ours.take()
-        number = await theirs.renew()
-        await theirs.leave()
-        assert await theirs.renew() > number
-        assert [each.fence for each in await ours.take()] == [3]
-        assert fences(await ours.take_callbacks({"acme": 10}, in_hand=[reference(1)])) == [(2, 3)]
-        assert isinstance(await conclude(one, 1, NOON + 50, fence=1), Noted)
+        ours, theirs = ownership_of(one), ownership_of(other)
+        await complete_payment(one, 1, NOON)
+        await complete_payment(one, 2, NOON + 10)
+        await ours.claim()
+        await ours.claim_callbacks({"acme": 10, "globex": 10})
+        await ours.release({"acme": 0, "nobody": 1})
+        assert not await theirs.claim()
+        await ours.release({"acme": 1})
+        assert [each.fence for each in await theirs.claim()] == [2]
+        await ours.release({"acme": 1})
+        assert not await ours.claim()
+        number = await theirs.renew_lease()
+        await theirs.end_lease()
+        assert await theirs.renew_lease() > number
+        assert [each.fence for each in await ours.claim()] == [3]
+        assert claimed_fences(
+            await ours.claim_callbacks({"acme": 10}, already_claimed=[reference(1)])
+        ) == [(2, 3)]
+        assert isinstance(await conclude_callback(one, 1, NOON + 50, fence=1), Applied)
 
 
-async def check_what_is_due_is_shared_out(open_store: OpenStore) -> None:
+async def check_due_transactions_are_shared(open_store: OpenStore) -> None:
     """Each payment is woken by one process of those alive, and by any once it is long overdue (S3)."""
     everything = {reference(number) for number in range(40)}
     expiry = NOON + 3 * clock.DAY
     async with open_store() as one:
-        await feed(one, *((creation(number), NOON + number) for number in range(40)))
-        assert set(await one.woken(expiry + 40, limit=99)) == everything
+        await submit_batch(one, *((creation(number), NOON + number) for number in range(40)))
+        assert set(await one.due(expiry + 40, limit=99)) == everything
         async with open_store() as other:
-            mine = set(await one.woken(expiry + 40, limit=99))
-            yours = set(await other.woken(expiry + 40, limit=99))
+            mine = set(await one.due(expiry + 40, limit=99))
+            yours = set(await other.due(expiry + 40, limit=99))
             assert mine, "a share is empty"
             assert yours, "a share is empty"
             assert mine | yours == everything
             assert not mine & yours
-            assert set(await one.woken(expiry + 40 + OVERDUE, limit=99)) == everything
-        assert set(await one.woken(expiry + 40, limit=99)) == everything
+            assert set(await one.due(expiry + 40 + OVERDUE_AFTER, limit=99)) == everything
+        assert set(await one.due(expiry + 40, limit=99)) == everything
 
 
-async def check_submissions_of_the_dead(open_store: OpenStore) -> None:
+async def check_abandoned_submissions(open_store: OpenStore) -> None:
     """A submission is with the process that committed it, and with one of the others once that is gone (S6)."""
     async with open_store() as one, open_store() as two:
         async with open_store() as other:
-            await feed(other, *((creation(number), NOON + number) for number in range(6)))
-            assert not await one.orphans(limit=10)
-        first, second = await one.orphans(limit=3), await two.orphans(limit=10)
+            await submit_batch(other, *((creation(number), NOON + number) for number in range(6)))
+            assert not await one.claim_abandoned(limit=10)
+        first, second = await one.claim_abandoned(limit=3), await two.claim_abandoned(limit=10)
         taken = [work.intent.gateway_reference for work in (*first, *second)]
         assert sorted(taken) == [reference(number) for number in range(6)]
-        assert not await one.orphans(limit=10)
+        assert not await one.claim_abandoned(limit=10)
 
 
-def shared(store: Store) -> Channels:
+def ownership_of(store: Store) -> ChannelOwnership:
     """How this store is shared."""
-    assert store.channels is not None, "the store isn't shared"
-    return store.channels
+    assert store.ownership is not None, "the store isn't shared"
+    return store.ownership
 
 
-async def end(store: Store, number: int, now: Instant, *, of: str = "acme") -> None:
+async def complete_payment(
+    store: Store, number: int, now: Instant, *, brand_id: str = "acme"
+) -> None:
     """A payment, from its creation to its success."""
-    await feed(store, (creation(number, of=of), now))
-    await feed(store, (BeginSubmission(reference(number)), now + 1))
-    await feed(store, (succeeded(number), now + 2))
+    await submit_batch(store, (creation(number, brand_id=brand_id), now))
+    await submit_batch(store, (BeginSubmission(reference(number)), now + 1))
+    await submit_batch(store, (succeeded(number), now + 2))
 
 
-async def conclude(
+async def conclude_callback(
     store: Store,
     number: int,
     now: Instant,
@@ -181,16 +195,16 @@ async def conclude(
     breaker: BreakerSnapshot | None = None,
 ) -> object:
     """The reply to the outcome of this payment's callback."""
-    (reply,) = await feed(
+    (reply,) = await submit_batch(
         store, (CallbackConcluded(reference(number), DELIVERED, fence, breaker), now)
     )
     return reply
 
 
-def fences(works: Sequence[Work]) -> Sequence[tuple[int, int]]:
+def claimed_fences(work_items: Sequence[WorkItem]) -> Sequence[tuple[int, int]]:
     """The payments' numbers, and the fences under which their callbacks are claimed."""
     return [
         (int(work.intent.gateway_reference[4:]), work.intent.fence)
-        for work in works
+        for work in work_items
         if isinstance(work.intent, DeliverCallback)
     ]

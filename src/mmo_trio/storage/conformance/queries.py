@@ -10,19 +10,19 @@ from mmo_sansio.messages.queries import ListRecords, LookUp, LookUpByMerchantRef
 from mmo_sansio.messages.replies import Accepted
 from mmo_sansio.values import clock
 from mmo_sansio.values.model import Operation, ReferenceReuse, Status, Type
-from mmo_trio.storage.conformance.driver import NOON, OpenStore, feed
+from mmo_trio.storage.conformance.driver import NOON, OpenStore, submit_batch
 from mmo_trio.storage.conformance.inputs import brand, creation, reference, succeeded
 from mmo_trio.storage.interface.store import Backlog, ClosedProvider, Store, StoreUnavailable
 
 
-async def check_an_empty_store(open_store: OpenStore) -> None:
+async def check_empty_store(open_store: OpenStore) -> None:
     """Nothing there: nothing found, nothing due, nothing to do."""
     async with open_store() as store:
         await store.check()
         assert await store.latest_stamp() == 0
         assert await store.next_wake() is None
-        assert not await store.woken(clock.LAST_INSTANT, limit=10)
-        assert not await store.orphans(limit=10)
+        assert not await store.due(clock.LAST_INSTANT, limit=10)
+        assert not await store.claim_abandoned(limit=10)
         assert await store.look_up(LookUp("acme", reference(1))) is None
         assert await store.look_up(LookUpByMerchantReference("acme", "order-1")) is None
         assert await store.transaction(reference(1)) is None
@@ -36,11 +36,11 @@ async def check_an_empty_store(open_store: OpenStore) -> None:
         assert await store.list_records(ListRecords("acme", 0, NOON)) == nothing
 
 
-async def check_a_payment_is_kept(open_store: OpenStore) -> None:
+async def check_payment_survives_restart(open_store: OpenStore) -> None:
     """What was answered is there after a restart: in every look-up, on its page, in its timeline (C6, L1, L2)."""
     web = creation(2, operation=Operation.WEB_PAYIN)
     async with open_store() as store:
-        replies = await feed(store, (creation(1), NOON), (web, NOON + 1))
+        replies = await submit_batch(store, (creation(1), NOON), (web, NOON + 1))
         assert all(isinstance(reply, Accepted) for reply in replies)
     async with open_store() as store:
         kept = await store.transaction(reference(1))
@@ -56,20 +56,22 @@ async def check_a_payment_is_kept(open_store: OpenStore) -> None:
         assert paged is not None
         assert paged.reference == reference(2)
         assert await store.transaction_by_page_token("token-1") is None
-        assert [line.what for line in await store.timeline(reference(1))] == ["CreatePayment"]
+        assert [line.input_name for line in await store.timeline(reference(1))] == ["CreatePayment"]
         assert await store.latest_stamp() == NOON + 1
 
 
-async def check_records_page_both_ways(open_store: OpenStore) -> None:
+async def check_records_paging(open_store: OpenStore) -> None:
     """Every row once in order, forwards and backwards, and exact ends, with filters and at any page size (R1, R6)."""
     async with open_store() as store:
         for number in range(23):
             operation = Operation.DIRECT_PAYOUT if number % 3 == 0 else Operation.DIRECT_PAYIN
             of = "globex" if number % 7 == 3 else "acme"
-            await feed(store, (creation(number, operation=operation, of=of), NOON + number // 2))
+            await submit_batch(
+                store, (creation(number, operation=operation, brand_id=of), NOON + number // 2)
+            )
         for number in (1, 2, 3, 8):
-            await feed(store, (BeginSubmission(reference(number)), NOON + 50 + number))
-            await feed(store, (succeeded(number), NOON + 60 + number))
+            await submit_batch(store, (BeginSubmission(reference(number)), NOON + 50 + number))
+            await submit_batch(store, (succeeded(number), NOON + 60 + number))
         whole = ListRecords("acme", NOON, NOON + 20)
         for query in (
             whole,
@@ -79,7 +81,7 @@ async def check_records_page_both_ways(open_store: OpenStore) -> None:
             ListRecords("acme", NOON + 3, NOON + 7),
             ListRecords("acme", NOON + 3, NOON + 7, method="Mobile_KE"),
         ):
-            await _check_walk(store, query)
+            await _check_paging(store, query)
         every = (await store.list_records(whole)).objects
         assert len(every) == 20
         window = await store.list_records(ListRecords("acme", NOON + 1, NOON + 2))
@@ -87,7 +89,7 @@ async def check_records_page_both_ways(open_store: OpenStore) -> None:
         assert reference(2).encode() in window.objects[0]
 
 
-async def _check_walk(store: Store, query: ListRecords) -> None:
+async def _check_paging(store: Store, query: ListRecords) -> None:
     whole = (await store.list_records(evolve(query, page_size=5_000))).objects
     for size in (1, 3, 5_000):
         page = await store.list_records(evolve(query, page_size=size))
@@ -107,12 +109,16 @@ async def _check_walk(store: Store, query: ListRecords) -> None:
         assert tuple(row for rows in backwards for row in rows) == whole
 
 
-async def check_people_find_transactions(open_store: OpenStore) -> None:
+async def check_find_transactions(open_store: OpenStore) -> None:
     """By either reference, brand or status, the newest first."""
     async with open_store() as store:
-        await feed(store, *((creation(number), NOON + number) for number in range(3)))
-        await feed(store, (creation(3, of="globex", merchant_reference="order/1 ü"), NOON + 3))
-        await feed(store, (BeginSubmission(reference(2)), NOON + 4), (succeeded(2), NOON + 5))
+        await submit_batch(store, *((creation(number), NOON + number) for number in range(3)))
+        await submit_batch(
+            store, (creation(3, brand_id="globex", merchant_reference="order/1 ü"), NOON + 3)
+        )
+        await submit_batch(
+            store, (BeginSubmission(reference(2)), NOON + 4), (succeeded(2), NOON + 5)
+        )
 
         async def found(**how: object) -> list[int]:
             return [int(each.reference[4:]) for each in await store.find_transactions(**how)]  # type: ignore[arg-type]
@@ -127,18 +133,18 @@ async def check_people_find_transactions(open_store: OpenStore) -> None:
         assert await found(status=Status.PENDING, brand="acme", limit=1) == [1]
 
 
-async def check_the_suspense_book(open_store: OpenStore) -> None:
+async def check_suspense_book(open_store: OpenStore) -> None:
     """An entry is counted up when told again, closed once with a reason, and stays closed (S5)."""
     async with open_store() as store:
         for number in range(3):
-            await feed(store, (UnmatchedNotified("sandbox", "What?"), NOON + number))
+            await submit_batch(store, (UnmatchedNotified("sandbox", "What?"), NOON + number))
         (entry,) = await store.suspense()
         assert (entry.times, entry.first_at, entry.last_at) == (3, NOON, NOON + 2)
         assert not await store.suspense(brand="acme")
         assert await store.close_suspense(entry.id, by="ada", note="a test call", now=NOON + 9)
         assert not await store.close_suspense(entry.id, by="bob", note="", now=NOON + 10)
         assert not await store.close_suspense(entry.id + 1, by="bob", note="", now=NOON + 10)
-        await feed(store, (UnmatchedNotified("sandbox", "What?"), NOON + 11))
+        await submit_batch(store, (UnmatchedNotified("sandbox", "What?"), NOON + 11))
         assert not await store.suspense()
         (closed,) = await store.suspense(with_closed=True)
         assert (closed.closed_at, closed.closed_by, closed.note) == (NOON + 9, "ada", "a test call")
@@ -183,32 +189,34 @@ async def check_brands_and_keys(open_store: OpenStore) -> None:
         assert await store.add_key("acme", b"digest-2", b"sealed-4", now=NOON + 5)
 
 
-async def check_what_is_unknown(open_store: OpenStore) -> None:
+async def check_unknown_outcomes(open_store: OpenStore) -> None:
     """Submissions without a result are found by their age, and a payment by the end of its reference (S6)."""
     async with open_store() as store:
         begun = [(BeginSubmission(reference(number)), NOON + 10 + number) for number in (1, 2, 3)]
-        await feed(store, *((creation(number), NOON) for number in (1, 2, 3, 4)), *begun)
-        await feed(store, (succeeded(2), NOON + 20))
+        await submit_batch(store, *((creation(number), NOON) for number in (1, 2, 3, 4)), *begun)
+        await submit_batch(store, (succeeded(2), NOON + 20))
     async with open_store() as store:
-        found = await store.unknown_since(NOON + 13)
+        found = await store.unknown_outcomes(NOON + 13)
         assert [each.reference for each in found] == [reference(1)]
-        found = await store.unknown_since(NOON + 14)
+        found = await store.unknown_outcomes(NOON + 14)
         assert [each.reference for each in found] == [reference(1), reference(3)]
-        assert len(await store.unknown_since(NOON + 14, limit=1)) == 1
-        named = await store.transaction_by_ending(reference(3)[-12:])
+        assert len(await store.unknown_outcomes(NOON + 14, limit=1)) == 1
+        named = await store.transaction_by_suffix(reference(3)[-12:])
         assert named is not None
         assert named.reference == reference(3)
-        assert await store.transaction_by_ending("X" * 12) is None
+        assert await store.transaction_by_suffix("X" * 12) is None
 
 
-async def check_what_is_waiting(open_store: OpenStore) -> None:
+async def check_backlog(open_store: OpenStore) -> None:
     """What is pending, stuck or overdue, called back or put in suspense is counted."""
     stray = UnmatchedNotified("momo", '{"a":1}')
     async with open_store() as store:
         assert await store.backlog(stuck_before=NOON, overdue_before=NOON) == Backlog(0, 0, 0, 0, 0)
         begun = [(BeginSubmission(reference(number)), NOON + 10) for number in (1, 2)]
-        await feed(store, *((creation(number), NOON + number) for number in (1, 2, 3)), *begun)
-        await feed(store, (succeeded(2), NOON + 20), (stray, NOON + 21))
+        await submit_batch(
+            store, *((creation(number), NOON + number) for number in (1, 2, 3)), *begun
+        )
+        await submit_batch(store, (succeeded(2), NOON + 20), (stray, NOON + 21))
     async with open_store() as store:
         found = await store.backlog(stuck_before=NOON + 2, overdue_before=NOON)
         assert found == Backlog(pending=2, stuck=1, overdue=0, callbacks=1, suspense=1)
@@ -219,7 +227,7 @@ async def check_what_is_waiting(open_store: OpenStore) -> None:
         assert found == Backlog(pending=2, stuck=2, overdue=2, callbacks=1, suspense=0)
 
 
-async def check_providers_are_closed(open_store: OpenStore) -> None:
+async def check_closed_providers(open_store: OpenStore) -> None:
     """A provider stays closed until it is opened."""
     closed = ClosedProvider("momo", NOON, "ada", "out of order")
     async with open_store() as store:
@@ -233,11 +241,15 @@ async def check_providers_are_closed(open_store: OpenStore) -> None:
         assert not await store.closed_providers()
 
 
-async def check_a_closed_store_is_unavailable(open_store: OpenStore) -> None:
+async def check_closed_store_is_unavailable(open_store: OpenStore) -> None:
     """After closing, every call says so."""
     async with open_store() as store:
         await store.aclose()
-        for call in (store.check, store.latest_stamp, lambda: feed(store, (creation(1), NOON))):
+        for call in (
+            store.check,
+            store.latest_stamp,
+            lambda: submit_batch(store, (creation(1), NOON)),
+        ):
             try:
                 await call()
             except StoreUnavailable:

@@ -9,28 +9,28 @@ from mmo_sansio.messages.changes import CallbackRecorded
 from mmo_sansio.values.clock import Instant
 from mmo_sansio.values.model import Transaction
 from mmo_trio.storage.interface.admin_types import (
+    AuditEvent,
+    AuditHead,
     AuditRow,
     BreakerChange,
-    Count,
-    Deed,
-    Dimension,
-    Found,
-    Head,
-    Operator,
-    Place,
+    ConsoleSession,
+    ConsoleUser,
+    CountDimension,
+    CountQuery,
+    PaymentCount,
+    PaymentFilter,
+    PaymentPage,
+    Position,
     Proposal,
     ProposalState,
-    Session,
     SuspenseEntry,
-    Tally,
-    Wanted,
 )
 
 
-class Office(Protocol):
+class AdminStore(Protocol):
     """Every method raises what those of the store raise."""
 
-    async def note(self, deed: Deed) -> AuditRow:
+    async def append_audit(self, event: AuditEvent) -> AuditRow:
         """Write a deed into the audit log; whoever does it waits for this first."""
         ...
 
@@ -44,35 +44,35 @@ class Office(Protocol):
         """Rows above a number, in order."""
         ...
 
-    async def audit_head(self) -> Head:
+    async def audit_head(self) -> AuditHead:
         """Where the log ends."""
         ...
 
-    async def add_operator(self, operator: Operator) -> bool:
+    async def add_user(self, user: ConsoleUser) -> bool:
         """Add an operator; False when the name is taken."""
         ...
 
-    async def change_operator(self, operator: Operator) -> bool:
+    async def replace_user(self, user: ConsoleUser) -> bool:
         """Replace an operator and end all its sessions; False when there is none of that name."""
         ...
 
-    async def operators(self) -> Sequence[Operator]:
+    async def users(self) -> Sequence[ConsoleUser]:
         """Every operator, by name."""
         ...
 
-    async def operator(self, name: str) -> Operator | None:
+    async def user(self, name: str) -> ConsoleUser | None:
         """One of them."""
         ...
 
-    async def begin_session(self, session: Session, *, forget_before: Instant) -> None:
+    async def begin_session(self, session: ConsoleSession, *, expire_before: Instant) -> None:
         """Keep a session, and forget those that began before a time."""
         ...
 
-    async def session(self, digest: bytes) -> tuple[Session, Operator] | None:
+    async def session(self, digest: bytes) -> tuple[ConsoleSession, ConsoleUser] | None:
         """A session and whose it is, as that operator is now."""
         ...
 
-    async def see_session(self, digest: bytes, at: Instant) -> None:
+    async def touch_session(self, digest: bytes, at: Instant) -> None:
         """Note that a session is in use."""
         ...
 
@@ -80,7 +80,7 @@ class Office(Protocol):
         """End it; one that isn't there is no fault."""
         ...
 
-    async def propose(self, proposal: Proposal) -> int:
+    async def add_proposal(self, proposal: Proposal) -> int:
         """Keep a proposal; its id."""
         ...
 
@@ -94,23 +94,23 @@ class Office(Protocol):
         """One of them."""
         ...
 
-    async def decide_proposal(self, was: ProposalState, decided: Proposal) -> bool:
+    async def update_proposal(self, expected_state: ProposalState, updated: Proposal) -> bool:
         """Let a proposal move from a state to what is given; False when it isn't in that state any more."""
         ...
 
-    async def search(
-        self, text: str, *, msisdn: str | None, before: Place | None = None, limit: int = 50
-    ) -> Found:
+    async def search_payments(
+        self, text: str, *, msisdn: str | None, before: Position | None = None, limit: int = 50
+    ) -> PaymentPage:
         """Payments by any reference (the gateway's, the merchant's, for reconciliation, the provider's), and by these
         digits of an msisdn, newest first."""
         ...
 
-    async def list_payments(self, wanted: Wanted) -> Found:
+    async def list_payments(self, payment_filter: PaymentFilter) -> PaymentPage:
         """Payments, newest first; one call looks at LOOK_MAX of them at most."""
         ...
 
-    async def unknown_since(
-        self, before: Instant, *, after: Place | None = None, limit: int = 50
+    async def unknown_outcomes(
+        self, submitted_before: Instant, *, after: Position | None = None, limit: int = 50
     ) -> Sequence[Transaction]:
         """As the store's, a page at a time: the oldest first, those after a place."""
         ...
@@ -122,7 +122,7 @@ class Office(Protocol):
         bodies of answers."""
         ...
 
-    async def suspense_about(self, gateway_reference: str) -> Sequence[SuspenseEntry]:
+    async def suspense_of_payment(self, gateway_reference: str) -> Sequence[SuspenseEntry]:
         """All that the suspense book says of a payment, closed entries too."""
         ...
 
@@ -132,7 +132,9 @@ class Office(Protocol):
         """Entries of the suspense book with ids below a number, the newest first."""
         ...
 
-    async def tally(self, wanted: Tally, *, by: Dimension | None) -> Sequence[Count]:
+    async def count_payments(
+        self, query: CountQuery, *, by: CountDimension | None
+    ) -> Sequence[PaymentCount]:
         """Counts by brand, method or provider over all the time that is wanted, or by where each span begins."""
         ...
 
@@ -143,5 +145,5 @@ class Office(Protocol):
         ...
 
 
-LOOK_MAX = 5_000
+PAYMENTS_SCANNED_MAX = 5_000
 """Payments that one look goes over, so that no question costs more than so many rows, whatever it asks for."""

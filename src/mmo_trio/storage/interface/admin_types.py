@@ -19,7 +19,7 @@ class SuspenseEntry:
     id: int
     reason: SuspenseReason
     provider: str
-    told: str
+    content: str
     """Text of a JSON object."""
     gateway_reference: str | None
     brand: str | None
@@ -43,7 +43,7 @@ class Role(StrEnum):
 
 
 @frozen
-class Operator:
+class ConsoleUser:
     """A person who may sign in at the console."""
 
     name: str
@@ -54,25 +54,25 @@ class Operator:
 
 
 @frozen
-class Session:
+class ConsoleSession:
     """A signed-in browser."""
 
     digest: bytes = field(repr=False)
     """SHA-256 of the token that the browser holds; the token itself is kept nowhere."""
-    operator: str
+    user: str
     began_at: Instant
     seen_at: Instant
     """When it was used last, to the minute."""
 
 
 @frozen
-class Deed:
+class AuditEvent:
     """Something that somebody does, as the audit log tells it; written down before it is done."""
 
     at: Instant
     actor: str
     """`operator:NAME`, or `cli:USER` for a command on a machine of the gateway's."""
-    act: str
+    action: str
     """What is done, e.g. `signed_in`."""
     about: str = ""
     """To what: `payment:REFERENCE`, `suspense:ID`, `provider:NAME`, `operator:NAME`, `brand:ID`."""
@@ -86,15 +86,15 @@ class AuditRow:
 
     number: int
     """Counts from 1, without gaps."""
-    deed: Deed
-    previous: str
+    event: AuditEvent
+    previous_hash: str
     """The hash of the row before; that of nothing for the first."""
     hash: str
     """SHA-256 of the row's canonical content, in hexadecimal; see `audit_chain.row_hash`."""
 
 
 @frozen
-class Head:
+class AuditHead:
     """Where the audit log ends."""
 
     number: int
@@ -136,7 +136,7 @@ class Proposal:
 
 
 @frozen
-class Place:
+class Position:
     """A place among payments that are told newest first: what follows is older."""
 
     created_at: Instant
@@ -144,27 +144,27 @@ class Place:
 
 
 @frozen
-class Wanted:
+class PaymentFilter:
     """Which payments to list, newest first."""
 
     brand: str | None = None
     method: str | None = None
     status: Status | None = None
-    before: Place | None = None
+    before: Position | None = None
     limit: int = 50
 
 
 @frozen
-class Found:
+class PaymentPage:
     """Payments, newest first, and where to go on."""
 
     transactions: Sequence[Transaction]
-    further: Place | None
+    next_position: Position | None
     """None when there is nothing older. There may be a place although few were found: one look goes over so many
     payments at most, and then says how far it came."""
 
 
-class Dimension(StrEnum):
+class CountDimension(StrEnum):
     """By what payments are counted."""
 
     BRAND = "brand"
@@ -172,15 +172,15 @@ class Dimension(StrEnum):
     PROVIDER = "provider"
 
 
-SPANS: Sequence[Span] = (HOUR, DAY)
+COUNT_SPANS: Sequence[Span] = (HOUR, DAY)
 """The lengths of time for which payments are counted."""
 
-LATENCIES_S: Sequence[int] = (1, 2, 5, 10, 20, 30, 60, 120, 300, 900, 3_600)
+LATENCY_BOUNDS_S: Sequence[int] = (1, 2, 5, 10, 20, 30, 60, 120, 300, 900, 3_600)
 """Upper bounds in seconds of the classes into which the time from creation to result falls; beyond the last is 0."""
 
 
 @frozen
-class Count:
+class PaymentCount:
     """How many payments of one kind there were."""
 
     key: str
@@ -193,13 +193,13 @@ class Count:
 
 
 @frozen
-class Tally:
+class CountQuery:
     """Which counts are wanted: spans of this length that begin in [begin, end), of one brand, method or provider."""
 
     span: Span
     begin: Instant
     end: Instant
-    only: tuple[Dimension, str] | None = None
+    only: tuple[CountDimension, str] | None = None
 
 
 @frozen

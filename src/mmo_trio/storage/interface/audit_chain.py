@@ -10,46 +10,57 @@ import json
 from collections.abc import Iterable
 from hashlib import sha256
 
-from mmo_trio.storage.interface.admin_types import AuditRow, Deed, Head
+from mmo_trio.storage.interface.admin_types import AuditEvent, AuditHead, AuditRow
 
-NOTHING = Head(0, "0" * 64)
+EMPTY_HEAD = AuditHead(0, "0" * 64)
 """Where an empty log ends, and what its first row follows."""
 
 
-def row_hash(number: int, deed: Deed, previous: str) -> str:
+def row_hash(number: int, event: AuditEvent, previous_hash: str) -> str:
     """The hash of a row, in hexadecimal."""
-    content = (number, deed.at, deed.actor, deed.act, deed.about, deed.detail, previous)
+    content = (
+        number,
+        event.at,
+        event.actor,
+        event.action,
+        event.about,
+        event.detail,
+        previous_hash,
+    )
     return sha256(json.dumps(content, separators=(",", ":")).encode("ascii")).hexdigest()
 
 
-def next_row(head: Head, deed: Deed) -> AuditRow:
+def next_row(head: AuditHead, event: AuditEvent) -> AuditRow:
     """The row that follows."""
     number = head.number + 1
-    return AuditRow(number, deed, head.hash, row_hash(number, deed, head.hash))
+    return AuditRow(number, event, head.hash, row_hash(number, event, head.hash))
 
 
-class Chain:
+class AuditChainVerifier:
     """Follows the rows of a log in order and finds the first that was changed, taken out or put elsewhere."""
 
     def __init__(self) -> None:
-        self.at = NOTHING
+        self.verified_head = EMPTY_HEAD
         """As far as it was followed."""
 
-    def follow(self, rows: Iterable[AuditRow]) -> str | None:
+    def verify(self, rows: Iterable[AuditRow]) -> str | None:
         """What is wrong, in a sentence; None when nothing is."""
         for row in rows:
-            expected = self.at.number + 1
+            expected = self.verified_head.number + 1
             if row.number != expected:
                 return f"row {expected} is missing: row {row.number} stands in its place."
-            if row.previous != self.at.hash:
+            if row.previous_hash != self.verified_head.hash:
                 return f"row {row.number} doesn't follow the row before it."
-            if row.hash != row_hash(row.number, row.deed, row.previous):
+            if row.hash != row_hash(row.number, row.event, row.previous_hash):
                 return f"row {row.number} was changed."
-            self.at = Head(row.number, row.hash)
+            self.verified_head = AuditHead(row.number, row.hash)
         return None
 
-    def end(self, head: Head) -> str | None:
+    def verify_end(self, head: AuditHead) -> str | None:
         """What is wrong with the end of the log, all rows having been followed."""
-        if self.at == head:
+        if self.verified_head == head:
             return None
-        return f"the log ends with row {self.at.number}, and row {head.number} was written: its end is missing."
+        return (
+            f"the log ends with row {self.verified_head.number}, and row {head.number} was written:"
+            " its end is missing."
+        )

@@ -7,16 +7,16 @@ from typing import Protocol, TypeAlias
 
 from attrs import field, frozen
 
-from mmo_sansio.messages.changes import CallbackRecorded, Journaled
+from mmo_sansio.messages.changes import CallbackRecorded, JournalEntry
 from mmo_sansio.messages.intents import Intent
 from mmo_sansio.messages.queries import AnyLookUp, ListRecords, Records
 from mmo_sansio.payments.decision import Decision
 from mmo_sansio.payments.ledger import Ledger, Reads
 from mmo_sansio.resilience.circuit_breaker import BreakerSnapshot
-from mmo_sansio.resilience.ownership import Channel, Standing
+from mmo_sansio.resilience.ownership import Channel, OwnershipCounts
 from mmo_sansio.values.clock import Instant
 from mmo_sansio.values.model import Brand, Status, Transaction
-from mmo_trio.storage.interface.admin import Office
+from mmo_trio.storage.interface.admin import AdminStore
 from mmo_trio.storage.interface.admin_types import SuspenseEntry as SuspenseEntry
 
 
@@ -32,12 +32,12 @@ class StoreCorrupt(Exception):
     """What is stored is damaged; nothing was made of it, and asking again won't help."""
 
 
-class StoreRefused(Exception):
+class StoreUnusable(Exception):
     """The store can't be opened as it is; the message says why and names the remedy."""
 
 
 @frozen
-class Work:
+class WorkItem:
     """An intent that this process has taken on, with its transaction as it is now."""
 
     intent: Intent
@@ -45,7 +45,7 @@ class Work:
 
 
 @frozen
-class StoredKey:
+class StoredApiKey:
     """An API key as it is kept: a digest to find it by, and sealed text to send back in callbacks (A4, A5)."""
 
     id: int
@@ -87,49 +87,49 @@ class BrandRecord:
     """A brand and its keys, the oldest first."""
 
     brand: Brand
-    keys: tuple[StoredKey, ...]
+    keys: tuple[StoredApiKey, ...]
 
 
-Decide: TypeAlias = Callable[[Ledger], Sequence[Decision]]
+DecideBatch: TypeAlias = Callable[[Ledger], Sequence[Decision]]
 """Pure: given a working set it makes the batch's decisions, applying each to the working set, with stamps not
 before the working set's `not_before`. It may be called more than once, when the store lost a race and loads again."""
 
 
-class Channels(Protocol):
+class ChannelOwnership(Protocol):
     """What processes that share a store agree on through it: who is alive, and who calls which merchant back.
 
-    `mmo_sansio.resilience.ownership.ChannelBook` is what it means; time is the store's own clock. Every method raises
+    `mmo_sansio.resilience.ownership.OwnershipModel` is what it means; time is the store's own clock. Every method raises
     StoreUnavailable when nothing has happened, OutcomeUnknown when it can't be learnt.
     """
 
-    async def renew(self) -> int:
+    async def renew_lease(self) -> int:
         """Renew this process's lease, or begin another when it has none or its own has ended: the lease's number. A
         number that is new says that all it held is gone."""
         ...
 
-    async def leave(self) -> None:
+    async def end_lease(self) -> None:
         """End this process's lease: all it held is free at once, or when this raises, by the lease's end. The next
         renewal begins another in any case."""
         ...
 
-    async def standing(self) -> Standing:
+    async def counts(self) -> OwnershipCounts:
         """How many processes are alive, and how many channels they hold."""
         ...
 
-    async def take(self, *, but: Collection[str] = ()) -> Sequence[Channel]:
+    async def claim(self, *, excluding: Collection[str] = ()) -> Sequence[Channel]:
         """Take the channels that have callbacks waiting and that nobody alive holds, but not those of these brands."""
         ...
 
-    async def take_callbacks(
-        self, room: Mapping[str, int], *, in_hand: Collection[str] = ()
-    ) -> Sequence[Work]:
+    async def claim_callbacks(
+        self, capacity: Mapping[str, int], *, already_claimed: Collection[str] = ()
+    ) -> Sequence[WorkItem]:
         """Claim callbacks of channels that this process holds, at most so many of each brand, oldest first: those that
         nobody has claimed under the channel's present fence, whoever committed them. Their intents carry that fence,
-        and each is handed out once under it; those `in_hand` (gatewayReferences), claimed under an earlier one, are
+        and each is handed out once under it; those `claimed` (gatewayReferences), claimed under an earlier one, are
         left as they are."""
         ...
 
-    async def give_up(self, fences: Mapping[str, int]) -> None:
+    async def release(self, fences: Mapping[str, int]) -> None:
         """Free these channels, by brand, as far as this process holds them under these fences."""
         ...
 
@@ -138,12 +138,12 @@ class Store(Protocol):
     """Every method raises StoreUnavailable when the store can't serve, StoreCorrupt when what it reads is damaged."""
 
     @property
-    def channels(self) -> Channels | None:
+    def ownership(self) -> ChannelOwnership | None:
         """How processes share it; None when this process has it to itself."""
         ...
 
     @property
-    def office(self) -> Office:
+    def admin(self) -> AdminStore:
         """What it keeps for the people who run the gateway."""
         ...
 
@@ -157,7 +157,7 @@ class Store(Protocol):
         """The merchants' breakers as they were kept last, by brand, in wall time (K5)."""
         ...
 
-    async def transact(self, reads: Reads, decide: Decide) -> Sequence[Decision]:
+    async def transact(self, reads: Reads, decide: DecideBatch) -> Sequence[Decision]:
         """Load what is read, decide, and make changes and kept intents of all decisions durable at once.
 
         Kept intents belong to this process until they are concluded or it dies; on a store that is shared, callbacks
@@ -176,12 +176,12 @@ class Store(Protocol):
         """The earliest `wake_at`; None while nothing is pending."""
         ...
 
-    async def woken(self, now: Instant, *, limit: int) -> Sequence[str]:
+    async def due(self, now: Instant, *, limit: int) -> Sequence[str]:
         """gatewayReferences of transactions whose `wake_at` has come, the earliest first. Of a store that is shared,
         those in this process's share, and those that are long overdue."""
         ...
 
-    async def orphans(self, *, limit: int) -> Sequence[Work]:
+    async def claim_abandoned(self, *, limit: int) -> Sequence[WorkItem]:
         """Take on kept intents that belong to nobody alive, oldest first; each is handed out once. Of a store that is
         shared, no callbacks: `channels` hands those out."""
         ...
@@ -213,11 +213,13 @@ class Store(Protocol):
         """For people: by either reference, brand or status, the newest first."""
         ...
 
-    async def transaction_by_ending(self, ending: str) -> Transaction | None:
+    async def transaction_by_suffix(self, suffix: str) -> Transaction | None:
         """The transaction whose gatewayReference ends with these twelve characters; None when none or several do."""
         ...
 
-    async def unknown_since(self, before: Instant, *, limit: int = 500) -> Sequence[Transaction]:
+    async def unknown_outcomes(
+        self, submitted_before: Instant, *, limit: int = 500
+    ) -> Sequence[Transaction]:
         """Pending transactions that may have been received by their provider before this time, the oldest first."""
         ...
 
@@ -237,7 +239,7 @@ class Store(Protocol):
         """Open it again; False when it isn't closed."""
         ...
 
-    async def timeline(self, gateway_reference: str) -> Sequence[Journaled]:
+    async def timeline(self, gateway_reference: str) -> Sequence[JournalEntry]:
         """The journal of one transaction, in order."""
         ...
 
@@ -268,7 +270,7 @@ class Store(Protocol):
         """The brand, enabled or not, whose key that isn't retired has this digest."""
         ...
 
-    async def keys_of(self, brand: str) -> Sequence[StoredKey]:
+    async def keys_of(self, brand: str) -> Sequence[StoredApiKey]:
         """The keys of a brand, retired ones too, the oldest first; none when there is no such brand."""
         ...
 

@@ -9,50 +9,50 @@ from attrs import define, evolve, field
 
 from mmo_sansio.http.exchange import DeliveryOutcome
 from mmo_sansio.messages.changes import CallbackRecorded
-from mmo_sansio.payments.stuck import may_be_under_way
+from mmo_sansio.payments.stuck import has_unknown_outcome
 from mmo_sansio.values.clock import Instant
 from mmo_sansio.values.model import Status, Transaction
-from mmo_trio.storage.interface.admin import LOOK_MAX
+from mmo_trio.storage.interface.admin import PAYMENTS_SCANNED_MAX
 from mmo_trio.storage.interface.admin_types import (
+    AuditEvent,
+    AuditHead,
     AuditRow,
     BreakerChange,
-    Count,
-    Deed,
-    Dimension,
-    Found,
-    Head,
-    Operator,
-    Place,
+    ConsoleSession,
+    ConsoleUser,
+    CountDimension,
+    CountQuery,
+    PaymentCount,
+    PaymentFilter,
+    PaymentPage,
+    Position,
     Proposal,
     ProposalState,
-    Session,
     SuspenseEntry,
-    Tally,
-    Wanted,
 )
-from mmo_trio.storage.interface.audit_chain import NOTHING, next_row
-from mmo_trio.storage.memory.state import Memory, OfficeKept
-from mmo_trio.storage.shared.payment_counts import counted
+from mmo_trio.storage.interface.audit_chain import EMPTY_HEAD, next_row
+from mmo_trio.storage.memory.state import MemoryAdminState, MemoryState
+from mmo_trio.storage.shared.payment_counts import count_by_span
 from mmo_trio.storage.shared.search_keys import (
-    msisdn_of,
-    provider_receipt_of,
-    reconciliation_reference_of,
+    msisdn_key,
+    provider_receipt_key,
+    reconciliation_reference_key,
 )
-from mmo_trio.storage.sql.payment_search import END, newest, place_of
+from mmo_trio.storage.sql.payment_search import AFTER_NEWEST, newest_page, position_of
 
 
 @define
-class MemoryOffice:
-    """See :class:`mmo_trio.storage.interface.admin.Office`."""
+class MemoryAdminStore:
+    """See :class:`mmo_trio.storage.interface.admin.AdminStore`."""
 
-    _memory: Callable[[], Awaitable[Memory]] = field(alias="memory")
+    _memory: Callable[[], Awaitable[MemoryState]] = field(alias="memory")
 
-    async def _kept(self) -> OfficeKept:
-        return (await self._memory()).office
+    async def _state(self) -> MemoryAdminState:
+        return (await self._memory()).admin
 
-    async def note(self, deed: Deed) -> AuditRow:
-        log = (await self._kept()).audit
-        log.append(next_row(_head(log), deed))
+    async def append_audit(self, event: AuditEvent) -> AuditRow:
+        log = (await self._state()).audit
+        log.append(next_row(_audit_head(log), event))
         return log[-1]
 
     async def audit(
@@ -60,53 +60,53 @@ class MemoryOffice:
     ) -> Sequence[AuditRow]:
         return [
             row
-            for row in reversed((await self._kept()).audit)
-            if (before is None or row.number < before) and about in (None, row.deed.about)
+            for row in reversed((await self._state()).audit)
+            if (before is None or row.number < before) and about in (None, row.event.about)
         ][:limit]
 
     async def audit_after(self, number: int, *, limit: int) -> Sequence[AuditRow]:
-        return [row for row in (await self._kept()).audit if row.number > number][:limit]
+        return [row for row in (await self._state()).audit if row.number > number][:limit]
 
-    async def audit_head(self) -> Head:
-        return _head((await self._kept()).audit)
+    async def audit_head(self) -> AuditHead:
+        return _audit_head((await self._state()).audit)
 
-    async def add_operator(self, operator: Operator) -> bool:
-        return (await self._kept()).operators.setdefault(operator.name, operator) is operator
+    async def add_user(self, user: ConsoleUser) -> bool:
+        return (await self._state()).operators.setdefault(user.name, user) is user
 
-    async def change_operator(self, operator: Operator) -> bool:
-        kept = await self._kept()
-        kept.sessions = {k: v for k, v in kept.sessions.items() if v.operator != operator.name}
-        if operator.name not in kept.operators:
+    async def replace_user(self, user: ConsoleUser) -> bool:
+        kept = await self._state()
+        kept.sessions = {k: v for k, v in kept.sessions.items() if v.user != user.name}
+        if user.name not in kept.operators:
             return False
-        kept.operators[operator.name] = operator
+        kept.operators[user.name] = user
         return True
 
-    async def operators(self) -> Sequence[Operator]:
-        return sorted((await self._kept()).operators.values(), key=lambda each: each.name)
+    async def users(self) -> Sequence[ConsoleUser]:
+        return sorted((await self._state()).operators.values(), key=lambda each: each.name)
 
-    async def operator(self, name: str) -> Operator | None:
-        return (await self._kept()).operators.get(name)
+    async def user(self, name: str) -> ConsoleUser | None:
+        return (await self._state()).operators.get(name)
 
-    async def begin_session(self, session: Session, *, forget_before: Instant) -> None:
-        kept = await self._kept()
-        kept.sessions = {k: v for k, v in kept.sessions.items() if v.began_at >= forget_before}
+    async def begin_session(self, session: ConsoleSession, *, expire_before: Instant) -> None:
+        kept = await self._state()
+        kept.sessions = {k: v for k, v in kept.sessions.items() if v.began_at >= expire_before}
         kept.sessions[session.digest] = session
 
-    async def session(self, digest: bytes) -> tuple[Session, Operator] | None:
-        kept = await self._kept()
+    async def session(self, digest: bytes) -> tuple[ConsoleSession, ConsoleUser] | None:
+        kept = await self._state()
         found = kept.sessions.get(digest)
-        return None if found is None else (found, kept.operators[found.operator])
+        return None if found is None else (found, kept.operators[found.user])
 
-    async def see_session(self, digest: bytes, at: Instant) -> None:
-        kept = await self._kept()
+    async def touch_session(self, digest: bytes, at: Instant) -> None:
+        kept = await self._state()
         if digest in kept.sessions:
             kept.sessions[digest] = evolve(kept.sessions[digest], seen_at=at)
 
     async def end_session(self, digest: bytes) -> None:
-        (await self._kept()).sessions.pop(digest, None)
+        (await self._state()).sessions.pop(digest, None)
 
-    async def propose(self, proposal: Proposal) -> int:
-        kept = (await self._kept()).proposals
+    async def add_proposal(self, proposal: Proposal) -> int:
+        kept = (await self._state()).proposals
         kept.append(evolve(proposal, id=len(kept) + 1))
         return len(kept)
 
@@ -115,61 +115,61 @@ class MemoryOffice:
     ) -> Sequence[Proposal]:
         return [
             each
-            for each in reversed((await self._kept()).proposals)
+            for each in reversed((await self._state()).proposals)
             if about in (None, each.gateway_reference) and state in (None, each.state)
         ][:limit]
 
     async def proposal(self, id: int) -> Proposal | None:
-        return next((each for each in (await self._kept()).proposals if each.id == id), None)
+        return next((each for each in (await self._state()).proposals if each.id == id), None)
 
-    async def decide_proposal(self, was: ProposalState, decided: Proposal) -> bool:
-        kept = (await self._kept()).proposals
+    async def update_proposal(self, expected_state: ProposalState, updated: Proposal) -> bool:
+        kept = (await self._state()).proposals
         for index, each in enumerate(kept):
-            if each.id == decided.id and each.state is was:
-                kept[index] = decided
+            if each.id == updated.id and each.state is expected_state:
+                kept[index] = updated
                 return True
         return False
 
-    async def search(
-        self, text: str, *, msisdn: str | None, before: Place | None = None, limit: int = 50
-    ) -> Found:
+    async def search_payments(
+        self, text: str, *, msisdn: str | None, before: Position | None = None, limit: int = 50
+    ) -> PaymentPage:
         def is_named(each: Transaction) -> bool:
             order = each.order
-            by_number = msisdn is not None and msisdn == msisdn_of(order)
+            by_number = msisdn is not None and msisdn == msisdn_key(order)
             return by_number or text in (
                 order.merchant_reference,
-                reconciliation_reference_of(order),
-                provider_receipt_of(each.progress),
+                reconciliation_reference_key(order),
+                provider_receipt_key(each.progress),
             )
 
         every = await self._older_than(before)
-        return newest(
+        return newest_page(
             (each for each in every if each.reference == text.upper() or is_named(each)), limit
         )
 
-    async def list_payments(self, wanted: Wanted) -> Found:
+    async def list_payments(self, payment_filter: PaymentFilter) -> PaymentPage:
         of_brand = [
             each
-            for each in await self._older_than(wanted.before)
-            if wanted.brand in (None, each.order.brand)
+            for each in await self._older_than(payment_filter.before)
+            if payment_filter.brand in (None, each.order.brand)
         ]
-        looked_at = of_brand[:LOOK_MAX]
-        found = newest(
+        looked_at = of_brand[:PAYMENTS_SCANNED_MAX]
+        found = newest_page(
             (
                 each
                 for each in looked_at
-                if wanted.method in (None, each.order.method)
-                and wanted.status in (None, each.status)
+                if payment_filter.method in (None, each.order.method)
+                and payment_filter.status in (None, each.status)
             ),
-            wanted.limit,
+            payment_filter.limit,
         )
-        if found.further is None and len(of_brand) > LOOK_MAX:
-            return Found(found.transactions, place_of(looked_at[-1]))
+        if found.next_position is None and len(of_brand) > PAYMENTS_SCANNED_MAX:
+            return PaymentPage(found.transactions, position_of(looked_at[-1]))
         return found
 
-    async def _older_than(self, before: Place | None) -> Sequence[Transaction]:
+    async def _older_than(self, before: Position | None) -> Sequence[Transaction]:
         """Newest first."""
-        at = before or END
+        at = before or AFTER_NEWEST
         every = (await self._memory()).ledger.transactions.values()
         older = (
             each
@@ -178,14 +178,14 @@ class MemoryOffice:
         )
         return sorted(older, key=lambda e: (e.order.created_at, e.reference), reverse=True)
 
-    async def unknown_since(
-        self, before: Instant, *, after: Place | None = None, limit: int = 50
+    async def unknown_outcomes(
+        self, submitted_before: Instant, *, after: Position | None = None, limit: int = 50
     ) -> Sequence[Transaction]:
-        at = after or Place(0, "")
+        at = after or Position(0, "")
         return [
             each
             for each in reversed(await self._older_than(None))
-            if may_be_under_way(each, before)
+            if has_unknown_outcome(each, submitted_before)
             and (each.order.created_at, each.reference) > (at.created_at, at.gateway_reference)
         ][:limit]
 
@@ -202,7 +202,7 @@ class MemoryOffice:
         ]
         return failed[::-1][:limit]
 
-    async def suspense_about(self, gateway_reference: str) -> Sequence[SuspenseEntry]:
+    async def suspense_of_payment(self, gateway_reference: str) -> Sequence[SuspenseEntry]:
         book = (await self._memory()).suspense
         return [each for each in book if each.gateway_reference == gateway_reference]
 
@@ -215,28 +215,30 @@ class MemoryOffice:
             if (with_closed or each.closed_at is None) and (before is None or each.id < before)
         ][:limit]
 
-    async def tally(self, wanted: Tally, *, by: Dimension | None) -> Sequence[Count]:
+    async def count_payments(
+        self, query: CountQuery, *, by: CountDimension | None
+    ) -> Sequence[PaymentCount]:
         every = (await self._memory()).ledger.transactions.values()
         ended = (each for each in every if each.progress.stage.is_terminal)
         counts: Counter[tuple[str, str, int]] = Counter()
-        for key, times in counted(every, ended).items():
+        for key, times in count_by_span(every, ended).items():
             span, began_at, brand, method, provider, status, latency_s = key
             names = {
-                Dimension.BRAND: brand,
-                Dimension.METHOD: method,
-                Dimension.PROVIDER: provider,
+                CountDimension.BRAND: brand,
+                CountDimension.METHOD: method,
+                CountDimension.PROVIDER: provider,
             }
-            fits = wanted.only is None or names[wanted.only[0]] == wanted.only[1]
-            if fits and span == wanted.span and wanted.begin <= began_at < wanted.end:
+            fits = query.only is None or names[query.only[0]] == query.only[1]
+            if fits and span == query.span and query.begin <= began_at < query.end:
                 counts[str(began_at) if by is None else names[by], status, latency_s] += times
-        return [Count(key, Status(status), s, n) for (key, status, s), n in counts.items()]
+        return [PaymentCount(key, Status(status), s, n) for (key, status, s), n in counts.items()]
 
     async def breaker_changes(
         self, *, brand: str | None = None, limit: int = 50
     ) -> Sequence[BreakerChange]:
-        changes = reversed((await self._kept()).breaker_changes)
+        changes = reversed((await self._state()).breaker_changes)
         return [each for each in changes if brand in (None, each.brand)][:limit]
 
 
-def _head(log: Sequence[AuditRow]) -> Head:
-    return Head(log[-1].number, log[-1].hash) if log else NOTHING
+def _audit_head(log: Sequence[AuditRow]) -> AuditHead:
+    return AuditHead(log[-1].number, log[-1].hash) if log else EMPTY_HEAD

@@ -7,10 +7,10 @@ from collections.abc import Collection, Mapping, Sequence
 import trio
 
 from mmo_sansio.messages.intents import DeliverCallback
-from mmo_sansio.resilience.ownership import Channel, Standing
+from mmo_sansio.resilience.ownership import Channel, OwnershipCounts
 from mmo_sansio.values.clock import SECOND, Instant
-from mmo_trio.storage.interface.store import StoreUnavailable, Work
-from mmo_trio.storage.memory.state import Memory
+from mmo_trio.storage.interface.store import StoreUnavailable, WorkItem
+from mmo_trio.storage.memory.state import MemoryState
 
 
 def store_time() -> Instant:
@@ -18,69 +18,71 @@ def store_time() -> Instant:
     return round(trio.current_time() * SECOND)
 
 
-class MemoryChannels:
-    """See :class:`mmo_trio.storage.interface.store.Channels`."""
+class MemoryChannelOwnership:
+    """See :class:`mmo_trio.storage.interface.store.ChannelOwnership`."""
 
-    def __init__(self, memory: Memory) -> None:
-        self._kept: Memory | None = memory
-        self.number = memory.channels.renew(None, now=store_time())
+    def __init__(self, memory: MemoryState) -> None:
+        self._state: MemoryState | None = memory
+        self.lease_number = memory.ownership.renew(None, now=store_time())
 
-    async def renew(self) -> int:
-        memory = await self._opened()
-        self.number = memory.channels.renew(self.number, now=store_time())
-        return self.number
+    async def renew_lease(self) -> int:
+        memory = await self._open_state()
+        self.lease_number = memory.ownership.renew(self.lease_number, now=store_time())
+        return self.lease_number
 
-    async def leave(self) -> None:
-        (await self._opened()).channels.end(self.number)
+    async def end_lease(self) -> None:
+        (await self._open_state()).ownership.end_lease(self.lease_number)
 
-    async def standing(self) -> Standing:
-        return (await self._opened()).channels.standing(now=store_time())
+    async def counts(self) -> OwnershipCounts:
+        return (await self._open_state()).ownership.counts(now=store_time())
 
-    async def take(self, *, but: Collection[str] = ()) -> Sequence[Channel]:
-        memory = await self._opened()
-        waiting = dict.fromkeys(_brand(memory, intent) for intent in _callbacks(memory))
-        wanted = [brand for brand in waiting if brand not in but]
-        return memory.channels.take(self.number, wanted, now=store_time())
+    async def claim(self, *, excluding: Collection[str] = ()) -> Sequence[Channel]:
+        memory = await self._open_state()
+        waiting = dict.fromkeys(
+            _brand_of_callback(memory, intent) for intent in _open_callbacks(memory)
+        )
+        wanted = [brand for brand in waiting if brand not in excluding]
+        return memory.ownership.claim(self.lease_number, wanted, now=store_time())
 
-    async def take_callbacks(
-        self, room: Mapping[str, int], *, in_hand: Collection[str] = ()
-    ) -> Sequence[Work]:
-        memory = await self._opened()
-        left = dict(room)
-        taken: list[Work] = []
-        for intent in _callbacks(memory):
-            brand, reference = _brand(memory, intent), intent.gateway_reference
-            fence = memory.channels.fence(self.number, brand, now=store_time())
-            if fence is None or intent.fence >= fence or reference in in_hand:
+    async def claim_callbacks(
+        self, capacity: Mapping[str, int], *, already_claimed: Collection[str] = ()
+    ) -> Sequence[WorkItem]:
+        memory = await self._open_state()
+        left = dict(capacity)
+        taken: list[WorkItem] = []
+        for intent in _open_callbacks(memory):
+            brand, reference = _brand_of_callback(memory, intent), intent.gateway_reference
+            fence = memory.ownership.fence(self.lease_number, brand, now=store_time())
+            if fence is None or intent.fence >= fence or reference in already_claimed:
                 continue
             if left.get(brand, 0) < 1:
                 continue
             left[brand] -= 1
             claimed = DeliverCallback(reference, fence)
             memory.ledger.intents[reference, intent.kind] = claimed
-            taken.append(Work(claimed, memory.ledger.transactions[reference]))
+            taken.append(WorkItem(claimed, memory.ledger.transactions[reference]))
         return taken
 
-    async def give_up(self, fences: Mapping[str, int]) -> None:
-        (await self._opened()).channels.give_up(self.number, fences)
+    async def release(self, fences: Mapping[str, int]) -> None:
+        (await self._open_state()).ownership.release(self.lease_number, fences)
 
     def close(self) -> None:
         """End the lease; later calls raise StoreUnavailable."""
-        if self._kept is not None:
-            self._kept.channels.end(self.number)
-            self._kept = None
+        if self._state is not None:
+            self._state.ownership.end_lease(self.lease_number)
+            self._state = None
 
-    async def _opened(self) -> Memory:
+    async def _open_state(self) -> MemoryState:
         await trio.lowlevel.checkpoint()
-        if self._kept is None:
+        if self._state is None:
             raise StoreUnavailable("the store is closed")
-        return self._kept
+        return self._state
 
 
-def _callbacks(memory: Memory) -> Sequence[DeliverCallback]:
+def _open_callbacks(memory: MemoryState) -> Sequence[DeliverCallback]:
     """The callbacks that are waiting, in the order in which they came up."""
     return [each for each in memory.ledger.intents.values() if isinstance(each, DeliverCallback)]
 
 
-def _brand(memory: Memory, intent: DeliverCallback) -> str:
+def _brand_of_callback(memory: MemoryState, intent: DeliverCallback) -> str:
     return memory.ledger.transactions[intent.gateway_reference].order.brand

@@ -4,61 +4,66 @@ from __future__ import annotations
 
 from attrs import Factory, define, evolve
 
-from mmo_sansio.messages.changes import BreakerKept, CallbackRecorded, Journaled, SuspenseNoted
+from mmo_sansio.messages.changes import (
+    BreakerSaved,
+    CallbackRecorded,
+    JournalEntry,
+    SuspenseRecorded,
+)
 from mmo_sansio.messages.intents import IntentKey
 from mmo_sansio.payments.ledger import Ledger, Reads
 from mmo_sansio.resilience.circuit_breaker import BreakerState
-from mmo_sansio.resilience.ownership import ChannelBook
+from mmo_sansio.resilience.ownership import OwnershipModel
 from mmo_sansio.values.clock import Instant
 from mmo_sansio.values.model import Brand
 from mmo_trio.storage.interface.admin_types import (
     AuditRow,
     BreakerChange,
-    Operator,
+    ConsoleSession,
+    ConsoleUser,
     Proposal,
-    Session,
 )
-from mmo_trio.storage.interface.store import ClosedProvider, StoredKey, SuspenseEntry
+from mmo_trio.storage.interface.store import ClosedProvider, StoredApiKey, SuspenseEntry
 
 
 @define
-class OfficeKept:
+class MemoryAdminState:
     """The rest it finds among what the store has."""
 
-    operators: dict[str, Operator] = Factory(dict)
-    sessions: dict[bytes, Session] = Factory(dict)
+    operators: dict[str, ConsoleUser] = Factory(dict)
+    sessions: dict[bytes, ConsoleSession] = Factory(dict)
     proposals: list[Proposal] = Factory(list)
     audit: list[AuditRow] = Factory(list)
     breaker_changes: list[BreakerChange] = Factory(list)
 
-    def keep_breaker(self, kept: BreakerKept, at: Instant) -> None:
+    def record_breaker(self, saved: BreakerSaved, at: Instant) -> None:
         """Note it when it has opened or closed."""
-        earlier = [each.state for each in self.breaker_changes if each.brand == kept.brand]
+        earlier = [each.state for each in self.breaker_changes if each.brand == saved.brand]
         before = earlier[-1] if earlier else BreakerState.CLOSED.value
-        if kept.breaker.state.value != before:
-            change = BreakerChange(kept.brand, at, kept.breaker.state.value)
+        if saved.breaker.state.value != before:
+            change = BreakerChange(saved.brand, at, saved.breaker.state.value)
             self.breaker_changes.append(change)
 
 
 @define
-class Memory:
+class MemoryState:
     """What a store in memory keeps. Opening it again is what a restart is to other stores."""
 
     is_shared: bool = False
     """Whether it may be open several times at once, as a database is to several processes."""
     ledger: Ledger = Factory(Ledger)
-    held: dict[IntentKey, int] = Factory(dict)
+    claims: dict[IntentKey, int] = Factory(dict)
     """Kept intents that are with somebody, by the number of a lease; 0 is who has it to itself."""
-    channels: ChannelBook = Factory(ChannelBook)
-    journal: list[Journaled] = Factory(list)
+    ownership: OwnershipModel = Factory(OwnershipModel)
+    journal: list[JournalEntry] = Factory(list)
     callbacks: list[CallbackRecorded] = Factory(list)
     suspense: list[SuspenseEntry] = Factory(list)
     brands: dict[str, Brand] = Factory(dict)
-    keys: list[StoredKey] = Factory(list)
-    keys_made: int = 0
-    closed: dict[str, ClosedProvider] = Factory(dict)
+    keys: list[StoredApiKey] = Factory(list)
+    last_key_id: int = 0
+    closed_providers: dict[str, ClosedProvider] = Factory(dict)
     latest_stamp: Instant = 0
-    office: OfficeKept = Factory(OfficeKept)
+    admin: MemoryAdminState = Factory(MemoryAdminState)
 
 
 def working_set(ledger: Ledger, reads: Reads) -> Ledger:
@@ -66,7 +71,7 @@ def working_set(ledger: Ledger, reads: Reads) -> Ledger:
     deposits = {key: ledger.deposits[key] for key in reads.deposits & ledger.deposits.keys()}
     wanted = reads.transactions.union(deposits.values())
     return Ledger(
-        covers=evolve(reads, transactions=wanted),
+        prefetched=evolve(reads, transactions=wanted),
         transactions={key: ledger.transactions[key] for key in wanted & ledger.transactions.keys()},
         references={
             key: ledger.references[key] for key in reads.references & ledger.references.keys()
@@ -76,39 +81,39 @@ def working_set(ledger: Ledger, reads: Reads) -> Ledger:
     )
 
 
-def keep(memory: Memory, change: object) -> None:
+def record_change(memory: MemoryState, change: object) -> None:
     """What people look at and no decision does."""
     match change:
-        case Journaled():
+        case JournalEntry():
             memory.journal.append(change)
             memory.latest_stamp = max(memory.latest_stamp, change.at)
         case CallbackRecorded():
             memory.callbacks.append(change)
-        case BreakerKept(brand, fence, breaker):
-            memory.channels.keep(brand, fence, breaker)
-            memory.office.keep_breaker(change, memory.callbacks[-1].at)
-        case SuspenseNoted():
-            _keep_suspense(memory, change)
+        case BreakerSaved(brand, fence, breaker):
+            memory.ownership.save_breaker(brand, fence, breaker)
+            memory.admin.record_breaker(change, memory.callbacks[-1].at)
+        case SuspenseRecorded():
+            _record_suspense(memory, change)
         case _:
             pass
 
 
-def _keep_suspense(memory: Memory, told: SuspenseNoted) -> None:
-    identity = (told.provider, told.reason, told.gateway_reference, told.told)
+def _record_suspense(memory: MemoryState, recorded: SuspenseRecorded) -> None:
+    identity = (recorded.provider, recorded.reason, recorded.gateway_reference, recorded.content)
     for index, each in enumerate(memory.suspense):
-        if (each.provider, each.reason, each.gateway_reference, each.told) == identity:
-            memory.suspense[index] = evolve(each, times=each.times + 1, last_at=told.at)
+        if (each.provider, each.reason, each.gateway_reference, each.content) == identity:
+            memory.suspense[index] = evolve(each, times=each.times + 1, last_at=recorded.at)
             return
     memory.suspense.append(
         SuspenseEntry(
             id=len(memory.suspense) + 1,
-            reason=told.reason,
-            provider=told.provider,
-            told=told.told,
-            gateway_reference=told.gateway_reference,
-            brand=told.brand,
-            first_at=told.at,
-            last_at=told.at,
+            reason=recorded.reason,
+            provider=recorded.provider,
+            content=recorded.content,
+            gateway_reference=recorded.gateway_reference,
+            brand=recorded.brand,
+            first_at=recorded.at,
+            last_at=recorded.at,
             times=1,
         )
     )

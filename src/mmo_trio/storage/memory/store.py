@@ -9,37 +9,37 @@ import trio
 from attrs import evolve, frozen
 
 from mmo_sansio.api.outgoing.transaction_json import transaction_object
-from mmo_sansio.messages.changes import CallbackRecorded, Journaled
-from mmo_sansio.messages.intents import AskProvider, DeliverCallback, KeptIntent
+from mmo_sansio.messages.changes import CallbackRecorded, JournalEntry
+from mmo_sansio.messages.intents import DeliverCallback, DurableIntent, PollProvider
 from mmo_sansio.messages.queries import AnyLookUp, ListRecords, LookUp, Position, Records
 from mmo_sansio.payments.decision import Decision
 from mmo_sansio.payments.ledger import Reads
-from mmo_sansio.payments.stuck import may_be_under_way
+from mmo_sansio.payments.stuck import has_unknown_outcome
 from mmo_sansio.resilience.circuit_breaker import BreakerSnapshot
-from mmo_sansio.resilience.ownership import OVERDUE, is_in_share
+from mmo_sansio.resilience.ownership import OVERDUE_AFTER, is_in_wake_share
 from mmo_sansio.values.clock import Instant
 from mmo_sansio.values.model import Brand, Status, Transaction
 from mmo_trio.storage.interface.store import (
     Backlog,
     BrandRecord,
     ClosedProvider,
-    Decide,
-    StoredKey,
+    DecideBatch,
+    StoredApiKey,
     StoreUnavailable,
     SuspenseEntry,
-    Work,
+    WorkItem,
 )
-from mmo_trio.storage.memory.admin import MemoryOffice
-from mmo_trio.storage.memory.ownership import MemoryChannels, store_time
-from mmo_trio.storage.memory.state import Memory, keep, working_set
+from mmo_trio.storage.memory.admin import MemoryAdminStore
+from mmo_trio.storage.memory.ownership import MemoryChannelOwnership, store_time
+from mmo_trio.storage.memory.state import MemoryState, record_change, working_set
 
-__all__ = ["Memory", "MemoryStore", "open_memory"]
+__all__ = ["MemoryState", "MemoryStore", "open_memory"]
 
 
 @asynccontextmanager
-async def open_memory(memory: Memory | None = None) -> AsyncIterator[MemoryStore]:
+async def open_memory(memory: MemoryState | None = None) -> AsyncIterator[MemoryStore]:
     """Open it as its one serving process, or as one of those that share it."""
-    store = MemoryStore(memory or Memory())
+    store = MemoryStore(memory or MemoryState())
     try:
         yield store
     finally:
@@ -47,7 +47,7 @@ async def open_memory(memory: Memory | None = None) -> AsyncIterator[MemoryStore
 
 
 @frozen
-class _Row:
+class _RecordsRow:
     position: Position
     transaction: Transaction
 
@@ -57,85 +57,90 @@ class MemoryStore:
 
     batches_in_flight = 1
 
-    def __init__(self, memory: Memory) -> None:
-        self._kept: Memory | None = memory
-        self.office = MemoryOffice(self._memory)
-        self.channels = MemoryChannels(memory) if memory.is_shared else None
+    def __init__(self, memory: MemoryState) -> None:
+        self._state: MemoryState | None = memory
+        self.admin = MemoryAdminStore(self._open_state)
+        self.ownership = MemoryChannelOwnership(memory) if memory.is_shared else None
         if not memory.is_shared:
-            memory.held.clear()
+            memory.claims.clear()
 
-    async def _memory(self) -> Memory:
+    async def _open_state(self) -> MemoryState:
         """What is kept, as long as the store is open."""
         await trio.lowlevel.checkpoint()
-        if self._kept is None:
+        if self._state is None:
             raise StoreUnavailable("the store is closed")
-        return self._kept
+        return self._state
 
     @property
-    def _number(self) -> int:
+    def _holder(self) -> int:
         """What its kept intents are held under."""
-        return 0 if self.channels is None else self.channels.number
+        return 0 if self.ownership is None else self.ownership.lease_number
 
-    async def transact(self, reads: Reads, decide: Decide) -> Sequence[Decision]:
-        memory = await self._memory()
+    async def transact(self, reads: Reads, decide: DecideBatch) -> Sequence[Decision]:
+        memory = await self._open_state()
         decisions = decide(working_set(memory.ledger, reads))
         for decision in decisions:
             memory.ledger.apply(decision.changes, decision.intents)
-            memory.held.update(
-                ((intent.gateway_reference, intent.kind), self._number)
+            memory.claims.update(
+                ((intent.gateway_reference, intent.kind), self._holder)
                 for intent in decision.intents
-                if not isinstance(intent, AskProvider)
+                if not isinstance(intent, PollProvider)
             )
             for change in decision.changes:
-                keep(memory, change)
+                record_change(memory, change)
         return decisions
 
     async def latest_stamp(self) -> Instant:
-        return (await self._memory()).latest_stamp
+        return (await self._open_state()).latest_stamp
 
     async def next_wake(self) -> Instant | None:
-        memory = await self._memory()
+        memory = await self._open_state()
         return min(
-            (at for at, reference in _due(memory) if self._is_mine(memory, reference)), default=None
+            (
+                at
+                for at, reference in _pending_wakes(memory)
+                if self._is_in_share(memory, reference)
+            ),
+            default=None,
         )
 
-    async def woken(self, now: Instant, *, limit: int) -> Sequence[str]:
-        memory = await self._memory()
+    async def due(self, now: Instant, *, limit: int) -> Sequence[str]:
+        memory = await self._open_state()
         due = sorted(
             (at, reference)
-            for at, reference in _due(memory)
-            if at <= now and (at <= now - OVERDUE or self._is_mine(memory, reference))
+            for at, reference in _pending_wakes(memory)
+            if at <= now and (at <= now - OVERDUE_AFTER or self._is_in_share(memory, reference))
         )
         return [reference for _, reference in due[:limit]]
 
-    def _is_mine(self, memory: Memory, reference: str) -> bool:
+    def _is_in_share(self, memory: MemoryState, reference: str) -> bool:
         """Whether this payment is this process's to wake."""
-        if self.channels is None:
+        if self.ownership is None:
             return True
-        return is_in_share(reference, self._number, memory.channels.alive(now=store_time()))
+        return is_in_wake_share(reference, self._holder, memory.ownership.alive(now=store_time()))
 
-    async def orphans(self, *, limit: int) -> Sequence[Work]:
-        memory = await self._memory()
+    async def claim_abandoned(self, *, limit: int) -> Sequence[WorkItem]:
+        memory = await self._open_state()
         ledger = memory.ledger
-        free = [key for key, intent in ledger.intents.items() if self._is_free(memory, intent)][
-            :limit
-        ]
-        memory.held.update((key, self._number) for key in free)
-        return [Work(ledger.intents[key], ledger.transactions[key[0]]) for key in free]
+        free = [
+            key for key, intent in ledger.intents.items() if self._is_unclaimed(memory, intent)
+        ][:limit]
+        memory.claims.update((key, self._holder) for key in free)
+        return [WorkItem(ledger.intents[key], ledger.transactions[key[0]]) for key in free]
 
-    def _is_free(self, memory: Memory, intent: KeptIntent) -> bool:
-        holder = memory.held.get((intent.gateway_reference, intent.kind))
-        if self.channels is None:
+    def _is_unclaimed(self, memory: MemoryState, intent: DurableIntent) -> bool:
+        holder = memory.claims.get((intent.gateway_reference, intent.kind))
+        if self.ownership is None:
             return holder is None
         if isinstance(intent, DeliverCallback):
             return False
-        return holder is None or not memory.channels.is_alive(holder, now=store_time())
+        return holder is None or not memory.ownership.is_alive(holder, now=store_time())
 
     async def breakers(self) -> Mapping[str, BreakerSnapshot]:
-        return (await self._memory()).channels.breakers()
+        return (await self._open_state()).ownership.breakers()
 
     async def look_up(self, query: AnyLookUp) -> bytes | None:
-        ledger = (await self._memory()).ledger
+        ledger = (await self._open_state()).ledger
         if isinstance(query, LookUp):
             reference: str | None = query.gateway_reference
         else:
@@ -147,7 +152,11 @@ class MemoryStore:
         return transaction_object(found)
 
     async def list_records(self, query: ListRecords) -> Records:
-        rows = [row for row in _rows(await self._memory()) if _matches(row.transaction, query)]
+        rows = [
+            row
+            for row in _rows_in_order(await self._open_state())
+            if _matches(row.transaction, query)
+        ]
         if query.before is not None:
             before = [row for row in rows if _precedes(row.position, query.before)]
             page = before[-query.page_size :]
@@ -166,10 +175,10 @@ class MemoryStore:
         )
 
     async def transaction(self, gateway_reference: str) -> Transaction | None:
-        return (await self._memory()).ledger.transactions.get(gateway_reference)
+        return (await self._open_state()).ledger.transactions.get(gateway_reference)
 
     async def transaction_by_page_token(self, token: str) -> Transaction | None:
-        for each in (await self._memory()).ledger.transactions.values():
+        for each in (await self._open_state()).ledger.transactions.values():
             if each.order.page and each.order.page.token == token:
                 return each
         return None
@@ -184,7 +193,7 @@ class MemoryStore:
     ) -> Sequence[Transaction]:
         found = [
             row.transaction
-            for row in reversed(_rows(await self._memory()))
+            for row in reversed(_rows_in_order(await self._open_state()))
             if reference in (None, row.transaction.reference)
             or reference == row.transaction.order.merchant_reference
         ]
@@ -194,8 +203,8 @@ class MemoryStore:
             if brand in (None, each.order.brand) and status in (None, each.status)
         ][:limit]
 
-    async def timeline(self, gateway_reference: str) -> Sequence[Journaled]:
-        journal = (await self._memory()).journal
+    async def timeline(self, gateway_reference: str) -> Sequence[JournalEntry]:
+        journal = (await self._open_state()).journal
         return [line for line in journal if line.gateway_reference == gateway_reference]
 
     async def callbacks(
@@ -203,7 +212,7 @@ class MemoryStore:
     ) -> Sequence[CallbackRecorded]:
         found = [
             each
-            for each in (await self._memory()).callbacks
+            for each in (await self._open_state()).callbacks
             if brand in (None, each.brand) and gateway_reference in (None, each.gateway_reference)
         ][-limit:]
         if gateway_reference is not None:
@@ -215,12 +224,12 @@ class MemoryStore:
     ) -> Sequence[SuspenseEntry]:
         return [
             each
-            for each in (await self._memory()).suspense
+            for each in (await self._open_state()).suspense
             if brand in (None, each.brand) and (with_closed or each.closed_at is None)
         ][:limit]
 
     async def close_suspense(self, id: int, *, by: str, note: str, now: Instant) -> bool:
-        memory = await self._memory()
+        memory = await self._open_state()
         for index, each in enumerate(memory.suspense):
             if each.id == id and each.closed_at is None:
                 memory.suspense[index] = evolve(each, closed_at=now, closed_by=by, note=note)
@@ -229,43 +238,43 @@ class MemoryStore:
         return False
 
     async def brands(self) -> Sequence[BrandRecord]:
-        memory = await self._memory()
+        memory = await self._open_state()
         return [
             BrandRecord(brand, tuple(key for key in memory.keys if key.brand == id))
             for id, brand in sorted(memory.brands.items())
         ]
 
     async def brand_by_key(self, digest: bytes) -> Brand | None:
-        memory = await self._memory()
+        memory = await self._open_state()
         for key in memory.keys:
             if key.digest == digest and key.retired_at is None:
                 return memory.brands[key.brand]
         return None
 
-    async def keys_of(self, brand: str) -> Sequence[StoredKey]:
-        return [key for key in (await self._memory()).keys if key.brand == brand]
+    async def keys_of(self, brand: str) -> Sequence[StoredApiKey]:
+        return [key for key in (await self._open_state()).keys if key.brand == brand]
 
     async def save_brands(self, brands: Sequence[Brand], *, removed: Sequence[str] = ()) -> None:
-        memory = await self._memory()
+        memory = await self._open_state()
         for id in removed:
             memory.brands.pop(id, None)
-            memory.channels.forget(id)
+            memory.ownership.delete_breaker(id)
         memory.keys = [key for key in memory.keys if key.brand in memory.brands]
         memory.brands.update((brand.id, brand) for brand in brands)
 
     async def add_key(self, brand: str, digest: bytes, sealed: bytes, *, now: Instant) -> bool:
-        memory = await self._memory()
+        memory = await self._open_state()
         if brand not in memory.brands:
             raise KeyError(brand)
         if any(key.digest == digest for key in memory.keys):
             return False
-        memory.keys_made += 1
-        memory.keys.append(StoredKey(memory.keys_made, brand, digest, sealed, now))
+        memory.last_key_id += 1
+        memory.keys.append(StoredApiKey(memory.last_key_id, brand, digest, sealed, now))
         memory.latest_stamp = max(memory.latest_stamp, now)
         return True
 
     async def retire_key(self, brand: str, id: int, *, now: Instant) -> bool:
-        memory = await self._memory()
+        memory = await self._open_state()
         for index, key in enumerate(memory.keys):
             if (key.brand, key.id, key.retired_at) == (brand, id, None):
                 memory.keys[index] = evolve(key, retired_at=now)
@@ -273,20 +282,22 @@ class MemoryStore:
                 return True
         return False
 
-    async def transaction_by_ending(self, ending: str) -> Transaction | None:
-        every = (await self._memory()).ledger.transactions.values()
-        found = [each for each in every if each.reference[-12:] == ending]
+    async def transaction_by_suffix(self, suffix: str) -> Transaction | None:
+        every = (await self._open_state()).ledger.transactions.values()
+        found = [each for each in every if each.reference[-12:] == suffix]
         return found[0] if len(found) == 1 else None
 
-    async def unknown_since(self, before: Instant, *, limit: int = 500) -> Sequence[Transaction]:
-        rows = (row.transaction for row in _rows(await self._memory()))
-        return [each for each in rows if may_be_under_way(each, before)][:limit]
+    async def unknown_outcomes(
+        self, submitted_before: Instant, *, limit: int = 500
+    ) -> Sequence[Transaction]:
+        rows = (row.transaction for row in _rows_in_order(await self._open_state()))
+        return [each for each in rows if has_unknown_outcome(each, submitted_before)][:limit]
 
     async def backlog(self, *, stuck_before: Instant, overdue_before: Instant) -> Backlog:
-        memory = await self._memory()
+        memory = await self._open_state()
         pending = [
             each.transaction
-            for each in _rows(memory)
+            for each in _rows_in_order(memory)
             if each.transaction.progress.wake_at is not None
         ]
         return Backlog(
@@ -300,36 +311,38 @@ class MemoryStore:
         )
 
     async def closed_providers(self) -> Sequence[ClosedProvider]:
-        return sorted((await self._memory()).closed.values(), key=lambda each: each.name)
+        return sorted(
+            (await self._open_state()).closed_providers.values(), key=lambda each: each.name
+        )
 
     async def close_provider(self, closed: ClosedProvider) -> bool:
-        memory = await self._memory()
+        memory = await self._open_state()
         memory.latest_stamp = max(memory.latest_stamp, closed.closed_at)
-        return memory.closed.setdefault(closed.name, closed) is closed
+        return memory.closed_providers.setdefault(closed.name, closed) is closed
 
     async def open_provider(self, name: str) -> bool:
-        return (await self._memory()).closed.pop(name, None) is not None
+        return (await self._open_state()).closed_providers.pop(name, None) is not None
 
     async def check(self) -> None:
-        await self._memory()
+        await self._open_state()
 
     async def aclose(self) -> None:
-        if self.channels is not None:
-            self.channels.close()
-        self._kept = None
+        if self.ownership is not None:
+            self.ownership.close()
+        self._state = None
         await trio.lowlevel.checkpoint()
 
 
-def _due(memory: Memory) -> Iterable[tuple[Instant, str]]:
+def _pending_wakes(memory: MemoryState) -> Iterable[tuple[Instant, str]]:
     for each in memory.ledger.transactions.values():
         if each.progress.wake_at is not None:
             yield each.progress.wake_at, each.reference
 
 
-def _rows(memory: Memory) -> list[_Row]:
+def _rows_in_order(memory: MemoryState) -> list[_RecordsRow]:
     """All transactions in the total order of records."""
     rows = [
-        _Row(Position(each.order.created_at, each.reference), each)
+        _RecordsRow(Position(each.order.created_at, each.reference), each)
         for each in memory.ledger.transactions.values()
     ]
     return sorted(rows, key=lambda row: (row.position.created_at, row.position.gateway_reference))

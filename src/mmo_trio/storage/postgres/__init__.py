@@ -5,7 +5,7 @@ from __future__ import annotations
 from mmo_trio.storage.postgres import bridge as _before_psycopg  # noqa: F401
 
 # isort: split
-from mmo_trio.storage.postgres.open_postgres import open_postgres
+from mmo_trio.storage.postgres.startup import open_postgres
 from mmo_trio.storage.postgres.store import PostgresStore
 
 __all__ = ["PostgresStore", "open_postgres"]

@@ -7,19 +7,21 @@ from collections.abc import Iterable, Iterator
 from hashlib import sha256
 from typing import Any
 
-from mmo_sansio.messages.changes import CallbackRecorded, Journaled, SuspenseNoted
-from mmo_trio.storage.postgres.batch_load import Loaded
-from mmo_trio.storage.postgres.pipeline import Bound, Statement
+from mmo_sansio.messages.changes import CallbackRecorded, JournalEntry, SuspenseRecorded
+from mmo_trio.storage.postgres.batch_load import LoadedBatch
+from mmo_trio.storage.postgres.pipeline import BoundStatement, PreparedStatement
 from mmo_trio.storage.postgres.records_horizon import WRITER_LOCK
-from mmo_trio.storage.postgres.text_encoding import held, held_or_none
-from mmo_trio.storage.shared.net_effect import Batch
-from mmo_trio.storage.shared.payment_counts import figures_of
+from mmo_trio.storage.postgres.text_encoding import escape_optional_text, escape_text
+from mmo_trio.storage.shared.net_effect import NetEffect
+from mmo_trio.storage.shared.payment_counts import batch_counts
 from mmo_trio.storage.sql.columns import order_columns, progress_columns
-from mmo_trio.storage.sql.serialization import breaker_row
+from mmo_trio.storage.sql.serialization import serialize_breaker
 
-_STILL_OPEN = Statement("SELECT pg_advisory_xact_lock_shared(%s::integer, %s::integer)")
-_NOT_TOO_LATE = Statement("SELECT still_so(at <= %s::bigint) FROM horizon")
-_CREATE = Statement("""
+_ACQUIRE_WRITER_LOCK = PreparedStatement(
+    "SELECT pg_advisory_xact_lock_shared(%s::integer, %s::integer)"
+)
+_CHECK_HORIZON = PreparedStatement("SELECT still_so(at <= %s::bigint) FROM horizon")
+_INSERT_TRANSACTIONS = PreparedStatement("""
     INSERT INTO transactions (gateway_reference, brand, type, method, created_at, page_token, msisdn,
         reconciliation_reference, order_row, status, version, wake_at, provider_receipt, progress,
         object)
@@ -27,7 +29,7 @@ _CREATE = Statement("""
         %s::text[], %s::text[], %s::bytea[], %s::text[], %s::integer[], %s::bigint[], %s::text[],
         %s::bytea[], %s::bytea[])
 """)
-_ADVANCE = Statement("""
+_UPDATE_TRANSACTIONS = PreparedStatement("""
     WITH moved AS (
         UPDATE transactions AS t SET status = new.status, version = new.version,
             wake_at = new.wake_at, provider_receipt = new.provider_receipt,
@@ -42,15 +44,15 @@ _ADVANCE = Statement("""
     )
     SELECT still_so(count(*) = %s::bigint) FROM moved
 """)
-_CONSUME = Statement("""
+_INSERT_REFERENCE_USES = PreparedStatement("""
     INSERT INTO reference_uses (brand, merchant_reference, nth, at, gateway_reference)
     SELECT * FROM unnest(%s::text[], %s::text[], %s::integer[], %s::bigint[], %s::text[])
 """)
-_DEPOSIT = Statement("""
+_INSERT_DEPOSITS = PreparedStatement("""
     INSERT INTO deposits (provider, provider_reference, brand, gateway_reference)
     SELECT * FROM unnest(%s::text[], %s::text[], %s::text[], %s::text[])
 """)
-_CONCLUDE = Statement("""
+_DELETE_INTENTS = PreparedStatement("""
     WITH gone AS (
         DELETE FROM intents AS i
         USING unnest(%s::text[], %s::text[], %s::bigint[]) AS old (gateway_reference, kind, fence)
@@ -60,22 +62,22 @@ _CONCLUDE = Statement("""
     )
     SELECT still_so(count(*) >= %s::bigint) FROM gone
 """)
-_SCHEDULE = Statement("""
+_UPSERT_INTENTS = PreparedStatement("""
     INSERT INTO intents (brand, gateway_reference, kind, holder)
     SELECT * FROM unnest(%s::text[], %s::text[], %s::text[], %s::bigint[])
     ON CONFLICT (brand, gateway_reference, kind) DO UPDATE SET holder = excluded.holder
 """)
-_JOURNAL = Statement("""
+_INSERT_JOURNAL = PreparedStatement("""
     INSERT INTO journal (at, what, actor, gateway_reference, brand, stage_before, stage_after, detail)
     SELECT * FROM unnest(%s::bigint[], %s::text[], %s::text[], %s::text[], %s::text[], %s::text[],
         %s::text[], %s::text[])
 """)
-_CALLBACKS = Statement("""
+_INSERT_CALLBACKS = PreparedStatement("""
     INSERT INTO callbacks (gateway_reference, brand, outcome, url, status, duration_ms, detail, at, body)
     SELECT * FROM unnest(%s::text[], %s::text[], %s::text[], %s::text[], %s::integer[], %s::bigint[],
         %s::text[], %s::bigint[], %s::bytea[])
 """)
-_SUSPENSE = Statement("""
+_UPSERT_SUSPENSE = PreparedStatement("""
     INSERT INTO suspense (identity, reason, provider, told, gateway_reference, brand, first_at, last_at,
         times)
     SELECT * FROM unnest(%s::bytea[], %s::text[], %s::text[], %s::text[], %s::text[], %s::text[],
@@ -86,20 +88,20 @@ _SUSPENSE = Statement("""
             last_at = greatest(suspense.last_at, excluded.last_at)
 """)
 
-_FIGURES = Statement("""
+_UPSERT_COUNTS = PreparedStatement("""
     INSERT INTO figures (span, began_at, brand, method, provider, status, latency_s, holder, times)
     SELECT * FROM unnest(%s::bigint[], %s::bigint[], %s::text[], %s::text[], %s::text[], %s::text[],
         %s::integer[], %s::bigint[], %s::bigint[])
     ON CONFLICT (span, began_at, brand, method, provider, status, latency_s, holder)
         DO UPDATE SET times = figures.times + excluded.times
 """)
-_BREAKERS = Statement("""
+_UPSERT_BREAKERS = PreparedStatement("""
     INSERT INTO channels AS c (brand, holder, fence, breaker)
     SELECT brand, 0, fence, breaker
     FROM unnest(%s::text[], %s::bigint[], %s::bytea[]) AS new (brand, fence, breaker)
     ON CONFLICT (brand) DO UPDATE SET breaker = excluded.breaker WHERE c.fence <= excluded.fence
 """)
-_BREAKER_CHANGES = Statement("""
+_INSERT_BREAKER_CHANGES = PreparedStatement("""
     INSERT INTO breaker_changes (brand, at, state)
     SELECT new.brand, new.at, new.state
     FROM unnest(%s::text[], %s::bigint[], %s::text[]) AS new (brand, at, state)
@@ -109,92 +111,98 @@ _BREAKER_CHANGES = Statement("""
 """)
 
 
-def statements_of(batch: Batch, loaded: Loaded, *, holder: int) -> Iterator[Bound]:
+def batch_statements(
+    effect: NetEffect, loaded: LoadedBatch, *, holder: int
+) -> Iterator[BoundStatement]:
     """What writes each row of the batch, inside a transaction.
 
     Rows that others may write, too, go in the order of their keys, so that two nodes don't wait for each other.
     """
-    if batch.created:
-        yield from _creation(batch, loaded)
-    if batch.advanced:
+    if effect.created:
+        yield from _creation_statements(effect, loaded)
+    if effect.advanced:
         moved = [
             (now.order.brand, reference, was, *progress_columns(now))
-            for reference, (was, now) in sorted(batch.advanced.items())
+            for reference, (was, now) in sorted(effect.advanced.items())
         ]
-        yield _ADVANCE.of_rows(moved, len(moved))
-    yield from _intents(batch, loaded, holder)
-    if batch.journal:
-        yield _JOURNAL.of_rows(map(_journal_row, batch.journal))
-    if batch.callbacks:
-        yield _CALLBACKS.of_rows(map(_callback_row, batch.callbacks))
-    if batch.suspense:
-        yield _SUSPENSE.of_rows(_suspense_rows(batch.suspense))
-    if batch.breakers:
-        breakers = sorted(batch.breakers.items())
-        yield _BREAKERS.of_rows(
-            (brand, each.fence, breaker_row(each.breaker)) for brand, each in breakers
+        yield _UPDATE_TRANSACTIONS.bind_rows(moved, len(moved))
+    yield from _intent_statements(effect, loaded, holder)
+    if effect.journal:
+        yield _INSERT_JOURNAL.bind_rows(map(_journal_row, effect.journal))
+    if effect.callbacks:
+        yield _INSERT_CALLBACKS.bind_rows(map(_callback_row, effect.callbacks))
+    if effect.suspense:
+        yield _UPSERT_SUSPENSE.bind_rows(_suspense_rows(effect.suspense))
+    if effect.breakers:
+        breakers = sorted(effect.breakers.items())
+        yield _UPSERT_BREAKERS.bind_rows(
+            (brand, each.fence, serialize_breaker(each.breaker)) for brand, each in breakers
         )
-        yield _BREAKER_CHANGES.of_rows(
-            (brand, batch.latest_stamp, each.breaker.state) for brand, each in breakers
+        yield _INSERT_BREAKER_CHANGES.bind_rows(
+            (brand, effect.latest_stamp, each.breaker.state) for brand, each in breakers
         )
-    if figures := figures_of(batch):
-        yield _FIGURES.of_rows((*key, holder, times) for key, times in sorted(figures.items()))
+    if figures := batch_counts(effect):
+        yield _UPSERT_COUNTS.bind_rows(
+            (*key, holder, times) for key, times in sorted(figures.items())
+        )
 
 
-def _creation(batch: Batch, loaded: Loaded) -> Iterator[Bound]:
-    created = batch.created
-    yield _STILL_OPEN.of(*WRITER_LOCK)
-    yield _NOT_TOO_LATE.of(min(each.order.created_at for each in created.values()))
-    if batch.references:
-        uses = dict(loaded.uses)
+def _creation_statements(effect: NetEffect, loaded: LoadedBatch) -> Iterator[BoundStatement]:
+    created = effect.created
+    yield _ACQUIRE_WRITER_LOCK.bind(*WRITER_LOCK)
+    yield _CHECK_HORIZON.bind(min(each.order.created_at for each in created.values()))
+    if effect.references:
+        uses = dict(loaded.reference_use_counts)
         rows = []
-        for each in batch.references:
+        for each in effect.references:
             key = (each.brand, each.merchant_reference)
             uses[key] = uses.get(key, 0) + 1
             rows.append((*key, uses[key], each.at, each.gateway_reference))
-        yield _CONSUME.of_rows(sorted(rows))
-    if batch.deposits:
-        yield _DEPOSIT.of_rows(
+        yield _INSERT_REFERENCE_USES.bind_rows(sorted(rows))
+    if effect.deposits:
+        yield _INSERT_DEPOSITS.bind_rows(
             sorted(
                 (
                     each.provider,
-                    held(each.provider_reference),
+                    escape_text(each.provider_reference),
                     created[each.gateway_reference].order.brand,
                     each.gateway_reference,
                 )
-                for each in batch.deposits
+                for each in effect.deposits
             )
         )
-    yield _CREATE.of_rows(
+    yield _INSERT_TRANSACTIONS.bind_rows(
         (*order_columns(each), *progress_columns(each)) for each in created.values()
     )
 
 
-def _intents(batch: Batch, loaded: Loaded, holder: int) -> Iterator[Bound]:
-    if batch.concluded:
-        known = loaded.open_intents
-        counted = len(batch.concluded & known.keys())
-        yield _CONCLUDE.of_rows(
-            ((*key, known.get(key, 0)) for key in sorted(batch.concluded)), counted
+def _intent_statements(
+    effect: NetEffect, loaded: LoadedBatch, holder: int
+) -> Iterator[BoundStatement]:
+    if effect.concluded:
+        known = loaded.intent_fences
+        counted = len(effect.concluded & known.keys())
+        yield _DELETE_INTENTS.bind_rows(
+            ((*key, known.get(key, 0)) for key in sorted(effect.concluded)), counted
         )
-    if batch.scheduled:
+    if effect.scheduled:
         transactions = loaded.ledger.transactions
-        yield _SCHEDULE.of_rows(
+        yield _UPSERT_INTENTS.bind_rows(
             (transactions[reference].order.brand, reference, kind, holder)
-            for reference, kind in batch.scheduled
+            for reference, kind in effect.scheduled
         )
 
 
-def _journal_row(line: Journaled) -> tuple[object, ...]:
+def _journal_row(entry: JournalEntry) -> tuple[object, ...]:
     return (
-        line.at,
-        line.what,
-        held(line.actor),
-        held_or_none(line.gateway_reference),
-        line.brand or "",
-        line.stage_before,
-        line.stage_after,
-        held(line.detail),
+        entry.at,
+        entry.input_name,
+        escape_text(entry.actor),
+        escape_optional_text(entry.gateway_reference),
+        entry.brand or "",
+        entry.stage_before,
+        entry.stage_after,
+        escape_text(entry.detail),
     )
 
 
@@ -204,27 +212,27 @@ def _callback_row(callback: CallbackRecorded) -> tuple[object, ...]:
         callback.gateway_reference,
         callback.brand,
         attempt.outcome.value,
-        held(attempt.url),
+        escape_text(attempt.url),
         attempt.status,
         attempt.duration_ms,
-        held(attempt.detail),
+        escape_text(attempt.detail),
         callback.at,
         attempt.body,
     )
 
 
-def _suspense_rows(told: Iterable[SuspenseNoted]) -> list[tuple[Any, ...]]:
+def _suspense_rows(recorded: Iterable[SuspenseRecorded]) -> list[tuple[Any, ...]]:
     """One row for all that is the same, in the order of their identities."""
-    book: dict[bytes, list[SuspenseNoted]] = {}
-    for each in told:
+    book: dict[bytes, list[SuspenseRecorded]] = {}
+    for each in recorded:
         book.setdefault(suspense_identity(each), []).append(each)
     return [
         (
             identity,
             same[0].reason.value,
-            held(same[0].provider),
-            held(same[0].told),
-            held_or_none(same[0].gateway_reference),
+            escape_text(same[0].provider),
+            escape_text(same[0].content),
+            escape_optional_text(same[0].gateway_reference),
             same[0].brand,
             same[0].at,
             same[-1].at,
@@ -234,7 +242,7 @@ def _suspense_rows(told: Iterable[SuspenseNoted]) -> list[tuple[Any, ...]]:
     ]
 
 
-def suspense_identity(told: SuspenseNoted) -> bytes:
+def suspense_identity(recorded: SuspenseRecorded) -> bytes:
     """A digest of what makes two entries the same: who told what, about what, and why it was kept."""
-    what = (told.provider, told.reason.value, told.gateway_reference, told.told)
+    what = (recorded.provider, recorded.reason.value, recorded.gateway_reference, recorded.content)
     return sha256(json.dumps(what).encode()).digest()

@@ -22,12 +22,12 @@ import trio_asyncio
 import psycopg
 import psycopg.waiting
 
-from mmo_trio.storage.interface.store import StoreRefused
+from mmo_trio.storage.interface.store import StoreUnusable
 
 T = TypeVar("T")
 
 
-class Connection(psycopg.AsyncConnection[tuple[Any, ...]]):
+class PostgresConnection(psycopg.AsyncConnection[tuple[Any, ...]]):
     """One to PostgreSQL."""
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
@@ -36,14 +36,14 @@ class Connection(psycopg.AsyncConnection[tuple[Any, ...]]):
         """Names of the statements that `pipelining` has prepared on it."""
 
 
-class Bridge:
+class AsyncioBridge:
     """Runs asyncio code from any Trio task; made by :func:`open_bridge`."""
 
     def __init__(self, loop: Any) -> None:
         self._loop = loop
 
     async def run(self, work: Callable[..., Coroutine[Any, Any, T]], *arguments: Any) -> T:
-        """Run it to its end. Cancellation waits for that, as the work has a deadline of its own: see `severed_at`."""
+        """Run it to its end. Cancellation waits for that, as the work has a deadline of its own: see `aborted_at_deadline`."""
         try:
             with trio.CancelScope(shield=True):
                 result: T = await self._loop.run_aio_coroutine(work(*arguments))
@@ -53,18 +53,18 @@ class Bridge:
 
 
 @asynccontextmanager
-async def open_bridge() -> AsyncIterator[Bridge]:
-    """An asyncio loop on Trio, as long as the block lasts. Raises StoreRefused when the trap has snapped."""
+async def open_bridge() -> AsyncIterator[AsyncioBridge]:
+    """An asyncio loop on Trio, as long as the block lasts. Raises StoreUnusable when the trap has snapped."""
     if vars(psycopg.waiting)["get_running_loop"] is not asyncio.get_running_loop:
-        raise StoreRefused(
+        raise StoreUnusable(
             "this program imported psycopg before trio_asyncio: import mmo_trio.storage.postgres first"
         )
     async with trio_asyncio.open_loop() as loop:
-        yield Bridge(loop)
+        yield AsyncioBridge(loop)
 
 
 @contextmanager
-def alone() -> Iterator[None]:
+def unwrap_single_exception() -> Iterator[None]:
     """An exception that a nursery has wrapped by itself leaves the block as it was raised."""
     inner: BaseException | None = None
     try:
@@ -77,26 +77,26 @@ def alone() -> Iterator[None]:
         raise inner
 
 
-def monotonic_s() -> float:
+def loop_time_s() -> float:
     """The time that deadlines count in; inside the bridge only."""
     return asyncio.get_running_loop().time()
 
 
 @contextmanager
-def severed_at(connection: Connection, deadline: float) -> Iterator[None]:
+def aborted_at_deadline(connection: PostgresConnection, deadline: float) -> Iterator[None]:
     """Within the block: at the deadline the connection's socket is shut down.
 
     Whatever waits for the server then fails at once, as on any lost connection, whether the server hangs or the
     network swallows everything. Asking the server to cancel would only be one more thing to wait for.
     """
-    timer = asyncio.get_running_loop().call_at(deadline, _sever, connection)
+    timer = asyncio.get_running_loop().call_at(deadline, _shut_down_socket, connection)
     try:
         yield
     finally:
         timer.cancel()
 
 
-def _sever(connection: Connection) -> None:
+def _shut_down_socket(connection: PostgresConnection) -> None:
     with suppress(OSError, psycopg.Error):
         handle = socket.socket(fileno=os.dup(connection.fileno()))
         with handle:

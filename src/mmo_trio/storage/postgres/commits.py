@@ -11,30 +11,32 @@ from attrs import define, field, frozen
 
 from mmo_sansio.values.clock import Instant
 from mmo_trio.storage.interface.store import OutcomeUnknown, StoreUnavailable
-from mmo_trio.storage.postgres.bridge import Connection, monotonic_s
+from mmo_trio.storage.postgres.bridge import PostgresConnection, loop_time_s
 from mmo_trio.storage.postgres.connections import (
-    Ask,
     Backoff,
     Pool,
-    ask_until_answered,
-    on_a_connection,
+    PostgresCall,
+    call_on_connection,
+    call_with_retry,
 )
-from mmo_trio.storage.postgres.errors import Meaning, meaning_of, translated
-from mmo_trio.storage.postgres.pipeline import Bound, Statement, exchange
+from mmo_trio.storage.postgres.errors import PostgresErrorKind, classify_error, translate_error
+from mmo_trio.storage.postgres.pipeline import BoundStatement, PreparedStatement, execute_pipeline
 
 T = TypeVar("T")
 
-RACES_MAX = 20
+CONFLICTS_MAX = 20
 """How often a batch is decided again because another node was quicker."""
 
-_RESOLVING_SHARE = 0.3
+_RESOLUTION_SHARE = 0.3
 """The part of a caller's patience that is kept back for learning what became of a commit."""
 
-_BEGIN = Statement("BEGIN")
-_CLAIM = Statement("INSERT INTO batches (id, stamp) VALUES (%s::uuid, %s::bigint)")
-_COMMIT = Statement("COMMIT")
+_BEGIN = PreparedStatement("BEGIN")
+_INSERT_COMMIT_RECORD = PreparedStatement(
+    "INSERT INTO batches (id, stamp) VALUES (%s::uuid, %s::bigint)"
+)
+_COMMIT = PreparedStatement("COMMIT")
 
-_RESOLVE = """
+_RESOLVE_COMMIT = """
     INSERT INTO batches (id, stamp, is_void) VALUES (%s, 0, true)
     ON CONFLICT (id) DO UPDATE SET touched_at = clock_timestamp()
     RETURNING NOT is_void
@@ -45,19 +47,19 @@ is found won't be lost with the primary."""
 
 
 @frozen
-class Deadlines:
+class CommitDeadlines:
     """When a caller is to be answered, by the bridge's clock."""
 
-    trying: float
+    attempts_until: float
     """Until then commits may be tried."""
-    knowing: float
+    resolution_until: float
     """Until then it may be asked what became of one."""
 
     @classmethod
-    def within(cls, patience_s: float) -> Deadlines:
+    def within(cls, timeout_s: float) -> CommitDeadlines:
         """Counted from now."""
-        now = monotonic_s()
-        return cls(now + patience_s * (1 - _RESOLVING_SHARE), now + patience_s)
+        now = loop_time_s()
+        return cls(now + timeout_s * (1 - _RESOLUTION_SHARE), now + timeout_s)
 
 
 @define(eq=False)
@@ -68,78 +70,89 @@ class Commit(Generic[T]):
     results: list[T] = field(factory=list)
     """What it gives if it takes place; empty until the server may have seen COMMIT."""
 
-    async def begin(self, connection: Connection, stamp: Instant) -> None:
+    async def begin(self, connection: PostgresConnection, stamp: Instant) -> None:
         """BEGIN, and leave the row."""
-        await exchange(connection, self._beginning(stamp))
+        await execute_pipeline(connection, self._begin_statements(stamp))
 
-    async def end(self, connection: Connection, result: T) -> None:
+    async def end(self, connection: PostgresConnection, result: T) -> None:
         """COMMIT, which gives this result."""
         self.results.append(result)
-        await exchange(connection, [_COMMIT.of()])
+        await execute_pipeline(connection, [_COMMIT.bind()])
 
-    async def whole(
-        self, connection: Connection, stamp: Instant, statements: Iterable[Bound], result: T
+    async def run_whole_transaction(
+        self,
+        connection: PostgresConnection,
+        stamp: Instant,
+        statements: Iterable[BoundStatement],
+        result: T,
     ) -> None:
         """From BEGIN to COMMIT in one round trip, which gives this result."""
-        every = [*self._beginning(stamp), *statements, _COMMIT.of()]
+        every = [*self._begin_statements(stamp), *statements, _COMMIT.bind()]
         self.results.append(result)
-        await exchange(connection, every)
+        await execute_pipeline(connection, every)
 
-    def _beginning(self, stamp: Instant) -> Sequence[Bound]:
-        return [_BEGIN.of(), _CLAIM.of(self.id, stamp)]
+    def _begin_statements(self, stamp: Instant) -> Sequence[BoundStatement]:
+        return [_BEGIN.bind(), _INSERT_COMMIT_RECORD.bind(self.id, stamp)]
 
 
 class CommitInDoubt(OutcomeUnknown):
     """For now it can't be learnt whether this commit took place; later it can."""
 
-    def __init__(self, commit: UUID) -> None:
+    def __init__(self, commit_id: UUID) -> None:
         super().__init__("PostgreSQL was lost during a commit and didn't come back in time")
-        self.commit = commit
+        self.commit_id = commit_id
 
 
-Attempt: TypeAlias = Callable[[Connection, "Commit[T]"], Awaitable[T]]
+CommitAttempt: TypeAlias = Callable[[PostgresConnection, "Commit[T]"], Awaitable[T]]
 """Goes from `begin` to `end`, or `whole`, or does without when there is nothing to write; may be called again."""
 
 
-async def commit_until_known(pool: Pool, attempt: Attempt[T], deadlines: Deadlines) -> T:
+async def commit_until_known(
+    pool: Pool, attempt: CommitAttempt[T], deadlines: CommitDeadlines
+) -> T:
     """What the attempt gave, once it is durable.
 
     A lost race, or a server that is away, means another attempt. Raises StoreUnavailable when nothing was stored,
     CommitInDoubt when that can't be learnt, and what the attempt itself raises.
     """
-    backoff, races = Backoff(deadlines.trying), 0
+    backoff, races = Backoff(deadlines.attempts_until), 0
     while True:
         commit = Commit[T]()
         try:
-            return await on_a_connection(pool, _bound(attempt, commit), deadlines.trying)
+            return await call_on_connection(
+                pool, _bind_commit(attempt, commit), deadlines.attempts_until
+            )
         except psycopg.Error as error:
-            meaning = meaning_of(error)
+            meaning = classify_error(error)
             if (
-                meaning is Meaning.AWAY
+                meaning is PostgresErrorKind.DISCONNECTED
                 and commit.results
-                and await has_taken_place(pool, commit.id, deadlines.knowing)
+                and await is_committed(pool, commit.id, deadlines.resolution_until)
             ):
                 return commit.results[0]
-            races += meaning is Meaning.LOST_RACE
-            if meaning not in (Meaning.AWAY, Meaning.LOST_RACE) or races > RACES_MAX:
-                raise translated(error) from error
+            races += meaning is PostgresErrorKind.CONFLICT
+            if (
+                meaning not in (PostgresErrorKind.DISCONNECTED, PostgresErrorKind.CONFLICT)
+                or races > CONFLICTS_MAX
+            ):
+                raise translate_error(error) from error
             await backoff.wait(error)
 
 
-def _bound(attempt: Attempt[T], commit: Commit[T]) -> Ask[T]:
+def _bind_commit(attempt: CommitAttempt[T], commit: Commit[T]) -> PostgresCall[T]:
     return lambda connection: attempt(connection, commit)
 
 
-async def has_taken_place(pool: Pool, id: UUID, deadline: float) -> bool:
+async def is_committed(pool: Pool, id: UUID, deadline: float) -> bool:
     """Whether this commit is stored; if not, it never will be. Raises CommitInDoubt."""
 
-    async def ask(connection: Connection) -> bool:
-        cursor = await connection.execute(_RESOLVE, (id,))
+    async def ask(connection: PostgresConnection) -> bool:
+        cursor = await connection.execute(_RESOLVE_COMMIT, (id,))
         row = await cursor.fetchone()
         assert row is not None
         return bool(row[0])
 
     try:
-        return await ask_until_answered(pool, ask, deadline)
+        return await call_with_retry(pool, ask, deadline)
     except (StoreUnavailable, psycopg.Error) as error:
         raise CommitInDoubt(id) from error

@@ -6,80 +6,82 @@ from enum import Enum
 
 import psycopg
 
-from mmo_trio.storage.interface.store import StoreCorrupt, StoreRefused, StoreUnavailable
+from mmo_trio.storage.interface.store import StoreCorrupt, StoreUnavailable, StoreUnusable
 
 
-class Meaning(Enum):
+class PostgresErrorKind(Enum):
     """What to do about an error."""
 
-    LOST_RACE = "lost race"
+    CONFLICT = "lost race"
     """Another node was quicker, and nothing was stored: load and decide again."""
-    AWAY = "away"
+    DISCONNECTED = "away"
     """This connection, or the server, is of no use: try on another one, a little later."""
     UNAVAILABLE = "unavailable"
     """The server can't do it for now, and nothing was stored."""
     CORRUPT = "corrupt"
-    REFUSED = "refused"
+    UNUSABLE = "refused"
     """The database isn't as this program needs it."""
-    FAULT = "fault"
+    PROGRAMMING_ERROR = "fault"
     """A fault of ours."""
 
 
-_BY_STATE = {
-    "MMO01": Meaning.LOST_RACE,  # still_so()
-    "23505": Meaning.LOST_RACE,  # unique_violation: the key was claimed meanwhile
-    "40001": Meaning.LOST_RACE,  # serialization_failure
-    "40P01": Meaning.LOST_RACE,  # deadlock_detected
-    "25006": Meaning.AWAY,  # read_only_sql_transaction: no primary any more
-    "25P03": Meaning.AWAY,  # idle_in_transaction_session_timeout
-    "25P04": Meaning.AWAY,  # transaction_timeout
-    "26000": Meaning.AWAY,  # invalid_sql_statement_name: the prepared statement is with another server
-    "XX001": Meaning.CORRUPT,  # data_corrupted
-    "XX002": Meaning.CORRUPT,  # index_corrupted
-    "42P01": Meaning.REFUSED,  # undefined_table
-    "42703": Meaning.REFUSED,  # undefined_column
-    "42501": Meaning.REFUSED,  # insufficient_privilege
+_BY_SQLSTATE = {
+    "MMO01": PostgresErrorKind.CONFLICT,  # still_so()
+    "23505": PostgresErrorKind.CONFLICT,  # unique_violation: the key was claimed meanwhile
+    "40001": PostgresErrorKind.CONFLICT,  # serialization_failure
+    "40P01": PostgresErrorKind.CONFLICT,  # deadlock_detected
+    "25006": PostgresErrorKind.DISCONNECTED,  # read_only_sql_transaction: no primary any more
+    "25P03": PostgresErrorKind.DISCONNECTED,  # idle_in_transaction_session_timeout
+    "25P04": PostgresErrorKind.DISCONNECTED,  # transaction_timeout
+    "26000": PostgresErrorKind.DISCONNECTED,  # invalid_sql_statement_name
+    "XX001": PostgresErrorKind.CORRUPT,  # data_corrupted
+    "XX002": PostgresErrorKind.CORRUPT,  # index_corrupted
+    "42P01": PostgresErrorKind.UNUSABLE,  # undefined_table
+    "42703": PostgresErrorKind.UNUSABLE,  # undefined_column
+    "42501": PostgresErrorKind.UNUSABLE,  # insufficient_privilege
 }
-_BY_CLASS = {
-    "08": Meaning.AWAY,  # connection exceptions
-    "57": Meaning.AWAY,  # operator intervention: shutting down, starting up, crashed
-    "53": Meaning.UNAVAILABLE,  # insufficient resources: disk full, out of memory
-    "55": Meaning.UNAVAILABLE,  # not in the right state: a lock wasn't to be had
-    "58": Meaning.UNAVAILABLE,  # system error
-    "28": Meaning.REFUSED,  # invalid authorization
-    "3D": Meaning.REFUSED,  # no such database
+_BY_SQLSTATE_CLASS = {
+    "08": PostgresErrorKind.DISCONNECTED,  # connection exceptions
+    "57": PostgresErrorKind.DISCONNECTED,  # operator intervention: shutting down, starting up, crashed
+    "53": PostgresErrorKind.UNAVAILABLE,  # insufficient resources: disk full, out of memory
+    "55": PostgresErrorKind.UNAVAILABLE,  # not in the right state: a lock wasn't to be had
+    "58": PostgresErrorKind.UNAVAILABLE,  # system error
+    "28": PostgresErrorKind.UNUSABLE,  # invalid authorization
+    "3D": PostgresErrorKind.UNUSABLE,  # no such database
 }
-_BY_STATE["53300"] = Meaning.AWAY  # too_many_connections: soon there may be fewer
-_BY_STATE["57014"] = Meaning.UNAVAILABLE  # query_canceled: the statement took too long
+_BY_SQLSTATE["53300"] = (
+    PostgresErrorKind.DISCONNECTED
+)  # too_many_connections: soon there may be fewer
+_BY_SQLSTATE["57014"] = PostgresErrorKind.UNAVAILABLE  # query_canceled: the statement took too long
 
 
-def meaning_of(error: BaseException) -> Meaning:
+def classify_error(error: BaseException) -> PostgresErrorKind:
     """What this error means."""
     if not isinstance(error, psycopg.Error):
-        return Meaning.FAULT
+        return PostgresErrorKind.PROGRAMMING_ERROR
     state = error.sqlstate or ""
-    if found := _BY_STATE.get(state) or _BY_CLASS.get(state[:2]):
+    if found := _BY_SQLSTATE.get(state) or _BY_SQLSTATE_CLASS.get(state[:2]):
         return found
     if not state and isinstance(error, psycopg.OperationalError | psycopg.InterfaceError):
-        return Meaning.AWAY
-    return Meaning.FAULT
+        return PostgresErrorKind.DISCONNECTED
+    return PostgresErrorKind.PROGRAMMING_ERROR
 
 
-def translated(error: Exception) -> Exception:
+def translate_error(error: Exception) -> Exception:
     """The error as a store's; faults stay what they are. It tells PostgreSQL's first line and no values."""
     said = _first_line(error)
-    match meaning_of(error):
-        case Meaning.LOST_RACE:
+    match classify_error(error):
+        case PostgresErrorKind.CONFLICT:
             return StoreUnavailable(f"other nodes were quicker again and again: {said}")
-        case Meaning.AWAY | Meaning.UNAVAILABLE:
+        case PostgresErrorKind.DISCONNECTED | PostgresErrorKind.UNAVAILABLE:
             return StoreUnavailable(f"PostgreSQL: {said}")
-        case Meaning.CORRUPT:
+        case PostgresErrorKind.CORRUPT:
             return StoreCorrupt(f"PostgreSQL: {said}: restore a backup, or run `mmo db check`")
-        case Meaning.REFUSED:
-            return StoreRefused(
+        case PostgresErrorKind.UNUSABLE:
+            return StoreUnusable(
                 f"PostgreSQL: {said}: look at database.url and the user's rights, then run `mmo db migrate`"
             )
-        case Meaning.FAULT:
+        case PostgresErrorKind.PROGRAMMING_ERROR:
             return error
 
 

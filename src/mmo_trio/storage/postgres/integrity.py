@@ -5,42 +5,42 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from mmo_trio.storage.interface.store import StoreCorrupt
-from mmo_trio.storage.postgres.bridge import Connection
-from mmo_trio.storage.postgres.queries import rows
-from mmo_trio.storage.sql.columns import EXAMINED, fault_of
-from mmo_trio.storage.sql.serialization import brand_of, breaker_of
+from mmo_trio.storage.postgres.bridge import PostgresConnection
+from mmo_trio.storage.postgres.queries import fetch_rows
+from mmo_trio.storage.sql.columns import CHECKED_COLUMNS, transaction_row_error
+from mmo_trio.storage.sql.serialization import parse_brand, parse_breaker
 
-_PAGE = 1_000
+_PAGE_SIZE = 1_000
 
-_TRANSACTIONS = f"""
-    SELECT {EXAMINED} FROM transactions WHERE (brand, gateway_reference) > (%s, %s)
+_SELECT_TRANSACTION_PAGE = f"""
+    SELECT {CHECKED_COLUMNS} FROM transactions WHERE (brand, gateway_reference) > (%s, %s)
     ORDER BY brand, gateway_reference LIMIT %s
 """
 
-_BREAKERS = "SELECT brand, breaker FROM channels WHERE breaker IS NOT NULL"
+_SELECT_BREAKERS = "SELECT brand, breaker FROM channels WHERE breaker IS NOT NULL"
 
 
-async def faults(connection: Connection) -> Sequence[str]:
+async def integrity_errors(connection: PostgresConnection) -> Sequence[str]:
     """Everything that is wrong, in words; reads all of it, in one snapshot, while gateways go on writing."""
     await connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
     await connection.execute("SET LOCAL statement_timeout = 0")
     found: list[str] = []
     at = ("", "")
-    while page := await rows(connection, _TRANSACTIONS, *at, _PAGE):
-        found += [fault for row in page if (fault := fault_of(row)) is not None]
+    while page := await fetch_rows(connection, _SELECT_TRANSACTION_PAGE, *at, _PAGE_SIZE):
+        found += [fault for row in page if (fault := transaction_row_error(row)) is not None]
         at = (page[-1][1], page[-1][0])
-    for id, brand in await rows(connection, "SELECT id, brand FROM brands"):
+    for id, brand in await fetch_rows(connection, "SELECT id, brand FROM brands"):
         try:
-            brand_of(brand)
+            parse_brand(brand)
         except StoreCorrupt as error:
             found.append(f"brand {id}: {error}")
-    for brand, breaker in await rows(connection, _BREAKERS):
+    for brand, breaker in await fetch_rows(connection, _SELECT_BREAKERS):
         try:
-            breaker_of(breaker)
+            parse_breaker(breaker)
         except StoreCorrupt as error:
             found.append(f"breaker of brand {brand}: {error}")
-    for what, condition in _BROKEN_PROMISES.items():
-        ((times,),) = await rows(connection, f"SELECT count(*) FROM {condition}")
+    for what, condition in _INVARIANT_VIOLATIONS.items():
+        ((times,),) = await fetch_rows(connection, f"SELECT count(*) FROM {condition}")
         if times:
             found.append(f"{what}: {times}")
     await connection.execute("COMMIT")
@@ -54,7 +54,7 @@ def _without_transaction(table: str) -> str:
     )
 
 
-_BROKEN_PROMISES = {
+_INVARIANT_VIOLATIONS = {
     "transactions that are final and still wake, or pending and never do": (
         "transactions WHERE (status = 'pending') = (wake_at IS NULL)"
     ),

@@ -15,15 +15,15 @@ import asyncio
 import re
 from importlib.resources import files
 
-from mmo_trio.storage.interface.store import StoreRefused
-from mmo_trio.storage.postgres.bridge import Connection
-from mmo_trio.storage.postgres.queries import rows
+from mmo_trio.storage.interface.store import StoreUnusable
+from mmo_trio.storage.postgres.bridge import PostgresConnection
+from mmo_trio.storage.postgres.queries import fetch_rows
 
-OLDEST_POSTGRES = 140_000
+POSTGRES_VERSION_MIN = 140_000
 """Pipelines with prepared statements, and what the schema uses, are there since version 14."""
 
-_LOCK = (0x4D4D4F, 2)
-_LOOK_S = 0.1
+_MIGRATION_LOCK = (0x4D4D4F, 2)
+_LOCK_POLL_INTERVAL_S = 0.1
 """How often it is asked whether somebody else is done."""
 
 _CONCURRENTLY = re.compile(r"^-- concurrently$", re.MULTILINE)
@@ -45,70 +45,72 @@ def scripts() -> dict[int, str]:
     return {number: named[number].read_text("utf-8") for number in sorted(named)}
 
 
-def latest() -> int:
+def latest_version() -> int:
     """The schema version of this program."""
     return max(scripts())
 
 
-async def stored_version(connection: Connection) -> int:
-    """The schema version of the database; 0 without our tables. Raises StoreRefused when it isn't ours to use."""
-    if connection.info.server_version < OLDEST_POSTGRES:
-        raise StoreRefused(
+async def stored_version(connection: PostgresConnection) -> int:
+    """The schema version of the database; 0 without our tables. Raises StoreUnusable when it isn't ours to use."""
+    if connection.info.server_version < POSTGRES_VERSION_MIN:
+        raise StoreUnusable(
             f"PostgreSQL {connection.info.server_version // 10_000} is too old: 14 or later is needed"
         )
-    ((is_there,),) = await rows(connection, "SELECT to_regclass('mmo_schema') IS NOT NULL")
+    ((is_there,),) = await fetch_rows(connection, "SELECT to_regclass('mmo_schema') IS NOT NULL")
     if not is_there:
         return 0
-    ((version, needs),) = await rows(
+    ((version, needs),) = await fetch_rows(
         connection, "SELECT coalesce(max(version), 0), coalesce(max(needs), 0) FROM mmo_schema"
     )
-    if needs > latest():
-        raise StoreRefused(
+    if needs > latest_version():
+        raise StoreUnusable(
             f"the database has schema {version}, which this version doesn't know: install a later mmo-gateway"
         )
     return int(version)
 
 
-async def migrate(connection: Connection) -> None:
+async def migrate(connection: PostgresConnection) -> None:
     """Apply what is missing, one migration after the other; any number of processes may try at once.
 
     A migration that can't have its locks at once gives way to the traffic: it fails with StoreUnavailable's error, with
     nothing half-done. The lock that keeps others out belongs to the session, so it goes with a killed process.
     """
-    await _lock(connection)
+    await _acquire_lock(connection)
     try:
         for number, script in scripts().items():
             if await stored_version(connection) < number:
                 await _apply(connection, number, script)
     finally:
         if not connection.broken:
-            await connection.execute("SELECT pg_advisory_unlock(%s, %s)", _LOCK)
+            await connection.execute("SELECT pg_advisory_unlock(%s, %s)", _MIGRATION_LOCK)
 
 
-async def _lock(connection: Connection) -> None:
+async def _acquire_lock(connection: PostgresConnection) -> None:
     """Have the lock, asking again and again: a statement that waited for it would in turn be waited for where an index
     is built."""
     while True:
-        ((is_ours,),) = await rows(connection, "SELECT pg_try_advisory_lock(%s, %s)", *_LOCK)
+        ((is_ours,),) = await fetch_rows(
+            connection, "SELECT pg_try_advisory_lock(%s, %s)", *_MIGRATION_LOCK
+        )
         if is_ours:
             return
-        await asyncio.sleep(_LOOK_S)
+        await asyncio.sleep(_LOCK_POLL_INTERVAL_S)
 
 
-async def _apply(connection: Connection, number: int, script: str) -> None:
+async def _apply(connection: PostgresConnection, number: int, script: str) -> None:
     if _CONCURRENTLY.search(script):
         for statement in script.split(";\n"):
             await connection.execute(statement.encode(), prepare=False)
-        await _note(connection, number, script)
+        await _record_version(connection, number, script)
         return
     async with connection.transaction():
         await connection.execute("SET LOCAL lock_timeout = '3s'")
         await connection.execute(VERSION_TABLE.encode())
         await connection.execute(script.encode(), prepare=False)
-        await _note(connection, number, script)
+        await _record_version(connection, number, script)
 
 
-async def _note(connection: Connection, number: int, script: str) -> None:
+async def _record_version(connection: PostgresConnection, number: int, script: str) -> None:
     needs = _NEEDS.search(script)
     await connection.execute(
         "INSERT INTO mmo_schema (version, needs) VALUES (%s, %s)",

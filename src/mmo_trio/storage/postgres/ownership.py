@@ -1,6 +1,6 @@
 """Leases and channels on PostgreSQL, by the server's clock: who is alive, and who calls which merchant back.
 
-A lease that has run out isn't over for others until somebody has said so in its row (`_BURY`): saying so and renewing
+A lease that has run out isn't over for others until somebody has said so in its row (`_EXPIRE_LEASES`): saying so and renewing
 it exclude each other, however long either's commit takes. So nobody takes a channel whose holder may still rely on it.
 """
 
@@ -12,36 +12,36 @@ from typing import TypeVar
 import psycopg
 from attrs import define
 
-from mmo_sansio.messages.intents import IntentKind, kept
-from mmo_sansio.resilience.circuit_breaker import FRESH, BreakerSnapshot
-from mmo_sansio.resilience.ownership import LEASE, OVERDUE, Channel, Standing
+from mmo_sansio.messages.intents import IntentKind, durable_intent
+from mmo_sansio.resilience.circuit_breaker import INITIAL_SNAPSHOT, BreakerSnapshot
+from mmo_sansio.resilience.ownership import LEASE_DURATION, OVERDUE_AFTER, Channel, OwnershipCounts
 from mmo_sansio.values.clock import SECOND, Instant
-from mmo_trio.storage.interface.store import OutcomeUnknown, StoreUnavailable, Work
-from mmo_trio.storage.postgres.bridge import Bridge, Connection, monotonic_s
-from mmo_trio.storage.postgres.connections import Ask, Pool, on_a_connection
-from mmo_trio.storage.postgres.errors import Meaning, meaning_of, translated
-from mmo_trio.storage.postgres.queries import rows, work_of
-from mmo_trio.storage.sql.serialization import breaker_of, transaction_of
+from mmo_trio.storage.interface.store import OutcomeUnknown, StoreUnavailable, WorkItem
+from mmo_trio.storage.postgres.bridge import AsyncioBridge, PostgresConnection, loop_time_s
+from mmo_trio.storage.postgres.connections import Pool, PostgresCall, call_on_connection
+from mmo_trio.storage.postgres.errors import PostgresErrorKind, classify_error, translate_error
+from mmo_trio.storage.postgres.queries import fetch_rows, parse_work_item
+from mmo_trio.storage.sql.serialization import parse_breaker, parse_transaction
 
 T = TypeVar("T")
 
-PATIENCE_S = 2.0
+OWNERSHIP_TIMEOUT_S = 2.0
 """How long a question may take: a lease has to be renewed in time."""
 
-_RENEW = """
+_RENEW_LEASE = """
     UPDATE holders SET alive_until = clock_timestamp() + make_interval(secs => %s)
     WHERE id = %s AND NOT is_over AND alive_until > clock_timestamp() RETURNING id
 """
-_LEAVE = "UPDATE holders SET is_over = true, alive_until = clock_timestamp() WHERE id = %s"
-_BURY = """
+_END_LEASE = "UPDATE holders SET is_over = true, alive_until = clock_timestamp() WHERE id = %s"
+_EXPIRE_LEASES = """
     UPDATE holders SET is_over = true WHERE NOT is_over AND alive_until <= clock_timestamp()
 """
-_STANDING = """
+_COUNT_OWNERSHIP = """
     SELECT count(DISTINCT h.id), count(c.brand)
     FROM holders AS h LEFT JOIN channels AS c ON c.holder = h.id
     WHERE NOT h.is_over AND h.alive_until > clock_timestamp()
 """
-_TAKE = """
+_CLAIM_CHANNELS = """
     WITH RECURSIVE waiting (brand) AS (
         (SELECT brand FROM intents WHERE kind = 'callback' ORDER BY brand LIMIT 1)
         UNION ALL
@@ -65,7 +65,7 @@ _TAKE = """
 """
 """The fence guards against who was quicker. A skip from brand to brand looks at one waiting callback of each."""
 
-_CLAIM = """
+_CLAIM_CALLBACKS = """
     WITH found AS (
         SELECT c.brand, i.gateway_reference, c.fence
         FROM unnest(%s::text[], %s::bigint[]) AS wanted (brand, room)
@@ -88,169 +88,194 @@ _CLAIM = """
 """
 """The oldest first, also those that a holder before had claimed: behind all that comes new they would wait for ever."""
 
-_GIVE_UP = """
+_RELEASE_CHANNELS = """
     UPDATE channels AS c SET holder = 0 FROM unnest(%s::text[], %s::bigint[]) AS old (brand, fence)
     WHERE c.brand = old.brand AND c.fence = old.fence AND c.holder = %s
 """
-_MINE = """
+_IN_SHARE = """
     (NOT EXISTS (SELECT FROM alive WHERE id = %(me)s) OR EXISTS (
         SELECT FROM alive WHERE id = %(me)s
             AND mod(hashtext(gateway_reference)::bigint + 2147483648, total) = nth
     ))
 """
-_ALIVE = """
+_LIVE_HOLDERS = """
     WITH alive AS MATERIALIZED (
         SELECT id, row_number() OVER (ORDER BY id) - 1 AS nth, count(*) OVER () AS total
         FROM holders WHERE NOT is_over AND alive_until > clock_timestamp()
     )
 """
 _NEXT_WAKE = f"""
-    {_ALIVE} SELECT wake_at FROM transactions WHERE wake_at IS NOT NULL AND {_MINE}
+    {_LIVE_HOLDERS} SELECT wake_at FROM transactions WHERE wake_at IS NOT NULL AND {_IN_SHARE}
     ORDER BY wake_at LIMIT 1
 """
-_WOKEN = f"""
-    {_ALIVE} SELECT gateway_reference FROM transactions
-    WHERE wake_at <= %(now)s AND (wake_at <= %(overdue)s OR {_MINE})
+_DUE = f"""
+    {_LIVE_HOLDERS} SELECT gateway_reference FROM transactions
+    WHERE wake_at <= %(now)s AND (wake_at <= %(overdue)s OR {_IN_SHARE})
     ORDER BY wake_at, created_at LIMIT %(limit)s
 """
 
 
 @define(eq=False)
-class PostgresChannels:
-    """See :class:`mmo_trio.storage.interface.store.Channels`."""
+class PostgresChannelOwnership:
+    """See :class:`mmo_trio.storage.interface.store.ChannelOwnership`."""
 
-    bridge: Bridge
+    bridge: AsyncioBridge
     pool: Pool
-    number: int
+    lease_number: int
     """Of this process's lease."""
-    _has_left: bool = False
+    _has_ended_lease: bool = False
     _is_closed: bool = False
 
-    async def renew(self) -> int:
-        number = 0 if self._has_left else self.number
-        self.number = await self._once(lambda c: renewed(c, number))
-        self._has_left = False
-        return self.number
+    async def renew_lease(self) -> int:
+        number = 0 if self._has_ended_lease else self.lease_number
+        self.lease_number = await self._call_once(lambda c: renew_lease(c, number))
+        self._has_ended_lease = False
+        return self.lease_number
 
-    async def leave(self) -> None:
-        self._has_left = True
-        await self._once(lambda c: leave(c, self.number))
+    async def end_lease(self) -> None:
+        self._has_ended_lease = True
+        await self._call_once(lambda c: release_lease(c, self.lease_number))
 
-    async def standing(self) -> Standing:
-        return await self._once(standing)
+    async def counts(self) -> OwnershipCounts:
+        return await self._call_once(count_ownership)
 
-    async def take(self, *, but: Collection[str] = ()) -> Sequence[Channel]:
-        return await self._once(lambda c: take(c, self.number, but))
+    async def claim(self, *, excluding: Collection[str] = ()) -> Sequence[Channel]:
+        return await self._call_once(lambda c: claim_channels(c, self.lease_number, excluding))
 
-    async def take_callbacks(
-        self, room: Mapping[str, int], *, in_hand: Collection[str] = ()
-    ) -> Sequence[Work]:
-        return await self._once(lambda c: claim(c, self.number, room, in_hand))
+    async def claim_callbacks(
+        self, capacity: Mapping[str, int], *, already_claimed: Collection[str] = ()
+    ) -> Sequence[WorkItem]:
+        return await self._call_once(
+            lambda c: claim_callbacks(c, self.lease_number, capacity, already_claimed)
+        )
 
-    async def give_up(self, fences: Mapping[str, int]) -> None:
-        await self._once(lambda c: give_up(c, self.number, fences))
+    async def release(self, fences: Mapping[str, int]) -> None:
+        await self._call_once(lambda c: release_channels(c, self.lease_number, fences))
 
     def close(self) -> None:
         """Later calls raise StoreUnavailable."""
         self._is_closed = True
 
-    async def _once(self, ask: Ask[T]) -> T:
+    async def _call_once(self, call: PostgresCall[T]) -> T:
         """Ask once: what was asked twice would have an answer that leaves out what the first one did."""
         if self._is_closed:
             raise StoreUnavailable("the store is closed")
-        return await self.bridge.run(_ask_once, self.pool, ask)
+        return await self.bridge.run(_run_call_once, self.pool, call)
 
 
-async def _ask_once(pool: Pool, ask: Ask[T]) -> T:
+async def _run_call_once(pool: Pool, call: PostgresCall[T]) -> T:
     has_begun = False
 
-    async def begin(connection: Connection) -> T:
+    async def begin(connection: PostgresConnection) -> T:
         nonlocal has_begun
         has_begun = True
-        return await ask(connection)
+        return await call(connection)
 
     try:
-        return await on_a_connection(pool, begin, monotonic_s() + PATIENCE_S)
+        return await call_on_connection(pool, begin, loop_time_s() + OWNERSHIP_TIMEOUT_S)
     except (psycopg.Error, TimeoutError) as error:
-        if has_begun and meaning_of(error) is Meaning.AWAY:
+        if has_begun and classify_error(error) is PostgresErrorKind.DISCONNECTED:
             raise OutcomeUnknown("the connection was lost on the way") from error
-        raise translated(error) from error
+        raise translate_error(error) from error
 
 
-async def renewed(connection: Connection, number: int) -> int:
+async def renew_lease(connection: PostgresConnection, holder: int) -> int:
     """The number of this lease, if it is good, now for longer; else of a new one."""
-    if await rows(connection, _RENEW, LEASE_S, number):
-        return number
-    return await register(connection)
+    if await fetch_rows(connection, _RENEW_LEASE, LEASE_S, holder):
+        return holder
+    return await begin_lease(connection)
 
 
-async def leave(connection: Connection, number: int) -> None:
+async def release_lease(connection: PostgresConnection, holder: int) -> None:
     """End this lease."""
-    await connection.execute(_LEAVE.encode(), (number,))
+    await connection.execute(_END_LEASE.encode(), (holder,))
 
 
-async def standing(connection: Connection) -> Standing:
+async def count_ownership(connection: PostgresConnection) -> OwnershipCounts:
     """How many hold how many channels."""
-    ((alive, held),) = await rows(connection, _STANDING)
-    return Standing(alive, held)
+    ((alive, held),) = await fetch_rows(connection, _COUNT_OWNERSHIP)
+    return OwnershipCounts(alive, held)
 
 
-async def take(connection: Connection, number: int, but: Collection[str]) -> Sequence[Channel]:
+async def claim_channels(
+    connection: PostgresConnection, holder: int, excluding: Collection[str]
+) -> Sequence[Channel]:
     """Take the channels that have callbacks waiting and that nobody alive holds, but not these."""
-    await connection.execute(_BURY.encode())
-    found = await rows(connection, _TAKE, list(but), number)
+    await connection.execute(_EXPIRE_LEASES.encode())
+    found = await fetch_rows(connection, _CLAIM_CHANNELS, list(excluding), holder)
     return [
-        Channel(brand, fence, FRESH if breaker is None else breaker_of(breaker))
+        Channel(brand, fence, INITIAL_SNAPSHOT if breaker is None else parse_breaker(breaker))
         for brand, fence, breaker in found
     ]
 
 
-async def claim(
-    connection: Connection, number: int, room: Mapping[str, int], in_hand: Collection[str]
-) -> Sequence[Work]:
+async def claim_callbacks(
+    connection: PostgresConnection,
+    holder: int,
+    capacity: Mapping[str, int],
+    already_claimed: Collection[str],
+) -> Sequence[WorkItem]:
     """Claim callbacks of channels under this lease."""
-    found = await rows(connection, _CLAIM, list(room), list(room.values()), number, list(in_hand))
+    found = await fetch_rows(
+        connection,
+        _CLAIM_CALLBACKS,
+        list(capacity),
+        list(capacity.values()),
+        holder,
+        list(already_claimed),
+    )
     return [
-        Work(kept(IntentKind.CALLBACK, reference, fence), transaction_of(order, progress))
+        WorkItem(
+            durable_intent(IntentKind.CALLBACK, reference, fence),
+            parse_transaction(order, progress),
+        )
         for reference, fence, order, progress in found
     ]
 
 
-async def give_up(connection: Connection, number: int, fences: Mapping[str, int]) -> None:
+async def release_channels(
+    connection: PostgresConnection, holder: int, fences: Mapping[str, int]
+) -> None:
     """Free these channels."""
-    await connection.execute(_GIVE_UP.encode(), (list(fences), list(fences.values()), number))
+    await connection.execute(
+        _RELEASE_CHANNELS.encode(), (list(fences), list(fences.values()), holder)
+    )
 
 
-async def breakers(connection: Connection) -> Mapping[str, BreakerSnapshot]:
+async def breakers(connection: PostgresConnection) -> Mapping[str, BreakerSnapshot]:
     """Every breaker, by brand."""
-    found = await rows(connection, "SELECT brand, breaker FROM channels WHERE breaker IS NOT NULL")
-    return {brand: breaker_of(row) for brand, row in found}
+    found = await fetch_rows(
+        connection, "SELECT brand, breaker FROM channels WHERE breaker IS NOT NULL"
+    )
+    return {brand: parse_breaker(row) for brand, row in found}
 
 
-async def next_wake(connection: Connection, number: int) -> Instant | None:
+async def next_wake(connection: PostgresConnection, holder: int) -> Instant | None:
     """The earliest `wake_at` in the share of this lease."""
-    cursor = await connection.execute(_NEXT_WAKE.encode(), {"me": number})
+    cursor = await connection.execute(_NEXT_WAKE.encode(), {"me": holder})
     row = await cursor.fetchone()
     return None if row is None else int(row[0])
 
 
-async def woken(connection: Connection, number: int, now: Instant, limit: int) -> Sequence[str]:
+async def due(
+    connection: PostgresConnection, holder: int, now: Instant, limit: int
+) -> Sequence[str]:
     """What is due in the share of this lease, and what is long overdue, the earliest first."""
-    values = {"me": number, "now": now, "overdue": now - OVERDUE, "limit": limit}
-    cursor = await connection.execute(_WOKEN.encode(), values)
+    values = {"me": holder, "now": now, "overdue": now - OVERDUE_AFTER, "limit": limit}
+    cursor = await connection.execute(_DUE.encode(), values)
     return [reference for (reference,) in await cursor.fetchall()]
 
 
-LEASE_S = LEASE // SECOND
+LEASE_S = LEASE_DURATION // SECOND
 """How long a process counts as alive after it was last heard of."""
 
-RENEWAL_S = 3
+LEASE_RENEWAL_INTERVAL_S = 3
 """How often it is heard of."""
 
-NOBODY = 0
+NO_HOLDER = 0
 """The holder of what administration schedules."""
 
-_TAKE_ON = """
+_CLAIM_ABANDONED = """
     WITH free AS (
         SELECT i.brand, i.gateway_reference, i.kind
         FROM holders AS h JOIN intents AS i ON i.holder = h.id
@@ -267,9 +292,9 @@ _TAKE_ON = """
 """
 
 
-async def register(connection: Connection) -> int:
+async def begin_lease(connection: PostgresConnection) -> int:
     """A new holder's number; alive from now on."""
-    ((id,),) = await rows(
+    ((id,),) = await fetch_rows(
         connection,
         "INSERT INTO holders (alive_until)"
         " VALUES (clock_timestamp() + make_interval(secs => %s)) RETURNING id",
@@ -278,7 +303,7 @@ async def register(connection: Connection) -> int:
     return int(id)
 
 
-async def renew(connection: Connection, holder: int) -> None:
+async def extend_lease(connection: PostgresConnection, holder: int) -> None:
     """This holder is alive, unless its lease has ended: it can't be renewed then, only begun anew."""
     await connection.execute(
         "UPDATE holders SET alive_until = clock_timestamp() + make_interval(secs => %s)"
@@ -287,7 +312,7 @@ async def renew(connection: Connection, holder: int) -> None:
     )
 
 
-async def resign(connection: Connection, holder: int) -> None:
+async def end_lease(connection: PostgresConnection, holder: int) -> None:
     """This holder does nothing any more: others may take its work on at once."""
     await connection.execute(
         "UPDATE holders SET is_over = true, alive_until = clock_timestamp() WHERE id = %s",
@@ -295,12 +320,17 @@ async def resign(connection: Connection, holder: int) -> None:
     )
 
 
-async def take_on(connection: Connection, holder: int, limit: int) -> Sequence[Work]:
+async def claim_abandoned(
+    connection: PostgresConnection, holder: int, limit: int
+) -> Sequence[WorkItem]:
     """Make this process the holder of kept intents that nobody alive holds, oldest first."""
-    return [work_of(row) for row in await rows(connection, _TAKE_ON, limit, holder)]
+    return [
+        parse_work_item(row)
+        for row in await fetch_rows(connection, _CLAIM_ABANDONED, limit, holder)
+    ]
 
 
-async def tidy(connection: Connection) -> None:
+async def purge(connection: PostgresConnection) -> None:
     """Forget commits that nobody can be in doubt about any more, and holders long dead without work."""
     await connection.execute(
         "DELETE FROM batches WHERE touched_at < clock_timestamp() - interval '1 hour'"

@@ -20,7 +20,7 @@ from psycopg.adapt import Transformer
 from psycopg.errors import error_from_result
 from psycopg.waiting import Ready, Wait
 
-from mmo_trio.storage.postgres.bridge import Connection
+from mmo_trio.storage.postgres.bridge import PostgresConnection
 
 Row: TypeAlias = tuple[Any, ...]
 Encode: TypeAlias = Callable[[Any], bytes]
@@ -32,7 +32,7 @@ _empty_array = Struct("!iiI").pack
 _NULL = b"\xff\xff\xff\xff"
 
 
-def _array_of(oid: int, encode: Encode) -> Encode:
+def _array_encoder(oid: int, encode: Encode) -> Encode:
     """How an array of this type travels: one dimension, counted from 1."""
 
     def encode_all(elements: Sequence[Any]) -> bytes:
@@ -56,19 +56,19 @@ _ENCODERS: dict[str, Encode] = {
     "integer": _integer,
     "bigint": _bigint,
     "uuid": lambda value: bytes(value.bytes),
-    "text[]": _array_of(25, str.encode),
-    "integer[]": _array_of(23, _integer),
-    "bigint[]": _array_of(20, _bigint),
-    "bytea[]": _array_of(17, bytes),
+    "text[]": _array_encoder(25, str.encode),
+    "integer[]": _array_encoder(23, _integer),
+    "bigint[]": _array_encoder(20, _bigint),
+    "bytea[]": _array_encoder(17, bytes),
 }
-_VALUE = re.compile(r"%s::(\w+(?:\[\])?)")
+_PLACEHOLDER = re.compile(r"%s::(\w+(?:\[\])?)")
 
 
 @define(eq=False)
-class Statement:
+class PreparedStatement:
     """A statement with a `%s::type` for each value, of a type that can travel."""
 
-    said: str
+    sql: str
     text: bytes = field(init=False)
     name: bytes = field(init=False)
     """Under which it is prepared: one name never means two statements, not even to a pooler between us."""
@@ -76,9 +76,9 @@ class Statement:
     formats: Sequence[int] = field(init=False)
 
     def __attrs_post_init__(self) -> None:
-        types = _VALUE.findall(self.said)
-        parts = _VALUE.split(self.said)[::2]
-        assert len(types) == self.said.count("%"), f"a value without a type in {self.said}"
+        types = _PLACEHOLDER.findall(self.sql)
+        parts = _PLACEHOLDER.split(self.sql)[::2]
+        assert len(types) == self.sql.count("%"), f"a value without a type in {self.sql}"
         numbered = (f"${number}::{each}" for number, each in enumerate(types, start=1))
         self.text = "".join(
             part + mark for part, mark in zip(parts, (*numbered, ""), strict=True)
@@ -87,29 +87,31 @@ class Statement:
         self._encoders = [_ENCODERS[each] for each in types]
         self.formats = [pq.Format.BINARY] * len(types)
 
-    def of(self, *values: Any) -> Bound:
+    def bind(self, *values: Any) -> BoundStatement:
         """The statement with these values, of which none is NULL."""
-        return Bound(
+        return BoundStatement(
             self,
             [encode(value) for encode, value in zip(self._encoders, values, strict=True)],
         )
 
-    def of_rows(self, rows: Iterable[Sequence[Any]], *further: Any) -> Bound:
+    def bind_rows(self, rows: Iterable[Sequence[Any]], *extra: Any) -> BoundStatement:
         """All rows travel as arrays of their columns, so that a statement is prepared once, whatever their number."""
-        return self.of(*zip(*rows, strict=True), *further)
+        return self.bind(*zip(*rows, strict=True), *extra)
 
 
 @frozen(eq=False)
-class Bound:
+class BoundStatement:
     """A statement with its values."""
 
-    statement: Statement
+    statement: PreparedStatement
     values: Sequence[bytes]
 
 
-async def exchange(connection: Connection, statements: Sequence[Bound]) -> list[list[Row]]:
+async def execute_pipeline(
+    connection: PostgresConnection, statements: Sequence[BoundStatement]
+) -> list[list[Row]]:
     """What each of these gives, in order; raises the first error, after which none was carried out."""
-    results = await connection.wait(_conversation(connection, statements))
+    results = await connection.wait(_pipeline(connection, statements))
     for result in results:
         if result.status == pq.ExecStatus.FATAL_ERROR:
             raise error_from_result(result, encoding="utf-8")
@@ -124,8 +126,8 @@ async def exchange(connection: Connection, statements: Sequence[Bound]) -> list[
     return found
 
 
-def _conversation(
-    connection: Connection, statements: Sequence[Bound]
+def _pipeline(
+    connection: PostgresConnection, statements: Sequence[BoundStatement]
 ) -> Generator[Wait, Ready | int, list[Any]]:
     """Send everything and fetch a result for each statement, then leave the connection as it was found."""
     pgconn, prepared = connection.pgconn, connection.prepared
@@ -140,22 +142,22 @@ def _conversation(
             each.statement.name, each.values, each.statement.formats, pq.Format.BINARY
         )
     pgconn.pipeline_sync()
-    results = yield from _all_results(pgconn)
+    results = yield from _collect_results(pgconn)
     pgconn.exit_pipeline_mode()
     for statement, result in zip(unprepared, results, strict=False):
         if result.status == pq.ExecStatus.COMMAND_OK:
             prepared.add(statement.name)
     if pgconn.transaction_status == pq.TransactionStatus.INERROR:
         pgconn.send_query(b"ROLLBACK")
-        yield from _sent(pgconn)
+        yield from _flush(pgconn)
         while (yield from _next_result(pgconn)) is not None:
             pass
     failed = [each for each in results if each.status == pq.ExecStatus.FATAL_ERROR]
     return failed or results[len(unprepared) :]
 
 
-def _all_results(pgconn: pq.abc.PGconn) -> Generator[Wait, Ready | int, list[Any]]:
-    yield from _sent(pgconn)
+def _collect_results(pgconn: pq.abc.PGconn) -> Generator[Wait, Ready | int, list[Any]]:
+    yield from _flush(pgconn)
     results: list[Any] = []
     while True:
         result = yield from _next_result(pgconn)
@@ -168,7 +170,7 @@ def _all_results(pgconn: pq.abc.PGconn) -> Generator[Wait, Ready | int, list[Any
             results.append(result)
 
 
-def _sent(pgconn: pq.abc.PGconn) -> Generator[Wait, Ready | int, None]:
+def _flush(pgconn: pq.abc.PGconn) -> Generator[Wait, Ready | int, None]:
     while pgconn.flush():
         if (yield Wait.RW) & Ready.R:
             pgconn.consume_input()

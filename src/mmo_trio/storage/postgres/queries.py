@@ -6,47 +6,54 @@ from collections.abc import Sequence
 from itertools import islice
 from typing import Any, TypeVar
 
-from mmo_sansio.messages.changes import CallbackRecorded, Journaled
-from mmo_sansio.messages.intents import IntentKey, IntentKind, kept
+from mmo_sansio.messages.changes import CallbackRecorded, JournalEntry
+from mmo_sansio.messages.intents import IntentKey, IntentKind, durable_intent
 from mmo_sansio.messages.queries import AnyLookUp, ListRecords, LookUp, Records
-from mmo_sansio.payments.stuck import may_be_under_way
+from mmo_sansio.payments.stuck import has_unknown_outcome
 from mmo_sansio.values.clock import Instant
 from mmo_sansio.values.model import Brand, Status, Transaction
 from mmo_trio.storage.interface.store import (
     Backlog,
     BrandRecord,
     ClosedProvider,
-    StoredKey,
+    StoredApiKey,
     SuspenseEntry,
-    Work,
+    WorkItem,
 )
-from mmo_trio.storage.postgres.bridge import Connection
-from mmo_trio.storage.postgres.text_encoding import held, is_holdable
+from mmo_trio.storage.postgres.bridge import PostgresConnection
+from mmo_trio.storage.postgres.text_encoding import escape_text, is_storable
 from mmo_trio.storage.sql import lists
-from mmo_trio.storage.sql.records_page import NOTHING, first_statement, look_statement, records_of
-from mmo_trio.storage.sql.serialization import brand_of, transaction_of
-from mmo_trio.storage.sql.statements import Conversation
+from mmo_trio.storage.sql.records_page import (
+    EMPTY_PAGE,
+    build_page,
+    opposite_row_statement,
+    page_with_lookahead_statement,
+)
+from mmo_trio.storage.sql.serialization import parse_brand, parse_transaction
+from mmo_trio.storage.sql.statements import SqlQuery
 
 Row = tuple[Any, ...]
 
-_TRANSACTIONS = "SELECT order_row, progress FROM transactions"
+_SELECT_TRANSACTIONS = "SELECT order_row, progress FROM transactions"
 
 
-async def rows(connection: Connection, statement: str, *values: object) -> list[Row]:
+async def fetch_rows(connection: PostgresConnection, statement: str, *values: object) -> list[Row]:
     """All rows that a statement gives."""
     cursor = await connection.execute(statement.encode(), values, binary=True)
     return await cursor.fetchall()
 
 
-async def latest_stamp(connection: Connection) -> Instant:
+async def latest_stamp(connection: PostgresConnection) -> Instant:
     """The latest instant that is stored anywhere."""
-    ((at,),) = await rows(connection, "SELECT coalesce(max(stamp), 0) FROM batches")
+    ((at,),) = await fetch_rows(connection, "SELECT coalesce(max(stamp), 0) FROM batches")
     return int(at)
 
 
-async def open_intents(connection: Connection, keys: Sequence[IntentKey]) -> Sequence[Work]:
+async def open_intents(
+    connection: PostgresConnection, keys: Sequence[IntentKey]
+) -> Sequence[WorkItem]:
     """Those of these kept intents that are open."""
-    found = await rows(
+    found = await fetch_rows(
         connection,
         "SELECT gateway_reference, kind, order_row, progress"
         " FROM unnest(%s::text[], %s::text[]) AS wanted (gateway_reference, kind)"
@@ -55,13 +62,13 @@ async def open_intents(connection: Connection, keys: Sequence[IntentKey]) -> Seq
         [reference for reference, _ in keys],
         [kind.value for _, kind in keys],
     )
-    return [work_of(row) for row in found]
+    return [parse_work_item(row) for row in found]
 
 
-def work_of(row: Row) -> Work:
+def parse_work_item(row: Row) -> WorkItem:
     """A kept intent with its transaction: gateway_reference, kind, order_row, progress."""
     reference, kind, order, progress = row
-    return Work(kept(IntentKind(kind), reference), transaction_of(order, progress))
+    return WorkItem(durable_intent(IntentKind(kind), reference), parse_transaction(order, progress))
 
 
 _BY_GATEWAY_REFERENCE = """
@@ -81,7 +88,9 @@ _BY_MERCHANT_REFERENCE = """
 """
 
 
-async def look_up(connection: Connection, queries: Sequence[AnyLookUp]) -> Sequence[bytes | None]:
+async def look_up(
+    connection: PostgresConnection, queries: Sequence[AnyLookUp]
+) -> Sequence[bytes | None]:
     """For each of these the transaction object of the brand's transaction, still with its checksum."""
     by_gateway, by_merchant = list[tuple[int, str, str]](), list[tuple[int, str, str]]()
     for place, query in enumerate(queries):
@@ -94,86 +103,96 @@ async def look_up(connection: Connection, queries: Sequence[AnyLookUp]) -> Seque
         (_BY_GATEWAY_REFERENCE, by_gateway),
         (_BY_MERCHANT_REFERENCE, by_merchant),
     ):
-        holdable = [each for each in named if is_holdable(each[2])]
+        holdable = [each for each in named if is_storable(each[2])]
         if holdable:
-            found.update(await rows(connection, statement, *map(list, zip(*holdable, strict=True))))
+            found.update(
+                await fetch_rows(connection, statement, *map(list, zip(*holdable, strict=True)))
+            )
     return [found.get(place) for place in range(len(queries))]
 
 
-async def list_records(connection: Connection, query: ListRecords) -> Records:
+async def list_records(connection: PostgresConnection, query: ListRecords) -> Records:
     """A page of transaction objects."""
-    if query.method is not None and not is_holdable(query.method):
-        return NOTHING
+    if query.method is not None and not is_storable(query.method):
+        return EMPTY_PAGE
     await connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
-    statement, values = first_statement(query, "%s")
-    page = await rows(connection, statement, *values)
+    statement, values = page_with_lookahead_statement(query, "%s")
+    page = await fetch_rows(connection, statement, *values)
     opposite = False
     if page:
-        statement, values = look_statement(query, page, "%s")
-        opposite = bool(await rows(connection, statement, *values))
+        statement, values = opposite_row_statement(query, page, "%s")
+        opposite = bool(await fetch_rows(connection, statement, *values))
     await connection.execute("COMMIT")
-    return records_of(query, page, opposite=opposite)
+    return build_page(query, page, has_more_opposite=opposite)
 
 
-async def transaction(connection: Connection, gateway_reference: str) -> Transaction | None:
+async def transaction(connection: PostgresConnection, gateway_reference: str) -> Transaction | None:
     """One transaction, whosever it is."""
-    return await _one(connection, "gateway_reference = %s", gateway_reference)
+    return await _find_one(connection, "gateway_reference = %s", gateway_reference)
 
 
-async def transaction_by_page_token(connection: Connection, token: str) -> Transaction | None:
+async def transaction_by_page_token(
+    connection: PostgresConnection, token: str
+) -> Transaction | None:
     """The transaction that this hosted page is for."""
-    return await _one(connection, "page_token = %s", token)
+    return await _find_one(connection, "page_token = %s", token)
 
 
-async def _one(connection: Connection, condition: str, value: str) -> Transaction | None:
-    if not is_holdable(value):
+async def _find_one(
+    connection: PostgresConnection, condition: str, value: str
+) -> Transaction | None:
+    if not is_storable(value):
         return None
-    found = await rows(connection, f"{_TRANSACTIONS} WHERE {condition}", value)
-    return transaction_of(*found[0]) if found else None
+    found = await fetch_rows(connection, f"{_SELECT_TRANSACTIONS} WHERE {condition}", value)
+    return parse_transaction(*found[0]) if found else None
 
 
 async def find_transactions(
-    connection: Connection,
+    connection: PostgresConnection,
     reference: str | None,
     brand: str | None,
     status: Status | None,
     limit: int,
 ) -> Sequence[Transaction]:
     """For people, the newest first."""
-    if not is_holdable(f"{reference} {brand}"):
+    if not is_storable(f"{reference} {brand}"):
         return []
-    return await hold(connection, lists.find_transactions(reference, brand, status, limit))
+    return await run_query(connection, lists.find_transactions(reference, brand, status, limit))
 
 
-async def transaction_by_ending(connection: Connection, ending: str) -> Transaction | None:
+async def transaction_by_suffix(connection: PostgresConnection, suffix: str) -> Transaction | None:
     """The only transaction whose reference ends so."""
-    if not is_holdable(ending):
+    if not is_storable(suffix):
         return None
-    found = await rows(
-        connection, f"{_TRANSACTIONS} WHERE right(gateway_reference, 12) = %s LIMIT 2", ending
+    found = await fetch_rows(
+        connection,
+        f"{_SELECT_TRANSACTIONS} WHERE right(gateway_reference, 12) = %s LIMIT 2",
+        suffix,
     )
-    return transaction_of(*found[0]) if len(found) == 1 else None
+    return parse_transaction(*found[0]) if len(found) == 1 else None
 
 
-async def unknown_since(
-    connection: Connection, before: Instant, limit: int
+async def unknown_outcomes(
+    connection: PostgresConnection, submitted_before: Instant, limit: int
 ) -> Sequence[Transaction]:
     """Pending transactions whose submission began before this time, the oldest first."""
-    found = await rows(
+    found = await fetch_rows(
         connection,
-        f"{_TRANSACTIONS} WHERE wake_at IS NOT NULL AND created_at < %s"
+        f"{_SELECT_TRANSACTIONS} WHERE wake_at IS NOT NULL AND created_at < %s"
         " ORDER BY created_at, gateway_reference",
-        before,
+        submitted_before,
     )
-    every = (transaction_of(*row) for row in found)
-    return list(islice((each for each in every if may_be_under_way(each, before)), limit))
+    every = (parse_transaction(*row) for row in found)
+    return list(
+        islice((each for each in every if has_unknown_outcome(each, submitted_before)), limit)
+    )
 
 
 async def backlog(
-    connection: Connection, stuck_before: Instant, overdue_before: Instant
+    connection: PostgresConnection, stuck_before: Instant, overdue_before: Instant
 ) -> Backlog:
     """What is waiting."""
-    ((found),) = await rows(
+    ((found),) = await fetch_rows(
         connection,
         "SELECT count(*), count(*) FILTER (WHERE created_at < %s),"
         " count(*) FILTER (WHERE wake_at < %s),"
@@ -186,94 +205,98 @@ async def backlog(
     return Backlog(*found)
 
 
-async def closed_providers(connection: Connection) -> Sequence[ClosedProvider]:
+async def closed_providers(connection: PostgresConnection) -> Sequence[ClosedProvider]:
     """Those that are closed for new payments."""
-    found = await rows(
+    found = await fetch_rows(
         connection, "SELECT name, closed_at, closed_by, reason FROM closed_providers ORDER BY name"
     )
     return [ClosedProvider(*row) for row in found]
 
 
-async def timeline(connection: Connection, gateway_reference: str) -> Sequence[Journaled]:
+async def timeline(
+    connection: PostgresConnection, gateway_reference: str
+) -> Sequence[JournalEntry]:
     """The journal of one transaction."""
-    if not is_holdable(gateway_reference):
+    if not is_storable(gateway_reference):
         return []
-    found = await rows(
+    found = await fetch_rows(
         connection,
         "SELECT at, what, actor, gateway_reference, nullif(brand, ''), stage_before, stage_after, detail"
         " FROM journal WHERE gateway_reference = %s ORDER BY id",
         gateway_reference,
     )
-    return [Journaled(*row) for row in found]
+    return [JournalEntry(*row) for row in found]
 
 
 async def callbacks(
-    connection: Connection, brand: str | None, gateway_reference: str | None, limit: int
+    connection: PostgresConnection, brand: str | None, gateway_reference: str | None, limit: int
 ) -> Sequence[CallbackRecorded]:
     """The newest recorded callbacks, in the order of their recording."""
-    if not is_holdable(f"{brand} {gateway_reference}"):
+    if not is_storable(f"{brand} {gateway_reference}"):
         return []
-    return await hold(connection, lists.callbacks(brand, gateway_reference, limit))
+    return await run_query(connection, lists.callbacks(brand, gateway_reference, limit))
 
 
 async def suspense(
-    connection: Connection, brand: str | None, with_closed: bool, limit: int
+    connection: PostgresConnection, brand: str | None, with_closed: bool, limit: int
 ) -> Sequence[SuspenseEntry]:
     """The suspense book, in the order of first telling."""
-    if not is_holdable(f"{brand}"):
+    if not is_storable(f"{brand}"):
         return []
-    return await hold(connection, lists.suspense(brand, with_closed, limit))
+    return await run_query(connection, lists.suspense(brand, with_closed, limit))
 
 
-_KEYS = "SELECT id, brand, digest, sealed, added_at, retired_at FROM api_keys"
+_SELECT_KEYS = "SELECT id, brand, digest, sealed, added_at, retired_at FROM api_keys"
 
 
-async def brands(connection: Connection) -> Sequence[BrandRecord]:
+async def brands(connection: PostgresConnection) -> Sequence[BrandRecord]:
     """Every brand with its keys."""
     await connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
-    keys: dict[str, list[StoredKey]] = {}
-    for row in await rows(connection, f"{_KEYS} ORDER BY id"):
-        keys.setdefault(row[1], []).append(StoredKey(*row))
-    found = await rows(connection, 'SELECT id, brand FROM brands ORDER BY id COLLATE "C"')
+    keys: dict[str, list[StoredApiKey]] = {}
+    for row in await fetch_rows(connection, f"{_SELECT_KEYS} ORDER BY id"):
+        keys.setdefault(row[1], []).append(StoredApiKey(*row))
+    found = await fetch_rows(connection, 'SELECT id, brand FROM brands ORDER BY id COLLATE "C"')
     await connection.execute("COMMIT")
-    return [BrandRecord(brand_of(row), tuple(keys.get(id, ()))) for id, row in found]
+    return [BrandRecord(parse_brand(row), tuple(keys.get(id, ()))) for id, row in found]
 
 
-async def brand_by_key(connection: Connection, digest: bytes) -> Brand | None:
+async def brand_by_key(connection: PostgresConnection, digest: bytes) -> Brand | None:
     """The brand whose key in use has this digest."""
-    found = await rows(
+    found = await fetch_rows(
         connection,
         "SELECT brands.brand FROM api_keys JOIN brands ON brands.id = api_keys.brand"
         " WHERE digest = %s AND retired_at IS NULL",
         digest,
     )
-    return brand_of(found[0][0]) if found else None
+    return parse_brand(found[0][0]) if found else None
 
 
-async def keys_of(connection: Connection, brands: Sequence[str]) -> Sequence[Sequence[StoredKey]]:
+async def keys_of(
+    connection: PostgresConnection, brands: Sequence[str]
+) -> Sequence[Sequence[StoredApiKey]]:
     """The keys of each of these brands, the oldest first."""
-    found: dict[str, list[StoredKey]] = {}
-    wanted = [each for each in brands if is_holdable(each)]
-    for row in await rows(
-        connection, f"{_KEYS} WHERE brand = ANY (%s::text[]) ORDER BY id", wanted
+    found: dict[str, list[StoredApiKey]] = {}
+    wanted = [each for each in brands if is_storable(each)]
+    for row in await fetch_rows(
+        connection, f"{_SELECT_KEYS} WHERE brand = ANY (%s::text[]) ORDER BY id", wanted
     ):
-        found.setdefault(row[1], []).append(StoredKey(*row))
+        found.setdefault(row[1], []).append(StoredApiKey(*row))
     return [found.get(brand, []) for brand in brands]
 
 
 T = TypeVar("T")
 
 
-async def hold(connection: Connection, conversation: Conversation[T]) -> T:
+async def run_query(connection: PostgresConnection, query: SqlQuery[T]) -> T:
     """To its end, inside the connection's transaction if there is one. Text is held as PostgreSQL can."""
     try:
-        said = next(conversation)
+        said = next(query)
         while True:
-            values = [held(each) if isinstance(each, str) else each for each in said.values]
+            values = [escape_text(each) if isinstance(each, str) else each for each in said.values]
             cursor = await connection.execute(
                 said.text.replace("?", "%s").encode(), values or None, binary=True
             )
-            said = conversation.send(await cursor.fetchall() if cursor.description else [])
+            said = query.send(await cursor.fetchall() if cursor.description else [])
     except StopIteration as end:
         result: T = end.value
         return result

@@ -12,43 +12,43 @@ from __future__ import annotations
 import asyncio
 
 from mmo_sansio.values.clock import Instant
-from mmo_trio.storage.postgres.bridge import Connection
+from mmo_trio.storage.postgres.bridge import PostgresConnection
 
 WRITER_LOCK = (0x4D4D4F, 1)
 """The advisory lock that commits share which create transactions."""
 
-_MOVE = """
+_ADVANCE_HORIZON = """
     WITH wanted AS (
         SELECT least(%s::bigint, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint) AS at
     )
     UPDATE horizon SET at = wanted.at FROM wanted WHERE horizon.at < wanted.at
 """
-_SEEN = "SELECT at FROM horizon"
-_WRITERS = """
+_SELECT_HORIZON = "SELECT at FROM horizon"
+_SELECT_WRITERS = """
     SELECT virtualtransaction FROM pg_locks
     WHERE locktype = 'advisory' AND classid = %s AND objid = %s AND objsubid = 2
         AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
 """
-_FIRST_LOOK_S, _LONGEST_BETWEEN_LOOKS_S = 0.002, 0.1
+_POLL_INTERVAL_MIN_S, _POLL_INTERVAL_MAX_S = 0.002, 0.1
 
 
-async def close_up_to(connection: Connection, end: Instant) -> Instant:
+async def advance_horizon(connection: PostgresConnection, end: Instant) -> Instant:
     """Let no commit that isn't visible yet create anything below `end`, or below now if that is earlier.
 
     Gives the instant up to which this holds. Returns once every commit that could has ended; the caller's deadline
     ends the wait for one that hangs.
     """
-    await connection.execute(_MOVE.encode(), (end,))
+    await connection.execute(_ADVANCE_HORIZON.encode(), (end,))
     async with connection.pipeline():
-        seen = await connection.execute(_SEEN.encode())
-        writers = await connection.execute(_WRITERS.encode(), WRITER_LOCK)
+        seen = await connection.execute(_SELECT_HORIZON.encode())
+        writers = await connection.execute(_SELECT_WRITERS.encode(), WRITER_LOCK)
     row = await seen.fetchone()
     assert row is not None
     awaited = {each for (each,) in await writers.fetchall()}
-    pause_s = _FIRST_LOOK_S
+    pause_s = _POLL_INTERVAL_MIN_S
     while awaited:
         await asyncio.sleep(pause_s)
-        pause_s = min(pause_s * 2, _LONGEST_BETWEEN_LOOKS_S)
-        writers = await connection.execute(_WRITERS.encode(), WRITER_LOCK)
+        pause_s = min(pause_s * 2, _POLL_INTERVAL_MAX_S)
+        writers = await connection.execute(_SELECT_WRITERS.encode(), WRITER_LOCK)
         awaited &= {each for (each,) in await writers.fetchall()}
     return int(row[0])

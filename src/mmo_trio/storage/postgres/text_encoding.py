@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import re
 
-_UNHOLDABLE = re.compile("[\0\ud800-\udfff]")
+_UNSTORABLE = re.compile("[\0\ud800-\udfff]")
 
 
-def is_holdable(text: str) -> bool:
+def is_storable(text: str) -> bool:
     """Whether PostgreSQL can hold this text at all."""
-    return _UNHOLDABLE.search(text) is None
+    return _UNSTORABLE.search(text) is None
 
 
-def held(text: str) -> str:
+def escape_text(text: str) -> str:
     """The text with what can't be held written as JSON would escape it; other people's words may hold anything."""
-    return _UNHOLDABLE.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+    return _UNSTORABLE.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
-def held_or_none(text: str | None) -> str | None:
+def escape_optional_text(text: str | None) -> str | None:
     """The same for what may be absent."""
-    return None if text is None else held(text)
+    return None if text is None else escape_text(text)

@@ -8,26 +8,26 @@ from typing import assert_never
 from attrs import Factory, define
 
 from mmo_sansio.messages.changes import (
-    BreakerKept,
+    BreakerSaved,
     CallbackRecorded,
     Change,
     DepositRecorded,
     IntentConcluded,
-    Journaled,
+    JournalEntry,
     QrRecorded,
     ReferenceConsumed,
-    SuspenseNoted,
+    SuspenseRecorded,
     TransactionAdvanced,
     TransactionCreated,
 )
-from mmo_sansio.messages.intents import AskProvider, IntentKey
+from mmo_sansio.messages.intents import IntentKey, PollProvider
 from mmo_sansio.payments.decision import Decision
 from mmo_sansio.values.clock import Instant
 from mmo_sansio.values.model import Transaction
 
 
 @define
-class Batch:
+class NetEffect:
     """The rows that a batch of decisions adds, changes and removes."""
 
     created: dict[str, Transaction] = Factory(dict)
@@ -41,10 +41,10 @@ class Batch:
     scheduled: dict[IntentKey, None] = Factory(dict)
     """Kept intents that are open at the end of the batch, in order."""
     callbacks: list[CallbackRecorded] = Factory(list)
-    breakers: dict[str, BreakerKept] = Factory(dict)
+    breakers: dict[str, BreakerSaved] = Factory(dict)
     """By brand, as they are at the end of the batch."""
-    suspense: list[SuspenseNoted] = Factory(list)
-    journal: list[Journaled] = Factory(list)
+    suspense: list[SuspenseRecorded] = Factory(list)
+    journal: list[JournalEntry] = Factory(list)
 
     @property
     def is_empty(self) -> bool:
@@ -52,7 +52,7 @@ class Batch:
         return not self.journal and not self.scheduled
 
     @property
-    def written(self) -> Iterator[Transaction]:
+    def written_transactions(self) -> Iterator[Transaction]:
         """The transactions that are new or have moved, as they are at the end of the batch."""
         yield from self.created.values()
         for _, now in self.advanced.values():
@@ -76,46 +76,46 @@ class Batch:
                 self.created[transaction.reference] = transaction
             case TransactionAdvanced(was, now):
                 self._advance(was, now)
-            case Journaled():
+            case JournalEntry():
                 self.journal.append(change)
             case IntentConcluded(key):
                 self.scheduled.pop(key, None)
                 self.concluded.add(key)
             case CallbackRecorded():
                 self.callbacks.append(change)
-            case BreakerKept(brand):
+            case BreakerSaved(brand):
                 self.breakers[brand] = change
             case DepositRecorded():
                 self.deposits.append(change)
             case QrRecorded():
                 pass  # The journal's line holds it.
-            case SuspenseNoted():
+            case SuspenseRecorded():
                 self.suspense.append(change)
             case _:
                 assert_never(change)
 
-    def _advance(self, was: Transaction, now: Transaction) -> None:
-        before, after = was.progress.version, now.progress.version
+    def _advance(self, before_change: Transaction, after_change: Transaction) -> None:
+        before, after = before_change.progress.version, after_change.progress.version
         assert after == before + 1
-        reference = now.reference
+        reference = after_change.reference
         if reference in self.created:
             assert self.created[reference].progress.version == before
-            self.created[reference] = now
+            self.created[reference] = after_change
         elif reference in self.advanced:
             stored, earlier = self.advanced[reference]
             assert earlier.progress.version == before
-            self.advanced[reference] = (stored, now)
+            self.advanced[reference] = (stored, after_change)
         else:
-            self.advanced[reference] = (before, now)
+            self.advanced[reference] = (before, after_change)
 
 
-def batch_of(decisions: Iterable[Decision]) -> Batch:
+def net_effect(decisions: Iterable[Decision]) -> NetEffect:
     """The net effect of these decisions, in their order."""
-    batch = Batch()
+    batch = NetEffect()
     for decision in decisions:
         for change in decision.changes:
             batch.add(change)
         for intent in decision.intents:
-            if not isinstance(intent, AskProvider):
+            if not isinstance(intent, PollProvider):
                 batch.scheduled[intent.gateway_reference, intent.kind] = None
     return batch

@@ -9,25 +9,29 @@ from typing import TypeAlias
 
 from mmo_sansio.values.clock import SECOND, Instant, Span
 from mmo_sansio.values.model import Status, Transaction
-from mmo_trio.storage.interface.admin_types import LATENCIES_S, SPANS
-from mmo_trio.storage.shared.net_effect import Batch
+from mmo_trio.storage.interface.admin_types import COUNT_SPANS, LATENCY_BOUNDS_S
+from mmo_trio.storage.shared.net_effect import NetEffect
 
-FigureKey: TypeAlias = tuple[Span, Instant, str, str, str, str, int]
+CountKey: TypeAlias = tuple[Span, Instant, str, str, str, str, int]
 """Span, where it begins, brand, method, provider, status and class of latency."""
 
 
-def figures_of(batch: Batch) -> Counter[FigureKey]:
+def batch_counts(effect: NetEffect) -> Counter[CountKey]:
     """New payments are counted where they were created, and those that end where they end."""
-    ended = (now for _, now in batch.advanced.values() if now.progress.stage.is_terminal)
-    begun = batch.created.values()
-    return counted(begun, (*ended, *(each for each in begun if each.progress.stage.is_terminal)))
+    ended = (now for _, now in effect.advanced.values() if now.progress.stage.is_terminal)
+    begun = effect.created.values()
+    return count_by_span(
+        begun, (*ended, *(each for each in begun if each.progress.stage.is_terminal))
+    )
 
 
-def counted(begun: Iterable[Transaction], ended: Iterable[Transaction]) -> Counter[FigureKey]:
+def count_by_span(
+    created: Iterable[Transaction], ended: Iterable[Transaction]
+) -> Counter[CountKey]:
     """Both, for every length of time."""
-    shortest = SPANS[0]
+    shortest = COUNT_SPANS[0]
     fine: Counter[tuple[Instant, str, str, str, str, int]] = Counter()
-    for each in begun:
+    for each in created:
         order = each.order
         at = order.created_at
         fine[
@@ -39,14 +43,14 @@ def counted(begun: Iterable[Transaction], ended: Iterable[Transaction]) -> Count
         took = latency_class(ended_at - order.created_at)
         began_at = ended_at - ended_at % shortest
         fine[began_at, order.brand, order.method, order.provider, each.status.value, took] += 1
-    figures: Counter[FigureKey] = Counter()
+    figures: Counter[CountKey] = Counter()
     for (at, *kind), times in fine.items():
-        for span in SPANS:
+        for span in COUNT_SPANS:
             figures[(span, at - at % span, *kind)] += times  # type: ignore[index]
     return figures
 
 
 def latency_class(latency: Span) -> int:
     """The upper bound in seconds of the class that it falls into; 0 beyond the last."""
-    place = bisect_left(LATENCIES_S, latency / SECOND)
-    return LATENCIES_S[place] if place < len(LATENCIES_S) else 0
+    place = bisect_left(LATENCY_BOUNDS_S, latency / SECOND)
+    return LATENCY_BOUNDS_S[place] if place < len(LATENCY_BOUNDS_S) else 0

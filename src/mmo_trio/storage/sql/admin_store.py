@@ -10,35 +10,35 @@ from mmo_sansio.messages.changes import CallbackRecorded
 from mmo_sansio.values.clock import Instant
 from mmo_sansio.values.model import Transaction
 from mmo_trio.storage.interface.admin_types import (
+    AuditEvent,
+    AuditHead,
     AuditRow,
     BreakerChange,
-    Count,
-    Deed,
-    Dimension,
-    Found,
-    Head,
-    Operator,
-    Place,
+    ConsoleSession,
+    ConsoleUser,
+    CountDimension,
+    CountQuery,
+    PaymentCount,
+    PaymentFilter,
+    PaymentPage,
+    Position,
     Proposal,
     ProposalState,
-    Session,
     SuspenseEntry,
-    Tally,
-    Wanted,
 )
 from mmo_trio.storage.sql import audit_log, console_users, payment_search
-from mmo_trio.storage.sql.statements import Hold
+from mmo_trio.storage.sql.statements import RunQuery
 
 
 @frozen
-class SqlOffice:
-    """See :class:`mmo_trio.storage.interface.admin.Office`."""
+class SqlAdminStore:
+    """See :class:`mmo_trio.storage.interface.admin.AdminStore`."""
 
-    read: Hold
-    write: Hold
+    read: RunQuery
+    write: RunQuery
 
-    async def note(self, deed: Deed) -> AuditRow:
-        return await self.write(lambda: audit_log.note(deed))
+    async def append_audit(self, event: AuditEvent) -> AuditRow:
+        return await self.write(lambda: audit_log.append_audit(event))
 
     async def audit(
         self, *, before: int | None = None, about: str | None = None, limit: int = 50
@@ -48,35 +48,35 @@ class SqlOffice:
     async def audit_after(self, number: int, *, limit: int) -> Sequence[AuditRow]:
         return await self.read(lambda: audit_log.audit_after(number, limit))
 
-    async def audit_head(self) -> Head:
+    async def audit_head(self) -> AuditHead:
         return await self.read(audit_log.audit_head)
 
-    async def add_operator(self, operator: Operator) -> bool:
-        return await self.write(lambda: console_users.add_operator(operator))
+    async def add_user(self, user: ConsoleUser) -> bool:
+        return await self.write(lambda: console_users.add_user(user))
 
-    async def change_operator(self, operator: Operator) -> bool:
-        return await self.write(lambda: console_users.change_operator(operator))
+    async def replace_user(self, user: ConsoleUser) -> bool:
+        return await self.write(lambda: console_users.replace_user(user))
 
-    async def operators(self) -> Sequence[Operator]:
-        return await self.read(console_users.operators)
+    async def users(self) -> Sequence[ConsoleUser]:
+        return await self.read(console_users.users)
 
-    async def operator(self, name: str) -> Operator | None:
-        return await self.read(lambda: console_users.operator(name))
+    async def user(self, name: str) -> ConsoleUser | None:
+        return await self.read(lambda: console_users.user(name))
 
-    async def begin_session(self, session: Session, *, forget_before: Instant) -> None:
-        await self.write(lambda: console_users.begin_session(session, forget_before))
+    async def begin_session(self, session: ConsoleSession, *, expire_before: Instant) -> None:
+        await self.write(lambda: console_users.begin_session(session, expire_before))
 
-    async def session(self, digest: bytes) -> tuple[Session, Operator] | None:
+    async def session(self, digest: bytes) -> tuple[ConsoleSession, ConsoleUser] | None:
         return await self.read(lambda: console_users.session(digest))
 
-    async def see_session(self, digest: bytes, at: Instant) -> None:
-        await self.write(lambda: console_users.see_session(digest, at))
+    async def touch_session(self, digest: bytes, at: Instant) -> None:
+        await self.write(lambda: console_users.touch_session(digest, at))
 
     async def end_session(self, digest: bytes) -> None:
         await self.write(lambda: console_users.end_session(digest))
 
-    async def propose(self, proposal: Proposal) -> int:
-        return await self.write(lambda: console_users.propose(proposal))
+    async def add_proposal(self, proposal: Proposal) -> int:
+        return await self.write(lambda: console_users.add_proposal(proposal))
 
     async def proposals(
         self, *, about: str | None = None, state: ProposalState | None = None, limit: int = 100
@@ -86,37 +86,41 @@ class SqlOffice:
     async def proposal(self, id: int) -> Proposal | None:
         return await self.read(lambda: console_users.proposal(id))
 
-    async def decide_proposal(self, was: ProposalState, decided: Proposal) -> bool:
-        return await self.write(lambda: console_users.decide_proposal(was, decided))
+    async def update_proposal(self, expected_state: ProposalState, updated: Proposal) -> bool:
+        return await self.write(lambda: console_users.update_proposal(expected_state, updated))
 
-    async def search(
-        self, text: str, *, msisdn: str | None, before: Place | None = None, limit: int = 50
-    ) -> Found:
-        return await self.read(lambda: payment_search.search(text, msisdn, before, limit))
+    async def search_payments(
+        self, text: str, *, msisdn: str | None, before: Position | None = None, limit: int = 50
+    ) -> PaymentPage:
+        return await self.read(lambda: payment_search.search_payments(text, msisdn, before, limit))
 
-    async def list_payments(self, wanted: Wanted) -> Found:
-        return await self.read(lambda: payment_search.list_payments(wanted))
+    async def list_payments(self, payment_filter: PaymentFilter) -> PaymentPage:
+        return await self.read(lambda: payment_search.list_payments(payment_filter))
 
-    async def unknown_since(
-        self, before: Instant, *, after: Place | None = None, limit: int = 50
+    async def unknown_outcomes(
+        self, submitted_before: Instant, *, after: Position | None = None, limit: int = 50
     ) -> Sequence[Transaction]:
-        return await self.read(lambda: payment_search.unknown_since(before, after, limit))
+        return await self.read(
+            lambda: payment_search.unknown_outcomes(submitted_before, after, limit)
+        )
 
     async def failed_callbacks(
         self, *, brand: str | None = None, before: int | None = None, limit: int = 50
     ) -> Sequence[tuple[int, CallbackRecorded]]:
         return await self.read(lambda: payment_search.failed_callbacks(brand, before, limit))
 
-    async def suspense_about(self, gateway_reference: str) -> Sequence[SuspenseEntry]:
-        return await self.read(lambda: payment_search.suspense_about(gateway_reference))
+    async def suspense_of_payment(self, gateway_reference: str) -> Sequence[SuspenseEntry]:
+        return await self.read(lambda: payment_search.suspense_of_payment(gateway_reference))
 
     async def suspense_entries(
         self, *, with_closed: bool = False, before: int | None = None, limit: int = 50
     ) -> Sequence[SuspenseEntry]:
         return await self.read(lambda: payment_search.suspense_entries(with_closed, before, limit))
 
-    async def tally(self, wanted: Tally, *, by: Dimension | None) -> Sequence[Count]:
-        return await self.read(lambda: payment_search.tally(wanted, by))
+    async def count_payments(
+        self, query: CountQuery, *, by: CountDimension | None
+    ) -> Sequence[PaymentCount]:
+        return await self.read(lambda: payment_search.count_payments(query, by))
 
     async def breaker_changes(
         self, *, brand: str | None = None, limit: int = 50

@@ -4,34 +4,34 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from mmo_trio.storage.interface.admin_types import AuditRow, Deed, Head
+from mmo_trio.storage.interface.admin_types import AuditEvent, AuditHead, AuditRow
 from mmo_trio.storage.interface.audit_chain import next_row
-from mmo_trio.storage.sql.statements import Conversation, Row, ask
+from mmo_trio.storage.sql.statements import Row, SqlQuery, execute
 
-_ROW = "number, at, actor, act, about, detail, previous, hash"
+_AUDIT_COLUMNS = "number, at, actor, act, about, detail, previous, hash"
 
 
-def note(deed: Deed) -> Conversation[AuditRow]:
+def append_audit(event: AuditEvent) -> SqlQuery[AuditRow]:
     """Who adds a row holds the head until it is committed."""
-    rows = yield from ask("UPDATE audit_head SET number = number + 1 RETURNING number, hash")
+    rows = yield from execute("UPDATE audit_head SET number = number + 1 RETURNING number, hash")
     [(number, hash)] = rows
-    row = next_row(Head(number - 1, hash), deed)
-    yield from ask(
-        f"INSERT INTO audit ({_ROW}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+    row = next_row(AuditHead(number - 1, hash), event)
+    yield from execute(
+        f"INSERT INTO audit ({_AUDIT_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
         row.number,
-        deed.at,
-        deed.actor,
-        deed.act,
-        deed.about,
-        deed.detail,
-        row.previous,
+        event.at,
+        event.actor,
+        event.action,
+        event.about,
+        event.detail,
+        row.previous_hash,
         row.hash,
     )
-    yield from ask("UPDATE audit_head SET hash = ?", row.hash)
+    yield from execute("UPDATE audit_head SET hash = ?", row.hash)
     return row
 
 
-def audit(before: int | None, about: str | None, limit: int) -> Conversation[Sequence[AuditRow]]:
+def audit(before: int | None, about: str | None, limit: int) -> SqlQuery[Sequence[AuditRow]]:
     """The newest first."""
     conditions, values = ["1 = 1"], list[object]()
     if before is not None:
@@ -40,27 +40,29 @@ def audit(before: int | None, about: str | None, limit: int) -> Conversation[Seq
     if about is not None:
         conditions.append("about = ?")
         values.append(about)
-    rows = yield from ask(
-        f"SELECT {_ROW} FROM audit WHERE {' AND '.join(conditions)} ORDER BY number DESC LIMIT ?",
+    rows = yield from execute(
+        f"SELECT {_AUDIT_COLUMNS} FROM audit WHERE {' AND '.join(conditions)} ORDER BY number DESC LIMIT ?",
         *values,
         limit,
     )
-    return [_row_of(row) for row in rows]
+    return [_parse_audit_row(row) for row in rows]
 
 
-def audit_after(number: int, limit: int) -> Conversation[Sequence[AuditRow]]:
+def audit_after(number: int, limit: int) -> SqlQuery[Sequence[AuditRow]]:
     """In order."""
-    rows = yield from ask(
-        f"SELECT {_ROW} FROM audit WHERE number > ? ORDER BY number LIMIT ?", number, limit
+    rows = yield from execute(
+        f"SELECT {_AUDIT_COLUMNS} FROM audit WHERE number > ? ORDER BY number LIMIT ?",
+        number,
+        limit,
     )
-    return [_row_of(row) for row in rows]
+    return [_parse_audit_row(row) for row in rows]
 
 
-def audit_head() -> Conversation[Head]:
+def audit_head() -> SqlQuery[AuditHead]:
     """Where it ends."""
-    rows = yield from ask("SELECT number, hash FROM audit_head")
-    return Head(*rows[0])
+    rows = yield from execute("SELECT number, hash FROM audit_head")
+    return AuditHead(*rows[0])
 
 
-def _row_of(row: Row) -> AuditRow:
-    return AuditRow(row[0], Deed(*row[1:6]), row[6], row[7])
+def _parse_audit_row(row: Row) -> AuditRow:
+    return AuditRow(row[0], AuditEvent(*row[1:6]), row[6], row[7])

@@ -9,23 +9,23 @@ from mmo_sansio.api.outgoing.transaction_json import transaction_object
 from mmo_sansio.values.model import Transaction
 from mmo_trio.storage.interface.store import StoreCorrupt
 from mmo_trio.storage.shared.search_keys import (
-    msisdn_of,
-    provider_receipt_of,
-    reconciliation_reference_of,
+    msisdn_key,
+    provider_receipt_key,
+    reconciliation_reference_key,
 )
 from mmo_trio.storage.sql.serialization import (
-    object_row,
-    order_row,
-    progress_row,
-    transaction_of,
+    parse_transaction,
+    serialize_object,
+    serialize_order,
+    serialize_progress,
     without_checksum,
 )
 
-EXAMINED = (
+CHECKED_COLUMNS = (
     "gateway_reference, brand, type, method, status, created_at, version, wake_at, page_token,"
     " order_row, progress, object"
 )
-"""What `fault_of` looks at."""
+"""What `transaction_row_error` looks at."""
 
 
 def order_columns(transaction: Transaction) -> tuple[object, ...]:
@@ -39,9 +39,9 @@ def order_columns(transaction: Transaction) -> tuple[object, ...]:
         order.method,
         order.created_at,
         order.page.token if order.page else None,
-        msisdn_of(order),
-        reconciliation_reference_of(order),
-        order_row(order),
+        msisdn_key(order),
+        reconciliation_reference_key(order),
+        serialize_order(order),
     )
 
 
@@ -52,16 +52,16 @@ def progress_columns(transaction: Transaction) -> tuple[object, ...]:
         progress.stage.status.value,
         progress.version,
         progress.wake_at,
-        provider_receipt_of(progress),
-        progress_row(progress),
-        object_row(transaction),
+        provider_receipt_key(progress),
+        serialize_progress(progress),
+        serialize_object(transaction),
     )
 
 
-def fault_of(row: Sequence[Any]) -> str | None:
+def transaction_row_error(row: Sequence[Any]) -> str | None:
     """What is wrong with a stored transaction, given as EXAMINED; None if nothing."""
     try:
-        transaction = transaction_of(row[9], row[10])
+        transaction = parse_transaction(row[9], row[10])
         order, progress = transaction.order, transaction.progress
         columns = (
             order.gateway_reference,

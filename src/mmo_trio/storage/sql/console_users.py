@@ -6,89 +6,95 @@ from collections.abc import Sequence
 from typing import Any
 
 from mmo_sansio.values.clock import Instant
-from mmo_trio.storage.interface.admin_types import Operator, Proposal, ProposalState, Role, Session
-from mmo_trio.storage.sql.statements import Conversation, Row, ask
+from mmo_trio.storage.interface.admin_types import (
+    ConsoleSession,
+    ConsoleUser,
+    Proposal,
+    ProposalState,
+    Role,
+)
+from mmo_trio.storage.sql.statements import Row, SqlQuery, execute
 
-_OPERATOR = "name, role, password_hash, added_at, disabled_at"
+_USER_COLUMNS = "name, role, password_hash, added_at, disabled_at"
 
 
-def add_operator(operator: Operator) -> Conversation[bool]:
+def add_user(user: ConsoleUser) -> SqlQuery[bool]:
     """False when the name is taken."""
-    added = yield from ask(
-        f"INSERT INTO operators ({_OPERATOR}) VALUES (?, ?, ?, ?, ?)"
+    added = yield from execute(
+        f"INSERT INTO operators ({_USER_COLUMNS}) VALUES (?, ?, ?, ?, ?)"
         " ON CONFLICT (name) DO NOTHING RETURNING 1",
-        *_columns(operator),
+        *_user_values(user),
     )
     return bool(added)
 
 
-def change_operator(operator: Operator) -> Conversation[bool]:
+def replace_user(user: ConsoleUser) -> SqlQuery[bool]:
     """Its sessions end with what it was."""
-    name, *rest = _columns(operator)
-    changed = yield from ask(
+    name, *rest = _user_values(user)
+    changed = yield from execute(
         "UPDATE operators SET role = ?, password_hash = ?, added_at = ?, disabled_at = ?"
         " WHERE name = ? RETURNING 1",
         *rest,
         name,
     )
-    yield from ask("DELETE FROM sessions WHERE operator = ?", name)
+    yield from execute("DELETE FROM sessions WHERE operator = ?", name)
     return bool(changed)
 
 
-def operators() -> Conversation[Sequence[Operator]]:
+def users() -> SqlQuery[Sequence[ConsoleUser]]:
     """By name."""
-    rows = yield from ask(f"SELECT {_OPERATOR} FROM operators ORDER BY name")
-    return [_operator_of(row) for row in rows]
+    rows = yield from execute(f"SELECT {_USER_COLUMNS} FROM operators ORDER BY name")
+    return [_parse_user(row) for row in rows]
 
 
-def operator(name: str) -> Conversation[Operator | None]:
+def user(name: str) -> SqlQuery[ConsoleUser | None]:
     """One of them."""
-    rows = yield from ask(f"SELECT {_OPERATOR} FROM operators WHERE name = ?", name)
-    return _operator_of(rows[0]) if rows else None
+    rows = yield from execute(f"SELECT {_USER_COLUMNS} FROM operators WHERE name = ?", name)
+    return _parse_user(rows[0]) if rows else None
 
 
-def begin_session(session: Session, forget_before: Instant) -> Conversation[None]:
+def begin_session(session: ConsoleSession, expire_before: Instant) -> SqlQuery[None]:
     """Old ones go at the same time."""
-    yield from ask("DELETE FROM sessions WHERE began_at < ?", forget_before)
-    yield from ask(
+    yield from execute("DELETE FROM sessions WHERE began_at < ?", expire_before)
+    yield from execute(
         "INSERT INTO sessions (digest, operator, began_at, seen_at) VALUES (?, ?, ?, ?)",
         session.digest,
-        session.operator,
+        session.user,
         session.began_at,
         session.seen_at,
     )
 
 
-def session(digest: bytes) -> Conversation[tuple[Session, Operator] | None]:
+def session(digest: bytes) -> SqlQuery[tuple[ConsoleSession, ConsoleUser] | None]:
     """With the operator as it is now."""
-    rows = yield from ask(
-        f"SELECT digest, operator, began_at, seen_at, {_OPERATOR}"
+    rows = yield from execute(
+        f"SELECT digest, operator, began_at, seen_at, {_USER_COLUMNS}"
         " FROM sessions JOIN operators ON name = operator WHERE digest = ?",
         digest,
     )
-    return (Session(*rows[0][:4]), _operator_of(rows[0][4:])) if rows else None
+    return (ConsoleSession(*rows[0][:4]), _parse_user(rows[0][4:])) if rows else None
 
 
-def see_session(digest: bytes, at: Instant) -> Conversation[None]:
+def touch_session(digest: bytes, at: Instant) -> SqlQuery[None]:
     """Note that it is in use."""
-    yield from ask("UPDATE sessions SET seen_at = ? WHERE digest = ?", at, digest)
+    yield from execute("UPDATE sessions SET seen_at = ? WHERE digest = ?", at, digest)
 
 
-def end_session(digest: bytes) -> Conversation[None]:
+def end_session(digest: bytes) -> SqlQuery[None]:
     """End it."""
-    yield from ask("DELETE FROM sessions WHERE digest = ?", digest)
+    yield from execute("DELETE FROM sessions WHERE digest = ?", digest)
 
 
-_PROPOSAL = (
+_PROPOSAL_COLUMNS = (
     "gateway_reference, brand, error_code, provider_reference, reason, evidence, proposed_by,"
     " proposed_at, state, decided_by, decided_at, remark"
 )
 
 
-def propose(proposal: Proposal) -> Conversation[int]:
+def add_proposal(proposal: Proposal) -> SqlQuery[int]:
     """Its id."""
-    rows = yield from ask(
-        f"INSERT INTO proposals ({_PROPOSAL}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+    rows = yield from execute(
+        f"INSERT INTO proposals ({_PROPOSAL_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
         " RETURNING id",
         proposal.gateway_reference,
         proposal.brand,
@@ -108,7 +114,7 @@ def propose(proposal: Proposal) -> Conversation[int]:
 
 def proposals(
     about: str | None, state: ProposalState | None, limit: int
-) -> Conversation[Sequence[Proposal]]:
+) -> SqlQuery[Sequence[Proposal]]:
     """The newest first."""
     conditions, values = ["1 = 1"], list[Any]()
     if about is not None:
@@ -117,51 +123,51 @@ def proposals(
     if state is not None:
         conditions.append("state = ?")
         values.append(state.value)
-    rows = yield from ask(
-        f"SELECT id, {_PROPOSAL} FROM proposals WHERE {' AND '.join(conditions)}"
+    rows = yield from execute(
+        f"SELECT id, {_PROPOSAL_COLUMNS} FROM proposals WHERE {' AND '.join(conditions)}"
         " ORDER BY id DESC LIMIT ?",
         *values,
         limit,
     )
-    return [_proposal_of(row) for row in rows]
+    return [_parse_proposal(row) for row in rows]
 
 
-def proposal(id: int) -> Conversation[Proposal | None]:
+def proposal(id: int) -> SqlQuery[Proposal | None]:
     """One of them."""
-    rows = yield from ask(f"SELECT id, {_PROPOSAL} FROM proposals WHERE id = ?", id)
-    return _proposal_of(rows[0]) if rows else None
+    rows = yield from execute(f"SELECT id, {_PROPOSAL_COLUMNS} FROM proposals WHERE id = ?", id)
+    return _parse_proposal(rows[0]) if rows else None
 
 
-def decide_proposal(was: ProposalState, decided: Proposal) -> Conversation[bool]:
+def update_proposal(expected_state: ProposalState, updated: Proposal) -> SqlQuery[bool]:
     """Of two who decide at once, one does."""
-    rows = yield from ask(
+    rows = yield from execute(
         "UPDATE proposals SET state = ?, decided_by = ?, decided_at = ?, remark = ?"
         " WHERE id = ? AND state = ? RETURNING 1",
-        decided.state.value,
-        decided.decided_by,
-        decided.decided_at,
-        decided.remark,
-        decided.id,
-        was.value,
+        updated.state.value,
+        updated.decided_by,
+        updated.decided_at,
+        updated.remark,
+        updated.id,
+        expected_state.value,
     )
     return bool(rows)
 
 
-def _columns(operator: Operator) -> tuple[Any, ...]:
+def _user_values(user: ConsoleUser) -> tuple[Any, ...]:
     return (
-        operator.name,
-        operator.role.value,
-        operator.password_hash,
-        operator.added_at,
-        operator.disabled_at,
+        user.name,
+        user.role.value,
+        user.password_hash,
+        user.added_at,
+        user.disabled_at,
     )
 
 
-def _operator_of(row: Row) -> Operator:
-    return Operator(row[0], Role(row[1]), *row[2:])
+def _parse_user(row: Row) -> ConsoleUser:
+    return ConsoleUser(row[0], Role(row[1]), *row[2:])
 
 
-def _proposal_of(row: Row) -> Proposal:
+def _parse_proposal(row: Row) -> Proposal:
     return Proposal(
         id=row[0],
         gateway_reference=row[1],

@@ -5,37 +5,39 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from mmo_sansio.http.exchange import Attempt, DeliveryOutcome
+from mmo_sansio.http.exchange import DeliveryAttempt, DeliveryOutcome
 from mmo_sansio.messages.changes import CallbackRecorded
-from mmo_sansio.payments.stuck import may_be_under_way
+from mmo_sansio.payments.stuck import has_unknown_outcome
 from mmo_sansio.values.clock import LAST_INSTANT, Instant
 from mmo_sansio.values.model import Status, Transaction
-from mmo_trio.storage.interface.admin import LOOK_MAX
+from mmo_trio.storage.interface.admin import PAYMENTS_SCANNED_MAX
 from mmo_trio.storage.interface.admin_types import (
     BreakerChange,
-    Count,
-    Dimension,
-    Found,
-    Place,
+    CountDimension,
+    CountQuery,
+    PaymentCount,
+    PaymentFilter,
+    PaymentPage,
+    Position,
     SuspenseEntry,
-    Tally,
-    Wanted,
 )
-from mmo_trio.storage.sql.lists import SUSPENSE, entry_of
-from mmo_trio.storage.sql.serialization import transaction_of
-from mmo_trio.storage.sql.statements import Conversation, Row, ask
+from mmo_trio.storage.sql.lists import SELECT_SUSPENSE, parse_suspense_entry
+from mmo_trio.storage.sql.serialization import parse_transaction
+from mmo_trio.storage.sql.statements import Row, SqlQuery, execute
 
-_TRANSACTION = "t.order_row, t.progress"
+_TRANSACTION_COLUMNS = "t.order_row, t.progress"
 _NEWEST_FIRST = "ORDER BY t.created_at DESC, t.gateway_reference DESC LIMIT ?"
-_BEYOND = "(t.created_at, t.gateway_reference) < (?, ?)"
+_OLDER_THAN = "(t.created_at, t.gateway_reference) < (?, ?)"
 
-END = Place(LAST_INSTANT, "~")
+AFTER_NEWEST = Position(LAST_INSTANT, "~")
 """Beyond the newest payment: every reference is in upper case."""
 
 
-def search(text: str, msisdn: str | None, before: Place | None, limit: int) -> Conversation[Found]:
+def search_payments(
+    text: str, msisdn: str | None, before: Position | None, limit: int
+) -> SqlQuery[PaymentPage]:
     """Each way to be named has an index of its own, in the order in which payments are told."""
-    at = before or END
+    at = before or AFTER_NEWEST
     beyond = (at.created_at, at.gateway_reference)
     named = [
         ("t.gateway_reference = ?", text.upper()),
@@ -46,10 +48,10 @@ def search(text: str, msisdn: str | None, before: Place | None, limit: int) -> C
         named.append(("t.msisdn = ?", msisdn))
     rows = [
         *(
-            yield from ask(
-                f"SELECT {_TRANSACTION} FROM reference_uses AS used JOIN transactions AS t"
+            yield from execute(
+                f"SELECT {_TRANSACTION_COLUMNS} FROM reference_uses AS used JOIN transactions AS t"
                 " ON t.gateway_reference = used.gateway_reference AND t.brand = used.brand"
-                f" WHERE used.merchant_reference = ? AND {_BEYOND} {_NEWEST_FIRST}",
+                f" WHERE used.merchant_reference = ? AND {_OLDER_THAN} {_NEWEST_FIRST}",
                 text,
                 *beyond,
                 limit + 1,
@@ -57,39 +59,42 @@ def search(text: str, msisdn: str | None, before: Place | None, limit: int) -> C
         )
     ]
     for condition, value in named:
-        rows += yield from ask(
-            f"SELECT {_TRANSACTION} FROM transactions AS t"
-            f" WHERE {condition} AND {_BEYOND} {_NEWEST_FIRST}",
+        rows += yield from execute(
+            f"SELECT {_TRANSACTION_COLUMNS} FROM transactions AS t"
+            f" WHERE {condition} AND {_OLDER_THAN} {_NEWEST_FIRST}",
             value,
             *beyond,
             limit + 1,
         )
-    return newest(map(_transaction_of, rows), limit)
+    return newest_page(map(_parse_transaction_row, rows), limit)
 
 
-def newest(transactions: Any, limit: int) -> Found:
+def newest_page(transactions: Any, limit: int) -> PaymentPage:
     """The newest so many of these, each once."""
     different = {each.reference: each for each in transactions}
     ordered = sorted(
         different.values(), key=lambda each: (each.order.created_at, each.reference), reverse=True
     )
     page = ordered[:limit]
-    return Found(page, place_of(page[-1]) if len(ordered) > limit else None)
+    return PaymentPage(page, position_of(page[-1]) if len(ordered) > limit else None)
 
 
-def place_of(transaction: Transaction) -> Place:
+def position_of(transaction: Transaction) -> Position:
     """Where it stands."""
-    return Place(transaction.order.created_at, transaction.reference)
+    return Position(transaction.order.created_at, transaction.reference)
 
 
-def list_payments(wanted: Wanted) -> Conversation[Found]:
+def list_payments(payment_filter: PaymentFilter) -> SqlQuery[PaymentPage]:
     """Goes along an index in the order of creation, LOOK_MAX rows at most, and picks what fits."""
-    at = wanted.before or END
-    conditions, values = [_BEYOND], list[Any]([at.created_at, at.gateway_reference])
-    if wanted.brand is not None:
+    at = payment_filter.before or AFTER_NEWEST
+    conditions, values = [_OLDER_THAN], list[Any]([at.created_at, at.gateway_reference])
+    if payment_filter.brand is not None:
         conditions.insert(0, "t.brand = ?")
-        values.insert(0, wanted.brand)
-    filters = {"method": wanted.method, "status": wanted.status and wanted.status.value}
+        values.insert(0, payment_filter.brand)
+    filters = {
+        "method": payment_filter.method,
+        "status": payment_filter.status and payment_filter.status.value,
+    }
     fits = [(column, value) for column, value in filters.items() if value is not None]
     looked_at = (
         "SELECT t.gateway_reference, t.created_at, t.method, t.status, t.order_row, t.progress"
@@ -97,53 +102,53 @@ def list_payments(wanted: Wanted) -> Conversation[Found]:
     )
     among = f"({looked_at}) AS t"
     picked = " AND ".join(["1 = 1", *(f"t.{column} = ?" for column, _ in fits)])
-    rows = yield from ask(
-        f"SELECT {_TRANSACTION} FROM {among} WHERE {picked} {_NEWEST_FIRST}",
+    rows = yield from execute(
+        f"SELECT {_TRANSACTION_COLUMNS} FROM {among} WHERE {picked} {_NEWEST_FIRST}",
         *values,
-        LOOK_MAX if fits else wanted.limit + 1,
+        PAYMENTS_SCANNED_MAX if fits else payment_filter.limit + 1,
         *(value for _, value in fits),
-        wanted.limit + 1,
+        payment_filter.limit + 1,
     )
-    found = newest(map(_transaction_of, rows), wanted.limit)
-    if found.further is not None or not fits:
+    found = newest_page(map(_parse_transaction_row, rows), payment_filter.limit)
+    if found.next_position is not None or not fits:
         return found
-    last = yield from ask(
+    last = yield from execute(
         f"SELECT t.created_at, t.gateway_reference FROM transactions AS t"
         f" WHERE {' AND '.join(conditions)} {_NEWEST_FIRST} OFFSET ?",
         *values,
         1,
-        LOOK_MAX - 1,
+        PAYMENTS_SCANNED_MAX - 1,
     )
-    return Found(found.transactions, Place(*last[0]) if last else None)
+    return PaymentPage(found.transactions, Position(*last[0]) if last else None)
 
 
-def unknown_since(
-    before: Instant, after: Place | None, limit: int
-) -> Conversation[Sequence[Transaction]]:
+def unknown_outcomes(
+    submitted_before: Instant, after: Position | None, limit: int
+) -> SqlQuery[Sequence[Transaction]]:
     """Pending ones in the order of creation: those that wait for something else than a result are few."""
     found: list[Transaction] = []
-    at = after or Place(0, "")
+    at = after or Position(0, "")
     while len(found) < limit:
-        rows = yield from ask(
-            f"SELECT {_TRANSACTION} FROM transactions AS t WHERE t.wake_at IS NOT NULL"
+        rows = yield from execute(
+            f"SELECT {_TRANSACTION_COLUMNS} FROM transactions AS t WHERE t.wake_at IS NOT NULL"
             " AND t.created_at < ? AND (t.created_at, t.gateway_reference) > (?, ?)"
             " ORDER BY t.created_at, t.gateway_reference LIMIT ?",
-            before,
+            submitted_before,
             at.created_at,
             at.gateway_reference,
             limit,
         )
-        looked_at = [_transaction_of(row) for row in rows]
-        found += [each for each in looked_at if may_be_under_way(each, before)]
+        looked_at = [_parse_transaction_row(row) for row in rows]
+        found += [each for each in looked_at if has_unknown_outcome(each, submitted_before)]
         if len(rows) < limit:
             break
-        at = place_of(looked_at[-1])
+        at = position_of(looked_at[-1])
     return found[:limit]
 
 
 def failed_callbacks(
     brand: str | None, before: int | None, limit: int
-) -> Conversation[Sequence[tuple[int, CallbackRecorded]]]:
+) -> SqlQuery[Sequence[tuple[int, CallbackRecorded]]]:
     """Along an index of failures only."""
     conditions, values = [f"outcome <> '{DeliveryOutcome.DELIVERED}'"], list[Any]()
     if brand is not None:
@@ -152,7 +157,7 @@ def failed_callbacks(
     if before is not None:
         conditions.append("id < ?")
         values.append(before)
-    rows = yield from ask(
+    rows = yield from execute(
         "SELECT id, gateway_reference, brand, at, outcome, url, status, duration_ms, detail"
         f" FROM callbacks WHERE {' AND '.join(conditions)} ORDER BY id DESC LIMIT ?",
         *values,
@@ -161,21 +166,25 @@ def failed_callbacks(
     return [
         (
             row[0],
-            CallbackRecorded(row[1], row[2], Attempt(DeliveryOutcome(row[4]), *row[5:]), row[3]),
+            CallbackRecorded(
+                row[1], row[2], DeliveryAttempt(DeliveryOutcome(row[4]), *row[5:]), row[3]
+            ),
         )
         for row in rows
     ]
 
 
-def suspense_about(gateway_reference: str) -> Conversation[Sequence[SuspenseEntry]]:
+def suspense_of_payment(gateway_reference: str) -> SqlQuery[Sequence[SuspenseEntry]]:
     """Closed ones, too."""
-    rows = yield from ask(f"{SUSPENSE} WHERE gateway_reference = ? ORDER BY id", gateway_reference)
-    return [entry_of(row) for row in rows]
+    rows = yield from execute(
+        f"{SELECT_SUSPENSE} WHERE gateway_reference = ? ORDER BY id", gateway_reference
+    )
+    return [parse_suspense_entry(row) for row in rows]
 
 
 def suspense_entries(
     with_closed: bool, before: int | None, limit: int
-) -> Conversation[Sequence[SuspenseEntry]]:
+) -> SqlQuery[Sequence[SuspenseEntry]]:
     """The newest first."""
     conditions, values = ["1 = 1"], list[Any]()
     if not with_closed:
@@ -183,33 +192,37 @@ def suspense_entries(
     if before is not None:
         conditions.append("id < ?")
         values.append(before)
-    rows = yield from ask(
-        f"{SUSPENSE} WHERE {' AND '.join(conditions)} ORDER BY id DESC LIMIT ?", *values, limit
+    rows = yield from execute(
+        f"{SELECT_SUSPENSE} WHERE {' AND '.join(conditions)} ORDER BY id DESC LIMIT ?",
+        *values,
+        limit,
     )
-    return [entry_of(row) for row in rows]
+    return [parse_suspense_entry(row) for row in rows]
 
 
-def tally(wanted: Tally, by: Dimension | None) -> Conversation[Sequence[Count]]:
+def count_payments(
+    query: CountQuery, by: CountDimension | None
+) -> SqlQuery[Sequence[PaymentCount]]:
     """Sums over few rows: an hour of one method is one row for each class of latency."""
     key = "began_at" if by is None else by.value
     conditions = ["span = ?", "began_at >= ?", "began_at < ?"]
-    values: list[Any] = [wanted.span, wanted.begin, wanted.end]
-    if wanted.only is not None:
-        dimension, value = wanted.only
+    values: list[Any] = [query.span, query.begin, query.end]
+    if query.only is not None:
+        dimension, value = query.only
         conditions.append(f"{dimension.value} = ?")
         values.append(value)
-    rows = yield from ask(
+    rows = yield from execute(
         f"SELECT {key}, status, latency_s, CAST(sum(times) AS bigint) FROM figures"
         f" WHERE {' AND '.join(conditions)} GROUP BY {key}, status, latency_s",
         *values,
     )
-    return [Count(str(row[0]), Status(row[1]), row[2], row[3]) for row in rows]
+    return [PaymentCount(str(row[0]), Status(row[1]), row[2], row[3]) for row in rows]
 
 
-def breaker_changes(brand: str | None, limit: int) -> Conversation[Sequence[BreakerChange]]:
+def breaker_changes(brand: str | None, limit: int) -> SqlQuery[Sequence[BreakerChange]]:
     """The newest first."""
     where, values = ("WHERE brand = ?", [brand]) if brand is not None else ("", [])
-    rows = yield from ask(
+    rows = yield from execute(
         f"SELECT brand, at, state FROM breaker_changes {where} ORDER BY at DESC, brand LIMIT ?",
         *values,
         limit,
@@ -217,5 +230,5 @@ def breaker_changes(brand: str | None, limit: int) -> Conversation[Sequence[Brea
     return [BreakerChange(*row) for row in rows]
 
 
-def _transaction_of(row: Row) -> Transaction:
-    return transaction_of(row[0], row[1])
+def _parse_transaction_row(row: Row) -> Transaction:
+    return parse_transaction(row[0], row[1])

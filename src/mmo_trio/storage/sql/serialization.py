@@ -35,7 +35,7 @@ from mmo_sansio.values.money import Money
 from mmo_trio.storage.interface.store import StoreCorrupt
 
 _CHECKSUM_DIGITS = 8
-_encode = json.JSONEncoder(separators=(",", ":"), check_circular=False).encode
+_encode_json = json.JSONEncoder(separators=(",", ":"), check_circular=False).encode
 
 
 def with_checksum(content: bytes) -> bytes:
@@ -51,11 +51,11 @@ def without_checksum(row: bytes) -> bytes:
     return content
 
 
-def order_row(order: Order) -> bytes:
+def serialize_order(order: Order) -> bytes:
     """What was asked for."""
     requested, party, page = order.requested, order.party, order.page
     return with_checksum(
-        _encode(
+        _encode_json(
             (
                 order.gateway_reference,
                 order.brand,
@@ -88,11 +88,11 @@ def order_row(order: Order) -> bytes:
     )
 
 
-def progress_row(progress: Progress) -> bytes:
+def serialize_progress(progress: Progress) -> bytes:
     """What happened so far."""
     data, final = progress.provider_data, progress.final
     return with_checksum(
-        _encode(
+        _encode_json(
             (
                 progress.stage,
                 progress.version,
@@ -103,12 +103,12 @@ def progress_row(progress: Progress) -> bytes:
                 and (
                     data.name,
                     data.title,
-                    _money_row(data.fee),
+                    _serialize_money(data.fee),
                     data.party_data,
                     data.error_code,
                     data.error_message,
                 ),
-                _money_row(final),
+                _serialize_money(final),
                 progress.completed_at,
                 progress.completion_source,
                 progress.error_code,
@@ -121,20 +121,20 @@ def progress_row(progress: Progress) -> bytes:
     )
 
 
-def object_row(transaction: Transaction) -> bytes:
+def serialize_object(transaction: Transaction) -> bytes:
     """The transaction object, rendered once for all who will ask for it (T4)."""
     return with_checksum(transaction_object(transaction))
 
 
-def transaction_of(order: bytes, progress: bytes) -> Transaction:
+def parse_transaction(order: bytes, progress: bytes) -> Transaction:
     """The transaction that these two rows are."""
     return Transaction(
-        _order_of(json.loads(without_checksum(order))),
-        _progress_of(json.loads(without_checksum(progress))),
+        _parse_order(json.loads(without_checksum(order))),
+        _parse_progress(json.loads(without_checksum(progress))),
     )
 
 
-def _order_of(row: list[Any]) -> Order:
+def _parse_order(row: list[Any]) -> Order:
     page = row[18]
     return Order(
         gateway_reference=row[0],
@@ -159,7 +159,7 @@ def _order_of(row: list[Any]) -> Order:
     )
 
 
-def _progress_of(row: list[Any]) -> Progress:
+def _parse_progress(row: list[Any]) -> Progress:
     data, source, code = row[5], row[8], row[9]
     return Progress(
         stage=Stage(row[0]),
@@ -168,8 +168,8 @@ def _progress_of(row: list[Any]) -> Progress:
         polls=row[3],
         provider_reference=row[4],
         provider_data=data
-        and ProviderData(data[0], data[1], _money_of(data[2]), data[3], data[4], data[5]),
-        final=_money_of(row[6]),
+        and ProviderData(data[0], data[1], _parse_money(data[2]), data[3], data[4], data[5]),
+        final=_parse_money(row[6]),
         completed_at=row[7],
         completion_source=None if source is None else Source(source),
         error_code=None if code is None else ErrorCode(code),
@@ -180,19 +180,19 @@ def _progress_of(row: list[Any]) -> Progress:
     )
 
 
-def _money_row(amount: Money | None) -> tuple[int, str] | None:
+def _serialize_money(amount: Money | None) -> tuple[int, str] | None:
     return None if amount is None else (amount.minor, amount.currency)
 
 
-def _money_of(row: list[Any] | None) -> Money | None:
+def _parse_money(row: list[Any] | None) -> Money | None:
     return None if row is None else Money(row[0], row[1])
 
 
-def breaker_row(breaker: BreakerSnapshot) -> bytes:
+def serialize_breaker(breaker: BreakerSnapshot) -> bytes:
     """A merchant's breaker."""
     probe = breaker.probe
     return with_checksum(
-        _encode(
+        _encode_json(
             (
                 breaker.state,
                 breaker.open_until,
@@ -204,7 +204,7 @@ def breaker_row(breaker: BreakerSnapshot) -> bytes:
     )
 
 
-def breaker_of(row: bytes) -> BreakerSnapshot:
+def parse_breaker(row: bytes) -> BreakerSnapshot:
     """The breaker that this row is."""
     state, open_until, probe, generation, sub_windows = json.loads(without_checksum(row))
     return BreakerSnapshot(
@@ -216,9 +216,9 @@ def breaker_of(row: bytes) -> BreakerSnapshot:
     )
 
 
-def brand_row(brand: Brand) -> str:
+def serialize_brand(brand: Brand) -> str:
     """A brand as the text of a JSON object; its keys are not in it."""
-    return _encode(
+    return _encode_json(
         {
             "id": brand.id,
             "name": brand.name,
@@ -227,19 +227,19 @@ def brand_row(brand: Brand) -> str:
             "host": brand.host,
             "reference_reuse": brand.reference_reuse,
             "redirect_schemes": sorted(brand.redirect_schemes),
-            "methods": [_method_row(each) for each in brand.methods],
+            "methods": [_serialize_method(each) for each in brand.methods],
         }
     )
 
 
-def brand_of(row: str) -> Brand:
+def parse_brand(row: str) -> Brand:
     """The brand that this text is; raises StoreCorrupt when it is none."""
     try:
         fields = json.loads(row)
         return Brand(
             id=fields["id"],
             name=fields["name"],
-            methods=tuple(_method_of(each) for each in fields["methods"]),
+            methods=tuple(_parse_method(each) for each in fields["methods"]),
             enabled=fields["enabled"],
             push_result_url=fields["push_result_url"],
             host=fields["host"],
@@ -250,7 +250,7 @@ def brand_of(row: str) -> Brand:
         raise StoreCorrupt("a stored brand can't be read: run `mmo brands apply` again") from error
 
 
-def _method_row(method: Method) -> dict[str, object]:
+def _serialize_method(method: Method) -> dict[str, object]:
     return {
         "key": method.key,
         "provider": method.provider,
@@ -267,7 +267,7 @@ def _method_row(method: Method) -> dict[str, object]:
     }
 
 
-def _method_of(fields: dict[str, Any]) -> Method:
+def _parse_method(fields: dict[str, Any]) -> Method:
     return Method(
         key=fields["key"],
         provider=fields["provider"],

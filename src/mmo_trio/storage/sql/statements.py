@@ -16,22 +16,22 @@ Row = tuple[Any, ...]
 
 
 @frozen
-class Statement:
+class SqlStatement:
     """One statement with its values."""
 
     text: str
     values: Sequence[Any] = ()
 
 
-Conversation: TypeAlias = Generator[Statement, Sequence[Row], T]
+SqlQuery: TypeAlias = Generator[SqlStatement, Sequence[Row], T]
 
 
-class Hold(Protocol):
+class RunQuery(Protocol):
     """Holds a conversation in one transaction; it is begun anew when the transaction has to be."""
 
-    def __call__(self, begin: Callable[[], Conversation[T]], /) -> Awaitable[T]: ...
+    def __call__(self, make_query: Callable[[], SqlQuery[T]], /) -> Awaitable[T]: ...
 
 
-def ask(text: str, *values: Any) -> Conversation[Sequence[Row]]:
+def execute(text: str, *values: Any) -> SqlQuery[Sequence[Row]]:
     """The rows of one statement."""
-    return (yield Statement(text, values))
+    return (yield SqlStatement(text, values))

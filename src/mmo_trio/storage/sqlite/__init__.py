@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mmo_trio.storage.sqlite.open_sqlite import open_sqlite
+from mmo_trio.storage.sqlite.startup import open_sqlite
 from mmo_trio.storage.sqlite.store import SqliteStore
 
 __all__ = ["SqliteStore", "open_sqlite"]

@@ -8,8 +8,8 @@ from collections.abc import Iterator, Sequence
 from mmo_sansio.values.clock import Instant
 from mmo_sansio.values.model import Brand
 from mmo_trio.storage.interface.store import ClosedProvider, StoreCorrupt
-from mmo_trio.storage.sql.columns import EXAMINED, fault_of
-from mmo_trio.storage.sql.serialization import brand_of, brand_row, breaker_of
+from mmo_trio.storage.sql.columns import CHECKED_COLUMNS, transaction_row_error
+from mmo_trio.storage.sql.serialization import parse_brand, parse_breaker, serialize_brand
 
 
 def close_suspense(
@@ -21,7 +21,7 @@ def close_suspense(
         " WHERE id = ? AND closed_at IS NULL",
         (now, by, note, id),
     )
-    _stamp(connection, now)
+    _advance_latest_stamp(connection, now)
     return closed.rowcount == 1
 
 
@@ -34,7 +34,7 @@ def save_brands(
     connection.executemany(
         "INSERT INTO brands (id, brand) VALUES (?, ?)"
         " ON CONFLICT (id) DO UPDATE SET brand = excluded.brand",
-        [(brand.id, brand_row(brand)) for brand in brands],
+        [(brand.id, serialize_brand(brand)) for brand in brands],
     )
 
 
@@ -49,7 +49,7 @@ def add_key(
         " ON CONFLICT (digest) DO NOTHING",
         (brand, digest, sealed, now),
     )
-    _stamp(connection, now)
+    _advance_latest_stamp(connection, now)
     return added.rowcount == 1
 
 
@@ -59,7 +59,7 @@ def retire_key(connection: sqlite3.Connection, brand: str, id: int, now: Instant
         "UPDATE api_keys SET retired_at = ? WHERE id = ? AND brand = ? AND retired_at IS NULL",
         (now, id, brand),
     )
-    _stamp(connection, now)
+    _advance_latest_stamp(connection, now)
     return retired.rowcount == 1
 
 
@@ -70,7 +70,7 @@ def close_provider(connection: sqlite3.Connection, closed: ClosedProvider) -> bo
         " ON CONFLICT (name) DO NOTHING",
         (closed.name, closed.closed_at, closed.closed_by, closed.reason),
     )
-    _stamp(connection, closed.closed_at)
+    _advance_latest_stamp(connection, closed.closed_at)
     return done.rowcount == 1
 
 
@@ -80,22 +80,22 @@ def open_provider(connection: sqlite3.Connection, name: str) -> bool:
     return done.rowcount == 1
 
 
-def touch(connection: sqlite3.Connection) -> None:
+def write_nothing(connection: sqlite3.Connection) -> None:
     """Write something that changes nothing."""
-    _stamp(connection, 0)
+    _advance_latest_stamp(connection, 0)
 
 
-def _stamp(connection: sqlite3.Connection, now: Instant) -> None:
+def _advance_latest_stamp(connection: sqlite3.Connection, now: Instant) -> None:
     connection.execute("UPDATE latest_stamp SET at = max(at, ?)", (now,))
 
 
-def faults(connection: sqlite3.Connection) -> Sequence[str]:
+def integrity_errors(connection: sqlite3.Connection) -> Sequence[str]:
     """What is wrong with the file: its pages, its rows, and what must be true between rows."""
     connection.execute("BEGIN")  # One snapshot, while the gateway may go on writing.
     pages = [row[0] for row in connection.execute("PRAGMA integrity_check")]
     found = [] if pages == ["ok"] else [f"SQLite finds: {each}" for each in pages]
     found += _damaged_rows(connection)
-    for what, count in _BROKEN_PROMISES.items():
+    for what, count in _INVARIANT_VIOLATIONS.items():
         (times,) = connection.execute(count).fetchone()
         if times:
             found.append(f"{what}: {times}")
@@ -103,22 +103,22 @@ def faults(connection: sqlite3.Connection) -> Sequence[str]:
 
 
 def _damaged_rows(connection: sqlite3.Connection) -> Iterator[str]:
-    for row in connection.execute(f"SELECT {EXAMINED} FROM transactions"):
-        if (fault := fault_of(row)) is not None:
+    for row in connection.execute(f"SELECT {CHECKED_COLUMNS} FROM transactions"):
+        if (fault := transaction_row_error(row)) is not None:
             yield fault
     for id, brand in connection.execute("SELECT id, brand FROM brands"):
         try:
-            brand_of(brand)
+            parse_brand(brand)
         except StoreCorrupt as error:
             yield f"brand {id}: {error}"
     for brand, row in connection.execute("SELECT brand, breaker FROM breakers"):
         try:
-            breaker_of(row)
+            parse_breaker(row)
         except StoreCorrupt as error:
             yield f"breaker of brand {brand}: {error}"
 
 
-_BROKEN_PROMISES = {
+_INVARIANT_VIOLATIONS = {
     "transactions that are final and still wake, or pending and never do": (
         "SELECT count(*) FROM transactions WHERE (status = 'pending') = (wake_at IS NULL)"
     ),

@@ -9,47 +9,47 @@ from hashlib import sha256
 
 from attrs import evolve
 
-from mmo_sansio.messages.changes import SuspenseNoted
-from mmo_sansio.messages.intents import IntentKind, kept
+from mmo_sansio.messages.changes import SuspenseRecorded
+from mmo_sansio.messages.intents import IntentKind, durable_intent
 from mmo_sansio.payments.ledger import Ledger, Reads, ReferenceUse
-from mmo_trio.storage.shared.net_effect import Batch
-from mmo_trio.storage.shared.payment_counts import figures_of
+from mmo_trio.storage.shared.net_effect import NetEffect
+from mmo_trio.storage.shared.payment_counts import batch_counts
 from mmo_trio.storage.sql.columns import order_columns, progress_columns
-from mmo_trio.storage.sql.serialization import breaker_row, transaction_of
-from mmo_trio.storage.sqlite.recent_transactions import Recent
+from mmo_trio.storage.sql.serialization import parse_transaction, serialize_breaker
+from mmo_trio.storage.sqlite.recent_transactions import RecentTransactions
 
-_TRANSACTIONS = """
+_SELECT_TRANSACTIONS = """
     SELECT order_row, progress FROM json_each(?) AS wanted
     CROSS JOIN transactions ON gateway_reference = wanted.value
 """
-_REFERENCES = """
+_SELECT_REFERENCE_USES = """
     SELECT brand, merchant_reference, gateway_reference, max(at) FROM json_each(?) AS wanted
     CROSS JOIN reference_uses
         ON merchant_reference = wanted.value ->> 1 AND brand = wanted.value ->> 0
     GROUP BY merchant_reference, brand
 """
-_DEPOSITS = """
+_SELECT_DEPOSITS = """
     SELECT provider, provider_reference, gateway_reference FROM json_each(?) AS wanted
     CROSS JOIN deposits
         ON provider = wanted.value ->> 0 AND provider_reference = wanted.value ->> 1
 """
-_INTENTS = """
+_SELECT_INTENTS = """
     SELECT gateway_reference, kind FROM json_each(?) AS wanted
     CROSS JOIN intents ON gateway_reference = wanted.value ->> 0 AND kind = wanted.value ->> 1
 """
 
 
-def load(connection: sqlite3.Connection, reads: Reads, recent: Recent) -> Ledger:
+def load_batch(connection: sqlite3.Connection, reads: Reads, recent: RecentTransactions) -> Ledger:
     """The working set for these reads. A known deposit brings its transaction along."""
     ledger = Ledger()
-    for row in _rows(connection, _REFERENCES, reads.references):
+    for row in _fetch_by_keys(connection, _SELECT_REFERENCE_USES, reads.references):
         brand, merchant_reference, gateway_reference, at = row
         ledger.references[brand, merchant_reference] = ReferenceUse(gateway_reference, at)
-    for row in _rows(connection, _DEPOSITS, reads.deposits):
+    for row in _fetch_by_keys(connection, _SELECT_DEPOSITS, reads.deposits):
         provider, provider_reference, gateway_reference = row
         ledger.deposits[provider, provider_reference] = gateway_reference
-    for gateway_reference, kind in _rows(connection, _INTENTS, reads.intents):
-        ledger.intents[gateway_reference, IntentKind(kind)] = kept(
+    for gateway_reference, kind in _fetch_by_keys(connection, _SELECT_INTENTS, reads.intents):
+        ledger.intents[gateway_reference, IntentKind(kind)] = durable_intent(
             IntentKind(kind), gateway_reference
         )
     wanted = reads.transactions.union(ledger.deposits.values())
@@ -59,14 +59,14 @@ def load(connection: sqlite3.Connection, reads: Reads, recent: Recent) -> Ledger
             ledger.transactions[reference] = remembered
         else:
             unread.add(reference)
-    for order, progress in _rows(connection, _TRANSACTIONS, unread):
-        transaction = transaction_of(order, progress)
+    for order, progress in _fetch_by_keys(connection, _SELECT_TRANSACTIONS, unread):
+        transaction = parse_transaction(order, progress)
         ledger.transactions[transaction.reference] = transaction
-    ledger.covers = evolve(reads, transactions=wanted)
+    ledger.prefetched = evolve(reads, transactions=wanted)
     return ledger
 
 
-def _rows(
+def _fetch_by_keys(
     connection: sqlite3.Connection,
     statement: str,
     keys: Collection[str] | Collection[tuple[str, str]],
@@ -75,88 +75,88 @@ def _rows(
     return connection.execute(statement, (json.dumps(list(keys)),)) if keys else ()
 
 
-def write(connection: sqlite3.Connection, batch: Batch, *, is_held: bool) -> None:
+def write_batch(connection: sqlite3.Connection, effect: NetEffect, *, is_claimed: bool) -> None:
     """Write each row of the batch. Raises AssertionError when a transaction isn't where it was decided from."""
-    if batch.created:
+    if effect.created:
         connection.executemany(
             "INSERT INTO transactions (gateway_reference, brand, type, method, created_at, page_token,"
             " msisdn, reconciliation_reference, order_row, status, version, wake_at,"
             " provider_receipt, progress, object)"
             " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            [(*order_columns(each), *progress_columns(each)) for each in batch.created.values()],
+            [(*order_columns(each), *progress_columns(each)) for each in effect.created.values()],
         )
-    if batch.advanced:
+    if effect.advanced:
         moved = connection.executemany(
             "UPDATE transactions SET status = ?, version = ?, wake_at = ?, provider_receipt = ?,"
             " progress = ?, object = ? WHERE gateway_reference = ? AND version = ?",
             [
                 (*progress_columns(now), reference, was)
-                for reference, (was, now) in batch.advanced.items()
+                for reference, (was, now) in effect.advanced.items()
             ],
         )
-        assert moved.rowcount == len(batch.advanced), (
+        assert moved.rowcount == len(effect.advanced), (
             "a transaction isn't where it was decided from"
         )
-    if batch.references:
+    if effect.references:
         connection.executemany(
             "INSERT OR REPLACE INTO reference_uses (brand, merchant_reference, gateway_reference, at)"
             " VALUES (?, ?, ?, ?)",
             [
                 (each.brand, each.merchant_reference, each.gateway_reference, each.at)
-                for each in batch.references
+                for each in effect.references
             ],
         )
-    if batch.deposits:
+    if effect.deposits:
         connection.executemany(
             "INSERT INTO deposits (provider, provider_reference, gateway_reference) VALUES (?, ?, ?)",
             [
                 (each.provider, each.provider_reference, each.gateway_reference)
-                for each in batch.deposits
+                for each in effect.deposits
             ],
         )
-    _write_intents(connection, batch, is_held=is_held)
-    _write_evidence(connection, batch)
-    _write_figures(connection, batch)
-    connection.execute("UPDATE latest_stamp SET at = max(at, ?)", (batch.latest_stamp,))
+    _write_intents(connection, effect, is_claimed=is_claimed)
+    _write_history(connection, effect)
+    _write_counts(connection, effect)
+    connection.execute("UPDATE latest_stamp SET at = max(at, ?)", (effect.latest_stamp,))
 
 
-def _write_intents(connection: sqlite3.Connection, batch: Batch, *, is_held: bool) -> None:
-    if batch.concluded:
+def _write_intents(connection: sqlite3.Connection, effect: NetEffect, *, is_claimed: bool) -> None:
+    if effect.concluded:
         connection.executemany(
             "DELETE FROM intents WHERE gateway_reference = ? AND kind = ?",
-            [(reference, kind.value) for reference, kind in batch.concluded],
+            [(reference, kind.value) for reference, kind in effect.concluded],
         )
-    if batch.scheduled:
+    if effect.scheduled:
         connection.executemany(
             "INSERT OR REPLACE INTO intents (gateway_reference, kind, is_held) VALUES (?, ?, ?)",
-            [(reference, kind.value, int(is_held)) for reference, kind in batch.scheduled],
+            [(reference, kind.value, int(is_claimed)) for reference, kind in effect.scheduled],
         )
-    if batch.breakers:
+    if effect.breakers:
         connection.executemany(
             "INSERT OR REPLACE INTO breakers (brand, breaker) VALUES (?, ?)",
-            [(brand, breaker_row(each.breaker)) for brand, each in batch.breakers.items()],
+            [(brand, serialize_breaker(each.breaker)) for brand, each in effect.breakers.items()],
         )
         connection.executemany(
             "INSERT OR IGNORE INTO breaker_changes (brand, at, state) SELECT ?1, ?2, ?3 WHERE ?3 <>"
             " coalesce((SELECT state FROM breaker_changes WHERE brand = ?1 ORDER BY at DESC LIMIT 1),"
             " 'closed')",
             [
-                (brand, batch.latest_stamp, each.breaker.state.value)
-                for brand, each in batch.breakers.items()
+                (brand, effect.latest_stamp, each.breaker.state.value)
+                for brand, each in effect.breakers.items()
             ],
         )
 
 
-def _write_evidence(connection: sqlite3.Connection, batch: Batch) -> None:
+def _write_history(connection: sqlite3.Connection, effect: NetEffect) -> None:
     """What people look at and no decision does."""
-    if batch.journal:
+    if effect.journal:
         connection.executemany(
             "INSERT INTO journal (at, what, actor, gateway_reference, brand, stage_before, stage_after, detail)"
             " VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
             [
                 (
                     line.at,
-                    line.what,
+                    line.input_name,
                     line.actor,
                     line.gateway_reference,
                     line.brand,
@@ -164,10 +164,10 @@ def _write_evidence(connection: sqlite3.Connection, batch: Batch) -> None:
                     line.stage_after,
                     line.detail,
                 )
-                for line in batch.journal
+                for line in effect.journal
             ],
         )
-    for told in batch.suspense:
+    for told in effect.suspense:
         connection.execute(
             "INSERT INTO suspense (identity, reason, provider, told, gateway_reference, brand,"
             " first_at, last_at, times) VALUES (?, ?, ?, ?, ?, ?, ?, ?, 1)"
@@ -176,14 +176,14 @@ def _write_evidence(connection: sqlite3.Connection, batch: Batch) -> None:
                 suspense_identity(told),
                 told.reason.value,
                 told.provider,
-                told.told,
+                told.content,
                 told.gateway_reference,
                 told.brand,
                 told.at,
                 told.at,
             ),
         )
-    for callback in batch.callbacks:
+    for callback in effect.callbacks:
         attempt = callback.attempt
         connection.execute(
             "INSERT INTO callbacks (gateway_reference, brand, outcome, url, status, duration_ms, detail, at,"
@@ -202,8 +202,8 @@ def _write_evidence(connection: sqlite3.Connection, batch: Batch) -> None:
         )
 
 
-def _write_figures(connection: sqlite3.Connection, batch: Batch) -> None:
-    figures = figures_of(batch)
+def _write_counts(connection: sqlite3.Connection, effect: NetEffect) -> None:
+    figures = batch_counts(effect)
     if figures:
         connection.executemany(
             "INSERT INTO figures (span, began_at, brand, method, provider, status, latency_s, times)"
@@ -214,7 +214,7 @@ def _write_figures(connection: sqlite3.Connection, batch: Batch) -> None:
         )
 
 
-def suspense_identity(told: SuspenseNoted) -> bytes:
+def suspense_identity(recorded: SuspenseRecorded) -> bytes:
     """A digest of what makes two entries the same: who told what, about what, and why it was kept."""
-    what = (told.provider, told.reason.value, told.gateway_reference, told.told)
+    what = (recorded.provider, recorded.reason.value, recorded.gateway_reference, recorded.content)
     return sha256(json.dumps(what).encode()).digest()

@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import TypeAlias, TypeVar
 from urllib.parse import quote
 
-from mmo_trio.storage.interface.store import StoreCorrupt, StoreRefused, StoreUnavailable
-from mmo_trio.storage.sql.statements import Conversation
+from mmo_trio.storage.interface.store import StoreCorrupt, StoreUnavailable, StoreUnusable
+from mmo_trio.storage.sql.statements import SqlQuery
 
 T = TypeVar("T")
-Ask: TypeAlias = Callable[[sqlite3.Connection], T]
+SqliteCall: TypeAlias = Callable[[sqlite3.Connection], T]
 """Plain code that runs in a thread, inside one transaction."""
 
 BUSY_TIMEOUT_S = 2.0
@@ -32,13 +32,13 @@ _PRAGMAS = """
 """Every commit is on the disk before it is answered; the write-ahead log is emptied every 2,000 pages (8 MB) and cut
 back to 64 MiB after a long reader let it grow. Each connection caches up to 16 MiB of pages."""
 
-_TEMPORARY = {
+_TRANSIENT_CODES = {
     sqlite3.SQLITE_BUSY,
     sqlite3.SQLITE_LOCKED,
     sqlite3.SQLITE_FULL,
     sqlite3.SQLITE_INTERRUPT,
 }
-_RECONNECT = {
+_RECONNECT_CODES = {
     sqlite3.SQLITE_IOERR,
     sqlite3.SQLITE_READONLY,
     sqlite3.SQLITE_CANTOPEN,
@@ -46,7 +46,7 @@ _RECONNECT = {
     sqlite3.SQLITE_PERM,
     sqlite3.SQLITE_NOMEM,
 }
-_CORRUPT = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
+_CORRUPTION_CODES = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
 
 
 def connect(path: Path, *, create: bool = False, query_only: bool = False) -> sqlite3.Connection:
@@ -80,21 +80,21 @@ def primary_code(error: sqlite3.Error) -> int:
     return (getattr(error, "sqlite_errorcode", None) or 0) & 0xFF
 
 
-def is_broken_by(error: BaseException) -> bool:
+def must_reconnect_after(error: BaseException) -> bool:
     """Whether the connection that raised this is better opened anew."""
-    return isinstance(error, sqlite3.Error) and primary_code(error) not in _TEMPORARY
+    return isinstance(error, sqlite3.Error) and primary_code(error) not in _TRANSIENT_CODES
 
 
 @contextmanager
-def errors_translated() -> Iterator[None]:
+def translate_errors() -> Iterator[None]:
     """SQLite's errors as a store's; programming errors stay what they are."""
     try:
         yield
     except sqlite3.Error as error:
         code = primary_code(error)
-        if code in _TEMPORARY or code in _RECONNECT:
+        if code in _TRANSIENT_CODES or code in _RECONNECT_CODES:
             raise StoreUnavailable(f"SQLite: {error}") from error
-        if code in _CORRUPT:
+        if code in _CORRUPTION_CODES:
             raise StoreCorrupt(
                 f"SQLite: {error}: restore a backup, or run `mmo db check`"
             ) from error
@@ -105,7 +105,7 @@ class ServingLock:
     """Holds `<database>.lock` as long as this process serves the file; the system lets go of it with the process."""
 
     def __init__(self, path: Path) -> None:
-        """Raises StoreRefused when another process serves the file, StoreUnavailable when there is no place for it."""
+        """Raises StoreUnusable when another process serves the file, StoreUnavailable when there is no place for it."""
         lock_path = path.with_name(path.name + ".lock")
         try:
             self._descriptor = os.open(lock_path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -115,7 +115,7 @@ class ServingLock:
             fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
             os.close(self._descriptor)
-            raise StoreRefused(
+            raise StoreUnusable(
                 f"another process serves {path}: stop it first, or give this one a database of its own"
                 " (several processes on one database need PostgreSQL)"
             ) from error
@@ -125,12 +125,12 @@ class ServingLock:
         os.close(self._descriptor)
 
 
-def hold(connection: sqlite3.Connection, conversation: Conversation[T]) -> T:
+def run_query(connection: sqlite3.Connection, query: SqlQuery[T]) -> T:
     """To its end, inside the connection's transaction."""
     try:
-        said = next(conversation)
+        said = next(query)
         while True:
-            said = conversation.send(connection.execute(said.text, said.values).fetchall())
+            said = query.send(connection.execute(said.text, said.values).fetchall())
     except StopIteration as end:
         result: T = end.value
         return result

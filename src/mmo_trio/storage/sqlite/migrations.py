@@ -6,9 +6,9 @@ import sqlite3
 from collections.abc import Iterator
 from importlib.resources import files
 
-from mmo_trio.storage.interface.store import StoreRefused
+from mmo_trio.storage.interface.store import StoreUnusable
 
-OLDEST_SQLITE = (3, 38, 0)
+SQLITE_VERSION_MIN = (3, 38, 0)
 """STRICT tables came with 3.37, the operator `->>` with 3.38."""
 
 APPLICATION_ID = 0x4D4D4F47
@@ -23,19 +23,19 @@ def scripts() -> dict[int, str]:
 
 
 def stored_version(connection: sqlite3.Connection) -> int:
-    """The schema version of the file; 0 for an empty one. Raises StoreRefused when it isn't ours to use."""
-    if sqlite3.sqlite_version_info < OLDEST_SQLITE:
-        needed = ".".join(map(str, OLDEST_SQLITE))
-        raise StoreRefused(
+    """The schema version of the file; 0 for an empty one. Raises StoreUnusable when it isn't ours to use."""
+    if sqlite3.sqlite_version_info < SQLITE_VERSION_MIN:
+        needed = ".".join(map(str, SQLITE_VERSION_MIN))
+        raise StoreUnusable(
             f"this Python has SQLite {sqlite3.sqlite_version}; {needed} or later is needed"
         )
     version = int(connection.execute("PRAGMA user_version").fetchone()[0])
     (application,) = connection.execute("PRAGMA application_id").fetchone()
     (tables,) = connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()
     if application != APPLICATION_ID and tables:
-        raise StoreRefused("the file is a database of another program: name another file")
+        raise StoreUnusable("the file is a database of another program: name another file")
     if version > max(scripts()):
-        raise StoreRefused(
+        raise StoreUnusable(
             f"the database has schema {version}, which this version doesn't know: install a later mmo-gateway"
         )
     return version
@@ -47,7 +47,7 @@ def migrate(connection: sqlite3.Connection) -> None:
         connection.execute("BEGIN IMMEDIATE")
         try:
             if stored_version(connection) < number:
-                for statement in _statements(script):
+                for statement in _split_statements(script):
                     connection.execute(statement)
                 connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
                 connection.execute(f"PRAGMA user_version = {number}")
@@ -57,7 +57,7 @@ def migrate(connection: sqlite3.Connection) -> None:
             raise
 
 
-def _statements(script: str) -> Iterator[str]:
+def _split_statements(script: str) -> Iterator[str]:
     statement = ""
     for line in script.splitlines(keepends=True):
         statement += line

@@ -7,18 +7,28 @@ from collections.abc import Mapping, Sequence
 from itertools import islice
 from typing import Any
 
-from mmo_sansio.messages.changes import Journaled
-from mmo_sansio.messages.intents import IntentKey, IntentKind, kept
+from mmo_sansio.messages.changes import JournalEntry
+from mmo_sansio.messages.intents import IntentKey, IntentKind, durable_intent
 from mmo_sansio.messages.queries import AnyLookUp, ListRecords, LookUp, Records
-from mmo_sansio.payments.stuck import may_be_under_way
+from mmo_sansio.payments.stuck import has_unknown_outcome
 from mmo_sansio.resilience.circuit_breaker import BreakerSnapshot
 from mmo_sansio.values.clock import Instant
 from mmo_sansio.values.model import Brand, Transaction
-from mmo_trio.storage.interface.store import Backlog, BrandRecord, ClosedProvider, StoredKey, Work
-from mmo_trio.storage.sql.records_page import first_statement, look_statement, records_of
-from mmo_trio.storage.sql.serialization import brand_of, breaker_of, transaction_of
+from mmo_trio.storage.interface.store import (
+    Backlog,
+    BrandRecord,
+    ClosedProvider,
+    StoredApiKey,
+    WorkItem,
+)
+from mmo_trio.storage.sql.records_page import (
+    build_page,
+    opposite_row_statement,
+    page_with_lookahead_statement,
+)
+from mmo_trio.storage.sql.serialization import parse_brand, parse_breaker, parse_transaction
 
-_TRANSACTIONS = "SELECT order_row, progress FROM transactions"
+_SELECT_TRANSACTIONS = "SELECT order_row, progress FROM transactions"
 
 
 def latest_stamp(connection: sqlite3.Connection) -> Instant:
@@ -35,7 +45,7 @@ def next_wake(connection: sqlite3.Connection) -> Instant | None:
     return None if row[0] is None else int(row[0])
 
 
-def woken(connection: sqlite3.Connection, now: Instant, limit: int) -> Sequence[str]:
+def due(connection: sqlite3.Connection, now: Instant, limit: int) -> Sequence[str]:
     """What is due, the earliest first."""
     rows = connection.execute(
         "SELECT gateway_reference FROM transactions WHERE wake_at <= ?"
@@ -45,42 +55,44 @@ def woken(connection: sqlite3.Connection, now: Instant, limit: int) -> Sequence[
     return [reference for (reference,) in rows]
 
 
-_WORK = """
+_SELECT_WORK = """
     SELECT intents.id, intents.gateway_reference, kind, order_row, progress
     FROM intents JOIN transactions USING (gateway_reference)
 """
 
 
-def intents_of_nobody(
-    connection: sqlite3.Connection, mark: int, limit: int
-) -> Sequence[tuple[int, Work]]:
+def unclaimed_intents(
+    connection: sqlite3.Connection, after_id: int, limit: int
+) -> Sequence[tuple[int, WorkItem]]:
     """Kept intents above the mark that nobody holds, oldest first, each with its id."""
     rows = connection.execute(
-        f"{_WORK} WHERE is_held = 0 AND intents.id > ? ORDER BY intents.id LIMIT ?", (mark, limit)
+        f"{_SELECT_WORK} WHERE is_held = 0 AND intents.id > ? ORDER BY intents.id LIMIT ?",
+        (after_id, limit),
     )
-    return [(row[0], _work_of(row)) for row in rows]
+    return [(row[0], _parse_work_item(row)) for row in rows]
 
 
-def open_intents(connection: sqlite3.Connection, keys: Sequence[IntentKey]) -> Sequence[Work]:
+def open_intents(connection: sqlite3.Connection, keys: Sequence[IntentKey]) -> Sequence[WorkItem]:
     """Those of these kept intents that are open."""
-    found: list[Work] = []
+    found: list[WorkItem] = []
     for reference, kind in keys:
         rows = connection.execute(
-            f"{_WORK} WHERE intents.gateway_reference = ? AND kind = ?", (reference, kind.value)
+            f"{_SELECT_WORK} WHERE intents.gateway_reference = ? AND kind = ?",
+            (reference, kind.value),
         )
-        found.extend(map(_work_of, rows))
+        found.extend(map(_parse_work_item, rows))
     return found
 
 
-def _work_of(row: tuple[Any, ...]) -> Work:
+def _parse_work_item(row: tuple[Any, ...]) -> WorkItem:
     _, reference, kind, order, progress = row
-    return Work(kept(IntentKind(kind), reference), transaction_of(order, progress))
+    return WorkItem(durable_intent(IntentKind(kind), reference), parse_transaction(order, progress))
 
 
 def breakers(connection: sqlite3.Connection) -> Mapping[str, BreakerSnapshot]:
     """Every merchant's breaker."""
     return {
-        brand: breaker_of(row)
+        brand: parse_breaker(row)
         for brand, row in connection.execute("SELECT brand, breaker FROM breakers")
     }
 
@@ -106,43 +118,48 @@ def _look_up_statement(query: AnyLookUp) -> tuple[str, tuple[str, str]]:
 
 def list_records(connection: sqlite3.Connection, query: ListRecords) -> Records:
     """A page of transaction objects."""
-    rows = connection.execute(*first_statement(query, "?")).fetchall()
-    opposite = bool(rows) and connection.execute(*look_statement(query, rows, "?")).fetchone()
-    return records_of(query, rows, opposite=bool(opposite))
+    rows = connection.execute(*page_with_lookahead_statement(query, "?")).fetchall()
+    opposite = (
+        bool(rows) and connection.execute(*opposite_row_statement(query, rows, "?")).fetchone()
+    )
+    return build_page(query, rows, has_more_opposite=bool(opposite))
 
 
 def transaction(connection: sqlite3.Connection, gateway_reference: str) -> Transaction | None:
     """One transaction, whosever it is."""
-    return _one(connection, "gateway_reference = ?", gateway_reference)
+    return _find_one(connection, "gateway_reference = ?", gateway_reference)
 
 
 def transaction_by_page_token(connection: sqlite3.Connection, token: str) -> Transaction | None:
     """The transaction that this hosted page is for."""
-    return _one(connection, "page_token = ?", token)
+    return _find_one(connection, "page_token = ?", token)
 
 
-def _one(connection: sqlite3.Connection, condition: str, value: str) -> Transaction | None:
-    row = connection.execute(f"{_TRANSACTIONS} WHERE {condition}", (value,)).fetchone()
-    return None if row is None else transaction_of(*row)
+def _find_one(connection: sqlite3.Connection, condition: str, value: str) -> Transaction | None:
+    row = connection.execute(f"{_SELECT_TRANSACTIONS} WHERE {condition}", (value,)).fetchone()
+    return None if row is None else parse_transaction(*row)
 
 
-def transaction_by_ending(connection: sqlite3.Connection, ending: str) -> Transaction | None:
+def transaction_by_suffix(connection: sqlite3.Connection, suffix: str) -> Transaction | None:
     """The only transaction whose reference ends so."""
     rows = connection.execute(
-        f"{_TRANSACTIONS} WHERE substr(gateway_reference, -12) = ? LIMIT 2", (ending,)
+        f"{_SELECT_TRANSACTIONS} WHERE substr(gateway_reference, -12) = ? LIMIT 2", (suffix,)
     ).fetchall()
-    return transaction_of(*rows[0]) if len(rows) == 1 else None
+    return parse_transaction(*rows[0]) if len(rows) == 1 else None
 
 
-def unknown_since(
-    connection: sqlite3.Connection, before: Instant, limit: int
+def unknown_outcomes(
+    connection: sqlite3.Connection, submitted_before: Instant, limit: int
 ) -> Sequence[Transaction]:
     """Pending transactions whose submission began before this time, the oldest first."""
     rows = connection.execute(
-        f"{_TRANSACTIONS} WHERE wake_at IS NOT NULL AND created_at < ? ORDER BY id", (before,)
+        f"{_SELECT_TRANSACTIONS} WHERE wake_at IS NOT NULL AND created_at < ? ORDER BY id",
+        (submitted_before,),
     )
-    every = (transaction_of(*row) for row in rows)
-    return list(islice((each for each in every if may_be_under_way(each, before)), limit))
+    every = (parse_transaction(*row) for row in rows)
+    return list(
+        islice((each for each in every if has_unknown_outcome(each, submitted_before)), limit)
+    )
 
 
 def backlog(
@@ -168,26 +185,26 @@ def closed_providers(connection: sqlite3.Connection) -> Sequence[ClosedProvider]
     return [ClosedProvider(*row) for row in rows]
 
 
-def timeline(connection: sqlite3.Connection, gateway_reference: str) -> Sequence[Journaled]:
+def timeline(connection: sqlite3.Connection, gateway_reference: str) -> Sequence[JournalEntry]:
     """The journal of one transaction."""
     rows = connection.execute(
         "SELECT at, what, actor, gateway_reference, brand, stage_before, stage_after, detail"
         " FROM journal WHERE gateway_reference = ? ORDER BY id",
         (gateway_reference,),
     )
-    return [Journaled(*row) for row in rows]
+    return [JournalEntry(*row) for row in rows]
 
 
-_KEYS = "SELECT id, brand, digest, sealed, added_at, retired_at FROM api_keys"
+_SELECT_KEYS = "SELECT id, brand, digest, sealed, added_at, retired_at FROM api_keys"
 
 
 def brands(connection: sqlite3.Connection) -> Sequence[BrandRecord]:
     """Every brand with its keys."""
-    keys: dict[str, list[StoredKey]] = {}
-    for row in connection.execute(f"{_KEYS} ORDER BY id"):
-        keys.setdefault(row[1], []).append(StoredKey(*row))
+    keys: dict[str, list[StoredApiKey]] = {}
+    for row in connection.execute(f"{_SELECT_KEYS} ORDER BY id"):
+        keys.setdefault(row[1], []).append(StoredApiKey(*row))
     return [
-        BrandRecord(brand_of(row), tuple(keys.get(id, ())))
+        BrandRecord(parse_brand(row), tuple(keys.get(id, ())))
         for id, row in connection.execute("SELECT id, brand FROM brands ORDER BY id")
     ]
 
@@ -199,10 +216,10 @@ def brand_by_key(connection: sqlite3.Connection, digest: bytes) -> Brand | None:
         " WHERE digest = ? AND retired_at IS NULL",
         (digest,),
     ).fetchone()
-    return None if row is None else brand_of(row[0])
+    return None if row is None else parse_brand(row[0])
 
 
-def keys_of(connection: sqlite3.Connection, brand: str) -> Sequence[StoredKey]:
+def keys_of(connection: sqlite3.Connection, brand: str) -> Sequence[StoredApiKey]:
     """The keys of a brand, the oldest first."""
-    rows = connection.execute(f"{_KEYS} WHERE brand = ? ORDER BY id", (brand,))
-    return [StoredKey(*row) for row in rows]
+    rows = connection.execute(f"{_SELECT_KEYS} WHERE brand = ? ORDER BY id", (brand,))
+    return [StoredApiKey(*row) for row in rows]

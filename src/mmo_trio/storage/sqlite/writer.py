@@ -14,41 +14,41 @@ import trio
 from mmo_sansio.messages.intents import IntentKey
 from mmo_trio.storage.interface.store import OutcomeUnknown, StoreUnavailable
 from mmo_trio.storage.sqlite.connection import (
-    Ask,
+    SqliteCall,
     connect,
-    errors_translated,
-    is_broken_by,
+    must_reconnect_after,
     primary_code,
+    translate_errors,
 )
-from mmo_trio.storage.sqlite.recent_transactions import Recent
+from mmo_trio.storage.sqlite.recent_transactions import RecentTransactions
 
 T = TypeVar("T")
 
 
-class Writer:
+class SqliteWriter:
     """Has the one connection that writes."""
 
-    def __init__(self, path: Path, connection: sqlite3.Connection, patience_s: float) -> None:
+    def __init__(self, path: Path, connection: sqlite3.Connection, timeout_s: float) -> None:
         self._path = path
         self._is_closed = False
         self.connection: sqlite3.Connection | None = connection
         """None once it broke, until the next write opens another."""
-        self.patience_s = patience_s
-        self.turn = trio.CapacityLimiter(1)
+        self.timeout_s = timeout_s
+        self.write_limiter = trio.CapacityLimiter(1)
         """Held while a write is under way."""
-        self.recent = Recent()
-        self.in_doubt: list[Attempt] = []
+        self.recent = RecentTransactions()
+        self.in_doubt: list[WriteAttempt] = []
         """Attempts whose caller doesn't know what became of them, and so can't do what they scheduled."""
 
-    async def write(self, work: Ask[T], attempt: Attempt | None = None) -> T:
+    async def write(self, call: SqliteCall[T], attempt: WriteAttempt | None = None) -> T:
         """Run it in the thread and commit. Whoever loses patience leaves the thread to itself. Raises StoreUnavailable
         when nothing was stored, OutcomeUnknown when that can't be told."""
-        attempt = attempt or Attempt()
+        attempt = attempt or WriteAttempt()
         in_doubt = True
-        with trio.move_on_after(self.patience_s):
+        with trio.move_on_after(self.timeout_s):
             try:
                 result = await trio.to_thread.run_sync(
-                    self._write, work, attempt, limiter=self.turn, abandon_on_cancel=True
+                    self._write, call, attempt, limiter=self.write_limiter, abandon_on_cancel=True
                 )
                 in_doubt = False
                 return result
@@ -62,10 +62,10 @@ class Writer:
                 if in_doubt:
                     self.in_doubt.append(attempt)
         if in_doubt:
-            raise OutcomeUnknown(f"the commit took longer than {self.patience_s:g} s")
-        raise StoreUnavailable(f"the store didn't answer within {self.patience_s:g} s")
+            raise OutcomeUnknown(f"the commit took longer than {self.timeout_s:g} s")
+        raise StoreUnavailable(f"the store didn't answer within {self.timeout_s:g} s")
 
-    def refuse(self) -> None:
+    def stop_accepting(self) -> None:
         """Begin no further write."""
         self._is_closed = True
 
@@ -74,17 +74,17 @@ class Writer:
         if self.connection is not None:
             self.connection.close()
 
-    def _write(self, work: Ask[T], attempt: Attempt) -> T:
+    def _write(self, call: SqliteCall[T], attempt: WriteAttempt) -> T:
         try:
-            with errors_translated():
-                connection = self._connected()
+            with translate_errors():
+                connection = self._require_connection()
                 try:
                     connection.execute("BEGIN IMMEDIATE")
-                    result = work(connection)
+                    result = call(connection)
                     attempt.begin_commit()
                     self._commit(connection)
                 except BaseException as error:
-                    self._undo(connection, error)
+                    self._roll_back(connection, error)
                     raise
                 return result
         finally:
@@ -98,10 +98,10 @@ class Writer:
                 raise OutcomeUnknown(f"SQLite: {error}") from error
             raise
 
-    def _undo(self, connection: sqlite3.Connection, error: BaseException) -> None:
+    def _roll_back(self, connection: sqlite3.Connection, error: BaseException) -> None:
         """Roll back; a connection that is broken is closed, and the next write opens another."""
-        self.recent.forget()
-        broken = is_broken_by(error) or isinstance(error, OutcomeUnknown)
+        self.recent.clear()
+        broken = must_reconnect_after(error) or isinstance(error, OutcomeUnknown)
         try:
             connection.rollback()
         except sqlite3.Error:
@@ -110,7 +110,7 @@ class Writer:
             self.connection = None
             connection.close()
 
-    def _connected(self) -> sqlite3.Connection:
+    def _require_connection(self) -> sqlite3.Connection:
         if self._is_closed:
             raise StoreUnavailable("the store is closed")
         if self.connection is None:
@@ -118,7 +118,7 @@ class Writer:
         return self.connection
 
 
-class Attempt:
+class WriteAttempt:
     """Settles who was first: the thread beginning to commit, or its caller losing patience."""
 
     def __init__(self) -> None:

@@ -21,56 +21,56 @@ from mmo_sansio.providers.common.interface import (
     Provider,
     SignInFailed,
 )
-from mmo_sansio.resilience.circuit_breaker import Breaker, BreakerState
-from mmo_sansio.resilience.rate_limit import Pace
+from mmo_sansio.resilience.circuit_breaker import BreakerState, CircuitBreaker
+from mmo_sansio.resilience.rate_limit import RateLimit
 from mmo_sansio.values import clock
 from mmo_sansio.values.clock import Instant, Span
 
 logger = structlog.get_logger(__name__)
 
-SIGN_IN_S = 8.0
+SIGN_IN_TIMEOUT_S = 8.0
 """How long signing in may take, the wait for somebody else's included."""
 
-FAILED_SIGN_IN_S = 2.0
+SIGN_IN_FAILURE_TTL_S = 2.0
 """How long a failed sign-in stands for the next ones, so that a refusal isn't asked for by everybody in turn."""
 
-ILL = frozenset({429, 502, 503, 504})
+UNAVAILABLE_STATUSES = frozenset({429, 502, 503, 504})
 """Answers that say that the provider can't serve. Its 500s may be words about one payment."""
 
-Ask: TypeAlias = Callable[[HttpRequest], Awaitable[HttpResponse]]
+SendRequest: TypeAlias = Callable[[HttpRequest], Awaitable[HttpResponse]]
 """Sends one request; raises ExchangeFailed when there is no usable answer."""
 
 
 @frozen
-class _Failure:
+class _SignInFailure:
     """A sign-in that came to nothing."""
 
     reason: str
-    until: float
+    expires_at: float
     """Trio's time until which it stands."""
 
 
 @define(eq=False)
-class _Scope:
+class _TokenSlot:
     """The token of one scope, and whoever gets the next."""
 
-    signing_in: trio.Lock = Factory(trio.Lock)
+    lock: trio.Lock = Factory(trio.Lock)
     token: AccessToken | None = field(default=None, repr=False)
-    failure: _Failure | None = None
+    failure: _SignInFailure | None = None
 
 
 @frozen
 class AccountStatistics:
     """What an account has done since its process began."""
 
-    state: BreakerState
+    breaker_state: BreakerState
     exchanges: int
     """Requests that were sent and answered, signing in included."""
-    ill: int
+    unavailable: int
     """Answers among them that said that the provider can't serve."""
     failed: int
     """Requests without a usable answer."""
-    withheld: int
+    not_sent: int
     """Requests that the breaker or the rate limit didn't let out."""
     sign_ins: int
     """Tokens that were given."""
@@ -78,17 +78,17 @@ class AccountStatistics:
 
 
 @define(eq=False)
-class Account:
+class ProviderAccount:
     """How one configured provider is reached; `exchange` is what its conversations talk through."""
 
     provider: Provider
-    ask: Ask = field(repr=False)
+    send_request: SendRequest = field(repr=False)
     now: Callable[[], Instant]
     monotonic: Callable[[], Span]
-    breaker: Breaker = Factory(Breaker)
-    pace: Pace | None = None
+    breaker: CircuitBreaker = Factory(CircuitBreaker)
+    rate_limit: RateLimit | None = None
     """None: as fast as it comes."""
-    _scopes: dict[str, _Scope] = Factory(dict)
+    _token_slots: dict[str, _TokenSlot] = Factory(dict)
     _counts: Counter[str] = Factory(Counter)
 
     def statistics(self) -> AccountStatistics:
@@ -97,15 +97,15 @@ class Account:
         return AccountStatistics(
             self.breaker.state,
             exchanges=count["exchanges"],
-            ill=count["ill"],
+            unavailable=count["ill"],
             failed=count["failed"],
-            withheld=count["withheld"],
+            not_sent=count["withheld"],
             sign_ins=count["sign_ins"],
             sign_ins_failed=count["sign_ins_failed"],
         )
 
     @property
-    def state(self) -> BreakerState:
+    def breaker_state(self) -> BreakerState:
         """What its breaker thinks of the provider."""
         return self.breaker.state
 
@@ -116,52 +116,52 @@ class Account:
         """
         scope = self.provider.scope_of(request)
         if scope is None:
-            return await self._guarded(request)
-        token = await self._token(scope)
-        answer = await self._guarded(_signed(request, token))
-        if not self.provider.refuses_token(answer):
+            return await self._send_through_breaker(request)
+        token = await self._valid_token(scope)
+        answer = await self._send_through_breaker(_with_token(request, token))
+        if not self.provider.rejects_token(answer):
             return answer
-        self._forget(scope, token)
-        token = await self._token(scope)
-        return await self._guarded(_signed(request, token))
+        self._discard_token(scope, token)
+        token = await self._valid_token(scope)
+        return await self._send_through_breaker(_with_token(request, token))
 
-    async def _token(self, scope: str) -> AccessToken:
+    async def _valid_token(self, scope: str) -> AccessToken:
         """A fresh token; however many want one, only one signs in."""
-        kept = self._scopes.setdefault(scope, _Scope())
+        kept = self._token_slots.setdefault(scope, _TokenSlot())
         began = trio.current_time()
-        limit = min(began + SIGN_IN_S, trio.current_effective_deadline() - 0.1)
+        limit = min(began + SIGN_IN_TIMEOUT_S, trio.current_effective_deadline() - 0.1)
         with trio.move_on_at(limit):
-            async with kept.signing_in:
+            async with kept.lock:
                 if kept.token is not None and kept.token.is_fresh(self.now()):
                     return kept.token
-                if kept.failure is not None and trio.current_time() < kept.failure.until:
+                if kept.failure is not None and trio.current_time() < kept.failure.expires_at:
                     raise ExchangeFailed(kept.failure.reason, may_have_arrived=False)
                 kept.token = await self._sign_in(scope, kept)
                 return kept.token
         raise ExchangeFailed("Signing in took too long.", may_have_arrived=False)
 
-    async def _sign_in(self, scope: str, kept: _Scope) -> AccessToken:
+    async def _sign_in(self, scope: str, slot: _TokenSlot) -> AccessToken:
         try:
-            token = await self._hold(scope)
+            token = await self._run_sign_in(scope)
             self._counts["sign_ins"] += 1
             return token
         except SignInFailed as error:
-            logger.error("sign-in refused", provider=self.provider.name, reason=error.reason)
+            logger.error("sign_in_rejected", provider=self.provider.name, reason=error.reason)
             reason = f"Signing in was refused: {error.reason}"
         except ExchangeFailed as error:
             reason = f"Signing in failed: {error.reason}"
         self._counts["sign_ins_failed"] += 1
-        kept.failure = _Failure(reason, trio.current_time() + FAILED_SIGN_IN_S)
+        slot.failure = _SignInFailure(reason, trio.current_time() + SIGN_IN_FAILURE_TTL_S)
         raise ExchangeFailed(reason, may_have_arrived=False)
 
-    async def _hold(self, scope: str) -> AccessToken:
+    async def _run_sign_in(self, scope: str) -> AccessToken:
         """The conversation that gets a token, to its end."""
         conversation = self.provider.sign_in(scope, now=self.now())
         try:
             request = next(conversation)
             while True:
                 try:
-                    answer = await self._guarded(request)
+                    answer = await self._send_through_breaker(request)
                 except ExchangeFailed as failure:
                     request = conversation.throw(failure)
                 else:
@@ -170,15 +170,15 @@ class Account:
             token: AccessToken = end.value
             return token
 
-    def _forget(self, scope: str, token: AccessToken) -> None:
-        kept = self._scopes[scope]
+    def _discard_token(self, scope: str, token: AccessToken) -> None:
+        kept = self._token_slots[scope]
         if kept.token is token:
             kept.token = None
 
-    async def _guarded(self, request: HttpRequest) -> HttpResponse:
+    async def _send_through_breaker(self, request: HttpRequest) -> HttpResponse:
         """One request, in its turn, if the breaker lets it."""
-        await self._take_turn()
-        permit = self.breaker.permit(self.monotonic())
+        await self._wait_for_rate_limit()
+        permit = self.breaker.request_permit(self.monotonic())
         if permit is None:
             self._counts["withheld"] += 1
             raise ExchangeFailed(
@@ -186,8 +186,8 @@ class Account:
             )
         succeeded: bool | None = None
         try:
-            answer = await self.ask(request)
-            succeeded = answer.status not in ILL
+            answer = await self.send_request(request)
+            succeeded = answer.status not in UNAVAILABLE_STATUSES
             self._counts["exchanges"] += 1
             self._counts["ill"] += not succeeded
         except ExchangeFailed:
@@ -202,21 +202,21 @@ class Account:
                 self.breaker.record(permit, succeeded=succeeded, now=self.monotonic())
         return answer
 
-    async def _take_turn(self) -> None:
-        if self.pace is None:
+    async def _wait_for_rate_limit(self) -> None:
+        if self.rate_limit is None:
             return
         now = self.monotonic()
-        wait_s = self.pace.wait(now) / clock.SECOND
+        wait_s = self.rate_limit.delay(now) / clock.SECOND
         if trio.current_time() + wait_s + 1 >= trio.current_effective_deadline():
             self._counts["withheld"] += 1
             raise ExchangeFailed(
                 "Its turn would have come too late for the provider's rate limit.",
                 may_have_arrived=False,
             )
-        self.pace.take(now)
+        self.rate_limit.reserve(now)
         await trio.sleep(wait_s)
 
 
-def _signed(request: HttpRequest, token: AccessToken) -> HttpRequest:
+def _with_token(request: HttpRequest, token: AccessToken) -> HttpRequest:
     authorization = (b"authorization", b"Bearer " + token.value.encode())
     return evolve(request, headers=(*request.headers, authorization))

@@ -10,36 +10,36 @@ from mmo_trio.storage.interface.store import Store, StoreUnavailable
 
 logger = structlog.get_logger(__name__)
 
-LOOK_S = 2.0
+REFRESH_INTERVAL_S = 2.0
 """How long after `mmo providers disable` the last node may go on submitting."""
 
 
 @define(eq=False)
-class Switches:
+class ProviderAvailability:
     """What the store said last."""
 
     store: Store
-    _closed: frozenset[str] = frozenset()
+    _closed_providers: frozenset[str] = frozenset()
 
     def is_closed(self, provider: str) -> bool:
         """Whether this provider takes no new payments."""
-        return provider in self._closed
+        return provider in self._closed_providers
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Look until cancelled; it has looked once when it has started. A store that fails leaves things as they
         are."""
-        await self._look()
+        await self._refresh()
         task_status.started()
         while True:
-            await trio.sleep(LOOK_S)
-            await self._look()
+            await trio.sleep(REFRESH_INTERVAL_S)
+            await self._refresh()
 
-    async def _look(self) -> None:
+    async def _refresh(self) -> None:
         try:
             closed = frozenset(each.name for each in await self.store.closed_providers())
         except StoreUnavailable as error:
-            logger.warning("switches not read", error=str(error))
+            logger.warning("provider_availability_stale", error=str(error))
             return
-        for name in closed ^ self._closed:
-            logger.info("provider closed" if name in closed else "provider open", provider=name)
-        self._closed = closed
+        for name in closed ^ self._closed_providers:
+            logger.info("provider_closed" if name in closed else "provider_opened", provider=name)
+        self._closed_providers = closed

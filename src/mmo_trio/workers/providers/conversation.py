@@ -17,42 +17,42 @@ from mmo_trio.workers.providers.counters import ProviderCounts
 
 logger = structlog.get_logger(__name__)
 
-CONVERSATION_S = 20.0
+CONVERSATION_TIMEOUT_S = 20.0
 """How long a conversation may take, from before the submission is put on record; shorter than the law's
-SUBMISSION_PATIENCE."""
+SUBMISSION_TIMEOUT."""
 
-Exchange: TypeAlias = Callable[[HttpRequest], Awaitable[HttpResponse]]
+SendRequest: TypeAlias = Callable[[HttpRequest], Awaitable[HttpResponse]]
 """Sends a request to a provider; raises ExchangeFailed when there is no usable answer."""
 
 
-async def hold(
+async def run_conversation(
     conversation: Conversation,
-    exchange: Exchange,
-    about: Transaction,
+    exchange: SendRequest,
+    transaction: Transaction,
     deadline: float,
     counts: ProviderCounts,
 ) -> ProviderReport:
     """Hold the conversation to its end, or until its time is over, by Trio's clock; it always comes to a report."""
-    name, reference = about.order.provider, about.reference
+    name, reference = transaction.order.provider, transaction.reference
     try:
         request = next(conversation)
         while True:
             began = trio.current_time()
             try:
-                answer = await _exchange_by(deadline, exchange, request)
+                answer = await _exchange_by_deadline(deadline, exchange, request)
             except ExchangeFailed as failure:
                 counts.failed_exchanges += 1
-                counts.exchanges.add(trio.current_time() - began)
+                counts.exchange_durations.observe(trio.current_time() - began)
                 request = conversation.throw(failure)
             else:
-                counts.exchanges.add(trio.current_time() - began)
+                counts.exchange_durations.observe(trio.current_time() - began)
                 request = conversation.send(answer)
     except StopIteration as end:
         report: ProviderReport = end.value
         return report
     except Exception as fault:
         logger.error(
-            "provider conversation failed",
+            "provider_conversation_failed",
             provider=name,
             reference=reference,
             fault=describe_fault(fault),
@@ -60,7 +60,9 @@ async def hold(
         return ProviderUnreachable(reference, name, f"A fault of ours: {type(fault).__name__}.")
 
 
-async def _exchange_by(deadline: float, exchange: Exchange, request: HttpRequest) -> HttpResponse:
+async def _exchange_by_deadline(
+    deadline: float, exchange: SendRequest, request: HttpRequest
+) -> HttpResponse:
     """The answer, if it comes by then. What hasn't been sent by then is not sent."""
     if trio.current_time() >= deadline:
         raise ExchangeFailed("Its time was over before it was sent.", may_have_arrived=False)

@@ -17,9 +17,9 @@ from mmo_sansio.messages.inputs import (
     ProviderSucceeded,
     ProviderUnreachable,
 )
-from mmo_trio.system.latency import OUTSIDE_S, Durations
+from mmo_trio.system.latency import EXTERNAL_BUCKETS_S, LatencyHistogram
 
-REPORTS: Mapping[type[ProviderReport], str] = MappingProxyType(
+REPORT_LABELS: Mapping[type[ProviderReport], str] = MappingProxyType(
     {
         ProviderAccepted: "accepted",
         ProviderSucceeded: "succeeded",
@@ -30,7 +30,7 @@ REPORTS: Mapping[type[ProviderReport], str] = MappingProxyType(
     }
 )
 """What figures call the kinds of reports."""
-UNREACHABLE = REPORTS[ProviderUnreachable]
+UNREACHABLE_LABEL = REPORT_LABELS[ProviderUnreachable]
 
 
 @define(eq=False)
@@ -38,10 +38,10 @@ class ProviderCounts:
     """What was done with one provider so far."""
 
     submissions: int = 0
-    questions: int = 0
+    polls: int = 0
     reports: Counter[str] = Factory(Counter)
     """What conversations came to, by the kind of the report."""
-    exchanges: Durations = Factory(lambda: Durations(OUTSIDE_S))
+    exchange_durations: LatencyHistogram = Factory(lambda: LatencyHistogram(EXTERNAL_BUCKETS_S))
     """How long answers took, and what came instead of one."""
     failed_exchanges: int = 0
     """Requests without a usable answer, those that never left included."""
@@ -51,14 +51,14 @@ class ProviderCounts:
 class ProviderStatistics:
     """What a provider worker is doing, and has done."""
 
-    talking: int
+    active: int
     """Conversations under way."""
     waiting: int
     submissions: int
     """Submissions that were let go out."""
-    questions: int
+    polls: int
     unreachable: int
     """Conversations without a usable answer."""
-    dropped: int
+    dropped_polls: int
     """Questions for which there was no room; they are asked at their next time."""
     by_provider: Mapping[str, ProviderCounts]

@@ -13,27 +13,32 @@ from mmo_sansio.http.messages import HttpRequest, HttpResponse
 from mmo_sansio.providers.common.ciphers import Ciphers
 from mmo_sansio.providers.common.interface import Provider
 from mmo_sansio.providers.common.options import OptionError, Options
-from mmo_sansio.providers.common.redaction import Discreet
-from mmo_sansio.providers.registry import KINDS, Surroundings, open_provider, open_sandbox
+from mmo_sansio.providers.common.redaction import RedactingProvider
+from mmo_sansio.providers.registry import (
+    ADAPTER_FACTORIES,
+    AdapterContext,
+    open_provider,
+    open_sandbox,
+)
 from mmo_sansio.providers.sandbox.adapter import SandboxProvider
-from mmo_sansio.resilience.circuit_breaker import Breaker, BreakerSettings
-from mmo_sansio.resilience.rate_limit import Pace
+from mmo_sansio.resilience.circuit_breaker import BreakerSettings, CircuitBreaker
+from mmo_sansio.resilience.rate_limit import RateLimit
 from mmo_sansio.values.clock import SECOND, Instant, Span
 from mmo_trio.brands.keyring import KeyRing
 from mmo_trio.settings import SettingsError
-from mmo_trio.settings.errors import ValueFault
+from mmo_trio.settings.errors import InvalidSettingValue
 from mmo_trio.settings.providers import provider_variable
 from mmo_trio.settings.sections import ProviderSection
 from mmo_trio.settings.values import NETWORKS, Network
-from mmo_trio.workers.providers.account import Account
-from mmo_trio.workers.providers.webhook_endpoint import HookDoor
+from mmo_trio.workers.providers.account import ProviderAccount
+from mmo_trio.workers.providers.webhook_endpoint import WebhookEndpoint
 
 FILE_SUFFIX = "_file"
 """`KEY_file` names a file whose text is the value of KEY: a secret then stands in neither settings nor environment."""
 
 SECRET_BYTES_MAX = 64 * 1024
 
-COMMON = (
+COMMON_OPTIONS = (
     "hooks_name",
     "hooks_from",
     "requests_per_minute",
@@ -46,113 +51,122 @@ COMMON = (
 """Options of every kind of provider."""
 
 
-class AskWithin(Protocol):
+class SendWithDeadline(Protocol):
     """Sends one request; raises ExchangeFailed when there is no usable answer by then."""
 
     async def __call__(self, request: HttpRequest, *, deadline_s: float) -> HttpResponse: ...
 
 
 @frozen
-class Opened:
+class OpenAccount:
     """One configured account, ready to be used."""
 
     adapter: Provider
     """What its kind made, for what only this kind can do."""
     provider: Provider
     """The adapter for everybody else: it gives away no secret."""
-    account: Account
-    hook_name: str
-    door: HookDoor
+    account: ProviderAccount
+    webhook_name: str
+    webhook_endpoint: WebhookEndpoint
 
 
 @frozen
-class Outside:
+class AccountEnvironment:
     """What accounts need of the process around them."""
 
-    ask: AskWithin
+    send_request: SendWithDeadline
     now: Callable[[], Instant]
     monotonic: Callable[[], Span]
     ciphers: Ciphers
     keyring: KeyRing
-    hooks_base: str
+    webhooks_base_url: str
     """Scheme and host under which notifications arrive, no slash at the end."""
 
 
 def open_accounts(
-    sections: Mapping[str, ProviderSection], titles: Mapping[str, str], outside: Outside
-) -> Mapping[str, Opened]:
+    sections: Mapping[str, ProviderSection],
+    titles: Mapping[str, str],
+    environment: AccountEnvironment,
+) -> Mapping[str, OpenAccount]:
     """Every account with an operator, by name. Raises SettingsError."""
-    opened: dict[str, Opened] = {}
+    opened: dict[str, OpenAccount] = {}
     for name, section in sections.items():
         if section.kind == "sandbox":
             continue
-        account = open_account(section, titles[name], outside)
-        if any(each.hook_name == account.hook_name for each in opened.values()):
+        account = open_account(section, titles[name], environment)
+        if any(each.webhook_name == account.webhook_name for each in opened.values()):
             remedy = "Give each of them another one."
-            what = f"{account.hook_name!r} stands in another provider's addresses."
-            _refuse(section, OptionError("hooks_name", what, remedy))
+            what = f"{account.webhook_name!r} stands in another provider's addresses."
+            _raise_settings_error(section, OptionError("hooks_name", what, remedy))
         opened[name] = account
     return opened
 
 
-def open_account(section: ProviderSection, title: str, outside: Outside) -> Opened:
+def open_account(
+    section: ProviderSection, title: str, environment: AccountEnvironment
+) -> OpenAccount:
     """The account of `[provider.NAME]`. Beside those of its kind it has the options of every kind: `title` and those
-    of `COMMON`. Raises SettingsError."""
-    options = _with_files_read(section)
+    of `COMMON_OPTIONS`. Raises SettingsError."""
+    options = _read_option_files(section)
     options.pop("title", None)
     try:
         hook_name = Options(options).text("hooks_name", section.name)
         if not hook_name.replace("-", "").replace("_", "").isalnum() or not hook_name.isascii():
             raise OptionError("hooks_name", "can't stand in an address.", "Use letters and digits.")
-        allowed = _networks(options)
-        per_minute = Options(options).number("requests_per_minute", 0)
-        answer_within_s = _from_to(options, "answer_within_s", 15, 1, 18)
-        breaker = _breaker(options)
-        for common in COMMON:
+        allowed = _allowed_networks(options)
+        per_minute = Options(options).integer("requests_per_minute", 0)
+        answer_within_s = _integer_in_range(options, "answer_within_s", 15, 1, 18)
+        breaker = _breaker_settings(options)
+        for common in COMMON_OPTIONS:
             options.pop(common, None)
-        token = outside.keyring.hook_token(section.name)
-        surroundings = Surroundings(
-            f"{outside.hooks_base}/hooks/{hook_name}/{token}", outside.ciphers
+        token = environment.keyring.webhook_token(section.name)
+        surroundings = AdapterContext(
+            f"{environment.webhooks_base_url}/hooks/{hook_name}/{token}", environment.ciphers
         )
-        if section.kind not in KINDS:
+        if section.kind not in ADAPTER_FACTORIES:
             raise OptionError("kind", f"{section.kind!r} isn't built in.", "Use another kind.")
         adapter = open_provider(section.kind, section.name, title, options, surroundings)
     except OptionError as error:
-        _refuse(section, error)
-    provider = Discreet(adapter)
-    account = Account(
+        _raise_settings_error(section, error)
+    provider = RedactingProvider(adapter)
+    account = ProviderAccount(
         provider,
-        partial(outside.ask, deadline_s=answer_within_s),
-        outside.now,
-        outside.monotonic,
-        Breaker(breaker),
-        Pace(per_minute) if per_minute else None,
+        partial(environment.send_request, deadline_s=answer_within_s),
+        environment.now,
+        environment.monotonic,
+        CircuitBreaker(breaker),
+        RateLimit(per_minute) if per_minute else None,
     )
-    return Opened(adapter, provider, account, hook_name, HookDoor(provider, token, allowed))
+    return OpenAccount(
+        adapter, provider, account, hook_name, WebhookEndpoint(provider, token, allowed)
+    )
 
 
-def _breaker(options: Mapping[str, Any]) -> BreakerSettings:
+def _breaker_settings(options: Mapping[str, Any]) -> BreakerSettings:
     usual = BreakerSettings()
     return BreakerSettings(
-        window=_from_to(options, "breaker_window_s", usual.window // SECOND, 10, 3600) * SECOND,
-        minimum_requests=_from_to(
+        window=_integer_in_range(options, "breaker_window_s", usual.window // SECOND, 10, 3600)
+        * SECOND,
+        minimum_requests=_integer_in_range(
             options, "breaker_minimum_requests", usual.minimum_requests, 1, 1_000_000
         ),
-        failure_ratio=_from_to(
+        failure_ratio=_integer_in_range(
             options, "breaker_failure_percent", round(usual.failure_ratio * 100), 1, 100
         )
         / 100,
-        open_for=_from_to(options, "breaker_open_for_s", usual.open_for // SECOND, 1, 3600)
+        open_for=_integer_in_range(options, "breaker_open_for_s", usual.open_for // SECOND, 1, 3600)
         * SECOND,
         permit_deadline=None,
     )
 
 
-def _from_to(options: Mapping[str, Any], key: str, default: int, least: int, most: int) -> int:
+def _integer_in_range(
+    options: Mapping[str, Any], key: str, default: int, minimum: int, maximum: int
+) -> int:
     """A whole number between these. Raises OptionError."""
-    number = Options(options).number(key, default)
-    if not least <= number <= most:
-        raise OptionError(key, f"must be {least} to {most}.", f"Write {key} = {default}, say.")
+    number = Options(options).integer(key, default)
+    if not minimum <= number <= maximum:
+        raise OptionError(key, f"must be {minimum} to {maximum}.", f"Write {key} = {default}, say.")
     return number
 
 
@@ -161,48 +175,50 @@ def open_sandbox_account(name: str, section: ProviderSection | None, title: str)
     Raises SettingsError."""
     if section is None:
         return open_sandbox(name, title, {})
-    options = _with_files_read(section)
+    options = _read_option_files(section)
     options.pop("title", None)
     try:
         return open_sandbox(name, title, options)
     except OptionError as error:
-        _refuse(section, error)
+        _raise_settings_error(section, error)
 
 
-def _with_files_read(section: ProviderSection) -> dict[str, Any]:
+def _read_option_files(section: ProviderSection) -> dict[str, Any]:
     options: dict[str, Any] = {}
     for key, value in section.options.items():
         if not key.endswith(FILE_SUFFIX):
             if key in options:
-                _twice(section, key)
+                _reject_duplicate(section, key)
             options[key] = value
             continue
         wanted = key.removesuffix(FILE_SUFFIX)
         if wanted in section.options:
-            _twice(section, wanted)
+            _reject_duplicate(section, wanted)
         try:
             text = Path(str(value)).expanduser().read_bytes()[:SECRET_BYTES_MAX].decode()
         except (OSError, ValueError) as error:
             what = getattr(error, "strerror", None) or "it is no text"
-            _refuse(section, OptionError(key, f"can't be read ({what}).", "Name another file."))
+            _raise_settings_error(
+                section, OptionError(key, f"can't be read ({what}).", "Name another file.")
+            )
         options[wanted] = text.strip()
     return options
 
 
-def _networks(options: Mapping[str, Any]) -> tuple[Network, ...]:
+def _allowed_networks(options: Mapping[str, Any]) -> tuple[Network, ...]:
     try:
-        found: tuple[Network, ...] = NETWORKS.read(options.get("hooks_from", []))
-    except ValueFault as fault:
+        found: tuple[Network, ...] = NETWORKS.parse(options.get("hooks_from", []))
+    except InvalidSettingValue as fault:
         raise OptionError("hooks_from", f"{fault}.", "Leave it out for any address.") from None
     return found
 
 
-def _twice(section: ProviderSection, key: str) -> NoReturn:
+def _reject_duplicate(section: ProviderSection, key: str) -> NoReturn:
     remedy = f"Keep {key} or {key}{FILE_SUFFIX}."
-    _refuse(section, OptionError(key, "is given itself and as a file.", remedy))
+    _raise_settings_error(section, OptionError(key, "is given itself and as a file.", remedy))
 
 
-def _refuse(section: ProviderSection, error: OptionError) -> NoReturn:
+def _raise_settings_error(section: ProviderSection, error: OptionError) -> NoReturn:
     where = f"provider.{section.name}.{error.key}"
     variable = provider_variable(section.name, error.key)
-    raise SettingsError(f"{where} ({variable})", error.what, error.remedy) from None
+    raise SettingsError(f"{where} ({variable})", error.problem, error.remedy) from None

@@ -11,10 +11,10 @@ from mmo_trio.settings.values import Network
 
 
 @frozen
-class HookDoor:
+class WebhookEndpoint:
     """Where one account's notifications come in."""
 
     provider: Provider
     token: str = field(repr=False)
-    allowed: Sequence[Network] = ()
+    allowed_networks: Sequence[Network] = ()
     """From where they may come; empty: from anywhere."""

@@ -83,7 +83,7 @@ async def test_the_service_learns_of_client_and_id() -> None:
         answer = await door.ask(get())
         (context,) = door.service.contexts
         assert context.request_id == answer.headers["x-request-id"]
-        assert (context.client, context.secure) == ("127.0.0.1", False)
+        assert (context.client, context.is_secure) == ("127.0.0.1", False)
 
 
 @pytest.mark.spec("P3", "G9", "A5")
@@ -305,4 +305,4 @@ async def test_under_tls_http2_is_agreed_on(tmp_path: Path) -> None:
             client = await Http2Client.begun(tls)
             assert (await client.ask(b"GET", b"/", [RIGHT])).status == 200
         (context,) = door.service.contexts
-        assert context.secure
+        assert context.is_secure

@@ -11,7 +11,7 @@ import trio
 import trustme
 
 from mmo_sansio.http.exchange import DeliveryOutcome
-from mmo_trio.http.client.client import Client, tls_context
+from mmo_trio.http.client.client import HttpClient, tls_context
 from mmo_trio.http.client.dns import Resolver
 from tests.support.hostile_receivers import (
     HOST,
@@ -31,8 +31,8 @@ from tests.support.invalid_certificates import expired, self_signed, signed_with
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 
 
-def client_with(resolver: Resolver) -> Client:
-    return Client(rules=PRIVATE, context=trusting(), resolver=resolver)
+def client_with(resolver: Resolver) -> HttpClient:
+    return HttpClient(rules=PRIVATE, context=trusting(), resolver=resolver)
 
 
 def old_tls() -> ssl.SSLContext:

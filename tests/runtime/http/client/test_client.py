@@ -14,7 +14,7 @@ from attrs import frozen
 from trio.testing import MockClock
 
 from mmo_sansio.http.exchange import DeliveryOutcome
-from mmo_trio.http.client.client import Client
+from mmo_trio.http.client.client import HttpClient
 from tests.support.hostile_receivers import (
     HOST,
     PRIVATE,
@@ -245,7 +245,7 @@ ROWS = [
 @pytest.mark.spec("K2", "K3", "K4")
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
 async def test_a_delivery_ends_as_its_receiver_deserves(row: Row, jumping_clock: MockClock) -> None:
-    client = Client(rules=PRIVATE, context=trusting(), resolver=Names(["127.0.0.1"]))
+    client = HttpClient(rules=PRIVATE, context=trusting(), resolver=Names(["127.0.0.1"]))
     async with receiving(row.behave, honest()) as receiver:
         started = trio.current_time()
         attempt = await client.deliver(callback(receiver.url))

@@ -8,13 +8,13 @@ from ipaddress import IPv4Address, ip_address
 import pytest
 import trio
 
-from mmo_trio.http.client.connect import alternating, dial
+from mmo_trio.http.client.connect import connect, interleave_families
 from mmo_trio.http.client.dns import SystemResolver
 
 
 def test_families_take_turns() -> None:
     addresses = [ip_address(each) for each in ("::1", "::2", "::3", "10.0.0.1", "10.0.0.2")]
-    assert [str(each) for each in alternating(addresses)] == [
+    assert [str(each) for each in interleave_families(addresses)] == [
         "::1",
         "10.0.0.1",
         "::2",
@@ -27,7 +27,7 @@ async def test_dialling_nobody_says_the_first_reason() -> None:
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))
         with trio.fail_after(30), pytest.raises(ConnectionRefusedError):
-            await dial([IPv4Address("127.0.0.1")], unused.getsockname()[1])
+            await connect([IPv4Address("127.0.0.1")], unused.getsockname()[1])
 
 
 async def test_the_systems_resolver_knows_localhost_while_other_threads_are_busy() -> None:

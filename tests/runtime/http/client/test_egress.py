@@ -13,8 +13,8 @@ from trio.testing import MockClock
 from mmo_sansio.http.egress_rules import EgressRules
 from mmo_sansio.http.exchange import DeliveryOutcome
 from mmo_trio.http.client import exchange
-from mmo_trio.http.client.client import Client
-from mmo_trio.http.client.connect import dial
+from mmo_trio.http.client.client import HttpClient
+from mmo_trio.http.client.connect import connect
 from mmo_trio.http.client.dns import Resolver
 from mmo_trio.http.streams import PlainStream
 from tests.support.hostile_receivers import (
@@ -40,8 +40,8 @@ def jumping_clock() -> MockClock:
     return MockClock(autojump_threshold=0.02)
 
 
-def client_with(resolver: Resolver, rules: EgressRules = PRIVATE) -> Client:
-    return Client(rules=rules, context=trusting(), resolver=resolver)
+def client_with(resolver: Resolver, rules: EgressRules = PRIVATE) -> HttpClient:
+    return HttpClient(rules=rules, context=trusting(), resolver=resolver)
 
 
 # --- what is sent
@@ -183,9 +183,9 @@ async def test_the_peer_is_checked_after_connecting(monkeypatch: pytest.MonkeyPa
     async with receiving(answers(OK), honest()) as receiver:
 
         async def elsewhere(_addresses: object, port: int) -> PlainStream:
-            return await dial([IPv4Address("127.0.0.1")], port)
+            return await connect([IPv4Address("127.0.0.1")], port)
 
-        monkeypatch.setattr(exchange, "dial", elsewhere)
+        monkeypatch.setattr(exchange, "connect", elsewhere)
         with trio.fail_after(30):
             attempt = await client_with(Names(["127.0.0.2"])).deliver(callback(receiver.url))
         assert attempt.outcome is DeliveryOutcome.EGRESS_REFUSED

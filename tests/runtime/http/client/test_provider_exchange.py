@@ -14,10 +14,10 @@ import trio
 from trio.testing import MockClock
 
 from mmo_sansio.http.egress_rules import EgressRules
-from mmo_sansio.http.exchange import Unanswered
+from mmo_sansio.http.exchange import NoResponseReceived
 from mmo_sansio.http.messages import HttpRequest, HttpResponse
 from mmo_sansio.providers.common.interface import ExchangeFailed
-from mmo_trio.http.client.client import Client
+from mmo_trio.http.client.client import HttpClient
 from mmo_trio.sandbox.local_ca import ensure_authority
 from tests.support.client_process import DEADLINE_S
 from tests.support.hostile_receivers import (
@@ -50,9 +50,9 @@ def jumping_clock() -> MockClock:
     return MockClock(autojump_threshold=0.02)
 
 
-def client() -> Client:
+def client() -> HttpClient:
     """A client whose rules would refuse loopback to a merchant."""
-    return Client(rules=EgressRules(), context=trusting(), resolver=Names(["127.0.0.1"]))
+    return HttpClient(rules=EgressRules(), context=trusting(), resolver=Names(["127.0.0.1"]))
 
 
 def submission(url: str) -> HttpRequest:
@@ -66,7 +66,7 @@ async def test_a_providers_answer_comes_back_whatever_its_status(status: int) ->
     raw = b"HTTP/1.1 %d X\r\nLocation: /x\r\nContent-Length: 2\r\n\r\n{}" % status
     async with receiving(answers(raw), honest()) as receiver:
         with trio.fail_after(30):
-            response = await client().ask(submission(receiver.url))
+            response = await client().call_provider(submission(receiver.url))
     headers = ((b"location", b"/x"), (b"content-length", b"2"))
     assert response == HttpResponse(status, headers, b"{}")
 
@@ -80,7 +80,7 @@ async def test_a_provider_may_be_reached_in_the_clear_and_at_any_address() -> No
     async with receiving(behave, honest()) as receiver:
         request = HttpRequest("GET", f"http://127.0.0.1:{receiver.port}/a?b=c".encode())
         with trio.fail_after(30):
-            response = await client().ask(request)
+            response = await client().call_provider(request)
         assert response.body == b"fine"
         (head,) = receiver.requests
         assert head.startswith(b"GET /a?b=c HTTP/1.1\r\nHost: 127.0.0.1:")
@@ -90,7 +90,7 @@ async def test_a_provider_may_be_reached_in_the_clear_and_at_any_address() -> No
 async def test_an_answer_may_end_where_the_connection_ends() -> None:
     async with receiving(hangs_up_rudely, honest()) as receiver:
         with trio.fail_after(30):
-            response = await client().ask(submission(receiver.url))
+            response = await client().call_provider(submission(receiver.url))
     assert response.body == b"all of it"
 
 
@@ -124,7 +124,7 @@ async def test_a_failure_says_whether_the_request_may_have_been_received(
 ) -> None:
     async with receiving(behave, honest()) as receiver:
         with pytest.raises(ExchangeFailed) as failure:
-            await client().ask(submission(receiver.url))
+            await client().call_provider(submission(receiver.url))
         assert failure.value.may_have_arrived == may_have_arrived
         assert str(failure.value).endswith(".")
         assert may_have_arrived or receiver.requests == []
@@ -134,7 +134,7 @@ async def test_a_failure_says_whether_the_request_may_have_been_received(
 async def test_nothing_is_sent_to_a_provider_without_a_good_certificate() -> None:
     async with receiving(answers(), self_signed(HOST)) as receiver:
         with trio.fail_after(30), pytest.raises(ExchangeFailed) as failure:
-            await client().ask(submission(receiver.url))
+            await client().call_provider(submission(receiver.url))
     assert not failure.value.may_have_arrived
 
 
@@ -147,7 +147,7 @@ async def test_nothing_is_sent_when_nobody_listens() -> None:
             trio.fail_after(30),
             pytest.raises(ExchangeFailed, match="Connecting failed") as failure,
         ):
-            await client().ask(request)
+            await client().call_provider(request)
     assert not failure.value.may_have_arrived
 
 
@@ -155,7 +155,7 @@ async def test_nothing_is_sent_when_nobody_listens() -> None:
 @pytest.mark.parametrize("url", ["ftp://provider.example/", "nonsense", "https://a b/"])
 async def test_a_url_that_is_none_fails_before_anything_is_sent(url: str) -> None:
     with trio.fail_after(30), pytest.raises(ExchangeFailed) as failure:
-        await client().ask(submission(url))
+        await client().call_provider(submission(url))
     assert not failure.value.may_have_arrived
 
 
@@ -163,7 +163,7 @@ async def test_a_url_that_is_none_fails_before_anything_is_sent(url: str) -> Non
 async def test_a_field_that_cant_be_written_fails_before_anything_is_sent() -> None:
     request = HttpRequest("POST", b"https://provider.example/", ((b"x-key", b"a\r\nb: c"),), b"")
     with trio.fail_after(30), pytest.raises(ExchangeFailed, match="Writing the request") as failure:
-        await client().ask(request)
+        await client().call_provider(request)
     assert not failure.value.may_have_arrived
 
 
@@ -177,9 +177,9 @@ async def test_what_was_late_when_the_process_went_on_is_not_sent(mock_clock: Mo
 
     async with receiving(answers(), honest()) as receiver:
         exchange = await client().exchange(
-            submission(receiver.url), exempt=True, may_send=stands_still
+            submission(receiver.url), skip_egress_rules=True, may_send=stands_still
         )
-    assert isinstance(exchange, Unanswered)
+    assert isinstance(exchange, NoResponseReceived)
     assert not exchange.may_have_arrived
     assert receiver.requests == []
 
@@ -228,7 +228,7 @@ async def test_a_call_that_is_cancelled_leaves_no_connection_behind() -> None:
 
     begun = trio.Event()
     async with receiving(behave, honest()) as receiver, trio.open_nursery() as nursery:
-        nursery.start_soon(client().ask, submission(receiver.url))
+        nursery.start_soon(client().call_provider, submission(receiver.url))
         with trio.fail_after(30):
             await begun.wait()
             nursery.cancel_scope.cancel()

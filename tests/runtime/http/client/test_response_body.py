@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mmo_sansio.http.response_head import AnswerHeadReader
-from mmo_trio.http.client.response_body import BodyError, body_of
+from mmo_sansio.http.response_head import ResponseHeadReader
+from mmo_trio.http.client.response_body import ResponseBodyError, response_body
 
 LENGTH = b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\n0123456789"
 CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n4\r\n0123\r\n6;a=b\r\n456789\r\n0\r\n\r\n"
@@ -18,14 +18,14 @@ CLOSED = b"HTTP/1.1 200 OK\r\n\r\n0123456789"
 
 def read(*pieces: bytes) -> tuple[bytes, bool]:
     """The body as far as it came, and whether that is all."""
-    reader, taken = AnswerHeadReader(), b""
+    reader, taken = ResponseHeadReader(), b""
     given = iter(pieces)
     while (head := reader.receive(next(given))) is None:
         pass
-    body = body_of(head)
-    with suppress(BodyError):
+    body = response_body(head)
+    with suppress(ResponseBodyError):
         while True:
-            for piece in body.take():
+            for piece in body.read_available():
                 taken += piece
             if body.is_complete:
                 return taken, True

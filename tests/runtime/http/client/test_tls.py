@@ -7,7 +7,7 @@ import trio
 from attrs import evolve
 
 from mmo_sansio.http.exchange import DeliveryOutcome
-from mmo_trio.http.client.client import Client
+from mmo_trio.http.client.client import HttpClient
 from mmo_trio.http.streams import PlainStream
 from tests.support.hostile_receivers import (
     HOST,
@@ -24,21 +24,21 @@ from tests.support.hostile_receivers import (
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 
 
-def a_client() -> Client:
-    return Client(rules=PRIVATE, context=trusting(), resolver=Names(["127.0.0.1"]))
+def a_client() -> HttpClient:
+    return HttpClient(rules=PRIVATE, context=trusting(), resolver=Names(["127.0.0.1"]))
 
 
 async def test_the_end_of_the_handshake_and_the_request_leave_in_one_write(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     sent: list[int] = []
-    send_now = PlainStream.send_now
+    send_now = PlainStream.try_send
 
     def recorded(self: PlainStream, data: bytes) -> bytes:
         sent.append(len(data))
         return send_now(self, data)
 
-    monkeypatch.setattr(PlainStream, "send_now", recorded)
+    monkeypatch.setattr(PlainStream, "try_send", recorded)
     async with receiving(answers(OK), honest()) as receiver:
         with trio.fail_after(30):
             attempt = await a_client().deliver(callback(receiver.url))

@@ -9,7 +9,7 @@ import trio
 
 from mmo_sansio.http.exchange import DeliveryOutcome
 from mmo_trio.http.client import tls_sessions
-from mmo_trio.http.client.client import Client
+from mmo_trio.http.client.client import HttpClient
 from tests.support.hostile_receivers import (
     HOST,
     PRIVATE,
@@ -39,8 +39,8 @@ class Receiver:
         await visit.write(OK)
 
 
-def a_client() -> Client:
-    return Client(rules=PRIVATE, context=trusting(), resolver=Names(["127.0.0.1"]))
+def a_client() -> HttpClient:
+    return HttpClient(rules=PRIVATE, context=trusting(), resolver=Names(["127.0.0.1"]))
 
 
 def shown_by(version: ssl.TLSVersion) -> ssl.SSLContext:
@@ -65,7 +65,7 @@ async def test_the_next_callback_goes_on_with_the_session(version: ssl.TLSVersio
 async def test_a_certificate_is_looked_at_again_after_a_while(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(tls_sessions, "BELIEVED_S", -1)
+    monkeypatch.setattr(tls_sessions, "SESSION_LIFETIME_S", -1)
     client, receiver = a_client(), Receiver()
     async with receiving(receiver.behave, shown_by(ssl.TLSVersion.TLSv1_3)) as here:
         for _ in range(2):

@@ -32,7 +32,7 @@ async def test_the_service_learns_who_asks_and_what() -> None:
     async with listening() as here:
         await here.ask(get(b"/a%2Fb?c=d", b"X-Forwarded-For: 8.8.8.8", b"X-Many: 1", b"x-many: 2"))
         (context,), (head,) = here.service.contexts, here.service.heads
-        assert (context.client, context.secure) == ("127.0.0.1", False)
+        assert (context.client, context.is_secure) == ("127.0.0.1", False)
         assert (head.method, head.target) == ("GET", b"/a%2Fb?c=d")
         assert head.values(b"x-many") == (b"1", b"2")
 
@@ -74,13 +74,13 @@ async def test_a_request_may_come_in_single_bytes() -> None:
 
 async def test_an_answer_leaves_in_one_piece(monkeypatch: pytest.MonkeyPatch) -> None:
     sent: list[bytes] = []
-    send_now = LingeringStream.send_now
+    send_now = LingeringStream.try_send
 
     def recorded(self: LingeringStream, data: bytes) -> bytes:
         sent.append(data)
         return send_now(self, data)
 
-    monkeypatch.setattr(LingeringStream, "send_now", recorded)
+    monkeypatch.setattr(LingeringStream, "try_send", recorded)
     async with listening() as here:
         await here.ask(post(b"x" * 1000))
         await here.ask(get(b"/", b"Connection: close"))

@@ -17,7 +17,7 @@ import pytest
 import trio
 
 from mmo_trio.http.limits import ListenerLimits
-from mmo_trio.http.server.listener import FAREWELLS_MOST
+from mmo_trio.http.server.listener import BUSY_REJECTIONS_MAX
 from tests.support.http_listener import Client, Listening, assert_problem, get, listening, post
 
 PATIENT = ListenerLimits(
@@ -45,7 +45,7 @@ def test_the_limits_are_those_of_the_design() -> None:
     assert limits.idle_timeout_s == 30
     assert limits.short_idle_timeout_s == 5
     assert limits.handshake_timeout_s == 10
-    assert limits.head.target >= 8192 + len("/gateway/mmo/v2/status/mref/")
+    assert limits.head.target_bytes >= 8192 + len("/gateway/mmo/v2/status/mref/")
 
 
 async def drip(client: Client, data: bytes, at_once: int = 0) -> None:
@@ -168,11 +168,11 @@ async def test_a_flood_above_the_limit_is_told_so_as_long_as_it_listens() -> Non
     async with listening_with(connections=1) as here:
         only = await here.connect()
         assert (await only.ask(get())).status == 200
-        for _ in range(FAREWELLS_MOST + 5):
+        for _ in range(BUSY_REJECTIONS_MAX + 5):
             refused = await here.connect()
             assert (await refused.answer()).status == 503
             await trio.aclose_forcefully(refused.stream)
-        deaf = [await here.connect() for _ in range(FAREWELLS_MOST)]
+        deaf = [await here.connect() for _ in range(BUSY_REJECTIONS_MAX)]
         assert await (await here.connect()).is_closed(), "without a word"
         for client in deaf:
             assert (await client.answer()).status == 503

@@ -196,7 +196,7 @@ async def test_an_unexpected_fault_is_a_500_without_values(
         (record,) = caplog.records
         assert record.__dict__["request_id"] == answer.headers["x-request-id"]
         assert "Error" in record.getMessage()
-        assert "listening.py" in record.getMessage(), "where it happened"
+        assert "http_listener.py" in record.getMessage(), "where it happened"
         for said in (answer.body.decode(), record.getMessage()):
             assert SECRET not in said
             assert "right" not in said

@@ -50,7 +50,7 @@ async def test_a_connection_lives_on_under_tls(
         client = await here.connect(trusting)
         assert (await client.ask(post(b"abc"))).json["length"] == 3
         assert (await client.ask(get(b"/b"))).json["target"] == "/b"
-        assert all(context.secure for context in here.service.contexts)
+        assert all(context.is_secure for context in here.service.contexts)
 
 
 @pytest.mark.spec("G3", "P4")

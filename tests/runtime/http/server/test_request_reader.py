@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mmo_sansio.http.request_head import HeadLimits
-from mmo_sansio.values.problems import RefusedError
-from mmo_trio.http.server.request_reader import CHUNKS_MOST, Inbox
+from mmo_sansio.values.problems import ProblemError
+from mmo_trio.http.server.request_reader import CHUNKS_MAX, RequestReader
 
 HOST = b"Host: h\r\n"
 TWO_REQUESTS = (
@@ -20,7 +20,7 @@ TWO_REQUESTS = (
 )
 
 
-def everything_in(inbox: Inbox, pieces: list[bytes]) -> list[tuple[bytes, bytes]]:
+def everything_in(inbox: RequestReader, pieces: list[bytes]) -> list[tuple[bytes, bytes]]:
     """Targets and bodies of all requests that the pieces hold."""
     found: list[tuple[bytes, bytes]] = []
     opening = None
@@ -40,7 +40,7 @@ def everything_in(inbox: Inbox, pieces: list[bytes]) -> list[tuple[bytes, bytes]
 def test_requests_are_the_same_however_they_are_cut(cuts: set[int]) -> None:
     edges = [0, *sorted(cuts), len(TWO_REQUESTS)]
     pieces = [TWO_REQUESTS[start:end] for start, end in pairwise(edges)]
-    inbox = Inbox(HeadLimits())
+    inbox = RequestReader(HeadLimits())
     assert everything_in(inbox, pieces) == [(b"/1?q", b"abcde"), (b"/2", b"fghi")]
     assert inbox.is_empty
 
@@ -49,11 +49,11 @@ def test_requests_are_the_same_however_they_are_cut(cuts: set[int]) -> None:
 def test_the_same_head_again_brings_its_own_body(bodies: list[bytes]) -> None:
     head = b"POST /x HTTP/1.1\r\n" + HOST + b"Content-Length: %d\r\n\r\n"
     wire = b"".join(head % len(body) + body for body in bodies)
-    assert everything_in(Inbox(HeadLimits()), [wire]) == [(b"/x", body) for body in bodies]
+    assert everything_in(RequestReader(HeadLimits()), [wire]) == [(b"/x", body) for body in bodies]
 
 
 def test_a_head_says_how_its_connection_goes_on() -> None:
-    inbox = Inbox(HeadLimits())
+    inbox = RequestReader(HeadLimits())
     inbox.receive(
         b"PUT /x HTTP/1.1\r\n" + HOST + b"Expect: 100-continue\r\nContent-Length: 1\r\n\r\n"
     )
@@ -73,7 +73,7 @@ def test_a_head_says_how_its_connection_goes_on() -> None:
     ],
 )
 def test_a_body_that_is_all_there_can_be_skipped(framing: bytes, left: bytes) -> None:
-    inbox = Inbox(HeadLimits())
+    inbox = RequestReader(HeadLimits())
     inbox.receive(b"GET / HTTP/1.1\r\n" + HOST + framing)
     inbox.next_head()
     assert inbox.skip_body()
@@ -85,7 +85,7 @@ def test_a_body_that_is_all_there_can_be_skipped(framing: bytes, left: bytes) ->
     [b"Content-Length: 3\r\n\r\nab", b"Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n"],
 )
 def test_a_body_that_is_yet_to_come_can_not_be_skipped(framing: bytes) -> None:
-    inbox = Inbox(HeadLimits())
+    inbox = RequestReader(HeadLimits())
     inbox.receive(b"GET / HTTP/1.1\r\n" + HOST + framing)
     inbox.next_head()
     assert not inbox.skip_body()
@@ -94,7 +94,7 @@ def test_a_body_that_is_yet_to_come_can_not_be_skipped(framing: bytes) -> None:
 @pytest.mark.spec("G7")
 @pytest.mark.parametrize(("size", "refused"), [(99, False), (100, False), (101, True)])
 def test_nothing_is_kept_of_a_chunked_body_beyond_its_limit(size: int, refused: bool) -> None:
-    inbox = Inbox(HeadLimits())
+    inbox = RequestReader(HeadLimits())
     inbox.receive(b"POST / HTTP/1.1\r\n" + HOST + b"Transfer-Encoding: chunked\r\n\r\n")
     inbox.next_head()
     for _ in range(size - 1):
@@ -102,18 +102,18 @@ def test_nothing_is_kept_of_a_chunked_body_beyond_its_limit(size: int, refused: 
         assert inbox.next_body(limit=100) is None
     inbox.receive(b"1\r\nx\r\n0\r\n\r\n")
     if refused:
-        with pytest.raises(RefusedError, match="larger than 100 bytes"):
+        with pytest.raises(ProblemError, match="larger than 100 bytes"):
             inbox.next_body(limit=100)
     else:
         assert inbox.next_body(limit=100) == b"x" * size
 
 
 def test_a_body_in_too_many_chunks_is_refused() -> None:
-    inbox = Inbox(HeadLimits())
+    inbox = RequestReader(HeadLimits())
     inbox.receive(b"POST / HTTP/1.1\r\n" + HOST + b"Transfer-Encoding: chunked\r\n\r\n")
     inbox.next_head()
-    inbox.receive(b"1\r\nx\r\n" * CHUNKS_MOST)
+    inbox.receive(b"1\r\nx\r\n" * CHUNKS_MAX)
     assert inbox.next_body(limit=10**6) is None
     inbox.receive(b"1\r\nx\r\n")
-    with pytest.raises(RefusedError, match="too many chunks"):
+    with pytest.raises(ProblemError, match="too many chunks"):
         inbox.next_body(limit=10**6)

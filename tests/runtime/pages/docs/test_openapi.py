@@ -13,10 +13,10 @@ from openapi_spec_validator import validate
 from mmo_sansio.api.docs.openapi import openapi_document
 from mmo_sansio.api.docs.openapi.schemas import request_example, request_name
 from mmo_sansio.api.incoming import creation_body
-from mmo_sansio.api.outgoing.qr_code import build
+from mmo_sansio.api.outgoing.qr_code import qr_code_request
 from mmo_sansio.api.outgoing.transaction_json import transaction_object
 from mmo_sansio.http.egress_rules import URL_LENGTH_MAX
-from mmo_sansio.providers.sandbox.scenarios import BY_NAME
+from mmo_sansio.providers.sandbox.scenarios import SCENARIOS_BY_NAME
 from mmo_sansio.testing.builders import a_transaction
 from mmo_sansio.values.error_codes import ErrorCode
 from mmo_sansio.values.model import (
@@ -29,11 +29,11 @@ from mmo_sansio.values.model import (
     Transaction,
     Type,
 )
-from mmo_sansio.values.problems import CATALOGUE
+from mmo_sansio.values.problems import PROBLEM_TYPES
 
 DOCS = "https://docs.example/errors"
 DOCUMENT = openapi_document(
-    base_url="https://pay.example", error_docs_url=DOCS, sandbox_scenarios=tuple(BY_NAME)
+    base_url="https://pay.example", error_docs_url=DOCS, sandbox_scenarios=tuple(SCENARIOS_BY_NAME)
 )
 SCHEMAS: dict[str, Any] = DOCUMENT["components"]["schemas"]
 ROOT = "/gateway/mmo/v2"
@@ -54,7 +54,7 @@ def operations() -> list[tuple[str, str, dict[str, Any]]]:
     ]
 
 
-@pytest.mark.parametrize("scenarios", [None, tuple(BY_NAME)])
+@pytest.mark.parametrize("scenarios", [None, tuple(SCENARIOS_BY_NAME)])
 def test_the_document_is_sound(scenarios: tuple[str, ...] | None) -> None:
     document = openapi_document(
         base_url="https://pay.example", error_docs_url=DOCS, sandbox_scenarios=scenarios
@@ -101,7 +101,9 @@ def test_a_qr_code_is_what_is_really_sent() -> None:
     order = evolve(made.order, display_qr_url="https://shop.example/qr")
     for payload in ("00020101021226", None):
         progress = evolve(made.progress, qr=QrCode(payload, None))
-        sent = json.loads(build(Transaction(order, progress), b"key", image="iVBORw0KGgo=").body)
+        sent = json.loads(
+            qr_code_request(Transaction(order, progress), b"key", image="iVBORw0KGgo=").body
+        )
         check(SCHEMAS["QrCode"], sent)
         assert list(SCHEMAS["QrCode"]["properties"]) == list(sent)
 
@@ -120,9 +122,9 @@ def test_enums_are_the_codes_own() -> None:
 @pytest.mark.spec("P1", "P2", "P4")
 def test_problems_are_those_of_the_catalogue() -> None:
     members = SCHEMAS["Problem"]["properties"]
-    assert members["type"]["enum"] == [f"{DOCS}/{each.segment}" for each in CATALOGUE]
-    assert set(members["errorCode"]["enum"]) == {each.error_code for each in CATALOGUE}
-    for cause in CATALOGUE:
+    assert members["type"]["enum"] == [f"{DOCS}/{each.segment}" for each in PROBLEM_TYPES]
+    assert set(members["errorCode"]["enum"]) == {each.error_code for each in PROBLEM_TYPES}
+    for cause in PROBLEM_TYPES:
         response = DOCUMENT["components"]["responses"][cause.segment]
         content = response["content"]["application/problem+json"]
         assert content["schema"] == {"$ref": "#/components/schemas/Problem"}

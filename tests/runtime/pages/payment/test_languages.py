@@ -11,12 +11,17 @@ import pytest
 from mmo_sansio.values.clock import DAY, HOUR, MINUTE, SECOND
 from mmo_sansio.values.error_codes import EXPLANATIONS, ErrorCode
 from mmo_sansio.values.money import Money
-from mmo_trio.pages.payment.formatting import amount_written, masked, shown_end, time_written
-from mmo_trio.pages.payment.languages import LANGUAGES, choose
+from mmo_trio.pages.payment.formatting import (
+    format_amount,
+    format_time_left,
+    mask_msisdn,
+    spoken_suffix,
+)
+from mmo_trio.pages.payment.languages import LANGUAGES, choose_language
 from mmo_trio.pages.payment.languages.english import ENGLISH
-from mmo_trio.pages.payment.languages.texts import NumberForm, Texts
+from mmo_trio.pages.payment.languages.texts import NumberFormat, PageTexts
 
-SENTENCES = [each.name for each in attrs.fields(Texts) if each.type in ("str", str)]
+SENTENCES = [each.name for each in attrs.fields(PageTexts) if each.type in ("str", str)]
 SAME_IN_SOME = {"code", "direction", "minutes", "hours"}
 
 
@@ -65,7 +70,7 @@ def test_no_text_is_missing_and_each_is_filled_in_as_in_english(code: str) -> No
 def test_the_switch_comes_first_then_the_browsers_wishes(
     wanted: str | None, accepted: Iterable[str], chosen: str
 ) -> None:
-    assert choose(wanted, accepted).code == chosen
+    assert choose_language(wanted, accepted).code == chosen
 
 
 NBSP, NNBSP = "\u00a0", "\u202f"
@@ -89,14 +94,14 @@ NBSP, NNBSP = "\u00a0", "\u202f"
     ],
 )
 def test_amounts_are_written_as_the_payer_does(amount: Money, tag: str, written: str) -> None:
-    assert amount_written(amount, choose(None, [tag]).numbers) == written
+    assert format_amount(amount, choose_language(None, [tag]).numbers) == written
 
 
 @pytest.mark.parametrize("form", [each.numbers for each in LANGUAGES.values()])
-def test_an_amount_keeps_every_digit(form: NumberForm) -> None:
+def test_an_amount_keeps_every_digit(form: NumberFormat) -> None:
     for minor in (1, 99, 100, 99_999, 10**17 + 7):
         amount = Money(minor, "KES")
-        written = amount_written(amount, form)
+        written = format_amount(amount, form)
         digits = "".join(str(form.digits.index(each)) for each in written if each in form.digits)
         assert digits == amount.text.replace(".", "")
 
@@ -115,7 +120,7 @@ def test_an_amount_keeps_every_digit(form: NumberForm) -> None:
     ],
 )
 def test_time_is_rounded_up(left: int, written: str) -> None:
-    assert time_written(left, ENGLISH) == written
+    assert format_time_left(left, ENGLISH) == written
 
 
 @pytest.mark.spec("W3")
@@ -130,5 +135,5 @@ def test_time_is_rounded_up(left: int, written: str) -> None:
     ],
 )
 def test_a_number_is_known_to_its_owner_only(msisdn: str, shown: str, heard: str) -> None:
-    assert masked(msisdn) == shown
-    assert shown_end(msisdn) == heard
+    assert mask_msisdn(msisdn) == shown
+    assert spoken_suffix(msisdn) == heard

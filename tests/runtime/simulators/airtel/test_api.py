@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 from attrs import evolve
-from tests.support.airtel_account import PAYER, a_simulator, options
 
 from mmo_sansio.http.messages import HttpRequest, HttpResponse
 from mmo_sansio.messages.inputs import (
@@ -19,7 +18,7 @@ from mmo_sansio.messages.inputs import (
     ProviderSucceeded,
     ProviderUnreachable,
 )
-from mmo_sansio.providers.airtel_money.adapter import AirtelMoney, open_airtel_money
+from mmo_sansio.providers.airtel_money.adapter import AirtelMoneyProvider, open_airtel_money
 from mmo_sansio.providers.common.interface import AccessToken, Conversation, ExchangeFailed, drive
 from mmo_sansio.testing import REFERENCE, START, a_party, a_transaction
 from mmo_sansio.values.clock import MINUTE, SECOND, Instant
@@ -27,8 +26,14 @@ from mmo_sansio.values.error_codes import ErrorCode
 from mmo_sansio.values.model import Stage, Transaction, Type
 from mmo_sansio.values.money import Money
 from mmo_trio.simulators.airtel.api import AirtelSimulator, open_airtel
-from mmo_trio.simulators.base import NoAnswer, Simulator, control, planned_read
+from mmo_trio.simulators.base import (
+    DroppedConnection,
+    Simulator,
+    handle_control_request,
+    parse_planned_fault,
+)
 from mmo_trio.system.ciphers import SystemCiphers
+from tests.support.airtel_account import PAYER, a_simulator, options
 
 HOOK = "https://gateway.example/hooks/airtel/token"
 
@@ -51,7 +56,7 @@ class Play:
 
     def __init__(self, simulator: AirtelSimulator, **given: Any) -> None:
         self.simulator: Simulator = simulator
-        self.adapter: AirtelMoney = open_airtel_money(
+        self.adapter: AirtelMoneyProvider = open_airtel_money(
             "airtel", "Airtel", options("https://openapi.airtel.ug", **given), SystemCiphers()
         )
         self.now: Instant = START
@@ -62,8 +67,8 @@ class Play:
         if self.token is not None:
             value = f"Bearer {self.token.value}".encode()
             authorized = evolve(request, headers=(*request.headers, (b"authorization", value)))
-        answer = self.simulator.receive(authorized, now=self.now)
-        if isinstance(answer, NoAnswer):
+        answer = self.simulator.handle_request(authorized, now=self.now)
+        if isinstance(answer, DroppedConnection):
             raise ExchangeFailed("The connection was closed.", may_have_arrived=True)
         return answer
 
@@ -84,13 +89,13 @@ class Play:
         return self.hold(self.adapter.submit(transaction, now=self.now))
 
     def ask(self, transaction: Transaction) -> ProviderReport:
-        return self.hold(self.adapter.ask(transaction, now=self.now))
+        return self.hold(self.adapter.poll(transaction, now=self.now))
 
     def script(self, *faults: dict[str, Any]) -> None:
-        self.simulator.faults.plan(planned_read(each) for each in faults)
+        self.simulator.faults.plan(parse_planned_fault(each) for each in faults)
 
     def balances(self) -> dict[str, str]:
-        return {each["account"]: each["balance"] for each in self.simulator.book()["accounts"]}
+        return {each["account"]: each["balance"] for each in self.simulator.snapshot()["accounts"]}
 
 
 @pytest.fixture
@@ -104,10 +109,10 @@ def test_a_payin_is_prompted_for_paid_called_back_and_in_the_books(version: int,
     play = Play(a_simulator(bits, callback_url=HOOK), collection_version=version)
     assert isinstance(play.submit(a_payment()), ProviderAccepted)
     assert isinstance(play.ask(a_payment()), ProviderAccepted)
-    due = play.simulator.next_due()
+    due = play.simulator.next_due_at()
     assert due is not None
     play.now = due
-    (callback,) = play.simulator.due(now=due)
+    (callback,) = play.simulator.take_due_callbacks(now=due)
     assert callback.target == HOOK.encode()
     hint = play.adapter.read_notification(callback)
     assert isinstance(hint, ProviderHinted)
@@ -115,7 +120,7 @@ def test_a_payin_is_prompted_for_paid_called_back_and_in_the_books(version: int,
     paid = play.ask(a_payment())
     assert isinstance(paid, ProviderSucceeded)
     assert play.balances() == {PAYER: "99000", "collection": "1000", "disbursement": "1000000"}
-    (entry,) = play.simulator.book()["payments"]
+    (entry,) = play.simulator.snapshot()["payments"]
     assert entry == {
         "kind": "collection",
         "reference": REFERENCE,
@@ -126,7 +131,7 @@ def test_a_payin_is_prompted_for_paid_called_back_and_in_the_books(version: int,
         "result": "success",
         "told": 1,
     }
-    assert play.simulator.next_due() is None
+    assert play.simulator.next_due_at() is None
 
 
 @pytest.mark.parametrize("version", [1, 2, 3])
@@ -228,7 +233,7 @@ def test_a_payin_can_stay_ambiguous_or_expire(play: Play, code: str) -> None:
         assert report.error_code is ErrorCode.TRANSACTION_EXPIRED
     else:
         assert isinstance(report, ProviderAccepted)
-        assert play.simulator.due(now=play.now) == []
+        assert play.simulator.take_due_callbacks(now=play.now) == []
 
 
 def test_callbacks_come_late_twice_never_and_in_the_wrong_order(play: Play) -> None:
@@ -242,8 +247,8 @@ def test_callbacks_come_late_twice_never_and_in_the_wrong_order(play: Play) -> N
     play.script({"at": "collection", "do": "call_back", "after_s": []})
     play.submit(a_payment(gateway_reference=REFERENCE[:-1] + "2"))
     told = []
-    while (due := play.simulator.next_due()) is not None:
-        for each in play.simulator.due(now=due):
+    while (due := play.simulator.next_due_at()) is not None:
+        for each in play.simulator.take_due_callbacks(now=due):
             told.append((due - START, json.loads(each.body)["transaction"]["id"]))
     assert told == [
         (2 * SECOND, second.reference),
@@ -257,7 +262,7 @@ def test_a_callback_is_authentic_where_a_key_is_set() -> None:
     forger = Play(a_simulator(callback_url=HOOK, callback_key="guessed"))
     for each in (play, forger):
         each.submit(a_payment())
-    told = [each.simulator.due(now=START + MINUTE)[0] for each in (play, forger)]
+    told = [each.simulator.take_due_callbacks(now=START + MINUTE)[0] for each in (play, forger)]
     read = [play.adapter.read_notification(each) for each in told]
     assert [isinstance(each, ProviderHinted) for each in read] == [True, False]
 
@@ -363,7 +368,7 @@ def test_headers_are_read_strictly(
 def test_a_repeated_id_is_refused_and_nothing_is_paid_twice(play: Play) -> None:
     codes = [posted(play, GOOD, "/merchant/v1/payments/", HEADERS) for _ in range(2)]
     assert codes == ["DP00800001006", "ESB000041"]
-    play.simulator.due(now=play.now + MINUTE)
+    play.simulator.take_due_callbacks(now=play.now + MINUTE)
     assert play.balances()["collection"] == "1000"
 
 
@@ -394,12 +399,14 @@ def test_a_wrong_merchant_pin_pays_nothing_out(
 def test_an_account_that_makes_no_sense_is_refused_and_changes_nothing(
     play: Play, account: dict[str, Any]
 ) -> None:
-    before = play.simulator.book()
+    before = play.simulator.snapshot()
     body = json.dumps({"accounts": [account]}).encode()
-    answer = control(play.simulator, HttpRequest("POST", b"/_simulator/accounts", (), body))
+    answer = handle_control_request(
+        play.simulator, HttpRequest("POST", b"/_simulator/accounts", (), body)
+    )
     assert answer is not None
     assert answer.status == 400
-    assert play.simulator.book() == before
+    assert play.simulator.snapshot() == before
 
 
 def test_what_is_set_in_the_portal_is_set_with_the_merchants_wallet() -> None:

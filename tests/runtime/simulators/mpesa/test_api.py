@@ -83,7 +83,7 @@ class Stage:
         """Let the simulator live through this time, and wait until it has told all."""
         self.clock.advance(round(seconds * 1_000_000))
         await self.call("GET", "/_simulator/book")
-        while (due := self.simulator.next_due()) is not None and due <= self.clock.now():
+        while (due := self.simulator.next_due_at()) is not None and due <= self.clock.now():
             await self.call("GET", "/_simulator/book")
         await trio.testing.wait_all_tasks_blocked(0.01)
 
@@ -121,7 +121,13 @@ async def staged() -> AsyncIterator[Stage]:
     with trio.fail_after(30):
         async with trio.open_nursery() as nursery:
             await nursery.start(
-                partial(serve_simulator, stage.simulator, listeners, tell=stage.tell, now=clock.now)
+                partial(
+                    serve_simulator,
+                    stage.simulator,
+                    listeners,
+                    send_callback=stage.tell,
+                    now=clock.now,
+                )
             )
             yield stage
             nursery.cancel_scope.cancel()

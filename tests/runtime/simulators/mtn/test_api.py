@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 from attrs import evolve
-from tests.support.simulator_exchange import Line
 
 from mmo_sansio.http.messages import HttpRequest, HttpResponse
 from mmo_sansio.messages.inputs import (
@@ -20,7 +19,7 @@ from mmo_sansio.messages.inputs import (
     ProviderSucceeded,
     ProviderUnreachable,
 )
-from mmo_sansio.providers.mtn_momo.account import account_from
+from mmo_sansio.providers.mtn_momo.account import read_account
 from mmo_sansio.providers.mtn_momo.adapter import MtnMomoProvider
 from mmo_sansio.providers.mtn_momo.references import reference_id
 from mmo_sansio.testing import REFERENCE, START, a_party, a_transaction
@@ -31,16 +30,16 @@ from mmo_sansio.values.money import Money
 from mmo_trio.simulators.base import (
     AnswerInstead,
     CallBack,
+    DroppedConnection,
     EndAfter,
     EndWith,
     Fault,
     LoseAnswer,
     LoseRequest,
-    NoAnswer,
-    Planned,
-    control,
+    PlannedFault,
+    handle_control_request,
 )
-from mmo_trio.simulators.mtn.accounts import Till
+from mmo_trio.simulators.mtn.accounts import SimulatedMtnAccounts
 from mmo_trio.simulators.mtn.api import (
     API_KEY,
     API_USER,
@@ -48,7 +47,13 @@ from mmo_trio.simulators.mtn.api import (
     DISBURSEMENT_KEY,
     MtnSimulator,
 )
-from mmo_trio.simulators.mtn.test_numbers import AT_ONCE, DELAYED, ENDINGS, ONGOING
+from mmo_trio.simulators.mtn.sandbox_numbers import (
+    DELAYED,
+    IMMEDIATE_REJECTION_STATUSES,
+    ONGOING,
+    OUTCOMES_BY_NUMBER,
+)
+from tests.support.simulator_exchange import Line
 
 HOOKS = "https://gw.example/hooks/mtn/token"
 OPTIONS = {
@@ -65,7 +70,7 @@ BOTH = pytest.mark.parametrize("type", [Type.PAYIN, Type.PAYOUT], ids=["pay-in",
 
 
 def a_line(simulator: MtnSimulator | None = None, **options: str) -> Line:
-    provider = MtnMomoProvider("mtn", "MTN", account_from({**OPTIONS, **options}, hooks_url=HOOKS))
+    provider = MtnMomoProvider("mtn", "MTN", read_account({**OPTIONS, **options}, hooks_url=HOOKS))
     return Line(provider, simulator or MtnSimulator(), START)
 
 
@@ -81,7 +86,7 @@ def a_payment(type: Type = Type.PAYIN, msisdn: str = "+46733123999", **members: 
 
 
 def plan(line: Line, at: str, *faults: Fault) -> None:
-    line.simulator.faults.plan([Planned(at, each) for each in faults])
+    line.simulator.faults.plan([PlannedFault(at, each) for each in faults])
 
 
 def outcome(line: Line, transaction: Transaction, after: int = MINUTE) -> ProviderReport:
@@ -92,7 +97,7 @@ def outcome(line: Line, transaction: Transaction, after: int = MINUTE) -> Provid
 
 
 def balances(line: Line) -> dict[str, str]:
-    return {each["account"]: each["balance"] for each in line.simulator.book()["accounts"]}
+    return {each["account"]: each["balance"] for each in line.simulator.snapshot()["accounts"]}
 
 
 @BOTH
@@ -101,15 +106,15 @@ def test_a_payment_moves_money_and_calls_back_once(type: Type) -> None:
     report = outcome(line, payment, after=2 * SECOND)
     assert isinstance(report, ProviderSucceeded)
     assert report.final == payment.order.requested
-    (callback,) = line.simulator.due(now=line.now)
+    (callback,) = line.simulator.take_due_callbacks(now=line.now)
     assert callback.method == "PUT"
     assert callback.target.decode() == f"{HOOKS}/{REFERENCE}"
     assert isinstance(line.provider.read_notification(callback), ProviderHinted)
-    assert line.simulator.due(now=line.now + MINUTE) == []
+    assert line.simulator.take_due_callbacks(now=line.now + MINUTE) == []
     paid = {"collection": "1000150.00", "46733123999": "999850.00"}
     paid_out = {"disbursement": "999850.00", "46733123999": "1000150.00"}
     assert balances(line).items() >= (paid if type is Type.PAYIN else paid_out).items()
-    assert line.simulator.book()["payments"] == [
+    assert line.simulator.snapshot()["payments"] == [
         {
             "kind": KINDS[type],
             "reference": REFERENCE,
@@ -130,8 +135,8 @@ def test_each_number_of_the_sandbox_ends_as_it_does_there(
     row: int, as_object: bool, type: Type
 ) -> None:
     msisdn = str(46733123450 + row)
-    ending = ENDINGS[KINDS[type]][msisdn]
-    line = a_line(MtnSimulator(till=Till(reasons_are_objects=as_object)))
+    ending = OUTCOMES_BY_NUMBER[KINDS[type]][msisdn]
+    line = a_line(MtnSimulator(accounts=SimulatedMtnAccounts(has_reason_objects=as_object)))
     report = outcome(line, a_payment(type, msisdn), after=29 * SECOND)
     if ending in (ONGOING, DELAYED):
         assert isinstance(report, ProviderAccepted)
@@ -141,20 +146,20 @@ def test_each_number_of_the_sandbox_ends_as_it_does_there(
     else:
         assert isinstance(report, ProviderFailed)
         assert report.native_code == ending
-        assert line.simulator.book()["accounts"][0]["balance"] == "1000000.00"
+        assert line.simulator.snapshot()["accounts"][0]["balance"] == "1000000.00"
 
 
 @BOTH
 @pytest.mark.parametrize("row", range(15))
 def test_such_a_number_may_be_refused_at_once_instead(row: int, type: Type) -> None:
     msisdn = str(46733123450 + row)
-    ending = ENDINGS[KINDS[type]][msisdn]
-    line = a_line(MtnSimulator(refuses_at_once=True))
+    ending = OUTCOMES_BY_NUMBER[KINDS[type]][msisdn]
+    line = a_line(MtnSimulator(rejects_immediately=True))
     report = line.submit(a_payment(type, msisdn))
-    if ending not in AT_ONCE:
+    if ending not in IMMEDIATE_REJECTION_STATUSES:
         assert isinstance(report, ProviderAccepted)
         return
-    assert line.simulator.book()["payments"] == []
+    assert line.simulator.snapshot()["payments"] == []
     if ending in ("INTERNAL_PROCESSING_ERROR", "SERVICE_UNAVAILABLE"):
         assert isinstance(report, ProviderUnreachable)
     else:
@@ -171,7 +176,7 @@ def test_a_repeated_submission_moves_money_once(type: Type) -> None:
     assert isinstance(line.submit(a_payment(type)), ProviderAccepted)
     line.now += MINUTE
     assert isinstance(line.ask(a_payment(type)), ProviderSucceeded)
-    assert len(line.simulator.book()["payments"]) == 1
+    assert len(line.simulator.snapshot()["payments"]) == 1
 
 
 @BOTH
@@ -204,7 +209,10 @@ def test_nobody_pays_what_he_has_not(type: Type) -> None:
 
 @BOTH
 def test_a_stranger_has_no_wallet_where_strangers_have_none(type: Type) -> None:
-    report = outcome(a_line(MtnSimulator(till=Till(has_strangers=False))), a_payment(type))
+    report = outcome(
+        a_line(MtnSimulator(accounts=SimulatedMtnAccounts(has_implicit_wallets=False))),
+        a_payment(type),
+    )
     assert isinstance(report, ProviderFailed)
     assert report.error_code is ErrorCode.USER_NOT_FOUND
 
@@ -219,13 +227,13 @@ def test_a_script_says_what_a_payment_comes_to_and_when_it_is_told() -> None:
         CallBack((SECOND, 3 * SECOND)),
     )
     line.submit(payment)
-    told = {at: len(line.simulator.due(now=START + at * SECOND)) for at in range(10)}
+    told = {at: len(line.simulator.take_due_callbacks(now=START + at * SECOND)) for at in range(10)}
     assert {at: count for at, count in told.items() if count} == {6: 1, 8: 1}
     line.now += 10 * SECOND
     report = line.ask(payment)
     assert isinstance(report, ProviderFailed)
     assert report.error_code is ErrorCode.TRANSACTION_EXPIRED
-    assert line.simulator.next_due() is None
+    assert line.simulator.next_due_at() is None
 
 
 def test_a_payment_may_never_come_to_a_result_and_a_callback_never_come() -> None:
@@ -235,12 +243,12 @@ def test_a_payment_may_never_come_to_a_result_and_a_callback_never_come() -> Non
     silent = a_line()
     plan(silent, "requesttopay", CallBack(()))
     assert isinstance(outcome(silent, a_payment()), ProviderSucceeded)
-    assert silent.simulator.due(now=silent.now) == []
+    assert silent.simulator.take_due_callbacks(now=silent.now) == []
 
 
 @BOTH
 def test_a_token_expires_and_is_fetched_again(type: Type) -> None:
-    line = a_line(MtnSimulator(token_life=100 * SECOND))
+    line = a_line(MtnSimulator(token_lifetime=100 * SECOND))
     first = line.submit(a_payment(type))
     token = next(iter(line.tokens.values()))
     line.now += 89 * SECOND
@@ -263,7 +271,7 @@ def test_the_token_of_one_product_does_not_open_the_other() -> None:
 def test_wrong_keys_are_a_failure_to_sign_in_and_leave_no_trace() -> None:
     line = a_line(collection_api_key="wrong")
     assert isinstance(line.submit(a_payment()), ProviderNeverReceived)
-    assert line.simulator.book()["payments"] == []
+    assert line.simulator.snapshot()["payments"] == []
 
 
 def test_an_answer_may_be_replaced() -> None:
@@ -300,7 +308,7 @@ def a_request(**changed: Any) -> HttpRequest:
 
 def test_a_submission_of_the_adapter_is_taken() -> None:
     simulator = MtnSimulator()
-    answer = simulator.receive(a_request(simulator=simulator), now=START)
+    answer = simulator.handle_request(a_request(simulator=simulator), now=START)
     assert answer == HttpResponse(202)
 
 
@@ -339,10 +347,10 @@ def test_each_demand_of_the_operator_is_made(
     changed: Mapping[str, Any], status: int, code: str | None
 ) -> None:
     simulator = MtnSimulator(callback_host="gw.example")
-    answer = simulator.receive(a_request(simulator=simulator, **changed), now=START)
+    answer = simulator.handle_request(a_request(simulator=simulator, **changed), now=START)
     assert isinstance(answer, HttpResponse)
     assert (answer.status, json.loads(answer.body).get("code")) == (status, code)
-    assert simulator.book()["payments"] == []
+    assert simulator.snapshot()["payments"] == []
 
 
 @pytest.mark.parametrize(
@@ -363,7 +371,7 @@ def test_each_demand_of_the_operator_is_made(
 def test_each_path_leads_where_it_should(method: str, path: str, status: int) -> None:
     simulator = MtnSimulator()
     request = evolve(a_request(simulator=simulator), method=method, target=path.encode(), body=b"")
-    answer = simulator.receive(request, now=START)
+    answer = simulator.handle_request(request, now=START)
     assert isinstance(answer, HttpResponse)
     assert answer.status == status
 
@@ -374,10 +382,10 @@ def test_a_client_can_make_an_api_user_of_its_own() -> None:
     key = (b"ocp-apim-subscription-key", COLLECTION_KEY.encode())
 
     def call(method: str, path: str, *headers: tuple[bytes, bytes], body: bytes = b"") -> Any:
-        answer = simulator.receive(
+        answer = simulator.handle_request(
             HttpRequest(method, path.encode(), (key, *headers), body), now=START
         )
-        assert not isinstance(answer, NoAnswer)
+        assert not isinstance(answer, DroppedConnection)
         return answer.status, answer.body and json.loads(answer.body)
 
     named = (b"x-reference-id", user.encode())
@@ -401,17 +409,19 @@ def test_a_client_can_make_an_api_user_of_its_own() -> None:
 def test_its_controls_open_accounts_and_show_the_book() -> None:
     simulator = MtnSimulator()
     body = b'{"accounts":[{"account":"46733123999","balance":"5.00"}]}'
-    opened = control(simulator, HttpRequest("POST", b"/_simulator/accounts", (), body))
+    opened = handle_control_request(
+        simulator, HttpRequest("POST", b"/_simulator/accounts", (), body)
+    )
     assert opened is not None
     assert opened.status == 200
-    book = simulator.receive(HttpRequest("GET", b"/_simulator/book"), now=START)
+    book = simulator.handle_request(HttpRequest("GET", b"/_simulator/book"), now=START)
     assert isinstance(book, HttpResponse)
     assert json.loads(book.body)["accounts"][-1] == {
         "account": "46733123999",
         "currency": "EUR",
         "balance": "5.00",
     }
-    wrong = control(
+    wrong = handle_control_request(
         simulator, HttpRequest("POST", b"/_simulator/accounts", (), b'{"accounts":[{}]}')
     )
     assert wrong is not None

@@ -42,7 +42,7 @@ async def test_a_promoted_standby_has_everything_that_was_answered() -> None:
                 if answer == "StoreUnavailable":
                     assert found is None, number
             assert Counter(answers.values())["Accepted"] > 100
-            assert not await store.faults()
+            assert not await store.integrity_errors()
 
 
 async def _load(engine: Engine, cluster: Cluster) -> dict[int, str]:

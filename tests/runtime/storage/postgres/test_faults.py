@@ -16,9 +16,9 @@ from mmo_sansio.messages.intents import DeliverCallback
 from mmo_sansio.messages.queries import ListRecords, LookUpByMerchantReference
 from mmo_sansio.messages.replies import Accepted
 from mmo_sansio.values import clock
-from mmo_trio.storage.conformance.driver import NOON, feed, left_over
+from mmo_trio.storage.conformance.driver import NOON, claim_all_abandoned, submit_batch
 from mmo_trio.storage.conformance.inputs import creation, reference, succeeded
-from mmo_trio.storage.interface.store import OutcomeUnknown, StoreUnavailable, Work
+from mmo_trio.storage.interface.store import OutcomeUnknown, StoreUnavailable, WorkItem
 from mmo_trio.storage.postgres import PostgresStore, open_postgres
 from tests.support.database_proxy import Cut, database_proxy
 
@@ -50,7 +50,7 @@ async def test_a_connection_cut_at_commit_loses_and_doubles_nothing(database: st
             while sum(proxy.cuts.values()) < wanted:
                 number += 1
                 try:
-                    (reply,) = await feed(store, (creation(number), NOON + number))
+                    (reply,) = await submit_batch(store, (creation(number), NOON + number))
                     answers[number] = type(reply).__name__
                 except (StoreUnavailable, OutcomeUnknown) as error:
                     answers[number] = type(error).__name__
@@ -66,7 +66,7 @@ async def test_a_connection_cut_at_commit_loses_and_doubles_nothing(database: st
             found = await store.find_transactions(reference=f"order/{number} ü")
             assert [each.reference for each in found] == [reference(number)]
             assert len(await store.timeline(reference(number))) == 1
-        assert not await store.orphans(limit=1_000), "its own process holds and does them"
+        assert not await store.claim_abandoned(limit=1_000), "its own process holds and does them"
     print(f"{len(answers)} creates, {proxy.cuts}")
 
 
@@ -76,9 +76,9 @@ async def test_when_it_cannot_be_learnt_it_is_said_so_and_what_was_wanted_is_not
 ) -> None:
     async with (
         database_proxy(database) as proxy,
-        open_postgres(proxy.url, serving=True, patience_s=2) as store,
+        open_postgres(proxy.url, serving=True, timeout_s=2) as store,
     ):
-        await feed(store, (creation(1), NOON), (BeginSubmission(reference(1)), NOON + 1))
+        await submit_batch(store, (creation(1), NOON), (BeginSubmission(reference(1)), NOON + 1))
 
         def cut_for_good() -> Cut:
             proxy.accepts = False
@@ -86,7 +86,7 @@ async def test_when_it_cannot_be_learnt_it_is_said_so_and_what_was_wanted_is_not
 
         proxy.choose = cut_for_good
         with trio.fail_after(30), pytest.raises(OutcomeUnknown):
-            await feed(store, (succeeded(1), NOON + 2))
+            await submit_batch(store, (succeeded(1), NOON + 2))
         proxy.choose = lambda: Cut.NOT
         await proxy.cut_all()
         with trio.fail_after(30):
@@ -96,16 +96,16 @@ async def test_when_it_cannot_be_learnt_it_is_said_so_and_what_was_wanted_is_not
             (work,) = await regained(store)
             assert isinstance(work.intent, DeliverCallback)
             assert work.transaction.status == "success"
-            assert not await left_over(store, limit=10)
+            assert not await claim_all_abandoned(store, limit=10)
 
 
-async def regained(store: PostgresStore) -> Sequence[Work]:
+async def regained(store: PostgresStore) -> Sequence[WorkItem]:
     """What is left over, once the server is there again."""
-    assert store.channels is not None
+    assert store.ownership is not None
     while True:
         try:
-            await store.channels.renew()
-            if found := await left_over(store, limit=10):
+            await store.ownership.renew_lease()
+            if found := await claim_all_abandoned(store, limit=10):
                 return found
         except StoreUnavailable:
             await trio.sleep(0.05)
@@ -113,13 +113,13 @@ async def regained(store: PostgresStore) -> Sequence[Work]:
 
 @pytest.mark.spec("P5")
 async def test_a_server_that_hangs_is_unavailable_and_nothing_was_stored(database: str) -> None:
-    async with open_postgres(database, serving=True, patience_s=1) as store:
-        await feed(store, (creation(1), NOON))
+    async with open_postgres(database, serving=True, timeout_s=1) as store:
+        await submit_batch(store, (creation(1), NOON))
         with psycopg.connect(database) as other:
             other.execute("LOCK TABLE transactions, journal, horizon IN ACCESS EXCLUSIVE MODE")
             with trio.fail_after(30):
                 for call in (
-                    lambda: feed(store, (creation(2), NOON + 1)),
+                    lambda: submit_batch(store, (creation(2), NOON + 1)),
                     store.check,
                     lambda: store.transaction(reference(1)),
                 ):
@@ -127,7 +127,7 @@ async def test_a_server_that_hangs_is_unavailable_and_nothing_was_stored(databas
                         await call()
             other.rollback()
         with trio.fail_after(30):
-            (reply,) = await feed(store, (creation(2), NOON + 1))
+            (reply,) = await submit_batch(store, (creation(2), NOON + 1))
             assert isinstance(reply, Accepted)
             await store.check()
 
@@ -144,7 +144,7 @@ async def test_sessions_that_are_ended_are_made_anew_unnoticed(
                     "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
                     " WHERE datname = current_database() AND pid <> pg_backend_pid()",
                 )
-                (reply,) = await feed(store, (creation(number), NOON + number))
+                (reply,) = await submit_batch(store, (creation(number), NOON + number))
                 assert isinstance(reply, Accepted)
                 query = LookUpByMerchantReference("acme", f"order/{number} ü")
                 assert await store.look_up(query) is not None
@@ -157,8 +157,8 @@ async def test_a_primary_that_was_demoted_is_unavailable_until_it_is_one_again(
 ) -> None:
     """Sessions that can only read any more are not kept."""
     name = psycopg.conninfo.conninfo_to_dict(database)["dbname"]
-    async with open_postgres(database, serving=True, patience_s=1) as store:
-        await feed(store, (creation(1), NOON))
+    async with open_postgres(database, serving=True, timeout_s=1) as store:
+        await submit_batch(store, (creation(1), NOON))
         reset = f"ALTER DATABASE {name} RESET ALL"
         await execute(database, f"ALTER DATABASE {name} SET default_transaction_read_only = on")
         await execute(
@@ -168,14 +168,14 @@ async def test_a_primary_that_was_demoted_is_unavailable_until_it_is_one_again(
         )
         with trio.fail_after(30):
             with pytest.raises(StoreUnavailable):
-                await feed(store, (creation(2), NOON + 1))
+                await submit_batch(store, (creation(2), NOON + 1))
             with pytest.raises(StoreUnavailable):
                 await store.check()
         await execute(database, "SET default_transaction_read_only = off", reset)
         with trio.fail_after(30):
             while True:
                 try:
-                    (reply,) = await feed(store, (creation(2), NOON + 1))
+                    (reply,) = await submit_batch(store, (creation(2), NOON + 1))
                     break
                 except StoreUnavailable:
                     continue
@@ -188,7 +188,7 @@ async def test_what_the_server_refuses_for_now_is_unavailable_and_nothing_is_hal
     database: str, state: str
 ) -> None:
     """Full disk, no memory, statement and lock deadlines, races without end, starting up."""
-    async with open_postgres(database, serving=True, patience_s=1) as store:
+    async with open_postgres(database, serving=True, timeout_s=1) as store:
         await execute(
             database,
             "CREATE FUNCTION fail() RETURNS trigger LANGUAGE plpgsql AS"
@@ -196,11 +196,11 @@ async def test_what_the_server_refuses_for_now_is_unavailable_and_nothing_is_hal
             " CREATE TRIGGER fail BEFORE INSERT ON journal EXECUTE FUNCTION fail()",
         )
         with trio.fail_after(30), pytest.raises(StoreUnavailable):
-            await feed(store, (creation(1), NOON))
+            await submit_batch(store, (creation(1), NOON))
         assert await store.transaction(reference(1)) is None
         await execute(database, "DROP TRIGGER fail ON journal")
         with trio.fail_after(30):
-            (reply,) = await feed(store, (creation(1), NOON))
+            (reply,) = await submit_batch(store, (creation(1), NOON))
         assert isinstance(reply, Accepted)
 
 
@@ -216,6 +216,6 @@ async def test_a_race_that_was_lost_is_decided_again(database: str) -> None:
             " CREATE TRIGGER fail BEFORE INSERT ON journal EXECUTE FUNCTION fail()",
         )
         with trio.fail_after(30):
-            (reply,) = await feed(store, (creation(1), NOON))
+            (reply,) = await submit_batch(store, (creation(1), NOON))
         assert isinstance(reply, Accepted)
         assert len(await store.timeline(reference(1))) == 1

@@ -10,37 +10,37 @@ from uuid import UUID
 import pytest
 import trio
 
-from mmo_trio.storage.postgres.bridge import Bridge, Connection, open_bridge
-from mmo_trio.storage.postgres.pipeline import Bound, Statement, exchange
+from mmo_trio.storage.postgres.bridge import AsyncioBridge, PostgresConnection, open_bridge
+from mmo_trio.storage.postgres.pipeline import BoundStatement, PreparedStatement, execute_pipeline
 
 # isort: split
 import psycopg
 
-_UNNEST = Statement("""
+_UNNEST = PreparedStatement("""
     SELECT * FROM unnest(%s::text[], %s::integer[], %s::bigint[], %s::bytea[]) WITH ORDINALITY
 """)
-_SCALARS = Statement("SELECT %s::text, %s::integer, %s::bigint, %s::uuid")
-_KEEP = Statement("INSERT INTO kept (what) SELECT * FROM unnest(%s::text[])")
-_KEPT = Statement("SELECT what FROM kept ORDER BY what")
-_ONE_OVER = Statement("SELECT 1 / %s::integer")
-_BEGIN, _COMMIT = Statement("BEGIN"), Statement("COMMIT")
+_SCALARS = PreparedStatement("SELECT %s::text, %s::integer, %s::bigint, %s::uuid")
+_KEEP = PreparedStatement("INSERT INTO kept (what) SELECT * FROM unnest(%s::text[])")
+_KEPT = PreparedStatement("SELECT what FROM kept ORDER BY what")
+_ONE_OVER = PreparedStatement("SELECT 1 / %s::integer")
+_BEGIN, _COMMIT = PreparedStatement("BEGIN"), PreparedStatement("COMMIT")
 
 
 class Session:
     """One connection, driven from Trio."""
 
-    def __init__(self, bridge: Bridge, connection: Connection) -> None:
+    def __init__(self, bridge: AsyncioBridge, connection: PostgresConnection) -> None:
         self.bridge = bridge
         self.connection = connection
 
-    async def say(self, *statements: Bound) -> list[list[tuple[Any, ...]]]:
-        return await self.bridge.run(exchange, self.connection, statements)
+    async def say(self, *statements: BoundStatement) -> list[list[tuple[Any, ...]]]:
+        return await self.bridge.run(execute_pipeline, self.connection, statements)
 
 
 @asynccontextmanager
 async def session(url: str) -> AsyncIterator[Session]:
-    async def connect() -> Connection:
-        connection: Connection = await Connection.connect(url, autocommit=True)
+    async def connect() -> PostgresConnection:
+        connection: PostgresConnection = await PostgresConnection.connect(url, autocommit=True)
         await connection.execute("CREATE TEMPORARY TABLE kept (what text PRIMARY KEY)")
         return connection
 
@@ -65,7 +65,7 @@ async def test_what_travels_arrives(database: str, rows: Sequence[tuple[Any, ...
     columns = list(zip(*rows, strict=True)) or [()] * 4
     async with session(database) as here:
         for _ in range(2):  # Prepared, then again.
-            (found,) = await here.say(_UNNEST.of(*columns))
+            (found,) = await here.say(_UNNEST.bind(*columns))
             assert found == [(*row, nth) for nth, row in enumerate(rows, start=1)]
 
 
@@ -73,10 +73,10 @@ async def test_each_statement_has_an_answer_of_its_own(database: str) -> None:
     id = UUID(int=2**127 + 1)
     async with session(database) as here:
         answers = await here.say(
-            _SCALARS.of("ü", -1, 2**40, id),
-            _KEEP.of_rows([("b",), ("a",)]),
-            _KEPT.of(),
-            _SCALARS.of("", 1, 0, id),
+            _SCALARS.bind("ü", -1, 2**40, id),
+            _KEEP.bind_rows([("b",), ("a",)]),
+            _KEPT.bind(),
+            _SCALARS.bind("", 1, 0, id),
         )
     assert answers == [[("ü", -1, 2**40, id)], [], [("a",), ("b",)], [("", 1, 0, id)]]
 
@@ -86,27 +86,27 @@ async def test_after_an_error_none_was_carried_out_and_the_connection_serves_on(
     database: str, in_transaction: bool
 ) -> None:
     async with session(database) as here:
-        whole = [_KEEP.of_rows([("a",)]), _ONE_OVER.of(0), _KEPT.of()]
+        whole = [_KEEP.bind_rows([("a",)]), _ONE_OVER.bind(0), _KEPT.bind()]
         if in_transaction:
-            whole = [_BEGIN.of(), *whole, _COMMIT.of()]
+            whole = [_BEGIN.bind(), *whole, _COMMIT.bind()]
         with pytest.raises(psycopg.errors.DivisionByZero):
             await here.say(*whole)
         assert here.connection.pgconn.transaction_status == psycopg.pq.TransactionStatus.IDLE
-        assert await here.say(_KEPT.of(), _ONE_OVER.of(1)) == [[], [(1,)]]
+        assert await here.say(_KEPT.bind(), _ONE_OVER.bind(1)) == [[], [(1,)]]
 
 
 async def test_a_connection_that_is_lost_is_told_of(database: str) -> None:
     async with session(database) as here:
-        await here.say(_KEPT.of())
+        await here.say(_KEPT.bind())
         with psycopg.connect(database, autocommit=True) as other:
             other.execute(
                 "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
                 " WHERE datname = current_database() AND pid <> pg_backend_pid()"
             )
         with pytest.raises(psycopg.OperationalError):
-            await here.say(_KEPT.of())
+            await here.say(_KEPT.bind())
 
 
 def test_a_value_without_a_type_is_a_mistake() -> None:
     with pytest.raises(AssertionError, match="without a type"):
-        Statement("SELECT %s, %s::text")
+        PreparedStatement("SELECT %s, %s::text")

@@ -28,14 +28,14 @@ from mmo_sansio.messages.inputs import (
 )
 from mmo_sansio.messages.intents import DeliverCallback, Intent
 from mmo_sansio.messages.queries import ListRecords, LookUpByMerchantReference
-from mmo_sansio.messages.replies import Accepted, Refused, Reply
+from mmo_sansio.messages.replies import Accepted, Rejected, Reply
 from mmo_sansio.values import clock
 from mmo_sansio.values.error_codes import ErrorCode
 from mmo_sansio.values.model import Source, Status, Transaction
 from mmo_trio.engine.engine import Engine
-from mmo_trio.storage.conformance.driver import NOON, feed, left_over
+from mmo_trio.storage.conformance.driver import NOON, claim_all_abandoned, submit_batch
 from mmo_trio.storage.conformance.inputs import DELIVERED, creation, reference, succeeded
-from mmo_trio.storage.interface.store import StoreRefused, StoreUnavailable
+from mmo_trio.storage.interface.store import StoreUnavailable, StoreUnusable
 from mmo_trio.storage.postgres import PostgresStore, migrations, open_postgres, ownership
 from mmo_trio.system.clock import WallClock
 from tests.support.postgres_cluster import program
@@ -93,7 +93,7 @@ async def test_of_fifty_creates_with_one_reference_on_two_nodes_one_is_accepted(
                 async with trio.open_nursery() as nursery:
                     for number in range(50):
                         nursery.start_soon(create, number)
-            assert Counter(map(type, replies)) == {Accepted: 1, Refused: 49}
+            assert Counter(map(type, replies)) == {Accepted: 1, Rejected: 49}
             (accepted,) = [each for each in replies if isinstance(each, Accepted)]
             found = await both[0].store.find_transactions(reference=f"order-{turn}")
             assert [each.reference for each in found] == [accepted.order.gateway_reference]
@@ -154,12 +154,12 @@ async def test_batches_beside_each_other_race_as_nodes_do_and_keep_the_order_of_
     random, wanted = Random(seed), 6
     async with nodes(database, 0, 0) as both:
         for node in both:
-            node.engine.batch_max, node.engine.beside_min = 4, 1
+            node.engine.batch_max, node.engine.concurrent_batch_min = 4, 1
         with trio.fail_after(60):
             calls = []
             for number in range(80):
                 given = creation(number, merchant_reference=f"order-{random.randrange(wanted)}")
-                calls.append((given, random.choice(both).engine.post(given)))
+                calls.append((given, random.choice(both).engine.enqueue(given)))
                 if random.random() < 0.2:
                     await trio.sleep(0.001 * random.random())
             accepted: dict[str | None, str] = {}
@@ -179,7 +179,7 @@ async def test_batches_beside_each_other_race_as_nodes_do_and_keep_the_order_of_
             ]
             posted = []
             while told := [each for each in told if each]:
-                posted.append(first.engine.post(random.choice(told).pop(0)))
+                posted.append(first.engine.enqueue(random.choice(told).pop(0)))
                 if random.random() < 0.5:
                     await trio.sleep(0.001 * random.random())
             for later in posted:
@@ -194,7 +194,7 @@ async def test_batches_beside_each_other_race_as_nodes_do_and_keep_the_order_of_
             stamps = [line.at for line in lines]
             assert stamps == sorted(set(stamps))
         assert sum(each.times for each in await first.store.suspense()) == wanted
-        assert not await first.store.faults()
+        assert not await first.store.integrity_errors()
 
 
 SLOW = """
@@ -272,14 +272,14 @@ async def test_a_payment_is_listed_by_the_first_call_after_its_answer(database: 
 @pytest.mark.spec("K3", "S6")
 async def test_what_a_dead_process_held_is_handed_to_one_other(database: str) -> None:
     async with nodes(database, 0, 0) as (one, two), open_postgres(database, serving=True) as third:
-        await feed(third, *((creation(n), NOON + n) for n in range(30)))
-        assert not await one.store.orphans(limit=100), "its lease runs"
+        await submit_batch(third, *((creation(n), NOON + n) for n in range(30)))
+        assert not await one.store.claim_abandoned(limit=100), "its lease runs"
         await _execute(database, "UPDATE holders SET alive_until = now() WHERE id > 2")
         found: list[str] = []
 
         async def take(store: PostgresStore) -> None:
             for _ in range(10):
-                works = await store.orphans(limit=3)
+                works = await store.claim_abandoned(limit=3)
                 found.extend(each.transaction.reference for each in works)
 
         with trio.fail_after(30):
@@ -294,32 +294,32 @@ async def test_what_administration_schedules_is_taken_on_by_a_serving_process(
     database: str,
 ) -> None:
     async with open_postgres(database, serving=True) as store:
-        await feed(store, (creation(1), NOON), (BeginSubmission(reference(1)), NOON + 1))
+        await submit_batch(store, (creation(1), NOON), (BeginSubmission(reference(1)), NOON + 1))
         async with open_postgres(database, serving=False) as office:
-            await feed(office, (succeeded(1), NOON + 2))
-        (work,) = await left_over(store, limit=10)
+            await submit_batch(office, (succeeded(1), NOON + 2))
+        (work,) = await claim_all_abandoned(store, limit=10)
         assert work.intent == DeliverCallback(reference(1), fence=1)
 
 
 async def test_a_lease_is_renewed_while_the_process_lives(database: str) -> None:
     async with open_postgres(database, serving=True) as store:
-        number = await store.channels.renew() if store.channels else 0
+        number = await store.ownership.renew_lease() if store.ownership else 0
         was = await _value(database, "SELECT alive_until FROM holders WHERE id > 0")
-        with trio.fail_after(10 * ownership.RENEWAL_S):
+        with trio.fail_after(10 * ownership.LEASE_RENEWAL_INTERVAL_S):
             until = "SELECT alive_until FROM holders WHERE id > 0"
             while await _value(database, until) == was:  # noqa: ASYNC110  (the database tells no events)
                 await trio.sleep(0.1)
-        assert store.channels
-        assert await store.channels.renew() == number
+        assert store.ownership
+        assert await store.ownership.renew_lease() == number
 
 
 @pytest.mark.spec("K3")
 async def test_a_lease_that_has_ended_is_begun_anew(database: str) -> None:
     async with open_postgres(database, serving=True) as store:
-        assert store.channels
-        number = await store.channels.renew()
+        assert store.ownership
+        number = await store.ownership.renew_lease()
         await _execute(database, "UPDATE holders SET alive_until = now() WHERE id > 0")
-        assert await store.channels.renew() > number
+        assert await store.ownership.renew_lease() > number
 
 
 @pytest.mark.spec("L2", "L3")
@@ -332,7 +332,7 @@ async def test_text_that_cannot_be_held_is_not_found(database: str, text: str) -
         assert not await store.find_transactions(reference=text)
         assert not await store.timeline(text)
         assert not await store.keys_of(text)
-        replies = await feed(store, (BeginSubmission(text), NOON), (creation(1), NOON + 1))
+        replies = await submit_batch(store, (BeginSubmission(text), NOON), (creation(1), NOON + 1))
         assert isinstance(replies[1], Accepted)
         query = ListRecords("acme", 0, clock.LAST_INSTANT, method=text)
         assert not (await store.list_records(query)).objects
@@ -340,15 +340,15 @@ async def test_text_that_cannot_be_held_is_not_found(database: str, text: str) -
 
 async def test_damage_is_found(database: str) -> None:
     async with open_postgres(database, serving=True) as store:
-        await feed(store, *((creation(n), NOON + n) for n in range(5)))
-        assert not await store.faults()
+        await submit_batch(store, *((creation(n), NOON + n) for n in range(5)))
+        assert not await store.integrity_errors()
         await _execute(database, "UPDATE transactions SET object = order_row WHERE version = 1")
         await _execute(database, "DELETE FROM journal WHERE id = 1")
         await _execute(
             database,
             "INSERT INTO channels (brand, holder, fence, breaker) VALUES ('acme', 99, 1, 'x')",
         )
-        faults = await store.faults()
+        faults = await store.integrity_errors()
         assert sum(each.startswith("transaction ") for each in faults) == 5
         assert "transactions without a line in the journal: 1" in faults
         assert any(each.startswith("breaker of brand acme: ") for each in faults)
@@ -378,7 +378,7 @@ async def test_a_dump_under_load_restores_to_a_sound_database(
                 nursery.cancel_scope.cancel()
             await trio.run_process([program("pg_restore"), f"--dbname={copy}", dump])
     async with open_postgres(copy, serving=True) as store:
-        assert not await store.faults()
+        assert not await store.integrity_errors()
         assert before
         for each in before:
             assert await store.transaction(each) is not None
@@ -388,11 +388,11 @@ async def test_a_dump_under_load_restores_to_a_sound_database(
 async def test_older_programs_go_on_serving_a_schema_that_only_grew(database: str) -> None:
     async with open_postgres(database, serving=True) as store:
         await _execute(database, "INSERT INTO mmo_schema (version, needs) VALUES (99, 0)")
-        await feed(store, (creation(1), NOON))
+        await submit_batch(store, (creation(1), NOON))
         async with open_postgres(database, serving=True) as restarted:
-            await feed(restarted, (creation(2), NOON + 1))
+            await submit_batch(restarted, (creation(2), NOON + 1))
         await _execute(database, "UPDATE mmo_schema SET needs = 99 WHERE version = 99")
-        with pytest.raises(StoreRefused, match="install a later mmo-gateway"):
+        with pytest.raises(StoreUnusable, match="install a later mmo-gateway"):
             async with open_postgres(database, serving=True):
                 pass
 
@@ -438,7 +438,7 @@ async def test_a_later_version_migrates_under_load_while_the_earlier_one_goes_on
                 async with open_postgres(database, serving=True) as later:
                     await more()
                     assert await _value(database, "SELECT max(version) FROM mmo_schema") == 99
-                    assert not await later.faults()
+                    assert not await later.integrity_errors()
                 monkeypatch.setattr(migrations, "scripts", lambda: known)
                 async with open_postgres(database, serving=True):
                     await more()
@@ -472,7 +472,7 @@ async def test_a_migration_that_was_interrupted_leaves_nothing_and_can_be_run_ag
         reader.rollback()
         await trio.run_process(command, stderr=subprocess.DEVNULL)
     newest = await _value(database, "SELECT max(version) FROM mmo_schema")
-    assert newest == migrations.latest()
+    assert newest == migrations.latest_version()
 
 
 async def test_any_number_of_processes_may_migrate_at_once(database: str) -> None:
@@ -508,7 +508,7 @@ async def test_no_message_repeats_the_password(caplog: pytest.LogCaptureFixture)
         "postgresql://mmo:s3cret@127.0.0.1:1/mmo?nonsense=s3cret",
     ):
         with pytest.raises(Exception, match="PostgreSQL") as caught:
-            async with open_postgres(url, serving=True, patience_s=0.3):
+            async with open_postgres(url, serving=True, timeout_s=0.3):
                 pass
         assert "s3cret" not in repr(caught.value)
         assert "s3cret" not in str(caught.value.__cause__)
@@ -517,7 +517,7 @@ async def test_no_message_repeats_the_password(caplog: pytest.LogCaptureFixture)
 
 async def test_an_unreachable_server_is_unavailable() -> None:
     with pytest.raises(BaseException) as caught:
-        async with open_postgres("postgresql://127.0.0.1:1/mmo", serving=True, patience_s=0.3):
+        async with open_postgres("postgresql://127.0.0.1:1/mmo", serving=True, timeout_s=0.3):
             pass
     assert isinstance(caught.value, StoreUnavailable)
 
@@ -542,6 +542,6 @@ async def test_the_book_says_when_something_was_told_first_and_last_whoever_comm
 ) -> None:
     async with open_postgres(database, serving=True) as store:
         for at in (NOON + 2, NOON + 1, NOON + 3):
-            await feed(store, (UnmatchedNotified("sandbox", "?"), at))
+            await submit_batch(store, (UnmatchedNotified("sandbox", "?"), at))
         (entry,) = await store.suspense()
         assert (entry.first_at, entry.last_at, entry.times) == (NOON + 1, NOON + 3, 3)

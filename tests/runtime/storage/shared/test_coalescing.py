@@ -10,7 +10,7 @@ import trio.testing
 from attrs import Factory, define
 
 from mmo_trio.storage.interface.store import StoreUnavailable
-from mmo_trio.storage.shared.coalescing import Gathering
+from mmo_trio.storage.shared.coalescing import Coalescer
 
 pytestmark = pytest.mark.spec("L1", "L2")
 
@@ -33,7 +33,7 @@ class Far:
 
 async def test_whoever_is_alone_is_asked_for_at_once(autojump_clock: trio.abc.Clock) -> None:
     far = Far()
-    gathering = Gathering[int, str](far.ask)
+    gathering = Coalescer[int, str](far.ask)
     for number in (1, 2):
         far.may_answer.release()
         assert await gathering(number) == f"the answer to {number}"
@@ -44,7 +44,7 @@ async def test_who_comes_meanwhile_is_asked_for_together_next(
     autojump_clock: trio.abc.Clock,
 ) -> None:
     far = Far()
-    gathering = Gathering[int, str](far.ask, together_max=3)
+    gathering = Coalescer[int, str](far.ask, coalesced_max=3)
     answers: dict[int, str] = {}
 
     async def ask(number: int) -> None:
@@ -67,7 +67,7 @@ async def test_whoever_stops_waiting_costs_nobody_else_an_answer(
     autojump_clock: trio.abc.Clock,
 ) -> None:
     far = Far()
-    gathering = Gathering[int, str](far.ask)
+    gathering = Coalescer[int, str](far.ask)
     answers: dict[int, str] = {}
     scopes = {number: trio.CancelScope() for number in range(4)}
 
@@ -98,7 +98,7 @@ async def test_the_one_whose_turn_it_is_may_stop_in_the_same_moment(
     autojump_clock: trio.abc.Clock,
 ) -> None:
     far = Far()
-    gathering = Gathering[int, str](far.ask)
+    gathering = Coalescer[int, str](far.ask)
     answers: dict[int, str] = {}
     scopes = {number: trio.CancelScope() for number in range(3)}
 
@@ -121,7 +121,7 @@ async def test_a_store_that_is_down_is_down_for_all_who_wait(
     autojump_clock: trio.abc.Clock,
 ) -> None:
     far = Far(broken=True)
-    gathering = Gathering[int, str](far.ask)
+    gathering = Coalescer[int, str](far.ask)
     raised: list[StoreUnavailable] = []
 
     async def ask(number: int) -> None:

@@ -115,21 +115,21 @@ brands = st.builds(
 @given(transactions)
 def test_a_transaction_comes_back_as_it_was(transaction: Transaction) -> None:
     order, progress = (
-        serialization.order_row(transaction.order),
-        serialization.progress_row(transaction.progress),
+        serialization.serialize_order(transaction.order),
+        serialization.serialize_progress(transaction.progress),
     )
-    back = serialization.transaction_of(order, progress)
+    back = serialization.parse_transaction(order, progress)
     assert back == transaction
     assert type(back.progress.stage) is Stage
     assert serialization.without_checksum(
-        serialization.object_row(transaction)
+        serialization.serialize_object(transaction)
     ) == transaction_object(transaction)
 
 
 @settings(max_examples=60)
 @given(brands)
 def test_a_brand_comes_back_as_it_was(brand: Brand) -> None:
-    assert serialization.brand_of(serialization.brand_row(brand)) == brand
+    assert serialization.parse_brand(serialization.serialize_brand(brand)) == brand
 
 
 @settings(max_examples=100)
@@ -145,4 +145,4 @@ def test_a_flipped_bit_or_a_cut_row_is_noticed(content: bytes, data: Any) -> Non
 @pytest.mark.parametrize("text", ["", "null", "[]", "{}", '{"id":"acme"'])
 def test_a_brand_that_cannot_be_read_is_said_to_be_damaged(text: str) -> None:
     with pytest.raises(StoreCorrupt, match="mmo brands apply"):
-        serialization.brand_of(text)
+        serialization.parse_brand(text)

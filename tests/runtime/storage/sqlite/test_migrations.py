@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 import trio
 
-from mmo_sansio.testing import a_transaction, reference
+from mmo_sansio.testing import a_transaction, numbered_reference
 from mmo_sansio.values.model import Stage
-from mmo_trio.storage.sql.serialization import object_row, order_row, progress_row
+from mmo_trio.storage.sql.serialization import serialize_object, serialize_order, serialize_progress
 from mmo_trio.storage.sqlite import migrations, open_sqlite
 from mmo_trio.storage.sqlite.connection import connect
 
@@ -17,7 +17,9 @@ from mmo_trio.storage.sqlite.connection import connect
 async def test_payments_of_before_are_found_by_number_and_receipt(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    kept = a_transaction(Stage.SUCCEEDED, gateway_reference=reference(1), provider_reference="R-7")
+    kept = a_transaction(
+        Stage.SUCCEEDED, gateway_reference=numbered_reference(1), provider_reference="R-7"
+    )
     order, progress = kept.order, kept.progress
     every = migrations.scripts()
     file = tmp_path / "gateway.db"
@@ -35,12 +37,12 @@ async def test_payments_of_before_are_found_by_number_and_receipt(
                 order.type.value,
                 order.method,
                 order.created_at,
-                order_row(order),
+                serialize_order(order),
                 kept.status.value,
                 progress.version,
                 progress.wake_at,
-                progress_row(progress),
-                object_row(kept),
+                serialize_progress(progress),
+                serialize_object(kept),
             ),
         )
     connection.close()
@@ -49,5 +51,5 @@ async def test_payments_of_before_are_found_by_number_and_receipt(
     with trio.fail_after(30):
         async with open_sqlite(file, serving=True) as store:
             for text, msisdn in ((kept.reference, None), ("R-7", None), ("nothing", number)):
-                found = await store.office.search(text, msisdn=msisdn)
+                found = await store.admin.search_payments(text, msisdn=msisdn)
                 assert list(found.transactions) == [kept], text

@@ -19,24 +19,24 @@ from mmo_sansio.messages.replies import Ignored
 from mmo_sansio.payments.decide import decide
 from mmo_sansio.payments.decision import Decision
 from mmo_sansio.payments.ledger import Ledger, Reads
-from mmo_trio.storage.conformance.driver import NOON, feed
+from mmo_trio.storage.conformance.driver import NOON, submit_batch
 from mmo_trio.storage.conformance.inputs import brand, creation, reference, succeeded
 from mmo_trio.storage.interface.store import (
     OutcomeUnknown,
     StoreCorrupt,
-    StoreRefused,
     StoreUnavailable,
+    StoreUnusable,
 )
 from mmo_trio.storage.sqlite import SqliteStore, connection, migrations, open_sqlite
-from mmo_trio.storage.sqlite.writer import Writer
+from mmo_trio.storage.sqlite.writer import SqliteWriter
 
 
-def _grant(store: SqliteStore, *, patience_s: float) -> None:
-    store._patience_s = store._writer.patience_s = patience_s
+def _grant(store: SqliteStore, *, timeout_s: float) -> None:
+    store._timeout_s = store._writer.timeout_s = timeout_s
 
 
 async def creates(store: SqliteStore, *numbers: int) -> None:
-    await feed(store, *((creation(number), NOON + number) for number in numbers))
+    await submit_batch(store, *((creation(number), NOON + number) for number in numbers))
 
 
 @pytest.mark.spec("C6")
@@ -61,12 +61,12 @@ async def test_what_was_answered_survives_a_kill(tmp_path: Path) -> None:
         await victim.wait()
         answered = int(lines.rpartition(b"\n")[0].split()[-1])
         async with open_sqlite(path, serving=True) as store:
-            assert not await store.faults()
+            assert not await store.integrity_errors()
             for number in range(answered + 1):
                 assert await store.transaction(reference(number)) is not None
             stored = len(await store.find_transactions(limit=10**6))
             assert stored % 7 == 0, "half a batch was stored"
-            assert len(await store.orphans(limit=10**6)) == stored
+            assert len(await store.claim_abandoned(limit=10**6)) == stored
 
 
 @pytest.mark.spec("P5")
@@ -88,7 +88,7 @@ async def test_a_full_disk_is_unavailable_and_service_goes_on_when_there_is_room
             store._writer.connection.execute("PRAGMA max_page_count = 1000000")
             await creates(store, *range(1, 200))
             assert await store.transaction(reference(199)) is not None
-            assert not await store.faults()
+            assert not await store.integrity_errors()
 
 
 @pytest.mark.spec("P5")
@@ -172,7 +172,7 @@ async def test_an_io_error_while_committing_leaves_the_outcome_unknown_and_servi
             with pytest.raises(OutcomeUnknown):
                 await creates(store, 1)
             await creates(store, 2)
-            (work,) = await store.orphans(limit=10)
+            (work,) = await store.claim_abandoned(limit=10)
             assert work.intent.gateway_reference == reference(1)
 
 
@@ -203,14 +203,14 @@ async def test_a_second_server_is_refused_and_administration_is_not(tmp_path: Pa
     path = tmp_path / "gateway.db"
     with trio.fail_after(30):
         async with open_sqlite(path, serving=True) as store:
-            with pytest.raises(StoreRefused, match=r"stop it first.*PostgreSQL"):
+            with pytest.raises(StoreUnusable, match=r"stop it first.*PostgreSQL"):
                 async with open_sqlite(path, serving=True):
                     pass
             async with open_sqlite(path, serving=False) as administration:
-                await feed(administration, (creation(1), NOON))
-            (work,) = await store.orphans(limit=10)
+                await submit_batch(administration, (creation(1), NOON))
+            (work,) = await store.claim_abandoned(limit=10)
             assert work.intent.gateway_reference == reference(1)
-            assert not await store.orphans(limit=10)
+            assert not await store.claim_abandoned(limit=10)
         async with open_sqlite(path, serving=True):
             pass
 
@@ -227,7 +227,7 @@ async def test_a_file_of_another_program_or_a_later_version_is_left_alone(tmp_pa
         ours.execute(f"PRAGMA user_version = {max(migrations.scripts()) + 1}")
     ours.close()
     for path, remedy in ((foreign, "another file"), (later, "install a later")):
-        with pytest.raises(StoreRefused, match=remedy):
+        with pytest.raises(StoreUnusable, match=remedy):
             async with open_sqlite(path, serving=True):
                 pass
     assert foreign.read_bytes() == before
@@ -238,29 +238,29 @@ async def test_a_commit_that_takes_too_long_is_unknown_and_what_it_wanted_is_not
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     may_go_on, reached = threading.Event(), threading.Event()
-    commit = Writer._commit
+    commit = SqliteWriter._commit
 
-    def slow_commit(writer: Writer, connection: sqlite3.Connection) -> None:
+    def slow_commit(writer: SqliteWriter, connection: sqlite3.Connection) -> None:
         reached.set()
         assert may_go_on.wait(20)
         commit(writer, connection)
 
-    monkeypatch.setattr(Writer, "_commit", slow_commit)
+    monkeypatch.setattr(SqliteWriter, "_commit", slow_commit)
     with trio.fail_after(30):
-        async with open_sqlite(tmp_path / "gateway.db", serving=True, patience_s=1) as store:
+        async with open_sqlite(tmp_path / "gateway.db", serving=True, timeout_s=1) as store:
             with pytest.raises(OutcomeUnknown):
                 await creates(store, 1)
             assert reached.is_set()
-            _grant(store, patience_s=0.05)
+            _grant(store, timeout_s=0.05)
             with pytest.raises(StoreUnavailable):  # It never began: nothing of it will be stored.
                 await creates(store, 2)
-            _grant(store, patience_s=20)
-            assert not await store.orphans(limit=10)
+            _grant(store, timeout_s=20)
+            assert not await store.claim_abandoned(limit=10)
             may_go_on.set()
             await creates(store, 3)  # Waits for the slow one.
-            found = await store.orphans(limit=10)
+            found = await store.claim_abandoned(limit=10)
             assert [work.intent.gateway_reference for work in found] == [reference(1)]
-            assert not await store.orphans(limit=10)
+            assert not await store.claim_abandoned(limit=10)
             assert await store.transaction(reference(2)) is None
 
 
@@ -273,10 +273,10 @@ async def test_a_batch_that_was_given_up_before_its_commit_is_not_stored(tmp_pat
         return ()
 
     with trio.fail_after(30):
-        async with open_sqlite(tmp_path / "gateway.db", serving=True, patience_s=0.2) as store:
+        async with open_sqlite(tmp_path / "gateway.db", serving=True, timeout_s=0.2) as store:
             with pytest.raises(StoreUnavailable):
                 await store.transact(Reads(), slow_decide)
-            _grant(store, patience_s=20)
+            _grant(store, timeout_s=20)
             may_go_on.set()
             await creates(store, 1)
 
@@ -301,8 +301,8 @@ async def test_what_administration_has_changed_is_decided_from(tmp_path: Path) -
     async with open_sqlite(path, serving=True) as store:
         await creates(store, 1)
         async with open_sqlite(path, serving=False) as administration:
-            await feed(administration, (BeginSubmission(reference(1)), NOON + 5))
-        (reply,) = await feed(store, (BeginSubmission(reference(1)), NOON + 6))
+            await submit_batch(administration, (BeginSubmission(reference(1)), NOON + 5))
+        (reply,) = await submit_batch(store, (BeginSubmission(reference(1)), NOON + 6))
         assert isinstance(reply, Ignored), "it is under way already"
 
 
@@ -310,7 +310,7 @@ async def test_a_damaged_row_is_noticed_and_never_shown(tmp_path: Path) -> None:
     path = tmp_path / "gateway.db"
     async with open_sqlite(path, serving=True) as store:
         await creates(store, 1, 2)
-        assert not await store.faults()
+        assert not await store.integrity_errors()
         with sqlite3.connect(path) as hand:
             hand.execute(
                 "UPDATE transactions SET object = CAST(replace(object, '1500.00', '9500.00') AS BLOB),"
@@ -322,12 +322,12 @@ async def test_a_damaged_row_is_noticed_and_never_shown(tmp_path: Path) -> None:
             store.look_up(LookUp("acme", reference(1))),
             store.transaction(reference(1)),
             store.list_records(ListRecords("acme", 0, NOON * 2)),
-            feed(store, (BeginSubmission(reference(1)), NOON + 9)),
+            submit_batch(store, (BeginSubmission(reference(1)), NOON + 9)),
         ):
             with pytest.raises(StoreCorrupt, match="mmo db check"):
                 await ask
         assert await store.look_up(LookUp("acme", reference(2))) is not None
-        (fault,) = await store.faults()
+        (fault,) = await store.integrity_errors()
         assert reference(1) in fault
 
 
@@ -335,14 +335,16 @@ async def test_a_broken_promise_between_rows_is_found(tmp_path: Path) -> None:
     path = tmp_path / "gateway.db"
     async with open_sqlite(path, serving=True) as store:
         await creates(store, 1)
-        await feed(store, (BeginSubmission(reference(1)), NOON + 5), (succeeded(1), NOON + 6))
+        await submit_batch(
+            store, (BeginSubmission(reference(1)), NOON + 5), (succeeded(1), NOON + 6)
+        )
         with sqlite3.connect(path) as hand:
             hand.execute("UPDATE transactions SET wake_at = 5")
             hand.execute(
                 "INSERT INTO intents (gateway_reference, kind, is_held) VALUES ('?', 'submit', 1)"
             )
         hand.close()
-        faults = "\n".join(await store.faults())
+        faults = "\n".join(await store.integrity_errors())
         assert "final and still wake" in faults
         assert "kept intents without their transaction: 1" in faults
 
@@ -361,9 +363,9 @@ async def test_a_question_that_takes_too_long_is_unavailable(tmp_path: Path) -> 
         ).fetchone()
 
     with trio.fail_after(30):
-        async with open_sqlite(tmp_path / "gateway.db", serving=True, patience_s=0.2) as store:
+        async with open_sqlite(tmp_path / "gateway.db", serving=True, timeout_s=0.2) as store:
             with pytest.raises(StoreUnavailable):
                 await store._read(endless)
-            _grant(store, patience_s=20)
+            _grant(store, timeout_s=20)
             await store.save_brands([brand()])
             assert len(await store.brands()) == 1

@@ -9,7 +9,7 @@ import trio
 from trio.testing import MockClock
 
 from mmo_sansio.http.exchange import DeliveryOutcome
-from mmo_sansio.testing import reference
+from mmo_sansio.testing import numbered_reference
 from tests.support.callback_work import Books, Outside, delivery_client, work_for, working
 from tests.support.hostile_receivers import answers_and_closes, honest, only_accepts, receiving
 
@@ -33,14 +33,14 @@ async def test_a_healthy_merchant_s_callbacks_arrive_while_201_others_hang() -> 
         working(books, deliver) as worker,
     ):
         for number in range(500):
-            worker.take(work_for("hangs with 500", number, dead.url))
+            worker.try_enqueue(work_for("hangs with 500", number, dead.url))
         for number in range(500, 700):
-            worker.take(work_for(f"hangs {number}", number, dead.url))
+            worker.try_enqueue(work_for(f"hangs {number}", number, dead.url))
         for number in healthy:
-            worker.take(work_for("healthy", number, alive.url))
+            worker.try_enqueue(work_for("healthy", number, alive.url))
         assert await books.outcomes(*healthy) == [DELIVERED] * 100
-        assert set(books.recorded) == {reference(number) for number in healthy}
-        assert worker.statistics().under_way == 16 + 200
+        assert set(books.recorded) == {numbered_reference(number) for number in healthy}
+        assert worker.statistics().active == 16 + 200
         assert len(alive.requests) == 100
 
 
@@ -54,11 +54,11 @@ async def test_a_newcomer_is_called_while_a_thousand_receivers_hang() -> None:
         working(books, deliver) as worker,
     ):
         for number in range(1000):
-            worker.take(work_for(f"hangs {number}", number, dead.url))
-        worker.take(work_for("newcomer", 1000, alive.url))
+            worker.try_enqueue(work_for(f"hangs {number}", number, dead.url))
+        worker.try_enqueue(work_for("newcomer", 1000, alive.url))
         assert await books.outcomes(1000) == [DELIVERED]
         assert len(books.recorded) == 1
-        assert worker.statistics().under_way == 1000
+        assert worker.statistics().active == 1000
 
 
 @pytest.mark.spec("K6")
@@ -70,8 +70,8 @@ async def test_a_thousand_merchants_with_backlogs_that_hang_leave_places(
     async with working(books, outside.deliver) as worker:
         for number, brand in enumerate(brands):
             for backlog in range(20):
-                worker.take(work_for(brand, 20 * number + backlog))
-        worker.take(work_for("newcomer", 100_000))
+                worker.try_enqueue(work_for(brand, 20 * number + backlog))
+        worker.try_enqueue(work_for("newcomer", 100_000))
         assert await books.outcomes(100_000) == [DELIVERED]
         assert len(books.recorded) == 1
 
@@ -84,9 +84,9 @@ async def test_a_backlog_of_10_000_that_times_out_is_soon_recorded_and_hardly_se
     backlog, others = range(10_000), range(20_000, 20_100)
     async with working(books, outside.deliver) as worker:
         for number in backlog:
-            worker.take(work_for("dead", number))
+            worker.try_enqueue(work_for("dead", number))
         for number in others:
-            worker.take(work_for("healthy", number))
+            worker.try_enqueue(work_for("healthy", number))
         started = trio.current_time()
         assert await books.outcomes(*others) == [DELIVERED] * 100
         assert trio.current_time() == started

@@ -12,7 +12,7 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 
 from mmo_sansio.api.outgoing.transaction_json import transaction_object
 from mmo_sansio.http.egress_rules import EgressRules
-from mmo_sansio.http.exchange import Attempt, DeliveryOutcome
+from mmo_sansio.http.exchange import DeliveryAttempt, DeliveryOutcome
 from mmo_sansio.http.messages import HttpRequest
 from mmo_sansio.resilience.circuit_breaker import BreakerSettings
 from mmo_trio.http.client.exchange import MaySend
@@ -65,7 +65,7 @@ async def test_a_callback_arrives_with_the_merchant_s_key_and_the_transaction() 
         working(books, delivery_client().deliver) as worker,
     ):
         work = work_for("acme", 1, receiver.url)
-        assert worker.take(work)
+        assert worker.try_enqueue(work)
         assert await books.outcomes(1) == [DELIVERED]
     (request,) = receiver.requests
     head, _, body = request.partition(b"\r\n\r\n")
@@ -84,7 +84,7 @@ async def test_a_receiver_that_never_answers_has_timed_out_after_15_s(
         receiving(only_accepts, honest()) as receiver,
         working(books, delivery_client().deliver) as worker,
     ):
-        worker.take(work_for("acme", 1, receiver.url))
+        worker.try_enqueue(work_for("acme", 1, receiver.url))
         assert await books.outcomes(1) == [TIMEOUT]
     (attempt,) = books.recorded.values()
     assert attempt.duration_ms == 15_000
@@ -101,7 +101,7 @@ async def test_there_is_one_attempt_whatever_comes_of_it(
         receiving(answers_and_closes(refusal), honest()) as receiver,
         working(books, delivery_client().deliver) as worker,
     ):
-        worker.take(work_for("acme", 1, receiver.url))
+        worker.try_enqueue(work_for("acme", 1, receiver.url))
         assert await books.outcomes(1) == [NON_2XX]
         await trio.sleep(3600)
     assert receiver.connections == 1
@@ -115,7 +115,7 @@ async def test_the_answer_s_body_goes_into_the_record() -> None:
         receiving(answers(answer), honest()) as receiver,
         working(books, delivery_client().deliver) as worker,
     ):
-        worker.take(work_for("acme", 1, receiver.url))
+        worker.try_enqueue(work_for("acme", 1, receiver.url))
         await books.outcomes(1)
     (attempt,) = books.recorded.values()
     assert (attempt.status, attempt.body) == (200, b"thank you!")
@@ -128,19 +128,19 @@ async def test_an_open_breaker_sends_nothing_until_a_probe_succeeds(
     books, outside = Books(), Outside({"acme": (NON_2XX, 0)})
     async with working(books, outside.deliver) as worker:
         for number in range(5):
-            worker.take(work_for("acme", number))
+            worker.try_enqueue(work_for("acme", number))
         assert await books.outcomes(*range(5)) == [NON_2XX] * 5
         assert worker.statistics().open_breakers == {"acme"}
-        worker.take(work_for("acme", 5))
+        worker.try_enqueue(work_for("acme", 5))
         assert await books.outcomes(5) == [BREAKER_OPEN]
         assert outside.times_sent("acme") == 5
 
         await trio.sleep(30)
         outside.answers["acme"] = (DELIVERED, 1)
         for number in (6, 7):
-            worker.take(work_for("acme", number))
+            worker.try_enqueue(work_for("acme", number))
         assert sorted(await books.outcomes(6, 7)) == [BREAKER_OPEN, DELIVERED]
-        worker.take(work_for("acme", 8))
+        worker.try_enqueue(work_for("acme", 8))
         assert await books.outcomes(8) == [DELIVERED]
         assert not worker.statistics().open_breakers
     assert outside.times_sent("acme") == 7
@@ -153,9 +153,9 @@ async def test_one_merchant_s_breaker_doesn_t_stop_another_at_the_same_host(
     books, outside = Books(), Outside({"acme": (TRANSPORT_ERROR, 0)})
     async with working(books, outside.deliver) as worker:
         for number in range(5):
-            worker.take(work_for("acme", number))
+            worker.try_enqueue(work_for("acme", number))
         await books.outcomes(*range(5))
-        worker.take(work_for("other", 5))
+        worker.try_enqueue(work_for("other", 5))
         assert await books.outcomes(5) == [DELIVERED]
 
 
@@ -166,8 +166,8 @@ async def test_a_sandbox_that_moves_its_clock_fails_nothing_that_is_under_way(
     books, outside, ahead = Books(), Outside({"acme": (DELIVERED, 5)}), [0]
     worker = CallbackWorker(
         deliver=outside.deliver,
-        key_for=books.key_for,
-        conclude=books.conclude,
+        find_api_key=books.key_for,
+        record_outcome=books.conclude,
         now=lambda: clock_of_trio() + ahead[0],
         monotonic=lambda: clock_of_trio() + ahead[0],
         breaker=BreakerSettings(),
@@ -175,10 +175,10 @@ async def test_a_sandbox_that_moves_its_clock_fails_nothing_that_is_under_way(
     async with trio.open_nursery() as nursery:
         nursery.start_soon(lambda: worker.run(drain=trio.Event()))
         for number in range(10):
-            worker.take(work_for("acme", number))
+            worker.try_enqueue(work_for("acme", number))
         await trio.sleep(1)
         ahead[0] = 20_000_000
-        worker.take(work_for("acme", 10))
+        worker.try_enqueue(work_for("acme", 10))
         assert await books.outcomes(*range(11)) == [DELIVERED] * 11
         nursery.cancel_scope.cancel()
 
@@ -192,7 +192,7 @@ async def test_what_egress_refuses_is_recorded_and_is_no_matter_of_the_breaker_s
         working(books, public_only.deliver) as worker,
     ):
         for number in range(10):
-            worker.take(work_for("acme", number, receiver.url))
+            worker.try_enqueue(work_for("acme", number, receiver.url))
         assert await books.outcomes(*range(10)) == [EGRESS_REFUSED] * 10
         assert not worker.statistics().open_breakers
     assert receiver.connections == 0
@@ -202,10 +202,10 @@ async def test_what_egress_refuses_is_recorded_and_is_no_matter_of_the_breaker_s
 async def test_work_that_is_handed_out_twice_is_done_once(autojump_clock: MockClock) -> None:
     books, outside = Books(), Outside({"acme": (DELIVERED, 1)})
     async with working(books, outside.deliver) as worker:
-        assert worker.take(work_for("acme", 1))
-        assert worker.take(work_for("acme", 1))
+        assert worker.try_enqueue(work_for("acme", 1))
+        assert worker.try_enqueue(work_for("acme", 1))
         await wait_all_tasks_blocked()
-        assert worker.take(work_for("acme", 1))
+        assert worker.try_enqueue(work_for("acme", 1))
         assert await books.outcomes(1) == [DELIVERED]
         await trio.sleep(60)
     assert outside.times_sent("acme") == 1
@@ -218,9 +218,9 @@ async def test_an_outcome_that_can_t_be_recorded_now_is_recorded_later_and_not_s
 ) -> None:
     books, outside = Books(times_closed=12, error=error), Outside()
     async with working(books, outside.deliver) as worker:
-        worker.take(work_for("acme", 1))
+        worker.try_enqueue(work_for("acme", 1))
         await trio.sleep(10)
-        assert worker.take(work_for("acme", 1))
+        assert worker.try_enqueue(work_for("acme", 1))
         assert await books.outcomes(1) == [DELIVERED]
     assert outside.times_sent("acme") == 1
 
@@ -231,15 +231,15 @@ async def test_a_fault_of_ours_after_sending_costs_one_callback_and_sends_nothin
 ) -> None:
     books, outside = Books(times_closed=1, error=RuntimeError), Outside()
     async with working(books, outside.deliver) as worker:
-        worker.take(work_for("acme", 1))
+        worker.try_enqueue(work_for("acme", 1))
         await wait_all_tasks_blocked()
-        assert worker.take(work_for("acme", 1))
-        assert worker.take(work_for("acme", 2))
+        assert worker.try_enqueue(work_for("acme", 1))
+        assert worker.try_enqueue(work_for("acme", 2))
         assert await books.outcomes(2) == [DELIVERED]
         await wait_all_tasks_blocked()
         assert worker.statistics() == CallbackStatistics(0, 0, {DELIVERED: 1}, frozenset(), 1)
     assert outside.times_sent("acme") == 2
-    assert [line["event"] for line in logged] == ["callback not recorded", "callback concluded"]
+    assert [line["event"] for line in logged] == ["delivery_record_failed", "callback_concluded"]
 
 
 @pytest.mark.spec("A4")
@@ -249,7 +249,7 @@ async def test_a_brand_without_a_key_is_sent_nothing_and_its_breaker_stays_close
     books, outside = Books(keys={"acme": None}), Outside()
     async with working(books, outside.deliver) as worker:
         for number in range(10):
-            worker.take(work_for("acme", number))
+            worker.try_enqueue(work_for("acme", number))
         assert await books.outcomes(*range(10)) == [TRANSPORT_ERROR] * 10
         assert not worker.statistics().open_breakers
     assert not outside.sent
@@ -263,14 +263,14 @@ async def test_a_probe_that_is_not_sent_leaves_its_place_to_the_next_callback(
     books, outside = Books(), Outside({"acme": (NON_2XX, 0)})
     async with working(books, outside.deliver) as worker:
         for number in range(5):
-            worker.take(work_for("acme", number))
+            worker.try_enqueue(work_for("acme", number))
         await books.outcomes(*range(5))
         await trio.sleep(30)
         outside.answers["acme"] = (EGRESS_REFUSED, 0)
-        worker.take(work_for("acme", 5))
+        worker.try_enqueue(work_for("acme", 5))
         assert await books.outcomes(5) == [EGRESS_REFUSED]
         outside.answers["acme"] = (DELIVERED, 0)
-        worker.take(work_for("acme", 6))
+        worker.try_enqueue(work_for("acme", 6))
         assert await books.outcomes(6) == [DELIVERED]
         assert not worker.statistics().open_breakers
 
@@ -279,8 +279,8 @@ async def test_a_probe_that_is_not_sent_leaves_its_place_to_the_next_callback(
 async def test_the_key_is_read_at_sending_time(autojump_clock: MockClock) -> None:
     books, outside = Books(keys={"acme": b"first"}), Outside({"first": (DELIVERED, 5)})
     async with working(books, outside.deliver, per_merchant=1) as worker:
-        worker.take(work_for("acme", 1))
-        worker.take(work_for("acme", 2))
+        worker.try_enqueue(work_for("acme", 1))
+        worker.try_enqueue(work_for("acme", 2))
         await trio.sleep(1)
         books.keys["acme"] = b"second"
         await books.outcomes(1, 2)
@@ -296,11 +296,11 @@ async def test_a_worker_that_drains_ends_what_it_has_begun_and_begins_nothing(
     async with trio.open_nursery() as nursery:
         nursery.start_soon(lambda: worker.run(drain=drain, grace_s=20))
         for number in range(20):
-            worker.take(work_for("acme", number))
+            worker.try_enqueue(work_for("acme", number))
         await trio.sleep(5)
         drain.set()
         await wait_all_tasks_blocked()
-        assert not worker.take(work_for("other", 99))
+        assert not worker.try_enqueue(work_for("other", 99))
     assert len(books.recorded) == 16
     assert worker.statistics().waiting == 4
     assert outside.times_sent("acme") == 16
@@ -315,12 +315,12 @@ async def test_what_shutdown_cancels_is_not_concluded_and_counts_as_neither(
     async with trio.open_nursery() as nursery:
         nursery.start_soon(lambda: worker.run(drain=drain, grace_s=3))
         for number in range(10):
-            worker.take(work_for("acme", number))
+            worker.try_enqueue(work_for("acme", number))
         await trio.sleep(1)
         drain.set()
     assert not books.recorded
     assert not worker.statistics().open_breakers
-    assert worker.statistics().under_way == 0
+    assert worker.statistics().active == 0
 
 
 @pytest.mark.spec("K6")
@@ -329,11 +329,11 @@ async def test_a_full_worker_refuses_the_greedy_and_takes_from_newcomers(
 ) -> None:
     books, outside = Books(), Outside({"greedy": (TIMEOUT, 15)})
     async with working(books, outside.deliver, waiting_most=100) as worker:
-        taken = [worker.take(work_for("greedy", number)) for number in range(200)]
+        taken = [worker.try_enqueue(work_for("greedy", number)) for number in range(200)]
         assert taken == [True] * 66 + [False] * 134  # 16 under way, 50 waiting
         assert not worker.has_room_for("greedy")
         assert worker.has_room_for("newcomer")
-        assert worker.take(work_for("newcomer", 1000))
+        assert worker.try_enqueue(work_for("newcomer", 1000))
         assert await books.outcomes(1000) == [DELIVERED]
 
 
@@ -343,17 +343,17 @@ async def test_the_log_says_what_became_of_a_callback_without_key_url_and_body(
 ) -> None:
     books = Books(keys={"acme": b"canary-key"})
 
-    async def deliver(request: HttpRequest, *, may_send: MaySend) -> Attempt:
+    async def deliver(request: HttpRequest, *, may_send: MaySend) -> DeliveryAttempt:
         await trio.lowlevel.checkpoint()
-        return Attempt(DELIVERED, request.target.decode(), 200, 7, "", b"canary-body")
+        return DeliveryAttempt(DELIVERED, request.target.decode(), 200, 7, "", b"canary-body")
 
     async with working(books, deliver) as worker:
-        worker.take(work_for("acme", 1, "https://merchant.example/canary-path"))
+        worker.try_enqueue(work_for("acme", 1, "https://merchant.example/canary-path"))
         await books.outcomes(1)
         await wait_all_tasks_blocked()
         assert "canary" not in repr(worker.statistics())
     (line,) = logged
-    assert line["event"] == "callback concluded"
+    assert line["event"] == "callback_concluded"
     assert (line["brand"], line["outcome"], line["status"]) == ("acme", "delivered", 200)
     assert "canary" not in repr(line)
 
@@ -362,8 +362,8 @@ def a_worker(books: Books, outside: Outside) -> CallbackWorker:
     """A worker that nobody runs yet."""
     return CallbackWorker(
         deliver=outside.deliver,
-        key_for=books.key_for,
-        conclude=books.conclude,
+        find_api_key=books.key_for,
+        record_outcome=books.conclude,
         now=clock_of_trio,
         monotonic=clock_of_trio,
         breaker=BreakerSettings(),

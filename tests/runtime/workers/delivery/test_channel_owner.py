@@ -12,27 +12,27 @@ import trio
 from trio.testing import MockClock
 
 from mmo_sansio.http.exchange import DeliveryOutcome
-from mmo_sansio.resilience.ownership import LEASE, LEFT_ALONE, LET_GO_AGAIN
+from mmo_sansio.resilience.ownership import LEASE_DURATION, RELEASE_AGAIN_AFTER, RELEASE_COOLDOWN
 from mmo_sansio.values import clock
 from mmo_trio.storage.conformance.inputs import reference
-from mmo_trio.storage.interface.store import Channels, OutcomeUnknown, StoreUnavailable
-from mmo_trio.storage.memory.store import Memory, MemoryStore
+from mmo_trio.storage.interface.store import ChannelOwnership, OutcomeUnknown, StoreUnavailable
+from mmo_trio.storage.memory.store import MemoryState, MemoryStore
 from mmo_trio.storage.postgres import open_postgres
 from mmo_trio.storage.sqlite import open_sqlite
 from mmo_trio.system.clock import WallClock
-from mmo_trio.workers.delivery.channel_owner import IN_HAND_PER_BRAND, POLL_S
+from mmo_trio.workers.delivery.channel_owner import CLAIMED_PER_BRAND_MAX, SCAN_INTERVAL_S
 from tests.support.callback_nodes import Node, Receiver, TrioClock, recorded, running
 
 DELIVERED = DeliveryOutcome.DELIVERED
 NON_2XX = DeliveryOutcome.NON_2XX
 BREAKER_OPEN = DeliveryOutcome.BREAKER_OPEN
-LEASE_S = LEASE / clock.SECOND
+LEASE_S = LEASE_DURATION / clock.SECOND
 MERCHANTS = [f"merchant-{number}" for number in range(10)]
 
 
 def nodes(*names: str, receiver: Receiver) -> list[Node]:
     """That many processes on one memory."""
-    memory = Memory(is_shared=True)
+    memory = MemoryState(is_shared=True)
     return [Node(name, MemoryStore(memory), receiver) for name in names]
 
 
@@ -64,7 +64,7 @@ async def test_a_callback_committed_elsewhere_waits_for_one_poll(autojump_clock:
         ended_at = trio.current_time()
         await recorded(one.store, 1)
     assert receiver.sent[1][0] == "one"
-    assert receiver.sent[1][2] - ended_at <= 2 * POLL_S
+    assert receiver.sent[1][2] - ended_at <= 2 * SCAN_INTERVAL_S
 
 
 @pytest.mark.spec("K5")
@@ -83,7 +83,7 @@ async def test_two_nodes_let_through_what_one_breaker_lets_through(
         assert refused == 200 - len(receiver.sent)
         return [at - began for _, _, at in receiver.sent]
 
-    alone = await sent_by(Node("alone", MemoryStore(Memory()), Receiver(NON_2XX)))
+    alone = await sent_by(Node("alone", MemoryStore(MemoryState()), Receiver(NON_2XX)))
     both = await sent_by(*nodes("one", "other", receiver=Receiver(NON_2XX)))
     assert len(alone) == len(both) == 5 + 3, "five open it, then a probe every 30 s"
 
@@ -159,7 +159,7 @@ async def test_after_a_kill_another_goes_on_from_the_breaker_within_the_lease(
         await other.pay(5)
         killed_at = trio.current_time()
         assert (await recorded(other.store, 5))[5] is BREAKER_OPEN
-        assert trio.current_time() - killed_at <= LEASE_S + 2 * POLL_S
+        assert trio.current_time() - killed_at <= LEASE_S + 2 * SCAN_INTERVAL_S
         await trio.sleep(opened_at + 31 - trio.current_time())
         await other.pay(6)
         await other.pay(7)
@@ -191,17 +191,17 @@ async def test_an_owner_that_was_stopped_for_longer_than_its_lease_sends_nothing
     autojump_clock: MockClock,
 ) -> None:
     slow, quick = Receiver(connecting_s=12), Receiver()
-    memory = Memory(is_shared=True)
+    memory = MemoryState(is_shared=True)
     one, other = Node("one", MemoryStore(memory), slow), Node("other", MemoryStore(memory), quick)
     async with running(one, other):
         for number in range(20):
             await one.pay(number)
         await trio.sleep(1)
-        assert one.callbacks.statistics().under_way == 16
+        assert one.callbacks.statistics().active == 16
         one.keeping.cancel()  # What stops a process stops the renewal of its lease.
         outcomes = await recorded(other.store, *range(20))
         await trio.sleep(60)
-        assert not one.callbacks.in_hand()
+        assert not one.callbacks.claimed()
     assert set(outcomes.values()) == {DELIVERED}
     assert not slow.sent
     assert sorted(quick.by("other")) == [reference(number) for number in range(20)]
@@ -210,7 +210,7 @@ async def test_an_owner_that_was_stopped_for_longer_than_its_lease_sends_nothing
 @pytest.mark.spec("K3")
 async def test_of_two_who_sent_it_the_later_claim_is_recorded(autojump_clock: MockClock) -> None:
     slow, quick = Receiver(NON_2XX, answering_s=14), Receiver(answering_s=5)
-    memory = Memory(is_shared=True)
+    memory = MemoryState(is_shared=True)
     one, other = Node("one", MemoryStore(memory), slow), Node("other", MemoryStore(memory), quick)
     async with running(one, other):
         await one.pay(1)
@@ -247,12 +247,12 @@ async def test_no_merchant_s_backlog_keeps_another_s_callbacks_out(
         for number in range(300):
             await one.pay(number)
         await trio.sleep(5)
-        assert one.callbacks.statistics().waiting == IN_HAND_PER_BRAND - 16
+        assert one.callbacks.statistics().waiting == CLAIMED_PER_BRAND_MAX - 16
         receiver.answering_s = 0
         await one.pay(300, of="globex")
         asked_at = trio.current_time()
         assert await recorded(one.store, 300) == {300: DELIVERED}
-        assert trio.current_time() - asked_at <= 2 * POLL_S
+        assert trio.current_time() - asked_at <= 2 * SCAN_INTERVAL_S
 
 
 @pytest.mark.spec("K3")
@@ -273,13 +273,13 @@ async def test_an_owner_that_drains_hands_its_channels_on_at_once(
     assert len(receiver.sent) == 40, "nothing is sent twice"
     assert len(receiver.by("one")) == 16
     taken_over_at = min(at for sender, _, at in receiver.sent if sender == "other")
-    assert taken_over_at - drained_at <= 3 + 4 * POLL_S
+    assert taken_over_at - drained_at <= 3 + 4 * SCAN_INTERVAL_S
 
 
 @pytest.mark.spec("K3")
 async def test_who_comes_later_gets_a_share_of_the_merchants(autojump_clock: MockClock) -> None:
     """Also of those that always have something under way, and nobody waits long for it."""
-    receiver, memory = Receiver(answering_s=0.7), Memory(is_shared=True)
+    receiver, memory = Receiver(answering_s=0.7), MemoryState(is_shared=True)
     one = Node("one", MemoryStore(memory), receiver)
     ended_at: dict[str, float] = {}
     numbers = iter(range(10_000))
@@ -307,7 +307,7 @@ async def test_who_comes_later_gets_a_share_of_the_merchants(autojump_clock: Moc
             assert len(merchants_of("other", shared_since)) == len(MERCHANTS) / 2
     assert sorted(about for _, about, _ in receiver.sent) == sorted(ended_at), "each once"
     waited = [at - ended_at[about] for _, about, at in receiver.sent]
-    assert max(waited) <= 0.7 + 4 * POLL_S
+    assert max(waited) <= 0.7 + 4 * SCAN_INTERVAL_S
 
 
 @pytest.mark.spec("K3")
@@ -315,15 +315,18 @@ async def test_a_channel_that_nobody_else_wants_is_soon_taken_back_and_kept(
     autojump_clock: MockClock,
 ) -> None:
     receiver = Receiver()
-    memory = Memory(is_shared=True)
+    memory = MemoryState(is_shared=True)
     one, idle = Node("one", MemoryStore(memory), receiver), MemoryStore(memory)
-    left_alone_s, let_go_again_s = LEFT_ALONE / clock.SECOND, LET_GO_AGAIN / clock.SECOND
+    left_alone_s, let_go_again_s = (
+        RELEASE_COOLDOWN / clock.SECOND,
+        RELEASE_AGAIN_AFTER / clock.SECOND,
+    )
     ended_at: list[float] = []
 
     async def renew() -> None:
         while True:
-            assert idle.channels is not None
-            await idle.channels.renew()
+            assert idle.ownership is not None
+            await idle.ownership.renew_lease()
             await trio.sleep(1)
 
     async with running(one), trio.open_nursery() as nursery:
@@ -335,8 +338,8 @@ async def test_a_channel_that_nobody_else_wants_is_soon_taken_back_and_kept(
         await recorded(one.store, *range(240))
         nursery.cancel_scope.cancel()
     waited = [at - ended_at[int(about[-6:])] for _, about, at in receiver.sent]
-    assert max(waited) <= left_alone_s + 2 * POLL_S
-    late = [begun for begun, span in zip(ended_at, waited, strict=True) if span > POLL_S]
+    assert max(waited) <= left_alone_s + 2 * SCAN_INTERVAL_S
+    late = [begun for begun, span in zip(ended_at, waited, strict=True) if span > SCAN_INTERVAL_S]
     assert len(late) <= 3 * (120 / let_go_again_s)
 
 
@@ -350,9 +353,9 @@ async def test_a_store_that_fails_for_a_while_costs_no_callback(
     one, other = nodes("one", "other", receiver=receiver)
     random = Random(11)
     for node in (one, other):
-        for name in ("take", "take_callbacks", "renew", "standing", "give_up"):
+        for name in ("claim", "claim_callbacks", "renew_lease", "counts", "release"):
             monkeypatch.setattr(
-                node.store.channels, name, failing(node.store.channels, name, trouble, random)
+                node.store.ownership, name, failing(node.store.ownership, name, trouble, random)
             )
     async with running(one, other):
         for number in range(60):
@@ -366,7 +369,7 @@ async def test_a_store_that_fails_for_a_while_costs_no_callback(
 
 
 def failing(
-    channels: Channels | None, name: str, trouble: type[Exception], random: Random
+    channels: ChannelOwnership | None, name: str, trouble: type[Exception], random: Random
 ) -> Callable[..., Awaitable[object]]:
     """This method, which fails now and then."""
     method = getattr(channels, name)

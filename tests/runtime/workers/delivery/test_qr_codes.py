@@ -11,25 +11,25 @@ import trio
 from attrs import evolve
 from trio.testing import MockClock
 
-from mmo_sansio.http.exchange import Attempt, DeliveryOutcome
+from mmo_sansio.http.exchange import DeliveryAttempt, DeliveryOutcome
 from mmo_sansio.http.messages import HttpRequest
 from mmo_sansio.messages.inputs import QrConcluded
 from mmo_sansio.messages.intents import DeliverQr
-from mmo_sansio.testing import a_transaction, an_attempt, reference
+from mmo_sansio.testing import a_transaction, an_attempt, numbered_reference
 from mmo_sansio.values.model import Flow, QrCode, Stage, Transaction
-from mmo_trio.storage.interface.store import StoreUnavailable, Work
-from mmo_trio.workers.delivery.qr_codes import PLACES_PER_MERCHANT, QrWorker
+from mmo_trio.storage.interface.store import StoreUnavailable, WorkItem
+from mmo_trio.workers.delivery.qr_codes import ACTIVE_PER_BRAND_MAX, QrWorker
 
 CODE = QrCode(image="iVBORw0KGgo=")
 
 
-def shown(number: int = 0, stage: Stage = Stage.AWAITING_RESULT, **members: object) -> Work:
+def shown(number: int = 0, stage: Stage = Stage.AWAITING_RESULT, **members: object) -> WorkItem:
     made = a_transaction(
         stage, flow=Flow.QR, display_qr_url="https://acme.example/qr", **{"qr": CODE, **members}
     )
-    order = evolve(made.order, gateway_reference=reference(number))
+    order = evolve(made.order, gateway_reference=numbered_reference(number))
     transaction = Transaction(order, made.progress)
-    return Work(DeliverQr(transaction.reference), transaction)
+    return WorkItem(DeliverQr(transaction.reference), transaction)
 
 
 class World:
@@ -41,9 +41,11 @@ class World:
         self.key: bytes | None = b"a-key"
         self.play: Callable[[], Awaitable[None]] = trio.lowlevel.checkpoint
         self.setbacks = 0
-        self.worker = QrWorker(deliver=self.deliver, key_for=self.key_for, conclude=self.conclude)
+        self.worker = QrWorker(
+            deliver=self.deliver, find_api_key=self.key_for, record_outcome=self.conclude
+        )
 
-    async def deliver(self, request: HttpRequest) -> Attempt:
+    async def deliver(self, request: HttpRequest) -> DeliveryAttempt:
         self.sent.append(request)
         await self.play()
         return an_attempt()
@@ -59,12 +61,12 @@ class World:
             raise StoreUnavailable
         self.recorded.append(given)
 
-    async def run(self, *works: Work, seconds: float = 60) -> None:
+    async def run(self, *works: WorkItem, seconds: float = 60) -> None:
         """Let the worker have these for so long."""
         drain = trio.Event()
         async with trio.open_nursery() as nursery:
             await nursery.start(partial(self.worker.run, drain=drain))
-            assert all(self.worker.take(each) for each in works)
+            assert all(self.worker.try_enqueue(each) for each in works)
             await trio.sleep(seconds)
             drain.set()
 
@@ -92,7 +94,7 @@ async def test_what_is_taken_twice_is_sent_once_and_recorded_although_the_store_
     ids=["no code", "ended", "no key"],
 )
 async def test_what_cant_be_sent_is_recorded_with_its_reason(
-    autojump_clock: MockClock, work: Work, key: bytes | None, why: str
+    autojump_clock: MockClock, work: WorkItem, key: bytes | None, why: str
 ) -> None:
     world = World()
     world.key = key
@@ -107,13 +109,13 @@ async def test_what_cant_be_sent_is_recorded_with_its_reason(
 async def test_a_merchant_that_hangs_holds_its_own_places_only(autojump_clock: MockClock) -> None:
     world = World()
     world.play = trio.sleep_forever
-    hanging = [shown(number) for number in range(3 * PLACES_PER_MERCHANT)]
+    hanging = [shown(number) for number in range(3 * ACTIVE_PER_BRAND_MAX)]
     other = shown(999)
     transaction = evolve(other.transaction, order=evolve(other.transaction.order, brand="other"))
-    await world.run(*hanging, Work(other.intent, transaction), seconds=1)
-    assert len(world.sent) <= PLACES_PER_MERCHANT + 1
+    await world.run(*hanging, WorkItem(other.intent, transaction), seconds=1)
+    assert len(world.sent) <= ACTIVE_PER_BRAND_MAX + 1
     references = [json.loads(each.body)["gatewayReference"] for each in world.sent]
-    assert reference(999) in references
+    assert numbered_reference(999) in references
     assert world.recorded == []
 
 
@@ -130,6 +132,6 @@ async def test_a_fault_of_ours_costs_that_code_only(autojump_clock: MockClock) -
     world.play = fails_once
     await world.run(shown(1), shown(2))
     (recorded,) = world.recorded
-    assert recorded.gateway_reference in (reference(1), reference(2))
+    assert recorded.gateway_reference in (numbered_reference(1), numbered_reference(2))
     assert len(world.sent) == 2
-    assert not world.worker.take(shown(3)), "it has drained"
+    assert not world.worker.try_enqueue(shown(3)), "it has drained"

@@ -13,10 +13,10 @@ from trio.testing import MockClock
 
 from mmo_sansio.http.messages import HttpRequest, HttpResponse
 from mmo_sansio.providers.common.interface import ExchangeFailed
-from mmo_sansio.resilience.rate_limit import Pace
+from mmo_sansio.resilience.rate_limit import RateLimit
 from mmo_sansio.values import clock
 from mmo_sansio.values.clock import MINUTE, Instant
-from mmo_trio.workers.providers.account import Account
+from mmo_trio.workers.providers.account import ProviderAccount
 from tests.support.provider_double import TOKEN_LIFE, ScriptedProvider
 
 PAY = HttpRequest("POST", b"https://operator.example/pay")
@@ -57,12 +57,12 @@ def operator() -> Operator:
 
 
 @pytest.fixture
-def account(operator: Operator) -> Account:
-    return Account(ScriptedProvider(), operator.ask, now, now)
+def account(operator: Operator) -> ProviderAccount:
+    return ProviderAccount(ScriptedProvider(), operator.ask, now, now)
 
 
 async def test_many_sign_in_once(
-    operator: Operator, account: Account, autojump_clock: MockClock
+    operator: Operator, account: ProviderAccount, autojump_clock: MockClock
 ) -> None:
     operator.takes_s = 1
     async with trio.open_nursery() as nursery:
@@ -73,7 +73,7 @@ async def test_many_sign_in_once(
 
 
 async def test_a_token_is_renewed_before_its_end(
-    operator: Operator, account: Account, autojump_clock: MockClock
+    operator: Operator, account: ProviderAccount, autojump_clock: MockClock
 ) -> None:
     await account.exchange(PAY)
     await trio.sleep((TOKEN_LIFE - MINUTE) / clock.SECOND - 1)
@@ -86,7 +86,7 @@ async def test_a_token_is_renewed_before_its_end(
 
 @pytest.mark.spec("S6")
 async def test_a_refused_token_costs_a_new_one_and_the_request_goes_once_more(
-    operator: Operator, account: Account
+    operator: Operator, account: ProviderAccount
 ) -> None:
     await account.exchange(PAY)
     operator.valid_from = 2
@@ -98,33 +98,33 @@ async def test_a_refused_token_costs_a_new_one_and_the_request_goes_once_more(
     ]  # fmt: skip
 
 
-async def test_what_needs_no_token_gets_none(operator: Operator, account: Account) -> None:
+async def test_what_needs_no_token_gets_none(operator: Operator, account: ProviderAccount) -> None:
     await account.exchange(HttpRequest("GET", b"https://operator.example/free"))
     assert operator.sent == [("/free", None)]
 
 
 @pytest.mark.spec("S6")
 async def test_without_a_token_nothing_was_sent_and_others_do_not_try_at_once(
-    operator: Operator, account: Account, autojump_clock: MockClock
+    operator: Operator, account: ProviderAccount, autojump_clock: MockClock
 ) -> None:
     async def refuse(request: HttpRequest) -> HttpResponse:
         operator.sent.append(("/token", None))
         await trio.lowlevel.checkpoint()
         return HttpResponse(400, (), CANARY.encode())
 
-    account.ask = refuse
+    account.send_request = refuse
     with capture_logs() as logs:
         for _ in range(3):
             with pytest.raises(ExchangeFailed, match="refused") as caught:
                 await account.exchange(PAY)
             assert not caught.value.may_have_arrived
     assert len(operator.sent) == 1
-    assert [each["event"] for each in logs] == ["sign-in refused"]
+    assert [each["event"] for each in logs] == ["sign_in_rejected"]
 
 
 @pytest.mark.spec("S6")
 async def test_a_sign_in_that_hangs_ends_before_its_conversation_and_says_that_nothing_left(
-    operator: Operator, account: Account, autojump_clock: MockClock
+    operator: Operator, account: ProviderAccount, autojump_clock: MockClock
 ) -> None:
     operator.takes_s = 3600
     for conversation_s in (5, 20):
@@ -137,9 +137,9 @@ async def test_a_sign_in_that_hangs_ends_before_its_conversation_and_says_that_n
 
 
 async def test_the_pace_is_kept_and_who_would_come_too_late_is_not_sent(
-    operator: Operator, account: Account, autojump_clock: MockClock
+    operator: Operator, account: ProviderAccount, autojump_clock: MockClock
 ) -> None:
-    account.pace = Pace(60)
+    account.rate_limit = RateLimit(60)
     await account.exchange(PAY)
     times = []
     for _ in range(10):
@@ -147,7 +147,7 @@ async def test_the_pace_is_kept_and_who_would_come_too_late_is_not_sent(
         times.append(round(trio.current_time()))
     assert times == [0] * 4 + [1, 2, 3, 4, 5, 6]
     for _ in range(20):
-        account.pace.take(now())
+        account.rate_limit.reserve(now())
     with (
         trio.fail_after(15),
         pytest.raises(ExchangeFailed, match="rate limit") as caught,
@@ -159,10 +159,10 @@ async def test_the_pace_is_kept_and_who_would_come_too_late_is_not_sent(
 
 @pytest.mark.parametrize("status", [429, 502, 503, 504])
 async def test_a_provider_that_fails_is_left_in_peace(
-    operator: Operator, account: Account, autojump_clock: MockClock, status: int
+    operator: Operator, account: ProviderAccount, autojump_clock: MockClock, status: int
 ) -> None:
     operator.answer = lambda: HttpResponse(status)
-    while account.state == "closed":
+    while account.breaker_state == "closed":
         assert (await account.exchange(PAY)).status == status
     sent = len(operator.sent)
     with pytest.raises(ExchangeFailed, match="too often") as caught:
@@ -173,22 +173,22 @@ async def test_a_provider_that_fails_is_left_in_peace(
     await trio.sleep(30)
     assert (await account.exchange(PAY)).status == 200
     counted = account.statistics()
-    assert (counted.state, counted.withheld, counted.sign_ins) == ("closed", 1, 1)
-    assert counted.ill == sent - 1  # All but the sign-in.
+    assert (counted.breaker_state, counted.not_sent, counted.sign_ins) == ("closed", 1, 1)
+    assert counted.unavailable == sent - 1  # All but the sign-in.
     assert (counted.exchanges, counted.failed, counted.sign_ins_failed) == (sent + 1, 0, 0)
 
 
 async def test_an_error_about_one_payment_says_nothing_about_the_provider(
-    operator: Operator, account: Account
+    operator: Operator, account: ProviderAccount
 ) -> None:
     operator.answer = lambda: HttpResponse(500)
     for _ in range(50):
         await account.exchange(PAY)
-    assert account.state == "closed"
+    assert account.breaker_state == "closed"
 
 
 async def test_no_token_is_shown(
-    operator: Operator, account: Account, capsys: pytest.CaptureFixture[str]
+    operator: Operator, account: ProviderAccount, capsys: pytest.CaptureFixture[str]
 ) -> None:
     structlog.reset_defaults()
     await account.exchange(PAY)

@@ -15,13 +15,13 @@ from mmo_sansio.http.messages import HttpRequest, HttpResponse
 from mmo_sansio.providers import registry
 from mmo_sansio.providers.common.interface import Provider
 from mmo_sansio.providers.common.options import Options
-from mmo_sansio.providers.registry import Surroundings
+from mmo_sansio.providers.registry import AdapterContext
 from mmo_sansio.providers.sandbox.adapter import SandboxProvider
 from mmo_trio.brands.keyring import KeyRing
 from mmo_trio.settings import SettingsError
 from mmo_trio.settings.sections import ProviderSection
 from mmo_trio.system.ciphers import SystemCiphers
-from mmo_trio.workers.providers.open_accounts import Opened, Outside, open_accounts
+from mmo_trio.workers.providers.open_accounts import AccountEnvironment, OpenAccount, open_accounts
 
 CANARY = "canary-91ab"
 
@@ -30,7 +30,7 @@ async def ask(request: HttpRequest, *, deadline_s: float) -> HttpResponse:
     raise NotImplementedError
 
 
-OUTSIDE = Outside(
+OUTSIDE = AccountEnvironment(
     ask,
     lambda: 0,
     lambda: 0,
@@ -42,22 +42,22 @@ SEEN: dict[str, Any] = {}
 
 
 def open_test(
-    name: str, title: str, options: Mapping[str, Any], surroundings: Surroundings
+    name: str, title: str, options: Mapping[str, Any], context: AdapterContext
 ) -> Provider:
     given = Options(options)
-    SEEN.update(secret=given.text("secret"), url=surroundings.hooks_url)
-    given.finish()
+    SEEN.update(secret=given.text("secret"), url=context.hooks_url)
+    given.check_unknown()
     return SandboxProvider(name, title)
 
 
 @pytest.fixture(autouse=True)
 def kind(monkeypatch: pytest.MonkeyPatch) -> None:
-    kinds = MappingProxyType({**registry.KINDS, "mtn_momo": open_test})
-    monkeypatch.setattr(registry, "KINDS", kinds)
-    monkeypatch.setattr("mmo_trio.workers.providers.open_accounts.KINDS", kinds)
+    kinds = MappingProxyType({**registry.ADAPTER_FACTORIES, "mtn_momo": open_test})
+    monkeypatch.setattr(registry, "ADAPTER_FACTORIES", kinds)
+    monkeypatch.setattr("mmo_trio.workers.providers.open_accounts.ADAPTER_FACTORIES", kinds)
 
 
-def opened(**tables: dict[str, Any]) -> Mapping[str, Opened]:
+def opened(**tables: dict[str, Any]) -> Mapping[str, OpenAccount]:
     sections = {name: ProviderSection(name, "mtn_momo", table) for name, table in tables.items()}
     return open_accounts(sections, dict.fromkeys(sections, "T"), OUTSIDE)
 
@@ -75,10 +75,10 @@ def test_an_account_is_opened_with_a_secret_from_a_file(tmp_path: Path) -> None:
         }
     )["momo"]
     assert SEEN["secret"] == CANARY
-    assert SEEN["url"] == f"https://pay.example/hooks/hooks1/{account.door.token}"
-    assert account.account.pace is not None
-    assert [str(each) for each in account.door.allowed] == ["192.0.2.0/24"]
-    assert account.door.token not in repr(account)
+    assert SEEN["url"] == f"https://pay.example/hooks/hooks1/{account.webhook_endpoint.token}"
+    assert account.account.rate_limit is not None
+    assert [str(each) for each in account.webhook_endpoint.allowed_networks] == ["192.0.2.0/24"]
+    assert account.webhook_endpoint.token not in repr(account)
 
 
 @pytest.mark.parametrize(
@@ -92,10 +92,13 @@ async def test_an_account_has_a_breaker_of_its_own_making(
         await trio.lowlevel.checkpoint()
         return HttpResponse(503)
 
-    monkeypatch.setattr("test_provider_accounts.OUTSIDE", evolve(OUTSIDE, ask=ask))
+    monkeypatch.setattr(
+        "tests.runtime.workers.providers.test_open_accounts.OUTSIDE",
+        evolve(OUTSIDE, send_request=ask),
+    )
     account = opened(momo={"secret": "x", **options})["momo"].account
     sent = 0
-    while account.state == "closed":
+    while account.breaker_state == "closed":
         await account.exchange(HttpRequest("GET", b"https://operator.example/"))
         sent += 1
     assert sent == failures
@@ -111,17 +114,24 @@ async def test_an_account_waits_for_an_answer_as_long_as_it_is_told(
         waits.append(deadline_s)
         return HttpResponse(200)
 
-    monkeypatch.setattr("test_provider_accounts.OUTSIDE", evolve(OUTSIDE, ask=ask))
+    monkeypatch.setattr(
+        "tests.runtime.workers.providers.test_open_accounts.OUTSIDE",
+        evolve(OUTSIDE, send_request=ask),
+    )
     for options in ({}, {"answer_within_s": "2"}):
         account = opened(momo={"secret": "x", **options})["momo"].account
-        await account.ask(HttpRequest("GET", b"https://operator.example/"))
+        await account.send_request(HttpRequest("GET", b"https://operator.example/"))
     assert waits == [15, 2]
 
 
 def test_each_account_has_a_token_of_its_own_the_same_on_every_node() -> None:
     two = opened(a={"secret": "x"}, b={"secret": "x"})
     again = opened(a={"secret": "x"})
-    assert two["a"].door.token == again["a"].door.token != two["b"].door.token
+    assert (
+        two["a"].webhook_endpoint.token
+        == again["a"].webhook_endpoint.token
+        != two["b"].webhook_endpoint.token
+    )
 
 
 @pytest.mark.parametrize(
@@ -142,7 +152,7 @@ def test_each_account_has_a_token_of_its_own_the_same_on_every_node() -> None:
 def test_what_cannot_be_used_is_named(table: dict[str, Any], key: str, what: str) -> None:
     with pytest.raises(SettingsError) as caught:
         opened(momo=table)
-    assert caught.value.where == f"provider.momo.{key} (MMO_PROVIDER__MOMO__{key.upper()})"
+    assert caught.value.location == f"provider.momo.{key} (MMO_PROVIDER__MOMO__{key.upper()})"
     assert what in caught.value.fault
     assert caught.value.remedy
     assert CANARY not in str(caught.value)

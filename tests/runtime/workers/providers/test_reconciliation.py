@@ -13,7 +13,7 @@ import pytest
 import structlog
 
 from mmo_sansio.messages.inputs import ProviderFailed
-from mmo_sansio.providers.airtel_money.results import About
+from mmo_sansio.providers.airtel_money.results import AirtelPayment
 from mmo_sansio.providers.mpesa_daraja import requests as daraja_requests
 from mmo_sansio.providers.mpesa_daraja.adapter import DarajaProvider
 from mmo_sansio.providers.mtn_momo import adapter as mtn_adapter
@@ -115,7 +115,9 @@ def fails_what_it_does_not_know(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def fails_what_airtel_leaves_open(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(About, "unclear", lambda self, _: self.failed(ErrorCode.PROVIDER_TIMEOUT))
+    monkeypatch.setattr(
+        AirtelPayment, "unreachable", lambda self, _: self.failed(ErrorCode.PROVIDER_TIMEOUT)
+    )
 
 
 @pytest.mark.spec("S6")

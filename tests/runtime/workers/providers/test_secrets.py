@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 
 from mmo_sansio.http.messages import HttpRequest, HttpResponse
-from mmo_sansio.providers.registry import KINDS
+from mmo_sansio.providers.registry import ADAPTER_FACTORIES
 from mmo_trio.brands.keyring import KeyRing
-from mmo_trio.settings import SettingsError, effective, load_settings
+from mmo_trio.settings import SettingsError, effective_settings, load_settings
 from mmo_trio.settings.providers import provider_variable
 from mmo_trio.settings.sections import ProviderSection
 from mmo_trio.system.ciphers import SystemCiphers
-from mmo_trio.workers.providers.open_accounts import Opened, Outside, open_account
+from mmo_trio.workers.providers.open_accounts import AccountEnvironment, OpenAccount, open_account
 from tests.support.provider_secrets import CANARY, SECRETS, canary, good_options
 
 
@@ -22,9 +22,11 @@ async def ask(request: HttpRequest, *, deadline_s: float) -> HttpResponse:
     raise NotImplementedError
 
 
-def opened(kind: str, options: dict[str, Any]) -> Opened:
+def opened(kind: str, options: dict[str, Any]) -> OpenAccount:
     ring = KeyRing(b"k" * 32)
-    outside = Outside(ask, lambda: 0, lambda: 0, SystemCiphers(), ring, "https://pay.example")
+    outside = AccountEnvironment(
+        ask, lambda: 0, lambda: 0, SystemCiphers(), ring, "https://pay.example"
+    )
     return open_account(ProviderSection("ug", kind, options), "Title", outside)
 
 
@@ -51,7 +53,7 @@ def shown(thing: object, seen: set[int], depth: int = 0) -> str:
     )
 
 
-REAL = sorted(KINDS.keys() - {"sandbox"})
+REAL = sorted(ADAPTER_FACTORIES.keys() - {"sandbox"})
 
 
 def test_every_kind_of_provider_has_its_secrets_planted() -> None:
@@ -95,6 +97,6 @@ def test_the_settings_that_are_shown_mask_them(kind: str) -> None:
     options = {"kind": kind, **good_options(kind, "https://operator.example")}
     environment = {provider_variable("ug", name): str(value) for name, value in options.items()}
     settings = load_settings(environment=environment, presets={})
-    rows = [(row.key, row.value) for row in effective(settings)]
+    rows = [(row.key, row.value) for row in effective_settings(settings)]
     assert any(key.startswith("provider.ug") for key, _ in rows)
     assert CANARY not in repr(rows) + repr(settings)

@@ -20,14 +20,14 @@ from mmo_sansio.messages.inputs import (
     ProviderUnreachable,
     UnmatchedNotified,
 )
-from mmo_sansio.messages.intents import AskProvider, SubmitToProvider
-from mmo_sansio.payments.rules.timers import SUBMISSION_PATIENCE
+from mmo_sansio.messages.intents import PollProvider, SubmitToProvider
+from mmo_sansio.payments.rules.timers import SUBMISSION_TIMEOUT
 from mmo_sansio.providers.common.interface import Conversation, ExchangeFailed, SignIn
 from mmo_sansio.providers.common.operations import (
-    SUBMITTED_FOR_PAYIN,
-    SUBMITTED_FOR_PAYOUT,
-    Operation,
+    PAYIN_RESUBMISSION_PERIOD,
+    PAYOUT_RESUBMISSION_PERIOD,
     OperationKey,
+    ProviderOperation,
 )
 from mmo_sansio.testing import (
     REFERENCE,
@@ -36,16 +36,16 @@ from mmo_sansio.testing import (
     a_method,
     a_resolution,
     a_wake,
-    reference,
+    numbered_reference,
 )
 from mmo_sansio.values import clock
 from mmo_sansio.values.clock import Instant, Span
 from mmo_sansio.values.error_codes import ErrorCode
 from mmo_sansio.values.model import Operation as Asked
 from mmo_sansio.values.model import Source, Stage, Transaction
-from mmo_trio.storage.interface.store import OutcomeUnknown, StoreUnavailable, Work
-from mmo_trio.workers.providers.conversation import CONVERSATION_S, Exchange
-from mmo_trio.workers.providers.worker import SUBMISSION_RETRY_S_MAX, ProviderWorker
+from mmo_trio.storage.interface.store import OutcomeUnknown, StoreUnavailable, WorkItem
+from mmo_trio.workers.providers.conversation import CONVERSATION_TIMEOUT_S, SendRequest
+from mmo_trio.workers.providers.worker import SUBMISSION_RETRY_DELAY_MAX_S, ProviderWorker
 from tests.support.engine_double import EngineDouble, now
 
 
@@ -56,7 +56,7 @@ class PlainProvider:
     name: str = "test"
     title: str = "Test Money"
     is_broken: bool = False
-    operations: Mapping[OperationKey, Operation] = Factory(dict)
+    operations: Mapping[OperationKey, ProviderOperation] = Factory(dict)
 
     def scope_of(self, request: HttpRequest) -> None:
         return None
@@ -64,8 +64,8 @@ class PlainProvider:
     def sign_in(self, scope: str, *, now: Instant) -> SignIn:
         raise AssertionError(scope)
 
-    def refuses_token(self, answer: HttpResponse) -> bool:
-        return answer.status == 401
+    def rejects_token(self, response: HttpResponse) -> bool:
+        return response.status == 401
 
     def answer_notification(self, request: HttpRequest, accepted: bool) -> HttpResponse:
         return HttpResponse(200)
@@ -75,7 +75,7 @@ class PlainProvider:
             raise ZeroDivisionError
         return (yield from self._talk("POST", transaction))
 
-    def ask(self, transaction: Transaction, *, now: Instant) -> Conversation:
+    def poll(self, transaction: Transaction, *, now: Instant) -> Conversation:
         return (yield from self._talk("GET", transaction))
 
     def read_notification(self, request: HttpRequest) -> UnmatchedNotified:
@@ -118,7 +118,7 @@ class Bench:
     """A worker between an engine and a provider, and what it has sent."""
 
     engine: EngineDouble = Factory(EngineDouble)
-    answers: list[Exchange] = Factory(lambda: [succeeds])
+    answers: list[SendRequest] = Factory(lambda: [succeeds])
     """One for each request; the last one for ever."""
     provider: PlainProvider = Factory(PlainProvider)
     sent: list[tuple[float, str]] = Factory(list)
@@ -152,8 +152,8 @@ class Bench:
         *,
         provider: str = "test",
         operation: Asked = Asked.DIRECT_PAYIN,
-    ) -> Work:
-        subject = REFERENCE if number is None else reference(number)
+    ) -> WorkItem:
+        subject = REFERENCE if number is None else numbered_reference(number)
         brand = a_brand(methods=(a_method(provider=provider),))
         created = a_create_payment(
             subject, brand=brand, merchant_reference=subject, operation=operation
@@ -161,9 +161,9 @@ class Bench:
         await self.engine.submit(created)
         return self.engine.work(SubmitToProvider(subject))
 
-    def worker_takes(self, work: Work) -> None:
-        if isinstance(work.intent, SubmitToProvider | AskProvider):
-            self.worker.take_nowait(work)
+    def worker_takes(self, work: WorkItem) -> None:
+        if isinstance(work.intent, SubmitToProvider | PollProvider):
+            self.worker.try_enqueue(work)
 
     @property
     def stage(self) -> Stage:
@@ -198,9 +198,9 @@ async def test_a_submission_that_was_handed_over_twice_is_sent_once(
 ) -> None:
     async with at_work(Bench()) as bench:
         work = await bench.create()
-        assert bench.worker.take_nowait(work)
+        assert bench.worker.try_enqueue(work)
         await bench.worker.wait_idle()
-        bench.worker.take_nowait(work)
+        bench.worker.try_enqueue(work)
         await bench.worker.wait_idle()
         assert bench.methods == ["POST"]
         assert bench.worker.statistics().submissions == 1
@@ -212,7 +212,7 @@ async def test_a_payment_that_has_ended_is_not_sent(autojump_clock: MockClock) -
     work = await bench.create()
     async with at_work(bench):
         await bench.engine.submit(a_resolution(error_code="user_cancelled"))
-        bench.worker.take_nowait(work)
+        bench.worker.try_enqueue(work)
         await bench.worker.wait_idle()
         assert bench.sent == []
 
@@ -222,7 +222,7 @@ async def test_it_is_not_asked_about_while_it_is_being_submitted(autojump_clock:
     async with at_work(Bench()) as bench:
         await bench.create()
         await trio.sleep(0.5)
-        bench.worker.take_nowait(bench.engine.work(AskProvider(REFERENCE)))
+        bench.worker.try_enqueue(bench.engine.work(PollProvider(REFERENCE)))
         await bench.worker.wait_idle()
         assert bench.methods == ["POST"]
 
@@ -234,7 +234,7 @@ async def test_without_an_answer_in_time_it_is_asked_about_and_not_sent_again(
     async with at_work(Bench(answers=[hangs, succeeds])) as bench:
         await bench.create()
         await bench.worker.wait_idle()
-        assert (trio.current_time(), bench.stage) == (CONVERSATION_S, Stage.SUBMITTING)
+        assert (trio.current_time(), bench.stage) == (CONVERSATION_TIMEOUT_S, Stage.SUBMITTING)
         await trio.sleep(2)
         await bench.engine.submit(a_wake())
         await bench.worker.wait_idle()
@@ -246,8 +246,8 @@ async def test_without_an_answer_in_time_it_is_asked_about_and_not_sent_again(
 @pytest.mark.parametrize(
     ("operation", "until"),
     [
-        (Asked.DIRECT_PAYIN, SUBMITTED_FOR_PAYIN),
-        (Asked.DIRECT_PAYOUT, SUBMITTED_FOR_PAYOUT),
+        (Asked.DIRECT_PAYIN, PAYIN_RESUBMISSION_PERIOD),
+        (Asked.DIRECT_PAYOUT, PAYOUT_RESUBMISSION_PERIOD),
     ],
 )
 async def test_what_never_leaves_is_submitted_again_for_so_long_and_then_fails(
@@ -260,8 +260,8 @@ async def test_what_never_leaves_is_submitted_again_for_so_long_and_then_fails(
         times = [at for at, _ in bench.sent]
         intervals = [later - sooner for sooner, later in itertools.pairwise(times)]
         assert intervals == sorted(intervals)
-        assert max(intervals) <= SUBMISSION_RETRY_S_MAX
-        await trio.sleep(SUBMISSION_RETRY_S_MAX + 2)
+        assert max(intervals) <= SUBMISSION_RETRY_DELAY_MAX_S
+        await trio.sleep(SUBMISSION_RETRY_DELAY_MAX_S + 2)
         assert len(bench.sent) == len(times)
         progress = bench.engine.transaction().progress
         assert (progress.stage, progress.error_code) == (
@@ -274,10 +274,10 @@ async def test_what_never_leaves_is_submitted_again_for_so_long_and_then_fails(
 async def test_a_process_that_was_stopped_does_not_send_what_is_out_of_date(
     autojump_clock: MockClock,
 ) -> None:
-    engine = EngineDouble(delays_s=[0, CONVERSATION_S + 5])
+    engine = EngineDouble(delays_s=[0, CONVERSATION_TIMEOUT_S + 5])
     async with at_work(Bench(engine=engine)) as bench:
         await bench.create()
-        await trio.sleep(CONVERSATION_S + 5)
+        await trio.sleep(CONVERSATION_TIMEOUT_S + 5)
         assert bench.sent == []
         await bench.worker.wait_idle()
         assert (bench.methods, bench.stage) == (["POST"], Stage.SUCCEEDED)
@@ -302,7 +302,7 @@ async def test_a_submission_waits_for_a_store_that_cannot_serve(autojump_clock: 
     work = await bench.create()
     async with at_work(bench):
         bench.engine.troubles += [StoreUnavailable("no") for _ in range(20)]
-        bench.worker.take_nowait(work)
+        bench.worker.try_enqueue(work)
         await bench.worker.wait_idle()
         assert (bench.methods, bench.stage) == (["POST"], Stage.SUCCEEDED)
 
@@ -311,7 +311,7 @@ async def test_a_submission_waits_for_a_store_that_cannot_serve(autojump_clock: 
 async def test_what_certainly_did_not_arrive_is_sent_again_at_growing_intervals(
     autojump_clock: MockClock,
 ) -> None:
-    answers: list[Exchange] = [is_refused, is_refused, is_refused, is_refused, succeeds]
+    answers: list[SendRequest] = [is_refused, is_refused, is_refused, is_refused, succeeds]
     async with at_work(Bench(answers=answers)) as bench:
         await bench.create()
         await bench.worker.wait_idle()
@@ -330,7 +330,7 @@ async def test_what_the_provider_never_received_is_submitted_again(
 
     async with at_work(Bench(answers=[hangs, knows_nothing, succeeds])) as bench:
         await bench.create()
-        await trio.sleep(CONVERSATION_S + 2)
+        await trio.sleep(CONVERSATION_TIMEOUT_S + 2)
         await bench.engine.submit(a_wake())
         await bench.worker.wait_idle()
         assert (bench.methods, bench.stage) == (["POST", "GET", "POST"], Stage.SUCCEEDED)
@@ -354,7 +354,7 @@ async def test_a_fault_in_one_conversation_harms_no_other(autojump_clock: MockCl
         bench.provider.is_broken = False
         await bench.create(2)
         await bench.worker.wait_idle()
-        assert bench.engine.transaction(reference(2)).progress.stage is Stage.SUCCEEDED
+        assert bench.engine.transaction(numbered_reference(2)).progress.stage is Stage.SUCCEEDED
 
 
 async def test_a_slow_provider_delays_no_other(autojump_clock: MockClock) -> None:
@@ -365,7 +365,7 @@ async def test_a_slow_provider_delays_no_other(autojump_clock: MockClock) -> Non
         await trio.sleep(2)
         assert bench.stage is Stage.SUCCEEDED
         statistics = bench.worker.statistics()
-        assert (statistics.talking, statistics.waiting) == (1, 2)
+        assert (statistics.active, statistics.waiting) == (1, 2)
 
 
 async def test_without_room_questions_are_dropped_and_submissions_given_back(
@@ -374,13 +374,13 @@ async def test_without_room_questions_are_dropped_and_submissions_given_back(
     async with at_work(Bench(conversations_max=1, waiting_max=1)) as bench:
         works = [await bench.create(number) for number in range(3)]
         assert not bench.worker.has_room()
-        assert not bench.worker.take_nowait(works[2])
-        question = AskProvider(reference(2))
-        assert bench.worker.take_nowait(bench.engine.work(question))
-        assert bench.worker.statistics().dropped == 1
+        assert not bench.worker.try_enqueue(works[2])
+        question = PollProvider(numbered_reference(2))
+        assert bench.worker.try_enqueue(bench.engine.work(question))
+        assert bench.worker.statistics().dropped_polls == 1
         await bench.worker.wait_idle()
         assert bench.worker.has_room()
-        assert bench.worker.take_nowait(works[2])
+        assert bench.worker.try_enqueue(works[2])
         await bench.worker.wait_idle()
         assert len(bench.sent) == 3
 
@@ -404,7 +404,7 @@ async def test_draining_lets_conversations_finish_and_begins_none(
     bench = Bench(conversations_max=2, answers=[succeeds, hangs])
     await drained(bench)
     assert trio.current_time() == 5
-    stages = {bench.engine.transaction(reference(n)).progress.stage for n in range(3)}
+    stages = {bench.engine.transaction(numbered_reference(n)).progress.stage for n in range(3)}
     assert stages == {Stage.SUCCEEDED, Stage.SUBMITTING, Stage.CREATED}
 
 
@@ -416,4 +416,4 @@ async def test_draining_ends_as_soon_as_conversations_have(autojump_clock: MockC
 
 
 def test_a_conversation_ends_before_the_law_loses_patience() -> None:
-    assert CONVERSATION_S * clock.SECOND < SUBMISSION_PATIENCE
+    assert CONVERSATION_TIMEOUT_S * clock.SECOND < SUBMISSION_TIMEOUT

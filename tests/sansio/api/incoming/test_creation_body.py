@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 from attrs import evolve
-from tests.support.api_requests import BRAND, SETTINGS, body, call, draft, problem_of, request, text
 
 from mmo_sansio.messages.inputs import Draft
-from mmo_sansio.messages.replies import Accepted, Refused
+from mmo_sansio.messages.replies import Accepted, Rejected
 from mmo_sansio.payments.gateway import Gateway
 from mmo_sansio.values.model import Operation
-from mmo_sansio.values.problems import Problem, RefusedError
+from mmo_sansio.values.problems import Problem, ProblemError
+from tests.support.api_requests import BRAND, SETTINGS, body, call, draft, problem_of, request, text
 
 P, OUT, QR, WEB, TAX = Operation
 
@@ -32,7 +32,7 @@ def amount_after_the_law(content: bytes) -> str | Problem:
     match Gateway().receive(call(request(content)), now=0):
         case Accepted(order):
             return str(order.requested)
-        case Refused(problem):
+        case Rejected(problem):
             return problem
         case other:
             raise AssertionError(other)
@@ -85,7 +85,7 @@ def test_content_is_declared_as_json(value: bytes) -> None:
     ],
 )
 def test_any_other_content_is_a_bad_request(fields: tuple[tuple[bytes, bytes], ...]) -> None:
-    with pytest.raises(RefusedError) as caught:
+    with pytest.raises(ProblemError) as caught:
         call(request(headers=((b"x-api-key", b"k"), *fields)))
     assert (caught.value.problem.status, caught.value.problem.segment) == (400, "bad_request")
 
@@ -412,9 +412,9 @@ def test_what_the_brand_does_not_have_is_refused_with_its_cause(
     sent = request(text(given), target=f"/gateway/mmo/v2/direct/payin/{method}".encode())
     try:
         reply = Gateway().receive(call(sent), now=0)
-    except RefusedError as error:
-        reply = Refused(error.problem)
-    assert isinstance(reply, Refused)
+    except ProblemError as error:
+        reply = Rejected(error.problem)
+    assert isinstance(reply, Rejected)
     assert (reply.problem.status, reply.problem.segment) == (400, segment)
     assert reply.problem.error_code == "validation_failed"
 
@@ -429,7 +429,7 @@ def test_the_bounds_themselves_are_allowed(value: int) -> None:
 def test_a_method_that_is_not_offered_for_the_flow_is_unsupported() -> None:
     sent = request(text(body(OUT)), target=b"/gateway/mmo/v2/direct/payout/payin_only")
     reply = Gateway().receive(call(sent), now=0)
-    assert isinstance(reply, Refused)
+    assert isinstance(reply, Rejected)
     assert reply.problem.segment == "config_unsupported_payment_method"
 
 
@@ -472,7 +472,7 @@ def test_a_sandbox_plays_the_scenario_that_the_header_names() -> None:
     "values", [(b"other",), (b"",), (b"TIMEOUT",), (b"timeout", b"phone"), (b"\xff",)]
 )
 def test_an_unknown_scenario_is_refused_after_all_fields(values: tuple[bytes, ...]) -> None:
-    with pytest.raises(RefusedError) as caught:
+    with pytest.raises(ProblemError) as caught:
         call(request(text(body(country=...)), headers=scenario(*values)), settings=SANDBOX)
     faults = caught.value.problem.errors
     assert [fault.field for fault in faults] == ["country", "X-Sandbox-Scenario"]

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.support.api_requests import body, call, request, text
 
 from mmo_sansio.values.model import Operation
-from mmo_sansio.values.problems import RefusedError
+from mmo_sansio.values.problems import ProblemError
+from tests.support.api_requests import body, call, request, text
 
 CASES: list[tuple[dict[str, Any], str, str]] = [
     ({"amount": ...}, "amount", "is required."),
@@ -66,7 +66,7 @@ def test_a_fault_names_its_field_and_says_what_would_be_right(
 ) -> None:
     operation = Operation.WEB_PAYIN if "successRedirectUrl" in changes else Operation.DIRECT_PAYIN
     target = f"/gateway/mmo/v2/{operation}/mpesa_ke".encode()
-    with pytest.raises(RefusedError) as refused:
+    with pytest.raises(ProblemError) as refused:
         call(request(text(body(operation, **changes)), target=target))
     problem = refused.value.problem
     assert [(each.field, each.detail) for each in problem.errors] == [(field, f"'{field}' {words}")]

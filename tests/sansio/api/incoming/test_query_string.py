@@ -10,9 +10,8 @@ from urllib.parse import quote
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.support.api_requests import SETTINGS, ULID
 
-from mmo_sansio.api.incoming.query_string import RecordsCall, records_call
+from mmo_sansio.api.incoming.query_string import RecordsRequest, parse_records_query
 from mmo_sansio.api.incoming.timestamps import parse_timestamp
 from mmo_sansio.api.outgoing.responses import records_response
 from mmo_sansio.messages.queries import ListRecords, Position, Records
@@ -23,10 +22,11 @@ from mmo_sansio.values.clock import (
     LAST_INSTANT,
     MINUTE,
     SECOND,
-    with_microseconds,
+    format_with_microseconds,
 )
 from mmo_sansio.values.model import Status, Type
-from mmo_sansio.values.problems import Problem, RefusedError
+from mmo_sansio.values.problems import Problem, ProblemError
+from tests.support.api_requests import SETTINGS, ULID
 
 MIDNIGHT = 20_000 * DAY
 """2024-10-04."""
@@ -34,12 +34,12 @@ WINDOW = b"from=2024-10-04&to=2024-10-05"
 HERE = Position(MIDNIGHT + 5, ULID)
 
 
-def asked(query: bytes, brand: str = "acme") -> RecordsCall:
-    return records_call(brand, query, cursor_key=SETTINGS.cursor_key)
+def asked(query: bytes, brand: str = "acme") -> RecordsRequest:
+    return parse_records_query(brand, query, cursor_key=SETTINGS.cursor_key)
 
 
 def refused(query: bytes, brand: str = "acme") -> Problem:
-    with pytest.raises(RefusedError) as caught:
+    with pytest.raises(ProblemError) as caught:
         asked(query, brand)
     problem = caught.value.problem
     assert (problem.status, problem.segment, problem.error_code) == (
@@ -49,7 +49,7 @@ def refused(query: bytes, brand: str = "acme") -> Problem:
     return problem
 
 
-def pages(records: Records, call: RecordsCall) -> Any:
+def pages(records: Records, call: RecordsRequest) -> Any:
     return json.loads(records_response(records, call, SETTINGS).body)["pages"]
 
 
@@ -248,7 +248,7 @@ def test_nothing_else_is_a_timestamp(text: str) -> None:
 @pytest.mark.spec("R1", "G5")
 @given(st.integers(FIRST_INSTANT, LAST_INSTANT))
 def test_a_timestamp_of_ours_is_read_as_the_instant_it_is(instant: int) -> None:
-    assert parse_timestamp(with_microseconds(instant)) == instant
+    assert parse_timestamp(format_with_microseconds(instant)) == instant
 
 
 @pytest.mark.spec("R1")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mmo_sansio.api.outgoing.callback import build
+from mmo_sansio.api.outgoing.callback import callback_request
 from mmo_sansio.api.outgoing.transaction_json import transaction_object
 from mmo_sansio.http.messages import HttpRequest
 from mmo_sansio.testing import a_transaction
@@ -15,7 +15,7 @@ from mmo_sansio.values.model import Stage
 def test_a_callback_posts_the_transaction_to_the_result_url_with_the_merchant_s_key() -> None:
     url = "https://merchant.example/callbacks?of=acme"
     transaction = a_transaction(Stage.SUCCEEDED, result_url=url)
-    assert build(transaction, b"key-of-acme") == HttpRequest(
+    assert callback_request(transaction, b"key-of-acme") == HttpRequest(
         "POST",
         url.encode(),
         ((b"content-type", b"application/json"), (b"x-api-key", b"key-of-acme")),
@@ -27,4 +27,4 @@ def test_a_callback_posts_the_transaction_to_the_result_url_with_the_merchant_s_
 def test_a_pending_transaction_is_never_called_back() -> None:
     pending = a_transaction(Stage.AWAITING_RESULT)
     with pytest.raises(AssertionError, match="pending"):
-        build(pending, b"key-of-acme")
+        callback_request(pending, b"key-of-acme")

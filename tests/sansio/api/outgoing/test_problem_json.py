@@ -8,20 +8,20 @@ import pytest
 
 from mmo_sansio.api.outgoing.problem_json import problem_response
 from mmo_sansio.values.problems import (
-    CATALOGUE,
     METHOD_NOT_ALLOWED,
+    PROBLEM_TYPES,
     UNAVAILABLE,
     VALIDATION_FAILED,
-    Cause,
-    FieldFault,
+    FieldError,
+    ProblemType,
 )
 
 DOCS = "https://docs.example/errors"
 
 
 @pytest.mark.spec("G3", "P1", "P2")
-@pytest.mark.parametrize("cause", CATALOGUE, ids=lambda cause: cause.segment)
-def test_a_problem_becomes_a_problem_document(cause: Cause) -> None:
+@pytest.mark.parametrize("cause", PROBLEM_TYPES, ids=lambda cause: cause.segment)
+def test_a_problem_becomes_a_problem_document(cause: ProblemType) -> None:
     answer = problem_response(cause.problem("What happened."), DOCS, "abc-01")
     assert answer.status == cause.status
     assert answer.value(b"content-type") == b"application/problem+json"
@@ -37,12 +37,14 @@ def test_a_problem_becomes_a_problem_document(cause: Cause) -> None:
 
 @pytest.mark.spec("P1")
 def test_a_request_without_an_id_is_no_instance() -> None:
-    assert "instance" not in json.loads(problem_response(CATALOGUE[0].problem("No."), DOCS).body)
+    assert "instance" not in json.loads(
+        problem_response(PROBLEM_TYPES[0].problem("No."), DOCS).body
+    )
 
 
 @pytest.mark.spec("P1")
 def test_field_faults_are_listed_in_their_order() -> None:
-    faults = FieldFault("amount.value", "Too small."), FieldFault("payer", "Missing é \ud800.")
+    faults = FieldError("amount.value", "Too small."), FieldError("payer", "Missing é \ud800.")
     answer = problem_response(VALIDATION_FAILED.problem("Too small.", *faults), DOCS)
     assert json.loads(answer.body)["errors"] == [
         {"field": "amount.value", "detail": "Too small."},

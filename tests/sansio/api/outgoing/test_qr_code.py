@@ -7,17 +7,17 @@ import json
 import pytest
 from attrs import evolve
 
-from mmo_sansio.api.outgoing.qr_code import build
+from mmo_sansio.api.outgoing.qr_code import qr_code_request
 from mmo_sansio.http.exchange import DeliveryOutcome
-from mmo_sansio.messages.changes import IntentConcluded, Journaled, QrRecorded
+from mmo_sansio.messages.changes import IntentConcluded, JournalEntry, QrRecorded
 from mmo_sansio.messages.inputs import QrConcluded
 from mmo_sansio.messages.intents import DeliverQr, IntentKind
 from mmo_sansio.payments.decide import decide, reads
 from mmo_sansio.payments.ledger import Ledger
-from mmo_sansio.providers.common.emv_qr import read_code, read_objects
+from mmo_sansio.providers.common.emv_qr import parse_objects, parse_payload
 from mmo_sansio.providers.common.options import OptionError, Options
-from mmo_sansio.providers.common.qr_options import qr_code, qr_merchant_from
-from mmo_sansio.providers.sandbox.adapter import QR_MERCHANT
+from mmo_sansio.providers.common.qr_options import make_qr_code, read_qr_merchant
+from mmo_sansio.providers.sandbox.adapter import DEFAULT_QR_MERCHANT
 from mmo_sansio.testing import REFERENCE, START, a_transaction, accepted, an_attempt, ledger_with
 from mmo_sansio.values.clock import DAY, SECOND
 from mmo_sansio.values.model import Flow, QrCode, Stage, Transaction
@@ -38,7 +38,7 @@ def test_the_code_is_wanted_once_when_the_provider_first_has_the_payment() -> No
     assert first.intents == (DeliverQr(REFERENCE),)
     ledger.apply(first.changes, first.intents)
     assert ledger.transactions[REFERENCE].progress.qr == CODE
-    again = decide(ledger, evolve(accepted(), qr=CODE, ask_after=SECOND), now=NOW)
+    again = decide(ledger, evolve(accepted(), qr=CODE, poll_after=SECOND), now=NOW)
     assert again.intents == ()
 
 
@@ -72,8 +72,12 @@ def test_its_outcome_is_recorded_once_and_changes_nothing(
     recorded, concluded, line = decision.changes
     assert isinstance(recorded, QrRecorded)
     assert concluded == IntentConcluded((REFERENCE, IntentKind.QR))
-    assert isinstance(line, Journaled)
-    assert (line.what, line.actor, line.gateway_reference) == ("QrConcluded", "gateway", REFERENCE)
+    assert isinstance(line, JournalEntry)
+    assert (line.input_name, line.actor, line.gateway_reference) == (
+        "QrConcluded",
+        "gateway",
+        REFERENCE,
+    )
     assert json.loads(line.detail)["outcome"] == outcome
     before = ledger.transactions[REFERENCE]
     ledger.apply(decision.changes, decision.intents)
@@ -93,7 +97,7 @@ def test_the_callback_waits_for_itself_only() -> None:
 
 @pytest.mark.spec("Q1", "G6")
 def test_the_body_has_the_members_in_their_order() -> None:
-    request = build(a_qr_payin(Stage.AWAITING_RESULT, qr=CODE), b"key", image="iVBO")
+    request = qr_code_request(a_qr_payin(Stage.AWAITING_RESULT, qr=CODE), b"key", image="iVBO")
     assert request.target == URL.encode()
     assert list(json.loads(request.body)) == [
         "gatewayReference", "merchantReference", "reconciliationReference", "amount",
@@ -104,16 +108,17 @@ def test_the_body_has_the_members_in_their_order() -> None:
 
 @pytest.mark.spec("Q1")
 def test_our_own_code_names_the_merchant_of_the_account_and_the_country_of_the_order() -> None:
-    merchant = qr_merchant_from(
-        Options({"qr_name": "Duka", "qr_scheme": "com.example", "qr_template": "28"}), QR_MERCHANT
+    merchant = read_qr_merchant(
+        Options({"qr_name": "Duka", "qr_scheme": "com.example", "qr_template": "28"}),
+        DEFAULT_QR_MERCHANT,
     )
     order = evolve(a_qr_payin(Stage.SUBMITTING).order, country="UG")
-    code = qr_code(merchant, order)
+    code = make_qr_code(merchant, order)
     assert code is not None
     assert code.payload is not None
-    objects = read_code(code.payload)
+    objects = parse_payload(code.payload)
     assert (objects["58"], objects["59"]) == ("UG", "Duka")
-    assert read_objects(objects["28"]) == {"00": "com.example", "01": "DEMO"}
+    assert parse_objects(objects["28"]) == {"00": "com.example", "01": "DEMO"}
 
 
 @pytest.mark.spec("Q1")
@@ -124,4 +129,4 @@ def test_our_own_code_names_the_merchant_of_the_account_and_the_country_of_the_o
 )
 def test_options_that_give_no_code_are_refused(options: dict[str, str]) -> None:
     with pytest.raises(OptionError, match="qr_"):
-        qr_merchant_from(Options(options), QR_MERCHANT)
+        read_qr_merchant(Options(options), DEFAULT_QR_MERCHANT)

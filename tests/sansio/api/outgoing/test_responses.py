@@ -4,6 +4,14 @@ from __future__ import annotations
 
 import pytest
 from attrs import evolve
+
+from mmo_sansio.api.outgoing.responses import creation_response, look_up_response
+from mmo_sansio.api.outgoing.transaction_json import transaction_object
+from mmo_sansio.http.messages import HttpResponse
+from mmo_sansio.messages.replies import Ignored
+from mmo_sansio.payments.gateway import Gateway
+from mmo_sansio.values.model import Operation
+from mmo_sansio.values.problems import Problem
 from tests.support.api_requests import (
     BRAND,
     NOW,
@@ -18,14 +26,6 @@ from tests.support.api_requests import (
     request,
     text,
 )
-
-from mmo_sansio.api.outgoing.responses import creation_response, look_up_response
-from mmo_sansio.api.outgoing.transaction_json import transaction_object
-from mmo_sansio.http.messages import HttpResponse
-from mmo_sansio.messages.replies import Ignored
-from mmo_sansio.payments.gateway import Gateway
-from mmo_sansio.values.model import Operation
-from mmo_sansio.values.problems import Problem
 
 
 def answered(answer: HttpResponse | Problem) -> HttpResponse:

@@ -21,7 +21,7 @@ from mmo_sansio.messages.inputs import ProviderFailed, ProviderSucceeded
 from mmo_sansio.payments.gateway import Gateway
 from mmo_sansio.testing.builders import (
     REFERENCE,
-    a_begin,
+    a_begin_submission,
     a_brand,
     a_create_payment,
     a_deposit,
@@ -163,7 +163,7 @@ def test_the_party_of_a_tax_payout_is_the_authority(
 def test_the_requested_amount_never_changes(succeeds: bool) -> None:
     gateway = Gateway()
     gateway.receive(a_create_payment(), now=MOMENT)
-    gateway.receive(a_begin(), now=MOMENT)
+    gateway.receive(a_begin_submission(), now=MOMENT)
     before = seen(gateway.transaction(REFERENCE))["requestedAmount"]
     if succeeds:
         final = Money(1, "KES")

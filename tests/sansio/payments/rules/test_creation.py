@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from attrs import evolve
 
-from mmo_sansio.messages.changes import Journaled, ReferenceConsumed, TransactionCreated
+from mmo_sansio.messages.changes import JournalEntry, ReferenceConsumed, TransactionCreated
 from mmo_sansio.messages.intents import SubmitToProvider
-from mmo_sansio.messages.replies import Accepted, Refused
+from mmo_sansio.messages.replies import Accepted, Rejected
 from mmo_sansio.payments.decide import decide
 from mmo_sansio.payments.decision import Decision
 from mmo_sansio.payments.ledger import Ledger
@@ -22,7 +22,7 @@ from mmo_sansio.testing import (
     a_create_payment,
     a_method,
     a_party,
-    reference,
+    numbered_reference,
 )
 from mmo_sansio.values import problems
 from mmo_sansio.values.clock import DAY, HOUR, MICROSECOND, MINUTE
@@ -41,7 +41,7 @@ from mmo_sansio.values.model import (
     Type,
 )
 from mmo_sansio.values.money import Money
-from mmo_sansio.values.problems import Cause
+from mmo_sansio.values.problems import ProblemType
 
 WINDOW = 15 * MINUTE
 
@@ -56,7 +56,7 @@ def created(**members: Any) -> Transaction:
 
 
 def cause_of(decision: Decision) -> tuple[int, str, str]:
-    assert isinstance(decision.reply, Refused), decision.reply
+    assert isinstance(decision.reply, Rejected), decision.reply
     assert decision.changes == ()
     assert decision.intents == ()
     problem = decision.reply.problem
@@ -67,7 +67,7 @@ def refusal(**members: Any) -> tuple[int, str, str]:
     return cause_of(decide(Ledger(), a_create_payment(**members), now=START))
 
 
-def segment(cause: Cause) -> tuple[int, str, str]:
+def segment(cause: ProblemType) -> tuple[int, str, str]:
     return cause.status, cause.error_code, cause.segment
 
 
@@ -102,7 +102,7 @@ def test_an_accepted_payment_consumes_its_reference_and_wants_to_be_submitted() 
     used, made, line = decision.changes
     assert used == ReferenceConsumed("acme", "order-1", REFERENCE, START)
     assert isinstance(made, TransactionCreated)
-    assert isinstance(line, Journaled)
+    assert isinstance(line, JournalEntry)
     assert made.transaction.progress.stage is Stage.CREATED
     assert made.transaction.progress.version == 1
     assert made.transaction.progress.wake_at == START + 3 * DAY
@@ -195,7 +195,7 @@ def test_the_figures_of_the_specification() -> None:
     assert Terms() == Terms(3 * DAY, 15 * MINUTE, 30 * MINUTE)
 
 
-REFUSALS: list[tuple[str, dict[str, Any], Cause]] = [
+REFUSALS: list[tuple[str, dict[str, Any], ProblemType]] = [
     ("unknown method", {"method": "nope"}, problems.UNSUPPORTED_METHOD),
     ("another case of the method", {"method": "Test_KE"}, problems.UNSUPPORTED_METHOD),
     ("unknown country", {"country": "ZZ"}, problems.UNSUPPORTED_COUNTRY),
@@ -212,7 +212,9 @@ REFUSALS: list[tuple[str, dict[str, Any], Cause]] = [
 @pytest.mark.parametrize(
     ("members", "cause"), [row[1:] for row in REFUSALS], ids=[row[0] for row in REFUSALS]
 )
-def test_what_the_brand_does_not_have_is_refused(members: dict[str, Any], cause: Cause) -> None:
+def test_what_the_brand_does_not_have_is_refused(
+    members: dict[str, Any], cause: ProblemType
+) -> None:
     assert refusal(**members) == segment(cause)
 
 
@@ -259,7 +261,7 @@ def test_each_refusal_says_what_was_wrong() -> None:
     told = {}
     for name, members, _ in REFUSALS:
         reply = decide(Ledger(), a_create_payment(**members), now=START).reply
-        assert isinstance(reply, Refused)
+        assert isinstance(reply, Rejected)
         told[name] = reply.problem
     assert told["unknown method"].detail == (
         "The method 'nope' is not configured for direct/payin of this brand."
@@ -284,7 +286,7 @@ def test_each_refusal_says_what_was_wrong() -> None:
     )
 
 
-PRECEDENCE: list[tuple[str, dict[str, Any], Cause]] = [
+PRECEDENCE: list[tuple[str, dict[str, Any], ProblemType]] = [
     ("method", {"method": "nope"}, problems.UNSUPPORTED_METHOD),
     ("country", {"country": "ZZ"}, problems.UNSUPPORTED_COUNTRY),
     ("currency", {"currency": "UGX"}, problems.UNSUPPORTED_CURRENCY),
@@ -304,7 +306,7 @@ def test_the_earlier_cause_wins(first: int) -> None:
     ledger = Ledger()
     taken = decide(ledger, a_create_payment(), now=START)
     ledger.apply(taken.changes, taken.intents)
-    again = decide(ledger, a_create_payment(reference(2), **members), now=START + 1)
+    again = decide(ledger, a_create_payment(numbered_reference(2), **members), now=START + 1)
     assert cause_of(again) == segment(PRECEDENCE[first][2])
 
 
@@ -312,7 +314,7 @@ def test_the_earlier_cause_wins(first: int) -> None:
 def test_above_the_maximum_wins_over_a_duplicate() -> None:
     ledger = Ledger()
     ledger.apply(decide(ledger, a_create_payment(), now=START).changes)
-    given = a_create_payment(reference(2), amount=Decimal(10**6))
+    given = a_create_payment(numbered_reference(2), amount=Decimal(10**6))
     assert cause_of(decide(ledger, given, now=START)) == segment(problems.ABOVE_MAXIMUM)
 
 
@@ -322,7 +324,9 @@ def second_use(
     """The same reference again after this time, by the same brand."""
     ledger = Ledger()
     ledger.apply(decide(ledger, a_create_payment(brand=brand), now=START).changes)
-    given = a_create_payment(reference(2), brand=brand, terms=terms, merchant_reference=other)
+    given = a_create_payment(
+        numbered_reference(2), brand=brand, terms=terms, merchant_reference=other
+    )
     return decide(ledger, given, now=START + after)
 
 
@@ -334,7 +338,7 @@ DUPLICATE = (422, "merchant_transactionid_duplicate", "merchant_transactionid_du
 def test_a_reference_is_guarded_for_fifteen_minutes(after: int) -> None:
     decision = second_use(after)
     assert cause_of(decision) == DUPLICATE
-    assert isinstance(decision.reply, Refused)
+    assert isinstance(decision.reply, Rejected)
     assert decision.reply.problem.detail == (
         "The merchantReference 'order-1' was used before."
         " Look the payment up by it, or send a new reference."
@@ -373,7 +377,7 @@ def test_another_brand_may_use_the_same_reference() -> None:
     ledger = Ledger()
     ledger.apply(decide(ledger, a_create_payment(), now=START).changes)
     other = evolve(a_brand(), id="duka")
-    decision = decide(ledger, a_create_payment(reference(2), brand=other), now=START)
+    decision = decide(ledger, a_create_payment(numbered_reference(2), brand=other), now=START)
     assert isinstance(decision.reply, Accepted)
 
 
@@ -390,9 +394,9 @@ def test_a_refused_request_consumes_nothing() -> None:
 def test_a_refused_duplicate_does_not_prolong_the_window() -> None:
     ledger = Ledger()
     for number, at in enumerate([0, WINDOW - 1, WINDOW], start=1):
-        decision = decide(ledger, a_create_payment(reference(number)), now=START + at)
+        decision = decide(ledger, a_create_payment(numbered_reference(number)), now=START + at)
         ledger.apply(decision.changes, decision.intents)
-    assert set(ledger.transactions) == {reference(1), reference(3)}
+    assert set(ledger.transactions) == {numbered_reference(1), numbered_reference(3)}
     used = ledger.reference_use("acme", "order-1")
     assert used is not None
-    assert used.gateway_reference == reference(3)
+    assert used.gateway_reference == numbered_reference(3)

@@ -5,24 +5,29 @@ from __future__ import annotations
 import pytest
 
 from mmo_sansio.http.exchange import DeliveryOutcome
-from mmo_sansio.messages.changes import CallbackRecorded, IntentConcluded, Journaled
-from mmo_sansio.messages.intents import DeliverCallback, IntentKind, SubmitToProvider, kept
-from mmo_sansio.messages.replies import Ignored, Noted
+from mmo_sansio.messages.changes import CallbackRecorded, IntentConcluded, JournalEntry
+from mmo_sansio.messages.intents import (
+    DeliverCallback,
+    IntentKind,
+    SubmitToProvider,
+    durable_intent,
+)
+from mmo_sansio.messages.replies import Applied, Ignored
 from mmo_sansio.payments.decide import decide
 from mmo_sansio.payments.decision import Decision
 from mmo_sansio.testing import (
-    ELSEWHERE,
     REFERENCE,
     START,
-    Provider,
+    UNUSED_REFERENCE,
+    FakeProvider,
     World,
     a_create_payment,
     a_transaction,
     an_attempt,
-    concluded,
+    callback_concluded,
     fails,
     ledger_with,
-    reference,
+    numbered_reference,
     succeeded,
     succeeds,
 )
@@ -36,20 +41,20 @@ KEY = (REFERENCE, IntentKind.CALLBACK)
 @pytest.mark.parametrize("stage", [Stage.SUCCEEDED, Stage.FAILED], ids=str)
 def test_whatever_became_of_it_is_recorded(stage: Stage, outcome: DeliveryOutcome) -> None:
     was = a_transaction(stage)
-    decision = decide(ledger_with(was), concluded(outcome=outcome), now=START)
+    decision = decide(ledger_with(was), callback_concluded(outcome=outcome), now=START)
     recorded, done, line = decision.changes
     assert recorded == CallbackRecorded(REFERENCE, "acme", an_attempt(outcome), START)
     assert done == IntentConcluded(KEY)
-    assert isinstance(line, Journaled)
-    assert decision.reply == Noted(was)
+    assert isinstance(line, JournalEntry)
+    assert decision.reply == Applied(was)
     assert decision.intents == ()
 
 
 @pytest.mark.spec("K3")
 def test_it_is_recorded_once() -> None:
     ledger = ledger_with(a_transaction(Stage.SUCCEEDED))
-    ledger.apply(decide(ledger, concluded(), now=START).changes)
-    again = decide(ledger, concluded(outcome=DeliveryOutcome.TIMEOUT), now=START + 1)
+    ledger.apply(decide(ledger, callback_concluded(), now=START).changes)
+    again = decide(ledger, callback_concluded(outcome=DeliveryOutcome.TIMEOUT), now=START + 1)
     ignored = Ignored("No callback is waiting for its outcome.", ledger.transactions[REFERENCE])
     assert again == Decision(ignored)
 
@@ -57,20 +62,20 @@ def test_it_is_recorded_once() -> None:
 @pytest.mark.spec("K1")
 @pytest.mark.parametrize("stage", [each for each in Stage if not each.is_terminal], ids=str)
 def test_no_callback_waits_while_pending(stage: Stage) -> None:
-    decision = decide(ledger_with(a_transaction(stage)), concluded(), now=START)
+    decision = decide(ledger_with(a_transaction(stage)), callback_concluded(), now=START)
     assert isinstance(decision.reply, Ignored)
     assert decision.changes == ()
 
 
 def test_an_outcome_for_what_is_unknown_is_ignored() -> None:
-    decision = decide(ledger_with(), concluded(ELSEWHERE), now=START)
+    decision = decide(ledger_with(), callback_concluded(UNUSED_REFERENCE), now=START)
     assert decision == Decision(Ignored("No callback is waiting for its outcome."))
 
 
 @pytest.mark.spec("K3")
 @pytest.mark.parametrize("outcome", DeliveryOutcome, ids=str)
 def test_there_is_one_attempt_whatever_its_outcome(outcome: DeliveryOutcome) -> None:
-    world = World(Provider(on_submit=(succeeds,)), receiver=outcome)
+    world = World(FakeProvider(on_submit=(succeeds,)), callback_outcome=outcome)
     world.create()
     world.run()
     world.receive(succeeded())
@@ -82,7 +87,7 @@ def test_there_is_one_attempt_whatever_its_outcome(outcome: DeliveryOutcome) -> 
 
 @pytest.mark.spec("K3")
 def test_only_a_crash_between_sending_and_recording_sends_again() -> None:
-    world = World(Provider(on_submit=(fails,)))
+    world = World(FakeProvider(on_submit=(fails,)))
     world.create()
     world.step()
     world.callbacks.append(world.transaction())  # It was sent, and then the process died.
@@ -96,17 +101,17 @@ def test_only_a_crash_between_sending_and_recording_sends_again() -> None:
 
 
 def test_a_kept_intent_is_known_by_kind_and_reference() -> None:
-    assert kept(IntentKind.SUBMIT, REFERENCE) == SubmitToProvider(REFERENCE)
-    assert kept(IntentKind.CALLBACK, REFERENCE) == DeliverCallback(REFERENCE)
+    assert durable_intent(IntentKind.SUBMIT, REFERENCE) == SubmitToProvider(REFERENCE)
+    assert durable_intent(IntentKind.CALLBACK, REFERENCE) == DeliverCallback(REFERENCE)
 
 
 def test_one_callback_does_not_conclude_another() -> None:
-    world = World(Provider(on_submit=(succeeds,)))
+    world = World(FakeProvider(on_submit=(succeeds,)))
     for number in (1, 2):
-        world.receive(a_create_payment(reference(number), merchant_reference=str(number)))
+        world.receive(a_create_payment(numbered_reference(number), merchant_reference=str(number)))
     world.step()
     world.step()
-    world.receive(concluded(reference(1)))
+    world.receive(callback_concluded(numbered_reference(1)))
     assert [key for key in world.gateway.ledger.intents if key[1] is IntentKind.CALLBACK] == [
-        (reference(2), IntentKind.CALLBACK)
+        (numbered_reference(2), IntentKind.CALLBACK)
     ]

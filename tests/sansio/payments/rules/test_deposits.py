@@ -9,28 +9,28 @@ import pytest
 
 from mmo_sansio.messages.changes import (
     DepositRecorded,
-    Journaled,
-    SuspenseNoted,
+    JournalEntry,
     SuspenseReason,
+    SuspenseRecorded,
     TransactionCreated,
 )
 from mmo_sansio.messages.inputs import DepositNotified, UnmatchedNotified
 from mmo_sansio.messages.intents import DeliverCallback
-from mmo_sansio.messages.replies import Ignored, Noted
+from mmo_sansio.messages.replies import Applied, Ignored
 from mmo_sansio.payments.decide import decide
 from mmo_sansio.payments.decision import Decision
 from mmo_sansio.payments.ledger import Ledger
 from mmo_sansio.testing import (
     KES,
+    PROVIDER_TITLE,
     REFERENCE,
     START,
-    TITLE,
     a_brand,
     a_deposit,
     a_method,
     a_party,
     a_wake,
-    reference,
+    numbered_reference,
 )
 from mmo_sansio.values.clock import DAY
 from mmo_sansio.values.model import (
@@ -48,15 +48,15 @@ from mmo_sansio.values.money import Money
 
 def received(**members: Any) -> Transaction:
     decision = decide(Ledger(), a_deposit(**members), now=START)
-    assert isinstance(decision.reply, Noted), decision.reply
+    assert isinstance(decision.reply, Applied), decision.reply
     return decision.reply.transaction
 
 
-def kept(given: DepositNotified, ledger: Ledger | None = None) -> SuspenseNoted:
+def kept(given: DepositNotified, ledger: Ledger | None = None) -> SuspenseRecorded:
     decision = decide(ledger or Ledger(), given, now=START + DAY)
     noted, line = decision.changes
-    assert isinstance(noted, SuspenseNoted)
-    assert isinstance(line, Journaled)
+    assert isinstance(noted, SuspenseRecorded)
+    assert isinstance(line, JournalEntry)
     assert isinstance(decision.reply, Ignored)
     assert decision.intents == ()
     assert noted.at == line.at == START + DAY
@@ -81,7 +81,7 @@ def test_a_deposit_is_a_success_at_birth() -> None:
         method="test_ke",
         country="KE",
         provider="test",
-        provider_title=TITLE,
+        provider_title=PROVIDER_TITLE,
         requested=KES(75),
         party=a_party(id="account-7"),
         merchant_reference=None,
@@ -96,7 +96,7 @@ def test_a_deposit_is_a_success_at_birth() -> None:
         version=1,
         wake_at=None,
         provider_reference="DEP-1",
-        provider_data=ProviderData("test", TITLE),
+        provider_data=ProviderData("test", PROVIDER_TITLE),
         final=KES(75),
         completed_at=START,
         completion_source=Source.WEBHOOK,
@@ -116,7 +116,7 @@ def test_a_deposit_is_recorded_with_its_identity_and_called_back() -> None:
 def test_without_a_push_result_url_nobody_is_called() -> None:
     given = a_deposit(brand=a_brand(push_result_url=None))
     decision = decide(Ledger(), given, now=START)
-    assert isinstance(decision.reply, Noted)
+    assert isinstance(decision.reply, Applied)
     assert decision.intents == ()
     assert decision.reply.transaction.order.result_url is None
 
@@ -135,7 +135,7 @@ def test_a_disabled_brand_still_receives_its_money() -> None:
 @pytest.mark.spec("S4")
 def test_told_again_it_is_the_same_transaction() -> None:
     ledger = after_one()
-    decision = decide(ledger, a_deposit(gateway_reference=reference(2)), now=START + DAY)
+    decision = decide(ledger, a_deposit(gateway_reference=numbered_reference(2)), now=START + DAY)
     known = ledger.transactions[REFERENCE]
     assert decision == Decision(Ignored("The deposit is on record.", known))
 
@@ -147,7 +147,7 @@ def test_told_again_it_is_the_same_transaction() -> None:
     ids=["amount", "party", "currency"],
 )
 def test_told_otherwise_it_goes_to_the_suspense_book(otherwise: dict[str, Any]) -> None:
-    noted = kept(a_deposit(gateway_reference=reference(2), **otherwise), after_one())
+    noted = kept(a_deposit(gateway_reference=numbered_reference(2), **otherwise), after_one())
     assert noted.reason is SuspenseReason.CONFLICTING_DEPOSIT
     assert (noted.gateway_reference, noted.brand) == (REFERENCE, "acme")
 
@@ -159,10 +159,10 @@ def test_told_otherwise_it_goes_to_the_suspense_book(otherwise: dict[str, Any]) 
 def test_identity_is_provider_account_and_its_transaction_id(other: dict[str, Any]) -> None:
     brand = a_brand(methods=(a_method(), a_method(provider="second", country="UG")))
     ledger = after_one(brand=brand)
-    given = a_deposit(gateway_reference=reference(2), brand=brand, **other)
+    given = a_deposit(gateway_reference=numbered_reference(2), brand=brand, **other)
     decision = decide(ledger, given, now=START)
-    assert isinstance(decision.reply, Noted)
-    assert decision.reply.transaction.reference == reference(2)
+    assert isinstance(decision.reply, Applied)
+    assert decision.reply.transaction.reference == numbered_reference(2)
 
 
 @pytest.mark.spec("S4", "S5")
@@ -187,7 +187,7 @@ def test_what_matches_nothing_of_ours_is_kept(
 def test_what_was_kept_is_taken_once_the_account_is_known() -> None:
     ledger = Ledger()
     ledger.apply(decide(ledger, a_deposit(brand=None), now=START).changes)
-    assert isinstance(decide(ledger, a_deposit(), now=START + 1).reply, Noted)
+    assert isinstance(decide(ledger, a_deposit(), now=START + 1).reply, Applied)
 
 
 @pytest.mark.spec("S4")
@@ -217,7 +217,7 @@ def test_a_push_is_never_pending() -> None:
 def test_the_suspense_book_keeps_what_was_told() -> None:
     noted = kept(a_deposit(brand=None))
     assert noted.provider == "test"
-    assert json.loads(noted.told) == {
+    assert json.loads(noted.content) == {
         "result": "deposit",
         "providerReference": "DEP-1",
         "amount": "75.00 KES",
@@ -232,11 +232,11 @@ def test_what_cannot_be_read_is_kept() -> None:
     given = UnmatchedNotified("test", "<xml/>")
     decision = decide(Ledger(), given, now=START)
     noted, line = decision.changes
-    assert noted == SuspenseNoted(
+    assert noted == SuspenseRecorded(
         START,
         SuspenseReason.UNREADABLE,
         "test",
         '{"result": "unmatched", "told": "<xml/>"}',
     )
-    assert isinstance(line, Journaled)
+    assert isinstance(line, JournalEntry)
     assert isinstance(decision.reply, Ignored)

@@ -7,13 +7,13 @@ from attrs import evolve
 
 from mmo_sansio.messages.changes import TransactionAdvanced
 from mmo_sansio.messages.inputs import Input
-from mmo_sansio.messages.intents import AskProvider
+from mmo_sansio.messages.intents import PollProvider
 from mmo_sansio.payments.decide import decide
 from mmo_sansio.payments.decision import Decision
 from mmo_sansio.testing.builders import (
     REFERENCE,
     START,
-    a_begin,
+    a_begin_submission,
     a_transaction,
     hinted,
     ledger_with,
@@ -29,15 +29,15 @@ def decided(was: Transaction, given: Input) -> Decision:
 
 def after(decision: Decision) -> Transaction:
     (step,) = [each for each in decision.changes if isinstance(each, TransactionAdvanced)]
-    return step.now
+    return step.after
 
 
 @pytest.mark.spec("S5")
 @pytest.mark.parametrize("stage", [Stage.SUBMITTING, Stage.AWAITING_RESULT])
 def test_what_a_hint_told_is_kept_for_the_adapter(stage: Stage) -> None:
     was = a_transaction(stage, wake_at=START + MINUTE, polls=1)
-    decision = decided(was, hinted(told="receipt 1"))
-    assert decision.intents == (AskProvider(REFERENCE),)
+    decision = decided(was, hinted(content="receipt 1"))
+    assert decision.intents == (PollProvider(REFERENCE),)
     assert after(decision).progress.hint == "receipt 1"
 
 
@@ -50,11 +50,11 @@ def test_it_is_kept_even_when_nobody_is_asked_because_of_it(
     stage: Stage, wake_at: int, polls: int
 ) -> None:
     was = a_transaction(stage, wake_at=wake_at, polls=polls)
-    decision = decided(was, hinted(told="receipt 1"))
+    decision = decided(was, hinted(content="receipt 1"))
     assert decision.intents == ()
     now = after(decision)
     assert (now.progress.hint, now.progress.wake_at) == ("receipt 1", wake_at)
-    assert decided(now, hinted(told="receipt 1")).changes == ()
+    assert decided(now, hinted(content="receipt 1")).changes == ()
 
 
 @pytest.mark.spec("S5")
@@ -66,7 +66,7 @@ def test_an_empty_hint_forgets_nothing() -> None:
 @pytest.mark.spec("S6")
 def test_a_new_submission_knows_nothing_of_hints_about_the_last() -> None:
     was = a_transaction(Stage.CREATED, hint="receipt 1")
-    assert after(decided(was, a_begin())).progress.hint is None
+    assert after(decided(was, a_begin_submission())).progress.hint is None
 
 
 @pytest.mark.spec("S6")
@@ -80,12 +80,12 @@ def test_an_answer_apart_from_its_question_counts_for_the_submission_it_names() 
 @pytest.mark.spec("S5")
 def test_hints_are_gathered_and_the_latest_is_kept_when_they_become_too_much() -> None:
     was = a_transaction(Stage.AWAITING_RESULT, wake_at=START + MINUTE, hint="receipt 1")
-    assert after(decided(was, hinted(told="id 2"))).progress.hint == "receipt 1\nid 2"
-    assert after(decided(was, hinted(told="x" * 1_995))).progress.hint == "x" * 1_995
+    assert after(decided(was, hinted(content="id 2"))).progress.hint == "receipt 1\nid 2"
+    assert after(decided(was, hinted(content="x" * 1_995))).progress.hint == "x" * 1_995
 
 
 @pytest.mark.spec("S5")
 def test_a_hint_about_a_payment_that_has_expired_goes_with_the_question() -> None:
     was = a_transaction(Stage.FAILED, completion_source=Source.EXPIRY)
-    decision = decided(was, hinted(told="id 1"))
-    assert (decision.changes, decision.intents) == ((), (AskProvider(REFERENCE, "id 1"),))
+    decision = decided(was, hinted(content="id 1"))
+    assert (decision.changes, decision.intents) == ((), (PollProvider(REFERENCE, "id 1"),))

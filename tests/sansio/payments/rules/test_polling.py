@@ -4,22 +4,22 @@ from __future__ import annotations
 
 import pytest
 
-from mmo_sansio.messages.changes import SuspenseNoted, SuspenseReason, TransactionAdvanced
+from mmo_sansio.messages.changes import SuspenseReason, SuspenseRecorded, TransactionAdvanced
 from mmo_sansio.messages.inputs import Input, ProviderAccepted, ProviderReport
-from mmo_sansio.messages.intents import AskProvider
+from mmo_sansio.messages.intents import PollProvider
 from mmo_sansio.messages.replies import Ignored
 from mmo_sansio.payments.decide import decide
 from mmo_sansio.payments.decision import Decision
 from mmo_sansio.testing import (
     REFERENCE,
     START,
-    Provider,
+    FakeProvider,
     World,
     a_transaction,
     accepts,
     cannot_tell,
+    does_not_answer,
     hinted,
-    is_silent,
     ledger_with,
 )
 from mmo_sansio.values.clock import DAY, HOUR, MINUTE, SECOND, Span
@@ -27,7 +27,7 @@ from mmo_sansio.values.model import Source, Stage, Status, Transaction
 
 NOW = START + MINUTE
 EXPIRES = START + 3 * DAY
-ASK = (AskProvider(REFERENCE),)
+ASK = (PollProvider(REFERENCE),)
 
 
 def decided(was: Transaction | None, given: Input, *, now: int = NOW) -> Decision:
@@ -37,12 +37,12 @@ def decided(was: Transaction | None, given: Input, *, now: int = NOW) -> Decisio
 def moved(decision: Decision) -> Transaction:
     step = decision.changes[0]
     assert isinstance(step, TransactionAdvanced)
-    return step.now
+    return step.after
 
 
 def kept_as(decision: Decision) -> SuspenseReason:
     noted = decision.changes[0]
-    assert isinstance(noted, SuspenseNoted)
+    assert isinstance(noted, SuspenseRecorded)
     assert decision.intents == ()
     return noted.reason
 
@@ -81,7 +81,7 @@ def test_a_hint_asks_nothing_while_the_submission_may_be_under_way() -> None:
     ],
 )
 def test_a_late_hint_asks_unless_the_provider_has_told_its_success(
-    stage: Stage, source: Source, intents: tuple[AskProvider, ...]
+    stage: Stage, source: Source, intents: tuple[PollProvider, ...]
 ) -> None:
     was = a_transaction(stage, completion_source=source)
     decision = decided(was, hinted())
@@ -121,11 +121,11 @@ def tells_nothing(transaction: Transaction) -> ProviderReport:
 
 @pytest.mark.spec("S3", "S6")
 def test_a_submission_without_an_answer_to_one_who_cannot_be_asked_is_never_sent_again() -> None:
-    world = World(Provider(on_submit=(is_silent,), on_ask=(tells_nothing,)))
+    world = World(FakeProvider(on_submit=(does_not_answer,), on_poll=(tells_nothing,)))
     world.create()
     world.run()
     assert world.provider.submissions == [REFERENCE]
-    assert len(world.provider.questions) == 1
+    assert len(world.provider.polls) == 1
     assert world.transaction().status is Status.FAILED
     assert world.transaction().progress.completion_source is Source.EXPIRY
 
@@ -135,10 +135,10 @@ def test_a_submission_without_an_answer_to_one_who_cannot_be_asked_is_never_sent
 def test_each_payment_is_asked_about_within_the_hour_before_it_expires(pace: Span) -> None:
     def waits(transaction: Transaction) -> ProviderReport:
         about = transaction.reference, transaction.order.provider
-        return ProviderAccepted(*about, Source.POLL, ask_after=max(pace, 20 * MINUTE))
+        return ProviderAccepted(*about, Source.POLL, poll_after=max(pace, 20 * MINUTE))
 
-    world = World(Provider(on_submit=(accepts,), on_ask=(waits,)))
+    world = World(FakeProvider(on_submit=(accepts,), on_poll=(waits,)))
     world.create()
     world.run()
-    last, _ = world.provider.questions[-1]
+    last, _ = world.provider.polls[-1]
     assert EXPIRES - HOUR <= last < EXPIRES

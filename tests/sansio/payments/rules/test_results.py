@@ -8,18 +8,18 @@ from typing import Any
 import pytest
 from attrs import evolve
 
-from mmo_sansio.messages.changes import SuspenseNoted, SuspenseReason, TransactionAdvanced
+from mmo_sansio.messages.changes import SuspenseReason, SuspenseRecorded, TransactionAdvanced
 from mmo_sansio.messages.inputs import Input, ProviderFailed, ProviderSucceeded
 from mmo_sansio.messages.intents import DeliverCallback, IntentKind
-from mmo_sansio.messages.replies import Ignored, Noted
+from mmo_sansio.messages.replies import Applied, Ignored
 from mmo_sansio.payments.decide import decide
 from mmo_sansio.payments.decision import Decision
 from mmo_sansio.testing import (
-    ELSEWHERE,
     KES,
+    PROVIDER_TITLE,
     REFERENCE,
     START,
-    TITLE,
+    UNUSED_REFERENCE,
     a_resolution,
     a_transaction,
     failed,
@@ -43,22 +43,22 @@ def decided(was: Transaction | None, given: Input) -> Decision:
 def ended(was: Transaction, given: Input) -> Progress:
     """The progress after this, which must have ended the payment and scheduled its one callback."""
     decision = decided(was, given)
-    assert isinstance(decision.reply, Noted), decision.reply
+    assert isinstance(decision.reply, Applied), decision.reply
     (step,) = [each for each in decision.changes if isinstance(each, TransactionAdvanced)]
-    assert decision.reply.transaction == step.now
-    assert step.now.order == was.order
+    assert decision.reply.transaction == step.after
+    assert step.after.order == was.order
     assert decision.intents == (DeliverCallback(was.reference),)
-    assert step.now.progress.stage.is_terminal
-    assert step.now.progress.wake_at is None
-    assert step.now.progress.completed_at == NOW
-    return step.now.progress
+    assert step.after.progress.stage.is_terminal
+    assert step.after.progress.wake_at is None
+    assert step.after.progress.completed_at == NOW
+    return step.after.progress
 
 
-def suspended(was: Transaction | None, given: Input) -> SuspenseNoted:
+def suspended(was: Transaction | None, given: Input) -> SuspenseRecorded:
     """The suspense book's new entry; nothing else may have changed."""
     decision = decided(was, given)
     noted, _ = decision.changes
-    assert isinstance(noted, SuspenseNoted)
+    assert isinstance(noted, SuspenseRecorded)
     assert decision.reply == Ignored(f"Kept in the suspense book: {noted.reason}.", was)
     assert decision.intents == ()
     assert noted.at == NOW
@@ -83,7 +83,7 @@ def test_a_success_sets_final_amount_and_fee(stage: Stage, source: Source) -> No
         version=was.progress.version + 1,
         wake_at=None,
         provider_reference="PROV-9",
-        provider_data=ProviderData("test", TITLE, KES("1.50"), '{"name":"W. M."}'),
+        provider_data=ProviderData("test", PROVIDER_TITLE, KES("1.50"), '{"name":"W. M."}'),
         final=KES("149.99"),
         completed_at=NOW,
         completion_source=source,
@@ -96,7 +96,7 @@ def test_a_success_without_an_amount_settles_what_was_requested() -> None:
     progress = ended(WAITING, succeeded())
     assert progress.final == KES(150)
     assert progress.provider_reference == "PROV-1"
-    assert progress.provider_data == ProviderData("test", TITLE)
+    assert progress.provider_data == ProviderData("test", PROVIDER_TITLE)
 
 
 @pytest.mark.spec("S2", "E1")
@@ -110,7 +110,7 @@ def test_a_failure_sets_code_and_message(code: ErrorCode, source: Source) -> Non
         wake_at=None,
         provider_reference="PROV-9",
         provider_data=ProviderData(
-            "test", TITLE, error_code="1032", error_message="Request cancelled by user"
+            "test", PROVIDER_TITLE, error_code="1032", error_message="Request cancelled by user"
         ),
         final=None,
         completed_at=NOW,
@@ -127,11 +127,13 @@ def test_a_failure_keeps_the_known_provider_reference() -> None:
 
 
 @pytest.mark.spec("S5")
-@pytest.mark.parametrize("given", [succeeded(ELSEWHERE), failed(ELSEWHERE)], ids=["ok", "failed"])
+@pytest.mark.parametrize(
+    "given", [succeeded(UNUSED_REFERENCE), failed(UNUSED_REFERENCE)], ids=["ok", "failed"]
+)
 def test_a_result_for_an_unknown_payment_is_kept(given: Input) -> None:
     noted = suspended(None, given)
     assert noted.reason is SuspenseReason.UNKNOWN_TRANSACTION
-    assert (noted.gateway_reference, noted.brand) == (ELSEWHERE, None)
+    assert (noted.gateway_reference, noted.brand) == (UNUSED_REFERENCE, None)
 
 
 @pytest.mark.spec("S5")
@@ -156,7 +158,7 @@ def test_a_result_of_another_provider_is_kept(stage: Stage, given: Input) -> Non
 def test_a_success_in_another_currency_is_kept() -> None:
     noted = suspended(WAITING, succeeded(final=Money(15_000, "TZS")))
     assert noted.reason is SuspenseReason.WRONG_CURRENCY
-    assert json.loads(noted.told)["amount"] == "150.00 TZS"
+    assert json.loads(noted.content)["amount"] == "150.00 TZS"
 
 
 SUCCESS = a_transaction(Stage.SUCCEEDED, provider_reference="PROV-1")
@@ -218,16 +220,16 @@ def test_a_manual_success_agrees_with_the_later_notification() -> None:
 def test_the_suspense_book_keeps_what_was_told() -> None:
     noted = suspended(EXPIRED, succeeded(provider_reference="P", final=KES(9), fee=KES(1)))
     assert (noted.gateway_reference, noted.brand) == (REFERENCE, "acme")
-    assert json.loads(noted.told) == {
+    assert json.loads(noted.content) == {
         "result": "success",
         "source": "webhook",
         "providerReference": "P",
         "amount": "9.00 KES",
         "fee": "1.00 KES",
     }
-    bare = json.loads(suspended(EXPIRED, succeeded()).told)
+    bare = json.loads(suspended(EXPIRED, succeeded()).content)
     assert (bare["amount"], bare["fee"]) == (None, None)
-    assert json.loads(suspended(EXPIRED, failed(native_message="Refusé")).told) == {
+    assert json.loads(suspended(EXPIRED, failed(native_message="Refusé")).content) == {
         "result": "failed",
         "source": "webhook",
         "providerReference": None,
@@ -235,7 +237,7 @@ def test_the_suspense_book_keeps_what_was_told() -> None:
         "nativeCode": "1032",
         "nativeMessage": "Refusé",
     }
-    assert "Refusé" in suspended(EXPIRED, failed(native_message="Refusé")).told
+    assert "Refusé" in suspended(EXPIRED, failed(native_message="Refusé")).content
 
 
 @pytest.mark.spec("S2")
@@ -248,7 +250,7 @@ def test_an_operator_makes_it_a_success(stage: Stage) -> None:
         version=was.progress.version + 1,
         wake_at=None,
         provider_reference="PROV-2",
-        provider_data=ProviderData("test", TITLE),
+        provider_data=ProviderData("test", PROVIDER_TITLE),
         final=KES(140),
         completed_at=NOW,
         completion_source=Source.MANUAL,
@@ -313,5 +315,5 @@ def test_a_resolution_that_does_nothing_says_why(
 def test_a_result_after_three_days_still_pending_is_taken() -> None:
     """The clock has not woken it yet: the money moved, and that is the first valid result."""
     decision = decide(ledger_with(WAITING), succeeded(), now=START + 3 * DAY + SECOND)
-    assert isinstance(decision.reply, Noted)
+    assert isinstance(decision.reply, Applied)
     assert decision.reply.transaction.progress.stage is Stage.SUCCEEDED

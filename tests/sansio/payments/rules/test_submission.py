@@ -4,31 +4,31 @@ from __future__ import annotations
 
 import pytest
 
-from mmo_sansio.messages.changes import IntentConcluded, Journaled, TransactionAdvanced
+from mmo_sansio.messages.changes import IntentConcluded, JournalEntry, TransactionAdvanced
 from mmo_sansio.messages.inputs import Input
 from mmo_sansio.messages.intents import IntentKind, SubmitToProvider
-from mmo_sansio.messages.replies import Ignored, Noted
+from mmo_sansio.messages.replies import Applied, Ignored
 from mmo_sansio.payments.decide import decide
 from mmo_sansio.payments.decision import Decision
-from mmo_sansio.payments.rules.timers import LAST_ASK, SUBMISSION_PATIENCE
+from mmo_sansio.payments.rules.timers import FINAL_POLL_BEFORE_EXPIRY, SUBMISSION_TIMEOUT
 from mmo_sansio.testing import (
+    PROVIDER_TITLE,
     REFERENCE,
     START,
-    TITLE,
-    a_begin,
+    a_begin_submission,
     a_confirmation,
     a_transaction,
     accepted,
     ledger_with,
-    lost,
     never_received,
+    unreachable,
 )
 from mmo_sansio.values.clock import DAY, HOUR, MINUTE, SECOND
 from mmo_sansio.values.model import Progress, ProviderData, Stage, Transaction
 
 NOW = START + 5 * SECOND
 EXPIRES = START + 3 * DAY
-DATA = ProviderData("test", TITLE)
+DATA = ProviderData("test", PROVIDER_TITLE)
 WITHDRAWN = IntentConcluded((REFERENCE, IntentKind.SUBMIT))
 
 
@@ -38,11 +38,11 @@ def decided(was: Transaction | None, given: Input, *, now: int = NOW) -> Decisio
 
 def moved(was: Transaction, given: Input, *, now: int = NOW) -> Progress:
     decision = decided(was, given, now=now)
-    assert isinstance(decision.reply, Noted), decision.reply
+    assert isinstance(decision.reply, Applied), decision.reply
     step = decision.changes[0]
     assert isinstance(step, TransactionAdvanced)
-    assert step.now == decision.reply.transaction
-    return step.now.progress
+    assert step.after == decision.reply.transaction
+    return step.after.progress
 
 
 def why_ignored(was: Transaction | None, given: Input, *, now: int = NOW) -> str:
@@ -55,16 +55,16 @@ def why_ignored(was: Transaction | None, given: Input, *, now: int = NOW) -> str
 
 @pytest.mark.spec("S6", "T3")
 def test_a_submission_is_on_record_before_the_request_leaves() -> None:
-    decision = decided(a_transaction(polls=7), a_begin())
+    decision = decided(a_transaction(polls=7), a_begin_submission())
     step, withdrawn, line = decision.changes
     assert isinstance(step, TransactionAdvanced)
     assert withdrawn == WITHDRAWN
-    assert isinstance(line, Journaled)
+    assert isinstance(line, JournalEntry)
     assert decision.intents == ()
-    assert step.now.progress == Progress(
+    assert step.after.progress == Progress(
         Stage.SUBMITTING,
         2,
-        NOW + SUBMISSION_PATIENCE,
+        NOW + SUBMISSION_TIMEOUT,
         polls=0,
         provider_data=DATA,
         submitted_at=NOW,
@@ -73,10 +73,12 @@ def test_a_submission_is_on_record_before_the_request_leaves() -> None:
 
 @pytest.mark.spec("S6")
 def test_a_submission_begins_once() -> None:
-    assert decided(a_transaction(Stage.SUBMITTING), a_begin()) == Decision(
+    assert decided(a_transaction(Stage.SUBMITTING), a_begin_submission()) == Decision(
         Ignored("The payment was submitted before or has ended.", a_transaction(Stage.SUBMITTING))
     )
-    assert why_ignored(None, a_begin()) == "The payment was submitted before or has ended."
+    assert (
+        why_ignored(None, a_begin_submission()) == "The payment was submitted before or has ended."
+    )
 
 
 @pytest.mark.spec("S3", "S6")
@@ -84,24 +86,24 @@ def test_nothing_is_submitted_from_the_moment_of_expiry() -> None:
     was = a_transaction()
     for now in (EXPIRES, EXPIRES + 1):
         over = Decision(Ignored("Its time is over.", was))
-        assert decided(was, a_begin(), now=now) == over
-    assert moved(was, a_begin(), now=EXPIRES - 1).wake_at == EXPIRES
+        assert decided(was, a_begin_submission(), now=now) == over
+    assert moved(was, a_begin_submission(), now=EXPIRES - 1).wake_at == EXPIRES
 
 
 @pytest.mark.spec("S6")
 def test_patience_with_a_submission() -> None:
-    assert SUBMISSION_PATIENCE == 30 * SECOND
+    assert SUBMISSION_TIMEOUT == 30 * SECOND
 
 
 @pytest.mark.spec("S6")
 @pytest.mark.parametrize(
     ("ask_after", "wait"),
-    [(None, 2 * SECOND), (MINUTE, MINUTE), (9 * DAY, EXPIRES - LAST_ASK - NOW)],
+    [(None, 2 * SECOND), (MINUTE, MINUTE), (9 * DAY, EXPIRES - FINAL_POLL_BEFORE_EXPIRY - NOW)],
     ids=["usual", "its own", "beyond the last question"],
 )
 def test_an_accepted_payment_is_asked_for_in_time(ask_after: int | None, wait: int) -> None:
     was = a_transaction(Stage.SUBMITTING, polls=3)
-    given = accepted(provider_reference="PROV-1", ask_after=ask_after)
+    given = accepted(provider_reference="PROV-1", poll_after=ask_after)
     assert moved(was, given) == Progress(
         Stage.AWAITING_RESULT,
         3,
@@ -136,7 +138,7 @@ def test_a_new_provider_reference_is_put_on_record() -> None:
 
 
 def test_a_provider_may_ask_for_another_moment() -> None:
-    progress = moved(WAITING, accepted(ask_after=3 * HOUR))
+    progress = moved(WAITING, accepted(poll_after=3 * HOUR))
     assert progress.wake_at == NOW + 3 * HOUR
     assert progress.provider_reference == "PROV-1"
 
@@ -157,9 +159,9 @@ def test_an_unknown_outcome_is_asked_for_soon(
     stage: Stage, polls: int, due_in: int, wait: int
 ) -> None:
     was = a_transaction(stage, polls=polls, wake_at=NOW + due_in)
-    progress = moved(was, lost())
+    progress = moved(was, unreachable())
     assert (progress.stage, progress.wake_at, progress.polls) == (stage, NOW + wait, polls)
-    assert decided(was, lost()).intents == ()
+    assert decided(was, unreachable()).intents == ()
 
 
 @pytest.mark.spec("S6")
@@ -169,9 +171,9 @@ def test_what_was_never_received_is_submitted_again() -> None:
     assert decision.intents == (SubmitToProvider(REFERENCE),)
     step, line = decision.changes
     assert isinstance(step, TransactionAdvanced)
-    assert isinstance(line, Journaled)
+    assert isinstance(line, JournalEntry)
     assert line.at == NOW
-    assert step.now.progress == Progress(
+    assert step.after.progress == Progress(
         Stage.CREATED, 7, EXPIRES, polls=2, provider_data=DATA, submitted_at=START
     )
 
@@ -195,7 +197,9 @@ def test_never_received_means_nothing_elsewhere(stage: Stage) -> None:
 
 @pytest.mark.spec("S6")
 @pytest.mark.parametrize(
-    "given", [accepted(), lost(), never_received(version=1)], ids=["accepted", "lost", "never"]
+    "given",
+    [accepted(), unreachable(), never_received(version=1)],
+    ids=["accepted", "lost", "never"],
 )
 def test_what_was_not_submitted_is_not_moved_by_reports(given: Input) -> None:
     assert why_ignored(a_transaction(), given) == "No such payment waits for this provider."

@@ -5,22 +5,22 @@ from __future__ import annotations
 import pytest
 
 from mmo_sansio.messages.changes import IntentConcluded, TransactionAdvanced
-from mmo_sansio.messages.intents import AskProvider, DeliverCallback, IntentKind
-from mmo_sansio.messages.replies import Ignored, Noted
+from mmo_sansio.messages.intents import DeliverCallback, IntentKind, PollProvider
+from mmo_sansio.messages.replies import Applied, Ignored
 from mmo_sansio.payments.decide import decide
 from mmo_sansio.payments.decision import Decision
-from mmo_sansio.payments.rules.timers import FIRST_ASK, LONGEST_ASK, ask_interval
+from mmo_sansio.payments.rules.timers import POLL_INTERVAL_MAX, POLL_INTERVAL_MIN, poll_interval
 from mmo_sansio.testing import (
     REFERENCE,
     START,
-    Provider,
-    Script,
+    FakeProvider,
+    ProviderScript,
     World,
     a_confirmation,
     a_transaction,
     a_wake,
     accepts,
-    is_silent,
+    does_not_answer,
     ledger_with,
 )
 from mmo_sansio.values.clock import DAY, HOUR, MINUTE, SECOND
@@ -38,11 +38,11 @@ def woken(was: Transaction, *, now: int) -> Decision:
 
 def moved(was: Transaction, *, now: int) -> Progress:
     decision = woken(was, now=now)
-    assert isinstance(decision.reply, Noted), decision.reply
+    assert isinstance(decision.reply, Applied), decision.reply
     step = decision.changes[0]
     assert isinstance(step, TransactionAdvanced)
-    assert step.now == decision.reply.transaction
-    return step.now.progress
+    assert step.after == decision.reply.transaction
+    return step.after.progress
 
 
 @pytest.mark.spec("S3", "S2", "E1", "K1")
@@ -81,7 +81,7 @@ def test_waking_too_early_is_harmless(stage: Stage) -> None:
     assert was.progress.wake_at is not None
     early = woken(was, now=was.progress.wake_at - 1)
     assert early == Decision(Ignored("Nothing is due.", was))
-    assert isinstance(woken(was, now=was.progress.wake_at).reply, Noted)
+    assert isinstance(woken(was, now=was.progress.wake_at).reply, Applied)
 
 
 @pytest.mark.spec("S1")
@@ -126,7 +126,7 @@ def test_questions_come_at_growing_intervals(stage: Stage, polls: int, wait: int
     progress = moved(was, now=now)
     assert (progress.stage, progress.polls) == (stage, polls + 1)
     assert progress.wake_at == now + wait * SECOND
-    assert woken(was, now=now).intents == (AskProvider(REFERENCE),)
+    assert woken(was, now=now).intents == (PollProvider(REFERENCE),)
 
 
 @pytest.mark.spec("S3")
@@ -136,26 +136,26 @@ def test_the_next_wake_is_never_after_expiry() -> None:
 
 
 def test_the_interval_doubles_from_two_seconds_to_an_hour() -> None:
-    assert (FIRST_ASK, LONGEST_ASK) == (2 * SECOND, HOUR)
-    intervals = [ask_interval(polls) for polls in range(20)]
+    assert (POLL_INTERVAL_MIN, POLL_INTERVAL_MAX) == (2 * SECOND, HOUR)
+    intervals = [poll_interval(polls) for polls in range(20)]
     assert intervals[:11] == [2 * SECOND * 2**polls for polls in range(11)]
     assert set(intervals[11:]) == {HOUR}
-    assert ask_interval(10**9) == HOUR
+    assert poll_interval(10**9) == HOUR
 
 
 @pytest.mark.spec("S3", "S6")
-@pytest.mark.parametrize("script", [accepts, is_silent], ids=["pending", "silent"])
-def test_the_last_question_comes_within_the_hour_before_expiry(script: Script) -> None:
-    provider = Provider(on_ask=(script,))
+@pytest.mark.parametrize("script", [accepts, does_not_answer], ids=["pending", "silent"])
+def test_the_last_question_comes_within_the_hour_before_expiry(script: ProviderScript) -> None:
+    provider = FakeProvider(on_poll=(script,))
     world = World(provider)
     world.create()
     world.run()
     ended = world.transaction()
     assert ended.progress.error_code is ErrorCode.TRANSACTION_EXPIRED
     assert ended.progress.completed_at == ended.order.expires_at
-    last = provider.questions[-1][0]
+    last = provider.polls[-1][0]
     assert ended.order.expires_at - HOUR <= last < ended.order.expires_at
-    assert 80 < len(provider.questions) < 100
+    assert 80 < len(provider.polls) < 100
 
 
 @pytest.mark.spec("S3")
@@ -180,7 +180,7 @@ def test_a_page_that_lives_as_long_as_its_payment_ends_in_expiry() -> None:
 
 @pytest.mark.spec("W1")
 def test_a_confirmed_payment_outlives_its_page() -> None:
-    world = World(Provider(on_ask=(accepts,)))
+    world = World(FakeProvider(on_poll=(accepts,)))
     world.create(operation=Operation.WEB_PAYIN)
     world.receive(a_confirmation())
     world.advance(HOUR)

@@ -6,15 +6,15 @@ import base64
 from typing import Any
 
 import pytest
-from tests.support.airtel_conversation import KEY, OPTIONS, an_adapter
 
-from mmo_sansio.providers.airtel_money.account import MARKETS, account_from
+from mmo_sansio.providers.airtel_money.account import MARKETS, read_account
 from mmo_sansio.providers.common.ciphers import RsaPadding
 from mmo_sansio.providers.common.options import OptionError
+from tests.support.airtel_conversation import KEY, OPTIONS, an_adapter
 
 
 def test_what_is_left_out_is_what_is_usual() -> None:
-    account = account_from(OPTIONS)
+    account = read_account(OPTIONS)
     assert (account.currency, account.dialling_code) == ("UGX", "256")
     assert (account.collection_version, account.signs_collections) == (1, False)
     assert (account.disbursement_version, account.signs_disbursements) == (2, False)
@@ -25,30 +25,30 @@ def test_what_is_left_out_is_what_is_usual() -> None:
 
 
 def test_signing_follows_the_version_unless_it_is_set() -> None:
-    assert account_from({**OPTIONS, "collection_version": 2}).signs_collections
-    assert account_from({**OPTIONS, "disbursement_version": 3}).signs_disbursements
+    assert read_account({**OPTIONS, "collection_version": 2}).signs_collections
+    assert read_account({**OPTIONS, "disbursement_version": 3}).signs_disbursements
     unsigned = {**OPTIONS, "disbursement_version": "3", "sign_disbursements": False}
-    assert not account_from(unsigned).signs_disbursements
-    assert account_from({**OPTIONS, "sign_collections": "true"}).signs_collections
+    assert not read_account(unsigned).signs_disbursements
+    assert read_account({**OPTIONS, "sign_collections": "true"}).signs_collections
 
 
 @pytest.mark.parametrize("country", MARKETS)
 def test_every_market_has_its_currency(country: str) -> None:
-    assert account_from({**OPTIONS, "country": country}).currency == MARKETS[country].currency
+    assert read_account({**OPTIONS, "country": country}).currency == MARKETS[country].currency
 
 
 def test_a_market_that_nobody_listed_can_be_described() -> None:
     described = {**OPTIONS, "country": "SC", "currency": "SCR", "dialling_code": "248"}
-    assert account_from(described).dialling_code == "248"
+    assert read_account(described).dialling_code == "248"
 
 
 @pytest.mark.parametrize(
     "text", [base64.b64encode(KEY).decode(), "  " + base64.b64encode(KEY).decode() + "\n"]
 )
 def test_the_operators_key_may_be_given(text: str) -> None:
-    assert account_from({**OPTIONS, "public_key": text}).public_key == KEY
+    assert read_account({**OPTIONS, "public_key": text}).public_key == KEY
     armoured = "-----BEGIN PUBLIC KEY-----\nAAAA\n-----END PUBLIC KEY-----"
-    assert account_from({**OPTIONS, "public_key": armoured}).public_key == armoured.encode()
+    assert read_account({**OPTIONS, "public_key": armoured}).public_key == armoured.encode()
 
 
 @pytest.mark.parametrize(
@@ -76,7 +76,7 @@ def test_the_operators_key_may_be_given(text: str) -> None:
 def test_what_cannot_be_used_is_refused_by_its_name(key: str, value: Any) -> None:
     options = {name: each for name, each in {**OPTIONS, key: value}.items() if each is not None}
     with pytest.raises(OptionError) as refusal:
-        account_from(options)
+        read_account(options)
     assert refusal.value.key == key or (key, refusal.value.key) == ("country", "currency")
     assert "SECRET" not in str(refusal.value)
 

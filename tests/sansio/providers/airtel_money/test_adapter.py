@@ -7,6 +7,26 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
+from mmo_sansio.http.messages import HttpRequest, HttpResponse
+from mmo_sansio.messages.inputs import (
+    ProviderAccepted,
+    ProviderFailed,
+    ProviderNeverReceived,
+    ProviderReport,
+    ProviderSucceeded,
+    ProviderUnreachable,
+)
+from mmo_sansio.providers.airtel_money.account import read_account
+from mmo_sansio.providers.airtel_money.codes import CODE_TABLES
+from mmo_sansio.providers.common.interface import AccessToken, ExchangeFailed, SignInFailed
+from mmo_sansio.providers.common.operations import DIRECT_PAYIN, DIRECT_PAYOUT, WEB_PAYIN
+from mmo_sansio.providers.common.options import OptionError
+from mmo_sansio.testing import REFERENCE, START, a_party
+from mmo_sansio.values.clock import HOUR, MINUTE, SECOND
+from mmo_sansio.values.error_codes import EXPLANATIONS, ErrorCode
+from mmo_sansio.values.model import Flow, Source, Transaction, Type
+from mmo_sansio.values.money import Money
 from tests.support.airtel_conversation import (
     KEY,
     OPTIONS,
@@ -21,26 +41,6 @@ from tests.support.airtel_conversation import (
     key_answer,
     talk,
 )
-
-from mmo_sansio.http.messages import HttpRequest, HttpResponse
-from mmo_sansio.messages.inputs import (
-    ProviderAccepted,
-    ProviderFailed,
-    ProviderNeverReceived,
-    ProviderReport,
-    ProviderSucceeded,
-    ProviderUnreachable,
-)
-from mmo_sansio.providers.airtel_money.account import account_from
-from mmo_sansio.providers.airtel_money.codes import TABLES
-from mmo_sansio.providers.common.interface import AccessToken, ExchangeFailed, SignInFailed
-from mmo_sansio.providers.common.operations import DIRECT_PAYIN, DIRECT_PAYOUT, WEB_PAYIN
-from mmo_sansio.providers.common.options import OptionError
-from mmo_sansio.testing import REFERENCE, START, a_party
-from mmo_sansio.values.clock import HOUR, MINUTE, SECOND
-from mmo_sansio.values.error_codes import EXPLANATIONS, ErrorCode
-from mmo_sansio.values.model import Flow, Source, Transaction, Type
-from mmo_sansio.values.money import Money
 
 LOST = ExchangeFailed("The connection was reset.", may_have_arrived=True)
 UNSENT = ExchangeFailed("Connection refused.", may_have_arrived=False)
@@ -61,7 +61,7 @@ def asked(
     now: int = NOW,
     **options: Any,
 ) -> ProviderReport:
-    return talk(an_adapter(**options).ask(transaction, now=now), given)[0]
+    return talk(an_adapter(**options).poll(transaction, now=now), given)[0]
 
 
 def paid_out(**members: Any) -> ProviderReport:
@@ -546,7 +546,7 @@ def test_a_code_is_found_wherever_the_operator_puts_it(document: dict[str, Any])
     ids=["pay-in", "pay-out"],
 )
 def test_a_question_is_about_our_own_id(transaction: Transaction, target: str) -> None:
-    _, (request,) = talk(an_adapter().ask(transaction, now=NOW), enquiry("TIP"))
+    _, (request,) = talk(an_adapter().poll(transaction, now=NOW), enquiry("TIP"))
     assert request.method == "GET"
     assert request.target == f"https://openapi.airtel.ug{target}{REFERENCE}".encode()
     assert request.value(b"x-country") == b"UG"
@@ -554,7 +554,7 @@ def test_a_question_is_about_our_own_id(transaction: Transaction, target: str) -
 
 def test_a_question_about_a_payout_can_name_its_type() -> None:
     adapter = an_adapter(ask_with_type=True)
-    _, (request,) = talk(adapter.ask(a_payout(), now=NOW), enquiry("TIP"))
+    _, (request,) = talk(adapter.poll(a_payout(), now=NOW), enquiry("TIP"))
     assert request.target.endswith(f"{REFERENCE}?transactionType=B2C".encode())
 
 
@@ -720,15 +720,15 @@ def test_a_refused_sign_in_is_told_without_secrets(given: HttpResponse) -> None:
 def test_an_account_offers_what_it_can_do_and_waits_before_it_asks() -> None:
     operations = an_adapter(first_question_after_s=60).operations
     assert set(operations) == {DIRECT_PAYIN, WEB_PAYIN, DIRECT_PAYOUT}
-    assert operations[DIRECT_PAYIN].interval(0) == MINUTE
-    assert an_adapter().operations[WEB_PAYIN].interval(0) == 3 * MINUTE
+    assert operations[DIRECT_PAYIN].poll_interval(0) == MINUTE
+    assert an_adapter().operations[WEB_PAYIN].poll_interval(0) == 3 * MINUTE
     assert set(an_adapter(pin=None).operations) == {DIRECT_PAYIN, WEB_PAYIN}
-    assert all(each.can_be_asked for each in operations.values())
+    assert all(each.can_be_polled for each in operations.values())
 
 
 @pytest.mark.spec("E1")
 def test_every_row_of_every_table_speaks_of_the_catalogue() -> None:
-    rows = [code for table in TABLES.values() for code in table]
+    rows = [code for table in CODE_TABLES.values() for code in table]
     assert {code.error_code for code in rows if code.error_code} <= EXPLANATIONS.keys()
     keys = [(code.native, code.message) for code in rows]
     assert len(keys) == len(set(keys))
@@ -738,19 +738,19 @@ def test_every_row_of_every_table_speaks_of_the_catalogue() -> None:
     assert {code.native for code in rows} == sheet
 
 
-@pytest.mark.parametrize("title", TABLES)
+@pytest.mark.parametrize("title", CODE_TABLES)
 def test_the_documentation_has_every_row(title: str) -> None:
     page = (Path(__file__).parents[4] / "docs/providers/airtel_money.md").read_text("utf-8")
-    for code in TABLES[title]:
+    for code in CODE_TABLES[title]:
         told = code.meaning + (f' ("{code.message}")' if code.message else "")
         error = f"`{code.error_code}`" if code.error_code else "–"
-        assert f"| `{code.native}` | {told} | {code.standing} | {error} |\n" in page
+        assert f"| `{code.native}` | {told} | {code.outcome} | {error} |\n" in page
 
 
 def test_the_documentation_has_every_option() -> None:
     page = (Path(__file__).parents[4] / "docs/providers/airtel_money.md").read_text("utf-8")
     with pytest.raises(OptionError, match="Known are") as refusal:
-        account_from({**OPTIONS, "qqq": 1})
+        read_account({**OPTIONS, "qqq": 1})
     known = refusal.value.remedy.removeprefix("Known are: ").removesuffix(".").split(", ")
     assert len(known) > 20
     assert [name for name in known if f"`{name}`" not in page] == []

@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.support.airtel_conversation import an_adapter
 
 from mmo_sansio.http.messages import Headers, HttpRequest
 from mmo_sansio.messages.inputs import ProviderHinted, UnmatchedNotified
 from mmo_sansio.providers.airtel_money.notifications import callback_hash
 from mmo_sansio.providers.airtel_money.wire import raw_member
 from mmo_sansio.testing import REFERENCE
+from tests.support.airtel_conversation import an_adapter
 
 PUBLISHED_KEY = "callback-key"
 PUBLISHED_TEXT = (
@@ -108,8 +108,8 @@ def test_a_forged_callback_is_kept_for_a_person(body: str) -> None:
 def test_a_callback_that_makes_no_sense_is_kept_for_a_person(body: bytes) -> None:
     told = read(body)
     assert isinstance(told, UnmatchedNotified)
-    assert "\0" not in told.told
-    assert len(told.told) <= 2_000
+    assert "\0" not in told.content
+    assert len(told.content) <= 2_000
 
 
 @given(

@@ -9,19 +9,19 @@ import pytest
 from mmo_sansio.messages.inputs import ProviderHinted, ProviderSucceeded, UnmatchedNotified
 from mmo_sansio.providers.common.deposits import (
     deposit_input,
-    may_be_an_ending,
-    owner_of,
+    find_owner,
+    may_be_reference_suffix,
     payment_input,
 )
-from mmo_sansio.providers.common.interface import DepositTold
-from mmo_sansio.providers.common.operations import DIRECT_PAYIN, Operation
+from mmo_sansio.providers.common.interface import DepositReport
+from mmo_sansio.providers.common.operations import DIRECT_PAYIN, ProviderOperation
 from mmo_sansio.testing import KES, REFERENCE, a_brand, a_method, a_party, a_transaction
 from mmo_sansio.values.clock import SECOND
 from mmo_sansio.values.model import Brand, Stage
 from mmo_sansio.values.money import Money
 
 
-def told(**members: Any) -> DepositTold:
+def told(**members: Any) -> DepositReport:
     standard: dict[str, Any] = {
         "provider": "test",
         "provider_reference": "RKL51ZDR4F",
@@ -30,7 +30,7 @@ def told(**members: Any) -> DepositTold:
         "amount": KES(5),
         "party": a_party(),
     }
-    return DepositTold(**{**standard, **members})
+    return DepositReport(**{**standard, **members})
 
 
 def brand(id: str, *push_accounts: str, **method: Any) -> Brand:
@@ -60,7 +60,7 @@ def brand(id: str, *push_accounts: str, **method: Any) -> Brand:
     ],
 )  # fmt: skip
 def test_the_account_says_whose_it_is(brands: list[Brand], wanted: str | None) -> None:
-    owner = owner_of(told(), brands)
+    owner = find_owner(told(), brands)
     assert (owner and owner[0].id) == wanted
 
 
@@ -68,14 +68,14 @@ def test_the_account_says_whose_it_is(brands: list[Brand], wanted: str | None) -
 def test_a_deposit_without_an_owner_names_no_brand() -> None:
     given = deposit_input(told(), None, provider_title="T", gateway_reference=REFERENCE)
     assert (given.brand, given.method, given.provider_reference) == (None, "", "RKL51ZDR4F")
-    owner = owner_of(told(), [brand("acme")])
+    owner = find_owner(told(), [brand("acme")])
     assert (
         deposit_input(told(), owner, provider_title="T", gateway_reference="R").method == "test_ke"
     )
 
 
-def asked(can_be_asked: bool) -> dict[tuple[Any, Any], Operation]:
-    return {DIRECT_PAYIN: Operation(False, can_be_asked, None, (SECOND,))}
+def asked(can_be_asked: bool) -> dict[tuple[Any, Any], ProviderOperation]:
+    return {DIRECT_PAYIN: ProviderOperation(False, can_be_asked, None, (SECOND,))}
 
 
 @pytest.mark.spec("S4", "S5")
@@ -101,4 +101,4 @@ def test_a_deposit_that_names_a_payment_is_no_deposit(
     [(REFERENCE[-12:], True), (REFERENCE, False), ("acme-7777777", False), ("", False)],
 )
 def test_what_could_be_the_end_of_a_reference(given: str, could_be: bool) -> None:
-    assert may_be_an_ending(told(bill_reference=given)) is could_be
+    assert may_be_reference_suffix(told(bill_reference=given)) is could_be

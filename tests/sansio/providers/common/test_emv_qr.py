@@ -14,14 +14,14 @@ from mmo_sansio.providers.common.emv_qr import (
     QrError,
     QrMerchant,
     checksum,
-    payment_code,
-    read_code,
-    read_objects,
+    dynamic_payload,
+    parse_objects,
+    parse_payload,
     reference_label,
-    till_code,
+    static_payload,
 )
 from mmo_sansio.testing import KES, REFERENCE
-from mmo_sansio.values.money import Money, money
+from mmo_sansio.values.money import Money, to_money
 
 SHOP = QrMerchant(
     (("00", "com.example.gw"), ("01", "174379"), ("02", "PB")), "TEST SHOP", "NAIROBI", "KE"
@@ -58,19 +58,21 @@ def test_checksums_are_the_published_ones(text: str, expected: str) -> None:
 
 def test_a_dynamic_code_without_decimals_is_the_worked_example() -> None:
     shop = evolve(SHOP, category="5411", city="ABIDJAN", country="CI")
-    assert payment_code(shop, Money(2500, "XOF"), "a1b2c3d4e5f6") == WHOLE_FRANCS
+    assert dynamic_payload(shop, Money(2500, "XOF"), "a1b2c3d4e5f6") == WHOLE_FRANCS
 
 
 def test_a_static_code_is_the_worked_example() -> None:
-    assert till_code(SHOP, "KES", "POS01") == STATIC
+    assert static_payload(SHOP, "KES", "POS01") == STATIC
 
 
 def test_a_dynamic_code_says_its_payment() -> None:
     shop = evolve(SHOP, category="5411", postal_code="00100")
-    objects = read_code(payment_code(shop, KES(150), REFERENCE, bill_number="INV-0001"))
-    expected = {key: value for key, value in read_code(DYNAMIC).items() if key not in ("62", "63")}
+    objects = parse_payload(dynamic_payload(shop, KES(150), REFERENCE, bill_number="INV-0001"))
+    expected = {
+        key: value for key, value in parse_payload(DYNAMIC).items() if key not in ("62", "63")
+    }
     assert {key: objects[key] for key in expected} == expected
-    assert read_objects(objects["62"]) == {"01": "INV-0001", "05": REFERENCE[1:]}
+    assert parse_objects(objects["62"]) == {"01": "INV-0001", "05": REFERENCE[1:]}
 
 
 def test_references_that_differ_have_labels_that_differ_and_fit() -> None:
@@ -79,17 +81,21 @@ def test_references_that_differ_have_labels_that_differ_and_fit() -> None:
 
 @pytest.mark.parametrize("text", [DYNAMIC, STATIC, WHOLE_FRANCS, PUBLISHED])
 def test_what_is_published_can_be_read_and_not_with_a_character_changed(text: str) -> None:
-    objects = read_code(text)
+    objects = parse_payload(text)
     assert (objects["00"], objects["63"]) == ("01", text[-4:])
-    assert read_code(text[:-4] + text[-4:].lower()).keys() == objects.keys()
+    assert parse_payload(text[:-4] + text[-4:].lower()).keys() == objects.keys()
     for position, character in enumerate(text):
         other = "1" if character == "0" else "0"
         with pytest.raises(QrError):
-            read_code(text[:position] + other + text[position + 1 :])
+            parse_payload(text[:position] + other + text[position + 1 :])
 
 
 def test_a_published_template_in_other_letters_can_be_read() -> None:
-    assert read_objects(read_code(PUBLISHED)["64"]) == {"00": "ZH", "01": "最佳运输", "02": "北京"}
+    assert parse_objects(parse_payload(PUBLISHED)["64"]) == {
+        "00": "ZH",
+        "01": "最佳运输",
+        "02": "北京",
+    }
 
 
 def sealed(body: str) -> str:
@@ -127,9 +133,9 @@ GOOD = "000201" + "26060002ab" + "52040000" + "5303404" + "5802KE" + "5901A" + "
     ids=str,
 )
 def test_what_is_no_payload_is_refused(text: str) -> None:
-    assert read_code(sealed(GOOD))
+    assert parse_payload(sealed(GOOD))
     with pytest.raises(QrError):
-        read_code(text)
+        parse_payload(text)
 
 
 @given(
@@ -140,19 +146,21 @@ def test_what_is_no_payload_is_refused(text: str) -> None:
 def test_whatever_is_written_can_be_read(name: str, minor: int, bill: str | None) -> None:
     amount = Money(minor, "KES")
     try:
-        text = payment_code(evolve(SHOP, name=name), amount, REFERENCE, bill_number=bill)
+        text = dynamic_payload(evolve(SHOP, name=name), amount, REFERENCE, bill_number=bill)
     except QrError:
         assert not name.strip() or len(amount.text) > 13
         return
-    assert money(Decimal(read_code(text)["54"]), "KES") == amount
+    assert to_money(Decimal(parse_payload(text)["54"]), "KES") == amount
 
 
 def test_a_name_in_other_letters_stands_in_plain_ones_and_beside_them_as_it_is() -> None:
     shop = evolve(SHOP, name="Café Été – 最佳", city="Thiès", language="fr")
-    objects = read_code(payment_code(shop, KES(1), REFERENCE))
+    objects = parse_payload(dynamic_payload(shop, KES(1), REFERENCE))
     assert (objects["59"], objects["60"]) == ("Cafe Ete", "Thies")
-    assert read_objects(objects["64"]) == {"00": "FR", "01": "Café Été – 最佳", "02": "Thiès"}
-    assert "64" not in read_code(payment_code(evolve(shop, language=None), KES(1), REFERENCE))
+    assert parse_objects(objects["64"]) == {"00": "FR", "01": "Café Été – 最佳", "02": "Thiès"}
+    assert "64" not in parse_payload(
+        dynamic_payload(evolve(shop, language=None), KES(1), REFERENCE)
+    )
 
 
 @pytest.mark.parametrize(
@@ -173,16 +181,16 @@ def test_a_name_in_other_letters_stands_in_plain_ones_and_beside_them_as_it_is()
 )
 def test_what_has_no_room_is_refused(change: dict[str, object]) -> None:
     with pytest.raises(QrError):
-        payment_code(evolve(SHOP, **change), KES(1), REFERENCE)  # type: ignore[arg-type]
+        dynamic_payload(evolve(SHOP, **change), KES(1), REFERENCE)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("label", ["", "x" * 26, "POS\n1", "Kiosk é"])
 def test_a_terminal_label_that_could_not_be_matched_is_refused(label: str) -> None:
     with pytest.raises(QrError):
-        till_code(SHOP, "KES", label)
+        static_payload(SHOP, "KES", label)
 
 
 @pytest.mark.parametrize("amount", [KES(0), Money(-1, "KES"), Money(10**14, "KES")])
 def test_an_amount_that_cannot_be_written_is_refused(amount: Money) -> None:
     with pytest.raises(QrError):
-        payment_code(SHOP, amount, REFERENCE)
+        dynamic_payload(SHOP, amount, REFERENCE)

@@ -19,11 +19,11 @@ def test_options_as_they_are_written() -> None:
     assert options.text("code") == "174379"
     assert options.url("u") == "https://x.example"
     assert options.url("v", "http://127.0.0.1:80") == "http://127.0.0.1:80"
-    assert options.number("n") == 5
-    assert options.switch("on", False) is True
+    assert options.integer("n") == 5
+    assert options.boolean("on", False) is True
     assert options.choice("c", ("a", "b")) == "b"
-    assert options.optional("none") is None
-    options.finish()
+    assert options.optional_text("none") is None
+    options.check_unknown()
 
 
 @pytest.mark.parametrize(
@@ -33,8 +33,8 @@ def test_options_as_they_are_written() -> None:
         (Options.text, ["x"]),
         (Options.url, f"http://x.example/{CANARY}"),
         (Options.url, f"https://{CANARY}@x.example"),
-        (Options.number, f"-1{CANARY}"),
-        (lambda options, key: options.switch(key, False), CANARY),
+        (Options.integer, f"-1{CANARY}"),
+        (lambda options, key: options.boolean(key, False), CANARY),
         (lambda options, key: options.choice(key, ("a", "b")), CANARY),
     ],
 )
@@ -50,8 +50,8 @@ def test_a_missing_option_and_an_unknown_one_are_named() -> None:
     with pytest.raises(OptionError, match=r"key is missing\. Set key\."):
         Options({}).text("key")
     options = Options({"kye": CANARY})
-    options.optional("key")
+    options.optional_text("key")
     with pytest.raises(OptionError, match="kye is no option") as caught:
-        options.finish()
+        options.check_unknown()
     assert "Known are: key." in str(caught.value)
     assert CANARY not in str(caught.value) + repr(options)

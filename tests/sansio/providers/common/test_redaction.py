@@ -10,8 +10,8 @@ import pytest
 from mmo_sansio.http.messages import HttpRequest, HttpResponse
 from mmo_sansio.messages.inputs import ProviderFailed, ProviderHinted, UnmatchedNotified
 from mmo_sansio.providers.common.interface import AccessToken, SignInFailed, drive
-from mmo_sansio.providers.common.redaction import HIDDEN, Discreet
-from mmo_sansio.providers.mtn_momo.account import account_from
+from mmo_sansio.providers.common.redaction import REDACTED, RedactingProvider
+from mmo_sansio.providers.mtn_momo.account import read_account
 from mmo_sansio.providers.mtn_momo.adapter import MtnMomoProvider
 from mmo_sansio.testing import START, a_transaction
 from mmo_sansio.values.model import Type
@@ -22,7 +22,7 @@ USER = "c72025f5-5cd1-4630-99e4-8ba4722fad56"
 TOKEN = "eyJhbGciOi-the-token"
 
 
-def a_provider() -> Discreet:
+def a_provider() -> RedactingProvider:
     options = {
         "market": "mtnuganda",
         "collection_subscription_key": KEY,
@@ -30,10 +30,10 @@ def a_provider() -> Discreet:
         "collection_api_key": USER_KEY,
     }
     hooks = "https://gw.example/hooks/mtn/the-token-of-the-hook"
-    return Discreet(MtnMomoProvider("mtn", "MTN", account_from(options, hooks_url=hooks)))
+    return RedactingProvider(MtnMomoProvider("mtn", "MTN", read_account(options, hooks_url=hooks)))
 
 
-def signed_in(provider: Discreet) -> None:
+def signed_in(provider: RedactingProvider) -> None:
     conversation = provider.sign_in("collection", now=START)
     next(conversation)
     body = json.dumps({"access_token": TOKEN, "expires_in": 3600}).encode()
@@ -63,7 +63,7 @@ def test_a_secret_in_an_error_message_is_hidden(said: str) -> None:
     report = drive(provider.submit(transaction, now=START), lambda _: HttpResponse(400, (), body))
     assert isinstance(report, ProviderFailed)
     told = report.native_message or ""
-    assert HIDDEN[:4] in told
+    assert REDACTED[:4] in told
     for secret in (KEY, TOKEN, USER_KEY, BASIC, "the-token-of-the-hook"):
         assert secret[:10] not in told
 
@@ -73,8 +73,8 @@ def test_a_secret_in_a_notification_is_hidden() -> None:
     for body in (f"no JSON {KEY}".encode(), json.dumps({"externalId": "?", "a": KEY}).encode()):
         told = a_provider().read_notification(HttpRequest("PUT", b"/hooks/mtn/token", (), body))
         assert isinstance(told, UnmatchedNotified | ProviderHinted)
-        assert KEY not in told.told
-        assert HIDDEN in told.told
+        assert KEY not in told.content
+        assert REDACTED in told.content
 
 
 @pytest.mark.spec("A5")

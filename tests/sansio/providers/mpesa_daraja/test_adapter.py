@@ -24,19 +24,23 @@ from mmo_sansio.messages.inputs import (
 )
 from mmo_sansio.providers.common.ciphers import CipherError, RsaPadding
 from mmo_sansio.providers.common.interface import (
-    DepositAsked,
-    DepositTold,
+    DepositReport,
+    DepositValidation,
     ExchangeFailed,
     SignInFailed,
     drive,
 )
 from mmo_sansio.providers.common.options import OptionError
 from mmo_sansio.providers.mpesa_daraja.adapter import DarajaProvider, RegistrationFailed
-from mmo_sansio.providers.mpesa_daraja.callback_url import Kind, ReturnAddress, address_read
-from mmo_sansio.providers.mpesa_daraja.codes import REFUSALS, RESULTS, Standing
+from mmo_sansio.providers.mpesa_daraja.callback_url import (
+    CallbackContext,
+    MpesaCallbackKind,
+    parse_callback_url,
+)
+from mmo_sansio.providers.mpesa_daraja.codes import ERROR_RULES, RESULT_CODES, MpesaSubmissionState
 from mmo_sansio.providers.mpesa_daraja.references import account_reference
-from mmo_sansio.providers.mpesa_daraja.wire import msisdn_written, password, timestamp
-from mmo_sansio.providers.registry import Surroundings, open_provider
+from mmo_sansio.providers.mpesa_daraja.wire import format_msisdn, password, timestamp
+from mmo_sansio.providers.registry import AdapterContext, open_provider
 from mmo_sansio.testing.builders import KES, REFERENCE, START, a_party, a_transaction
 from mmo_sansio.values import clock
 from mmo_sansio.values.clock import HOUR, SECOND
@@ -91,7 +95,7 @@ class FixedCiphers:
 def adapter(**options: Any) -> DarajaProvider:
     given = {name: value for name, value in {**OPTIONS, **options}.items() if value is not None}
     opened = open_provider(
-        "mpesa_daraja", "kenya", "M-Pesa", given, Surroundings(HOOKS_URL, FixedCiphers())
+        "mpesa_daraja", "kenya", "M-Pesa", given, AdapterContext(HOOKS_URL, FixedCiphers())
     )
     assert isinstance(opened, DarajaProvider)
     return opened
@@ -137,7 +141,7 @@ def asked(
     seen: list[HttpRequest] | None = None,
     now: int = START,
 ) -> ProviderReport:
-    return drive(adapter().ask(transaction, now=now), answering(status, document, seen))
+    return drive(adapter().poll(transaction, now=now), answering(status, document, seen))
 
 
 def body_of(seen: list[HttpRequest]) -> dict[str, Any]:
@@ -152,9 +156,9 @@ def callback(url: str, document: object) -> HttpRequest:
     return HttpRequest("POST", path.encode(), (), json.dumps(document).encode())
 
 
-def to(kind: Kind, **members: Any) -> str:
-    address = ReturnAddress(kind, **{"reference": REFERENCE, "minor": 15_000, **members})
-    return f"{HOOKS_URL}/{address.segment(CONSUMER_SECRET.encode())}"
+def to(kind: MpesaCallbackKind, **members: Any) -> str:
+    address = CallbackContext(kind, **{"reference": REFERENCE, "minor": 15_000, **members})
+    return f"{HOOKS_URL}/{address.to_segment(CONSUMER_SECRET.encode())}"
 
 
 def push_document(code: object, *items: Mapping[str, Any]) -> dict[str, Any]:
@@ -222,8 +226,8 @@ def test_a_push_says_what_the_sheet_names() -> None:
         "AccountReference": REFERENCE[-12:],
         "TransactionDesc": "Payment",
     }
-    address = address_read(url.encode(), CONSUMER_SECRET.encode())
-    assert address == ReturnAddress(Kind.PUSH, REFERENCE, 15_000)
+    address = parse_callback_url(url.encode(), CONSUMER_SECRET.encode())
+    assert address == CallbackContext(MpesaCallbackKind.PUSH, REFERENCE, 15_000)
 
 
 def test_a_till_is_paid_as_a_till() -> None:
@@ -296,7 +300,7 @@ def test_what_cant_be_said_to_daraja_fails_before_anything_leaves(
 
 @pytest.mark.parametrize("msisdn", ["+254708374149", "254708374149", "0708 374 149", "0708-374149"])
 def test_numbers_are_written_as_daraja_wants_them(msisdn: str) -> None:
-    assert msisdn_written(msisdn) == "254708374149"
+    assert format_msisdn(msisdn) == "254708374149"
 
 
 def test_an_account_offers_what_it_has_credentials_for() -> None:
@@ -374,8 +378,8 @@ def test_a_refused_token_moves_nothing(status: int, code: str) -> None:
     document = {"errorCode": code, "errorMessage": "Invalid Access Token"}
     assert isinstance(submitted("payout", status, document), ProviderNeverReceived)
     answer = HttpResponse(status, (), json.dumps(document).encode())
-    assert adapter().refuses_token(answer)
-    assert not adapter().refuses_token(HttpResponse(400, (), b'{"errorCode":"400.002.02"}'))
+    assert adapter().rejects_token(answer)
+    assert not adapter().rejects_token(HttpResponse(400, (), b'{"errorCode":"400.002.02"}'))
 
 
 @pytest.mark.spec("S6")
@@ -397,14 +401,14 @@ def test_an_answer_that_makes_no_sense_says_nothing_of_money_out(document: objec
 # What questions come to.
 
 
-@pytest.mark.parametrize("code", sorted(RESULTS))
+@pytest.mark.parametrize("code", sorted(RESULT_CODES))
 @pytest.mark.spec("E1")
 def test_every_result_code_of_a_push(code: str) -> None:
     waiting = payment(stage=Stage.AWAITING_RESULT, provider_reference="ws_CO_1")
     document = {**TAKEN_PUSH, "ResultCode": code, "ResultDesc": "text"}
     report = asked(waiting, 200, document)
     assert isinstance(report, ProviderFailed)
-    assert (report.error_code, report.native_code) == (RESULTS[code].payin, code)
+    assert (report.error_code, report.native_code) == (RESULT_CODES[code].payin, code)
 
 
 @pytest.mark.parametrize(
@@ -436,11 +440,12 @@ def test_a_push_that_succeeded_has_the_receipt_that_its_callback_told() -> None:
     assert report.provider_reference == "ws_CO_1"
     told = adapter().read_notification(
         callback(
-            to(Kind.PUSH), push_document(0, {"Name": "MpesaReceiptNumber", "Value": "NLJ7RT61SV"})
+            to(MpesaCallbackKind.PUSH),
+            push_document(0, {"Name": "MpesaReceiptNumber", "Value": "NLJ7RT61SV"}),
         )
     )
     assert isinstance(told, ProviderHinted)
-    hinted = payment(stage=Stage.AWAITING_RESULT, provider_reference="ws_CO_1", hint=told.told)
+    hinted = payment(stage=Stage.AWAITING_RESULT, provider_reference="ws_CO_1", hint=told.content)
     report = asked(hinted, 200, document)
     assert isinstance(report, ProviderSucceeded)
     assert report.provider_reference == "NLJ7RT61SV"
@@ -450,11 +455,11 @@ def test_a_push_that_succeeded_has_the_receipt_that_its_callback_told() -> None:
 def test_a_push_whose_answer_was_lost_is_asked_about_once_its_callback_has_named_it() -> None:
     lost = payment()
     assert isinstance(asked(lost, 200, {}), ProviderCannotTell)
-    told = adapter().read_notification(callback(to(Kind.PUSH), push_document(1032)))
+    told = adapter().read_notification(callback(to(MpesaCallbackKind.PUSH), push_document(1032)))
     assert isinstance(told, ProviderHinted)
     seen: list[HttpRequest] = []
     document = {**TAKEN_PUSH, "ResultCode": "1032"}
-    report = asked(payment(hint=told.told), 200, document, seen=seen)
+    report = asked(payment(hint=told.content), 200, document, seen=seen)
     assert body_of(seen)["CheckoutRequestID"] == "ws_CO_1"
     assert isinstance(report, ProviderFailed)
     assert report.error_code is ErrorCode.USER_CANCELLED
@@ -505,16 +510,18 @@ def test_an_answered_question_tells_of_a_success(code: object) -> None:
 
 
 @pytest.mark.spec("E1")
-@pytest.mark.parametrize("code", sorted(RESULTS))
+@pytest.mark.parametrize("code", sorted(RESULT_CODES))
 def test_every_result_code_of_a_payout_is_told_by_its_callback_and_confirmed(code: str) -> None:
-    first = adapter().read_notification(callback(to(Kind.RESULT), result_document(code)))
+    first = adapter().read_notification(
+        callback(to(MpesaCallbackKind.RESULT), result_document(code))
+    )
     assert isinstance(first, ProviderHinted)
     failed = {"Key": "TransactionStatus", "Value": "Failed"}
     told = adapter().read_notification(
-        callback(question(hint=first.told), result_document(0, failed))
+        callback(question(hint=first.content), result_document(0, failed))
     )
     assert isinstance(told, ProviderFailed)
-    assert (told.error_code, told.native_code) == (RESULTS[code].payout, code)
+    assert (told.error_code, told.native_code) == (RESULT_CODES[code].payout, code)
 
 
 @pytest.mark.spec("S6")
@@ -544,8 +551,8 @@ def test_not_found_is_final_after_an_hour_and_about_that_submission_only() -> No
     [
         HOOKS_URL,
         f"{HOOKS_URL}/00",
-        f"{HOOKS_URL}/{ReturnAddress(Kind.PUSH, REFERENCE, 15_000).segment(b'another key')}",
-        to(Kind.PUSH)[:-2],
+        f"{HOOKS_URL}/{CallbackContext(MpesaCallbackKind.PUSH, REFERENCE, 15_000).to_segment(b'another key')}",
+        to(MpesaCallbackKind.PUSH)[:-2],
         f"{HOOKS_URL}/zz",
     ],
 )
@@ -558,16 +565,21 @@ def test_what_has_no_seal_of_ours_is_kept_and_not_believed(url: str) -> None:
 @pytest.mark.parametrize(
     ("kind", "document"),
     [
-        (Kind.PUSH, push_document(0, {"Name": "Amount", "Value": 149.99})),
-        (Kind.RESULT, result_document(0, {"Key": "TransactionAmount", "Value": 151})),
-        (Kind.ANSWER, result_document(0, [COMPLETED[0], {"Key": "Amount", "Value": 15}])),
-        (Kind.PUSH, {}),
-        (Kind.PUSH, {"Body": {"stkCallback": []}}),
-        (Kind.RESULT, {"Result": {"ResultCode": 0, "ResultParameters": 7}}),
-        (Kind.ANSWER, []),
+        (MpesaCallbackKind.PUSH, push_document(0, {"Name": "Amount", "Value": 149.99})),
+        (MpesaCallbackKind.RESULT, result_document(0, {"Key": "TransactionAmount", "Value": 151})),
+        (
+            MpesaCallbackKind.POLL_RESULT,
+            result_document(0, [COMPLETED[0], {"Key": "Amount", "Value": 15}]),
+        ),
+        (MpesaCallbackKind.PUSH, {}),
+        (MpesaCallbackKind.PUSH, {"Body": {"stkCallback": []}}),
+        (MpesaCallbackKind.RESULT, {"Result": {"ResultCode": 0, "ResultParameters": 7}}),
+        (MpesaCallbackKind.POLL_RESULT, []),
     ],
 )
-def test_a_wrong_amount_or_nonsense_is_kept_and_not_believed(kind: Kind, document: object) -> None:
+def test_a_wrong_amount_or_nonsense_is_kept_and_not_believed(
+    kind: MpesaCallbackKind, document: object
+) -> None:
     told = adapter().read_notification(callback(to(kind), document))
     assert isinstance(told, UnmatchedNotified)
 
@@ -584,14 +596,18 @@ def test_a_push_callback_is_read_whatever_its_balance(balance: dict[str, Any]) -
         {"Name": "TransactionDate", "Value": 20191219102115},
         {"Name": "PhoneNumber", "Value": "2547*****149"},
     )
-    told = adapter().read_notification(callback(to(Kind.PUSH), push_document(0, *items)))
+    told = adapter().read_notification(
+        callback(to(MpesaCallbackKind.PUSH), push_document(0, *items))
+    )
     assert isinstance(told, ProviderHinted)
     assert told.gateway_reference == REFERENCE
 
 
 @pytest.mark.spec("S6")
 def test_a_timeout_in_the_queue_is_a_reason_to_ask_and_no_failure() -> None:
-    told = adapter().read_notification(callback(to(Kind.QUEUE), result_document("1", ResultType=1)))
+    told = adapter().read_notification(
+        callback(to(MpesaCallbackKind.QUEUE_TIMEOUT), result_document("1", ResultType=1))
+    )
     assert told == ProviderHinted(REFERENCE, "kenya")
 
 
@@ -616,9 +632,9 @@ def deposit_document(**members: Any) -> dict[str, Any]:
 
 @pytest.mark.spec("S4")
 def test_a_confirmation_tells_of_a_deposit() -> None:
-    request = callback(to(Kind.CONFIRMATION), deposit_document())
+    request = callback(to(MpesaCallbackKind.CONFIRMATION), deposit_document())
     told = adapter().read_notification(request)
-    assert isinstance(told, DepositTold)
+    assert isinstance(told, DepositReport)
     assert (told.provider_reference, told.account, told.bill_reference) == (
         "RKL51ZDR4F",
         "174379",
@@ -632,8 +648,10 @@ def test_a_confirmation_tells_of_a_deposit() -> None:
 
 @pytest.mark.spec("S4")
 def test_a_validation_asks_and_tells_of_no_deposit() -> None:
-    told = adapter().read_notification(callback(to(Kind.VALIDATION), deposit_document()))
-    assert isinstance(told, DepositAsked)
+    told = adapter().read_notification(
+        callback(to(MpesaCallbackKind.VALIDATION), deposit_document())
+    )
+    assert isinstance(told, DepositValidation)
     assert told.deposit.amount == KES(5)
 
 
@@ -650,7 +668,7 @@ def test_a_validation_asks_and_tells_of_no_deposit() -> None:
 def test_a_validation_is_answered_with_its_code(
     members: dict[str, Any], accepted: bool, code: str
 ) -> None:
-    request = callback(to(Kind.VALIDATION), deposit_document(**members))
+    request = callback(to(MpesaCallbackKind.VALIDATION), deposit_document(**members))
     answer = adapter().answer_notification(request, accepted)
     assert (answer.status, json.loads(answer.body)["ResultCode"]) == (200, code)
 
@@ -723,7 +741,7 @@ def test_an_option_that_cant_be_used_is_refused_by_its_name(
 
 
 def test_an_address_that_daraja_would_refuse_is_refused_at_the_start() -> None:
-    surroundings = Surroundings("https://gw.example/hooks/mpesa_ke/token", FixedCiphers())
+    surroundings = AdapterContext("https://gw.example/hooks/mpesa_ke/token", FixedCiphers())
     with pytest.raises(OptionError, match="mpesa"):
         open_provider("mpesa_daraja", "mpesa_ke", "M-Pesa", OPTIONS, surroundings)
 
@@ -733,8 +751,10 @@ def test_no_secret_stands_in_a_repr() -> None:
 
 
 def test_every_code_is_of_the_catalogue() -> None:
-    meanings = [code for each in RESULTS.values() for code in (each.payin, each.payout)]
-    meanings += [each.means for each in REFUSALS if not isinstance(each.means, Standing)]
+    meanings = [code for each in RESULT_CODES.values() for code in (each.payin, each.payout)]
+    meanings += [
+        each.meaning for each in ERROR_RULES if not isinstance(each.meaning, MpesaSubmissionState)
+    ]
     assert set(meanings) <= set(ErrorCode)
 
 
@@ -743,7 +763,7 @@ PAGE = Path(__file__).parents[4] / "docs" / "providers" / "mpesa_daraja.md"
 
 def test_the_page_has_a_line_for_every_code() -> None:
     text = PAGE.read_text(encoding="utf-8")
-    for code, means in RESULTS.items():
+    for code, means in RESULT_CODES.items():
         (line,) = (each for each in text.splitlines() if each.startswith(f"| `{code}` |"))
         assert line.endswith(f"| `{means.payin}` | `{means.payout}` |")
-    assert all(f"| `{each.code}` |" in text for each in REFUSALS)
+    assert all(f"| `{each.code}` |" in text for each in ERROR_RULES)

@@ -28,13 +28,13 @@ from mmo_sansio.providers.common.interface import (
 )
 from mmo_sansio.providers.common.operations import DIRECT_PAYIN, DIRECT_PAYOUT, WEB_PAYIN
 from mmo_sansio.providers.common.options import OptionError
-from mmo_sansio.providers.mtn_momo.account import MARKETS, PRODUCTION_URL, account_from
+from mmo_sansio.providers.mtn_momo.account import MARKETS, PRODUCTION_URL, read_account
 from mmo_sansio.providers.mtn_momo.adapter import MtnMomoProvider
-from mmo_sansio.providers.mtn_momo.codes import LEAVES_OPEN, REASONS, RUNNING
-from mmo_sansio.providers.mtn_momo.operations import ASK_AFTER, NOT_FOUND_IS_FINAL_AFTER
+from mmo_sansio.providers.mtn_momo.codes import INCONCLUSIVE_REASONS, PENDING_REASONS, REASONS
+from mmo_sansio.providers.mtn_momo.operations import NOT_FOUND_IS_FINAL_AFTER, POLL_INTERVALS
 from mmo_sansio.providers.mtn_momo.references import reference_id
-from mmo_sansio.providers.mtn_momo.wire import amount_written
-from mmo_sansio.testing import REFERENCE, START, a_party, a_transaction, reference
+from mmo_sansio.providers.mtn_momo.wire import format_amount
+from mmo_sansio.testing import REFERENCE, START, a_party, a_transaction, numbered_reference
 from mmo_sansio.values.clock import HOUR, MINUTE, SECOND
 from mmo_sansio.values.error_codes import EXPLANATIONS, ErrorCode
 from mmo_sansio.values.model import Flow, Source, Stage, Transaction, Type
@@ -57,7 +57,7 @@ NOT_FOUND_BODY = {"message": "Requested resource was not found.", "code": "RESOU
 
 def a_provider(**options: Any) -> MtnMomoProvider:
     given = {key: value for key, value in {**OPTIONS, **options}.items() if value is not None}
-    return MtnMomoProvider("mtn_ug", "MTN Uganda", account_from(given, hooks_url=HOOKS))
+    return MtnMomoProvider("mtn_ug", "MTN Uganda", read_account(given, hooks_url=HOOKS))
 
 
 PROVIDER = a_provider()
@@ -88,7 +88,7 @@ def submitted(
 
 
 def asked(to: HttpResponse | ExchangeFailed, type: Type = Type.PAYIN) -> ProviderReport:
-    return held(PROVIDER.ask(a_payment(type, Stage.AWAITING_RESULT), now=NOW), to)
+    return held(PROVIDER.poll(a_payment(type, Stage.AWAITING_RESULT), now=NOW), to)
 
 
 def held(conversation: Any, to: HttpResponse | ExchangeFailed) -> ProviderReport:
@@ -145,7 +145,7 @@ def test_a_submission_and_a_question_are_what_the_operator_documents(
         "payerMessage": "Payment",
         "payeeNote": REFERENCE,
     }
-    question = next(PROVIDER.ask(a_payment(type), now=NOW))
+    question = next(PROVIDER.poll(a_payment(type), now=NOW))
     assert (question.method, question.body) == ("GET", b"")
     assert question.target == request.target + b"/" + reference_id(REFERENCE).encode()
     assert dict(question.headers) == {
@@ -163,7 +163,7 @@ def test_an_account_without_callbacks_sends_no_empty_header() -> None:
 @pytest.mark.spec("S6")
 def test_the_reference_id_is_a_uuid_of_version_4_that_never_changes() -> None:
     form = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}")
-    many = {reference_id(reference(number)) for number in range(1_000)}
+    many = {reference_id(numbered_reference(number)) for number in range(1_000)}
     assert len(many) == 1_000
     assert all(form.fullmatch(each) for each in many)
     assert reference_id(REFERENCE) == "86ea2a37-b6f7-4e2d-a148-e2fd3a403c22"
@@ -179,7 +179,7 @@ def test_the_reference_id_is_a_uuid_of_version_4_that_never_changes() -> None:
     ],
 )
 def test_decimals_are_sent_only_where_there_are_some(amount: Money, text: str) -> None:
-    assert amount_written(amount) == text
+    assert format_amount(amount) == text
 
 
 # Tokens.
@@ -291,7 +291,7 @@ def test_a_submission_that_was_certainly_not_taken_may_be_made_again(
 
 @pytest.mark.parametrize("type", [Type.PAYIN, Type.PAYOUT])
 @pytest.mark.parametrize("status", [400, 500])
-@pytest.mark.parametrize("code", sorted(REASONS.keys() - LEAVES_OPEN))
+@pytest.mark.parametrize("code", sorted(REASONS.keys() - INCONCLUSIVE_REASONS))
 @pytest.mark.spec("E1")
 def test_a_refusal_is_judged_by_its_code_and_not_by_its_status(
     code: str, status: int, type: Type
@@ -342,7 +342,7 @@ def test_an_account_offers_what_it_has_keys_for() -> None:
     assert PROVIDER.operations.keys() == {DIRECT_PAYIN, WEB_PAYIN, DIRECT_PAYOUT}
     assert no_payouts.operations.keys() == {DIRECT_PAYIN, WEB_PAYIN}
     assert no_payins.operations.keys() == {DIRECT_PAYOUT}
-    assert all(each.is_idempotent and each.can_be_asked for each in PROVIDER.operations.values())
+    assert all(each.is_idempotent and each.can_be_polled for each in PROVIDER.operations.values())
 
 
 # What a payment's status means.
@@ -390,7 +390,7 @@ def test_a_failure_for_a_reason_that_is_new_is_declined(reason: object) -> None:
     assert report.error_code is ErrorCode.TRANSACTION_DECLINED
 
 
-@pytest.mark.parametrize("reason", sorted(RUNNING))
+@pytest.mark.parametrize("reason", sorted(PENDING_REASONS))
 def test_what_is_still_running_is_pending_wherever_it_says_so(reason: str) -> None:
     pending = ProviderAccepted(REFERENCE, "mtn_ug", Source.POLL)
     assert asked(answer(200, a_status("PENDING", reason=reason))) == pending
@@ -436,18 +436,18 @@ def test_an_answer_that_says_nothing_usable_changes_nothing(
 def test_not_found_is_believed_only_once_a_submission_is_old_enough_to_be_found() -> None:
     transaction = a_payment(stage=Stage.AWAITING_RESULT, submitted_at=START)
     final = START + NOT_FOUND_IS_FINAL_AFTER
-    young = held(PROVIDER.ask(transaction, now=final - 1), answer(404, NOT_FOUND_BODY))
+    young = held(PROVIDER.poll(transaction, now=final - 1), answer(404, NOT_FOUND_BODY))
     assert isinstance(young, ProviderUnreachable)
-    old = held(PROVIDER.ask(transaction, now=final), answer(404, NOT_FOUND_BODY))
+    old = held(PROVIDER.poll(transaction, now=final), answer(404, NOT_FOUND_BODY))
     assert old == ProviderNeverReceived(REFERENCE, "mtn_ug", transaction.progress.version)
 
 
 def test_questions_come_often_while_a_payer_may_approve_and_seldom_later() -> None:
-    assert ASK_AFTER[0] == 10 * SECOND
-    assert list(ASK_AFTER) == sorted(ASK_AFTER)
-    often = [each for each in ASK_AFTER if each <= 30 * SECOND]
+    assert POLL_INTERVALS[0] == 10 * SECOND
+    assert list(POLL_INTERVALS) == sorted(POLL_INTERVALS)
+    often = [each for each in POLL_INTERVALS if each <= 30 * SECOND]
     assert 5 * MINUTE < sum(often) < 7 * MINUTE
-    assert ASK_AFTER[-1] <= HOUR
+    assert POLL_INTERVALS[-1] <= HOUR
 
 
 # Callbacks.
@@ -480,7 +480,7 @@ def test_a_callback_is_a_hint_and_no_result(
         ("", b'{"externalId":["x"]}'),
         ("", b'{"externalId":"\\u0000"}'),
         (f"/{REFERENCE}", b"no JSON"),
-        (f"/{REFERENCE}", json.dumps({"externalId": reference(7)}).encode()),
+        (f"/{REFERENCE}", json.dumps({"externalId": numbered_reference(7)}).encode()),
     ],
 )
 @pytest.mark.spec("S5")
@@ -490,8 +490,8 @@ def test_a_callback_that_names_no_payment_or_two_is_kept_for_a_person(
     request = HttpRequest("PUT", f"/hooks/mtn_ug/token{tail}".encode(), (), body)
     told = PROVIDER.read_notification(request)
     assert isinstance(told, UnmatchedNotified)
-    assert "\0" not in told.told
-    assert len(told.told) <= 2_000
+    assert "\0" not in told.content
+    assert len(told.content) <= 2_000
 
 
 def test_a_callback_is_answered_as_accepted_or_not() -> None:

@@ -18,22 +18,27 @@ from mmo_sansio.messages.inputs import (
     ProviderUnreachable,
     UnmatchedNotified,
 )
-from mmo_sansio.messages.intents import AskProvider, DeliverCallback, Intent, SubmitToProvider
-from mmo_sansio.messages.replies import Noted
+from mmo_sansio.messages.intents import DeliverCallback, Intent, PollProvider, SubmitToProvider
+from mmo_sansio.messages.replies import Applied
 from mmo_sansio.payments.gateway import Gateway
 from mmo_sansio.providers.common.interface import ExchangeFailed, drive
 from mmo_sansio.providers.sandbox import simulated_operator
 from mmo_sansio.providers.sandbox.adapter import SandboxProvider
 from mmo_sansio.providers.sandbox.journal import (
-    Acknowledged,
-    BookEntry,
-    Reached,
-    Submitted,
-    entry_read,
-    entry_written,
+    SandboxAcknowledgement,
+    SandboxJournalEntry,
+    SandboxResult,
+    SandboxSubmission,
+    format_entry,
+    parse_entry,
 )
-from mmo_sansio.providers.sandbox.scenarios import BY_NAME, SCENARIOS, Scenario, scenario_of
-from mmo_sansio.providers.sandbox.simulated_operator import SandboxOperator
+from mmo_sansio.providers.sandbox.scenarios import (
+    SCENARIOS,
+    SCENARIOS_BY_NAME,
+    Scenario,
+    find_scenario,
+)
+from mmo_sansio.providers.sandbox.simulated_operator import SimulatedOperator
 from mmo_sansio.testing import (
     KES,
     REFERENCE,
@@ -41,7 +46,7 @@ from mmo_sansio.testing import (
     a_create_payment,
     a_party,
     a_transaction,
-    reference,
+    numbered_reference,
 )
 from mmo_sansio.values import clock
 from mmo_sansio.values.clock import Instant, Span
@@ -63,8 +68,8 @@ class Sandbox:
     def __init__(self) -> None:
         self.gateway = Gateway()
         self.provider: SandboxProvider = a_provider()
-        self.operator = SandboxOperator()
-        self.book: list[BookEntry] = []
+        self.operator = SimulatedOperator()
+        self.book: list[SandboxJournalEntry] = []
         self.now: Instant = START
         self.questions: list[Span] = []
         """How long after the start each question was asked."""
@@ -87,12 +92,12 @@ class Sandbox:
         match intent:
             case SubmitToProvider(reference):
                 reply = self.gateway.receive(BeginSubmission(reference), now=self.now)
-                assert isinstance(reply, Noted)
+                assert isinstance(reply, Applied)
                 conversation = self.provider.submit(reply.transaction, now=self.now)
                 self.gateway.receive(drive(conversation, self.exchange), now=self.now)
-            case AskProvider(reference):
+            case PollProvider(reference):
                 self.questions.append(self.now - START)
-                conversation = self.provider.ask(self.transaction(), now=self.now)
+                conversation = self.provider.poll(self.transaction(), now=self.now)
                 self.gateway.receive(drive(conversation, self.exchange), now=self.now)
             case DeliverCallback():
                 pass
@@ -111,7 +116,7 @@ class Sandbox:
         raise AssertionError("The sandbox does not come to rest.")
 
     def tell(self) -> None:
-        for each in self.operator.due(now=self.now):
+        for each in self.operator.due_notifications(now=self.now):
             self.book.extend(self.operator.take_entries())
             self.gateway.receive(self.provider.read_notification(each.request), now=self.now)
             self.operator.acknowledge(each.id, now=self.now)
@@ -202,7 +207,9 @@ def test_every_row_of_the_table_ends_as_it_says(scenario: Scenario, chosen_by: s
     assert sandbox.transaction().status is Status.PENDING
     sandbox.advance_to(EXPIRY + clock.MINUTE)
     ENDS[scenario.name](sandbox)
-    assert [each.reference for each in sandbox.book if isinstance(each, Submitted)] == [REFERENCE]
+    assert [each.reference for each in sandbox.book if isinstance(each, SandboxSubmission)] == [
+        REFERENCE
+    ]
 
 
 @pytest.mark.spec("S6")
@@ -246,12 +253,12 @@ def test_a_second_result_is_told_one_second_after_the_first(scenario: str) -> No
 )
 def test_another_amount_and_its_fee(amount: Money, final: Money, fee: Money) -> None:
     transaction = a_transaction(Stage.SUBMITTING, requested=amount, scenario="other_amount")
-    operator = SandboxOperator()
+    operator = SimulatedOperator()
     drive(
         a_provider().submit(transaction, now=START),
         lambda request: operator.receive(request, now=START),
     )
-    (told,) = operator.due(now=START + clock.SECOND)
+    (told,) = operator.due_notifications(now=START + clock.SECOND)
     report = a_provider().read_notification(told.request)
     assert isinstance(report, ProviderSucceeded)
     assert (report.final, report.fee) == (final, fee)
@@ -260,10 +267,10 @@ def test_another_amount_and_its_fee(amount: Money, final: Money, fee: Money) -> 
 @pytest.mark.spec("S1")
 def test_the_header_beats_the_digits_and_a_tax_payout_has_none() -> None:
     party = a_party(msisdn="+254700000101")
-    assert scenario_of(a_transaction(party=party).order).name == "insufficient_funds"
-    assert scenario_of(a_transaction(party=party, scenario="slow").order).name == "slow"
+    assert find_scenario(a_transaction(party=party).order).name == "insufficient_funds"
+    assert find_scenario(a_transaction(party=party, scenario="slow").order).name == "slow"
     tax = a_transaction(party=a_party(msisdn="101"), type=Operation.DIRECT_TAXPAYOUT.type)
-    assert scenario_of(tax.order) is BY_NAME["success"]
+    assert find_scenario(tax.order) is SCENARIOS_BY_NAME["success"]
 
 
 @pytest.mark.spec("S2")
@@ -274,7 +281,7 @@ def test_at_the_phone_a_person_decides(approves: bool) -> None:
     sandbox.advance_to(START + clock.HOUR)
     (prompt,) = sandbox.operator.prompts()
     assert (prompt.reference, prompt.amount) == (REFERENCE, KES("150.00"))
-    decide = sandbox.operator.approve if approves else sandbox.operator.refuse
+    decide = sandbox.operator.approve if approves else sandbox.operator.decline
     assert decide(REFERENCE, now=sandbox.now)
     assert not sandbox.operator.approve(REFERENCE, now=sandbox.now)
     assert sandbox.operator.prompts() == ()
@@ -318,11 +325,11 @@ def failing(*, may_have_arrived: bool) -> Callable[[HttpRequest], HttpResponse]:
         pytest.param("submit", answering(404), ProviderUnreachable, id="4"),
         pytest.param("submit", answering(202, b"<html>"), ProviderUnreachable, id="5"),
         pytest.param("submit", answering(202, b'{"reference":"x"}'), ProviderUnreachable, id="6"),
-        pytest.param("ask", failing(may_have_arrived=True), ProviderUnreachable, id="7"),
-        pytest.param("ask", failing(may_have_arrived=False), ProviderUnreachable, id="8"),
-        pytest.param("ask", answering(404), ProviderNeverReceived, id="9"),
-        pytest.param("ask", answering(503), ProviderUnreachable, id="10"),
-        pytest.param("ask", answering(200, b"[" * 9_999), ProviderUnreachable, id="11"),
+        pytest.param("poll", failing(may_have_arrived=True), ProviderUnreachable, id="7"),
+        pytest.param("poll", failing(may_have_arrived=False), ProviderUnreachable, id="8"),
+        pytest.param("poll", answering(404), ProviderNeverReceived, id="9"),
+        pytest.param("poll", answering(503), ProviderUnreachable, id="10"),
+        pytest.param("poll", answering(200, b"[" * 9_999), ProviderUnreachable, id="11"),
     ],
 )
 def test_only_certainty_says_never_received(
@@ -335,7 +342,7 @@ def test_only_certainty_says_never_received(
 @pytest.mark.spec("S6")
 def test_never_received_names_the_version_that_was_asked_about() -> None:
     transaction = a_transaction(Stage.SUBMITTING, version=7)
-    report = drive(a_provider().ask(transaction, now=START), answering(404))
+    report = drive(a_provider().poll(transaction, now=START), answering(404))
     assert report == ProviderNeverReceived(REFERENCE, "test", 7)
 
 
@@ -346,7 +353,7 @@ def test_a_repeated_submission_stands_in_the_book_twice() -> None:
     for _ in range(2):
         report = drive(sandbox.provider.submit(transaction, now=START), sandbox.exchange)
         assert isinstance(report, ProviderAccepted)
-    assert [type(each) for each in sandbox.book] == [Submitted, Submitted]
+    assert [type(each) for each in sandbox.book] == [SandboxSubmission, SandboxSubmission]
 
 
 # --- notifications
@@ -374,17 +381,17 @@ def test_a_repeated_submission_stands_in_the_book_twice() -> None:
 def test_a_notification_that_makes_no_sense_is_kept_as_it_came(body: bytes) -> None:
     report = a_provider().read_notification(HttpRequest("POST", b"/hooks/sandbox", (), body))
     assert isinstance(report, UnmatchedNotified)
-    report.told.encode()
-    assert "\0" not in report.told
+    report.content.encode()
+    assert "\0" not in report.content
 
 
 # --- the operator's memory
 
 
-def restored(book: list[BookEntry]) -> SandboxOperator:
+def restored(book: list[SandboxJournalEntry]) -> SimulatedOperator:
     """An operator that knows only what it can read in the lines of its book."""
-    operator = SandboxOperator()
-    operator.restore([entry_read(entry_written(each)) for each in book])
+    operator = SimulatedOperator()
+    operator.restore([parse_entry(format_entry(each)) for each in book])
     return operator
 
 
@@ -403,42 +410,48 @@ def test_a_restart_between_any_two_steps_changes_no_end(scenario: Scenario) -> N
 def test_what_was_told_and_not_acknowledged_is_told_again_after_a_restart() -> None:
     sandbox = Sandbox()
     sandbox.create()
-    (first,) = sandbox.operator.due(now=START + clock.SECOND)
+    (first,) = sandbox.operator.due_notifications(now=START + clock.SECOND)
     book = [*sandbox.book, *sandbox.operator.take_entries()]
-    assert sandbox.operator.due(now=START + clock.HOUR) == []
+    assert sandbox.operator.due_notifications(now=START + clock.HOUR) == []
     again = restored(book)
-    assert again.due(now=START + clock.SECOND) == [first]
+    assert again.due_notifications(now=START + clock.SECOND) == [first]
     again.acknowledge(first.id, now=START + clock.SECOND)
     again.acknowledge(first.id, now=START + clock.SECOND)
     book += again.take_entries()
-    assert [type(each) for each in book] == [Submitted, Reached, Acknowledged]
-    assert restored(book).due(now=START + clock.HOUR) == []
+    assert [type(each) for each in book] == [
+        SandboxSubmission,
+        SandboxResult,
+        SandboxAcknowledgement,
+    ]
+    assert restored(book).due_notifications(now=START + clock.HOUR) == []
 
 
 @pytest.mark.spec("S5")
 def test_results_of_one_payment_are_told_one_at_a_time() -> None:
     sandbox = Sandbox()
     sandbox.create(scenario="conflicting")
-    (first,) = sandbox.operator.due(now=START + clock.HOUR)
+    (first,) = sandbox.operator.due_notifications(now=START + clock.HOUR)
     sandbox.operator.acknowledge(first.id, now=START + clock.HOUR)
-    (second,) = sandbox.operator.due(now=START + clock.HOUR)
+    (second,) = sandbox.operator.due_notifications(now=START + clock.HOUR)
     assert (first.id, second.id) == ((REFERENCE, 1), (REFERENCE, 2))
 
 
 def test_the_operator_remembers_what_is_not_over_and_the_last_of_what_is(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(simulated_operator, "OVER_MOST", 2)
+    monkeypatch.setattr(simulated_operator, "FINISHED_PAYMENTS_MAX", 2)
     sandbox = Sandbox()
     names = ["phone", "by_poll", *["success"] * 4]
     for number, scenario in enumerate(names):
-        subject = reference(number)
+        subject = numbered_reference(number)
         sandbox.create(gateway_reference=subject, merchant_reference=subject, scenario=scenario)
     sandbox.advance_to(START + clock.SECOND)
 
-    def known(operator: SandboxOperator) -> list[int]:
+    def known(operator: SimulatedOperator) -> list[int]:
         asked = [
-            HttpRequest("GET", f"https://sandbox.invalid/payments/{reference(each)}".encode())
+            HttpRequest(
+                "GET", f"https://sandbox.invalid/payments/{numbered_reference(each)}".encode()
+            )
             for each in range(len(names))
         ]
         return [operator.receive(each, now=sandbox.now).status for each in asked]
@@ -460,7 +473,7 @@ def test_the_operator_remembers_what_is_not_over_and_the_last_of_what_is(
 def test_the_operator_refuses_what_it_does_not_understand(
     method: str, target: bytes, body: bytes, status: int
 ) -> None:
-    operator = SandboxOperator()
+    operator = SimulatedOperator()
     answer = operator.receive(HttpRequest(method, target, (), body), now=START)
     assert answer.status == status
     assert operator.take_entries() == ()

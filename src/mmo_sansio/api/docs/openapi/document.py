@@ -8,8 +8,8 @@ from typing import Any, Final
 from mmo_sansio import __version__
 from mmo_sansio.api.docs.error_pages import GUIDANCE, example_problem
 from mmo_sansio.api.docs.openapi.schemas import (
-    ULID,
-    WITHOUT_CONTROLS,
+    NO_CONTROLS_PATTERN,
+    ULID_PATTERN,
     Schema,
     ref,
     request_name,
@@ -18,13 +18,13 @@ from mmo_sansio.api.docs.openapi.schemas import (
 from mmo_sansio.api.incoming import creation_body
 from mmo_sansio.api.incoming.requests import KEY_MAX, SCENARIO_HEADER
 from mmo_sansio.api.incoming.routes import API_PREFIX
-from mmo_sansio.http.exchange import DEADLINE_S
+from mmo_sansio.http.exchange import DELIVERY_TIMEOUT_S
 from mmo_sansio.messages.queries import RECORDS_PAGE_DEFAULT, RECORDS_PAGE_MAX
 from mmo_sansio.values import problems
 from mmo_sansio.values.model import Operation, Status, Type
-from mmo_sansio.values.problems import CATALOGUE, CREATION_PRECEDENCE, Cause
+from mmo_sansio.values.problems import CREATION_PRECEDENCE, PROBLEM_TYPES, ProblemType
 
-ROOT: Final = API_PREFIX.decode().rstrip("/")
+API_ROOT: Final = API_PREFIX.decode().rstrip("/")
 
 SUMMARIES: Final = {
     Operation.DIRECT_PAYIN: (
@@ -47,7 +47,7 @@ SUMMARIES: Final = {
     ),
 }
 
-ALWAYS: Final = (
+COMMON_PROBLEMS: Final = (
     problems.MALFORMED,
     problems.UNAUTHORIZED,
     problems.MERCHANT_DISABLED,
@@ -60,8 +60,8 @@ ALWAYS: Final = (
     problems.UNAVAILABLE,
 )
 """What any request may be refused for."""
-CREATION: Final = tuple(dict.fromkeys((*CREATION_PRECEDENCE, *ALWAYS)))
-RECORDS: Final = (*ALWAYS, problems.VALIDATION_FAILED)
+CREATION_PROBLEMS: Final = tuple(dict.fromkeys((*CREATION_PRECEDENCE, *COMMON_PROBLEMS)))
+RECORDS_PROBLEMS: Final = (*COMMON_PROBLEMS, problems.VALIDATION_FAILED)
 
 LINKS: Final = {
     "lookUp": {
@@ -87,7 +87,7 @@ Every refusal is a problem document (RFC 7807), whose `type` leads to a page tha
 nothing was stored. When no answer came, send the same request again, with the same `merchantReference`: it is never
 paid twice."""
 
-KEY_MEANING: Final = (
+KEY_DESCRIPTION: Final = (
     "The API key of your brand, in exactly one header. A retired key is refused within a minute."
 )
 
@@ -117,14 +117,20 @@ def openapi_document(
             {"name": "Health", "description": "For load balancers; no key is needed."},
         ],
         "paths": _paths(sandbox_scenarios),
-        "webhooks": {"deposit": {"post": _deposit()}},
+        "webhooks": {"deposit": {"post": _deposit_operation()}},
         "components": {
             "schemas": schemas(error_docs_url),
-            "responses": {each.segment: _refusals([each], error_docs_url) for each in CATALOGUE}
+            "responses": {
+                each.segment: _problem_response([each], error_docs_url) for each in PROBLEM_TYPES
+            }
             | {
-                "refused_creation": _refusals(_of_status(CREATION, 400), error_docs_url),
-                "refused_records": _refusals(_of_status(RECORDS, 400), error_docs_url),
-                "refused": _refusals(_of_status(ALWAYS, 400), error_docs_url),
+                "refused_creation": _problem_response(
+                    _with_status(CREATION_PROBLEMS, 400), error_docs_url
+                ),
+                "refused_records": _problem_response(
+                    _with_status(RECORDS_PROBLEMS, 400), error_docs_url
+                ),
+                "refused": _problem_response(_with_status(COMMON_PROBLEMS, 400), error_docs_url),
             },
             "headers": _headers(),
             "securitySchemes": {
@@ -132,7 +138,7 @@ def openapi_document(
                     "type": "apiKey",
                     "in": "header",
                     "name": "X-Api-Key",
-                    "description": KEY_MEANING,
+                    "description": KEY_DESCRIPTION,
                 }
             },
         },
@@ -141,26 +147,34 @@ def openapi_document(
 
 def _paths(sandbox_scenarios: Collection[str] | None) -> dict[str, Any]:
     paths: dict[str, Any] = {
-        f"{ROOT}/{each.value}/{{method}}": {"post": _creation(each, sandbox_scenarios)}
+        f"{API_ROOT}/{each.value}/{{method}}": {
+            "post": _creation_operation(each, sandbox_scenarios)
+        }
         for each in Operation
     }
-    paths[f"{ROOT}/status/{{gatewayReference}}"] = {"get": _look_up_by_gateway_reference()}
-    paths[f"{ROOT}/status/mref/{{merchantReference}}"] = {"get": _look_up_by_merchant_reference()}
-    paths[f"{ROOT}/records"] = {"get": _records()}
-    paths["/healthz"] = {"get": _health("isAlive", "Is the process alive?", "alive")}
-    paths["/readyz"] = {"get": _health("isReady", "Can it do its work?", "ready")}
+    paths[f"{API_ROOT}/status/{{gatewayReference}}"] = {"get": _look_up_operation()}
+    paths[f"{API_ROOT}/status/mref/{{merchantReference}}"] = {
+        "get": _look_up_by_merchant_reference_operation()
+    }
+    paths[f"{API_ROOT}/records"] = {"get": _records_operation()}
+    paths["/healthz"] = {"get": _health_operation("isAlive", "Is the process alive?", "alive")}
+    paths["/readyz"] = {"get": _health_operation("isReady", "Can it do its work?", "ready")}
     return paths
 
 
-def _creation(operation: Operation, sandbox_scenarios: Collection[str] | None) -> dict[str, Any]:
+def _creation_operation(
+    operation: Operation, sandbox_scenarios: Collection[str] | None
+) -> dict[str, Any]:
     summary, description = SUMMARIES[operation]
     answer = "InitiatedWebPayment" if operation is Operation.WEB_PAYIN else "InitiatedPayment"
     callbacks: dict[str, Any] = {
-        "result": {"{$request.body#/resultUrl}": {"post": _delivery("Transaction", RESULT)}}
+        "result": {
+            "{$request.body#/resultUrl}": {"post": _callback_operation("Transaction", RESULT_TEXTS)}
+        }
     }
     if operation is Operation.QR_PAYIN:
         callbacks["qrCode"] = {
-            "{$request.body#/displayQrUrl}": {"post": _delivery("QrCode", QR_CODE)}
+            "{$request.body#/displayQrUrl}": {"post": _callback_operation("QrCode", QR_CODE_TEXTS)}
         }
     parameters: list[Schema] = [
         _parameter(
@@ -182,7 +196,7 @@ def _creation(operation: Operation, sandbox_scenarios: Collection[str] | None) -
             )
         )
     responses = _responses(
-        "The payment is taken, durably.", ref(answer), CREATION, "refused_creation"
+        "The payment is taken, durably.", ref(answer), CREATION_PROBLEMS, "refused_creation"
     )
     responses["200"]["links"] = LINKS
     return {
@@ -191,26 +205,31 @@ def _creation(operation: Operation, sandbox_scenarios: Collection[str] | None) -
         "summary": summary,
         "description": description,
         "parameters": parameters,
-        "requestBody": {"required": True, "content": _json(ref(request_name(operation)))},
+        "requestBody": {"required": True, "content": _json_content(ref(request_name(operation)))},
         "responses": responses,
         "callbacks": callbacks,
     }
 
 
-def _look_up_by_gateway_reference() -> dict[str, Any]:
+def _look_up_operation() -> dict[str, Any]:
     parameter = _parameter(
         "gatewayReference",
         "path",
         "The ULID that the gateway gave; letters of either case.",
-        {"type": "string", "description": f"A ULID: `{ULID}`."},
+        {"type": "string", "description": f"A ULID: `{ULID_PATTERN}`."},
         example="01KAJWT5RV3FX1QYP2Z4M0C9TB",
     )
-    return _question(
-        "lookUp", "What became of a payment?", [parameter], "Transaction", ALWAYS, "refused"
+    return _query_operation(
+        "lookUp",
+        "What became of a payment?",
+        [parameter],
+        "Transaction",
+        COMMON_PROBLEMS,
+        "refused",
     )
 
 
-def _look_up_by_merchant_reference() -> dict[str, Any]:
+def _look_up_by_merchant_reference_operation() -> dict[str, Any]:
     parameter = _parameter(
         "merchantReference",
         "path",
@@ -220,12 +239,12 @@ def _look_up_by_merchant_reference() -> dict[str, Any]:
         example="order-1",
     )
     summary = "What became of my order?"
-    return _question(
-        "lookUpByMerchantReference", summary, [parameter], "Transaction", ALWAYS, "refused"
+    return _query_operation(
+        "lookUpByMerchantReference", summary, [parameter], "Transaction", COMMON_PROBLEMS, "refused"
     )
 
 
-def _records() -> dict[str, Any]:
+def _records_operation() -> dict[str, Any]:
     moment = "A date or date-time of ISO 8601; without an offset it is UTC."
     parameters = [
         _parameter(
@@ -242,14 +261,14 @@ def _records() -> dict[str, Any]:
             {"type": "string"},
             example="2026-12-01T00:00:00Z",
         ),
-        _filter("type", Type),
+        _filter_parameter("type", Type),
         _parameter(
             "method",
             "query",
             "Only this method key; case-sensitive.",
-            {"type": "string", "pattern": WITHOUT_CONTROLS},
+            {"type": "string", "pattern": NO_CONTROLS_PATTERN},
         ),
-        _filter("status", Status),
+        _filter_parameter("status", Status),
         _parameter(
             "pageSize",
             "query",
@@ -264,8 +283,13 @@ def _records() -> dict[str, Any]:
             {"type": "string"},
         ),
     ]
-    operation = _question(
-        "listRecords", "List payments", parameters, "TransactionPage", RECORDS, "refused_records"
+    operation = _query_operation(
+        "listRecords",
+        "List payments",
+        parameters,
+        "TransactionPage",
+        RECORDS_PROBLEMS,
+        "refused_records",
     )
     operation["description"] = (
         "Every payment that was created in a window of time, page by page, for reconciliation. Values are trimmed;"
@@ -274,7 +298,7 @@ def _records() -> dict[str, Any]:
     return operation
 
 
-def _filter(name: str, values: type[Type] | type[Status]) -> Schema:
+def _filter_parameter(name: str, values: type[Type] | type[Status]) -> Schema:
     words = [each.value for each in values]
     meaning = (
         f"Only these: one of {', '.join(f'`{each}`' for each in words)}, in letters of either case."
@@ -288,31 +312,33 @@ def _in_any_case(word: str) -> str:
     return "".join(f"[{letter.upper()}{letter}]" for letter in word)
 
 
-def _question(
+def _query_operation(
     name: str,
     summary: str,
     parameters: list[Schema],
-    answer: str,
-    causes: Sequence[Cause],
-    refused: str,
+    response_schema: str,
+    problem_types: Sequence[ProblemType],
+    bad_request_response: str,
 ) -> dict[str, Any]:
     return {
         "operationId": name,
         "tags": ["Look-ups"],
         "summary": summary,
         "parameters": parameters,
-        "responses": _responses("What is known.", ref(answer), causes, refused),
+        "responses": _responses(
+            "What is known.", ref(response_schema), problem_types, bad_request_response
+        ),
     }
 
 
-def _health(name: str, summary: str, word: str) -> dict[str, Any]:
+def _health_operation(name: str, summary: str, status: str) -> dict[str, Any]:
     schema = {
         "type": "object",
         "required": ["status"],
-        "properties": {"status": {"const": word}},
-        "examples": [{"status": word}],
+        "properties": {"status": {"const": status}},
+        "examples": [{"status": status}],
     }
-    causes = [each for each in ALWAYS if each.status not in (401, 404)]
+    causes = [each for each in COMMON_PROBLEMS if each.status not in (401, 404)]
     return {
         "operationId": name,
         "tags": ["Health"],
@@ -322,37 +348,37 @@ def _health(name: str, summary: str, word: str) -> dict[str, Any]:
     }
 
 
-RESULT: Final = (
+RESULT_TEXTS: Final = (
     "The result",
     "Sent once the payment has succeeded or failed, in one attempt. Compare the key in constant time and refuse"
     " what has another; deduplicate by `gatewayReference`, as in rare cases the same callback comes twice.",
 )
-QR_CODE: Final = (
+QR_CODE_TEXTS: Final = (
     "The QR code",
     "Sent once, soon after the creation. Compare the key; show the picture, or draw the payload yourself.",
 )
-DEPOSIT: Final = (
+DEPOSIT_TEXTS: Final = (
     "A deposit",
     "Sent to the address that is configured for your brand when a payer has paid through the provider's own"
     " channel: a transaction of flow `push`, that has succeeded and was never created by you.",
 )
 
 
-def _delivery(body: str, words: tuple[str, str]) -> dict[str, Any]:
-    summary, description = words
+def _callback_operation(schema_name: str, texts: tuple[str, str]) -> dict[str, Any]:
+    summary, description = texts
     key = _parameter(
         "X-API-KEY",
         "header",
         "The API key of your brand: the only proof that the gateway is calling.",
         {"type": "string", "maxLength": KEY_MAX},
     )
-    answered = f"Any 2xx within {DEADLINE_S:g} seconds says that you have it. What you send back isn't read."
+    answered = f"Any 2xx within {DELIVERY_TIMEOUT_S:g} seconds says that you have it. What you send back isn't read."
     return {
         "summary": summary,
         "description": description,
         "security": [],
         "parameters": [key | {"required": True}],
-        "requestBody": {"required": True, "content": _json(ref(body))},
+        "requestBody": {"required": True, "content": _json_content(ref(schema_name))},
         "responses": {
             "2XX": {"description": answered},
             "default": {
@@ -362,33 +388,41 @@ def _delivery(body: str, words: tuple[str, str]) -> dict[str, Any]:
     }
 
 
-def _deposit() -> dict[str, Any]:
-    return _delivery("Transaction", DEPOSIT) | {"operationId": "deposit"}
+def _deposit_operation() -> dict[str, Any]:
+    return _callback_operation("Transaction", DEPOSIT_TEXTS) | {"operationId": "deposit"}
 
 
 def _responses(
-    meaning: str, schema: Schema, causes: Sequence[Cause], refused: str
+    description: str,
+    schema: Schema,
+    problem_types: Sequence[ProblemType],
+    bad_request_response: str,
 ) -> dict[str, Any]:
     """200, and each status that these causes have; the 400s are several causes in one."""
     found: dict[str, Any] = {
-        "200": {"description": meaning, "headers": _header_refs(), "content": _json(schema)}
+        "200": {
+            "description": description,
+            "headers": _header_refs(),
+            "content": _json_content(schema),
+        }
     }
-    for cause in sorted(causes, key=lambda each: each.status):
-        name = refused if cause.status == 400 else cause.segment
+    for cause in sorted(problem_types, key=lambda each: each.status):
+        name = bad_request_response if cause.status == 400 else cause.segment
         found.setdefault(str(cause.status), {"$ref": f"#/components/responses/{name}"})
     return found
 
 
-def _of_status(causes: Sequence[Cause], status: int) -> list[Cause]:
-    return [each for each in causes if each.status == status]
+def _with_status(problem_types: Sequence[ProblemType], status: int) -> list[ProblemType]:
+    return [each for each in problem_types if each.status == status]
 
 
-def _refusals(causes: Sequence[Cause], error_docs_url: str) -> dict[str, Any]:
+def _problem_response(problem_types: Sequence[ProblemType], error_docs_url: str) -> dict[str, Any]:
     """The response that these causes, all of one status, are answered with."""
-    status = causes[0].status
-    meaning = " ".join(f"`{each.segment}`: {GUIDANCE[each].meaning}\n" for each in causes)
+    status = problem_types[0].status
+    meaning = " ".join(f"`{each.segment}`: {GUIDANCE[each].meaning}\n" for each in problem_types)
     examples = {
-        each.segment: {"value": dict(example_problem(each, error_docs_url))} for each in causes
+        each.segment: {"value": dict(example_problem(each, error_docs_url))}
+        for each in problem_types
     }
     headers = _header_refs()
     if status == problems.METHOD_NOT_ALLOWED.status:
@@ -426,15 +460,15 @@ def _header_refs() -> dict[str, Any]:
 
 
 def _parameter(
-    name: str, place: str, meaning: str, schema: Schema, *, example: str | None = None
+    name: str, location: str, description: str, schema: Schema, *, example: str | None = None
 ) -> Schema:
-    parameter: Schema = {"name": name, "in": place, "description": meaning, "schema": schema}
-    if place == "path":
+    parameter: Schema = {"name": name, "in": location, "description": description, "schema": schema}
+    if location == "path":
         parameter["required"] = True
     if example is not None:
         parameter["example"] = example
     return parameter
 
 
-def _json(schema: Schema) -> dict[str, Any]:
+def _json_content(schema: Schema) -> dict[str, Any]:
     return {"application/json": {"schema": schema}}

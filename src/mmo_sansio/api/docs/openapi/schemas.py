@@ -13,7 +13,7 @@ from mmo_sansio.api.incoming import creation_body
 from mmo_sansio.api.outgoing.problem_json import INSTANCE_PREFIX
 from mmo_sansio.api.outgoing.transaction_json import transaction_object
 from mmo_sansio.http.egress_rules import URL_LENGTH_MAX
-from mmo_sansio.values.clock import with_seconds
+from mmo_sansio.values.clock import format_with_seconds
 from mmo_sansio.values.error_codes import EXPLANATIONS, ErrorCode
 from mmo_sansio.values.model import (
     Flow,
@@ -28,19 +28,19 @@ from mmo_sansio.values.model import (
     Transaction,
     Type,
 )
-from mmo_sansio.values.money import AMOUNT_MAX, NUMBER_CHARACTERS_MAX, Money, share_of
-from mmo_sansio.values.problems import CATALOGUE, VALIDATION_FAILED
+from mmo_sansio.values.money import AMOUNT_MAX, NUMBER_CHARACTERS_MAX, Money, percentage_of
+from mmo_sansio.values.problems import PROBLEM_TYPES, VALIDATION_FAILED
 
 Schema: TypeAlias = dict[str, Any]
 
-WITHOUT_CONTROLS: Final = r"^[^\u0000-\u001f\u007f-\u009f]*$"
-NOT_BLANK: Final = r"\S"
-ULID: Final = "^[0-7][0-9A-HJKMNP-TV-Z]{25}$"
-CREATED_AT: Final = r"^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}\+00:00$"
-TIMESTAMP: Final = r"^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}\.\d{6}Z$"
-CURRENCY: Final = "^[A-Z]{3}$"
+NO_CONTROLS_PATTERN: Final = r"^[^\u0000-\u001f\u007f-\u009f]*$"
+NOT_BLANK_PATTERN: Final = r"\S"
+ULID_PATTERN: Final = "^[0-7][0-9A-HJKMNP-TV-Z]{25}$"
+CREATED_AT_PATTERN: Final = r"^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}\+00:00$"
+TIMESTAMP_PATTERN: Final = r"^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}\.\d{6}Z$"
+CURRENCY_PATTERN: Final = "^[A-Z]{3}$"
 
-EXAMPLE: Final = Transaction(
+EXAMPLE_TRANSACTION: Final = Transaction(
     Order(
         gateway_reference="01KAJWT5RV3FX1QYP2Z4M0C9TB",
         brand="acme",
@@ -67,12 +67,12 @@ EXAMPLE: Final = Transaction(
         final=Money(150_00, "KES"),
         completed_at=1_795_250_099_654_321,
         completion_source=Source.WEBHOOK,
-        provider_data=ProviderData("mpesa", "M-Pesa", share_of(Money(150_00, "KES"), 1)),
+        provider_data=ProviderData("mpesa", "M-Pesa", percentage_of(Money(150_00, "KES"), 1)),
     ),
 )
 """A payment that has succeeded."""
 
-EXAMPLE_OBJECT: Final[Mapping[str, Any]] = json.loads(transaction_object(EXAMPLE))
+EXAMPLE_OBJECT: Final[Mapping[str, Any]] = json.loads(transaction_object(EXAMPLE_TRANSACTION))
 
 
 def schemas(error_docs_url: str) -> dict[str, Schema]:
@@ -84,8 +84,8 @@ def schemas(error_docs_url: str) -> dict[str, Schema]:
         "RequestedParty": _requested_party(),
         "RequestedLabels": _requested_labels(),
         **{request_name(each): _request(each) for each in Operation},
-        "InitiatedPayment": _initiated(),
-        "InitiatedWebPayment": _initiated_web(),
+        "InitiatedPayment": _creation_response(),
+        "InitiatedWebPayment": _web_creation_response(),
         "ProviderData": _provider_data(),
         "Transaction": _transaction(),
         "TransactionPage": _page(),
@@ -107,11 +107,14 @@ def request_name(operation: Operation) -> str:
 def request_example(operation: Operation) -> dict[str, Any]:
     """A good body for this operation."""
     members: dict[str, Any] = {"amount": {"value": 150.00, "currency": "KES"}}
-    if operation in creation_body.PARTIES:
-        members[creation_body.PARTIES[operation]] = {"id": "customer-7", "msisdn": "254700000007"}
+    if operation in creation_body.PARTY_NAMES:
+        members[creation_body.PARTY_NAMES[operation]] = {
+            "id": "customer-7",
+            "msisdn": "254700000007",
+        }
     members |= {
         "country": "KE",
-        "resultUrl": EXAMPLE.order.result_url,
+        "resultUrl": EXAMPLE_TRANSACTION.order.result_url,
         "merchantReference": "order-1",
     }
     match operation:
@@ -134,39 +137,48 @@ def nullable(schema: Schema) -> Schema:
     return {"anyOf": [schema, {"type": "null"}]}
 
 
-def text(meaning: str, *, at_most: int, at_least: int = 1, **more: Any) -> Schema:
+def text(description: str, *, max_length: int, min_length: int = 1, **keywords: Any) -> Schema:
     """A required text of a request: not blank, no control characters (G7, G8)."""
-    lengths = {"minLength": at_least, "maxLength": at_most}
-    return {"type": "string", "description": meaning, **lengths, "pattern": NOT_BLANK, **more} | (
-        {} if "pattern" in more else {"allOf": [{"pattern": WITHOUT_CONTROLS}]}
-    )
+    lengths = {"minLength": min_length, "maxLength": max_length}
+    return {
+        "type": "string",
+        "description": description,
+        **lengths,
+        "pattern": NOT_BLANK_PATTERN,
+        **keywords,
+    } | ({} if "pattern" in keywords else {"allOf": [{"pattern": NO_CONTROLS_PATTERN}]})
 
 
-def optional_text(meaning: str, *, at_most: int) -> Schema:
+def optional_text(description: str, *, max_length: int) -> Schema:
     """An optional text of a request; null means absent (G4)."""
-    pattern = {"pattern": WITHOUT_CONTROLS}
-    return {"type": ["string", "null"], "description": meaning, "maxLength": at_most, **pattern}
+    pattern = {"pattern": NO_CONTROLS_PATTERN}
+    return {
+        "type": ["string", "null"],
+        "description": description,
+        "maxLength": max_length,
+        **pattern,
+    }
 
 
-def _object(meaning: str, properties: Schema, *, required: list[str] | None = None) -> Schema:
+def _object(description: str, properties: Schema, *, required: list[str] | None = None) -> Schema:
     return {
         "type": "object",
-        "description": meaning,
+        "description": description,
         "required": list(properties) if required is None else required,
         "properties": properties,
     }
 
 
-def _answered(meaning: str, properties: Schema, example: Any) -> Schema:
+def _response_object(description: str, properties: Schema, example: Any) -> Schema:
     """An object of ours: exactly these members, nulls written out (T2)."""
-    return _object(meaning, properties) | {"additionalProperties": False, "examples": [example]}
+    return _object(description, properties) | {"additionalProperties": False, "examples": [example]}
 
 
 def _money() -> Schema:
     value = {"type": "number", "description": "With the currency's own number of decimals."}
-    currency = {"type": "string", "pattern": CURRENCY, "description": "ISO 4217."}
+    currency = {"type": "string", "pattern": CURRENCY_PATTERN, "description": "ISO 4217."}
     meaning = "An amount. Read `value` as a decimal, not as a binary floating point number."
-    return _answered(
+    return _response_object(
         meaning, {"value": value, "currency": currency}, EXAMPLE_OBJECT["requestedAmount"]
     )
 
@@ -199,20 +211,20 @@ def _party() -> Schema:
         "lastName": {"type": ["string", "null"]},
         "email": {"type": ["string", "null"]},
     }
-    return _answered("Payer, payee or tax authority.", members, EXAMPLE_OBJECT["party"])
+    return _response_object("Payer, payee or tax authority.", members, EXAMPLE_OBJECT["party"])
 
 
 def _requested_party() -> Schema:
     members = {
-        "id": text("Your identifier for the end user.", at_most=creation_body.TEXT_MAX),
+        "id": text("Your identifier for the end user.", max_length=creation_body.TEXT_MAX),
         "msisdn": text(
             "The phone number in international format.",
-            at_least=creation_body.MSISDN_MIN,
-            at_most=creation_body.MSISDN_MAX,
+            min_length=creation_body.MSISDN_MIN,
+            max_length=creation_body.MSISDN_MAX,
             pattern=f"^{creation_body.MSISDN_PATTERN}$",
         ),
-        "firstName": optional_text("Given name.", at_most=creation_body.TEXT_MAX),
-        "lastName": optional_text("Family name.", at_most=creation_body.TEXT_MAX),
+        "firstName": optional_text("Given name.", max_length=creation_body.TEXT_MAX),
+        "lastName": optional_text("Family name.", max_length=creation_body.TEXT_MAX),
         "email": {
             "type": ["string", "null"],
             "description": "An e-mail address.",
@@ -232,14 +244,14 @@ def _requested_labels() -> Schema:
         "propertyNames": {
             "minLength": 1,
             "maxLength": creation_body.LABEL_KEY_MAX,
-            "pattern": WITHOUT_CONTROLS,
+            "pattern": NO_CONTROLS_PATTERN,
         },
         "additionalProperties": {
             "anyOf": [
                 {
                     "type": "string",
                     "maxLength": creation_body.LABEL_TEXT_MAX,
-                    "pattern": WITHOUT_CONTROLS,
+                    "pattern": NO_CONTROLS_PATTERN,
                 },
                 {
                     "type": "number",
@@ -257,12 +269,12 @@ def _requested_labels() -> Schema:
 def _request(operation: Operation) -> Schema:
     properties: Schema = {"amount": ref("RequestedMoney")}
     required = ["amount", "country", "resultUrl", "merchantReference"]
-    if operation in creation_body.PARTIES:
-        properties[creation_body.PARTIES[operation]] = ref("RequestedParty")
-        required.insert(1, creation_body.PARTIES[operation])
+    if operation in creation_body.PARTY_NAMES:
+        properties[creation_body.PARTY_NAMES[operation]] = ref("RequestedParty")
+        required.insert(1, creation_body.PARTY_NAMES[operation])
     properties["country"] = text(
         "ISO 3166-1 alpha-2; one that the brand has for this method.",
-        at_most=creation_body.COUNTRY_MAX,
+        max_length=creation_body.COUNTRY_MAX,
     )
     properties["resultUrl"] = _delivery_url("Where the result is sent: the callback `result`.")
     if operation is Operation.QR_PAYIN:
@@ -276,21 +288,23 @@ def _request(operation: Operation) -> Schema:
             ("errorRedirectUrl", "it has failed"),
         ):
             meaning = f"Where the payer's browser goes once {when}: http or https, or a scheme of the brand's."
-            properties[name] = optional_text(meaning, at_most=URL_LENGTH_MAX) | {
+            properties[name] = optional_text(meaning, max_length=URL_LENGTH_MAX) | {
                 "format": "uri",
                 "pattern": "^[A-Za-z][A-Za-z0-9+.-]*:",
             }
     properties["merchantReference"] = text(
         "Your reference for this payment, unique for your brand: the key of idempotency. Not `.` or `..`.",
-        at_most=creation_body.TEXT_MAX,
+        max_length=creation_body.TEXT_MAX,
     ) | {"not": {"enum": [".", ".."]}}
     meaning = "Your reference for reconciliation"
     if operation is Operation.DIRECT_TAXPAYOUT:
-        properties["reconciliationReference"] = text(f"{meaning}.", at_most=creation_body.TEXT_MAX)
+        properties["reconciliationReference"] = text(
+            f"{meaning}.", max_length=creation_body.TEXT_MAX
+        )
         required.append("reconciliationReference")
     else:
         properties["reconciliationReference"] = optional_text(
-            f"{meaning}; by default the merchantReference.", at_most=creation_body.TEXT_MAX
+            f"{meaning}; by default the merchantReference.", max_length=creation_body.TEXT_MAX
         )
     properties["labels"] = ref("RequestedLabels")
     meaning = "Further members are ignored; null stands for an optional member that is absent."
@@ -298,35 +312,35 @@ def _request(operation: Operation) -> Schema:
     return shape | {"examples": [request_example(operation)]}
 
 
-def _delivery_url(meaning: str) -> Schema:
+def _delivery_url(description: str) -> Schema:
     return text(
-        f"{meaning} An absolute https URL of a public address, without user info.",
-        at_most=URL_LENGTH_MAX,
+        f"{description} An absolute https URL of a public address, without user info.",
+        max_length=URL_LENGTH_MAX,
         pattern="^[Hh][Tt][Tt][Pp][Ss]://",
     ) | {"format": "uri"}
 
 
-def _initiated() -> Schema:
-    order = EXAMPLE.order
+def _creation_response() -> Schema:
+    order = EXAMPLE_TRANSACTION.order
     example = {
         "status": Status.PENDING.value,
         "gatewayReference": order.gateway_reference,
         "merchantReference": order.merchant_reference,
         "reconciliationReference": order.reconciliation_reference,
-        "createdAt": with_seconds(order.created_at),
+        "createdAt": format_with_seconds(order.created_at),
     }
     properties: Schema = {
         "status": {"const": Status.PENDING.value},
-        "gatewayReference": {"type": "string", "pattern": ULID, "description": "A ULID."},
+        "gatewayReference": {"type": "string", "pattern": ULID_PATTERN, "description": "A ULID."},
         "merchantReference": {"type": "string"},
         "reconciliationReference": {"type": "string"},
-        "createdAt": {"type": "string", "pattern": CREATED_AT},
+        "createdAt": {"type": "string", "pattern": CREATED_AT_PATTERN},
     }
-    return _answered("The payment is taken and under way.", properties, example)
+    return _response_object("The payment is taken and under way.", properties, example)
 
 
-def _initiated_web() -> Schema:
-    shape = _initiated()
+def _web_creation_response() -> Schema:
+    shape = _creation_response()
     example = shape["examples"][0] | {
         "pageUrl": "https://checkout.example/pay/2mB1qvN0c7Yt4oH8sK5wXeRjPzLdUaFg",
         "pageOpenMode": "redirect",
@@ -339,7 +353,9 @@ def _initiated_web() -> Schema:
         },
         "pageOpenMode": {"const": "redirect"},
     }
-    return _answered("The payment is taken; its payer is awaited on the page.", properties, example)
+    return _response_object(
+        "The payment is taken; its payer is awaited on the page.", properties, example
+    )
 
 
 def _provider_data() -> Schema:
@@ -355,7 +371,7 @@ def _provider_data() -> Schema:
         "errorMessage": {"type": ["string", "null"], "description": "The provider's own words."},
     }
     meaning = "What the provider made of it; null until a request to one is recorded."
-    return _answered(meaning, properties, EXAMPLE_OBJECT["providerData"])
+    return _response_object(meaning, properties, EXAMPLE_OBJECT["providerData"])
 
 
 def _transaction() -> Schema:
@@ -369,7 +385,7 @@ def _transaction() -> Schema:
             "enum": [each.value for each in Flow],
             "description": "`push`: a deposit that the payer began with the provider.",
         },
-        "gatewayReference": {"type": "string", "pattern": ULID},
+        "gatewayReference": {"type": "string", "pattern": ULID_PATTERN},
         "merchantReference": text_or_null | {"description": "Null for `push`."},
         "reconciliationReference": text_or_null | {"description": "Null for `push`."},
         "providerReference": text_or_null | {"description": "The provider's own reference."},
@@ -380,8 +396,9 @@ def _transaction() -> Schema:
         "finalAmount": nullable(ref("Money"))
         | {"description": "What was settled, which may differ; null unless it has succeeded."},
         "labels": {"type": ["object", "null"], "description": "As submitted; null for `push`."},
-        "createdAt": {"type": "string", "pattern": TIMESTAMP},
-        "completedAt": text_or_null | {"pattern": TIMESTAMP, "description": "Null while pending."},
+        "createdAt": {"type": "string", "pattern": TIMESTAMP_PATTERN},
+        "completedAt": text_or_null
+        | {"pattern": TIMESTAMP_PATTERN, "description": "Null while pending."},
         "completionSource": text_or_null
         | {
             "description": "What resolved it; null while pending. Take a value that you don't know as"
@@ -396,25 +413,25 @@ def _transaction() -> Schema:
         "providerData": nullable(ref("ProviderData")),
     }
     meaning = "A payment, the same everywhere: in look-ups, records and callbacks."
-    return _answered(meaning, properties, EXAMPLE_OBJECT)
+    return _response_object(meaning, properties, EXAMPLE_OBJECT)
 
 
 def _page() -> Schema:
     cursor = {"type": ["string", "null"]}
-    pages = _answered(
+    pages = _response_object(
         "Cursors of the neighbouring pages; null where there is none.",
         {"next": cursor, "previous": cursor},
         {"next": None, "previous": None},
     )
     properties = {"data": {"type": "array", "items": ref("Transaction")}, "pages": pages}
     example = {"data": [EXAMPLE_OBJECT], "pages": {"next": None, "previous": None}}
-    return _answered("A page of transactions, the oldest first.", properties, example)
+    return _response_object("A page of transactions, the oldest first.", properties, example)
 
 
 def _qr_code() -> Schema:
-    order = EXAMPLE.order
+    order = EXAMPLE_TRANSACTION.order
     properties = {
-        "gatewayReference": {"type": "string", "pattern": ULID},
+        "gatewayReference": {"type": "string", "pattern": ULID_PATTERN},
         "merchantReference": {"type": "string"},
         "reconciliationReference": {"type": "string"},
         "amount": ref("Money"),
@@ -423,7 +440,7 @@ def _qr_code() -> Schema:
             "description": "The text of the code (EMVCo); null where the provider gives a picture only.",
         },
         "qrImage": {"type": "string", "contentEncoding": "base64", "contentMediaType": "image/png"},
-        "expiresAt": {"type": "string", "pattern": TIMESTAMP},
+        "expiresAt": {"type": "string", "pattern": TIMESTAMP_PATTERN},
     }
     example = {
         "gatewayReference": order.gateway_reference,
@@ -434,7 +451,7 @@ def _qr_code() -> Schema:
         "qrImage": "iVBORw0KGgoAAAANSUhEUg…",
         "expiresAt": "2026-11-24T08:34:56.123456Z",
     }
-    return _answered("A QR code to show to the payer.", properties, example)
+    return _response_object("A QR code to show to the payer.", properties, example)
 
 
 def _problem(error_docs_url: str) -> Schema:
@@ -448,16 +465,16 @@ def _problem(error_docs_url: str) -> Schema:
             "detail": {"type": "string", "description": "What is wrong and what would be right."},
         },
     ) | {"additionalProperties": False}
-    titles = list(dict.fromkeys(each.title for each in CATALOGUE))
-    codes = list(dict.fromkeys(each.error_code for each in CATALOGUE))
-    segments = [f"{error_docs_url}/{each.segment}" for each in CATALOGUE]
+    titles = list(dict.fromkeys(each.title for each in PROBLEM_TYPES))
+    codes = list(dict.fromkeys(each.error_code for each in PROBLEM_TYPES))
+    segments = [f"{error_docs_url}/{each.segment}" for each in PROBLEM_TYPES]
     properties: Schema = {
         "type": {
             "enum": segments,
             "description": "The specific cause is the last segment; the page behind it says what to do.",
         },
         "title": {"enum": titles},
-        "status": {"enum": sorted({each.status for each in CATALOGUE})},
+        "status": {"enum": sorted({each.status for each in PROBLEM_TYPES})},
         "detail": {"type": "string", "description": "What happened this time, for a person."},
         "errorCode": {
             "enum": codes,
@@ -470,7 +487,7 @@ def _problem(error_docs_url: str) -> Schema:
         },
         "errors": {"type": "array", "items": fault, "description": "Every field at fault."},
     }
-    shape = _answered(
+    shape = _response_object(
         "Why a request was refused (RFC 7807).",
         properties,
         dict(example_problem(VALIDATION_FAILED, error_docs_url)),

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 from mmo_sansio.values.error_codes import ErrorCode
-from mmo_trio.pages.payment.languages.texts import NumberForm, Texts
+from mmo_trio.pages.payment.languages.texts import NumberFormat, PageTexts
 
-ARABIC = Texts(
+ARABIC = PageTexts(
     code="ar",
     direction="rtl",
     name="العربية",
-    numbers=NumberForm(grouping="٬", decimal="٫", is_code_first=False, digits="٠١٢٣٤٥٦٧٨٩"),
+    numbers=NumberFormat(
+        thousands_separator="٬", decimal_separator="٫", is_currency_first=False, digits="٠١٢٣٤٥٦٧٨٩"
+    ),
     language="اللغة",
     title="ادفع {amount} إلى {brand}",
     to="إلى",
     with_provider="عبر",
     number="رقم الهاتف",
     ending_in="ينتهي بـ {digits}",
-    how="ستصلك رسالة على هاتفك. أكّد الدفع هناك برقمك السري.",
+    instructions="ستصلك رسالة على هاتفك. أكّد الدفع هناك برقمك السري.",
     pay="ادفع {amount}",
     time_left="الوقت المتبقي للدفع: {time}",
     minutes="{count} دقيقة",
@@ -24,8 +26,8 @@ ARABIC = Texts(
     closed="أُغلقت هذه الصفحة. لم يُدفع شيء.",
     sending="يجري إرسال طلب الدفع إلى هاتفك.",
     waiting="أكّد الدفع على هاتفك برقمك السري. ستتابع هذه الصفحة النتيجة.",
-    keep_pin="اكتب رقمك السري على هاتفك فقط، ولا تكتبه أبدًا في صفحة كهذه.",
-    look_again="معرفة حالة الدفع",
+    pin_warning="اكتب رقمك السري على هاتفك فقط، ولا تكتبه أبدًا في صفحة كهذه.",
+    check_status="معرفة حالة الدفع",
     paid="تم الدفع. شكرًا لك.",
     not_paid="لم يتم الدفع.",
     back="العودة إلى المتجر",

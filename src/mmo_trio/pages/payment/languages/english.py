@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from mmo_sansio.values.error_codes import EXPLANATIONS
-from mmo_trio.pages.payment.languages.texts import NumberForm, Texts
+from mmo_trio.pages.payment.languages.texts import NumberFormat, PageTexts
 
-ENGLISH = Texts(
+ENGLISH = PageTexts(
     code="en",
     direction="ltr",
     name="English",
-    numbers=NumberForm(grouping=",", decimal=".", is_code_first=True),
+    numbers=NumberFormat(thousands_separator=",", decimal_separator=".", is_currency_first=True),
     language="Language",
     title="Pay {amount} to {brand}",
     to="To",
     with_provider="With",
     number="Phone number",
     ending_in="ending in {digits}",
-    how="A message will come to your phone. Confirm the payment there with your PIN.",
+    instructions="A message will come to your phone. Confirm the payment there with your PIN.",
     pay="Pay {amount}",
     time_left="Time left to pay: {time}",
     minutes="{count} min",
@@ -24,8 +24,8 @@ ENGLISH = Texts(
     closed="This page has closed. Nothing was paid.",
     sending="The payment is being sent to your phone.",
     waiting="Confirm the payment on your phone with your PIN. This page will follow.",
-    keep_pin="Type your PIN on your phone only, never on a page like this one.",
-    look_again="See how it stands",
+    pin_warning="Type your PIN on your phone only, never on a page like this one.",
+    check_status="See how it stands",
     paid="Paid. Thank you.",
     not_paid="Not paid.",
     back="Back to the shop",

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 from mmo_sansio.values.error_codes import ErrorCode
-from mmo_trio.pages.payment.languages.texts import NumberForm, Texts
+from mmo_trio.pages.payment.languages.texts import NumberFormat, PageTexts
 
-FRENCH = Texts(
+FRENCH = PageTexts(
     code="fr",
     direction="ltr",
     name="Français",
-    numbers=NumberForm(grouping="\u202f", decimal=",", is_code_first=False),
+    numbers=NumberFormat(
+        thousands_separator="\u202f", decimal_separator=",", is_currency_first=False
+    ),
     language="Langue",
     title="Payer {amount} à {brand}",
     to="À",
     with_provider="Avec",
     number="Numéro de téléphone",
     ending_in="se terminant par {digits}",
-    how="Vous recevrez un message sur votre téléphone. Confirmez-y le paiement avec votre code PIN.",
+    instructions="Vous recevrez un message sur votre téléphone. Confirmez-y le paiement avec votre code PIN.",
     pay="Payer {amount}",
     time_left="Temps restant pour payer : {time}",
     minutes="{count} min",
@@ -24,8 +26,8 @@ FRENCH = Texts(
     closed="Cette page est fermée. Rien n’a été payé.",
     sending="Le paiement est en cours d’envoi vers votre téléphone.",
     waiting="Confirmez le paiement sur votre téléphone avec votre code PIN. Cette page suivra.",
-    keep_pin="Saisissez votre code PIN sur votre téléphone uniquement, jamais sur une page comme celle-ci.",
-    look_again="Voir où en est le paiement",
+    pin_warning="Saisissez votre code PIN sur votre téléphone uniquement, jamais sur une page comme celle-ci.",
+    check_status="Voir où en est le paiement",
     paid="Payé. Merci.",
     not_paid="Non payé.",
     back="Retour à la boutique",

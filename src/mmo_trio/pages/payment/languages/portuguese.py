@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from mmo_sansio.values.error_codes import ErrorCode
-from mmo_trio.pages.payment.languages.texts import NumberForm, Texts
+from mmo_trio.pages.payment.languages.texts import NumberFormat, PageTexts
 
-PORTUGUESE = Texts(
+PORTUGUESE = PageTexts(
     code="pt",
     direction="ltr",
     name="Português",
-    numbers=NumberForm(grouping=".", decimal=",", is_code_first=False),
+    numbers=NumberFormat(thousands_separator=".", decimal_separator=",", is_currency_first=False),
     language="Língua",
     title="Pagar {amount} a {brand}",
     to="A",
     with_provider="Com",
     number="Número de telefone",
     ending_in="terminado em {digits}",
-    how="Vai receber uma mensagem no seu telefone. Confirme aí o pagamento com o seu PIN.",
+    instructions="Vai receber uma mensagem no seu telefone. Confirme aí o pagamento com o seu PIN.",
     pay="Pagar {amount}",
     time_left="Tempo restante para pagar: {time}",
     minutes="{count} min",
@@ -24,8 +24,8 @@ PORTUGUESE = Texts(
     closed="Esta página foi fechada. Nada foi pago.",
     sending="O pagamento está a ser enviado para o seu telefone.",
     waiting="Confirme o pagamento no seu telefone com o seu PIN. Esta página acompanha.",
-    keep_pin="Escreva o seu PIN apenas no seu telefone, nunca numa página como esta.",
-    look_again="Ver o estado do pagamento",
+    pin_warning="Escreva o seu PIN apenas no seu telefone, nunca numa página como esta.",
+    check_status="Ver o estado do pagamento",
     paid="Pago. Obrigado.",
     not_paid="Não pago.",
     back="Voltar à loja",

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from mmo_sansio.values.error_codes import ErrorCode
-from mmo_trio.pages.payment.languages.texts import NumberForm, Texts
+from mmo_trio.pages.payment.languages.texts import NumberFormat, PageTexts
 
-SWAHILI = Texts(
+SWAHILI = PageTexts(
     code="sw",
     direction="ltr",
     name="Kiswahili",
-    numbers=NumberForm(grouping=",", decimal=".", is_code_first=True),
+    numbers=NumberFormat(thousands_separator=",", decimal_separator=".", is_currency_first=True),
     language="Lugha",
     title="Lipa {amount} kwa {brand}",
     to="Kwa",
     with_provider="Kupitia",
     number="Nambari ya simu",
     ending_in="inayoishia na {digits}",
-    how="Utapokea ujumbe kwenye simu yako. Thibitisha malipo hapo kwa PIN yako.",
+    instructions="Utapokea ujumbe kwenye simu yako. Thibitisha malipo hapo kwa PIN yako.",
     pay="Lipa {amount}",
     time_left="Muda uliobaki wa kulipa: {time}",
     minutes="dakika {count}",
@@ -24,8 +24,8 @@ SWAHILI = Texts(
     closed="Ukurasa huu umefungwa. Hakuna kilicholipwa.",
     sending="Malipo yanatumwa kwenye simu yako.",
     waiting="Thibitisha malipo kwenye simu yako kwa PIN yako. Ukurasa huu utafuata.",
-    keep_pin="Andika PIN yako kwenye simu yako tu, kamwe si kwenye ukurasa kama huu.",
-    look_again="Angalia hali ya malipo",
+    pin_warning="Andika PIN yako kwenye simu yako tu, kamwe si kwenye ukurasa kama huu.",
+    check_status="Angalia hali ya malipo",
     paid="Imelipwa. Asante.",
     not_paid="Haijalipwa.",
     back="Rudi dukani",

@@ -10,20 +10,20 @@ from mmo_sansio.values.error_codes import ErrorCode
 
 
 @frozen
-class NumberForm:
+class NumberFormat:
     """How numbers and amounts are written."""
 
-    grouping: str
+    thousands_separator: str
     """Between thousands."""
-    decimal: str
-    is_code_first: bool
+    decimal_separator: str
+    is_currency_first: bool
     """Whether the currency stands before the number."""
     digits: str = "0123456789"
     """The ten digits, from nought."""
 
 
 @frozen
-class Texts:
+class PageTexts:
     """One language. What stands in braces is filled in."""
 
     code: str
@@ -32,7 +32,7 @@ class Texts:
     """`ltr` or `rtl`."""
     name: str
     """The language in its own words."""
-    numbers: NumberForm
+    numbers: NumberFormat
     language: str
     title: str
     """With `{amount}` and `{brand}`."""
@@ -41,7 +41,7 @@ class Texts:
     number: str
     ending_in: str
     """With `{digits}`: what is heard instead of a masked number."""
-    how: str
+    instructions: str
     """What will happen once the button is pressed."""
     pay: str
     """The button, with `{amount}`."""
@@ -53,8 +53,8 @@ class Texts:
     closed: str
     sending: str
     waiting: str
-    keep_pin: str
-    look_again: str
+    pin_warning: str
+    check_status: str
     paid: str
     not_paid: str
     back: str

@@ -8,23 +8,23 @@ from pathlib import Path
 
 import trio
 
-from mmo_trio.storage.interface.store import StoreRefused
-from mmo_trio.storage.sqlite.connection import ServingLock, connect, errors_translated
+from mmo_trio.storage.interface.store import StoreUnusable
+from mmo_trio.storage.sqlite.connection import ServingLock, connect, translate_errors
 from mmo_trio.storage.sqlite.migrations import migrate, scripts, stored_version
-from mmo_trio.storage.sqlite.store import PATIENCE_S, SqliteStore
+from mmo_trio.storage.sqlite.store import STORE_TIMEOUT_S, SqliteStore
 
 
 @asynccontextmanager
 async def open_sqlite(
-    path: str | Path, *, serving: bool, patience_s: float = PATIENCE_S
+    path: str | Path, *, serving: bool, timeout_s: float = STORE_TIMEOUT_S
 ) -> AsyncIterator[SqliteStore]:
     """Open the file, making it when it isn't there.
 
     The one serving process brings the schema up to date and takes on what its predecessor left. Administration may
-    open the file beside it: the kept intents that it writes are taken on by the serving process. Raises StoreRefused
+    open the file beside it: the kept intents that it writes are taken on by the serving process. Raises StoreUnusable
     when another process serves the file or its schema isn't ours, StoreUnavailable when it can't be opened.
     """
-    store = await trio.to_thread.run_sync(_open, Path(path), serving, patience_s)
+    store = await trio.to_thread.run_sync(_open_in_thread, Path(path), serving, timeout_s)
     try:
         yield store
     finally:
@@ -32,8 +32,8 @@ async def open_sqlite(
             await store.aclose()
 
 
-def _open(path: Path, serving: bool, patience_s: float) -> SqliteStore:
-    with errors_translated(), ExitStack() as undo:
+def _open_in_thread(path: Path, serving: bool, timeout_s: float) -> SqliteStore:
+    with translate_errors(), ExitStack() as undo:
         lock = None
         if serving:
             lock = ServingLock(path)
@@ -42,13 +42,13 @@ def _open(path: Path, serving: bool, patience_s: float) -> SqliteStore:
         undo.callback(writer.close)
         version = stored_version(writer)
         if not serving and 0 < version < max(scripts()):
-            raise StoreRefused(
+            raise StoreUnusable(
                 f"{path} has schema {version}: bring it up to date with `mmo db migrate`"
             )
         if writer.execute("PRAGMA journal_mode = WAL").fetchone() != ("wal",):
-            raise StoreRefused(f"{path} can't have a write-ahead log: put it on a local disk")
+            raise StoreUnusable(f"{path} can't have a write-ahead log: put it on a local disk")
         migrate(writer)
         if serving:  # What a dead process held belongs to nobody.
             writer.execute("UPDATE intents SET is_held = 0 WHERE is_held = 1")
         undo.pop_all()
-    return SqliteStore(path, writer, lock, patience_s)
+    return SqliteStore(path, writer, lock, timeout_s)

@@ -12,7 +12,7 @@ ONGOING: Final = "ONGOING"
 DELAYED: Final = "DELAYED"
 """Pending for good."""
 
-_FIRST = 46733123450
+_FIRST_TEST_NUMBER = 46733123450
 
 _REQUEST_TO_PAY = (
     "INTERNAL_PROCESSING_ERROR",
@@ -51,20 +51,22 @@ _TRANSFER = (
 _DEPOSIT = _REQUEST_TO_PAY[:-1]
 
 
-def _by_number(endings: tuple[str, ...]) -> Mapping[str, str]:
-    return MappingProxyType({str(_FIRST + row): ending for row, ending in enumerate(endings)})
+def _outcomes_by_number(outcomes: tuple[str, ...]) -> Mapping[str, str]:
+    return MappingProxyType(
+        {str(_FIRST_TEST_NUMBER + row): ending for row, ending in enumerate(outcomes)}
+    )
 
 
-ENDINGS: Final[Mapping[str, Mapping[str, str]]] = MappingProxyType(
+OUTCOMES_BY_NUMBER: Final[Mapping[str, Mapping[str, str]]] = MappingProxyType(
     {
-        "requesttopay": _by_number(_REQUEST_TO_PAY),
-        "transfer": _by_number(_TRANSFER),
-        "deposit": _by_number(_DEPOSIT),
+        "requesttopay": _outcomes_by_number(_REQUEST_TO_PAY),
+        "transfer": _outcomes_by_number(_TRANSFER),
+        "deposit": _outcomes_by_number(_DEPOSIT),
     }
 )
 """By operation and number: the reason that the payment fails for, or one of the words above."""
 
-AT_ONCE: Final[Mapping[str, int]] = MappingProxyType(
+IMMEDIATE_REJECTION_STATUSES: Final[Mapping[str, int]] = MappingProxyType(
     {
         "NOT_ALLOWED": 500,
         "NOT_ALLOWED_TARGET_ENVIRONMENT": 500,

@@ -1,0 +1,122 @@
+"""Opening a PostgreSQL database: bringing its schema up to date, and being alive in it while it is open."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import structlog
+import trio
+
+from mmo_trio.storage.interface.store import StoreUnavailable, StoreUnusable
+from mmo_trio.storage.postgres import migrations, ownership
+from mmo_trio.storage.postgres.bridge import (
+    PostgresConnection,
+    loop_time_s,
+    open_bridge,
+    unwrap_single_exception,
+)
+from mmo_trio.storage.postgres.connections import (
+    STORE_TIMEOUT_S,
+    Pool,
+    build_conninfo,
+    call_when_reachable,
+    create_reader_pool,
+    create_writer_pool,
+)
+from mmo_trio.storage.postgres.store import PostgresStore
+
+logger = structlog.get_logger(__name__)
+
+_PURGE_INTERVAL_S = 300.0
+
+_MIGRATION_TIMEOUT_S = 24 * 3600.0
+"""How long bringing the schema up to date may take: an index of a large table is built beside the traffic."""
+
+
+@asynccontextmanager
+async def open_postgres(
+    url: str, *, serving: bool, create: bool = True, timeout_s: float = STORE_TIMEOUT_S
+) -> AsyncIterator[PostgresStore]:
+    """Open the database that the address names.
+
+    Any number of processes may serve it; each brings the schema up to date and holds what it takes on as long as it
+    lives. Administration leaves what it schedules to them. Without `make` the tables must be there. Raises StoreUnusable
+    when the database isn't as we need it, StoreUnavailable when it can't be reached.
+    """
+    conninfo = build_conninfo(url)
+    with unwrap_single_exception():
+        async with open_bridge() as bridge:
+            holder = await bridge.run(_prepare_database, conninfo, serving, create, timeout_s)
+            writing, reading = create_writer_pool(conninfo), create_reader_pool(conninfo)
+            try:
+                await bridge.run(_open_pools, writing, reading)
+                store = PostgresStore(bridge, writing, reading, holder, timeout_s)
+                async with trio.open_nursery() as nursery:
+                    if serving:
+                        nursery.start_soon(_maintain_lease, store)
+                    try:
+                        yield store
+                    finally:
+                        nursery.cancel_scope.cancel()
+                        with trio.CancelScope(shield=True):
+                            await store.aclose()
+            finally:
+                await bridge.run(_close_pools, writing, reading)
+
+
+async def _prepare_database(conninfo: str, serving: bool, create: bool, timeout_s: float) -> int:
+    """Bring the schema up to date; the number by which this process holds what it takes on."""
+
+    async def begin(connection: PostgresConnection) -> int:
+        return await ownership.begin_lease(connection) if serving else ownership.NO_HOLDER
+
+    async def look(connection: PostgresConnection) -> int | None:
+        version = await migrations.stored_version(connection)
+        if version >= migrations.latest_version():
+            return await begin(connection)
+        if not version and not (serving or create):
+            raise StoreUnavailable(
+                "the database has none of our tables; `mmo db migrate` makes them"
+            )
+        if version and not serving:
+            raise StoreUnusable(
+                f"the database has schema {version}: bring it up to date with `mmo db migrate`"
+            )
+        return None
+
+    async def migrate(connection: PostgresConnection) -> int:
+        await migrations.migrate(connection)
+        return await begin(connection)
+
+    deadline = loop_time_s() + timeout_s
+    number = await call_when_reachable(conninfo, look, deadline)
+    if number is None:
+        number = await call_when_reachable(
+            conninfo, migrate, deadline, extra_time_s=_MIGRATION_TIMEOUT_S
+        )
+    return number
+
+
+async def _open_pools(writer_pool: Pool, reader_pool: Pool) -> None:
+    await writer_pool.open()
+    await reader_pool.open()
+
+
+async def _close_pools(writer_pool: Pool, reader_pool: Pool) -> None:
+    await writer_pool.close()
+    await reader_pool.close()
+
+
+async def _maintain_lease(store: PostgresStore) -> None:
+    """Renew the lease as long as the store is open; when the server is away, as soon as it is back."""
+    tidied_at = trio.current_time()
+    while True:
+        await trio.sleep(ownership.LEASE_RENEWAL_INTERVAL_S)
+        try:
+            await store.extend_lease()
+            if trio.current_time() - tidied_at > _PURGE_INTERVAL_S:
+                tidied_at = trio.current_time()
+                await store.purge()
+        except StoreUnavailable as error:
+            logger.warning("lease_renewal_failed", error=str(error))
