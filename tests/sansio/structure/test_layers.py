@@ -1,14 +1,15 @@
-"""Imports point one way: values, messages, law, sides, shell. Read from every module's syntax tree."""
+"""Imports point one way, from the command line down to the values: read from every syntax tree."""
 
 from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 
 import pytest
 
-SOURCE = Path(__file__).parents[3] / "src"
+from tests.sansio.structure.sources import MODULES, TREES
+
+ROOMS_MAX = 24
 
 LAYERS: tuple[tuple[str, ...], ...] = (
     ("mmo_sansio.values",),
@@ -27,9 +28,9 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("mmo_trio.service",),
     ("mmo_trio.cli",),
 )
-"""The packages from the bottom up: each imports only packages of earlier lines, and its own modules."""
+"""The rooms from the bottom up: each imports only rooms of earlier lines, and its own modules."""
 
-STRANGERS: tuple[tuple[str, str], ...] = (
+FORBIDDEN_IMPORTS: tuple[tuple[str, str], ...] = (
     ("mmo_sansio.api", "mmo_sansio.payments.rules"),
     ("mmo_sansio.api", "mmo_sansio.payments.decide"),
     ("mmo_sansio.api", "mmo_sansio.payments.decision"),
@@ -42,7 +43,7 @@ STRANGERS: tuple[tuple[str, str], ...] = (
     ("mmo_sansio.providers", "mmo_sansio.api"),
     ("mmo_trio", "mmo_sansio.payments.rules"),
 )
-"""(who, whom it never imports): HTTP shape and business rule meet in inputs and replies only."""
+"""(importer, what it never imports): HTTP and payment rules meet only in inputs and replies."""
 
 PURE = frozenset(
     (
@@ -73,110 +74,108 @@ PURE = frozenset(
         "zlib",
     )
 )
-"""What the core may import of the standard library: no I/O, clock, chance or threads."""
+"""Modules of the standard library that the core may import: no I/O, clock, randomness or threads."""
 
 IMPURE_CALLS = frozenset({"open", "print", "input", "now", "utcnow", "today", "urlopen"})
 
 
-def modules() -> dict[str, Path]:
-    """Every module by its dotted name."""
-    found = {}
-    for path in sorted(SOURCE.rglob("*.py")):
-        parts = path.relative_to(SOURCE).with_suffix("").parts
-        found[".".join(parts).removesuffix(".__init__")] = path
-    return found
-
-
-MODULES = modules()
 CORE = [name for name in MODULES if name.split(".")[0] == "mmo_sansio"]
 
 
-def imports_of(path: Path, known: Mapping[str, object]) -> Iterator[str]:
-    """Everything that a module imports, at whatever depth; of our own, the module and not the name within it."""
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+def imports_of(tree: ast.Module, known: Mapping[str, object]) -> Iterator[str]:
+    """Yield every import at any depth; of our own modules, the module and not the name in it."""
+    for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             yield from (each.name for each in node.names)
         elif isinstance(node, ast.ImportFrom):
-            assert node.level == 0, f"{path.name} imports relatively"
-            origin = node.module or ""
+            origin = "." * node.level + (node.module or "")
             for each in node.names:
                 deeper = f"{origin}.{each.name}"
                 yield deeper if deeper in known else origin
 
 
 def our_own(graph: Mapping[str, set[str]], name: str) -> set[str]:
-    """Of what a module imports, what is ours."""
+    """Return the imports of a module that belong to this project."""
     return {each for each in graph[name] if each in graph}
 
 
-GRAPH = {name: set(imports_of(path, MODULES)) for name, path in MODULES.items()}
+GRAPH = {name: set(imports_of(tree, MODULES)) for name, tree in TREES.items()}
 
 
-def place(name: str) -> tuple[int, str] | None:
-    """The layer of a module, and the entry that puts it there: its own or that of a package around it."""
-    best: tuple[int, str] | None = None
-    for layer, entries in enumerate(LAYERS):
-        for entry in entries:
-            full = entry
-            if (name == full or name.startswith(full + ".")) and (
-                best is None or len(full) > len(best[1])
-            ):
-                best = layer, full
-    return best
+def room_of(name: str) -> tuple[int, str] | None:
+    """Return the line of LAYERS and the room that a module belongs to."""
+    for layer, rooms in enumerate(LAYERS):
+        for room in rooms:
+            if name == room or name.startswith(room + "."):
+                return layer, room
+    return None
 
 
-def arrows_against(graph: Mapping[str, set[str]]) -> list[str]:
-    """Imports that point against the layers."""
+def upward_imports(graph: Mapping[str, set[str]]) -> list[str]:
+    """List the imports that point against the layers."""
     wrong = []
     for name in graph:
-        here = place(name)
+        here = room_of(name)
         for other in sorted(our_own(graph, name)):
-            there = place(other)
+            there = room_of(other)
             if here is None or there is None or here[1] == there[1]:
                 continue
             if there[0] >= here[0]:
-                wrong.append(f"{name} imports {other}, which stands beside or below it")
+                wrong.append(f"{name} imports {other}, which is not in a lower layer")
     return wrong
 
 
 def cycles(graph: Mapping[str, set[str]]) -> list[str]:
-    """Modules that import each other, directly or around."""
+    """List the modules that import each other, directly or through others."""
     left = {name: our_own(graph, name) for name in graph}
-    while free := [name for name, wanted in left.items() if not wanted & left.keys()]:
+    while free := [name for name, needed in left.items() if not needed & left.keys()]:
         for name in free:
             del left[name]
     return sorted(left)
 
 
-def test_every_module_is_placed() -> None:
+def test_every_module_has_a_room() -> None:
     roots = {"mmo_sansio", "mmo_trio"}
-    homeless = [name for name in MODULES if name not in roots and place(name) is None]
-    assert homeless == [], (
-        f"decide where they belong, in LAYERS of {Path(__file__).name}: {homeless}"
-    )
+    homeless = [name for name in MODULES if name not in roots and room_of(name) is None]
+    assert homeless == [], f"put them into a room of LAYERS: {homeless}"
+
+
+def test_there_are_few_rooms_and_each_is_in_use() -> None:
+    rooms = [room for layer in LAYERS for room in layer]
+    assert len(set(rooms)) == len(rooms) <= ROOMS_MAX
+    assert set(rooms) <= MODULES.keys()
+
+
+def test_no_import_is_relative() -> None:
+    relative = [
+        f"{name} imports {each}" for name in GRAPH for each in GRAPH[name] if each[0] == "."
+    ]
+    assert relative == []
 
 
 def test_imports_point_one_way() -> None:
-    assert arrows_against(GRAPH) == []
+    assert upward_imports(GRAPH) == []
 
 
 def test_nothing_imports_in_a_circle() -> None:
     assert cycles(GRAPH) == []
 
 
-@pytest.mark.parametrize(("who", "whom"), STRANGERS, ids=[f"{a} - {b}" for a, b in STRANGERS])
-def test_strangers_never_meet(who: str, whom: str) -> None:
-    met = [
+@pytest.mark.parametrize(
+    ("importer", "imported"), FORBIDDEN_IMPORTS, ids=[f"{a} - {b}" for a, b in FORBIDDEN_IMPORTS]
+)
+def test_forbidden_imports(importer: str, imported: str) -> None:
+    wrong = [
         f"{name} imports {other}"
         for name in GRAPH
-        if (name + ".").startswith(who + ".")
+        if (name + ".").startswith(importer + ".")
         for other in our_own(GRAPH, name)
-        if (other + ".").startswith(whom + ".")
+        if (other + ".").startswith(imported + ".")
     ]
-    assert met == []
+    assert wrong == []
 
 
-def test_rules_import_no_other_rule_but_waking() -> None:
+def test_rules_import_no_other_rule_but_timers() -> None:
     rules = [name for name in MODULES if name.startswith("mmo_sansio.payments.rules.")]
     others = {
         (name, other) for name in rules for other in our_own(GRAPH, name) if other in set(rules)
@@ -192,7 +191,7 @@ def test_the_core_imports_attrs_and_what_is_pure(name: str) -> None:
 
 @pytest.mark.parametrize("name", CORE)
 def test_the_core_calls_nothing_impure(name: str) -> None:
-    tree = ast.parse(MODULES[name].read_text(encoding="utf-8"))
+    tree = TREES[name]
     calls = [node.func for node in ast.walk(tree) if isinstance(node, ast.Call)]
     called = {call.id for call in calls if isinstance(call, ast.Name)} | {
         call.attr for call in calls if isinstance(call, ast.Attribute)
@@ -201,17 +200,17 @@ def test_the_core_calls_nothing_impure(name: str) -> None:
     assert not any(isinstance(node, ast.AsyncFunctionDef | ast.Await) for node in ast.walk(tree))
 
 
-def test_these_tests_can_see() -> None:
-    """A made-up graph with each fault in it."""
+def test_these_tests_find_each_fault() -> None:
     wrong = {
         "mmo_sansio.values.money": {"mmo_sansio.messages.inputs"},
         "mmo_sansio.messages.inputs": {"mmo_sansio.values.money"},
         "mmo_sansio.values.clock": set[str](),
     }
-    assert arrows_against(wrong) == [
-        "mmo_sansio.values.money imports mmo_sansio.messages.inputs, which stands beside or below it"
+    assert upward_imports(wrong) == [
+        "mmo_sansio.values.money imports mmo_sansio.messages.inputs, which is not in a lower layer"
     ]
     assert cycles(wrong) == ["mmo_sansio.messages.inputs", "mmo_sansio.values.money"]
-    assert place("mmo_sansio.nowhere") is None
-    assert place("mmo_sansio.values_else.clock") is None
-    assert place("mmo_sansio.payments.rules.timers") == (4, "mmo_sansio.payments")
+    assert room_of("mmo_sansio.nowhere") is None
+    assert room_of("mmo_sansio.values_else.clock") is None
+    assert room_of("mmo_sansio.payments.rules.timers") == (4, "mmo_sansio.payments")
+    assert list(imports_of(ast.parse("def f():\n    from .clock import Span"), {})) == [".clock"]
