@@ -12,9 +12,10 @@ from typing import Any
 
 import pytest
 import trio
-from attrs import define
+from attrs import Factory, define
 
 from mmo_sansio.http.egress_rules import EgressRules
+from mmo_sansio.http.messages import HttpRequest, HttpResponse
 from mmo_sansio.providers.mpesa_daraja.account import read_account
 from mmo_sansio.providers.mpesa_daraja.references import account_reference
 from mmo_sansio.providers.mpesa_daraja.requests import registration
@@ -62,6 +63,13 @@ class Kenya:
     receiver: Receiver
     environment: dict[str, str]
     options: dict[str, str]
+    answered: list[tuple[HttpRequest, HttpResponse]] = Factory(list)
+    """The simulator's callbacks that the gateway answered, with its answers."""
+
+    def confirmations(self) -> list[tuple[dict[str, Any], int]]:
+        """The confirmed deposits that reached the gateway, with the status of its answer."""
+        documents = [(json.loads(each.body), answer.status) for each, answer in self.answered]
+        return [(each, status) for each, status in documents if "TransID" in each]
 
     async def post(self, path: str, document: object) -> Any:
         answer = await ask(
@@ -189,13 +197,20 @@ async def in_kenya(serve: Serve, directory: Path) -> AsyncIterator[Kenya]:
     }
     environment = {f"MMO_PROVIDER__KENYA__{key.upper()}": value for key, value in options.items()}
     client = HttpClient(rules=EgressRules(), context=tls_context())
+    answered: list[tuple[HttpRequest, HttpResponse]] = []
+
+    async def send_callback(request: HttpRequest) -> HttpResponse:
+        response = await client.call_provider(request)
+        answered.append((request, response))
+        return response
+
     async with trio.open_nursery() as nursery, receiver(directory) as found:
         await nursery.start(
             partial(
                 serve_simulator,
                 simulator,
                 listeners,
-                send_callback=client.call_provider,
+                send_callback=send_callback,
                 now=WallClock().now,
             )
         )
@@ -204,7 +219,9 @@ async def in_kenya(serve: Serve, directory: Path) -> AsyncIterator[Kenya]:
         )
         async with serve(brands=brand, environment=environment) as running:
             merchant = developer(running, ACME_KEY, result_url=url_of(found))
-            kenya = Kenya(running, simulator, origin, merchant, found, environment, options)
+            kenya = Kenya(
+                running, simulator, origin, merchant, found, environment, options, answered
+            )
             await kenya.plan()
             yield kenya
         nursery.cancel_scope.cancel()
@@ -313,7 +330,17 @@ async def test_a_push_is_one_payment_whether_or_not_it_is_confirmed_as_a_deposit
         await kenya.register()
         reference = await kenya.began("direct/payin")
         assert (await kenya.ended(reference))["status"] == "success"
+        count = 1 if confirms else 0
+        await until(lambda: len(kenya.answered) == 1 + count)
+        (paid,) = await kenya.payments()
+        confirmed = [
+            (each["TransID"], each["BillRefNumber"], status)
+            for each, status in kenya.confirmations()
+        ]
+        assert confirmed == [(paid["receipt"], paid["reference"], 200)] * count
+        assert paid["told"] == 1 + count
         assert len(calls_to(kenya.receiver)) == 1
+        assert await kenya.running.seen("suspense") == []
 
 
 @pytest.mark.spec("S6")

@@ -200,7 +200,12 @@ class MpesaSimulator:
         takes = PIN_ENTRY_DELAY if payer.enters is not None else PROMPT_TIMEOUT
         is_right = form["PartyB"] == form["BusinessShortCode"] or "Goods" in form["TransactionType"]
         self._schedule.schedule_result(
-            payment, takes, faults, now, lambda: tales.stk_push_error_code(payer, payment, is_right)
+            payment,
+            takes,
+            faults,
+            now,
+            lambda: tales.stk_push_error_code(payer, payment, is_right),
+            on_paid=self._confirm_push,
         )
         return json_response(200, tales.stk_push_response(payment))
 

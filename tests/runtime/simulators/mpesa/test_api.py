@@ -324,6 +324,21 @@ async def test_a_deposit_is_made_as_the_gateway_says(verdict: str, paid: str) ->
         assert targets == ([b"validate", b"confirm"] if verdict == "0" else [b"validate"])
 
 
+@pytest.mark.parametrize("confirms", [False, True])
+async def test_a_paid_push_is_confirmed_as_a_deposit_only_if_the_shortcode_wants_that(
+    confirms: bool,
+) -> None:
+    async with staged() as stage:
+        stage.simulator.confirms_pushes = confirms
+        assert (await stage.post("/mpesa/c2b/v2/registerurl", REGISTRATION))[0] == 200
+        assert (await stage.post("/mpesa/stkpush/v1/processrequest", PUSH))[0] == 200
+        await stage.pass_time(3)
+        (paid,) = (await stage.book())["payments"]
+        confirmed = [told(each) for each in stage.told if each.target.endswith(b"/confirm")]
+        assert [each["TransID"] for each in confirmed] == ([paid["receipt"]] if confirms else [])
+        assert len(stage.told) == paid["told"] == (2 if confirms else 1)
+
+
 async def test_an_address_with_a_forbidden_word_is_refused() -> None:
     async with staged() as stage:
         document = {**REGISTRATION, "ConfirmationURL": "https://gw.example.com/MPESA"}
