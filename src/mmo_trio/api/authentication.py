@@ -6,14 +6,11 @@ from collections.abc import Callable
 
 from attrs import frozen
 
-from mmo_sansio.values import clock
 from mmo_sansio.values.clock import Span
 from mmo_sansio.values.model import Brand
 from mmo_trio.brands.keyring import KeyRing
+from mmo_trio.settings.sections import API_KEY_CACHE_MAX
 from mmo_trio.storage.interface.store import Store
-
-CACHE_TTL_MAX: Span = clock.MINUTE
-"""The longest that a verified key may be believed (A3)."""
 
 CACHE_ENTRIES_MAX = 10_000
 """Verified keys that are remembered; beyond it the one verified first is forgotten."""
@@ -39,12 +36,12 @@ class Authenticator:
         keyring: KeyRing,
         *,
         monotonic: Callable[[], Span],
-        cache_ttl: Span = CACHE_TTL_MAX,
+        cache_ttl: Span = API_KEY_CACHE_MAX,
     ) -> None:
         self._store = store
         self._keyring = keyring
         self._monotonic = monotonic
-        self._cache_ttl = min(cache_ttl, CACHE_TTL_MAX)
+        self._cache_ttl = min(cache_ttl, API_KEY_CACHE_MAX)
         self._verified: dict[bytes, _VerifiedKey] = {}
 
     async def brand_for_key(self, key: bytes) -> Brand | None:

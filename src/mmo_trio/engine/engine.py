@@ -26,6 +26,7 @@ from mmo_sansio.payments.ledger import Ledger, Reads, merge_reads
 from mmo_sansio.values.clock import Instant
 from mmo_sansio.values.model import Transaction
 from mmo_trio.engine.queue import InputQueue, conflict_keys
+from mmo_trio.settings.sections import ENGINE_BATCH_MAX, ENGINE_QUEUE_MAX
 from mmo_trio.storage.interface.store import OutcomeUnknown, Store, StoreUnavailable
 from mmo_trio.system.clock import WallClock
 from mmo_trio.system.fault_report import describe_fault
@@ -33,15 +34,9 @@ from mmo_trio.system.latency import LatencyHistogram
 
 logger = structlog.get_logger(__name__)
 
-BATCH_MAX = 256
-"""Inputs in one commit: beyond this the store gains nothing and the first caller waits longer."""
-
 CONCURRENT_BATCH_MIN = 24
 """Inputs that must wait before a batch begins beside another: a small one would cost as much as a large one, and those
 in it would hardly be answered sooner."""
-
-QUEUE_MAX = 4_096
-"""Inputs that may wait for the next batches; more are refused at once (P5)."""
 
 DispatchIntent: TypeAlias = Callable[[Intent, Transaction], None]
 """Takes an intent that has just become durable, with its transaction; it must not wait."""
@@ -118,8 +113,8 @@ class Engine:
     store: Store
     clock: WallClock
     dispatch_intent: DispatchIntent
-    queue_max: int = QUEUE_MAX
-    batch_max: int = BATCH_MAX
+    queue_max: int = ENGINE_QUEUE_MAX
+    batch_max: int = ENGINE_BATCH_MAX
     concurrent_batch_min: int = CONCURRENT_BATCH_MIN
     _queue: InputQueue[PendingInput] = Factory(InputQueue)
     _active_batches: int = 0

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from attrs import fields, frozen
 
 from mmo_trio.settings.load import env_variable, section_keys, value_kind
-from mmo_trio.settings.sections import PROVIDER_KINDS, SECTIONS, Settings
+from mmo_trio.settings.sections import COMMON_OPTIONS, PROVIDER_KINDS, SECTIONS, Settings
 
 MASKED = "***"
 
@@ -86,21 +86,20 @@ def settings_page() -> str:
         "| `hooks_name` | text | NAME | What stands for it in its notifications' address, `/hooks/NAME/TOKEN`. |",
         "| `hooks_from` | list of networks | from anywhere | From where its notifications may come. |",
         "| `requests_per_minute` | number | no limit | How fast requests to it may follow each other. |",
-        "| `answer_within_s` | 1 to 18 | 15 | How long one request to it may take. |",
-        "| `breaker_window_s` | 10 to 3600 | 60 | How far back its failures count. |",
-        "| `breaker_minimum_requests` | number | 5 | Fewer requests in that time never stop others. |",
-        "| `breaker_failure_percent` | 1 to 100 | 50 | From which share of failures on nothing is sent to it. |",
-        "| `breaker_open_for_s` | 1 to 3600 | 30 | How long nothing is sent then. |",
-        "",
     ]
+    lines += [
+        f"| `{each.key}` | {each.kind} | {each.default} | {each.meaning} |"
+        for each in COMMON_OPTIONS
+    ]
+    lines.append("")
     return "\n".join(lines)
 
 
 def _setting_rows() -> Iterator[SettingRow]:
-    for section, made in SECTIONS.items():
-        for each in fields(made):
-            kind = each.metadata["kind"]
-            default = each.metadata["otherwise"] or f"`{kind.write(each.default)}`"
+    for section, section_type in SECTIONS.items():
+        for each in fields(section_type):
+            kind = value_kind(section, each.name)
+            default = each.metadata["otherwise"] or f"`{kind.format(each.default)}`"
             yield SettingRow(
                 f"{section}.{each.name}",
                 env_variable(section, each.name),

@@ -13,6 +13,9 @@ from typing import Any
 
 from attrs import field, frozen
 
+from mmo_sansio.http.exchange import DELIVERY_TIMEOUT_S
+from mmo_sansio.resilience.circuit_breaker import DEFAULT_BREAKER_SETTINGS, BreakerSettings
+from mmo_sansio.resilience.fair_queue import DELIVERY_SLOTS, DELIVERY_SLOTS_PER_BRAND
 from mmo_sansio.values import clock
 from mmo_sansio.values.clock import Span
 from mmo_sansio.values.model import Terms
@@ -22,7 +25,10 @@ from mmo_trio.settings.values import ListenAddress, Network, ValueKind
 DEFAULT_TERMS = Terms()
 API_KEY_CACHE_MAX: Span = 60 * clock.SECOND
 """A retired key or disabled brand is refused everywhere after this (A3)."""
-DEFAULT_DATABASE = "sqlite:///gateway.db"
+ENGINE_QUEUE_MAX = 4096
+"""Inputs that may wait for the engine's next batches; further ones are rejected at once (P5)."""
+ENGINE_BATCH_MAX = 256
+"""Inputs in one commit: above this the store gains nothing and the first caller waits longer."""
 
 
 def setting(kind: ValueKind, default: Any, meaning: str, *, default_text: str = "") -> Any:
@@ -106,7 +112,7 @@ class DatabaseSection:
 
     url: str = setting(
         values.DATABASE,
-        DEFAULT_DATABASE,
+        "sqlite:///gateway.db",
         'A SQLite file ("sqlite:///FILE") or PostgreSQL ("postgresql://USER@HOST/DATABASE").',
     )
 
@@ -129,7 +135,9 @@ class LimitsSection:
         values.SPAN, API_KEY_CACHE_MAX, "How long a verified key is believed; at most 60s (A3)."
     )
     callback_timeout: Span = setting(
-        values.SPAN, 15 * clock.SECOND, "How long one callback may take in all (K2)."
+        values.SPAN,
+        round(DELIVERY_TIMEOUT_S * clock.SECOND),
+        "How long one callback may take in all (K2).",
     )
     page_session: Span | None = setting(
         values.SPAN_OR_OFF,
@@ -157,13 +165,19 @@ class LimitsSection:
     connections: int = setting(values.COUNT, 4096, "Open connections in all.")
     connections_per_address: int = setting(values.COUNT, 1024, "Open connections from one address.")
     callbacks_per_merchant: int = setting(
-        values.COUNT, 16, "Callbacks under way at once for one merchant (K6)."
+        values.COUNT, DELIVERY_SLOTS_PER_BRAND, "Callbacks under way at once for one merchant (K6)."
     )
-    callbacks: int = setting(values.COUNT, 2048, "Callbacks under way at once in all (K6).")
+    callbacks: int = setting(
+        values.COUNT, DELIVERY_SLOTS, "Callbacks under way at once in all (K6)."
+    )
     queue: int = setting(
-        values.COUNT, 4096, "Requests waiting to be decided; the next one is answered 503 (P5)."
+        values.COUNT,
+        ENGINE_QUEUE_MAX,
+        "Requests waiting to be decided; the next one is answered 503 (P5).",
     )
-    batch: int = setting(values.COUNT, 256, "Decisions that are made durable in one commit.")
+    batch: int = setting(
+        values.COUNT, ENGINE_BATCH_MAX, "Decisions that are made durable in one commit."
+    )
 
     @property
     def terms(self) -> Terms:
@@ -176,15 +190,30 @@ class BreakerSection:
     """The circuit breaker of each merchant's callbacks (K5)."""
 
     window: Span = setting(
-        values.SPAN, 60 * clock.SECOND, "How long an outcome counts; a tenth of it is one step."
+        values.SPAN,
+        DEFAULT_BREAKER_SETTINGS.window,
+        "How long an outcome counts; a tenth of it is one step.",
     )
     minimum_requests: int = setting(
-        values.COUNT, 5, "Outcomes in the window below which it stays closed."
+        values.COUNT,
+        DEFAULT_BREAKER_SETTINGS.minimum_requests,
+        "Outcomes in the window below which it stays closed.",
     )
     failure_ratio: float = setting(
-        values.RATIO, 0.5, "Share of failures among them at which it opens."
+        values.RATIO,
+        DEFAULT_BREAKER_SETTINGS.failure_ratio,
+        "Share of failures among them at which it opens.",
     )
-    open_for: Span = setting(values.SPAN, 30 * clock.SECOND, "How long it stays open.")
+    open_for: Span = setting(
+        values.SPAN, DEFAULT_BREAKER_SETTINGS.open_for, "How long it stays open."
+    )
+
+    @property
+    def breaker_settings(self) -> BreakerSettings:
+        """The settings of one merchant's breaker."""
+        return BreakerSettings(
+            self.window, self.minimum_requests, self.failure_ratio, self.open_for
+        )
 
 
 @frozen
@@ -260,6 +289,62 @@ class ProviderSection:
     options: Mapping[str, Any] = field(repr=False)
     """What that kind needs, as written (from the environment: as text); its adapter checks it."""
 
+
+@frozen
+class CommonOption:
+    """A whole number that `[provider.NAME]` takes for every kind of provider but `sandbox`."""
+
+    key: str
+    default: int
+    minimum: int
+    maximum: int
+    meaning: str
+
+    @property
+    def kind(self) -> str:
+        """The values that are allowed, as the documentation names them."""
+        is_open = self.maximum == COMMON_OPTION_MAX
+        return values.COUNT.name if is_open else f"{self.minimum} to {self.maximum}"
+
+
+COMMON_OPTION_MAX = 1_000_000
+ANSWER_TIMEOUT = CommonOption("answer_within_s", 15, 1, 18, "How long one request to it may take.")
+BREAKER_WINDOW = CommonOption(
+    "breaker_window_s",
+    DEFAULT_BREAKER_SETTINGS.window // clock.SECOND,
+    10,
+    3600,
+    "How far back its failures count.",
+)
+BREAKER_MINIMUM_REQUESTS = CommonOption(
+    "breaker_minimum_requests",
+    DEFAULT_BREAKER_SETTINGS.minimum_requests,
+    1,
+    COMMON_OPTION_MAX,
+    "Fewer requests in that time never stop others.",
+)
+BREAKER_FAILURE_PERCENT = CommonOption(
+    "breaker_failure_percent",
+    round(DEFAULT_BREAKER_SETTINGS.failure_ratio * 100),
+    1,
+    100,
+    "From which share of failures on nothing is sent to it.",
+)
+BREAKER_OPEN_FOR = CommonOption(
+    "breaker_open_for_s",
+    DEFAULT_BREAKER_SETTINGS.open_for // clock.SECOND,
+    1,
+    3600,
+    "How long nothing is sent then.",
+)
+COMMON_OPTIONS = (
+    ANSWER_TIMEOUT,
+    BREAKER_WINDOW,
+    BREAKER_MINIMUM_REQUESTS,
+    BREAKER_FAILURE_PERCENT,
+    BREAKER_OPEN_FOR,
+)
+"""The number options of every kind of provider, in the order of the documentation."""
 
 PROVIDER_KINDS = ("sandbox", "mpesa_daraja", "mtn_momo", "airtel_money")
 

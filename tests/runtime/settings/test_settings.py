@@ -28,7 +28,11 @@ PAGE = Path(__file__).parents[3] / "docs" / "settings.md"
 LIMITS: list[tuple[str, str, object]] = [
     ("Pending transaction timeout", "limits.pending_timeout", 3 * clock.DAY),
     ("Callback timeout", "limits.callback_timeout", 15 * clock.SECOND),
-    ("Callback response body logged", "mmo_sansio.http.exchange:BODY_BYTES_MAX", 1024 * 1024),
+    (
+        "Callback response body logged",
+        "mmo_sansio.http.exchange:RESPONSE_BODY_BYTES_MAX",
+        1024 * 1024,
+    ),
     ("Idempotency tracking window", "limits.idempotency_window", 15 * clock.MINUTE),
     ("API key cache", "limits.api_key_cache", clock.MINUTE),
     ("records pageSize default", "mmo_sansio.messages.queries:RECORDS_PAGE_DEFAULT", 50),

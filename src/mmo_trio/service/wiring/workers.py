@@ -10,7 +10,6 @@ from attrs import frozen
 
 from mmo_sansio.http.messages import HttpRequest
 from mmo_sansio.providers.sandbox.adapter import SandboxProvider
-from mmo_sansio.resilience.circuit_breaker import BreakerSettings
 from mmo_trio.api.authentication import Authenticator
 from mmo_trio.engine.engine import Engine, PendingInput
 from mmo_trio.sandbox.operator_journal import OperatorJournal
@@ -18,7 +17,6 @@ from mmo_trio.sandbox.operator_process import OperatorClient
 from mmo_trio.sandbox.operator_worker import Notify, SandboxOperatorWorker
 from mmo_trio.service.wiring.providers import ConfiguredAccounts
 from mmo_trio.service.wiring.resources import Resources, master_key_file
-from mmo_trio.settings import BreakerSection
 from mmo_trio.settings.service import ServiceConfig
 from mmo_trio.system.clock import WallClock
 from mmo_trio.workers.delivery.callbacks import CallbackWorker
@@ -132,7 +130,7 @@ def _callback_worker(
         record_outcome=engine.submit,
         now=resources.clock.now,
         monotonic=resources.clock.monotonic,
-        breaker=_breaker_settings(resources.settings.breaker),
+        breaker=resources.settings.breaker.breaker_settings,
         owns_channel=lambda brand, fence: keeper is None or keeper.owns(brand, fence),
         active_max=resources.limits.callbacks,
         active_per_brand_max=resources.limits.callbacks_per_merchant,
@@ -140,12 +138,6 @@ def _callback_worker(
     channels = resources.store.ownership
     keeper = None if channels is None else ChannelOwner(channels, callbacks)
     return callbacks, keeper
-
-
-def _breaker_settings(section: BreakerSection) -> BreakerSettings:
-    return BreakerSettings(
-        section.window, section.minimum_requests, section.failure_ratio, section.open_for
-    )
 
 
 def _scheduler(resources: Resources, engine: Engine, dispatcher: Dispatcher) -> Scheduler:

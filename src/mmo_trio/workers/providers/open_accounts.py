@@ -28,7 +28,16 @@ from mmo_trio.brands.keyring import KeyRing
 from mmo_trio.settings import SettingsError
 from mmo_trio.settings.errors import InvalidSettingValue
 from mmo_trio.settings.providers import provider_variable
-from mmo_trio.settings.sections import ProviderSection
+from mmo_trio.settings.sections import (
+    ANSWER_TIMEOUT,
+    BREAKER_FAILURE_PERCENT,
+    BREAKER_MINIMUM_REQUESTS,
+    BREAKER_OPEN_FOR,
+    BREAKER_WINDOW,
+    COMMON_OPTIONS,
+    CommonOption,
+    ProviderSection,
+)
 from mmo_trio.settings.values import NETWORKS, Network
 from mmo_trio.workers.providers.account import ProviderAccount
 from mmo_trio.workers.providers.webhook_endpoint import WebhookEndpoint
@@ -38,15 +47,11 @@ FILE_SUFFIX = "_file"
 
 SECRET_BYTES_MAX = 64 * 1024
 
-COMMON_OPTIONS = (
+COMMON_OPTION_KEYS = (
     "hooks_name",
     "hooks_from",
     "requests_per_minute",
-    "answer_within_s",
-    "breaker_window_s",
-    "breaker_minimum_requests",
-    "breaker_failure_percent",
-    "breaker_open_for_s",
+    *(each.key for each in COMMON_OPTIONS),
 )
 """Options of every kind of provider."""
 
@@ -106,7 +111,7 @@ def open_account(
     section: ProviderSection, title: str, environment: AccountEnvironment
 ) -> OpenAccount:
     """The account of `[provider.NAME]`. Beside those of its kind it has the options of every kind: `title` and those
-    of `COMMON_OPTIONS`. Raises SettingsError."""
+    of `COMMON_OPTION_KEYS`. Raises SettingsError."""
     options = _read_option_files(section)
     options.pop("title", None)
     try:
@@ -115,9 +120,9 @@ def open_account(
             raise OptionError("hooks_name", "can't stand in an address.", "Use letters and digits.")
         allowed = _allowed_networks(options)
         per_minute = Options(options).integer("requests_per_minute", 0)
-        answer_within_s = _integer_in_range(options, "answer_within_s", 15, 1, 18)
+        answer_within_s = _integer_in_range(options, ANSWER_TIMEOUT)
         breaker = _breaker_settings(options)
-        for common in COMMON_OPTIONS:
+        for common in COMMON_OPTION_KEYS:
             options.pop(common, None)
         token = environment.keyring.webhook_token(section.name)
         surroundings = AdapterContext(
@@ -143,30 +148,24 @@ def open_account(
 
 
 def _breaker_settings(options: Mapping[str, Any]) -> BreakerSettings:
-    usual = BreakerSettings()
     return BreakerSettings(
-        window=_integer_in_range(options, "breaker_window_s", usual.window // SECOND, 10, 3600)
-        * SECOND,
-        minimum_requests=_integer_in_range(
-            options, "breaker_minimum_requests", usual.minimum_requests, 1, 1_000_000
-        ),
-        failure_ratio=_integer_in_range(
-            options, "breaker_failure_percent", round(usual.failure_ratio * 100), 1, 100
-        )
-        / 100,
-        open_for=_integer_in_range(options, "breaker_open_for_s", usual.open_for // SECOND, 1, 3600)
-        * SECOND,
+        window=_integer_in_range(options, BREAKER_WINDOW) * SECOND,
+        minimum_requests=_integer_in_range(options, BREAKER_MINIMUM_REQUESTS),
+        failure_ratio=_integer_in_range(options, BREAKER_FAILURE_PERCENT) / 100,
+        open_for=_integer_in_range(options, BREAKER_OPEN_FOR) * SECOND,
         permit_deadline=None,
     )
 
 
-def _integer_in_range(
-    options: Mapping[str, Any], key: str, default: int, minimum: int, maximum: int
-) -> int:
-    """A whole number between these. Raises OptionError."""
-    number = Options(options).integer(key, default)
-    if not minimum <= number <= maximum:
-        raise OptionError(key, f"must be {minimum} to {maximum}.", f"Write {key} = {default}, say.")
+def _integer_in_range(options: Mapping[str, Any], option: CommonOption) -> int:
+    """Return the value of this option. Raises OptionError when it is outside the option's range."""
+    number = Options(options).integer(option.key, option.default)
+    if not option.minimum <= number <= option.maximum:
+        raise OptionError(
+            option.key,
+            f"must be {option.minimum} to {option.maximum}.",
+            f"Write {option.key} = {option.default}, say.",
+        )
     return number
 
 

@@ -278,7 +278,7 @@ async def test_a_probe_that_is_not_sent_leaves_its_place_to_the_next_callback(
 @pytest.mark.spec("A4")
 async def test_the_key_is_read_at_sending_time(autojump_clock: MockClock) -> None:
     books, outside = Books(keys={"acme": b"first"}), Outside({"first": (DELIVERED, 5)})
-    async with working(books, outside.deliver, per_merchant=1) as worker:
+    async with working(books, outside.deliver, active_per_brand_max=1) as worker:
         worker.try_enqueue(work_for("acme", 1))
         worker.try_enqueue(work_for("acme", 2))
         await trio.sleep(1)
@@ -328,7 +328,7 @@ async def test_a_full_worker_refuses_the_greedy_and_takes_from_newcomers(
     autojump_clock: MockClock,
 ) -> None:
     books, outside = Books(), Outside({"greedy": (TIMEOUT, 15)})
-    async with working(books, outside.deliver, waiting_most=100) as worker:
+    async with working(books, outside.deliver, waiting_max=100) as worker:
         taken = [worker.try_enqueue(work_for("greedy", number)) for number in range(200)]
         assert taken == [True] * 66 + [False] * 134  # 16 under way, 50 waiting
         assert not worker.has_room_for("greedy")
