@@ -11,7 +11,8 @@ from jsonschema import Draft202012Validator
 from openapi_spec_validator import validate
 
 from mmo_sansio.api.docs.openapi import openapi_document
-from mmo_sansio.api.docs.openapi.schemas import request_example, request_name
+from mmo_sansio.api.docs.openapi.request_schemas import request_example
+from mmo_sansio.api.docs.openapi.schemas import request_name
 from mmo_sansio.api.incoming import creation_body
 from mmo_sansio.api.outgoing.qr_code import qr_code_request
 from mmo_sansio.api.outgoing.transaction_json import transaction_object

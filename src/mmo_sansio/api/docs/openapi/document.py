@@ -1,4 +1,4 @@
-"""The OpenAPI document: every endpoint with what it takes and answers, the callbacks, and the push webhook."""
+"""Builds the OpenAPI document of the merchant API from its operations, shapes and problems."""
 
 from __future__ import annotations
 
@@ -7,85 +7,31 @@ from typing import Any, Final
 
 from mmo_sansio import __version__
 from mmo_sansio.api.docs.error_pages import GUIDANCE, example_problem
-from mmo_sansio.api.docs.openapi.schemas import (
-    NO_CONTROLS_PATTERN,
-    ULID_PATTERN,
-    Schema,
-    ref,
-    request_name,
-    schemas,
+from mmo_sansio.api.docs.openapi.api_operations import (
+    COMMON_PROBLEMS,
+    CREATION_PROBLEMS,
+    RECORDS_PROBLEMS,
+    api_paths,
+    common_header_refs,
+    deposit_operation,
 )
-from mmo_sansio.api.incoming import creation_body
-from mmo_sansio.api.incoming.requests import KEY_MAX, SCENARIO_HEADER
-from mmo_sansio.api.incoming.routes import API_PREFIX
-from mmo_sansio.http.exchange import DELIVERY_TIMEOUT_S
-from mmo_sansio.messages.queries import RECORDS_PAGE_DEFAULT, RECORDS_PAGE_MAX
+from mmo_sansio.api.docs.openapi.request_schemas import request_schemas
+from mmo_sansio.api.docs.openapi.response_schemas import response_schemas
+from mmo_sansio.api.docs.openapi.schemas import Schema, ref
 from mmo_sansio.values import problems
-from mmo_sansio.values.model import Operation, Status, Type
-from mmo_sansio.values.problems import CREATION_PRECEDENCE, PROBLEM_TYPES, ProblemType
-
-API_ROOT: Final = API_PREFIX.decode().rstrip("/")
-
-SUMMARIES: Final = {
-    Operation.DIRECT_PAYIN: (
-        "Take a payment",
-        "A prompt on the payer's phone; no browser is involved.",
-    ),
-    Operation.DIRECT_PAYOUT: ("Pay somebody", "Money to the payee's mobile money account."),
-    Operation.QR_PAYIN: (
-        "Take a payment by QR code",
-        "The code is sent to `displayQrUrl`; you show it.",
-    ),
-    Operation.WEB_PAYIN: (
-        "Take a payment on the hosted page",
-        "Send the payer's browser to `pageUrl` at once. Where it comes back to says nothing about the outcome;"
-        " the callback does.",
-    ),
-    Operation.DIRECT_TAXPAYOUT: (
-        "Pay a tax authority",
-        "The recipient is implied by method and country.",
-    ),
-}
-
-COMMON_PROBLEMS: Final = (
-    problems.MALFORMED,
-    problems.UNAUTHORIZED,
-    problems.MERCHANT_DISABLED,
-    problems.NOT_FOUND,
-    problems.METHOD_NOT_ALLOWED,
-    problems.REQUEST_TIMEOUT,
-    problems.TARGET_TOO_LONG,
-    problems.HEAD_TOO_LARGE,
-    problems.INTERNAL,
-    problems.UNAVAILABLE,
-)
-"""What any request may be refused for."""
-CREATION_PROBLEMS: Final = tuple(dict.fromkeys((*CREATION_PRECEDENCE, *COMMON_PROBLEMS)))
-RECORDS_PROBLEMS: Final = (*COMMON_PROBLEMS, problems.VALIDATION_FAILED)
-
-LINKS: Final = {
-    "lookUp": {
-        "operationId": "lookUp",
-        "parameters": {"gatewayReference": "$response.body#/gatewayReference"},
-        "description": "What became of it, by the gateway's reference.",
-    },
-    "lookUpByMerchantReference": {
-        "operationId": "lookUpByMerchantReference",
-        "parameters": {"merchantReference": "$response.body#/merchantReference"},
-        "description": "The same by yours.",
-    },
-}
+from mmo_sansio.values.problems import PROBLEM_TYPES, ProblemType
 
 INTRODUCTION: Final = """\
-Take payments by mobile money, pay people and tax authorities, and hear how each ended.
+Take payments by mobile money, pay people and tax authorities, and learn how each payment ended.
 
-A creation is checked and answered at once, with status `pending`. The result comes as a callback to your `resultUrl`,
-in one attempt without a retry; it can always be looked up as well. Please leave two minutes between two look-ups of
-one payment. The gateway's records are the truth when yours and its disagree.
+A creation is checked and answered at once, with status `pending`. The result comes as a callback
+to your `resultUrl`, in one attempt without a retry; it can always be looked up as well. Please
+leave two minutes between two look-ups of one payment. The gateway's records are the truth when
+yours and its disagree.
 
-Every refusal is a problem document (RFC 7807), whose `type` leads to a page that says what to do. A 503 promises that
-nothing was stored. When no answer came, send the same request again, with the same `merchantReference`: it is never
-paid twice."""
+Every refusal is a problem document (RFC 7807), whose `type` leads to a page that says what to do.
+A 503 promises that nothing was stored. When no answer came, send the same request again, with the
+same `merchantReference`: it is never paid twice."""
 
 KEY_DESCRIPTION: Final = (
     "The API key of your brand, in exactly one header. A retired key is refused within a minute."
@@ -95,9 +41,10 @@ KEY_DESCRIPTION: Final = (
 def openapi_document(
     *, base_url: str, error_docs_url: str, sandbox_scenarios: Collection[str] | None = None
 ) -> dict[str, Any]:
-    """The merchant API under this address, no slash at its end, as an OpenAPI 3.1 document.
+    """Return the merchant API as an OpenAPI 3.1 document.
 
-    `sandbox_scenarios`: what the sandbox's header may name; None where there is no such header.
+    `base_url` and `error_docs_url` have no slash at their end. `sandbox_scenarios` are the values
+    of the sandbox's header; None where there is no such header.
     """
     return {
         "openapi": "3.1.0",
@@ -116,10 +63,10 @@ def openapi_document(
             {"name": "Look-ups", "description": "What became of payments."},
             {"name": "Health", "description": "For load balancers; no key is needed."},
         ],
-        "paths": _paths(sandbox_scenarios),
-        "webhooks": {"deposit": {"post": _deposit_operation()}},
+        "paths": api_paths(sandbox_scenarios),
+        "webhooks": {"deposit": {"post": deposit_operation()}},
         "components": {
-            "schemas": schemas(error_docs_url),
+            "schemas": request_schemas() | response_schemas(error_docs_url),
             "responses": {
                 each.segment: _problem_response([each], error_docs_url) for each in PROBLEM_TYPES
             }
@@ -145,286 +92,19 @@ def openapi_document(
     }
 
 
-def _paths(sandbox_scenarios: Collection[str] | None) -> dict[str, Any]:
-    paths: dict[str, Any] = {
-        f"{API_ROOT}/{each.value}/{{method}}": {
-            "post": _creation_operation(each, sandbox_scenarios)
-        }
-        for each in Operation
-    }
-    paths[f"{API_ROOT}/status/{{gatewayReference}}"] = {"get": _look_up_operation()}
-    paths[f"{API_ROOT}/status/mref/{{merchantReference}}"] = {
-        "get": _look_up_by_merchant_reference_operation()
-    }
-    paths[f"{API_ROOT}/records"] = {"get": _records_operation()}
-    paths["/healthz"] = {"get": _health_operation("isAlive", "Is the process alive?", "alive")}
-    paths["/readyz"] = {"get": _health_operation("isReady", "Can it do its work?", "ready")}
-    return paths
-
-
-def _creation_operation(
-    operation: Operation, sandbox_scenarios: Collection[str] | None
-) -> dict[str, Any]:
-    summary, description = SUMMARIES[operation]
-    answer = "InitiatedWebPayment" if operation is Operation.WEB_PAYIN else "InitiatedPayment"
-    callbacks: dict[str, Any] = {
-        "result": {
-            "{$request.body#/resultUrl}": {"post": _callback_operation("Transaction", RESULT_TEXTS)}
-        }
-    }
-    if operation is Operation.QR_PAYIN:
-        callbacks["qrCode"] = {
-            "{$request.body#/displayQrUrl}": {"post": _callback_operation("QrCode", QR_CODE_TEXTS)}
-        }
-    parameters: list[Schema] = [
-        _parameter(
-            "method",
-            "path",
-            f"Key of a payment method that your brand has for this; at most {creation_body.METHOD_MAX} characters,"
-            " case-sensitive.",
-            {"type": "string", "minLength": 1, "maxLength": creation_body.METHOD_MAX},
-            example="mpesa_ke",
-        )
-    ]
-    if sandbox_scenarios is not None:
-        parameters.append(
-            _parameter(
-                SCENARIO_HEADER,
-                "header",
-                "What the sandbox shall play; else the last three digits of the number decide.",
-                {"type": "string", "enum": list(sandbox_scenarios)},
-            )
-        )
-    responses = _responses(
-        "The payment is taken, durably.", ref(answer), CREATION_PROBLEMS, "refused_creation"
-    )
-    responses["200"]["links"] = LINKS
-    return {
-        "operationId": "create" + request_name(operation).removesuffix("Request"),
-        "tags": ["Payments"],
-        "summary": summary,
-        "description": description,
-        "parameters": parameters,
-        "requestBody": {"required": True, "content": _json_content(ref(request_name(operation)))},
-        "responses": responses,
-        "callbacks": callbacks,
-    }
-
-
-def _look_up_operation() -> dict[str, Any]:
-    parameter = _parameter(
-        "gatewayReference",
-        "path",
-        "The ULID that the gateway gave; letters of either case.",
-        {"type": "string", "description": f"A ULID: `{ULID_PATTERN}`."},
-        example="01KAJWT5RV3FX1QYP2Z4M0C9TB",
-    )
-    return _query_operation(
-        "lookUp",
-        "What became of a payment?",
-        [parameter],
-        "Transaction",
-        COMMON_PROBLEMS,
-        "refused",
-    )
-
-
-def _look_up_by_merchant_reference_operation() -> dict[str, Any]:
-    parameter = _parameter(
-        "merchantReference",
-        "path",
-        "Your own reference, of at most 255 characters, percent-encoded once. Of a reference that was used again"
-        " the newest payment is found.",
-        {"type": "string", "minLength": 1},
-        example="order-1",
-    )
-    summary = "What became of my order?"
-    return _query_operation(
-        "lookUpByMerchantReference", summary, [parameter], "Transaction", COMMON_PROBLEMS, "refused"
-    )
-
-
-def _records_operation() -> dict[str, Any]:
-    moment = "A date or date-time of ISO 8601; without an offset it is UTC."
-    parameters = [
-        _parameter(
-            "from",
-            "query",
-            f"Created at or after. Required without `page`. {moment}",
-            {"type": "string"},
-            example="2026-11-01",
-        ),
-        _parameter(
-            "to",
-            "query",
-            f"Created before; later than `from`. Required without `page`. {moment}",
-            {"type": "string"},
-            example="2026-12-01T00:00:00Z",
-        ),
-        _filter_parameter("type", Type),
-        _parameter(
-            "method",
-            "query",
-            "Only this method key; case-sensitive.",
-            {"type": "string", "pattern": NO_CONTROLS_PATTERN},
-        ),
-        _filter_parameter("status", Status),
-        _parameter(
-            "pageSize",
-            "query",
-            f"How many in a page; what lies beyond 1 to {RECORDS_PAGE_MAX} becomes the nearest of these.",
-            {"type": "integer", "default": RECORDS_PAGE_DEFAULT},
-        ),
-        _parameter(
-            "page",
-            "query",
-            "A cursor from `pages` of an earlier answer; it holds the whole query, so send it alone. Filters that"
-            " are sent again must be the same.",
-            {"type": "string"},
-        ),
-    ]
-    operation = _query_operation(
-        "listRecords",
-        "List payments",
-        parameters,
-        "TransactionPage",
-        RECORDS_PROBLEMS,
-        "refused_records",
-    )
-    operation["description"] = (
-        "Every payment that was created in a window of time, page by page, for reconciliation. Values are trimmed;"
-        " blank means absent; a parameter that is given twice is refused."
-    )
-    return operation
-
-
-def _filter_parameter(name: str, values: type[Type] | type[Status]) -> Schema:
-    words = [each.value for each in values]
-    meaning = (
-        f"Only these: one of {', '.join(f'`{each}`' for each in words)}, in letters of either case."
-    )
-    either = "|".join(map(_in_any_case, words))
-    schema = {"type": "string", "pattern": f"^\\s*(?:{either})?\\s*$", "examples": words}
-    return _parameter(name, "query", meaning, schema)
-
-
-def _in_any_case(word: str) -> str:
-    return "".join(f"[{letter.upper()}{letter}]" for letter in word)
-
-
-def _query_operation(
-    name: str,
-    summary: str,
-    parameters: list[Schema],
-    response_schema: str,
-    problem_types: Sequence[ProblemType],
-    bad_request_response: str,
-) -> dict[str, Any]:
-    return {
-        "operationId": name,
-        "tags": ["Look-ups"],
-        "summary": summary,
-        "parameters": parameters,
-        "responses": _responses(
-            "What is known.", ref(response_schema), problem_types, bad_request_response
-        ),
-    }
-
-
-def _health_operation(name: str, summary: str, status: str) -> dict[str, Any]:
-    schema = {
-        "type": "object",
-        "required": ["status"],
-        "properties": {"status": {"const": status}},
-        "examples": [{"status": status}],
-    }
-    causes = [each for each in COMMON_PROBLEMS if each.status not in (401, 404)]
-    return {
-        "operationId": name,
-        "tags": ["Health"],
-        "summary": summary,
-        "security": [],
-        "responses": _responses("Yes.", schema, causes, "refused"),
-    }
-
-
-RESULT_TEXTS: Final = (
-    "The result",
-    "Sent once the payment has succeeded or failed, in one attempt. Compare the key in constant time and refuse"
-    " what has another; deduplicate by `gatewayReference`, as in rare cases the same callback comes twice.",
-)
-QR_CODE_TEXTS: Final = (
-    "The QR code",
-    "Sent once, soon after the creation. Compare the key; show the picture, or draw the payload yourself.",
-)
-DEPOSIT_TEXTS: Final = (
-    "A deposit",
-    "Sent to the address that is configured for your brand when a payer has paid through the provider's own"
-    " channel: a transaction of flow `push`, that has succeeded and was never created by you.",
-)
-
-
-def _callback_operation(schema_name: str, texts: tuple[str, str]) -> dict[str, Any]:
-    summary, description = texts
-    key = _parameter(
-        "X-API-KEY",
-        "header",
-        "The API key of your brand: the only proof that the gateway is calling.",
-        {"type": "string", "maxLength": KEY_MAX},
-    )
-    answered = f"Any 2xx within {DELIVERY_TIMEOUT_S:g} seconds says that you have it. What you send back isn't read."
-    return {
-        "summary": summary,
-        "description": description,
-        "security": [],
-        "parameters": [key | {"required": True}],
-        "requestBody": {"required": True, "content": _json_content(ref(schema_name))},
-        "responses": {
-            "2XX": {"description": answered},
-            "default": {
-                "description": "Anything else counts as not delivered; it isn't sent again."
-            },
-        },
-    }
-
-
-def _deposit_operation() -> dict[str, Any]:
-    return _callback_operation("Transaction", DEPOSIT_TEXTS) | {"operationId": "deposit"}
-
-
-def _responses(
-    description: str,
-    schema: Schema,
-    problem_types: Sequence[ProblemType],
-    bad_request_response: str,
-) -> dict[str, Any]:
-    """200, and each status that these causes have; the 400s are several causes in one."""
-    found: dict[str, Any] = {
-        "200": {
-            "description": description,
-            "headers": _header_refs(),
-            "content": _json_content(schema),
-        }
-    }
-    for cause in sorted(problem_types, key=lambda each: each.status):
-        name = bad_request_response if cause.status == 400 else cause.segment
-        found.setdefault(str(cause.status), {"$ref": f"#/components/responses/{name}"})
-    return found
-
-
 def _with_status(problem_types: Sequence[ProblemType], status: int) -> list[ProblemType]:
     return [each for each in problem_types if each.status == status]
 
 
 def _problem_response(problem_types: Sequence[ProblemType], error_docs_url: str) -> dict[str, Any]:
-    """The response that these causes, all of one status, are answered with."""
+    """Describe the response for these problems, which all have one status."""
     status = problem_types[0].status
     meaning = " ".join(f"`{each.segment}`: {GUIDANCE[each].meaning}\n" for each in problem_types)
     examples = {
         each.segment: {"value": dict(example_problem(each, error_docs_url))}
         for each in problem_types
     }
-    headers = _header_refs()
+    headers = common_header_refs()
     if status == problems.METHOD_NOT_ALLOWED.status:
         headers["Allow"] = {"$ref": "#/components/headers/Allow"}
     if status == problems.UNAVAILABLE.status:
@@ -451,24 +131,3 @@ def _headers() -> dict[str, Any]:
             "Seconds after which to try again.", {"type": "integer", "minimum": 1}
         ),
     }
-
-
-def _header_refs() -> dict[str, Any]:
-    return {
-        name: {"$ref": f"#/components/headers/{name}"} for name in ("X-Request-Id", "Cache-Control")
-    }
-
-
-def _parameter(
-    name: str, location: str, description: str, schema: Schema, *, example: str | None = None
-) -> Schema:
-    parameter: Schema = {"name": name, "in": location, "description": description, "schema": schema}
-    if location == "path":
-        parameter["required"] = True
-    if example is not None:
-        parameter["example"] = example
-    return parameter
-
-
-def _json_content(schema: Schema) -> dict[str, Any]:
-    return {"application/json": {"schema": schema}}

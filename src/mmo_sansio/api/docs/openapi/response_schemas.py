@@ -1,0 +1,289 @@
+"""Describes responses, callbacks and problem documents; enums and codes are those of the code.
+
+Every shape has an example, and all of them show the same payment."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any, Final
+
+from mmo_sansio.api.docs.error_pages import example_problem
+from mmo_sansio.api.docs.openapi.schemas import (
+    CREATED_AT_PATTERN,
+    CURRENCY_PATTERN,
+    TIMESTAMP_PATTERN,
+    ULID_PATTERN,
+    Schema,
+    nullable,
+    object_schema,
+    ref,
+    response_object,
+)
+from mmo_sansio.api.outgoing.problem_json import INSTANCE_PREFIX
+from mmo_sansio.api.outgoing.transaction_json import transaction_object
+from mmo_sansio.values.clock import format_with_seconds
+from mmo_sansio.values.error_codes import EXPLANATIONS, ErrorCode
+from mmo_sansio.values.model import (
+    Flow,
+    Order,
+    Party,
+    Progress,
+    ProviderData,
+    Source,
+    Stage,
+    Status,
+    Transaction,
+    Type,
+)
+from mmo_sansio.values.money import Money, percentage_of
+from mmo_sansio.values.problems import PROBLEM_TYPES, VALIDATION_FAILED
+
+EXAMPLE_TRANSACTION: Final = Transaction(
+    Order(
+        gateway_reference="01KAJWT5RV3FX1QYP2Z4M0C9TB",
+        brand="acme",
+        type=Type.PAYIN,
+        flow=Flow.DIRECT,
+        method="mpesa_ke",
+        country="KE",
+        provider="mpesa",
+        provider_title="M-Pesa",
+        requested=Money(150_00, "KES"),
+        party=Party("customer-7", "254700000007", "Ada", "Njeri", "ada@shop.example"),
+        merchant_reference="order-1",
+        reconciliation_reference="order-1",
+        labels='{"basket":"b-17"}',
+        result_url="https://shop.example/callbacks",
+        created_at=1_795_250_096_123_456,
+        expires_at=1_795_509_296_123_456,
+    ),
+    Progress(
+        Stage.SUCCEEDED,
+        3,
+        None,
+        provider_reference="QKJ8X2T5L1",
+        final=Money(150_00, "KES"),
+        completed_at=1_795_250_099_654_321,
+        completion_source=Source.WEBHOOK,
+        provider_data=ProviderData("mpesa", "M-Pesa", percentage_of(Money(150_00, "KES"), 1)),
+    ),
+)
+"""The payment of all examples; it has succeeded."""
+
+EXAMPLE_OBJECT: Final[Mapping[str, Any]] = json.loads(transaction_object(EXAMPLE_TRANSACTION))
+
+
+def response_schemas(error_docs_url: str) -> dict[str, Schema]:
+    """Return every shape of a response or callback, by its name in `components/schemas`."""
+    return {
+        "Money": _money(),
+        "Party": _party(),
+        "InitiatedPayment": _creation_response(),
+        "InitiatedWebPayment": _web_creation_response(),
+        "ProviderData": _provider_data(),
+        "Transaction": _transaction(),
+        "TransactionPage": _page(),
+        "QrCode": _qr_code(),
+        "Problem": _problem(error_docs_url),
+    }
+
+
+def _money() -> Schema:
+    value = {"type": "number", "description": "With the currency's own number of decimals."}
+    currency = {"type": "string", "pattern": CURRENCY_PATTERN, "description": "ISO 4217."}
+    meaning = "An amount. Read `value` as a decimal, not as a binary floating point number."
+    return response_object(
+        meaning, {"value": value, "currency": currency}, EXAMPLE_OBJECT["requestedAmount"]
+    )
+
+
+def _party() -> Schema:
+    members = {
+        "id": {"type": "string", "description": "The merchant's identifier for the end user."},
+        "msisdn": {
+            "type": "string",
+            "description": "The phone number, for `push` as the provider gave it.",
+        },
+        "firstName": {"type": ["string", "null"]},
+        "lastName": {"type": ["string", "null"]},
+        "email": {"type": ["string", "null"]},
+    }
+    return response_object("Payer, payee or tax authority.", members, EXAMPLE_OBJECT["party"])
+
+
+def _creation_response() -> Schema:
+    order = EXAMPLE_TRANSACTION.order
+    example = {
+        "status": Status.PENDING.value,
+        "gatewayReference": order.gateway_reference,
+        "merchantReference": order.merchant_reference,
+        "reconciliationReference": order.reconciliation_reference,
+        "createdAt": format_with_seconds(order.created_at),
+    }
+    properties: Schema = {
+        "status": {"const": Status.PENDING.value},
+        "gatewayReference": {"type": "string", "pattern": ULID_PATTERN, "description": "A ULID."},
+        "merchantReference": {"type": "string"},
+        "reconciliationReference": {"type": "string"},
+        "createdAt": {"type": "string", "pattern": CREATED_AT_PATTERN},
+    }
+    return response_object("The payment is taken and under way.", properties, example)
+
+
+def _web_creation_response() -> Schema:
+    shape = _creation_response()
+    example = shape["examples"][0] | {
+        "pageUrl": "https://checkout.example/pay/2mB1qvN0c7Yt4oH8sK5wXeRjPzLdUaFg",
+        "pageOpenMode": "redirect",
+    }
+    properties = shape["properties"] | {
+        "pageUrl": {
+            "type": "string",
+            "format": "uri",
+            "description": "Send the payer's browser here at once.",
+        },
+        "pageOpenMode": {"const": "redirect"},
+    }
+    return response_object(
+        "The payment is taken; its payer is awaited on the page.", properties, example
+    )
+
+
+def _provider_data() -> Schema:
+    properties = {
+        "name": {"type": "string", "description": "Identifier of the provider."},
+        "title": {"type": "string", "description": "Display name of the provider."},
+        "fee": nullable(ref("Money")),
+        "partyData": {
+            "type": ["object", "null"],
+            "description": "What the provider says of the party.",
+        },
+        "errorCode": {"type": ["string", "null"], "description": "The provider's own code."},
+        "errorMessage": {"type": ["string", "null"], "description": "The provider's own words."},
+    }
+    meaning = "What the provider made of it; null until a request to one is recorded."
+    return response_object(meaning, properties, EXAMPLE_OBJECT["providerData"])
+
+
+def _transaction() -> Schema:
+    codes = "".join(f"\n- `{each}`: {EXPLANATIONS[each].meaning}" for each in ErrorCode)
+    sources = [each.value for each in Source]
+    text_or_null = {"type": ["string", "null"]}
+    properties: Schema = {
+        "status": {"enum": [each.value for each in Status]},
+        "type": {"enum": [each.value for each in Type]},
+        "flow": {
+            "enum": [each.value for each in Flow],
+            "description": "`push`: a deposit that the payer began with the provider.",
+        },
+        "gatewayReference": {"type": "string", "pattern": ULID_PATTERN},
+        "merchantReference": text_or_null | {"description": "Null for `push`."},
+        "reconciliationReference": text_or_null | {"description": "Null for `push`."},
+        "providerReference": text_or_null | {"description": "The provider's own reference."},
+        "party": ref("Party"),
+        "method": {"type": "string"},
+        "country": {"type": "string"},
+        "requestedAmount": ref("Money"),
+        "finalAmount": nullable(ref("Money"))
+        | {"description": "What was settled, which may differ; null unless it has succeeded."},
+        "labels": {"type": ["object", "null"], "description": "As submitted; null for `push`."},
+        "createdAt": {"type": "string", "pattern": TIMESTAMP_PATTERN},
+        "completedAt": text_or_null
+        | {"pattern": TIMESTAMP_PATTERN, "description": "Null while pending."},
+        "completionSource": text_or_null
+        | {
+            "description": "What resolved it; null while pending. Take a value that you don't know"
+            f" as information only. Today: {', '.join(f'`{each}`' for each in sources)}.",
+            "examples": sources,
+        },
+        "errorCode": {
+            "enum": [*(each.value for each in ErrorCode), None],
+            "description": f"Why it failed; null unless it has.{codes}",
+        },
+        "errorMessage": text_or_null | {"description": "The same for people."},
+        "providerData": nullable(ref("ProviderData")),
+    }
+    meaning = "A payment, the same everywhere: in look-ups, records and callbacks."
+    return response_object(meaning, properties, EXAMPLE_OBJECT)
+
+
+def _page() -> Schema:
+    cursor = {"type": ["string", "null"]}
+    pages = response_object(
+        "Cursors of the neighbouring pages; null where there is none.",
+        {"next": cursor, "previous": cursor},
+        {"next": None, "previous": None},
+    )
+    properties = {"data": {"type": "array", "items": ref("Transaction")}, "pages": pages}
+    example = {"data": [EXAMPLE_OBJECT], "pages": {"next": None, "previous": None}}
+    return response_object("A page of transactions, the oldest first.", properties, example)
+
+
+def _qr_code() -> Schema:
+    order = EXAMPLE_TRANSACTION.order
+    properties = {
+        "gatewayReference": {"type": "string", "pattern": ULID_PATTERN},
+        "merchantReference": {"type": "string"},
+        "reconciliationReference": {"type": "string"},
+        "amount": ref("Money"),
+        "qrPayload": {
+            "type": ["string", "null"],
+            "description": "The text of the code (EMVCo); null where the provider gives a picture"
+            " only.",
+        },
+        "qrImage": {"type": "string", "contentEncoding": "base64", "contentMediaType": "image/png"},
+        "expiresAt": {"type": "string", "pattern": TIMESTAMP_PATTERN},
+    }
+    example = {
+        "gatewayReference": order.gateway_reference,
+        "merchantReference": order.merchant_reference,
+        "reconciliationReference": order.reconciliation_reference,
+        "amount": EXAMPLE_OBJECT["requestedAmount"],
+        "qrPayload": "00020101021226…6304A13B",
+        "qrImage": "iVBORw0KGgoAAAANSUhEUg…",
+        "expiresAt": "2026-11-24T08:34:56.123456Z",
+    }
+    return response_object("A QR code to show to the payer.", properties, example)
+
+
+def _problem(error_docs_url: str) -> Schema:
+    fault = object_schema(
+        "A field at fault.",
+        {
+            "field": {
+                "type": "string",
+                "description": "Dotted path of the member, or the parameter.",
+            },
+            "detail": {"type": "string", "description": "What is wrong and what would be right."},
+        },
+    ) | {"additionalProperties": False}
+    titles = list(dict.fromkeys(each.title for each in PROBLEM_TYPES))
+    codes = list(dict.fromkeys(each.error_code for each in PROBLEM_TYPES))
+    segments = [f"{error_docs_url}/{each.segment}" for each in PROBLEM_TYPES]
+    properties: Schema = {
+        "type": {
+            "enum": segments,
+            "description": "The specific cause is the last segment; the page behind it says what to"
+            " do.",
+        },
+        "title": {"enum": titles},
+        "status": {"enum": sorted({each.status for each in PROBLEM_TYPES})},
+        "detail": {"type": "string", "description": "What happened this time, for a person."},
+        "errorCode": {
+            "enum": codes,
+            "description": "The category; for a 422 with a cause of its own the same as the cause.",
+        },
+        "instance": {
+            "type": "string",
+            "pattern": f"^{INSTANCE_PREFIX}[0-9a-zA-Z-]+$",
+            "description": "Names this occurrence: its end is the request id, as in X-Request-Id.",
+        },
+        "errors": {"type": "array", "items": fault, "description": "Every field at fault."},
+    }
+    shape = response_object(
+        "Why a request was refused (RFC 7807).",
+        properties,
+        dict(example_problem(VALIDATION_FAILED, error_docs_url)),
+    )
+    return shape | {"required": [name for name in properties if name != "errors"]}
