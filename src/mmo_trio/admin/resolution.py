@@ -1,16 +1,336 @@
-"""Ending a payment by hand: refused when what is on record speaks against it."""
+"""Resolution by hand: people end a payment on evidence, in the console with proposals (four eyes).
+
+The rules for proposals are one pure function, :func:`next_state`; :func:`resolve_payment` is the only way in which
+a person's decision reaches the payment rules.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable, Mapping
+from enum import StrEnum
+from functools import partial
+from types import MappingProxyType
+from typing import Protocol, TypeAlias
+
+from attrs import evolve, frozen
+
+from mmo_sansio.messages.inputs import Input, ResolveManually
+from mmo_sansio.messages.replies import Applied, Reply
 from mmo_sansio.payments.stuck import contradicting_entry
+from mmo_sansio.values.clock import Instant
+from mmo_sansio.values.error_codes import ErrorCode
 from mmo_sansio.values.model import Transaction
+from mmo_trio.admin.audit_event import audit_event
+from mmo_trio.storage.interface.admin_types import Proposal, ProposalState
 from mmo_trio.storage.interface.store import Store
 
+SUCCESS = "success"
+"""The outcome of a resolution that has no error code."""
 
-async def find_contradicting_evidence(
-    store: Store, transaction: Transaction, *, succeeded: bool
-) -> str | None:
-    """What its provider has told otherwise, in closed entries of the suspense book, too; None: nothing."""
+UNFINISHED_STATES = (ProposalState.OPEN, ProposalState.APPROVED)
+
+
+class ProposalAction(StrEnum):
+    """What a user may do with a proposal."""
+
+    PROPOSE = "propose"
+    APPROVE = "approve"
+    REJECT = "reject"
+
+
+class ProposalActor(StrEnum):
+    """The relation of a user to a proposal."""
+
+    VIEWER = "viewer"
+    """May neither propose nor approve."""
+    PROPOSER = "proposer"
+    """Made the proposal and must not approve it."""
+    COLLEAGUE = "colleague"
+    """May propose, but not decide on another user's proposal."""
+    APPROVER = "approver"
+    """May decide on this proposal."""
+
+
+class Refusal(StrEnum):
+    """The reason why an action on a proposal, or a resolution, is refused."""
+
+    NOT_PERMITTED = "Your role does not permit it."
+    OWN_PROPOSAL = "You proposed it: another user has to approve it."
+    NO_PAYMENT = "There is no payment with this gatewayReference."
+    NO_PROPOSAL = "There is no such proposal."
+    ALREADY_PROPOSED = "There is a proposal about this payment already."
+    ALREADY_DECIDED = "The proposal was decided meanwhile."
+    PAYMENT_ENDED = "The payment has ended already."
+    EVIDENCE = "The evidence on record is against it"
+    RULES = "It can't be resolved."
+
+
+class ResolutionRefused(Exception):
+    """Nothing was resolved; the message is a sentence for a person."""
+
+    def __init__(self, refusal: Refusal, message: str | None = None) -> None:
+        super().__init__(message or refusal.value)
+        self.refusal = refusal
+
+
+_REFUSED_ACTORS: Mapping[tuple[ProposalAction, ProposalActor], Refusal] = MappingProxyType(
+    {
+        (ProposalAction.PROPOSE, ProposalActor.VIEWER): Refusal.NOT_PERMITTED,
+        (ProposalAction.APPROVE, ProposalActor.VIEWER): Refusal.NOT_PERMITTED,
+        (ProposalAction.APPROVE, ProposalActor.COLLEAGUE): Refusal.NOT_PERMITTED,
+        (ProposalAction.APPROVE, ProposalActor.PROPOSER): Refusal.OWN_PROPOSAL,
+        (ProposalAction.REJECT, ProposalActor.VIEWER): Refusal.NOT_PERMITTED,
+        (ProposalAction.REJECT, ProposalActor.COLLEAGUE): Refusal.NOT_PERMITTED,
+    }
+)
+
+_NEXT_STATES: Mapping[tuple[ProposalState | None, ProposalAction], ProposalState] = (
+    MappingProxyType(
+        {
+            (None, ProposalAction.PROPOSE): ProposalState.OPEN,
+            (ProposalState.DONE, ProposalAction.PROPOSE): ProposalState.OPEN,
+            (ProposalState.REJECTED, ProposalAction.PROPOSE): ProposalState.OPEN,
+            (ProposalState.REFUSED, ProposalAction.PROPOSE): ProposalState.OPEN,
+            (ProposalState.OPEN, ProposalAction.APPROVE): ProposalState.APPROVED,
+            (ProposalState.APPROVED, ProposalAction.APPROVE): ProposalState.APPROVED,
+            (ProposalState.OPEN, ProposalAction.REJECT): ProposalState.REJECTED,
+        }
+    )
+)
+"""Approving an approved proposal carries it out again after a crash; a second time does no harm."""
+
+
+def next_state(
+    state: ProposalState | None, action: ProposalAction, actor: ProposalActor
+) -> ProposalState | Refusal:
+    """Return the state of the proposal after this action; None stands for no proposal."""
+    if refusal := _REFUSED_ACTORS.get((action, actor)):
+        return refusal
+    if after := _NEXT_STATES.get((state, action)):
+        return after
+    if action is ProposalAction.PROPOSE:
+        return Refusal.ALREADY_PROPOSED
+    return Refusal.NO_PROPOSAL if state is None else Refusal.ALREADY_DECIDED
+
+
+@frozen
+class Resolver:
+    """A user of the console who takes part in a resolution."""
+
+    name: str
+    actor: str
+    """The user's name in the audit log."""
+    can_propose: bool
+    can_approve: bool
+
+    def actor_for(self, proposal: Proposal | None, *, four_eyes: bool) -> ProposalActor:
+        """Return the relation of this user to the proposal."""
+        is_own = proposal is not None and proposal.proposed_by == self.name
+        if self.can_approve and not (is_own and four_eyes):
+            return ProposalActor.APPROVER
+        if not self.can_propose:
+            return ProposalActor.VIEWER
+        return ProposalActor.PROPOSER if is_own else ProposalActor.COLLEAGUE
+
+
+Submit: TypeAlias = Callable[[Input], Awaitable[Reply]]
+
+
+class Record(Protocol):
+    """Appends an audit event about a resolution."""
+
+    async def __call__(self, action: str, remark: str | None = None) -> None: ...
+
+
+async def resolve_payment(
+    store: Store,
+    submit: Submit,
+    transaction: Transaction,
+    resolution: ResolveManually,
+    record: Record,
+    *,
+    is_approved: bool = False,
+) -> Transaction:
+    """Check the evidence, record, resolve the payment and record a failure; return the payment.
+
+    A resolution that nobody approved before is recorded before it is done. Raises ResolutionRefused.
+    """
+    try:
+        succeeded = resolution.error_code is None
+        await check_evidence(store, transaction, succeeded=succeeded)
+        if not is_approved:
+            await record("payment_resolved")
+        reply = await submit(resolution)
+        if not isinstance(reply, Applied):
+            reason = getattr(reply, "reason", None)
+            raise ResolutionRefused(Refusal.RULES, reason)
+    except ResolutionRefused as refused:
+        await record("resolution_failed", str(refused))
+        raise
+    if is_approved:
+        await record("payment_resolved")
+    return reply.transaction
+
+
+async def check_evidence(store: Store, transaction: Transaction, *, succeeded: bool) -> None:
+    """Raise ResolutionRefused when an entry of the suspense book, open or closed, says otherwise."""
     entries = await store.admin.suspense_of_payment(transaction.reference)
-    told = [(each.reason, each.content) for each in entries]
-    return contradicting_entry(succeeded, told, provider=transaction.order.provider_title)
+    results = [(each.reason, each.content) for each in entries]
+    provider = transaction.order.provider_title
+    if against := contradicting_entry(succeeded, results, provider=provider):
+        raise ResolutionRefused(Refusal.EVIDENCE, f"{Refusal.EVIDENCE}: {against}")
+
+
+@frozen
+class Resolutions:
+    """Proposals to resolve payments by hand, and the decisions on them."""
+
+    store: Store
+    submit: Submit
+    now: Callable[[], Instant]
+    four_eyes: bool
+
+    async def propose(
+        self,
+        user: Resolver,
+        reference: str,
+        error_code: ErrorCode | None,
+        *,
+        reason: str,
+        evidence: str,
+        provider_reference: str | None = None,
+    ) -> Proposal:
+        """Add a proposal about a payment; without four eyes an approver's takes effect at once.
+
+        Raises ResolutionRefused.
+        """
+        transaction = await self.store.transaction(reference)
+        if transaction is None:
+            raise ResolutionRefused(Refusal.NO_PAYMENT)
+        if transaction.progress.stage.is_terminal:
+            raise ResolutionRefused(Refusal.PAYMENT_ENDED)
+        await check_evidence(self.store, transaction, succeeded=error_code is None)
+        earlier = await self.store.admin.proposals(about=transaction.reference)
+        unfinished = next((each for each in earlier if each.state in UNFINISHED_STATES), None)
+        after = self._next_state(unfinished, ProposalAction.PROPOSE, user)
+        if isinstance(after, Refusal):
+            raise ResolutionRefused(after)
+        proposal = Proposal(
+            0,
+            transaction.reference,
+            transaction.order.brand,
+            error_code and error_code.value,
+            provider_reference,
+            reason,
+            evidence,
+            user.name,
+            self.now(),
+        )
+        await self._record(user, proposal, "resolution_proposed")
+        proposal = evolve(proposal, id=await self.store.admin.add_proposal(proposal))
+        if not self.four_eyes and user.can_approve:
+            await self.approve(user, proposal.id)
+        return proposal
+
+    async def approve(self, user: Resolver, id: int) -> Proposal:
+        """Approve a proposal and carry it out; after a crash in between, carry it out again.
+
+        The returned proposal is `refused` when the evidence or the payment rules are against it.
+        Raises ResolutionRefused when nothing was approved.
+        """
+        proposal = await self._find(id)
+        approved = await self._decide(user, proposal, ProposalAction.APPROVE)
+        try:
+            await self._carry_out(user, approved)
+            ended = evolve(approved, state=ProposalState.DONE, remark=None)
+        except ResolutionRefused as refused:
+            ended = evolve(approved, state=ProposalState.REFUSED, remark=str(refused))
+        await self.store.admin.update_proposal(ProposalState.APPROVED, ended)
+        return ended
+
+    async def reject(self, user: Resolver, id: int, remark: str) -> Proposal:
+        """Reject another user's proposal, or withdraw one's own. Raises ResolutionRefused."""
+        return await self._decide(user, await self._find(id), ProposalAction.REJECT, remark)
+
+    async def _find(self, id: int) -> Proposal | None:
+        return await self.store.admin.proposal(id) if id < 2**63 else None
+
+    def _next_state(
+        self, proposal: Proposal | None, action: ProposalAction, user: Resolver
+    ) -> ProposalState | Refusal:
+        actor = user.actor_for(proposal, four_eyes=self.four_eyes)
+        return next_state(None if proposal is None else proposal.state, action, actor)
+
+    async def _decide(
+        self,
+        user: Resolver,
+        proposal: Proposal | None,
+        action: ProposalAction,
+        remark: str | None = None,
+    ) -> Proposal:
+        """Record the decision, then store it unless the proposal is in another state meanwhile."""
+        after = self._next_state(proposal, action, user)
+        if proposal is None or after is Refusal.NOT_PERMITTED:
+            assert isinstance(after, Refusal)
+            raise ResolutionRefused(after)
+        if after is Refusal.OWN_PROPOSAL:
+            await self._record(user, proposal, "refused")
+            raise ResolutionRefused(after)
+        await self._record(user, proposal, _AUDIT_ACTIONS[action], remark)
+        if isinstance(after, Refusal):
+            raise ResolutionRefused(after)
+        if after is proposal.state:
+            return proposal
+        decided = evolve(
+            proposal, state=after, decided_by=user.name, decided_at=self.now(), remark=remark
+        )
+        if not await self.store.admin.update_proposal(proposal.state, decided):
+            raise ResolutionRefused(Refusal.ALREADY_DECIDED)
+        return decided
+
+    async def _carry_out(self, user: Resolver, approved: Proposal) -> None:
+        """Resolve the payment unless an earlier attempt did. Raises ResolutionRefused."""
+        transaction = await self.store.transaction(approved.gateway_reference)
+        assert transaction is not None
+        resolution = ResolveManually(
+            transaction.reference,
+            user=f"{approved.proposed_by}, approved by {approved.decided_by}",
+            reason=approved.reason,
+            evidence=approved.evidence,
+            error_code=None if approved.error_code is None else ErrorCode(approved.error_code),
+            provider_reference=approved.provider_reference,
+        )
+        record = partial(self._record, user, approved)
+        if not transaction.progress.stage.is_terminal:
+            await resolve_payment(
+                self.store, self.submit, transaction, resolution, record, is_approved=True
+            )
+            return
+        lines = await self.store.timeline(transaction.reference)
+        if all(line.actor != f"operator:{resolution.user}" for line in lines):
+            await record("resolution_failed", "The payment has ended meanwhile.")
+            raise ResolutionRefused(Refusal.PAYMENT_ENDED, "The payment has ended meanwhile.")
+        await record("payment_resolved")
+
+    async def _record(
+        self, user: Resolver, proposal: Proposal, action: str, remark: str | None = None
+    ) -> None:
+        event = audit_event(
+            self.now(),
+            user.actor,
+            action,
+            f"payment:{proposal.gateway_reference}",
+            proposal=proposal.id or None,
+            outcome=proposal.error_code or SUCCESS,
+            reason=proposal.reason,
+            evidence=proposal.evidence,
+            proposedBy=proposal.proposed_by,
+            remark=remark,
+        )
+        await self.store.admin.append_audit(event)
+
+
+_AUDIT_ACTIONS = {
+    ProposalAction.APPROVE: "resolution_approved",
+    ProposalAction.REJECT: "resolution_rejected",
+}

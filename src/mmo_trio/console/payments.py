@@ -13,6 +13,7 @@ from mmo_sansio.payments.states import target_stages
 from mmo_sansio.values.error_codes import ErrorCode
 from mmo_sansio.values.model import Stage, Status, Transaction
 from mmo_trio.admin.explanation import PaymentHistory, conclusions, timeline
+from mmo_trio.admin.resolution import UNFINISHED_STATES
 from mmo_trio.console.context import ConsoleContext
 from mmo_trio.console.masking import PersonalDataMask
 from mmo_trio.console.permissions import Permission
@@ -24,7 +25,7 @@ from mmo_trio.console.views import (
     to_payment_row,
     to_suspense_entry_view,
 )
-from mmo_trio.storage.interface.admin_types import PaymentFilter, Position, ProposalState
+from mmo_trio.storage.interface.admin_types import PaymentFilter, Position
 
 PAGE_SIZE = 50
 REFERENCE_MAX = 255
@@ -104,9 +105,6 @@ def create_payments_blueprint(context: ConsoleContext) -> Blueprint:
         )
 
     return pages
-
-
-UNFINISHED_STATES = (ProposalState.OPEN, ProposalState.APPROVED)
 
 
 async def load_payment_history(context: ConsoleContext, transaction: Transaction) -> PaymentHistory:

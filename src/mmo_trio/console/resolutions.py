@@ -1,181 +1,108 @@
-"""Ending payments by hand: one operator proposes, on evidence, and another approves (four eyes)."""
+"""The pages for ending payments by hand: one user proposes, on evidence, and another approves."""
 
 from __future__ import annotations
 
-from attrs import evolve
-from quart import Blueprint, Response, render_template, url_for
-from werkzeug.exceptions import BadRequest, Conflict, Forbidden, NotFound
+from collections.abc import Iterator
+from contextlib import contextmanager
 
-from mmo_sansio.messages.inputs import ResolveManually
-from mmo_sansio.messages.replies import Applied
+from quart import Blueprint, Response, render_template, url_for
+from werkzeug.exceptions import BadRequest, Conflict, Forbidden, HTTPException, NotFound
+
 from mmo_sansio.values.error_codes import ErrorCode
-from mmo_trio.admin.audit_event import audit_event
-from mmo_trio.admin.resolution import find_contradicting_evidence
+from mmo_trio.admin.resolution import (
+    SUCCESS,
+    UNFINISHED_STATES,
+    Refusal,
+    ResolutionRefused,
+    Resolutions,
+    Resolver,
+)
 from mmo_trio.console.context import ConsoleContext
-from mmo_trio.console.payments import UNFINISHED_STATES
 from mmo_trio.console.permissions import Permission
 from mmo_trio.console.sessions import CurrentUser, SessionGuard, current_user, form_field
-from mmo_trio.storage.interface.admin_types import Proposal, ProposalState
+from mmo_trio.storage.interface.admin_types import Proposal
 
-SUCCESS = "success"
+_HTTP_ERRORS: dict[Refusal, type[HTTPException]] = {
+    Refusal.NOT_PERMITTED: Forbidden,
+    Refusal.OWN_PROPOSAL: Forbidden,
+    Refusal.NO_PAYMENT: NotFound,
+    Refusal.NO_PROPOSAL: NotFound,
+}
+"""The status of each refusal; all others are a conflict."""
 
 
 def create_resolutions_blueprint(context: ConsoleContext, guard: SessionGuard) -> Blueprint:
-    """GET /resolutions; POST /payments/REFERENCE/resolutions, /resolutions/ID/approve and /reject."""
+    """GET /resolutions; POST /payments/REFERENCE/resolutions, /resolutions/ID/approve, /reject."""
     pages = Blueprint("resolutions", __name__)
-    office = context.store.admin
+    resolutions = Resolutions(
+        context.store, context.submit, context.now, four_eyes=context.settings.four_eyes
+    )
 
     @pages.get("/resolutions")
     async def listed() -> str:
-        waiting = [
-            each for state in UNFINISHED_STATES for each in await office.proposals(state=state)
+        proposals = [
+            each
+            for state in UNFINISHED_STATES
+            for each in await context.store.admin.proposals(state=state)
         ]
         return await render_template(
-            "resolutions.html",
-            proposals=waiting,
-            eyes=current_user().mask,
-            name=current_user().name,
+            "resolutions.html", proposals=proposals, eyes=current_user().mask
         )
 
     @pages.post("/payments/<reference>/resolutions")
     async def propose(reference: str) -> Response:
-        visitor = await guard.require(Permission.PROPOSE)
-        transaction = await context.store.transaction(reference)
-        if transaction is None:
-            raise NotFound("There is no payment with this gatewayReference.")
-        code = _parse_outcome(await form_field("outcome"))
-        reason, evidence = await form_field("reason"), await form_field("evidence")
+        user = await guard.require(Permission.PROPOSE)
+        outcome = _parse_outcome(await form_field("outcome"))
         provider_reference = await form_field(
             "provider_reference", length_max=255, is_required=False
         )
-        if transaction.progress.stage.is_terminal:
-            raise Conflict("The payment has ended already.")
-        against = await find_contradicting_evidence(
-            context.store, transaction, succeeded=code is None
-        )
-        if against is not None:
-            raise Conflict(f"The evidence on record is against it: {against}")
-        if any(each.state in UNFINISHED_STATES for each in await office.proposals(about=reference)):
-            raise Conflict("There is a proposal about this payment already.")
-        proposal = Proposal(
-            0,
-            transaction.reference,
-            transaction.order.brand,
-            code and code.value,
-            provider_reference or None,
-            reason,
-            evidence,
-            visitor.name,
-            context.now(),
-        )
-        await _note(visitor, "resolution_proposed", proposal)
-        proposal = evolve(proposal, id=await office.add_proposal(proposal))
-        if not context.settings.four_eyes and visitor.has_permission(Permission.APPROVE):
-            await _approve(visitor, proposal)
+        with _http_errors():
+            proposal = await resolutions.propose(
+                _resolver(user),
+                reference,
+                outcome,
+                reason=await form_field("reason"),
+                evidence=await form_field("evidence"),
+                provider_reference=provider_reference or None,
+            )
         return _redirect_to_payment(proposal)
 
     @pages.post("/resolutions/<int:id>/approve")
     async def approve(id: int) -> Response:
-        visitor = await guard.require(Permission.APPROVE)
-        proposal = await _proposal(id)
-        if context.settings.four_eyes and proposal.proposed_by == visitor.name:
-            await _note(visitor, "refused", proposal)
-            raise Forbidden("You proposed it: another operator has to approve it.")
-        await _approve(visitor, proposal)
-        return _redirect_to_payment(proposal)
+        user = await guard.require(Permission.APPROVE)
+        with _http_errors():
+            return _redirect_to_payment(await resolutions.approve(_resolver(user), id))
 
     @pages.post("/resolutions/<int:id>/reject")
     async def reject(id: int) -> Response:
-        visitor = await guard.require(Permission.PROPOSE)
-        proposal = await _proposal(id)
-        if proposal.proposed_by != visitor.name:  # One's own may be taken back.
-            await guard.require(Permission.APPROVE)
+        user = await guard.require(Permission.PROPOSE)
         remark = await form_field("remark")
-        await _note(visitor, "resolution_rejected", proposal, remark)
-        decided = _decided(proposal, ProposalState.REJECTED, visitor, remark)
-        if not await office.update_proposal(ProposalState.OPEN, decided):
-            raise Conflict("The proposal was decided meanwhile.")
+        try:
+            with _http_errors():
+                proposal = await resolutions.reject(_resolver(user), id, remark)
+        except Forbidden:
+            await guard.require(Permission.APPROVE)
+            raise
         return _redirect_to_payment(proposal)
 
-    async def _approve(visitor: CurrentUser, proposal: Proposal) -> None:
-        """Decide, do, and say what came of it. Whoever comes after a crash in between carries on."""
-        await _note(visitor, "resolution_approved", proposal)
-        if proposal.state is ProposalState.OPEN:
-            approved = _decided(proposal, ProposalState.APPROVED, visitor)
-            if not await office.update_proposal(ProposalState.OPEN, approved):
-                raise Conflict("The proposal was decided meanwhile.")
-        elif proposal.state is ProposalState.APPROVED:
-            approved = proposal
-        else:
-            raise Conflict("The proposal was decided meanwhile.")
-        fault = await _carry_out(approved)
-        done = ProposalState.DONE if fault is None else ProposalState.REFUSED
-        act = "payment_resolved" if fault is None else "resolution_failed"
-        await _note(visitor, act, approved, fault)
-        await office.update_proposal(
-            ProposalState.APPROVED, evolve(approved, state=done, remark=fault)
-        )
-
-    async def _carry_out(approved: Proposal) -> str | None:
-        """What kept it from being done; None when it was done."""
-        transaction = await context.store.transaction(approved.gateway_reference)
-        assert transaction is not None
-        who = f"{approved.proposed_by}, approved by {approved.decided_by}"
-        if transaction.progress.stage.is_terminal:
-            lines = await context.store.timeline(transaction.reference)
-            if any(line.actor == f"operator:{who}" for line in lines):
-                return None
-            return "The payment has ended meanwhile."
-        succeeded = approved.error_code is None
-        against = await find_contradicting_evidence(context.store, transaction, succeeded=succeeded)
-        if against is not None:
-            return f"The evidence on record is against it: {against}"
-        given = ResolveManually(
-            transaction.reference,
-            user=who,
-            reason=approved.reason,
-            evidence=approved.evidence,
-            error_code=None if approved.error_code is None else ErrorCode(approved.error_code),
-            provider_reference=approved.provider_reference,
-        )
-        reply = await context.submit(given)
-        return None if isinstance(reply, Applied) else getattr(reply, "reason", "It was refused.")
-
-    async def _note(
-        visitor: CurrentUser, act: str, about: Proposal, remark: str | None = None
-    ) -> None:
-        told = audit_event(
-            context.now(),
-            visitor.actor,
-            act,
-            f"payment:{about.gateway_reference}",
-            proposal=about.id or None,
-            outcome=about.error_code or SUCCESS,
-            reason=about.reason,
-            evidence=about.evidence,
-            proposedBy=about.proposed_by,
-            remark=remark,
-        )
-        await office.append_audit(told)
-
-    async def _proposal(id: int) -> Proposal:
-        found = await office.proposal(id) if id < 2**63 else None
-        if found is None:
-            raise NotFound("There is no such proposal.")
-        return found
-
-    def _decided(
-        proposal: Proposal, state: ProposalState, visitor: CurrentUser, remark: str | None = None
-    ) -> Proposal:
-        return evolve(
-            proposal,
-            state=state,
-            decided_by=visitor.name,
-            decided_at=context.now(),
-            remark=remark,
-        )
-
     return pages
+
+
+def _resolver(user: CurrentUser) -> Resolver:
+    return Resolver(
+        user.name,
+        user.actor,
+        can_propose=user.has_permission(Permission.PROPOSE),
+        can_approve=user.has_permission(Permission.APPROVE),
+    )
+
+
+@contextmanager
+def _http_errors() -> Iterator[None]:
+    try:
+        yield
+    except ResolutionRefused as refused:
+        raise _HTTP_ERRORS.get(refused.refusal, Conflict)(str(refused)) from None
 
 
 def _redirect_to_payment(proposal: Proposal) -> Response:

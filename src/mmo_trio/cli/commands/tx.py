@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import getpass
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 import click
 
 from mmo_sansio.messages.inputs import ResolveManually
-from mmo_sansio.messages.replies import Applied
 from mmo_sansio.payments.stuck import STUCK_AFTER
 from mmo_sansio.values.error_codes import ErrorCode
 from mmo_sansio.values.model import Status, Transaction
 from mmo_trio.admin.audit_event import record_command
-from mmo_trio.admin.resolution import find_contradicting_evidence
+from mmo_trio.admin.resolution import SUCCESS, ResolutionRefused, resolve_payment
 from mmo_trio.cli.support.errors import NegativeAnswer, UsageProblem
 from mmo_trio.cli.support.output import (
     admin_transaction_json,
@@ -174,10 +174,7 @@ def resolve(
 
     async def resolved(store: Store) -> Transaction:
         found = await find_transaction(store, reference, brand)
-        against = await find_contradicting_evidence(store, found, succeeded=succeeded)
-        if against is not None:
-            raise NegativeAnswer(f"The evidence on record is against it: {against}")
-        given = ResolveManually(
+        resolution = ResolveManually(
             found.reference,
             user=operator or getpass.getuser(),
             reason=reason,
@@ -185,23 +182,25 @@ def resolve(
             error_code=None if code is None else ErrorCode(code),
             provider_reference=provider_reference,
         )
-        await record_command(
-            store,
-            place.clock().now(),
-            "payment_resolved",
-            f"payment:{found.reference}",
-            operator,
-            outcome=code or "success",
-            reason=reason,
-            evidence=evidence,
-        )
-        reply = await submit_once(store, given, place.clock())
-        if not isinstance(reply, Applied):
-            why = getattr(reply, "reason", "It can't be resolved.")
-            subject, now = f"payment:{found.reference}", place.clock().now()
-            await record_command(store, now, "resolution_failed", subject, operator, remark=why)
-            raise NegativeAnswer(why)
-        return reply.transaction
+
+        async def record(action: str, remark: str | None = None) -> None:
+            await record_command(
+                store,
+                place.clock().now(),
+                action,
+                f"payment:{found.reference}",
+                operator,
+                outcome=code or SUCCESS,
+                reason=reason,
+                evidence=evidence,
+                remark=remark,
+            )
+
+        submit = partial(submit_once, store, clock=place.clock())
+        try:
+            return await resolve_payment(store, submit, found, resolution, record)
+        except ResolutionRefused as refused:
+            raise NegativeAnswer(str(refused)) from None
 
     done = place.with_store(resolved)
     if as_json:

@@ -1,0 +1,232 @@
+"""Resolution by hand: every cell of the table of proposals, and what is recorded around a decision."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Sequence
+from functools import partial
+from itertools import product
+
+import pytest
+from attrs import evolve
+
+from mmo_sansio.messages.inputs import Input
+from mmo_sansio.testing import builders as a
+from mmo_sansio.values.error_codes import ErrorCode
+from mmo_sansio.values.model import Source, Status
+from mmo_sansio.values.money import Money
+from mmo_trio.admin.resolution import (
+    ProposalAction,
+    ProposalActor,
+    Refusal,
+    ResolutionRefused,
+    Resolutions,
+    Resolver,
+    next_state,
+)
+from mmo_trio.engine.one_shot import submit_once
+from mmo_trio.storage.interface.admin_types import Proposal, ProposalState
+from mmo_trio.storage.memory.store import MemoryState, MemoryStore
+from mmo_trio.system.clock import WallClock
+
+NOT_PERMITTED, OWN_PROPOSAL = Refusal.NOT_PERMITTED, Refusal.OWN_PROPOSAL
+ALREADY_PROPOSED, DECIDED = Refusal.ALREADY_PROPOSED, Refusal.ALREADY_DECIDED
+NO_PROPOSAL = Refusal.NO_PROPOSAL
+OPEN, APPROVED = ProposalState.OPEN, ProposalState.APPROVED
+DONE, REJECTED, REFUSED = ProposalState.DONE, ProposalState.REJECTED, ProposalState.REFUSED
+
+STATES = (None, OPEN, APPROVED, DONE, REJECTED, REFUSED)
+TABLE: dict[tuple[ProposalAction, ProposalActor], Sequence[ProposalState | Refusal]] = {
+    (ProposalAction.PROPOSE, ProposalActor.VIEWER): [NOT_PERMITTED] * 6,
+    (ProposalAction.PROPOSE, ProposalActor.COLLEAGUE): [
+        OPEN, ALREADY_PROPOSED, ALREADY_PROPOSED, OPEN, OPEN, OPEN,
+    ],
+    (ProposalAction.PROPOSE, ProposalActor.PROPOSER): [
+        OPEN, ALREADY_PROPOSED, ALREADY_PROPOSED, OPEN, OPEN, OPEN,
+    ],
+    (ProposalAction.PROPOSE, ProposalActor.APPROVER): [
+        OPEN, ALREADY_PROPOSED, ALREADY_PROPOSED, OPEN, OPEN, OPEN,
+    ],
+    (ProposalAction.APPROVE, ProposalActor.VIEWER): [NOT_PERMITTED] * 6,
+    (ProposalAction.APPROVE, ProposalActor.COLLEAGUE): [NOT_PERMITTED] * 6,
+    (ProposalAction.APPROVE, ProposalActor.PROPOSER): [OWN_PROPOSAL] * 6,
+    (ProposalAction.APPROVE, ProposalActor.APPROVER): [
+        NO_PROPOSAL, APPROVED, APPROVED, DECIDED, DECIDED, DECIDED,
+    ],
+    (ProposalAction.REJECT, ProposalActor.VIEWER): [NOT_PERMITTED] * 6,
+    (ProposalAction.REJECT, ProposalActor.COLLEAGUE): [NOT_PERMITTED] * 6,
+    (ProposalAction.REJECT, ProposalActor.PROPOSER): [
+        NO_PROPOSAL, REJECTED, DECIDED, DECIDED, DECIDED, DECIDED,
+    ],
+    (ProposalAction.REJECT, ProposalActor.APPROVER): [
+        NO_PROPOSAL, REJECTED, DECIDED, DECIDED, DECIDED, DECIDED,
+    ],
+}  # fmt: skip
+"""For each action and actor: the result in each of the states."""
+
+
+@pytest.mark.parametrize(
+    ("state", "action", "actor"), list(product(STATES, ProposalAction, ProposalActor))
+)
+def test_every_cell_of_the_table(
+    state: ProposalState | None, action: ProposalAction, actor: ProposalActor
+) -> None:
+    assert next_state(state, action, actor) is TABLE[action, actor][STATES.index(state)]
+
+
+def resolver(name: str, *, propose: bool = True, approve: bool = False) -> Resolver:
+    return Resolver(name, f"operator:{name}", propose, approve)
+
+
+VERA = resolver("vera", propose=False)
+SAM = resolver("sam")
+ANN, ABE = resolver("ann", approve=True), resolver("abe", approve=True)
+BY_SAM = Proposal(1, a.REFERENCE, "acme", None, None, "r", "e", "sam", 1)
+BY_ANN = evolve(BY_SAM, proposed_by="ann")
+
+
+@pytest.mark.parametrize(
+    ("user", "proposal", "four_eyes", "expected"),
+    [
+        (VERA, None, True, ProposalActor.VIEWER),
+        (VERA, BY_SAM, False, ProposalActor.VIEWER),
+        (SAM, None, True, ProposalActor.COLLEAGUE),
+        (SAM, BY_ANN, True, ProposalActor.COLLEAGUE),
+        (SAM, BY_ANN, False, ProposalActor.COLLEAGUE),
+        (SAM, BY_SAM, True, ProposalActor.PROPOSER),
+        (SAM, BY_SAM, False, ProposalActor.PROPOSER),
+        (ANN, None, True, ProposalActor.APPROVER),
+        (ANN, BY_SAM, True, ProposalActor.APPROVER),
+        (ANN, BY_ANN, True, ProposalActor.PROPOSER),
+        (ANN, BY_ANN, False, ProposalActor.APPROVER),
+    ],
+)
+def test_the_relation_of_a_user_to_a_proposal(
+    user: Resolver, proposal: Proposal | None, four_eyes: bool, expected: ProposalActor
+) -> None:
+    assert user.actor_for(proposal, four_eyes=four_eyes) is expected
+
+
+class Case:
+    """A memory store with one submitted payment, and the resolutions of its users."""
+
+    def __init__(self, *, four_eyes: bool = True) -> None:
+        self.store = MemoryStore(MemoryState())
+        clock = WallClock()
+        self.submit = partial(submit_once, self.store, clock=clock)
+        self.resolutions = Resolutions(self.store, self.submit, clock.now, four_eyes=four_eyes)
+
+    async def begin(self, *inputs: Input) -> None:
+        for input_ in (a.a_create_payment(), a.a_begin_submission(), *inputs):
+            await self.submit(input_)
+
+    async def propose(self, user: Resolver, code: ErrorCode | None = None) -> Proposal:
+        return await self.resolutions.propose(
+            user, a.REFERENCE, code, reason="by phone", evidence="line 7"
+        )
+
+    async def refusal(self, act: Awaitable[Proposal]) -> Refusal:
+        with pytest.raises(ResolutionRefused) as caught:
+            await act
+        return caught.value.refusal
+
+    async def acts(self) -> list[tuple[str, str]]:
+        rows = await self.store.admin.audit_after(0, limit=100)
+        assert all(row.event.about == f"payment:{a.REFERENCE}" for row in rows)
+        return [(row.event.actor.removeprefix("operator:"), row.event.action) for row in rows]
+
+    async def status(self) -> Status:
+        transaction = await self.store.transaction(a.REFERENCE)
+        assert transaction is not None
+        return transaction.status
+
+
+async def test_an_approved_proposal_resolves_the_payment() -> None:
+    case = Case()
+    await case.begin()
+    proposal = await case.propose(SAM)
+    assert (proposal.id, proposal.state) == (1, OPEN)
+    done = await case.resolutions.approve(ANN, 1)
+    assert (done.state, done.decided_by, done.remark) == (DONE, "ann", None)
+    assert await case.store.admin.proposal(1) == done
+    transaction = await case.store.transaction(a.REFERENCE)
+    assert transaction is not None
+    assert transaction.progress.completion_source is Source.MANUAL
+    assert await case.acts() == [
+        ("sam", "resolution_proposed"),
+        ("ann", "resolution_approved"),
+        ("ann", "payment_resolved"),
+    ]
+
+
+async def test_without_four_eyes_a_proposal_of_an_approver_takes_effect_at_once() -> None:
+    case = Case(four_eyes=False)
+    await case.begin()
+    await case.propose(ANN, ErrorCode.USER_TIMEOUT)
+    assert await case.status() is Status.FAILED
+    assert [act for _, act in await case.acts()] == [
+        "resolution_proposed",
+        "resolution_approved",
+        "payment_resolved",
+    ]
+
+
+async def test_refused_actions_change_nothing_and_are_recorded() -> None:
+    case = Case()
+    assert await case.refusal(case.propose(SAM)) is Refusal.NO_PAYMENT
+    await case.begin()
+    resolutions = case.resolutions
+    assert await case.refusal(resolutions.approve(ANN, 1)) is NO_PROPOSAL
+    assert await case.refusal(resolutions.approve(ANN, 2**63)) is NO_PROPOSAL
+    assert await case.refusal(case.propose(VERA)) is NOT_PERMITTED
+    assert await case.acts() == []
+    await case.propose(ANN)
+    assert await case.refusal(case.propose(SAM)) is ALREADY_PROPOSED
+    assert await case.refusal(resolutions.approve(ANN, 1)) is OWN_PROPOSAL
+    assert await case.refusal(resolutions.approve(SAM, 1)) is NOT_PERMITTED
+    assert await case.refusal(resolutions.reject(SAM, 1, "no")) is NOT_PERMITTED
+    assert await case.status() is Status.PENDING
+    assert (await resolutions.reject(ABE, 1, "no such line")).remark == "no such line"
+    assert await case.refusal(resolutions.approve(ABE, 1)) is DECIDED
+    assert await case.acts() == [
+        ("ann", "resolution_proposed"),
+        ("ann", "refused"),
+        ("abe", "resolution_rejected"),
+        ("abe", "resolution_approved"),
+    ]
+
+
+async def test_evidence_that_arrives_before_the_approval_refuses_the_proposal() -> None:
+    case = Case()
+    await case.begin()
+    await case.propose(SAM, ErrorCode.USER_TIMEOUT)
+    await case.submit(a.succeeded(final=Money(100, "UGX")))
+    assert await case.refusal(case.propose(SAM, ErrorCode.USER_TIMEOUT)) is Refusal.EVIDENCE
+    refused = await case.resolutions.approve(ANN, 1)
+    assert refused.state is REFUSED
+    assert refused.remark is not None
+    assert refused.remark.startswith("The evidence on record is against it: ")
+    assert await case.status() is Status.PENDING
+    assert (await case.acts())[-1] == ("ann", "resolution_failed")
+
+
+async def test_a_payment_that_ended_meanwhile_stays_as_it_ended() -> None:
+    case = Case()
+    await case.begin()
+    await case.propose(SAM, ErrorCode.USER_TIMEOUT)
+    await case.submit(a.succeeded())
+    refused = await case.resolutions.approve(ANN, 1)
+    assert (refused.state, refused.remark) == (REFUSED, "The payment has ended meanwhile.")
+    assert await case.refusal(case.propose(SAM)) is Refusal.PAYMENT_ENDED
+    assert await case.status() is Status.SUCCESS
+
+
+async def test_an_approval_that_a_crash_interrupted_is_carried_out_again() -> None:
+    case = Case()
+    await case.begin()
+    await case.propose(SAM)
+    done = await case.resolutions.approve(ANN, 1)
+    for interrupted in (evolve(done, state=APPROVED), evolve(done, state=APPROVED)):
+        assert await case.store.admin.update_proposal(DONE, interrupted)
+        again = await case.resolutions.approve(ABE, 1)
+        assert (again.state, again.decided_by) == (DONE, "ann")
+    assert [act for _, act in await case.acts()][-1] == "payment_resolved"
