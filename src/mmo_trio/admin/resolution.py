@@ -51,7 +51,7 @@ class ProposalActor(StrEnum):
     """May decide on this proposal."""
 
 
-class Refusal(StrEnum):
+class ResolutionRefusal(StrEnum):
     """The reason why an action on a proposal, or a resolution, is refused."""
 
     NOT_PERMITTED = "Your role does not permit it."
@@ -68,20 +68,22 @@ class Refusal(StrEnum):
 class ResolutionRefused(Exception):
     """Nothing was resolved; the message is a sentence for a person."""
 
-    def __init__(self, refusal: Refusal, message: str | None = None) -> None:
+    def __init__(self, refusal: ResolutionRefusal, message: str | None = None) -> None:
         super().__init__(message or refusal.value)
         self.refusal = refusal
 
 
-_REFUSED_ACTORS: Mapping[tuple[ProposalAction, ProposalActor], Refusal] = MappingProxyType(
-    {
-        (ProposalAction.PROPOSE, ProposalActor.VIEWER): Refusal.NOT_PERMITTED,
-        (ProposalAction.APPROVE, ProposalActor.VIEWER): Refusal.NOT_PERMITTED,
-        (ProposalAction.APPROVE, ProposalActor.COLLEAGUE): Refusal.NOT_PERMITTED,
-        (ProposalAction.APPROVE, ProposalActor.PROPOSER): Refusal.OWN_PROPOSAL,
-        (ProposalAction.REJECT, ProposalActor.VIEWER): Refusal.NOT_PERMITTED,
-        (ProposalAction.REJECT, ProposalActor.COLLEAGUE): Refusal.NOT_PERMITTED,
-    }
+_REFUSED_ACTORS: Mapping[tuple[ProposalAction, ProposalActor], ResolutionRefusal] = (
+    MappingProxyType(
+        {
+            (ProposalAction.PROPOSE, ProposalActor.VIEWER): ResolutionRefusal.NOT_PERMITTED,
+            (ProposalAction.APPROVE, ProposalActor.VIEWER): ResolutionRefusal.NOT_PERMITTED,
+            (ProposalAction.APPROVE, ProposalActor.COLLEAGUE): ResolutionRefusal.NOT_PERMITTED,
+            (ProposalAction.APPROVE, ProposalActor.PROPOSER): ResolutionRefusal.OWN_PROPOSAL,
+            (ProposalAction.REJECT, ProposalActor.VIEWER): ResolutionRefusal.NOT_PERMITTED,
+            (ProposalAction.REJECT, ProposalActor.COLLEAGUE): ResolutionRefusal.NOT_PERMITTED,
+        }
+    )
 )
 
 _NEXT_STATES: Mapping[tuple[ProposalState | None, ProposalAction], ProposalState] = (
@@ -102,19 +104,19 @@ _NEXT_STATES: Mapping[tuple[ProposalState | None, ProposalAction], ProposalState
 
 def next_state(
     state: ProposalState | None, action: ProposalAction, actor: ProposalActor
-) -> ProposalState | Refusal:
+) -> ProposalState | ResolutionRefusal:
     """Return the state of the proposal after this action; None stands for no proposal."""
     if refusal := _REFUSED_ACTORS.get((action, actor)):
         return refusal
     if after := _NEXT_STATES.get((state, action)):
         return after
     if action is ProposalAction.PROPOSE:
-        return Refusal.ALREADY_PROPOSED
-    return Refusal.NO_PROPOSAL if state is None else Refusal.ALREADY_DECIDED
+        return ResolutionRefusal.ALREADY_PROPOSED
+    return ResolutionRefusal.NO_PROPOSAL if state is None else ResolutionRefusal.ALREADY_DECIDED
 
 
 @frozen
-class Resolver:
+class ResolutionUser:
     """A user of the console who takes part in a resolution."""
 
     name: str
@@ -136,7 +138,7 @@ class Resolver:
 Submit: TypeAlias = Callable[[Input], Awaitable[Reply]]
 
 
-class Record(Protocol):
+class RecordResolution(Protocol):
     """Appends an audit event about a resolution."""
 
     async def __call__(self, action: str, remark: str | None = None) -> None: ...
@@ -147,7 +149,7 @@ async def resolve_payment(
     submit: Submit,
     transaction: Transaction,
     resolution: ResolveManually,
-    record: Record,
+    record: RecordResolution,
     *,
     is_approved: bool = False,
 ) -> Transaction:
@@ -163,7 +165,7 @@ async def resolve_payment(
         reply = await submit(resolution)
         if not isinstance(reply, Applied):
             reason = getattr(reply, "reason", None)
-            raise ResolutionRefused(Refusal.RULES, reason)
+            raise ResolutionRefused(ResolutionRefusal.RULES, reason)
     except ResolutionRefused as refused:
         await record("resolution_failed", str(refused))
         raise
@@ -178,7 +180,9 @@ async def check_evidence(store: Store, transaction: Transaction, *, succeeded: b
     results = [(each.reason, each.content) for each in entries]
     provider = transaction.order.provider_title
     if against := contradicting_entry(succeeded, results, provider=provider):
-        raise ResolutionRefused(Refusal.EVIDENCE, f"{Refusal.EVIDENCE}: {against}")
+        raise ResolutionRefused(
+            ResolutionRefusal.EVIDENCE, f"{ResolutionRefusal.EVIDENCE}: {against}"
+        )
 
 
 @frozen
@@ -192,7 +196,7 @@ class Resolutions:
 
     async def propose(
         self,
-        user: Resolver,
+        user: ResolutionUser,
         reference: str,
         error_code: ErrorCode | None,
         *,
@@ -206,14 +210,14 @@ class Resolutions:
         """
         transaction = await self.store.transaction(reference)
         if transaction is None:
-            raise ResolutionRefused(Refusal.NO_PAYMENT)
+            raise ResolutionRefused(ResolutionRefusal.NO_PAYMENT)
         if transaction.progress.stage.is_terminal:
-            raise ResolutionRefused(Refusal.PAYMENT_ENDED)
+            raise ResolutionRefused(ResolutionRefusal.PAYMENT_ENDED)
         await check_evidence(self.store, transaction, succeeded=error_code is None)
         earlier = await self.store.admin.proposals(about=transaction.reference)
         unfinished = next((each for each in earlier if each.state in UNFINISHED_STATES), None)
         after = self._next_state(unfinished, ProposalAction.PROPOSE, user)
-        if isinstance(after, Refusal):
+        if isinstance(after, ResolutionRefusal):
             raise ResolutionRefused(after)
         proposal = Proposal(
             0,
@@ -232,7 +236,7 @@ class Resolutions:
             await self.approve(user, proposal.id)
         return proposal
 
-    async def approve(self, user: Resolver, id: int) -> Proposal:
+    async def approve(self, user: ResolutionUser, id: int) -> Proposal:
         """Approve a proposal and carry it out; after a crash in between, carry it out again.
 
         The returned proposal is `refused` when the evidence or the payment rules are against it.
@@ -248,7 +252,7 @@ class Resolutions:
         await self.store.admin.update_proposal(ProposalState.APPROVED, ended)
         return ended
 
-    async def reject(self, user: Resolver, id: int, remark: str) -> Proposal:
+    async def reject(self, user: ResolutionUser, id: int, remark: str) -> Proposal:
         """Reject another user's proposal, or withdraw one's own. Raises ResolutionRefused."""
         return await self._decide(user, await self._find(id), ProposalAction.REJECT, remark)
 
@@ -256,28 +260,28 @@ class Resolutions:
         return await self.store.admin.proposal(id) if id < 2**63 else None
 
     def _next_state(
-        self, proposal: Proposal | None, action: ProposalAction, user: Resolver
-    ) -> ProposalState | Refusal:
+        self, proposal: Proposal | None, action: ProposalAction, user: ResolutionUser
+    ) -> ProposalState | ResolutionRefusal:
         actor = user.actor_for(proposal, four_eyes=self.four_eyes)
         return next_state(None if proposal is None else proposal.state, action, actor)
 
     async def _decide(
         self,
-        user: Resolver,
+        user: ResolutionUser,
         proposal: Proposal | None,
         action: ProposalAction,
         remark: str | None = None,
     ) -> Proposal:
-        """Record the decision, then store it unless the proposal is in another state meanwhile."""
+        """RecordResolution the decision, then store it unless the proposal is in another state meanwhile."""
         after = self._next_state(proposal, action, user)
-        if proposal is None or after is Refusal.NOT_PERMITTED:
-            assert isinstance(after, Refusal)
+        if proposal is None or after is ResolutionRefusal.NOT_PERMITTED:
+            assert isinstance(after, ResolutionRefusal)
             raise ResolutionRefused(after)
-        if after is Refusal.OWN_PROPOSAL:
+        if after is ResolutionRefusal.OWN_PROPOSAL:
             await self._record(user, proposal, "refused")
             raise ResolutionRefused(after)
         await self._record(user, proposal, _AUDIT_ACTIONS[action], remark)
-        if isinstance(after, Refusal):
+        if isinstance(after, ResolutionRefusal):
             raise ResolutionRefused(after)
         if after is proposal.state:
             return proposal
@@ -285,10 +289,10 @@ class Resolutions:
             proposal, state=after, decided_by=user.name, decided_at=self.now(), remark=remark
         )
         if not await self.store.admin.update_proposal(proposal.state, decided):
-            raise ResolutionRefused(Refusal.ALREADY_DECIDED)
+            raise ResolutionRefused(ResolutionRefusal.ALREADY_DECIDED)
         return decided
 
-    async def _carry_out(self, user: Resolver, approved: Proposal) -> None:
+    async def _carry_out(self, user: ResolutionUser, approved: Proposal) -> None:
         """Resolve the payment unless an earlier attempt did. Raises ResolutionRefused."""
         transaction = await self.store.transaction(approved.gateway_reference)
         assert transaction is not None
@@ -309,11 +313,13 @@ class Resolutions:
         lines = await self.store.timeline(transaction.reference)
         if all(line.actor != f"operator:{resolution.user}" for line in lines):
             await record("resolution_failed", "The payment has ended meanwhile.")
-            raise ResolutionRefused(Refusal.PAYMENT_ENDED, "The payment has ended meanwhile.")
+            raise ResolutionRefused(
+                ResolutionRefusal.PAYMENT_ENDED, "The payment has ended meanwhile."
+            )
         await record("payment_resolved")
 
     async def _record(
-        self, user: Resolver, proposal: Proposal, action: str, remark: str | None = None
+        self, user: ResolutionUser, proposal: Proposal, action: str, remark: str | None = None
     ) -> None:
         event = audit_event(
             self.now(),

@@ -12,21 +12,21 @@ from mmo_sansio.values.error_codes import ErrorCode
 from mmo_trio.admin.resolution import (
     SUCCESS,
     UNFINISHED_STATES,
-    Refusal,
+    ResolutionRefusal,
     ResolutionRefused,
     Resolutions,
-    Resolver,
+    ResolutionUser,
 )
 from mmo_trio.console.context import ConsoleContext
 from mmo_trio.console.permissions import Permission
 from mmo_trio.console.sessions import CurrentUser, SessionGuard, current_user, form_field
 from mmo_trio.storage.interface.admin_types import Proposal
 
-_HTTP_ERRORS: dict[Refusal, type[HTTPException]] = {
-    Refusal.NOT_PERMITTED: Forbidden,
-    Refusal.OWN_PROPOSAL: Forbidden,
-    Refusal.NO_PAYMENT: NotFound,
-    Refusal.NO_PROPOSAL: NotFound,
+_HTTP_ERRORS: dict[ResolutionRefusal, type[HTTPException]] = {
+    ResolutionRefusal.NOT_PERMITTED: Forbidden,
+    ResolutionRefusal.OWN_PROPOSAL: Forbidden,
+    ResolutionRefusal.NO_PAYMENT: NotFound,
+    ResolutionRefusal.NO_PROPOSAL: NotFound,
 }
 """The status of each refusal; all others are a conflict."""
 
@@ -58,7 +58,7 @@ def create_resolutions_blueprint(context: ConsoleContext, guard: SessionGuard) -
         )
         with _http_errors():
             proposal = await resolutions.propose(
-                _resolver(user),
+                _resolution_user(user),
                 reference,
                 outcome,
                 reason=await form_field("reason"),
@@ -71,7 +71,7 @@ def create_resolutions_blueprint(context: ConsoleContext, guard: SessionGuard) -
     async def approve(id: int) -> Response:
         user = await guard.require(Permission.APPROVE)
         with _http_errors():
-            return _redirect_to_payment(await resolutions.approve(_resolver(user), id))
+            return _redirect_to_payment(await resolutions.approve(_resolution_user(user), id))
 
     @pages.post("/resolutions/<int:id>/reject")
     async def reject(id: int) -> Response:
@@ -79,7 +79,7 @@ def create_resolutions_blueprint(context: ConsoleContext, guard: SessionGuard) -
         remark = await form_field("remark")
         try:
             with _http_errors():
-                proposal = await resolutions.reject(_resolver(user), id, remark)
+                proposal = await resolutions.reject(_resolution_user(user), id, remark)
         except Forbidden:
             await guard.require(Permission.APPROVE)
             raise
@@ -88,8 +88,8 @@ def create_resolutions_blueprint(context: ConsoleContext, guard: SessionGuard) -
     return pages
 
 
-def _resolver(user: CurrentUser) -> Resolver:
-    return Resolver(
+def _resolution_user(user: CurrentUser) -> ResolutionUser:
+    return ResolutionUser(
         user.name,
         user.actor,
         can_propose=user.has_permission(Permission.PROPOSE),

@@ -17,10 +17,10 @@ from mmo_sansio.values.money import Money
 from mmo_trio.admin.resolution import (
     ProposalAction,
     ProposalActor,
-    Refusal,
+    ResolutionRefusal,
     ResolutionRefused,
     Resolutions,
-    Resolver,
+    ResolutionUser,
     next_state,
 )
 from mmo_trio.engine.one_shot import submit_once
@@ -28,14 +28,14 @@ from mmo_trio.storage.interface.admin_types import Proposal, ProposalState
 from mmo_trio.storage.memory.store import MemoryState, MemoryStore
 from mmo_trio.system.clock import WallClock
 
-NOT_PERMITTED, OWN_PROPOSAL = Refusal.NOT_PERMITTED, Refusal.OWN_PROPOSAL
-ALREADY_PROPOSED, DECIDED = Refusal.ALREADY_PROPOSED, Refusal.ALREADY_DECIDED
-NO_PROPOSAL = Refusal.NO_PROPOSAL
+NOT_PERMITTED, OWN_PROPOSAL = ResolutionRefusal.NOT_PERMITTED, ResolutionRefusal.OWN_PROPOSAL
+ALREADY_PROPOSED, DECIDED = ResolutionRefusal.ALREADY_PROPOSED, ResolutionRefusal.ALREADY_DECIDED
+NO_PROPOSAL = ResolutionRefusal.NO_PROPOSAL
 OPEN, APPROVED = ProposalState.OPEN, ProposalState.APPROVED
 DONE, REJECTED, REFUSED = ProposalState.DONE, ProposalState.REJECTED, ProposalState.REFUSED
 
 STATES = (None, OPEN, APPROVED, DONE, REJECTED, REFUSED)
-TABLE: dict[tuple[ProposalAction, ProposalActor], Sequence[ProposalState | Refusal]] = {
+TABLE: dict[tuple[ProposalAction, ProposalActor], Sequence[ProposalState | ResolutionRefusal]] = {
     (ProposalAction.PROPOSE, ProposalActor.VIEWER): [NOT_PERMITTED] * 6,
     (ProposalAction.PROPOSE, ProposalActor.COLLEAGUE): [
         OPEN, ALREADY_PROPOSED, ALREADY_PROPOSED, OPEN, OPEN, OPEN,
@@ -73,13 +73,13 @@ def test_every_cell_of_the_table(
     assert next_state(state, action, actor) is TABLE[action, actor][STATES.index(state)]
 
 
-def resolver(name: str, *, propose: bool = True, approve: bool = False) -> Resolver:
-    return Resolver(name, f"operator:{name}", propose, approve)
+def resolution_user(name: str, *, propose: bool = True, approve: bool = False) -> ResolutionUser:
+    return ResolutionUser(name, f"operator:{name}", propose, approve)
 
 
-VERA = resolver("vera", propose=False)
-SAM = resolver("sam")
-ANN, ABE = resolver("ann", approve=True), resolver("abe", approve=True)
+VERA = resolution_user("vera", propose=False)
+SAM = resolution_user("sam")
+ANN, ABE = resolution_user("ann", approve=True), resolution_user("abe", approve=True)
 BY_SAM = Proposal(1, a.REFERENCE, "acme", None, None, "r", "e", "sam", 1)
 BY_ANN = evolve(BY_SAM, proposed_by="ann")
 
@@ -101,7 +101,7 @@ BY_ANN = evolve(BY_SAM, proposed_by="ann")
     ],
 )
 def test_the_relation_of_a_user_to_a_proposal(
-    user: Resolver, proposal: Proposal | None, four_eyes: bool, expected: ProposalActor
+    user: ResolutionUser, proposal: Proposal | None, four_eyes: bool, expected: ProposalActor
 ) -> None:
     assert user.actor_for(proposal, four_eyes=four_eyes) is expected
 
@@ -119,12 +119,12 @@ class Case:
         for input_ in (a.a_create_payment(), a.a_begin_submission(), *inputs):
             await self.submit(input_)
 
-    async def propose(self, user: Resolver, code: ErrorCode | None = None) -> Proposal:
+    async def propose(self, user: ResolutionUser, code: ErrorCode | None = None) -> Proposal:
         return await self.resolutions.propose(
             user, a.REFERENCE, code, reason="by phone", evidence="line 7"
         )
 
-    async def refusal(self, act: Awaitable[Proposal]) -> Refusal:
+    async def refusal(self, act: Awaitable[Proposal]) -> ResolutionRefusal:
         with pytest.raises(ResolutionRefused) as caught:
             await act
         return caught.value.refusal
@@ -172,7 +172,7 @@ async def test_without_four_eyes_a_proposal_of_an_approver_takes_effect_at_once(
 
 async def test_refused_actions_change_nothing_and_are_recorded() -> None:
     case = Case()
-    assert await case.refusal(case.propose(SAM)) is Refusal.NO_PAYMENT
+    assert await case.refusal(case.propose(SAM)) is ResolutionRefusal.NO_PAYMENT
     await case.begin()
     resolutions = case.resolutions
     assert await case.refusal(resolutions.approve(ANN, 1)) is NO_PROPOSAL
@@ -200,7 +200,9 @@ async def test_evidence_that_arrives_before_the_approval_refuses_the_proposal() 
     await case.begin()
     await case.propose(SAM, ErrorCode.USER_TIMEOUT)
     await case.submit(a.succeeded(final=Money(100, "UGX")))
-    assert await case.refusal(case.propose(SAM, ErrorCode.USER_TIMEOUT)) is Refusal.EVIDENCE
+    assert (
+        await case.refusal(case.propose(SAM, ErrorCode.USER_TIMEOUT)) is ResolutionRefusal.EVIDENCE
+    )
     refused = await case.resolutions.approve(ANN, 1)
     assert refused.state is REFUSED
     assert refused.remark is not None
@@ -216,7 +218,7 @@ async def test_a_payment_that_ended_meanwhile_stays_as_it_ended() -> None:
     await case.submit(a.succeeded())
     refused = await case.resolutions.approve(ANN, 1)
     assert (refused.state, refused.remark) == (REFUSED, "The payment has ended meanwhile.")
-    assert await case.refusal(case.propose(SAM)) is Refusal.PAYMENT_ENDED
+    assert await case.refusal(case.propose(SAM)) is ResolutionRefusal.PAYMENT_ENDED
     assert await case.status() is Status.SUCCESS
 
 

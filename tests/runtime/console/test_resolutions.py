@@ -271,6 +271,7 @@ async def test_every_act_stands_in_the_audit_log(sandbox: Running, signed_in: Si
     ]
     page = (await (await signed_in("ada")).get("/audit")).body.decode()
     assert "sign_in_failed" in page
+    assert "<td>operator:ada</td>" in page
     assert "eve&lt;script&gt;" in page
 
 
