@@ -22,14 +22,14 @@ from mmo_trio.sandbox.operator_journal import OperatorJournal, read_operator_jou
 WRITER = """
 import sys
 from pathlib import Path
-from mmo_sansio.providers.sandbox.journal import Acknowledged
-from mmo_trio.sandbox.operator_journal import Book
+from mmo_sansio.providers.sandbox.journal import SandboxAcknowledgement
+from mmo_trio.sandbox.operator_journal import OperatorJournal
 
-book = Book(Path(sys.argv[1]))
+journal = OperatorJournal(Path(sys.argv[1]))
 number = 0
 while True:
     number += 1
-    book.append([Acknowledged(number, "R" * 200, number)])
+    journal.append([SandboxAcknowledgement(number, "R" * 200, number)])
     print(number, flush=True)
 """
 
