@@ -36,8 +36,8 @@ class SandboxContext:
     """A fresh ULID."""
     advance_clock: Callable[[Span], Awaitable[Instant]]
     """Moves the clock and gives the new time once everything due on the way is committed."""
-    operator: SandboxOperatorWorker
-    """Who asks the person at the virtual phone."""
+    operator: SandboxOperatorWorker | None
+    """Prompts the person at the virtual phone; None where only other providers are configured."""
     terms: Terms
     """Under which payments are made from the guide."""
     addresses: ServiceAddresses

@@ -25,7 +25,8 @@ class SandboxClock:
     clock: WallClock
     store: Store
     scheduler: Scheduler
-    operator: SandboxOperatorWorker
+    operator: SandboxOperatorWorker | None
+    """The simulated operator; None where only other providers are configured."""
     providers: ProviderWorker
     offset_file: Path
     """The file that the offset survives a restart in."""
@@ -51,19 +52,23 @@ class SandboxClock:
         """Do everything that is due by now, and what follows from it at once. A result that was due before a question
         has been told before it is asked: time goes on meanwhile, so both go by one `now`."""
         now = self.clock.now()
-        await self.operator.wait_idle(now)
+        if self.operator is not None:
+            await self.operator.wait_idle(now)
         await self.scheduler.wake_all_due(now)
         await self.providers.wait_idle()
         self.scheduler.wake_up()
 
     def _next_stop(self, due: Instant) -> Instant:
         """Where to stop next: as far on as nothing but payments' own times comes up."""
-        operator = self.operator.next_due()
+        operator = self._operator_next_due()
         if operator is not None and operator <= due + BATCH_WINDOW:
             return due
         return due + BATCH_WINDOW
 
     async def _next_due_at(self) -> Instant | None:
-        """When something happens next, by the payments' own times or the operator's."""
-        times = (await self.store.next_wake(), self.operator.next_due())
+        """Return when something happens next, by the payments' own times or the operator's."""
+        times = (await self.store.next_wake(), self._operator_next_due())
         return min((at for at in times if at is not None), default=None)
+
+    def _operator_next_due(self) -> Instant | None:
+        return None if self.operator is None else self.operator.next_due()

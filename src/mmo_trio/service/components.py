@@ -52,7 +52,8 @@ class Components:
     dispatcher: Dispatcher
     scheduler: Scheduler
     provider_availability: ProviderAvailability
-    sandbox_operator: SandboxOperatorWorker | OperatorClient
+    simulated_operator: SandboxOperatorWorker | OperatorClient | None
+    """None where no provider of kind `sandbox` is configured."""
     pages_context: PagesContext
     sandbox_context: SandboxContext | None
     api_docs: ApiDocs
@@ -93,7 +94,8 @@ class Components:
         if self.channel_owner is None:
             for brand, kept in (await self.store.breakers()).items():
                 self.callbacks.load_breaker(brand, kept)
-        await nursery.start(self.sandbox_operator.run)
+        if self.simulated_operator is not None:
+            await nursery.start(self.simulated_operator.run)
         await nursery.start(self.provider_availability.run)
         callbacks_ended = self._new_worker_end()
         runs = [

@@ -39,12 +39,13 @@ _PIN_PATTERN = re.compile(r"[0-9]{4}", re.ASCII)
 def create_phone_blueprint(context: PagesContext, sandbox: SandboxContext) -> Blueprint:
     """GET /phone picks a number; /phone/NUMBER is that phone. In a sandbox only."""
     pages = Blueprint("phone", __name__, url_prefix="/phone")
+    operator = sandbox.operator
 
     def prompts(number: str | None = None) -> list[PhonePrompt]:
         now = context.now()
         return [
             each
-            for each in sandbox.operator.prompts()
+            for each in (() if operator is None else operator.prompts())
             if now < each.expires_at and (number is None or _is_same_number(each.msisdn, number))
         ]
 
@@ -69,12 +70,13 @@ def create_phone_blueprint(context: PagesContext, sandbox: SandboxContext) -> Bl
         deed, pin = form.get("deed", APPROVE), form.get("pin", "")
         if not _MSISDN_PATTERN.fullmatch(number) or deed not in (APPROVE, *DECLINE_CODES):
             return Response(await render_template("unknown.html", texts=ENGLISH), 404)
-        if not any(each.reference == reference for each in prompts(number)):
+        is_waiting = any(each.reference == reference for each in prompts(number))
+        if operator is None or not is_waiting:
             return Response("", 303, {"Location": f"/phone/{_without_plus(number)}"})
         if deed in DECLINE_CODES:
-            sandbox.operator.decline(reference, error_code=DECLINE_CODES[deed])
+            operator.decline(reference, error_code=DECLINE_CODES[deed])
         elif _PIN_PATTERN.fullmatch(pin):
-            sandbox.operator.approve(reference)
+            operator.approve(reference)
         else:
             fault = "A PIN has four digits; on this phone any four will do."
             return await _render_phone(number, prompts(number), fault=fault, status=422)

@@ -20,7 +20,7 @@ from mmo_trio.http.request_metrics import HttpMetrics
 from mmo_trio.pages.context import PagesContext, SandboxContext
 from mmo_trio.pages.docs.pages import ApiDocs, build_docs
 from mmo_trio.sandbox.clock import SandboxClock
-from mmo_trio.sandbox.operator_worker import SandboxOperatorWorker
+from mmo_trio.sandbox.operator_process import OperatorClient
 from mmo_trio.service.components import Components
 from mmo_trio.service.wiring.providers import ConfiguredAccounts, open_configured_accounts
 from mmo_trio.service.wiring.resources import Resources, build_resources, master_key
@@ -86,7 +86,7 @@ def assemble(config: ServiceConfig, store: Store, addresses: ServiceAddresses) -
         dispatcher=workers.dispatcher,
         scheduler=workers.scheduler,
         provider_availability=workers.provider_availability,
-        sandbox_operator=workers.sandbox_operator,
+        simulated_operator=workers.simulated_operator,
         pages_context=PagesContext(
             store, engine.submit, ground.clock.now, ground.urls.error_docs, trio.Event()
         ),
@@ -151,9 +151,9 @@ def _sandbox_scenarios(resources: Resources) -> tuple[str, ...] | None:
 
 
 def _sandbox_context(resources: Resources, workers: Workers) -> SandboxContext | None:
-    """The virtual phone and the sandbox's controls, where the operator lives in this process."""
-    directory, operator = resources.config.data_directory, workers.sandbox_operator
-    if directory is None or not isinstance(operator, SandboxOperatorWorker):
+    """Return what only a sandbox can do; None in production."""
+    directory, operator = resources.config.data_directory, workers.simulated_operator
+    if directory is None or isinstance(operator, OperatorClient):
         return None
     moves = SandboxClock(
         resources.clock,

@@ -1,4 +1,4 @@
-"""The accounts with operators that a gateway has: of real ones, and of the sandbox operator."""
+"""Opens the accounts with operators that the settings name, and the account with the simulated operator."""
 
 from __future__ import annotations
 
@@ -22,30 +22,33 @@ from mmo_trio.workers.providers.open_accounts import (
 
 @frozen
 class ConfiguredAccounts:
-    """By the provider's name."""
+    """Holds every account of the gateway."""
 
-    sandboxes: Mapping[str, SandboxProvider]
-    """One at most."""
+    sandbox: SandboxProvider | None
+    """The account with the simulated operator; None where no provider of kind `sandbox` is configured."""
     operator_accounts: Mapping[str, OpenAccount]
+    """Accounts with real operators, by the provider's name."""
 
     @property
     def providers(self) -> Mapping[str, Provider]:
-        """All of them."""
-        return {
-            **self.sandboxes,
-            **{name: each.provider for name, each in self.operator_accounts.items()},
+        """Return the adapters of all accounts by the provider's name."""
+        providers: dict[str, Provider] = {
+            name: each.provider for name, each in self.operator_accounts.items()
         }
+        if self.sandbox is not None:
+            providers[self.sandbox.name] = self.sandbox
+        return providers
 
     @property
     def provider_accounts(self) -> Mapping[str, ProviderAccount]:
-        """Those with real operators."""
+        """Return the accounts with real operators by the provider's name."""
         return {name: each.account for name, each in self.operator_accounts.items()}
 
 
 def open_configured_accounts(resources: Resources) -> ConfiguredAccounts:
-    """As they are configured. Raises SettingsError."""
-    sandboxes = _open_sandbox_accounts(resources)
-    outside = AccountEnvironment(
+    """Open every configured account. Raises SettingsError."""
+    sandbox = _open_sandbox_account(resources)
+    environment = AccountEnvironment(
         resources.http_client.call_provider,
         resources.clock.now,
         resources.clock.monotonic,
@@ -54,12 +57,13 @@ def open_configured_accounts(resources: Resources) -> ConfiguredAccounts:
         resources.urls.webhooks,
     )
     return ConfiguredAccounts(
-        sandboxes, open_accounts(resources.settings.providers, resources.provider_titles, outside)
+        sandbox,
+        open_accounts(resources.settings.providers, resources.provider_titles, environment),
     )
 
 
-def _open_sandbox_accounts(resources: Resources) -> Mapping[str, SandboxProvider]:
-    """The account with the sandbox operator, of which there is one; a sandbox without any provider has it, too."""
+def _open_sandbox_account(resources: Resources) -> SandboxProvider | None:
+    """Open the account with the simulated operator. A sandbox without any provider has one, too."""
     providers, titles = resources.settings.providers, resources.provider_titles
     names = [name for name in titles if name not in providers or providers[name].kind == "sandbox"]
     if len(names) > 1:
@@ -68,4 +72,7 @@ def _open_sandbox_accounts(resources: Resources) -> Mapping[str, SandboxProvider
             "there is one sandbox operator, so one provider of that kind is enough.",
             "Remove all but one.",
         )
-    return {name: open_sandbox_account(name, providers.get(name), titles[name]) for name in names}
+    if not names:
+        return None
+    [name] = names
+    return open_sandbox_account(name, providers.get(name), titles[name])

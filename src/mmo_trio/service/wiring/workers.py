@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 
@@ -17,6 +16,7 @@ from mmo_trio.sandbox.operator_process import OperatorClient
 from mmo_trio.sandbox.operator_worker import Notify, SandboxOperatorWorker
 from mmo_trio.service.wiring.providers import ConfiguredAccounts
 from mmo_trio.service.wiring.resources import Resources, master_key_file
+from mmo_trio.settings import SettingsError
 from mmo_trio.settings.service import ServiceConfig
 from mmo_trio.system.clock import WallClock
 from mmo_trio.workers.delivery.callbacks import CallbackWorker
@@ -28,14 +28,15 @@ from mmo_trio.workers.providers.worker import ProviderWorker
 from mmo_trio.workers.scheduler import Scheduler
 
 OPERATOR_JOURNAL_FILE = "sandbox-provider.ndjson"
-"""The sandbox operator's book, in the data directory; in production beside the master key."""
+"""The simulated operator's journal, in the data directory; with `mmo serve` beside the master key."""
 
 
 @frozen
 class Workers:
     """One of each."""
 
-    sandbox_operator: SandboxOperatorWorker | OperatorClient
+    simulated_operator: SandboxOperatorWorker | OperatorClient | None
+    """None where no provider of kind `sandbox` is configured."""
     provider_availability: ProviderAvailability
     providers: ProviderWorker
     callbacks: CallbackWorker
@@ -50,9 +51,10 @@ def build_workers(
     resources: Resources, accounts: ConfiguredAccounts, authenticator: Authenticator, engine: Engine
 ) -> Workers:
     """All that work on what the engine has decided, and report to it."""
-    operator = _sandbox_operator(
-        resources.config, _notify_engine(engine, accounts.sandboxes), resources.clock
-    )
+    operator = None
+    if accounts.sandbox is not None:
+        notify = _notify_engine(engine, accounts.sandbox)
+        operator = _simulated_operator(resources.config, notify, resources.clock)
     switches = ProviderAvailability(resources.store)
     providers = _provider_worker(resources, accounts, operator, switches, engine)
     callbacks, keeper = _callback_worker(resources, authenticator, engine)
@@ -63,7 +65,7 @@ def build_workers(
     )
     dispatcher = Dispatcher(resources.store, providers, keeper or callbacks, qr_codes)
     return Workers(
-        sandbox_operator=operator,
+        simulated_operator=operator,
         provider_availability=switches,
         providers=providers,
         callbacks=callbacks,
@@ -75,16 +77,16 @@ def build_workers(
 
 
 def operator_journal_file(config: ServiceConfig) -> Path:
-    """Where the sandbox operator keeps its book."""
+    """Return the path of the simulated operator's journal."""
     if config.data_directory is not None:
         return config.data_directory / OPERATOR_JOURNAL_FILE
     return master_key_file(config).parent / OPERATOR_JOURNAL_FILE
 
 
-def _sandbox_operator(
+def _simulated_operator(
     config: ServiceConfig, notify: Notify, clock: WallClock
 ) -> SandboxOperatorWorker | OperatorClient:
-    """The sandbox operator, or the line to the process where it lives."""
+    """Return the simulated operator, or a client of the process in which it runs."""
     if config.operator_socket is None:
         return SandboxOperatorWorker(
             OperatorJournal(operator_journal_file(config)), clock.now, notify
@@ -92,12 +94,11 @@ def _sandbox_operator(
     return OperatorClient(config.operator_socket, notify)
 
 
-def _notify_engine(engine: Engine, accounts: Mapping[str, SandboxProvider]) -> Notify:
-    """How the operator's notifications reach the engine."""
+def _notify_engine(engine: Engine, account: SandboxProvider) -> Notify:
+    """Return a function that passes the simulated operator's notifications to the engine."""
 
-    def notify(told: HttpRequest) -> PendingInput:
-        (account,) = accounts.values()
-        return engine.enqueue(account.read_notification(told))
+    def notify(notification: HttpRequest) -> PendingInput:
+        return engine.enqueue(account.read_notification(notification))
 
     return notify
 
@@ -105,16 +106,23 @@ def _notify_engine(engine: Engine, accounts: Mapping[str, SandboxProvider]) -> N
 def _provider_worker(
     resources: Resources,
     accounts: ConfiguredAccounts,
-    sandbox_operator: SandboxOperatorWorker | OperatorClient,
+    simulated_operator: SandboxOperatorWorker | OperatorClient | None,
     provider_availability: ProviderAvailability,
     engine: Engine,
 ) -> ProviderWorker:
-    """Each provider is reached through its account; who has none is the sandbox operator."""
-    real = accounts.provider_accounts
+    """Return the worker that reaches each provider through its own account."""
+    exchanges = {name: each.exchange for name, each in accounts.provider_accounts.items()}
+    if accounts.sandbox is not None and simulated_operator is not None:
+        exchanges[accounts.sandbox.name] = simulated_operator.exchange
+    for name in resources.provider_titles:
+        if name not in exchanges:
+            raise SettingsError(
+                f"provider.{name}", "has no account with an operator.", "Remove the provider."
+            )
     return ProviderWorker(
         engine.submit,
         accounts.providers,
-        lambda name: real.get(name, sandbox_operator).exchange,
+        exchanges.__getitem__,
         resources.clock.now,
         is_closed=provider_availability.is_closed,
     )

@@ -1,0 +1,118 @@
+"""The simulated operator runs only where a provider of kind `sandbox` is configured."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from mmo_trio.brands.keyring import load_master_key
+from mmo_trio.service.wiring import OPERATOR_JOURNAL_FILE
+from tests.runtime.contract.test_operators import MOMO
+from tests.support.mmo_process import Process, serving_process
+
+pytestmark = pytest.mark.own_store
+
+SEVERAL = (sys.executable, str(Path(__file__).parents[2] / "support" / "multi_file_service.py"))
+STARTED_SLOT = re.compile(r"process_started.*?slot=([\w-]+)")
+
+SETTINGS = """
+[keys]
+master_key_file = "{keys}/master.key"
+
+[listen]
+api = "127.0.0.1:0"
+pages = "127.0.0.1:0"
+console = "127.0.0.1:0"
+
+[provider.operator]
+"""
+DATABASE = """
+[database]
+url = "sqlite:///{directory}/gateway.db"
+"""
+SIMULATED = 'kind = "sandbox"\n'
+REAL = 'kind = "mtn_momo"\n' + "".join(f'{key} = "{value}"\n' for key, value in MOMO.items())
+
+
+@pytest.fixture
+def keys(tmp_path: Path) -> Path:
+    """A directory that holds the master key."""
+    load_master_key(tmp_path / "keys" / "master.key", create=True)
+    return tmp_path / "keys"
+
+
+@pytest.fixture
+def read_only_keys(keys: Path) -> Iterator[Path]:
+    """The same directory, in which the gateway's user may write nothing."""
+    keys.chmod(0o500)
+    yield keys
+    keys.chmod(0o700)
+
+
+def configure(directory: Path, keys: Path, provider: str, *, database: str = "") -> Path:
+    """Write the settings with this one provider, and brands without any."""
+    (directory / "brands.toml").write_text("", encoding="utf-8")
+    file = directory / "mmo.toml"
+    text = (SETTINGS + provider + database).format(keys=keys, directory=directory)
+    file.write_text(text, encoding="utf-8")
+    return file
+
+
+def files_in(directory: Path) -> set[str]:
+    """The names of the files in a directory."""
+    return {each.name for each in directory.iterdir()}
+
+
+def children_of(running: Process) -> int:
+    """How many processes the service has started."""
+    done = subprocess.run(["ps", "-A", "-o", "ppid="], capture_output=True, text=True, check=True)
+    return done.stdout.split().count(str(running.process.pid))
+
+
+def started_slots(log: Path) -> set[str]:
+    """The slots for which the supervisor has started a process."""
+    text = re.sub(r"\x1b\[\d*m", "", log.read_text(encoding="utf-8"))
+    return set(STARTED_SLOT.findall(text))
+
+
+async def test_one_process_with_real_providers_opens_no_journal(
+    tmp_path: Path, read_only_keys: Path
+) -> None:
+    settings = configure(tmp_path, read_only_keys, REAL, database=DATABASE)
+    async with serving_process("serve", "--config", settings, log=tmp_path / "log") as running:
+        assert files_in(read_only_keys) == {"master.key"}
+        assert children_of(running) == 0
+
+
+async def test_several_processes_with_real_providers_have_no_helper(
+    tmp_path: Path, read_only_keys: Path
+) -> None:
+    configure(tmp_path, read_only_keys, REAL)
+    log = tmp_path / "log"
+    async with serving_process(tmp_path, "2", log=log, command=SEVERAL) as running:
+        assert files_in(read_only_keys) == {"master.key"}
+        assert children_of(running) == 2
+        assert started_slots(log) == {"worker-1", "worker-2"}
+
+
+async def test_one_process_with_a_sandbox_provider_keeps_a_journal(
+    tmp_path: Path, keys: Path
+) -> None:
+    settings = configure(tmp_path, keys, SIMULATED, database=DATABASE)
+    async with serving_process("serve", "--config", settings, log=tmp_path / "log") as running:
+        assert files_in(keys) == {"master.key", OPERATOR_JOURNAL_FILE}
+        assert children_of(running) == 0
+
+
+async def test_several_processes_share_one_simulated_operator(tmp_path: Path, keys: Path) -> None:
+    configure(tmp_path, keys, SIMULATED)
+    log = tmp_path / "log"
+    async with serving_process(tmp_path, "2", log=log, command=SEVERAL) as running:
+        assert children_of(running) == 3
+        assert started_slots(log) == {"worker-1", "worker-2", "sandbox-operator"}
+    assert OPERATOR_JOURNAL_FILE in files_in(keys)
