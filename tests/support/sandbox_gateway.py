@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
 from pathlib import Path
@@ -12,6 +12,7 @@ from typing import Any
 import trio
 from attrs import Factory, define
 
+from mmo_sansio.providers.registry import ProviderKind
 from mmo_trio.sandbox.callback_receiver import ReceivedCallback, ReceivedQrCode, receive_callbacks
 from mmo_trio.sandbox.local_ca import ensure_authority
 from mmo_trio.service.process import ExtraListener, run_service
@@ -86,16 +87,19 @@ async def serving(
     brands: str | None = None,
     api_key: str = "",
     further_doors: Sequence[ExtraListener] = (),
+    provider_kinds: Mapping[str, ProviderKind] | None = None,
 ) -> AsyncIterator[Running]:
     """A sandbox in this directory and a receiver for its demo brand; both end with the block.
 
     `environment`: further settings as MMO_… variables. `brands`: text of a brands.toml to serve instead of the demo
-    brand, whose `api_key` the receiver then expects.
+    brand, whose `api_key` the receiver then expects. `provider_kinds`: further kinds of provider.
     """
     authority = ensure_authority(directory)
     storage = storages.of(directory)
     presets = sandbox_presets(directory, free_ports=True) | storage.presets
-    settings = load_settings(environment=environment or {}, presets=presets)
+    settings = load_settings(
+        environment=environment or {}, presets=presets, provider_kinds=provider_kinds
+    )
     brands_file = None
     if brands is not None:
         brands_file = directory / "brands.toml"

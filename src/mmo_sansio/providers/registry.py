@@ -1,17 +1,17 @@
-"""The kinds of provider: which adapter a `[provider.NAME]` of the settings opens."""
+"""The kinds of provider: each says what `kind = "..."` in a `[provider.NAME]` of the settings opens."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from attrs import frozen
 
 from mmo_sansio.providers.airtel_money.adapter import open_airtel_money
 from mmo_sansio.providers.common.ciphers import Ciphers
 from mmo_sansio.providers.common.interface import Provider
-from mmo_sansio.providers.common.options import Options
+from mmo_sansio.providers.common.options import Options, check_option_names
 from mmo_sansio.providers.common.qr_options import read_qr_merchant
 from mmo_sansio.providers.mpesa_daraja import account as mpesa_daraja
 from mmo_sansio.providers.mpesa_daraja.adapter import DarajaProvider
@@ -22,11 +22,11 @@ from mmo_sansio.providers.sandbox.adapter import DEFAULT_QR_MERCHANT, SandboxPro
 
 @frozen
 class AdapterContext:
-    """What an adapter is given beside its own options."""
+    """Holds what the shell gives to an adapter in addition to its options."""
 
     hooks_url: str
-    """Under which address this account's notifications arrive: `https://HOST/hooks/NAME/TOKEN`. Further segments may be
-    appended; they come back in the target of the notification's request."""
+    """The address of this account's notifications: `https://HOST/hooks/NAME/TOKEN`. An adapter may append further
+    segments; they come back in the target of the notification's request."""
     ciphers: Ciphers
 
 
@@ -36,15 +36,37 @@ class AdapterFactory(Protocol):
     def __call__(
         self, name: str, title: str, options: Mapping[str, Any], context: AdapterContext
     ) -> Provider:
-        """Raises OptionError for an option that is unknown, missing or can't be used."""
+        """Return the adapter. Raises OptionError for an option that is missing or can't be used."""
         ...
 
 
+@frozen
+class ProviderKind:
+    """A kind of provider is an adapter with the options that its accounts take."""
+
+    title: str
+    """The display name of accounts that set none of their own."""
+    factory: AdapterFactory
+    options: tuple[str, ...]
+    """The keys that `[provider.NAME]` may have, besides the secrets and the keys of every kind."""
+    secrets: tuple[str, ...] = ()
+    """The keys whose values must never be shown."""
+    origin: str = ""
+    """The distribution that brings this kind; empty for a built-in one."""
+
+    def open_adapter(
+        self, name: str, title: str, options: Mapping[str, Any], context: AdapterContext
+    ) -> Provider:
+        """Return the adapter of one account. Raises OptionError for an option that is unknown, missing or unusable."""
+        check_option_names(options, (*self.options, *self.secrets))
+        return self.factory(name, title, options, context)
+
+
 def open_sandbox(name: str, title: str, options: Mapping[str, Any]) -> SandboxProvider:
-    """The account with the sandbox operator. Raises OptionError."""
-    given = Options(options)
-    merchant = read_qr_merchant(given, DEFAULT_QR_MERCHANT)
-    given.check_unknown()
+    """Return the account with the sandbox operator. Raises OptionError."""
+    reader = Options(options)
+    merchant = read_qr_merchant(reader, DEFAULT_QR_MERCHANT)
+    reader.check_unknown()
     return SandboxProvider(name, title, merchant)
 
 
@@ -76,19 +98,51 @@ def _open_airtel_money(
     return open_airtel_money(name, title, options, context.ciphers)
 
 
-ADAPTER_FACTORIES: Mapping[str, AdapterFactory] = MappingProxyType(
+def _names(text: str) -> tuple[str, ...]:
+    return tuple(text.split())
+
+
+PROVIDER_KINDS: Final[Mapping[str, ProviderKind]] = MappingProxyType(
     {
-        "airtel_money": _open_airtel_money,
-        "mpesa_daraja": _open_mpesa_daraja,
-        "mtn_momo": _open_mtn_momo,
-        "sandbox": _open_sandbox,
+        "sandbox": ProviderKind(
+            "Sandbox",
+            _open_sandbox,
+            _names(
+                "qr_account qr_category qr_city qr_language qr_name qr_postal_code qr_scheme"
+                " qr_template"
+            ),
+        ),
+        "mpesa_daraja": ProviderKind(
+            "M-Pesa",
+            _open_mpesa_daraja,
+            _names(
+                "base_url certificate initiator merchant_name payout_command payout_shortcode"
+                " shortcode till unanswered_deposits"
+            ),
+            _names("consumer_key consumer_secret initiator_password passkey"),
+        ),
+        "mtn_momo": ProviderKind(
+            "MTN MoMo",
+            _open_mtn_momo,
+            _names(
+                "base_url callbacks collection_api_user disbursement_api_user market payer_message"
+            ),
+            _names(
+                "collection_api_key collection_subscription_key disbursement_api_key"
+                " disbursement_subscription_key"
+            ),
+        ),
+        "airtel_money": ProviderKind(
+            "Airtel Money",
+            _open_airtel_money,
+            _names(
+                "ask_with_type base_url callback_hash_header client_id collection_version country"
+                " currency dialling_code disbursement_type disbursement_version"
+                " first_question_after_s keep_leading_zero key_padding pin_member pin_padding"
+                " public_key refusal_is_of_payer sign_collections sign_disbursements wallet_type"
+            ),
+            _names("callback_key client_secret pin"),
+        ),
     }
 )
-"""By the name that `kind` has in the settings."""
-
-
-def open_provider(
-    kind: str, name: str, title: str, options: Mapping[str, Any], context: AdapterContext
-) -> Provider:
-    """The adapter of one account. Raises KeyError for a kind that isn't there, OptionError for a bad option."""
-    return ADAPTER_FACTORIES[kind](name, title, options, context)
+"""The built-in kinds, by the name that `kind` has in the settings."""

@@ -6,8 +6,9 @@ from collections.abc import Iterator
 
 from attrs import fields, frozen
 
+from mmo_sansio.providers.registry import PROVIDER_KINDS
 from mmo_trio.settings.load import env_variable, section_keys, value_kind
-from mmo_trio.settings.sections import COMMON_OPTIONS, PROVIDER_KINDS, SECTIONS, Settings
+from mmo_trio.settings.sections import COMMON_OPTIONS, SECTIONS, Settings
 
 MASKED = "***"
 

@@ -9,10 +9,12 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NoReturn
 
 from attrs import fields, frozen
 
+from mmo_sansio.providers.registry import PROVIDER_KINDS, ProviderKind
 from mmo_trio.settings.errors import InvalidSettingValue, SettingsError, near_match
 from mmo_trio.settings.providers import PROVIDER_PREFIX, parse_providers
 from mmo_trio.settings.sections import API_KEY_CACHE_MAX, SECTIONS, Settings
@@ -36,10 +38,12 @@ def load_settings(
     environment: Mapping[str, str] | None = None,
     options: Mapping[str, str] | None = None,
     presets: Mapping[str, str] | None = None,
+    provider_kinds: Mapping[str, ProviderKind] | None = None,
 ) -> Settings:
     """The settings in force.
 
     `options` (command line) and `presets` (of a mode of running) are text by dotted key: `{"listen.api": "[::1]:0"}`.
+    `provider_kinds` are kinds of provider in addition to the built-in ones, by name.
     Raises SettingsError for a file that can't be read, a key that doesn't exist, a value that can't be used, and
     values that don't go together.
     """
@@ -52,10 +56,12 @@ def load_settings(
     found |= _from_environment(variables)
     for key, value in (options or {}).items():
         found[key] = _RawSetting(f"command line ({key})", value)
-    providers = parse_providers(document.get("provider", {}), str(file), variables)
+    kinds = {**(provider_kinds or {}), **PROVIDER_KINDS}
+    providers = parse_providers(document.get("provider", {}), str(file), variables, kinds)
     settings = Settings(
         **{name: _parse_section(name, found) for name in SECTIONS},
         providers=providers,
+        provider_kinds=MappingProxyType(kinds),
     )
     _check_consistency(settings, found)
     return settings

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from types import MappingProxyType
 from typing import Any
 
 from mmo_trio.settings.errors import SettingsError, near_match
-from mmo_trio.settings.sections import PROVIDER_KINDS, ProviderSection
+from mmo_trio.settings.sections import ProviderSection
 
 PROVIDER_PREFIX = "MMO_PROVIDER__"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}", re.ASCII)
 
 
 def parse_providers(
-    tables: Any, file: str, environment: Mapping[str, str]
+    tables: Any, file: str, environment: Mapping[str, str], kinds: Collection[str]
 ) -> Mapping[str, ProviderSection]:
     """The providers by name, the environment's values over the file's.
 
@@ -42,7 +42,9 @@ def parse_providers(
         if variable.startswith(PROVIDER_PREFIX):
             name, key = _split_variable(variable, found)
             found.setdefault(name, {})[key] = environment[variable]
-    return MappingProxyType({name: _parse_provider(name, table) for name, table in found.items()})
+    return MappingProxyType(
+        {name: _parse_provider(name, table, kinds) for name, table in found.items()}
+    )
 
 
 def provider_variable(name: str, key: str) -> str:
@@ -60,14 +62,14 @@ def _split_variable(variable: str, known: Mapping[str, Any]) -> tuple[str, str]:
     return next(same, name.lower()), key.lower()
 
 
-def _parse_provider(name: str, table: Mapping[str, Any]) -> ProviderSection:
+def _parse_provider(name: str, table: Mapping[str, Any], kinds: Collection[str]) -> ProviderSection:
     where = f"provider.{name}.kind ({provider_variable(name, 'kind')})"
     kind = table.get("kind")
     if kind is None:
-        raise SettingsError(where, "is missing.", f"Known are: {', '.join(PROVIDER_KINDS)}.")
-    if kind not in PROVIDER_KINDS:
+        raise SettingsError(where, "is missing.", f"Known are: {', '.join(kinds)}.")
+    if kind not in kinds:
         raise SettingsError(
-            where, f"{kind!r} is no kind of provider.", near_match(str(kind), PROVIDER_KINDS)
+            where, f"{kind!r} is no kind of provider.", near_match(str(kind), kinds)
         )
     rest = {key: value for key, value in table.items() if key != "kind"}
     return ProviderSection(name, str(kind), MappingProxyType(rest))

@@ -14,6 +14,7 @@ from typing import Any
 from attrs import field, frozen
 
 from mmo_sansio.http.exchange import DELIVERY_TIMEOUT_S
+from mmo_sansio.providers.registry import PROVIDER_KINDS, ProviderKind
 from mmo_sansio.resilience.circuit_breaker import DEFAULT_BREAKER_SETTINGS, BreakerSettings
 from mmo_sansio.resilience.fair_queue import DELIVERY_SLOTS, DELIVERY_SLOTS_PER_BRAND
 from mmo_sansio.values import clock
@@ -285,7 +286,7 @@ class ProviderSection:
 
     name: str
     kind: str
-    """One of PROVIDER_KINDS."""
+    """One of the settings' `provider_kinds`."""
     options: Mapping[str, Any] = field(repr=False)
     """What that kind needs, as written (from the environment: as text); its adapter checks it."""
 
@@ -346,8 +347,6 @@ COMMON_OPTIONS = (
 )
 """The number options of every kind of provider, in the order of the documentation."""
 
-PROVIDER_KINDS = ("sandbox", "mpesa_daraja", "mtn_momo", "airtel_money")
-
 
 @frozen
 class Settings:
@@ -364,6 +363,8 @@ class Settings:
     log: LogSection = LogSection()
     providers: Mapping[str, ProviderSection] = MappingProxyType({})
     """By name."""
+    provider_kinds: Mapping[str, ProviderKind] = PROVIDER_KINDS
+    """The kinds that a provider may have, by name."""
 
 
 SECTIONS: Mapping[str, type[Any]] = MappingProxyType(

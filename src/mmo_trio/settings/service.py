@@ -103,22 +103,10 @@ def check_plaintext_http(settings: Settings) -> None:
             )
 
 
-PROVIDER_TITLES: Mapping[str, str] = MappingProxyType(
-    {
-        "sandbox": "Sandbox",
-        "mpesa_daraja": "M-Pesa",
-        "mtn_momo": "MTN MoMo",
-        "airtel_money": "Airtel Money",
-    }
-)
-"""Display names by kind of provider, where the configuration gives no `title`."""
-
-
 def provider_titles(settings: Settings, *, is_sandbox: bool) -> Mapping[str, str]:
     """The display names of the configured providers, by name; a sandbox without any has `sandbox`."""
-    titles = (
-        {"sandbox": PROVIDER_TITLES["sandbox"]} if is_sandbox and not settings.providers else {}
-    )
+    kinds = settings.provider_kinds
+    titles = {"sandbox": kinds["sandbox"].title} if is_sandbox and not settings.providers else {}
     for name, provider in settings.providers.items():
-        titles[name] = str(provider.options.get("title", PROVIDER_TITLES[provider.kind]))
+        titles[name] = str(provider.options.get("title", kinds[provider.kind].title))
     return MappingProxyType(titles)

@@ -6,7 +6,7 @@ A value is what a TOML file holds, or the text of an environment variable; a sec
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from attrs import Factory, define, field
@@ -24,6 +24,15 @@ class OptionError(Exception):
         self.problem = problem
         """What is wrong, without the value."""
         self.remedy = remedy
+
+
+def check_option_names(options: Iterable[str], known: Iterable[str]) -> None:
+    """Raise OptionError for an option that isn't among the known ones."""
+    names = sorted(set(known))
+    for key in options:
+        if key not in names:
+            remedy = f"Known are: {', '.join(names) or 'none'}."
+            raise OptionError(key, "is no option of this kind of provider.", remedy)
 
 
 @define
@@ -78,12 +87,7 @@ class Options:
 
     def check_unknown(self) -> None:
         """Raises OptionError for an option that nobody has taken."""
-        for key in self.values:
-            if key not in self._known_keys:
-                known = ", ".join(sorted(set(self._known_keys))) or "none"
-                raise OptionError(
-                    key, "is no option of this kind of provider.", f"Known are: {known}."
-                )
+        check_option_names(self.values, self._known_keys)
 
     def _value(self, key: str, default: Any) -> Any:
         self._known_keys.append(key)

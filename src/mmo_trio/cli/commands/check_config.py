@@ -45,6 +45,12 @@ def _check_provider_options(settings: Settings) -> None:
 
     keyring = KeyRing(bytes(MASTER_KEY_BYTES))
     outside = AccountEnvironment(
-        nobody, int, int, SystemCiphers(), keyring, "https://hooks.invalid"
+        nobody,
+        int,
+        int,
+        SystemCiphers(),
+        keyring,
+        "https://hooks.invalid",
+        settings.provider_kinds,
     )
     open_accounts(settings.providers, provider_titles(settings, is_sandbox=False), outside)

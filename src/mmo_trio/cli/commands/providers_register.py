@@ -83,6 +83,7 @@ async def _register(target: CommandTarget, name: str) -> None:
         SystemCiphers(),
         target.keyring(),
         _webhook_base_url(target),
+        target.settings.provider_kinds,
     )
     is_sandbox = target.data_directory is not None
     title = provider_titles(target.settings, is_sandbox=is_sandbox)[name]

@@ -55,6 +55,7 @@ def open_configured_accounts(resources: Resources) -> ConfiguredAccounts:
         SystemCiphers(),
         resources.keyring,
         resources.urls.webhooks,
+        resources.settings.provider_kinds,
     )
     return ConfiguredAccounts(
         sandbox,

@@ -15,9 +15,9 @@ from mmo_sansio.providers.common.interface import Provider
 from mmo_sansio.providers.common.options import OptionError, Options
 from mmo_sansio.providers.common.redaction import RedactingProvider
 from mmo_sansio.providers.registry import (
-    ADAPTER_FACTORIES,
+    PROVIDER_KINDS,
     AdapterContext,
-    open_provider,
+    ProviderKind,
     open_sandbox,
 )
 from mmo_sansio.providers.sandbox.adapter import SandboxProvider
@@ -86,6 +86,8 @@ class AccountEnvironment:
     keyring: KeyRing
     webhooks_base_url: str
     """Scheme and host under which notifications arrive, no slash at the end."""
+    provider_kinds: Mapping[str, ProviderKind] = PROVIDER_KINDS
+    """The kinds that an account may have, by name."""
 
 
 def open_accounts(
@@ -125,12 +127,13 @@ def open_account(
         for common in COMMON_OPTION_KEYS:
             options.pop(common, None)
         token = environment.keyring.webhook_token(section.name)
-        surroundings = AdapterContext(
+        context = AdapterContext(
             f"{environment.webhooks_base_url}/hooks/{hook_name}/{token}", environment.ciphers
         )
-        if section.kind not in ADAPTER_FACTORIES:
-            raise OptionError("kind", f"{section.kind!r} isn't built in.", "Use another kind.")
-        adapter = open_provider(section.kind, section.name, title, options, surroundings)
+        kind = environment.provider_kinds.get(section.kind)
+        if kind is None:
+            raise OptionError("kind", f"{section.kind!r} is unknown.", "Use another kind.")
+        adapter = kind.open_adapter(section.name, title, options, context)
     except OptionError as error:
         _raise_settings_error(section, error)
     provider = RedactingProvider(adapter)

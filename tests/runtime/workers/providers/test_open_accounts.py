@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 import pytest
@@ -12,10 +11,9 @@ import trio
 from attrs import evolve
 
 from mmo_sansio.http.messages import HttpRequest, HttpResponse
-from mmo_sansio.providers import registry
 from mmo_sansio.providers.common.interface import Provider
 from mmo_sansio.providers.common.options import Options
-from mmo_sansio.providers.registry import AdapterContext
+from mmo_sansio.providers.registry import AdapterContext, ProviderKind
 from mmo_sansio.providers.sandbox.adapter import SandboxProvider
 from mmo_trio.brands.keyring import KeyRing
 from mmo_trio.settings import SettingsError
@@ -30,6 +28,16 @@ async def ask(request: HttpRequest, *, deadline_s: float) -> HttpResponse:
     raise NotImplementedError
 
 
+SEEN: dict[str, Any] = {}
+
+
+def open_test(
+    name: str, title: str, options: Mapping[str, Any], context: AdapterContext
+) -> Provider:
+    SEEN.update(secret=Options(options).text("secret"), url=context.hooks_url)
+    return SandboxProvider(name, title)
+
+
 OUTSIDE = AccountEnvironment(
     ask,
     lambda: 0,
@@ -37,28 +45,12 @@ OUTSIDE = AccountEnvironment(
     SystemCiphers(),
     KeyRing(b"k" * 32),
     "https://pay.example",
+    {"test": ProviderKind("Test", open_test, (), ("secret",))},
 )
-SEEN: dict[str, Any] = {}
-
-
-def open_test(
-    name: str, title: str, options: Mapping[str, Any], context: AdapterContext
-) -> Provider:
-    given = Options(options)
-    SEEN.update(secret=given.text("secret"), url=context.hooks_url)
-    given.check_unknown()
-    return SandboxProvider(name, title)
-
-
-@pytest.fixture(autouse=True)
-def kind(monkeypatch: pytest.MonkeyPatch) -> None:
-    kinds = MappingProxyType({**registry.ADAPTER_FACTORIES, "mtn_momo": open_test})
-    monkeypatch.setattr(registry, "ADAPTER_FACTORIES", kinds)
-    monkeypatch.setattr("mmo_trio.workers.providers.open_accounts.ADAPTER_FACTORIES", kinds)
 
 
 def opened(**tables: dict[str, Any]) -> Mapping[str, OpenAccount]:
-    sections = {name: ProviderSection(name, "mtn_momo", table) for name, table in tables.items()}
+    sections = {name: ProviderSection(name, "test", table) for name, table in tables.items()}
     return open_accounts(sections, dict.fromkeys(sections, "T"), OUTSIDE)
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from mmo_sansio.http.messages import HttpRequest, HttpResponse
-from mmo_sansio.providers.registry import ADAPTER_FACTORIES
+from mmo_sansio.providers.registry import PROVIDER_KINDS
 from mmo_trio.brands.keyring import KeyRing
 from mmo_trio.settings import SettingsError, effective_settings, load_settings
 from mmo_trio.settings.providers import provider_variable
@@ -53,13 +53,13 @@ def shown(thing: object, seen: set[int], depth: int = 0) -> str:
     )
 
 
-REAL = sorted(ADAPTER_FACTORIES.keys() - {"sandbox"})
+REAL = sorted(PROVIDER_KINDS.keys() - {"sandbox"})
 
 
 def test_every_kind_of_provider_has_its_secrets_planted() -> None:
     assert sorted(SECRETS) == REAL
     for kind in REAL:
-        assert set(SECRETS[kind]) <= set(options_of(kind))
+        assert set(SECRETS[kind]) == set(PROVIDER_KINDS[kind].secrets) <= set(options_of(kind))
         suspicious = ("secret", "password", "pin", "passkey", "_key")
         named = {each for each in options_of(kind) if each.endswith(suspicious)}
         assert named <= {*SECRETS[kind], "public_key"}, f"{kind} has secrets that nobody planted"

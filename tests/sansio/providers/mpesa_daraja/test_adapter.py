@@ -40,7 +40,7 @@ from mmo_sansio.providers.mpesa_daraja.callback_url import (
 from mmo_sansio.providers.mpesa_daraja.codes import ERROR_RULES, RESULT_CODES, MpesaSubmissionState
 from mmo_sansio.providers.mpesa_daraja.references import account_reference
 from mmo_sansio.providers.mpesa_daraja.wire import format_msisdn, password, timestamp
-from mmo_sansio.providers.registry import AdapterContext, open_provider
+from mmo_sansio.providers.registry import PROVIDER_KINDS, AdapterContext
 from mmo_sansio.testing.builders import KES, REFERENCE, START, a_party, a_transaction
 from mmo_sansio.values import clock
 from mmo_sansio.values.clock import HOUR, SECOND
@@ -94,8 +94,8 @@ class FixedCiphers:
 
 def adapter(**options: Any) -> DarajaProvider:
     given = {name: value for name, value in {**OPTIONS, **options}.items() if value is not None}
-    opened = open_provider(
-        "mpesa_daraja", "kenya", "M-Pesa", given, AdapterContext(HOOKS_URL, FixedCiphers())
+    opened = PROVIDER_KINDS["mpesa_daraja"].open_adapter(
+        "kenya", "M-Pesa", given, AdapterContext(HOOKS_URL, FixedCiphers())
     )
     assert isinstance(opened, DarajaProvider)
     return opened
@@ -743,7 +743,7 @@ def test_an_option_that_cant_be_used_is_refused_by_its_name(
 def test_an_address_that_daraja_would_refuse_is_refused_at_the_start() -> None:
     surroundings = AdapterContext("https://gw.example/hooks/mpesa_ke/token", FixedCiphers())
     with pytest.raises(OptionError, match="mpesa"):
-        open_provider("mpesa_daraja", "mpesa_ke", "M-Pesa", OPTIONS, surroundings)
+        PROVIDER_KINDS["mpesa_daraja"].open_adapter("mpesa_ke", "M-Pesa", OPTIONS, surroundings)
 
 
 def test_no_secret_stands_in_a_repr() -> None:
