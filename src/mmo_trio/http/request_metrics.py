@@ -1,14 +1,14 @@
-"""What went through a door: counts and times for the figures, and a line in the log for what was refused.
+"""Counts and times requests for the metrics, and writes a log line for each rejected one.
 
-A line names the request, the route, the brand and the cause. It never holds a path, a value or a word of the client's:
-references and names are the merchant's own."""
+A line names the request, the route, the brand and the cause. It never holds a path, a value or a
+text of the client: references and names are the merchant's own."""
 
 from __future__ import annotations
 
-import logging
 from collections import defaultdict
 from typing import Final
 
+import structlog
 import trio
 from attrs import Factory, define
 
@@ -16,18 +16,18 @@ from mmo_sansio.values.problems import INTERNAL, UNAVAILABLE, Problem
 from mmo_trio.http.handler import RequestContext
 from mmo_trio.system.latency import LatencyHistogram
 
-logger = logging.getLogger(__name__)
+logger = structlog.get_logger(__name__)
 
 LINES_PER_SECOND: Final = 20.0
 LINES_BURST: Final = 100
-"""So many refusals are told one by one; of a flood only how many there were."""
+"""Lines for single rejections; of a flood only the number is logged."""
 FIELDS_MAX: Final = 10
-"""Fields at fault that a line names."""
+"""Invalid fields that a line names."""
 
 
 @define(eq=False)
 class LogRateLimit:
-    """Lets so many lines through in a second, and counts those that it doesn't."""
+    """Limits the lines per second, and counts those that it suppresses."""
 
     per_second: float = LINES_PER_SECOND
     burst: int = LINES_BURST
@@ -36,72 +36,71 @@ class LogRateLimit:
     _suppressed: int = 0
 
     def acquire(self, now: float) -> int | None:
-        """Leave to write one line at this moment, in seconds: how many were left out before it. None: no leave."""
+        """Ask to write a line at `now` (seconds): the number suppressed before it, or None to reject."""
         self.tokens = min(self.burst, self.tokens + (now - self._updated_at) * self.per_second)
         self._updated_at = now
         if self.tokens < 1:
             self._suppressed += 1
             return None
         self.tokens -= 1
-        untold, self._suppressed = self._suppressed, 0
-        return untold
+        suppressed, self._suppressed = self._suppressed, 0
+        return suppressed
 
 
 @define(eq=False)
 class HttpMetrics:
-    """The requests of one process, whichever door they came through."""
+    """Counts the requests of one process over all its listeners."""
 
     log_refusals: bool = True
-    """Whether refusals are logged; faults of ours always are."""
+    """Whether rejections are logged; internal errors always are."""
     requests: defaultdict[tuple[str, int], int] = Factory(lambda: defaultdict(int))
-    """By route and the first digit of the status; both are bounded."""
+    """Requests by route and first digit of the status; both are bounded."""
     problems: defaultdict[str, int] = Factory(lambda: defaultdict(int))
-    """Refusals by the code of their cause, which is one of the catalogue's."""
+    """Rejections by the code of their problem type."""
     durations: defaultdict[str, LatencyHistogram] = Factory(lambda: defaultdict(LatencyHistogram))
-    """From the first byte of a request to its answer, by route."""
+    """Time from the first byte of a request to its response, by route."""
     _log_limit: LogRateLimit = Factory(LogRateLimit)
     _fault_log_limit: LogRateLimit = Factory(LogRateLimit)
 
     def count_response(self, context: RequestContext, status: int, duration_s: float) -> None:
-        """Count a request that was answered after so many seconds."""
+        """Count a request that was answered after `duration_s` seconds."""
         self.requests[context.route, status // 100] += 1
         self.durations[context.route].observe(duration_s)
 
     def count_problem(
         self, context: RequestContext, problem: Problem, fault: str | None = None
     ) -> None:
-        """Count and tell a request that was refused; `fault` says what failed on our side, without values (P3)."""
+        """Count and log a rejected request; `fault` describes an internal error without values (P3)."""
         self.problems[problem.segment] += 1
         is_ours = problem.status == INTERNAL.status
         if not (self.log_refusals or is_ours):
             return
-        budget = self._fault_log_limit if is_ours else self._log_limit
-        untold = budget.acquire(trio.current_time())
-        if untold is None:
+        limit = self._fault_log_limit if is_ours else self._log_limit
+        suppressed = limit.acquire(trio.current_time())
+        if suppressed is None:
             return
-        told: dict[str, object] = {
+        fields: dict[str, object] = {
             "request_id": context.request_id,
             "route": context.route,
             "status": problem.status,
             "problem": problem.segment,
         }
         if context.brand is not None:
-            told["brand"] = context.brand
+            fields["brand"] = context.brand
         if problem.errors:
-            told["fields"] = _field_names(problem)
-        if untold:
-            told["untold"] = untold
+            fields["fields"] = _field_names(problem)
+        if suppressed:
+            fields["suppressed"] = suppressed
         if is_ours:
-            told["fault"] = fault or problem.segment
-            # The message says it all for those who keep no further fields.
-            logger.error("request_failed %s: %s", context.request_id, told["fault"], extra=told)
+            logger.error("request_failed", **fields, fault=fault or problem.segment)
+        elif problem.status == UNAVAILABLE.status:
+            logger.warning("request_rejected", **fields)
         else:
-            level = logging.WARNING if problem.status == UNAVAILABLE.status else logging.INFO
-            logger.log(level, "request_rejected", extra=told)
+            logger.info("request_rejected", **fields)
 
 
 def _field_names(problem: Problem) -> list[str]:
-    """Of the fields at fault, the names that are ours: what follows `labels.` is the merchant's."""
+    """Return the names of the invalid fields, without the merchant's own text after `labels.`."""
     names = (
         "labels" if each.field.startswith("labels.") else each.field for each in problem.errors
     )

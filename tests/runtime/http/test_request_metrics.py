@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-import logging
+from collections.abc import Iterator
 
 import pytest
+from structlog.testing import capture_logs
+from structlog.typing import EventDict
 from trio.testing import MockClock
 
 from mmo_sansio.values.problems import (
@@ -24,10 +26,14 @@ def a_context() -> RequestContext:
     return RequestContext("abc-01", "127.0.0.1", False, route="direct/payin", brand="acme")
 
 
-async def test_a_refusal_is_told_without_what_is_the_clients(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    caplog.set_level(logging.DEBUG)
+@pytest.fixture
+def lines() -> Iterator[list[EventDict]]:
+    """The lines of the log, as they are written."""
+    with capture_logs() as captured:
+        yield captured
+
+
+async def test_a_refusal_is_told_without_what_is_the_clients(lines: list[EventDict]) -> None:
     traffic = HttpMetrics()
     faults = [
         FieldError("payer.msisdn", f"'payer.msisdn' {PRIVATE}."),
@@ -38,14 +44,18 @@ async def test_a_refusal_is_told_without_what_is_the_clients(
         a_context(), DUPLICATE_REFERENCE.problem(f"The merchantReference {PRIVATE}.")
     )
     traffic.count_problem(a_context(), UNAVAILABLE.problem("Later."))
-    first, second, third = caplog.records
-    assert [each.levelname for each in caplog.records] == ["INFO", "INFO", "WARNING"]
-    told = vars(first)
-    assert (told["request_id"], told["route"], told["brand"]) == ("abc-01", "direct/payin", "acme")
-    assert (told["status"], told["problem"]) == (400, "validation_failed")
-    assert told["fields"] == ["payer.msisdn", "labels"]
-    assert vars(second)["problem"] == "merchant_transactionid_duplicate"
-    assert PRIVATE not in "".join(str(vars(each)) for each in (first, second, third))
+    first, second, _ = lines
+    assert [line["log_level"] for line in lines] == ["info", "info", "warning"]
+    assert {line["event"] for line in lines} == {"request_rejected"}
+    assert (first["request_id"], first["route"], first["brand"]) == (
+        "abc-01",
+        "direct/payin",
+        "acme",
+    )
+    assert (first["status"], first["problem"]) == (400, "validation_failed")
+    assert first["fields"] == ["payer.msisdn", "labels"]
+    assert second["problem"] == "merchant_transactionid_duplicate"
+    assert PRIVATE not in str(lines)
     assert dict(traffic.problems) == {
         "validation_failed": 1,
         "merchant_transactionid_duplicate": 1,
@@ -54,20 +64,19 @@ async def test_a_refusal_is_told_without_what_is_the_clients(
 
 
 async def test_a_flood_of_refusals_is_counted_and_not_told_one_by_one(
-    caplog: pytest.LogCaptureFixture, mock_clock: MockClock
+    lines: list[EventDict], mock_clock: MockClock
 ) -> None:
-    caplog.set_level(logging.DEBUG)
     traffic = HttpMetrics()
     refusal = UNAVAILABLE.problem("Later.")
     for _ in range(LINES_BURST + 50):
         traffic.count_problem(a_context(), refusal)
-    assert len(caplog.records) == LINES_BURST
+    assert len(lines) == LINES_BURST
     assert traffic.problems["service_unavailable"] == LINES_BURST + 50
     traffic.count_problem(a_context(), INTERNAL.problem("Sorry."), "builtins.ValueError")
-    assert "builtins.ValueError" in caplog.records[-1].message, "faults have room of their own"
+    assert lines[-1]["fault"] == "builtins.ValueError", "faults have room of their own"
     mock_clock.jump(1)
     traffic.count_problem(a_context(), refusal)
-    assert vars(caplog.records[-1])["untold"] == 50
+    assert lines[-1]["suppressed"] == 50
 
 
 def test_a_budget_fills_up_again_and_no_further() -> None:
@@ -77,11 +86,11 @@ def test_a_budget_fills_up_again_and_no_further() -> None:
     assert [budget.acquire(100), budget.acquire(100), budget.acquire(100)] == [1, 0, None]
 
 
-async def test_who_tells_no_refusals_tells_faults(caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.DEBUG)
+async def test_who_tells_no_refusals_tells_faults(lines: list[EventDict]) -> None:
     quiet = HttpMetrics(log_refusals=False)
     quiet.count_problem(a_context(), UNAVAILABLE.problem("Later."))
-    assert not caplog.records
+    assert not lines
     quiet.count_problem(a_context(), INTERNAL.problem("Sorry."), "builtins.ValueError")
-    (line,) = caplog.records
-    assert (line.levelname, "abc-01" in line.message) == ("ERROR", True)
+    (line,) = lines
+    assert (line["event"], line["log_level"]) == ("request_failed", "error")
+    assert line["request_id"] == "abc-01"

@@ -3,13 +3,13 @@ every write, sends that always end, and connections that fail alone."""
 
 from __future__ import annotations
 
-import logging
 import math
 import ssl
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import structlog
 import trio
 from attrs import frozen
 from hypercorn.app_wrappers import ASGIWrapper
@@ -29,7 +29,7 @@ from quart_trio import QuartTrio
 from mmo_trio.http.limits import ListenerLimits
 from mmo_trio.system.fault_report import describe_fault
 
-logger = logging.getLogger(__name__)
+logger = structlog.get_logger(__name__)
 
 
 async def serve_app(
@@ -105,7 +105,7 @@ class _HypercornContext:
         try:
             await TCPServer(self.app, self.config, self.context, ConnectionState({}), stream)
         except Exception as error:
-            logger.error("connection_failed %s", describe_fault(error))
+            logger.error("connection_failed", fault=describe_fault(error))
         finally:
             accepted.socket.close()
 

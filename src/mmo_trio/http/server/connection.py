@@ -11,11 +11,11 @@ A request costs no task, no channel and no scope of its own."""
 
 from __future__ import annotations
 
-import logging
 import math
 import ssl
 from collections.abc import Callable
 
+import structlog
 import trio
 from attrs import frozen
 
@@ -32,7 +32,7 @@ from mmo_trio.http.server.request_reader import ParsedHead, RequestReader
 from mmo_trio.http.streams import LingeringStream
 from mmo_trio.system.fault_report import describe_fault
 
-logger = logging.getLogger(__name__)
+logger = structlog.get_logger(__name__)
 
 
 @frozen
@@ -99,7 +99,7 @@ class ServerConnection:
         except (_ClientDisconnected, CloseWithoutResponse, trio.BrokenResourceError, ssl.SSLError):
             pass  # nobody is left to tell, or nothing shall be told
         except Exception as error:
-            logger.error("connection_failed %s", describe_fault(error))
+            logger.error("connection_failed", fault=describe_fault(error))
         finally:
             self._transport.close()
             self._listener_context.connection_table.remove(self)

@@ -6,11 +6,11 @@ cancelled, all connections break off; told to drain, it answers what it has begu
 from __future__ import annotations
 
 import errno
-import logging
 import ssl
 from collections.abc import Callable, Sequence
 from typing import Final
 
+import structlog
 import trio
 from attrs import field, frozen
 
@@ -23,7 +23,7 @@ from mmo_trio.http.server.connection import ListenerContext, ServerConnection
 from mmo_trio.http.server.connection_table import ConnectionTable
 from mmo_trio.http.streams import LingeringStream
 
-logger = logging.getLogger(__name__)
+logger = structlog.get_logger(__name__)
 
 OUT_OF_RESOURCES: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 """Errors of accept() that pass when something is closed; every other one is a fault of ours."""
@@ -103,7 +103,7 @@ class _Acceptor:
                 except OSError as error:
                     if error.errno not in OUT_OF_RESOURCES:
                         raise
-                    logger.warning("accept_paused %s", errno.errorcode[error.errno])
+                    logger.warning("accept_paused", error=errno.errorcode[error.errno])
                     self.listener_context.connection_table.shorten_idle_timeout()
                     await trio.sleep(ACCEPT_PAUSE_S)
 

@@ -15,6 +15,7 @@ from typing import Any
 import attrs
 import pytest
 import trio
+from structlog.testing import capture_logs
 
 from mmo_trio.http.limits import ListenerLimits
 from mmo_trio.http.server.listener import BUSY_REJECTIONS_MAX
@@ -204,7 +205,7 @@ async def test_when_connections_run_short_the_idle_ones_go_sooner() -> None:
 
 @pytest.mark.parametrize("number", [errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM])
 async def test_a_listener_outlives_a_want_of_descriptors(
-    number: int, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    number: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     accept = trio.SocketListener.accept
     failures = iter([OSError(number, "no more")] * 2)
@@ -214,14 +215,17 @@ async def test_a_listener_outlives_a_want_of_descriptors(
             raise failure
         return await accept(self)
 
-    async with listening_with(short_idle_timeout_s=STALL_S) as here:
-        idle = await here.connect()
-        await idle.ask(get())
-        monkeypatch.setattr(trio.SocketListener, "accept", scarce)
-        for _ in range(2):
-            assert (await here.ask(get())).status == 200
-        assert await idle.is_closed()
-        assert errno.errorcode[number] in caplog.text
+    with capture_logs() as lines:
+        async with listening_with(short_idle_timeout_s=STALL_S) as here:
+            idle = await here.connect()
+            await idle.ask(get())
+            monkeypatch.setattr(trio.SocketListener, "accept", scarce)
+            for _ in range(2):
+                assert (await here.ask(get())).status == 200
+            assert await idle.is_closed()
+    assert ("accept_paused", errno.errorcode[number]) in [
+        (line["event"], line.get("error")) for line in lines
+    ]
 
 
 async def test_an_accept_that_fails_for_another_reason_is_not_hidden(
@@ -241,6 +245,7 @@ async def test_an_accept_that_fails_for_another_reason_is_not_hidden(
 SCARCE = """
     import resource, sys, trio
     from mmo_trio.http.limits import ListenerLimits
+    from mmo_trio.system.logs import configure_logs
     from tests.support.http_listener import get, listening
 
     async def main():
@@ -250,6 +255,7 @@ SCARCE = """
             resource.setrlimit(resource.RLIMIT_NOFILE, (40, 40))
             await trio.sleep_forever()
 
+    configure_logs(log_format="console", level="info")
     trio.run(main)
 """
 

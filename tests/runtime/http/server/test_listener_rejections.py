@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import logging
-
 import pytest
+from structlog.testing import capture_logs
 
 from tests.support.http_listener import (
     BODY_LIMIT,
@@ -186,18 +185,17 @@ async def test_what_the_listener_refuses_itself_is_a_problem(
 
 @pytest.mark.spec("P3", "G9")
 @pytest.mark.parametrize("target", [b"/fault", b"/late-fault"])
-async def test_an_unexpected_fault_is_a_500_without_values(
-    target: bytes, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_an_unexpected_fault_is_a_500_without_values(target: bytes) -> None:
     async with listening() as here:
-        with caplog.at_level(logging.ERROR):
+        with capture_logs() as lines:
             answer = await here.ask(post(SECRET.encode(), target=target))
         assert_problem(answer, 500, "internal_server_error")
-        (record,) = caplog.records
-        assert record.__dict__["request_id"] == answer.headers["x-request-id"]
-        assert "Error" in record.getMessage()
-        assert "http_listener.py" in record.getMessage(), "where it happened"
-        for said in (answer.body.decode(), record.getMessage()):
+        (line,) = lines
+        assert (line["event"], line["log_level"]) == ("request_failed", "error")
+        assert line["request_id"] == answer.headers["x-request-id"]
+        assert "Error" in line["fault"]
+        assert "http_listener.py" in line["fault"], "where it happened"
+        for said in (answer.body.decode(), str(line)):
             assert SECRET not in said
             assert "right" not in said
         assert "Error" not in answer.body.decode()

@@ -10,6 +10,7 @@ import attrs
 import pytest
 import trio
 import trustme
+from structlog.testing import capture_logs
 
 from mmo_trio.http.limits import ListenerLimits
 from tests.support.http_listener import Client, assert_problem, get, listening, post
@@ -116,7 +117,7 @@ def _certificate(client: Client) -> object:
 
 
 async def test_a_certificate_that_cannot_be_had_costs_one_connection_only(
-    authority: trustme.CA, trusting: ssl.SSLContext, caplog: pytest.LogCaptureFixture
+    authority: trustme.CA, trusting: ssl.SSLContext
 ) -> None:
     missing = [FileNotFoundError("the new certificate is not there yet")]
 
@@ -126,8 +127,10 @@ async def test_a_certificate_that_cannot_be_had_costs_one_connection_only(
         return server_side(authority)
 
     async with listening(LIMITS, renewed) as here:
-        assert await (await here.connect()).is_closed()
-        assert "FileNotFoundError" in caplog.text
+        with capture_logs() as lines:
+            assert await (await here.connect()).is_closed()
+        assert [line["event"] for line in lines] == ["connection_failed"]
+        assert "FileNotFoundError" in lines[0]["fault"]
         assert (await (await here.connect(trusting)).ask(get())).status == 200
 
 
