@@ -15,8 +15,7 @@ from mmo_sansio.values.model import Stage, Status, Transaction
 from mmo_trio.admin.explanation import PaymentHistory, conclusions, timeline
 from mmo_trio.admin.resolution import UNFINISHED_STATES
 from mmo_trio.console.context import ConsoleContext
-from mmo_trio.console.masking import PersonalDataMask
-from mmo_trio.console.permissions import Permission
+from mmo_trio.console.permissions import Permission, PersonalDataMask
 from mmo_trio.console.sessions import current_user, form_field
 from mmo_trio.console.views import (
     format_utc_seconds,

@@ -1,4 +1,4 @@
-"""Who may do what: one table, asked on the server for every act."""
+"""The permissions of each role: what a user of the console may do, and what they may see."""
 
 from __future__ import annotations
 
@@ -6,11 +6,16 @@ from collections.abc import Mapping
 from enum import StrEnum
 from types import MappingProxyType
 
+from attrs import frozen
+
 from mmo_trio.storage.interface.admin_types import Role
+from mmo_trio.system.masking import mask_name, mask_number, mask_query, mask_text
+
+HIDDEN_TEXT = "hidden from your role"
 
 
 class Permission(StrEnum):
-    """What not everybody may who may look."""
+    """An action that is not open to every user who may look."""
 
     SEE_PERSONAL_DATA = "see personal data"
     CLOSE_SUSPENSE = "close suspense entries"
@@ -31,9 +36,36 @@ PERMISSIONS: Mapping[Role, frozenset[Permission]] = MappingProxyType(
         Role.ADMIN: _APPROVER | {Permission.SWITCH_PROVIDERS, Permission.READ_AUDIT},
     }
 )
-"""Each role may what the one before may."""
+"""The permissions of each role; each role includes those of the one before."""
 
 
 def is_permitted(role: Role, permission: Permission) -> bool:
-    """Whether this role may."""
+    """Return whether the role has this permission."""
     return permission in PERMISSIONS[role]
+
+
+@frozen
+class PersonalDataMask:
+    """Shows personal data to a user who may see it, and masks it for all others."""
+
+    can_see_personal_data: bool
+
+    def number(self, msisdn: str) -> str:
+        """Mask a phone number, or the merchant's id of a customer."""
+        return msisdn if self.can_see_personal_data else mask_number(msisdn)
+
+    def name(self, text: str | None) -> str | None:
+        """Mask a name or an e-mail address."""
+        return text if self.can_see_personal_data or text is None else mask_name(text)
+
+    def text(self, text: str) -> str:
+        """Mask the personal data in free text."""
+        return text if self.can_see_personal_data else mask_text(text)
+
+    def url(self, url: str) -> str:
+        """Mask the query of a merchant's URL."""
+        return url if self.can_see_personal_data else mask_query(url)
+
+    def third_party_text(self, text: str | None) -> str | None:
+        """Hide the text of a provider or a merchant, which may contain anything."""
+        return text if self.can_see_personal_data or not text else HIDDEN_TEXT

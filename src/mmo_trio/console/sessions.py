@@ -14,8 +14,7 @@ from werkzeug.exceptions import BadRequest, Forbidden
 from mmo_sansio.values.clock import MINUTE, SECOND
 from mmo_trio.admin.audit_event import audit_event
 from mmo_trio.console.context import ConsoleContext
-from mmo_trio.console.masking import PersonalDataMask
-from mmo_trio.console.permissions import Permission, is_permitted
+from mmo_trio.console.permissions import Permission, PersonalDataMask, is_permitted
 from mmo_trio.storage.interface.admin_types import ConsoleSession, ConsoleUser
 
 TOKEN_BYTES = 32

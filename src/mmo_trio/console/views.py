@@ -10,7 +10,7 @@ from attrs import frozen
 from mmo_sansio.messages.changes import CallbackRecorded
 from mmo_sansio.values.clock import Instant, format_with_microseconds
 from mmo_sansio.values.model import Transaction
-from mmo_trio.console.masking import HIDDEN_TEXT, PersonalDataMask
+from mmo_trio.console.permissions import HIDDEN_TEXT, PersonalDataMask
 from mmo_trio.storage.interface.store import SuspenseEntry
 
 RESPONSE_CHARACTERS_MAX = 4_000

@@ -20,10 +20,15 @@ from mmo_trio.console.charts import (
     statistics_by_key,
     statistics_over_time,
 )
-from mmo_trio.console.masking import HIDDEN_TEXT, PersonalDataMask, mask_text
 from mmo_trio.console.passwords import UnusablePassword, hash_password, verify_password
 from mmo_trio.console.payments import parse_phone_number
-from mmo_trio.console.permissions import PERMISSIONS, Permission, is_permitted
+from mmo_trio.console.permissions import (
+    HIDDEN_TEXT,
+    PERMISSIONS,
+    Permission,
+    PersonalDataMask,
+    is_permitted,
+)
 from mmo_trio.console.sign_in_limit import (
     FAILURES_PER_ADDRESS_MAX,
     FAILURES_PER_NAME_MAX,
@@ -32,6 +37,7 @@ from mmo_trio.console.sign_in_limit import (
 )
 from mmo_trio.storage.interface.admin_types import PaymentCount, Role
 from mmo_trio.storage.shared.payment_counts import latency_class
+from mmo_trio.system.masking import mask_text
 
 TABLE = [
     (Role.VIEWER, ""),

@@ -19,12 +19,12 @@ from mmo_trio.pages.payment.events import PayerStatus, PaymentEventStreams, paye
 from mmo_trio.pages.payment.formatting import (
     format_amount,
     format_time_left,
-    mask_msisdn,
     spoken_suffix,
 )
 from mmo_trio.pages.payment.languages import LANGUAGES, choose_language
 from mmo_trio.pages.payment.languages.texts import PageTexts
 from mmo_trio.storage.interface.store import OutcomeUnknown, StoreUnavailable
+from mmo_trio.system.masking import mask_own_number
 
 TOKEN_CHARACTERS_MAX = 64
 REFRESH_S = 2
@@ -104,7 +104,7 @@ async def _render_payment(
             brand=brand,
             amount=amount,
             provider=order.provider_title,
-            number=mask_msisdn(order.party.msisdn),
+            number=mask_own_number(order.party.msisdn),
             number_heard=texts.ending_in.format(digits=spoken_suffix(order.party.msisdn)),
             standing=standing,
             told=status_sentence(standing, transaction.progress.error_code, texts),

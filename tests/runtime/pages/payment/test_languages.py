@@ -14,12 +14,12 @@ from mmo_sansio.values.money import Money
 from mmo_trio.pages.payment.formatting import (
     format_amount,
     format_time_left,
-    mask_msisdn,
     spoken_suffix,
 )
 from mmo_trio.pages.payment.languages import LANGUAGES, choose_language
 from mmo_trio.pages.payment.languages.english import ENGLISH
 from mmo_trio.pages.payment.languages.texts import NumberFormat, PageTexts
+from mmo_trio.system.masking import mask_own_number
 
 SENTENCES = [each.name for each in attrs.fields(PageTexts) if each.type in ("str", str)]
 SAME_IN_SOME = {"code", "direction", "minutes", "hours"}
@@ -135,5 +135,5 @@ def test_time_is_rounded_up(left: int, written: str) -> None:
     ],
 )
 def test_a_number_is_known_to_its_owner_only(msisdn: str, shown: str, heard: str) -> None:
-    assert mask_msisdn(msisdn) == shown
+    assert mask_own_number(msisdn) == shown
     assert spoken_suffix(msisdn) == heard
