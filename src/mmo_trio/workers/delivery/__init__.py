@@ -1,1 +1,1 @@
-"""Workers that deliver to merchants: callbacks and QR codes."""
+"""Deliver callbacks and QR codes to merchants."""

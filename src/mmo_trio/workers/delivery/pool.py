@@ -1,18 +1,21 @@
-"""Deliveries to merchants, of one kind: each taken once, a fair share of the places for each merchant (K3, K6).
+"""Deliveries of one kind to merchants: each is attempted once, with fair shares (K3, K6).
 
-Nothing here loops. Work that is taken, and a delivery that ends, both look who may start next; a task lives as long
-as its delivery is under way, until what became of it is recorded. What was sent is never sent again by this process,
-even if its outcome can't be recorded.
+No task loops over the work. Enqueued work and the end of a delivery both start the next deliveries;
+a task lives until the outcome of its delivery is recorded. This process never sends the same
+delivery twice, even if the outcome cannot be recorded.
 """
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Awaitable, Callable, Collection
-from typing import Final, TypeAlias, TypeVar
+from typing import ClassVar, Final, TypeAlias, TypeVar
 
 import structlog
 import trio
 
+from mmo_sansio.http.exchange import DeliveryAttempt, DeliveryOutcome
 from mmo_sansio.resilience.fair_queue import FairQueue
 from mmo_trio.storage.interface.store import OutcomeUnknown, StoreUnavailable, WorkItem
 from mmo_trio.system.fault_report import describe_fault
@@ -20,56 +23,56 @@ from mmo_trio.system.fault_report import describe_fault
 logger = structlog.get_logger(__name__)
 
 DRAIN_GRACE_S: Final = 20.0
-"""How long deliveries under way may take once they drain: their 15 s, and time to record."""
+"""Seconds that active deliveries have while the pool drains: their 15 s, and time to record."""
+RETRY_DELAY_MIN_S: Final = 0.1
+RETRY_DELAY_MAX_S: Final = 5.0
+"""Limits of the pause between two calls of an unavailable store; the pause doubles each time."""
+NO_API_KEY: Final = "The brand has no API key in use, so nothing was sent."
 
-ProcessDelivery: TypeAlias = Callable[[WorkItem], Awaitable[None]]
-"""Makes the one attempt and records it, or lets go of it unsent; raises only for a fault of ours."""
+FindApiKey: TypeAlias = Callable[[str], Awaitable[bytes | None]]
+"""Returns the API key for deliveries to a brand (A4), or None when the brand is unknown or has no
+key in use. May raise StoreUnavailable."""
+
+ResultT = TypeVar("ResultT")
 
 
-class DeliveryPool:
-    """Takes work from anywhere in this process with `take`; `run` has it seen through."""
+class DeliveryPool(ABC):
+    """Accepts work from any task of this process; `run` delivers it."""
 
-    def __init__(self, label: str, process: ProcessDelivery, queue: FairQueue[WorkItem]) -> None:
-        """`what` is delivered, as logs call it."""
-        self._label = label
-        self._process = process
+    CONCLUDED_EVENT: ClassVar[str]
+    """The log event of a delivery whose outcome is recorded."""
+
+    def __init__(self, find_api_key: FindApiKey, queue: FairQueue[WorkItem]) -> None:
+        self.outcomes: Counter[DeliveryOutcome] = Counter()
+        """Concluded deliveries since the start."""
+        self._find_api_key = find_api_key
         self._queue = queue
         self._claimed: dict[str, WorkItem] = {}
-        """By reference, in the order of their taking."""
+        """Work by gatewayReference, in the order of its acceptance."""
         self._nursery: trio.Nursery | None = None
         self._is_draining = False
 
     @property
-    def waiting(self) -> int:
-        """How many wait for a place."""
-        return self._queue.waiting
-
-    @property
-    def active(self) -> int:
-        """How many have one."""
-        return self._queue.active
-
-    @property
     def unrecorded(self) -> int:
-        """How many ended in a fault of ours; they stay in hand until a restart."""
-        return len(self._claimed) - self.waiting - self.active
+        """The deliveries that ended in an internal error; they stay claimed until a restart."""
+        return len(self._claimed) - self._queue.waiting - self._queue.active
 
     def claimed(self) -> Collection[WorkItem]:
-        """What is taken and not done with."""
+        """Return the work that is accepted and not concluded."""
         return self._claimed.values()
 
     def active_brands(self) -> Collection[str]:
-        """The brands that have a delivery under way."""
+        """Return the brands that have an active delivery."""
         return self._queue.active_brands()
 
     def has_room_for(self, brand: str) -> bool:
-        """Whether one more delivery to this brand would be taken. A brand without a backlog finds room as long as
-        there is any."""
+        """Tell whether one more delivery to this brand would be accepted. A brand without a backlog
+        is accepted as long as any room is left."""
         return not self._is_draining and self._queue.has_room_for(brand)
 
     def try_enqueue(self, work: WorkItem) -> bool:
-        """Take it on, or refuse: False leaves it to be handed out again later. What is taken twice is done once.
-        Never waits."""
+        """Accept work, or return False so that the caller offers it again later. Work that is
+        offered twice is delivered once. This never waits."""
         reference, brand = work.transaction.reference, work.transaction.order.brand
         if reference in self._claimed:
             return True
@@ -87,8 +90,9 @@ class DeliveryPool:
         grace_s: float = DRAIN_GRACE_S,
         task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
     ) -> None:
-        """Deliver until `drain` is set; then start nothing more, and leave what is under way this many seconds. What
-        is cancelled or hasn't begun by then isn't concluded, and its intent stays open."""
+        """Deliver until `drain` is set; then start nothing more and give active deliveries
+        `grace_s` seconds. Deliveries that are cancelled or not started are not concluded, and
+        their intents stay open."""
         async with trio.open_nursery() as self._nursery:
             self._start_next()
             task_status.started()
@@ -98,6 +102,27 @@ class DeliveryPool:
                 self._is_draining = True
             self._nursery.cancel_scope.deadline = trio.current_time() + grace_s
 
+    @abstractmethod
+    async def _process(self, work: WorkItem) -> None:
+        """Make the one attempt and record it, or release the work unsent. An exception means an
+        internal error."""
+
+    async def _api_key(self, brand: str) -> bytes | None:
+        return await retry_until_available(lambda: self._find_api_key(brand))
+
+    def _conclude(self, work: WorkItem, attempt: DeliveryAttempt) -> None:
+        """Count and log a recorded attempt. The URL and the answer's body are in the delivery
+        record only: either may be private to the merchant."""
+        self.outcomes[attempt.outcome] += 1
+        logger.info(
+            self.CONCLUDED_EVENT,
+            reference=work.transaction.reference,
+            brand=work.transaction.order.brand,
+            outcome=attempt.outcome.value,
+            status=attempt.status,
+            duration_ms=attempt.duration_ms,
+        )
+
     def _start_next(self) -> None:
         if self._nursery is None or self._is_draining:
             return
@@ -105,35 +130,27 @@ class DeliveryPool:
             self._nursery.start_soon(self._deliver, work)
 
     async def _deliver(self, work: WorkItem) -> None:
-        """A fault of ours costs this delivery only; as it may have been sent, it stays in hand, so that nobody sends it
-        again before a restart."""
+        """Process one delivery. After an internal error it may have been sent, so it stays claimed
+        and nothing sends it again before a restart; other deliveries go on."""
         reference, brand = work.transaction.reference, work.transaction.order.brand
         try:
             await self._process(work)
             del self._claimed[reference]
         except Exception as error:
-            fault = describe_fault(error)
             logger.error(
                 "delivery_record_failed",
-                kind=self._label,
+                kind=type(work.intent).__name__,
                 reference=reference,
                 brand=brand,
-                fault=fault,
+                fault=describe_fault(error),
             )
         finally:
             self._queue.release(brand)
             self._start_next()
 
 
-RETRY_DELAY_MIN_S: Final = 0.1
-RETRY_DELAY_MAX_S: Final = 5.0
-"""Between two questions to a store that isn't available; the pause doubles from the first on."""
-
-ResultT = TypeVar("ResultT")
-
-
 async def retry_until_available(operation: Callable[[], Awaitable[ResultT]]) -> ResultT:
-    """The answer of a store that may be unavailable for a while."""
+    """Return the result of a store operation, repeated while the store is unavailable."""
     pause_s = RETRY_DELAY_MIN_S
     while True:
         try:
