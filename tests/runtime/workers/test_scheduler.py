@@ -69,19 +69,19 @@ class Floor:
         await trio.lowlevel.checkpoint()
         return self.engine.gateway.next_wake()
 
-    async def woken(self, now: Instant, *, limit: int) -> Sequence[str]:
+    async def due(self, now: Instant, *, limit: int) -> Sequence[str]:
         await trio.lowlevel.checkpoint()
         self.looks += 1
         if self.troubles:
             raise self.troubles.pop(0)
-        due = sorted(
+        found = sorted(
             (each.progress.wake_at, each.reference)
             for each in self.engine.gateway.ledger.transactions.values()
             if each.progress.wake_at is not None and each.progress.wake_at <= now
         )
-        return [reference for _, reference in due[:limit]]
+        return [reference for _, reference in found[:limit]]
 
-    async def orphans(self, *, limit: int) -> Sequence[WorkItem]:
+    async def claim_abandoned(self, *, limit: int) -> Sequence[WorkItem]:
         await trio.lowlevel.checkpoint()
         handed, self.orphaned = self.orphaned[:limit], self.orphaned[limit:]
         return handed
