@@ -11,12 +11,11 @@ from attrs import define, field
 from mmo_sansio.http.exchange import DeliveryAttempt, DeliveryOutcome
 from mmo_sansio.http.messages import HttpRequest
 from mmo_sansio.messages.inputs import BeginSubmission
-from mmo_sansio.messages.intents import DeliverCallback, Intent
+from mmo_sansio.messages.intents import DeliverCallback
 from mmo_sansio.resilience.circuit_breaker import BreakerSettings
 from mmo_sansio.values import clock
 from mmo_sansio.values.clock import Instant
-from mmo_sansio.values.model import Transaction
-from mmo_trio.engine.engine import Engine
+from mmo_trio.engine.engine import Engine, Outbox
 from mmo_trio.http.client.exchange import MaySend, SendForbidden
 from mmo_trio.storage.conformance.inputs import creation, reference, succeeded
 from mmo_trio.storage.interface.store import Store, WorkItem
@@ -68,7 +67,9 @@ class Node:
     """Cancelled, its keeper is gone: no renewal, no question."""
 
     def __attrs_post_init__(self) -> None:
-        self.engine = Engine(self.store, self.time, self._act)
+        outbox = Outbox()
+        outbox.subscribe(self._act)
+        self.engine = Engine(self.store, self.time, outbox)
         self.callbacks = CallbackWorker(
             deliver=self._deliver,
             find_api_key=self._key_for,
@@ -113,9 +114,9 @@ class Node:
         with self.keeping:
             await self.keeper.run(drain=self.drain, callbacks_ended=ended)
 
-    def _act(self, intent: Intent, transaction: Transaction) -> None:
-        if isinstance(intent, DeliverCallback):
-            (self.keeper or self.callbacks).try_enqueue(WorkItem(intent, transaction))
+    def _act(self, work: WorkItem) -> None:
+        if isinstance(work.intent, DeliverCallback):
+            (self.keeper or self.callbacks).try_enqueue(work)
 
     async def _deliver(self, request: HttpRequest, *, may_send: MaySend) -> DeliveryAttempt:
         await trio.sleep(self.receiver.connecting_s)

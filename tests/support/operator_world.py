@@ -27,7 +27,6 @@ from mmo_sansio.messages.inputs import ConfirmPage, Input
 from mmo_sansio.messages.intents import (
     DeliverCallback,
     DeliverQr,
-    Intent,
     PollProvider,
     SubmitToProvider,
 )
@@ -48,7 +47,7 @@ from mmo_sansio.values.clock import HOUR, MINUTE, SECOND, Instant, Span
 from mmo_sansio.values.model import Brand, Flow, Limits, Operation, Stage, Transaction, Type
 from mmo_sansio.values.money import to_money
 from mmo_trio.api.webhooks import Webhooks
-from mmo_trio.engine.engine import Engine
+from mmo_trio.engine.engine import Engine, Outbox
 from mmo_trio.simulators.base import ANY_OPERATION, DroppedConnection, Fault, PlannedFault
 from mmo_trio.storage.interface.store import StoreUnavailable, SuspenseEntry, WorkItem
 from mmo_trio.storage.memory.store import MemoryState, MemoryStore, open_memory
@@ -197,9 +196,6 @@ class World:
         """What `assembly` puts together, without listeners."""
         clock = VirtualClock()
 
-        def act(intent: Intent, transaction: Transaction) -> None:
-            hand_over(WorkItem(intent, transaction))
-
         def hand_over(work: WorkItem) -> None:
             match work.intent:
                 case SubmitToProvider() | PollProvider():
@@ -211,7 +207,9 @@ class World:
                 case intent:
                     assert_never(intent)
 
-        engine = Engine(store, clock, act)
+        outbox = Outbox()
+        outbox.subscribe(hand_over)
+        engine = Engine(store, clock, outbox)
         account = self.account = ProviderAccount(self.provider, self._ask, now, now)
         name = self.provider.name
         providers = ProviderWorker(

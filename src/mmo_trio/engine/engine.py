@@ -18,7 +18,6 @@ from attrs import Factory, define, field, frozen
 
 from mmo_sansio.messages.changes import TransactionAdvanced, TransactionCreated
 from mmo_sansio.messages.inputs import Input
-from mmo_sansio.messages.intents import Intent
 from mmo_sansio.messages.replies import Applied, Reply
 from mmo_sansio.payments.decide import decide, reads
 from mmo_sansio.payments.decision import Decision
@@ -27,7 +26,7 @@ from mmo_sansio.values.clock import Instant
 from mmo_sansio.values.model import Transaction
 from mmo_trio.engine.queue import InputQueue, conflict_keys
 from mmo_trio.settings.sections import ENGINE_BATCH_MAX, ENGINE_QUEUE_MAX
-from mmo_trio.storage.interface.store import OutcomeUnknown, Store, StoreUnavailable
+from mmo_trio.storage.interface.store import OutcomeUnknown, Store, StoreUnavailable, WorkItem
 from mmo_trio.system.clock import WallClock
 from mmo_trio.system.fault_report import describe_fault
 from mmo_trio.system.latency import LatencyHistogram
@@ -38,8 +37,24 @@ CONCURRENT_BATCH_MIN = 24
 """Inputs that must wait before a batch begins beside another: a small one would cost as much as a large one, and those
 in it would hardly be answered sooner."""
 
-DispatchIntent: TypeAlias = Callable[[Intent, Transaction], None]
-"""Takes an intent that has just become durable, with its transaction; it must not wait."""
+
+@define(eq=False)
+class Outbox:
+    """Passes work that has just become durable from the engine to its subscriber, at once and in order."""
+
+    put: Callable[[WorkItem], None] = field(init=False)
+    """Hands over work; work from before the subscription is kept for the subscriber."""
+    _unreceived: list[WorkItem] = Factory(list)
+
+    def __attrs_post_init__(self) -> None:
+        self.put = self._unreceived.append
+
+    def subscribe(self, receive: Callable[[WorkItem], None]) -> None:
+        """Pass all work to `receive` from now on; it must not wait."""
+        self.put = receive
+        for work in self._unreceived:
+            receive(work)
+        self._unreceived.clear()
 
 
 class DecisionFailed(Exception):
@@ -112,7 +127,7 @@ class Engine:
 
     store: Store
     clock: WallClock
-    dispatch_intent: DispatchIntent
+    outbox: Outbox
     queue_max: int = ENGINE_QUEUE_MAX
     batch_max: int = ENGINE_BATCH_MAX
     concurrent_batch_min: int = CONCURRENT_BATCH_MIN
@@ -213,7 +228,7 @@ class Engine:
             self._batches += 1
             self._inputs += len(pending_inputs)
             self._commit_durations.observe(trio.current_time() - began)
-            batch.complete(self.dispatch_intent)
+            batch.complete(self.outbox)
 
     async def _wait_for_batch(self) -> None:
         task = trio.lowlevel.current_task()
@@ -245,8 +260,8 @@ class _Batch:
         ]
         return [each for each in self.results if isinstance(each, Decision)]
 
-    def complete(self, dispatch_intent: DispatchIntent) -> None:
-        """Tell every caller, then hand on what is to be done."""
+    def complete(self, outbox: Outbox) -> None:
+        """Complete every caller's input, then put the work that follows into the outbox."""
         for call, became in zip(self.pending_inputs, self.results, strict=True):
             if isinstance(became, Decision):
                 call.complete(outcome.Value(became.reply))
@@ -258,7 +273,7 @@ class _Batch:
             if isinstance(became, Decision) and became.intents:
                 subject = _transaction_of(became)
                 for intent in became.intents:
-                    dispatch_intent(intent, subject)
+                    outbox.put(WorkItem(intent, subject))
 
     @staticmethod
     def _decide_one(ledger: Ledger, input_: Input, now: Instant) -> Decision | Exception:

@@ -16,7 +16,6 @@ from mmo_sansio.messages.intents import (
     PollProvider,
     SubmitToProvider,
 )
-from mmo_sansio.values.model import Transaction
 from mmo_trio.storage.interface.store import Store, StoreUnavailable, WorkItem
 from mmo_trio.workers.delivery.callbacks import CallbackWorker
 from mmo_trio.workers.delivery.channel_owner import ChannelOwner
@@ -46,10 +45,6 @@ class Dispatcher:
     qr_codes: QrWorker
     _waiting: dict[WaitingQueueKey, deque[Intent]] = Factory(dict)
     """Never an empty one."""
-
-    def dispatch_intent(self, intent: Intent, transaction: Transaction) -> None:
-        """Hand over an intent that has just become durable."""
-        self.dispatch(WorkItem(intent, transaction))
 
     def dispatch(self, work: WorkItem) -> None:
         """Hand over work; what its worker can't take now waits here, behind what waits for the same. A question

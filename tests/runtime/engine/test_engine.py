@@ -22,13 +22,13 @@ from mmo_sansio.messages.intents import Intent, SubmitToProvider
 from mmo_sansio.messages.replies import Accepted, Rejected, Reply
 from mmo_sansio.payments.decision import Decision
 from mmo_sansio.payments.ledger import Reads
-from mmo_sansio.testing import a_create_payment, numbered_reference
+from mmo_sansio.testing import a_create_payment, a_transaction, numbered_reference
 from mmo_sansio.values.error_codes import ErrorCode
 from mmo_sansio.values.model import Source, Transaction
-from mmo_trio.engine.engine import DecisionFailed, Engine
+from mmo_trio.engine.engine import DecisionFailed, Engine, Outbox
 from mmo_trio.storage.conformance.inputs import creation, succeeded
 from mmo_trio.storage.conformance.inputs import reference as check_reference
-from mmo_trio.storage.interface.store import DecideBatch, StoreUnavailable
+from mmo_trio.storage.interface.store import DecideBatch, StoreUnavailable, WorkItem
 from mmo_trio.storage.memory.store import open_memory
 from mmo_trio.system.clock import WallClock
 
@@ -86,16 +86,30 @@ async def with_engine(act: Any, *, queue_max: int = 4_096, **watched: Any) -> No
     acted: list[tuple[Intent, Transaction]] = []
     async with open_memory() as memory, trio.open_nursery() as nursery:
         store = Watched(memory)
+        outbox = Outbox()
+        outbox.subscribe(lambda work: acted.append((work.intent, work.transaction)))
         engine = Engine(
             store,  # type: ignore[arg-type]
             WallClock(),
-            lambda intent, transaction: acted.append((intent, transaction)),
+            outbox,
             queue_max=queue_max,
         )
         await nursery.start(engine.run)
         with trio.fail_after(10):
             await act(engine, store, acted)
         nursery.cancel_scope.cancel()
+
+
+def test_an_outbox_loses_nothing_before_there_is_a_subscriber() -> None:
+    outbox, received = Outbox(), list[WorkItem]()
+    transactions = [a_transaction() for _ in range(4)]
+    work = [WorkItem(SubmitToProvider(each.reference), each) for each in transactions]
+    for each in work[:2]:
+        outbox.put(each)
+    outbox.subscribe(received.append)
+    for each in work[2:]:
+        outbox.put(each)
+    assert received == work
 
 
 @pytest.mark.spec("C6")
@@ -166,7 +180,7 @@ async def test_a_full_queue_refuses_at_once() -> None:
 
 async def test_who_waits_when_the_engine_ends_is_told_that_nothing_was_stored() -> None:
     async with open_memory() as memory:
-        engine = Engine(memory, WallClock(), lambda intent, transaction: None)
+        engine = Engine(memory, WallClock(), Outbox())
         callers = Callers(engine)
         with trio.fail_after(10):
             async with trio.open_nursery() as nursery:
@@ -226,7 +240,7 @@ async def unsteady_engine(seed: int) -> AsyncIterator[tuple[Engine, Unsteady]]:
         engine = Engine(
             store,  # type: ignore[arg-type]
             WallClock(),
-            lambda intent, transaction: None,
+            Outbox(),
             batch_max=5,
             concurrent_batch_min=1,
         )
@@ -305,7 +319,7 @@ async def test_a_small_batch_waits_for_the_one_under_way_and_a_large_one_doesnt(
         engine = Engine(
             store,  # type: ignore[arg-type]
             WallClock(),
-            lambda intent, transaction: None,
+            Outbox(),
             concurrent_batch_min=3,
         )
         await nursery.start(engine.run)
@@ -336,7 +350,7 @@ async def test_a_batch_that_fails_costs_the_one_beside_it_nothing() -> None:
         engine = Engine(
             HalfBroken(memory, 1),  # type: ignore[arg-type]
             WallClock(),
-            lambda intent, transaction: None,
+            Outbox(),
             batch_max=1,
             concurrent_batch_min=1,
         )

@@ -14,7 +14,7 @@ from mmo_trio.brands.apply import apply_brands_file
 from mmo_trio.brands.keyring import KeyRing
 from mmo_trio.console import BacklogCache, ProcessMetricsFiles, PrometheusExporter
 from mmo_trio.console.context import ConsoleContext
-from mmo_trio.engine.engine import Engine
+from mmo_trio.engine.engine import Engine, Outbox
 from mmo_trio.http.limits import ListenerLimits
 from mmo_trio.http.request_metrics import HttpMetrics
 from mmo_trio.pages.context import PagesContext, SandboxContext
@@ -61,15 +61,16 @@ def assemble(config: ServiceConfig, store: Store, addresses: ServiceAddresses) -
         monotonic=ground.clock.monotonic,
         cache_ttl=ground.limits.api_key_cache,
     )
-    # A circle, closed here: the engine hands work to the dispatcher, whose workers report to the engine.
+    outbox = Outbox()
     engine = Engine(
         store,
         ground.clock,
-        lambda intent, transaction: workers.dispatcher.dispatch_intent(intent, transaction),
+        outbox,
         queue_max=ground.limits.queue,
         batch_max=ground.limits.batch,
     )
     workers = build_workers(ground, accounts, authenticator, engine)
+    outbox.subscribe(workers.dispatcher.dispatch)
     traffic = HttpMetrics()
     return Components(
         config=config,

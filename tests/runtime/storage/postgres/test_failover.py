@@ -8,10 +8,8 @@ from itertools import count
 import pytest
 import trio
 
-from mmo_sansio.messages.intents import Intent
 from mmo_sansio.messages.replies import Accepted
-from mmo_sansio.values.model import Transaction
-from mmo_trio.engine.engine import Engine
+from mmo_trio.engine.engine import Engine, Outbox
 from mmo_trio.storage.conformance.inputs import creation, reference
 from mmo_trio.storage.interface.store import OutcomeUnknown, StoreUnavailable
 from mmo_trio.storage.postgres import open_postgres
@@ -21,15 +19,11 @@ from tests.support.postgres_cluster import Cluster, postgres_cluster
 BACK_WITHIN_S = 10.0
 
 
-def act(intent: Intent, subject: Transaction) -> None:
-    """Nothing is done."""
-
-
 @pytest.mark.spec("P5", "C6")
 async def test_a_promoted_standby_has_everything_that_was_answered() -> None:
     with postgres_cluster() as cluster:
         async with open_postgres(cluster.url, serving=True) as store:
-            engine = Engine(store, WallClock(), act)
+            engine = Engine(store, WallClock(), Outbox())
             async with trio.open_nursery() as nursery:
                 await nursery.start(engine.run)
                 with trio.fail_after(90):

@@ -26,13 +26,13 @@ from mmo_sansio.messages.inputs import (
     ProviderSucceeded,
     UnmatchedNotified,
 )
-from mmo_sansio.messages.intents import DeliverCallback, Intent
+from mmo_sansio.messages.intents import DeliverCallback
 from mmo_sansio.messages.queries import ListRecords, LookUpByMerchantReference
 from mmo_sansio.messages.replies import Accepted, Rejected, Reply
 from mmo_sansio.values import clock
 from mmo_sansio.values.error_codes import ErrorCode
-from mmo_sansio.values.model import Source, Status, Transaction
-from mmo_trio.engine.engine import Engine
+from mmo_sansio.values.model import Source, Status
+from mmo_trio.engine.engine import Engine, Outbox
 from mmo_trio.storage.conformance.driver import NOON, claim_all_abandoned, submit_batch
 from mmo_trio.storage.conformance.inputs import DELIVERED, creation, reference, succeeded
 from mmo_trio.storage.interface.store import StoreUnavailable, StoreUnusable
@@ -59,15 +59,12 @@ class Node:
 async def nodes(url: str, *offsets: clock.Span) -> AsyncIterator[Sequence[Node]]:
     """One node for each offset of its clock."""
 
-    def act(intent: Intent, subject: Transaction) -> None:
-        pass
-
     async with AsyncExitStack() as stack:
         stores = [
             await stack.enter_async_context(open_postgres(url, serving=True)) for _ in offsets
         ]
         found = [
-            Node(store, Engine(store, WallClock(offset=offset), act))
+            Node(store, Engine(store, WallClock(offset=offset), Outbox()))
             for store, offset in zip(stores, offsets, strict=True)
         ]
         async with trio.open_nursery() as nursery:
