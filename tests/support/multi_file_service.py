@@ -35,7 +35,7 @@ def main(directory: Path, workers: int) -> int:
             file=directory / "mmo.toml", presets={"database.url": f"sqlite:///{prepared}"}
         )
 
-    def open_own(url: str, *, serving: bool) -> AbstractAsyncContextManager[Store]:
+    def open_own(url: str, *, serving: bool, **_: object) -> AbstractAsyncContextManager[Store]:
         if (directory / "refused").exists():
             raise StoreUnusable("this is refused")
         own = directory / f"{os.getpid()}.db"

@@ -57,7 +57,7 @@ class Storage:
         with self.opened_by_service():
             await service()
 
-    def _open(self, url: str, *, serving: bool) -> AbstractAsyncContextManager[Store]:
+    def _open(self, url: str, **_: object) -> AbstractAsyncContextManager[Store]:
         @asynccontextmanager
         async def opened() -> AsyncIterator[Store]:
             async with open_memory(self.memory) as store:

@@ -112,7 +112,9 @@ async def run_service(
     ending = Shutdown(trio.Event() if drain is None else drain)
     certificates = _certificates(config.settings)
     async with (
-        open_store(config.settings.database.url, serving=True) as store,
+        open_store(
+            config.settings.database.url, serving=True, kinds=config.settings.store_kinds
+        ) as store,
         trio.open_nursery() as signals,
     ):
         if drain is None:

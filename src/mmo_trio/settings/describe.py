@@ -117,11 +117,19 @@ def _effective_rows(settings: Settings) -> Iterator[EffectiveRow]:
             value = getattr(getattr(settings, section), key)
             usual = getattr(getattr(defaults, section), key)
             written = _format_effective(section, key, value)
+            if (section, key) == ("database", "url"):
+                written = _with_origin(written, settings.store_kind.origin)
             yield EffectiveRow(f"{section}.{key}", written, value == usual)
     for name, provider in settings.providers.items():
-        yield EffectiveRow(f"provider.{name}.kind", provider.kind, False)
+        origin = settings.provider_kinds[provider.kind].origin
+        yield EffectiveRow(f"provider.{name}.kind", _with_origin(provider.kind, origin), False)
         for key in provider.options:
             yield EffectiveRow(f"provider.{name}.{key}", MASKED, False)
+
+
+def _with_origin(text: str, origin: str) -> str:
+    """Add the distribution that brings a kind of provider or store, if it isn't built in."""
+    return f"{text} (from {origin})" if origin else text
 
 
 def _format_effective(section: str, key: str, value: object) -> str:

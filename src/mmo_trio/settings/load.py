@@ -16,9 +16,17 @@ from attrs import fields, frozen
 
 from mmo_sansio.providers.registry import PROVIDER_KINDS, ProviderKind
 from mmo_trio.settings.errors import InvalidSettingValue, SettingsError, near_match
+from mmo_trio.settings.extensions import (
+    PROVIDERS_GROUP,
+    STORES_GROUP,
+    find_extensions,
+    load_provider_kind,
+    load_store_kind,
+)
 from mmo_trio.settings.providers import PROVIDER_PREFIX, parse_providers
 from mmo_trio.settings.sections import API_KEY_CACHE_MAX, SECTIONS, Settings
-from mmo_trio.settings.values import ValueKind
+from mmo_trio.settings.values import DATABASE_URL_FORM, ValueKind
+from mmo_trio.storage.open_store import STORE_KINDS, StoreKind, url_scheme
 
 ENV_PREFIX = "MMO_"
 TEST_ENV_PREFIX = "MMO_TEST_"
@@ -39,11 +47,12 @@ def load_settings(
     options: Mapping[str, str] | None = None,
     presets: Mapping[str, str] | None = None,
     provider_kinds: Mapping[str, ProviderKind] | None = None,
+    store_kinds: Mapping[str, StoreKind] | None = None,
 ) -> Settings:
     """The settings in force.
 
     `options` (command line) and `presets` (of a mode of running) are text by dotted key: `{"listen.api": "[::1]:0"}`.
-    `provider_kinds` are kinds of provider in addition to the built-in ones, by name.
+    `provider_kinds` (by name) and `store_kinds` (by URL scheme) are kinds besides the built-in and installed ones.
     Raises SettingsError for a file that can't be read, a key that doesn't exist, a value that can't be used, and
     values that don't go together.
     """
@@ -56,12 +65,19 @@ def load_settings(
     found |= _from_environment(variables)
     for key, value in (options or {}).items():
         found[key] = _RawSetting(f"command line ({key})", value)
-    kinds = {**(provider_kinds or {}), **PROVIDER_KINDS}
-    providers = parse_providers(document.get("provider", {}), str(file), variables, kinds)
+    own_kinds = {**PROVIDER_KINDS, **(provider_kinds or {})}
+    installed = find_extensions(PROVIDERS_GROUP, provider_kinds or {})
+    names = (*own_kinds, *installed)
+    providers = parse_providers(document.get("provider", {}), str(file), variables, names)
+    used = {each.kind for each in providers.values()} & installed.keys()
+    sections = {name: _parse_section(name, found) for name in SECTIONS}
     settings = Settings(
-        **{name: _parse_section(name, found) for name in SECTIONS},
+        **sections,
         providers=providers,
-        provider_kinds=MappingProxyType(kinds),
+        provider_kinds=MappingProxyType(
+            {**own_kinds, **{name: load_provider_kind(installed[name]) for name in used}}
+        ),
+        store_kinds=_find_store_kinds(sections["database"].url, store_kinds or {}, found),
     )
     _check_consistency(settings, found)
     return settings
@@ -146,6 +162,21 @@ def _parse_section(section: str, found: Mapping[str, _RawSetting]) -> Any:
                 here.location, f"{fault}.", _current_value_hint(section, key, here)
             ) from None
     return SECTIONS[section](**given)
+
+
+def _find_store_kinds(
+    url: str, given: Mapping[str, StoreKind], found: Mapping[str, _RawSetting]
+) -> Mapping[str, StoreKind]:
+    kinds = {**STORE_KINDS, **given}
+    installed = find_extensions(STORES_GROUP, given)
+    scheme = url_scheme(url)
+    if scheme not in kinds and scheme not in installed:
+        known = ", ".join((*kinds, *installed))
+        fault = f"must be {DATABASE_URL_FORM}; no store has the scheme {scheme!r}."
+        raise SettingsError(found["database.url"].location, fault, f"Known are: {known}.")
+    if scheme in installed:
+        kinds[scheme] = load_store_kind(installed[scheme])
+    return MappingProxyType(kinds)
 
 
 def _current_value_hint(section: str, key: str, raw: _RawSetting) -> str:

@@ -22,6 +22,7 @@ from mmo_sansio.values.clock import Span
 from mmo_sansio.values.model import Terms
 from mmo_trio.settings import values
 from mmo_trio.settings.values import ListenAddress, Network, ValueKind
+from mmo_trio.storage.open_store import STORE_KINDS, StoreKind, url_scheme
 
 DEFAULT_TERMS = Terms()
 API_KEY_CACHE_MAX: Span = 60 * clock.SECOND
@@ -365,6 +366,13 @@ class Settings:
     """By name."""
     provider_kinds: Mapping[str, ProviderKind] = PROVIDER_KINDS
     """The kinds that a provider may have, by name."""
+    store_kinds: Mapping[str, StoreKind] = STORE_KINDS
+    """The kinds of store, by URL scheme."""
+
+    @property
+    def store_kind(self) -> StoreKind:
+        """The kind of the store that `database.url` names."""
+        return self.store_kinds[url_scheme(self.database.url)]
 
 
 SECTIONS: Mapping[str, type[Any]] = MappingProxyType(

@@ -10,6 +10,7 @@ from attrs import field, frozen
 
 from mmo_trio.settings import Settings, SettingsError
 from mmo_trio.settings.values import ListenAddress
+from mmo_trio.storage.open_store import url_scheme
 
 CLOCK_OFFSET_FILE = "clock-offset"
 """In a sandbox's data directory: how far its clock is ahead; see `mmo_trio.system.clock.read_offset`."""
@@ -77,10 +78,10 @@ def sandbox_presets(data_directory: Path, *, free_ports: bool = False) -> dict[s
 
 def check_production(settings: Settings, *, workers: int) -> None:
     """Raise SettingsError for what must not be served in production."""
-    if workers > 1 and settings.database.url.startswith("sqlite:"):
+    if workers > 1 and not settings.store_kind.is_shared:
         raise SettingsError(
             "--workers",
-            f"{workers} processes can't serve from one SQLite file.",
+            f"{workers} processes can't serve from one {url_scheme(settings.database.url)} store.",
             "Use --workers 1, or PostgreSQL in database.url.",
         )
     check_plaintext_http(settings)

@@ -188,17 +188,22 @@ def _parse_url(value: Any) -> str:
     return text
 
 
+DATABASE_URL_FORM = (
+    '"sqlite:///FILE" (sqlite:////var/lib/mmo/gateway.db for an absolute path)'
+    ' or "postgresql://USER@HOST/DATABASE"'
+)
+
+
 def _parse_database_url(value: Any) -> str:
     text = value.strip() if isinstance(value, str) else ""
     scheme, _, rest = text.partition("://")
     if scheme == "sqlite" and rest.startswith("/") and len(rest) > 1:
         return text
-    if scheme in ("postgresql", "postgres") and rest:
-        return text
-    raise InvalidSettingValue(
-        'must be "sqlite:///FILE" (sqlite:////var/lib/mmo/gateway.db for an absolute path)'
-        ' or "postgresql://USER@HOST/DATABASE"'
-    )
+    if scheme != "sqlite" and scheme and rest:
+        return (
+            text  # Whether some kind of store has the scheme is known when all settings are read.
+        )
+    raise InvalidSettingValue(f"must be {DATABASE_URL_FORM}")
 
 
 def mask_database_url(url: str) -> str:

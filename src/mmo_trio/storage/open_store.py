@@ -1,30 +1,87 @@
-"""Opening the store that `database.url` names."""
+"""The kinds of store, and how the store that `database.url` names is opened."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
+from types import MappingProxyType
+from typing import Final, Protocol
 
-from mmo_trio.storage.interface.store import Store, StoreUnavailable
-from mmo_trio.storage.sqlite import open_sqlite
+from attrs import frozen
 
-SQLITE_URL_PREFIX = "sqlite:///"
+from mmo_trio.storage.interface.store import Store, StoreUnavailable, StoreUnusable
 
 
-def open_store(
-    url: str, *, serving: bool, create: bool = True
-) -> AbstractAsyncContextManager[Store]:
-    """The store, for serving or for administration beside it; without `create` it must be there already.
+class StoreOpener(Protocol):
+    """Opens the store that a URL names."""
 
-    Raises what the store's own opening does, and StoreUnavailable for a SQLite file that isn't there.
-    """
-    if not url.startswith(SQLITE_URL_PREFIX):
-        from mmo_trio.storage.postgres import open_postgres  # Only those who use it pay for it.
+    def __call__(
+        self, url: str, *, serving: bool, create: bool
+    ) -> AbstractAsyncContextManager[Store]:
+        """Return the store for the one service (`serving`), or for administration at the same time.
 
-        return open_postgres(url, serving=serving, create=create)
-    file = Path(url.removeprefix(SQLITE_URL_PREFIX))
+        Without `create` the store must exist: entering raises StoreUnavailable otherwise. Entering raises
+        StoreUnusable for a store that can't be opened as it is.
+        """
+        ...
+
+
+@frozen
+class StoreKind:
+    """A kind of store is selected by the scheme of `database.url`."""
+
+    open_url: StoreOpener
+    is_shared: bool = False
+    """Whether several processes may serve from one store at the same time."""
+    origin: str = ""
+    """The distribution that brings this kind; empty for a built-in one."""
+
+
+def _open_sqlite(url: str, *, serving: bool, create: bool) -> AbstractAsyncContextManager[Store]:
+    from mmo_trio.storage.sqlite import open_sqlite
+
+    file = Path(url.removeprefix("sqlite:///"))
     if not create and not file.exists():
         raise StoreUnavailable(
             f"there is no file {file}; `mmo sandbox` or `mmo db migrate` makes one"
         )
     return open_sqlite(file, serving=serving)
+
+
+def _open_postgres(url: str, *, serving: bool, create: bool) -> AbstractAsyncContextManager[Store]:
+    from mmo_trio.storage.postgres import open_postgres  # Loading psycopg takes long.
+
+    return open_postgres(url, serving=serving, create=create)
+
+
+STORE_KINDS: Final[Mapping[str, StoreKind]] = MappingProxyType(
+    {
+        "sqlite": StoreKind(_open_sqlite),
+        "postgresql": StoreKind(_open_postgres, is_shared=True),
+        "postgres": StoreKind(_open_postgres, is_shared=True),
+    }
+)
+"""The built-in kinds, by URL scheme."""
+
+
+def url_scheme(url: str) -> str:
+    """Return the scheme of a URL, in which `://` follows it."""
+    return url.partition("://")[0]
+
+
+def open_store(
+    url: str,
+    *,
+    serving: bool,
+    create: bool = True,
+    kinds: Mapping[str, StoreKind] = STORE_KINDS,
+) -> AbstractAsyncContextManager[Store]:
+    """Return the store, for serving or for administration; without `create` it must exist.
+
+    Raises what the kind's own opening does, and StoreUnusable for a scheme that no kind has.
+    """
+    scheme = url_scheme(url)
+    if scheme not in kinds:
+        raise StoreUnusable(f"no kind of store has the scheme {scheme}")
+    return kinds[scheme].open_url(url, serving=serving, create=create)

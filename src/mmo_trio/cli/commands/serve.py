@@ -107,10 +107,10 @@ def serve(
         return settings
 
     planned = ServiceConfig(read(), brands_file=brands_file, workers=workers)
-    if planned.settings.database.url.startswith("sqlite:"):
-        run(planned)
-    else:
+    if planned.settings.store_kind.is_shared:
         run_supervised(planned, read)
+    else:
+        run(planned)
 
 
 def run(config: ServiceConfig, on_ready: Callable[[ServiceAddresses], None] | None = None) -> None:

@@ -61,8 +61,8 @@ class CommandTarget:
         """Open the store, use it, close it. Raises StoreUnavailable when there is none and none shall be made."""
 
         async def within() -> ResultT:
-            url = self.settings.database.url
-            async with open_store(url, serving=serving, create=create) as store:
+            url, kinds = self.settings.database.url, self.settings.store_kinds
+            async with open_store(url, serving=serving, create=create, kinds=kinds) as store:
                 return await use(store)
 
         return trio.run(within)

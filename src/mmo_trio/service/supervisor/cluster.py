@@ -173,7 +173,9 @@ def _has_sandbox(settings: Settings) -> bool:
 
 def _prepare_store(config: ServiceConfig, ready: ServiceAddresses) -> None:
     async def prepare() -> None:
-        async with open_store(config.settings.database.url, serving=True) as store:
+        settings = config.settings
+        url, kinds = settings.database.url, settings.store_kinds
+        async with open_store(url, serving=True, kinds=kinds) as store:
             await prepare_store(config, store, ready)
 
     trio.run(prepare)

@@ -1,0 +1,110 @@
+"""Kinds of provider and of store that other distributions bring, as entry points.
+
+    [project.entry-points."mmo_gateway.providers"]
+    pesaplus = "mmo_pesaplus:PESAPLUS"
+
+The name of an entry point is the `kind` of a `[provider.NAME]`, or the scheme of `database.url`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping
+from functools import cache
+from importlib.metadata import EntryPoint, entry_points
+from typing import Any, Final
+
+from attrs import evolve
+
+from mmo_sansio.providers.registry import PROVIDER_KINDS, ProviderKind
+from mmo_trio.settings.errors import SettingsError
+from mmo_trio.storage.open_store import STORE_KINDS, StoreKind
+
+PROVIDERS_GROUP: Final = "mmo_gateway.providers"
+"""Group of entry points; a value is a ProviderKind or a function without parameters that returns one."""
+
+STORES_GROUP: Final = "mmo_gateway.stores"
+"""Group of entry points; a value is a StoreKind or a StoreOpener."""
+
+_BUILT_IN: Final[Mapping[str, Collection[str]]] = {
+    PROVIDERS_GROUP: PROVIDER_KINDS.keys(),
+    STORES_GROUP: STORE_KINDS.keys(),
+}
+_NAMES: Final = {
+    PROVIDERS_GROUP: re.compile(r"[a-z][a-z0-9_]*", re.ASCII),
+    STORES_GROUP: re.compile(r"[a-z][a-z0-9+.-]*", re.ASCII),
+}
+
+
+def find_extensions(group: str, given: Collection[str]) -> Mapping[str, EntryPoint]:
+    """Return the entry points of a group by name; none is loaded.
+
+    `given` are names that the caller brings itself. Raises SettingsError for a name that is unusable or taken.
+    """
+    for name in given:
+        if name in _BUILT_IN[group]:
+            raise SettingsError(f"{name!r} ({group})", "is built in.", "Give it another name.")
+    found: dict[str, EntryPoint] = {}
+    for each in _installed(group):
+        if _NAMES[group].fullmatch(each.name) is None:
+            remedy = "It must be lower-case letters and digits: rename it, or uninstall that."
+            raise SettingsError(_describe(each), "has no usable name.", remedy)
+        if each.name in _BUILT_IN[group]:
+            remedy = "Rename the entry point, or uninstall that distribution."
+            raise SettingsError(_describe(each), "has the name of a built-in kind.", remedy)
+        if each.name in found or each.name in given:
+            other = f"by {origin_of(found[each.name])}" if each.name in found else "by the caller"
+            raise SettingsError(_describe(each), f"is brought {other}, too.", "Remove one of them.")
+        found[each.name] = each
+    return found
+
+
+def load_provider_kind(entry_point: EntryPoint) -> ProviderKind:
+    """Return the kind that an entry point names. Raises SettingsError."""
+    value = _load(entry_point)
+    if callable(value) and not isinstance(value, ProviderKind):
+        value = _run(entry_point, value)
+    if not isinstance(value, ProviderKind):
+        remedy = "It must be a ProviderKind, or a function without parameters that returns one."
+        raise SettingsError(_describe(entry_point), f"is a {type(value).__name__}.", remedy)
+    return evolve(value, origin=origin_of(entry_point))
+
+
+def load_store_kind(entry_point: EntryPoint) -> StoreKind:
+    """Return the kind that an entry point names. Raises SettingsError."""
+    value = _load(entry_point)
+    if callable(value) and not isinstance(value, StoreKind):
+        value = StoreKind(value)
+    if not isinstance(value, StoreKind):
+        remedy = "It must be a StoreKind, or a function that opens a store."
+        raise SettingsError(_describe(entry_point), f"is a {type(value).__name__}.", remedy)
+    return evolve(value, origin=origin_of(entry_point))
+
+
+def origin_of(entry_point: EntryPoint) -> str:
+    """Return name and version of the distribution that brings an entry point."""
+    dist = entry_point.dist
+    return "an unnamed distribution" if dist is None else f"{dist.name} {dist.version}"
+
+
+@cache
+def _installed(group: str) -> tuple[EntryPoint, ...]:
+    """Return what is installed when it is first needed: searching takes some milliseconds."""
+    return tuple(entry_points(group=group))
+
+
+def _load(entry_point: EntryPoint) -> Any:
+    return _run(entry_point, entry_point.load)
+
+
+def _run(entry_point: EntryPoint, action: Any) -> Any:
+    try:
+        return action()
+    except Exception as error:  # Whatever somebody else's module raises names its entry point.
+        fault = f"can't be loaded: {type(error).__name__}: {error}."
+        remedy = "Install what it needs, or uninstall it."
+        raise SettingsError(_describe(entry_point), fault, remedy) from error
+
+
+def _describe(entry_point: EntryPoint) -> str:
+    return f"entry point {entry_point.name!r} ({entry_point.group}) of {origin_of(entry_point)}"
