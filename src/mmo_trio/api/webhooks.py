@@ -7,13 +7,12 @@ says is judged by the account's adapter and by the law; what fits nothing is kep
 from __future__ import annotations
 
 import hmac
-import ipaddress
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import structlog
 from attrs import define
 
-from mmo_sansio.http.ip_rules import unmap_ipv4
+from mmo_sansio.http.ip_rules import Address
 from mmo_sansio.http.messages import HttpRequest, HttpResponse, RequestHead
 from mmo_sansio.messages.inputs import Input, ProviderHinted, ProviderReport, UnmatchedNotified
 from mmo_sansio.providers.common.deposits import (
@@ -27,9 +26,9 @@ from mmo_sansio.providers.common.interface import DepositReport, DepositValidati
 from mmo_sansio.values import problems
 from mmo_sansio.values.model import Transaction
 from mmo_sansio.values.problems import ProblemError
+from mmo_trio.api.forwarded import TrustedProxies, is_in_networks
 from mmo_trio.engine.engine import Submit
 from mmo_trio.http.handler import Admitted, RequestContext
-from mmo_trio.settings.values import Network
 from mmo_trio.storage.interface.store import OutcomeUnknown, Store, StoreUnavailable
 from mmo_trio.system.ids import ReferenceGenerator
 from mmo_trio.workers.providers.webhook_endpoint import WebhookEndpoint
@@ -46,8 +45,7 @@ class Webhooks:
     submit: Submit
     references: ReferenceGenerator
     body_limit: int
-    trusted_proxies: Sequence[Network] = ()
-    """Proxies in front of us, whose word on the sender is believed (A6)."""
+    trusted_proxies: TrustedProxies = TrustedProxies()
 
     def admit(self, name: str, token: str, head: RequestHead, context: RequestContext) -> Admitted:
         """Leave to send the body. Raises RefusedError for a stranger."""
@@ -55,8 +53,8 @@ class Webhooks:
         known = hmac.compare_digest((door.token if door else "").encode(), token.encode())
         if door is None or not known:
             raise ProblemError(problems.NOT_FOUND.problem("No provider notifies here."))
-        if door.allowed_networks and not self._is_from_allowed_network(
-            door.allowed_networks, head, context
+        if door.allowed_networks and not is_in_networks(
+            self._sender(head, context), door.allowed_networks
         ):
             logger.warning("notification_address_rejected", provider=door.provider.name)
             raise ProblemError(problems.NOT_FOUND.problem("No provider notifies here."))
@@ -117,15 +115,6 @@ class Webhooks:
     async def _deposit_owner(self, deposit: DepositReport) -> DepositOwner | None:
         return find_owner(deposit, [each.brand for each in await self.store.brands()])
 
-    def _is_from_allowed_network(
-        self, allowed_networks: Sequence[Network], head: RequestHead, context: RequestContext
-    ) -> bool:
-        """Whether the sender's address is allowed; behind a trusted proxy, the last one that it names."""
-        try:
-            sender = unmap_ipv4(ipaddress.ip_address(context.client))
-            if any(sender in each for each in self.trusted_proxies):
-                named = (head.value(b"x-forwarded-for") or b"").decode("latin-1")
-                sender = unmap_ipv4(ipaddress.ip_address(named.rpartition(",")[2].strip()))
-        except ValueError:
-            return False
-        return any(sender in each for each in allowed_networks)
+    def _sender(self, head: RequestHead, context: RequestContext) -> Address | None:
+        named = [each.decode("latin-1") for each in head.values(b"x-forwarded-for")]
+        return self.trusted_proxies.client_address(context.client, named)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping
 from typing import TypeAlias
 
 from attrs import frozen
@@ -11,8 +11,8 @@ from mmo_sansio.messages.inputs import Input
 from mmo_sansio.messages.replies import Reply
 from mmo_sansio.resilience.circuit_breaker import BreakerState
 from mmo_sansio.values.clock import Instant
+from mmo_trio.api.forwarded import TrustedProxies
 from mmo_trio.settings import ConsoleSection
-from mmo_trio.settings.values import Network
 from mmo_trio.storage.interface.store import Store
 
 Submit: TypeAlias = Callable[[Input], Awaitable[Reply]]
@@ -31,5 +31,4 @@ class ConsoleContext:
     """The display names of the configured providers, by name."""
     provider_breakers: Callable[[], Mapping[str, BreakerState]]
     """What this process's breakers think of the providers."""
-    trusted_proxies: Sequence[Network]
-    """Whose word about TLS is believed."""
+    trusted_proxies: TrustedProxies

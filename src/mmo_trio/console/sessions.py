@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hmac
-import ipaddress
 import secrets
 from hashlib import sha256
 
@@ -132,20 +131,17 @@ class SessionGuard:
         """Whether the browser came by TLS, as a trusted proxy says."""
         if request.scheme == "https":
             return True
-        return self._is_trusted_proxy() and request.headers.get("X-Forwarded-Proto", "") == "https"
+        return self._context.trusted_proxies.is_secure(
+            request.remote_addr or "", request.headers.getlist("X-Forwarded-Proto")
+        )
 
     def client_address(self) -> str:
-        """Where the browser is, as far as it can be believed."""
-        if self._is_trusted_proxy() and (named := request.headers.get("X-Forwarded-For")):
-            return str(named).rpartition(",")[2].strip()[:64]
-        return request.remote_addr or ""
-
-    def _is_trusted_proxy(self) -> bool:
-        try:
-            address = ipaddress.ip_address(request.remote_addr or "")
-        except ValueError:
-            return False
-        return any(address in network for network in self._context.trusted_proxies)
+        """Return the browser's address; the connection's where a trusted proxy names none."""
+        peer = request.remote_addr or ""
+        address = self._context.trusted_proxies.client_address(
+            peer, request.headers.getlist("X-Forwarded-For")
+        )
+        return peer if address is None else str(address)
 
 
 def current_user() -> CurrentUser:

@@ -24,6 +24,7 @@ from mmo_sansio.testing import (
 from mmo_sansio.values.clock import HOUR
 from mmo_sansio.values.model import Status
 from mmo_sansio.values.problems import ProblemError
+from mmo_trio.api.forwarded import TrustedProxies
 from mmo_trio.api.webhooks import Webhooks
 from mmo_trio.http.handler import Admitted, RequestContext
 from mmo_trio.settings.values import NETWORKS
@@ -49,7 +50,7 @@ class Bench:
 
     def hooks(self) -> Webhooks:
         door = WebhookEndpoint(self.provider, TOKEN, NETWORKS.parse(list(self.allowed)))
-        proxies = NETWORKS.parse(list(self.proxies))
+        proxies = TrustedProxies(NETWORKS.parse(list(self.proxies)))
         return Webhooks(
             {"test": door},
             self.store,
@@ -95,6 +96,9 @@ async def test_a_stranger_finds_nothing(name: str, token: str) -> None:
         ("10.0.0.1", "192.0.2.1, 196.201.214.200", True),
         ("10.0.0.1", "196.201.214.200, 192.0.2.1", False),
         ("10.0.0.1", "nonsense", False),
+        ("10.0.0.1", "", False),
+        ("::ffff:10.0.0.1", "::ffff:196.201.214.200", True),
+        ("nonsense", "196.201.214.200", False),
         ("192.0.2.9", "196.201.214.200", False),
     ],
 )

@@ -9,6 +9,7 @@ from mmo_sansio.messages.inputs import Input
 from mmo_sansio.messages.replies import Ignored, Reply
 from mmo_sansio.payments.decision import Decision
 from mmo_sansio.payments.ledger import Reads
+from mmo_trio.api.forwarded import TrustedProxies
 from mmo_trio.console.app import create_console_app
 from mmo_trio.console.context import ConsoleContext
 from mmo_trio.metrics.prometheus import PrometheusExporter
@@ -278,7 +279,7 @@ async def test_every_act_stands_in_the_audit_log(sandbox: Running, signed_in: Si
 def test_nothing_sends_a_callback_again() -> None:
     """Every form there is; none of them sends anything (K3)."""
     store = MemoryStore(MemoryState())
-    desk = ConsoleContext(store, _nothing, lambda: 0, ConsoleSection(), {}, dict, ())
+    desk = ConsoleContext(store, _nothing, lambda: 0, ConsoleSection(), {}, dict, TrustedProxies())
     app = create_console_app(PrometheusExporter.__new__(PrometheusExporter), desk)
     posts = {str(rule) for rule in app.url_map.iter_rules() if "POST" in (rule.methods or ())}
     assert posts == {

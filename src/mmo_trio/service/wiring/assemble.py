@@ -8,6 +8,7 @@ from mmo_sansio.api.settings import ApiSettings
 from mmo_sansio.providers.sandbox.scenarios import SCENARIOS_BY_NAME
 from mmo_trio.api.authentication import Authenticator
 from mmo_trio.api.brand_hosts import BrandHosts
+from mmo_trio.api.forwarded import TrustedProxies
 from mmo_trio.api.merchant_api import MerchantApi
 from mmo_trio.api.webhooks import Webhooks
 from mmo_trio.brands.apply import apply_brands_file
@@ -106,7 +107,7 @@ def _merchant_api(
     resources: Resources, accounts: ConfiguredAccounts, authenticator: Authenticator, engine: Engine
 ) -> MerchantApi:
     """What merchants ask, and providers' notifications beside it."""
-    proxies = resources.settings.listen.proxy_trusted
+    proxies = TrustedProxies(resources.settings.listen.proxy_trusted)
     return MerchantApi(
         settings=ApiSettings(
             error_docs_url=resources.urls.error_docs,
@@ -206,7 +207,7 @@ def _console_context(
         resources.settings.console,
         resources.provider_titles,
         lambda: {name: each.breaker_state for name, each in accounts.provider_accounts.items()},
-        resources.settings.listen.proxy_trusted,
+        TrustedProxies(resources.settings.listen.proxy_trusted),
     )
 
 

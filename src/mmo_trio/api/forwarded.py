@@ -1,0 +1,70 @@
+"""Reads what a trusted proxy says of a request: the client's address, the scheme and the host (A6).
+
+This is a security boundary with one rule for every `X-Forwarded-*` field. An IPv4-mapped address is
+the IPv4 address inside it. An unreadable address is never trusted, and never raises. Of a list only
+the last entry counts: the trusted proxy has written it, all others may be the client's invention.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from ipaddress import ip_address
+from typing import Final
+
+from attrs import frozen
+
+from mmo_sansio.http.ip_rules import Address, unmap_ipv4
+from mmo_sansio.http.messages import RequestHead
+from mmo_trio.settings.values import Network
+
+ADDRESS_LENGTH_MAX: Final = 64
+"""Characters of the longest address; a longer one has an endless zone (`%eth0`)."""
+
+
+@frozen
+class TrustedProxies:
+    """The networks of the proxies in front of this gateway; `peer` is who holds the connection."""
+
+    networks: Sequence[Network] = ()
+
+    def is_trusted(self, peer: str) -> bool:
+        """Whether this address, as the connection shows it, is a trusted proxy's."""
+        return bool(self.networks) and is_in_networks(parse_address(peer), self.networks)
+
+    def client_address(self, peer: str, forwarded_for: Sequence[str]) -> Address | None:
+        """Return the client's address; behind a trusted proxy, the one in `X-Forwarded-For`.
+
+        None when that address is missing or unreadable: the client is unknown then."""
+        return parse_address(_last_entry(forwarded_for) if self.is_trusted(peer) else peer)
+
+    def is_secure(self, peer: str, forwarded_proto: Sequence[str]) -> bool:
+        """Whether a trusted proxy received the request over TLS (`X-Forwarded-Proto: https`)."""
+        return self.is_trusted(peer) and _last_entry(forwarded_proto) == "https"
+
+    def requested_host(self, peer: str, head: RequestHead) -> str:
+        """Return the requested host in lower case, without its port; empty when there is none."""
+        host = ""
+        if self.is_trusted(peer):
+            host = _last_entry(
+                [each.decode("latin-1") for each in head.values(b"x-forwarded-host")]
+            )
+        host = (host or (head.value(b"host") or b"").decode("latin-1").strip()).lower()
+        return host.rsplit("]", 1)[0] + "]" if host.startswith("[") else host.split(":", 1)[0]
+
+
+def parse_address(text: str) -> Address | None:
+    """Return the address, an IPv4-mapped one as IPv4; None for text that is not an address."""
+    try:
+        return unmap_ipv4(ip_address(text)) if len(text) <= ADDRESS_LENGTH_MAX else None
+    except ValueError:
+        return None
+
+
+def is_in_networks(address: Address | None, networks: Sequence[Network]) -> bool:
+    """Whether the address lies in one of the networks; an unknown address (None) never does."""
+    return address is not None and any(address in network for network in networks)
+
+
+def _last_entry(field_values: Sequence[str]) -> str:
+    """Return the last entry of a list field, over all its lines (RFC 9110 section 5.3)."""
+    return field_values[-1].rpartition(",")[2].strip() if field_values else ""
