@@ -35,6 +35,14 @@ def test_every_reason_of_the_suspense_book_has_its_advice(page: str) -> None:
     assert sorted(re.findall(r"`(\w+)`", " ".join(rows))) == sorted(SuspenseReason)
 
 
+def test_the_log_events_that_it_names_are_logged(root: Path, page: str) -> None:
+    table = page.partition("| Event |")[2].partition("\n\n")[0]
+    events = re.findall(r"`([a-z]+_[a-z_]+)`", table)
+    source = "".join(path.read_text("utf-8") for path in (root / "src").rglob("*.py"))
+    assert len(events) > 10
+    assert [each for each in events if f'"{each}' not in source] == []
+
+
 @pytest.mark.parametrize("name", ["README.md", "docs/operating.md", "docs/callbacks.md"])
 def test_pages_name_only_settings_that_there_are(root: Path, name: str) -> None:
     for section, key in NAMED.findall((root / name).read_text(encoding="utf-8")):
