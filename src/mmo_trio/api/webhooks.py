@@ -31,7 +31,7 @@ from mmo_trio.engine.engine import Submit
 from mmo_trio.http.handler import Admitted, RequestContext
 from mmo_trio.storage.interface.store import OutcomeUnknown, Store, StoreUnavailable
 from mmo_trio.system.ids import ReferenceGenerator
-from mmo_trio.workers.providers.webhook_endpoint import WebhookEndpoint
+from mmo_trio.workers.providers.account import WebhookEndpoint
 
 logger = structlog.get_logger(__name__)
 

@@ -31,7 +31,7 @@ from mmo_trio.settings.values import NETWORKS
 from mmo_trio.storage.interface.store import OutcomeUnknown, StoreUnavailable
 from mmo_trio.storage.memory.store import open_memory
 from mmo_trio.system.ids import ReferenceGenerator
-from mmo_trio.workers.providers.webhook_endpoint import WebhookEndpoint
+from mmo_trio.workers.providers.account import WebhookEndpoint
 from tests.support.engine_double import EngineDouble
 from tests.support.provider_double import ScriptedProvider
 

@@ -14,7 +14,6 @@ from mmo_trio.cli.support.errors import NegativeAnswer, UsageProblem
 from mmo_trio.cli.support.output import print_status
 from mmo_trio.cli.support.target import CommandTarget, find_target, target_options
 from mmo_trio.settings.service import RUNNING_FILE, provider_titles
-from mmo_trio.workers.providers.account import ProviderAccount
 
 REGISTER_TIMEOUT_S = 60.0
 """How long it may take."""
@@ -70,6 +69,7 @@ async def _register(target: CommandTarget, name: str) -> None:
     from mmo_sansio.http.egress_rules import EgressRules
     from mmo_trio.http.client.client import HttpClient, tls_context
     from mmo_trio.system.ciphers import SystemCiphers
+    from mmo_trio.workers.providers.conversation import drive_async
     from mmo_trio.workers.providers.open_accounts import AccountEnvironment, open_account
 
     client = HttpClient(
@@ -90,17 +90,7 @@ async def _register(target: CommandTarget, name: str) -> None:
     opened = open_account(target.settings.providers[name], title, outside)
     assert isinstance(opened.adapter, DarajaProvider)
     with trio.fail_after(REGISTER_TIMEOUT_S):
-        await _run_registration(opened.adapter, opened.account)
-
-
-async def _run_registration(provider: DarajaProvider, account: ProviderAccount) -> None:
-    conversation = provider.register_urls()
-    request = next(conversation)
-    try:
-        while True:
-            request = conversation.send(await account.exchange(request))
-    except StopIteration:
-        return
+        await drive_async(opened.adapter.register_urls(), opened.account.exchange)
 
 
 def _webhook_base_url(target: CommandTarget) -> str:

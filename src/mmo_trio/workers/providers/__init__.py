@@ -1,1 +1,1 @@
-"""Workers that speak with providers."""
+"""Submit payments to providers and poll them."""

@@ -1,14 +1,15 @@
-"""One account with a provider: every request goes out here, signed in, at its pace, while its breaker lets it.
+"""An account with a provider, and the endpoint of its webhooks.
 
-What is refused here never left, and says so: a payment that is asked about for nothing costs little, one that is sent
-twice is money (S6). Tokens live in memory only, and no message holds one.
+Every request to the provider leaves through its account: with a token, within the rate limit, and
+when the breaker permits it. A request that the account rejects certainly did not leave, and the
+error says so, because an unnecessary poll costs little but a second submission costs money (S6).
+Tokens are in memory only, and no message contains one.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Awaitable, Callable
-from typing import TypeAlias
+from collections.abc import Callable, Sequence
 
 import structlog
 import trio
@@ -25,34 +26,43 @@ from mmo_sansio.resilience.circuit_breaker import BreakerState, CircuitBreaker
 from mmo_sansio.resilience.rate_limit import RateLimit
 from mmo_sansio.values import clock
 from mmo_sansio.values.clock import Instant, Span
+from mmo_trio.settings.values import Network
+from mmo_trio.workers.providers.conversation import SendRequest, drive_async
 
 logger = structlog.get_logger(__name__)
 
 SIGN_IN_TIMEOUT_S = 8.0
-"""How long signing in may take, the wait for somebody else's included."""
+"""Seconds that signing in may take, including the wait for another task that signs in."""
 
 SIGN_IN_FAILURE_TTL_S = 2.0
-"""How long a failed sign-in stands for the next ones, so that a refusal isn't asked for by everybody in turn."""
+"""Seconds for which a failed sign-in is reused, so that waiting tasks do not repeat it in turn."""
 
 UNAVAILABLE_STATUSES = frozenset({429, 502, 503, 504})
-"""Answers that say that the provider can't serve. Its 500s may be words about one payment."""
+"""Statuses that say that the provider is unavailable. A 500 may concern one payment only."""
 
-SendRequest: TypeAlias = Callable[[HttpRequest], Awaitable[HttpResponse]]
-"""Sends one request; raises ExchangeFailed when there is no usable answer."""
+
+@frozen
+class WebhookEndpoint:
+    """The endpoint that receives the notifications of one account."""
+
+    provider: Provider
+    token: str = field(repr=False)
+    allowed_networks: Sequence[Network] = ()
+    """The networks that notifications may come from; empty: any network."""
 
 
 @frozen
 class _SignInFailure:
-    """A sign-in that came to nothing."""
+    """A failed sign-in."""
 
     reason: str
     expires_at: float
-    """Trio's time until which it stands."""
+    """The end of its reuse, by Trio's clock."""
 
 
 @define(eq=False)
 class _TokenSlot:
-    """The token of one scope, and whoever gets the next."""
+    """The token of one scope; the task that holds the lock gets the next one."""
 
     lock: trio.Lock = Factory(trio.Lock)
     token: AccessToken | None = field(default=None, repr=False)
@@ -61,25 +71,25 @@ class _TokenSlot:
 
 @frozen
 class AccountStatistics:
-    """What an account has done since its process began."""
+    """The counters of an account since its process started."""
 
     breaker_state: BreakerState
     exchanges: int
-    """Requests that were sent and answered, signing in included."""
+    """Answered requests, including those of signing in."""
     unavailable: int
-    """Answers among them that said that the provider can't serve."""
+    """Answers among them that said that the provider is unavailable."""
     failed: int
     """Requests without a usable answer."""
     not_sent: int
-    """Requests that the breaker or the rate limit didn't let out."""
+    """Requests that the breaker or the rate limit rejected."""
     sign_ins: int
-    """Tokens that were given."""
+    """Tokens that the provider issued."""
     sign_ins_failed: int
 
 
 @define(eq=False)
 class ProviderAccount:
-    """How one configured provider is reached; `exchange` is what its conversations talk through."""
+    """Sends the requests of one configured provider; its conversations use `exchange`."""
 
     provider: Provider
     send_request: SendRequest = field(repr=False)
@@ -87,32 +97,33 @@ class ProviderAccount:
     monotonic: Callable[[], Span]
     breaker: CircuitBreaker = Factory(CircuitBreaker)
     rate_limit: RateLimit | None = None
-    """None: as fast as it comes."""
+    """None: no limit."""
     _token_slots: dict[str, _TokenSlot] = Factory(dict)
     _counts: Counter[str] = Factory(Counter)
 
     def statistics(self) -> AccountStatistics:
-        """Its counters, and what its breaker thinks of the provider."""
+        """Return its counters and the state of its breaker."""
         count = self._counts
         return AccountStatistics(
             self.breaker.state,
             exchanges=count["exchanges"],
-            unavailable=count["ill"],
+            unavailable=count["unavailable"],
             failed=count["failed"],
-            not_sent=count["withheld"],
+            not_sent=count["not_sent"],
             sign_ins=count["sign_ins"],
             sign_ins_failed=count["sign_ins_failed"],
         )
 
     @property
     def breaker_state(self) -> BreakerState:
-        """What its breaker thinks of the provider."""
+        """The state of its breaker."""
         return self.breaker.state
 
     async def exchange(self, request: HttpRequest) -> HttpResponse:
-        """The provider's answer. Raises ExchangeFailed, which says whether the request may have arrived.
+        """Return the provider's answer. Raises ExchangeFailed, which says whether the request may
+        have arrived.
 
-        An answer that says that the token was not accepted costs a new one, and the request is sent once more.
+        When the provider rejects the token, the request is sent once more with a new token.
         """
         scope = self.provider.scope_of(request)
         if scope is None:
@@ -126,23 +137,24 @@ class ProviderAccount:
         return await self._send_through_breaker(_with_token(request, token))
 
     async def _valid_token(self, scope: str) -> AccessToken:
-        """A fresh token; however many want one, only one signs in."""
-        kept = self._token_slots.setdefault(scope, _TokenSlot())
+        """Return a fresh token; one task signs in for all that wait."""
+        slot = self._token_slots.setdefault(scope, _TokenSlot())
         began = trio.current_time()
         limit = min(began + SIGN_IN_TIMEOUT_S, trio.current_effective_deadline() - 0.1)
         with trio.move_on_at(limit):
-            async with kept.lock:
-                if kept.token is not None and kept.token.is_fresh(self.now()):
-                    return kept.token
-                if kept.failure is not None and trio.current_time() < kept.failure.expires_at:
-                    raise ExchangeFailed(kept.failure.reason, may_have_arrived=False)
-                kept.token = await self._sign_in(scope, kept)
-                return kept.token
+            async with slot.lock:
+                if slot.token is not None and slot.token.is_fresh(self.now()):
+                    return slot.token
+                if slot.failure is not None and trio.current_time() < slot.failure.expires_at:
+                    raise ExchangeFailed(slot.failure.reason, may_have_arrived=False)
+                slot.token = await self._sign_in(scope, slot)
+                return slot.token
         raise ExchangeFailed("Signing in took too long.", may_have_arrived=False)
 
     async def _sign_in(self, scope: str, slot: _TokenSlot) -> AccessToken:
         try:
-            token = await self._run_sign_in(scope)
+            sign_in = self.provider.sign_in(scope, now=self.now())
+            token = await drive_async(sign_in, self._send_through_breaker)
             self._counts["sign_ins"] += 1
             return token
         except SignInFailed as error:
@@ -154,33 +166,17 @@ class ProviderAccount:
         slot.failure = _SignInFailure(reason, trio.current_time() + SIGN_IN_FAILURE_TTL_S)
         raise ExchangeFailed(reason, may_have_arrived=False)
 
-    async def _run_sign_in(self, scope: str) -> AccessToken:
-        """The conversation that gets a token, to its end."""
-        conversation = self.provider.sign_in(scope, now=self.now())
-        try:
-            request = next(conversation)
-            while True:
-                try:
-                    answer = await self._send_through_breaker(request)
-                except ExchangeFailed as failure:
-                    request = conversation.throw(failure)
-                else:
-                    request = conversation.send(answer)
-        except StopIteration as end:
-            token: AccessToken = end.value
-            return token
-
     def _discard_token(self, scope: str, token: AccessToken) -> None:
-        kept = self._token_slots[scope]
-        if kept.token is token:
-            kept.token = None
+        slot = self._token_slots[scope]
+        if slot.token is token:
+            slot.token = None
 
     async def _send_through_breaker(self, request: HttpRequest) -> HttpResponse:
-        """One request, in its turn, if the breaker lets it."""
+        """Send one request when the rate limit allows it, if the breaker permits it."""
         await self._wait_for_rate_limit()
         permit = self.breaker.request_permit(self.monotonic())
         if permit is None:
-            self._counts["withheld"] += 1
+            self._counts["not_sent"] += 1
             raise ExchangeFailed(
                 "The provider has failed too often lately.", may_have_arrived=False
             )
@@ -189,14 +185,14 @@ class ProviderAccount:
             answer = await self.send_request(request)
             succeeded = answer.status not in UNAVAILABLE_STATUSES
             self._counts["exchanges"] += 1
-            self._counts["ill"] += not succeeded
+            self._counts["unavailable"] += not succeeded
         except ExchangeFailed:
             succeeded = False
             self._counts["failed"] += 1
             raise
         finally:
             if succeeded is None:
-                # Cut off: slowness is no success, and no reason to let nobody else try.
+                # Cancelled: neither a success nor a reason to open the breaker.
                 self.breaker.abandon(permit, now=self.monotonic())
             else:
                 self.breaker.record(permit, succeeded=succeeded, now=self.monotonic())
@@ -208,7 +204,7 @@ class ProviderAccount:
         now = self.monotonic()
         wait_s = self.rate_limit.delay(now) / clock.SECOND
         if trio.current_time() + wait_s + 1 >= trio.current_effective_deadline():
-            self._counts["withheld"] += 1
+            self._counts["not_sent"] += 1
             raise ExchangeFailed(
                 "Its turn would have come too late for the provider's rate limit.",
                 may_have_arrived=False,

@@ -1,4 +1,5 @@
-"""Which providers a person has closed for new payments: read from the store every few seconds, on every node."""
+"""Tells which providers a user has closed for new payments; every process reads it from the
+store."""
 
 from __future__ import annotations
 
@@ -11,23 +12,23 @@ from mmo_trio.storage.interface.store import Store, StoreUnavailable
 logger = structlog.get_logger(__name__)
 
 REFRESH_INTERVAL_S = 2.0
-"""How long after `mmo providers disable` the last node may go on submitting."""
+"""Seconds for which a process may go on submitting after `mmo providers disable`."""
 
 
 @define(eq=False)
 class ProviderAvailability:
-    """What the store said last."""
+    """Holds the closed providers as last read from the store."""
 
     store: Store
     _closed_providers: frozenset[str] = frozenset()
 
     def is_closed(self, provider: str) -> bool:
-        """Whether this provider takes no new payments."""
+        """Tell whether this provider accepts no new payments."""
         return provider in self._closed_providers
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """Look until cancelled; it has looked once when it has started. A store that fails leaves things as they
-        are."""
+        """Read repeatedly until cancelled; the first read precedes `started`. When the store is
+        unavailable, the last result stays in force."""
         await self._refresh()
         task_status.started()
         while True:

@@ -1,9 +1,10 @@
-"""Holds one conversation with a provider: sends each request that it asks for, and brings back what came of it."""
+"""Runs conversations with providers: sends each request that an adapter yields, and returns its
+answer."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-from typing import TypeAlias
+from collections.abc import Awaitable, Callable, Generator
+from typing import TypeAlias, TypeVar
 
 import structlog
 import trio
@@ -18,11 +19,31 @@ from mmo_trio.workers.providers.counters import ProviderCounts
 logger = structlog.get_logger(__name__)
 
 CONVERSATION_TIMEOUT_S = 20.0
-"""How long a conversation may take, from before the submission is put on record; shorter than the law's
-SUBMISSION_TIMEOUT."""
+"""Seconds for a conversation, from before its submission is recorded; shorter than
+SUBMISSION_TIMEOUT of the payment rules."""
 
 SendRequest: TypeAlias = Callable[[HttpRequest], Awaitable[HttpResponse]]
 """Sends a request to a provider; raises ExchangeFailed when there is no usable answer."""
+
+ResultT = TypeVar("ResultT")
+
+
+async def drive_async(
+    conversation: Generator[HttpRequest, HttpResponse, ResultT], exchange: SendRequest
+) -> ResultT:
+    """Run a conversation to its end and return its result. Raises what the conversation raises."""
+    try:
+        request = next(conversation)
+        while True:
+            try:
+                answer = await exchange(request)
+            except ExchangeFailed as failure:
+                request = conversation.throw(failure)
+            else:
+                request = conversation.send(answer)
+    except StopIteration as end:
+        result: ResultT = end.value
+        return result
 
 
 async def run_conversation(
@@ -32,25 +53,24 @@ async def run_conversation(
     deadline: float,
     counts: ProviderCounts,
 ) -> ProviderReport:
-    """Hold the conversation to its end, or until its time is over, by Trio's clock; it always comes to a report."""
-    name, reference = transaction.order.provider, transaction.reference
+    """Run a conversation about a transaction. Whatever happens, it ends in a report; after the
+    deadline, by Trio's clock, nothing more is sent."""
+
+    async def exchange_and_count(request: HttpRequest) -> HttpResponse:
+        began = trio.current_time()
+        try:
+            answer = await _exchange_by_deadline(deadline, exchange, request)
+        except ExchangeFailed:
+            counts.failed_exchanges += 1
+            counts.exchange_durations.observe(trio.current_time() - began)
+            raise
+        counts.exchange_durations.observe(trio.current_time() - began)
+        return answer
+
     try:
-        request = next(conversation)
-        while True:
-            began = trio.current_time()
-            try:
-                answer = await _exchange_by_deadline(deadline, exchange, request)
-            except ExchangeFailed as failure:
-                counts.failed_exchanges += 1
-                counts.exchange_durations.observe(trio.current_time() - began)
-                request = conversation.throw(failure)
-            else:
-                counts.exchange_durations.observe(trio.current_time() - began)
-                request = conversation.send(answer)
-    except StopIteration as end:
-        report: ProviderReport = end.value
-        return report
+        return await drive_async(conversation, exchange_and_count)
     except Exception as fault:
+        name, reference = transaction.order.provider, transaction.reference
         logger.error(
             "provider_conversation_failed",
             provider=name,
@@ -63,7 +83,7 @@ async def run_conversation(
 async def _exchange_by_deadline(
     deadline: float, exchange: SendRequest, request: HttpRequest
 ) -> HttpResponse:
-    """The answer, if it comes by then. What hasn't been sent by then is not sent."""
+    """Return the answer if it arrives by the deadline; an unsent request is not sent after it."""
     if trio.current_time() >= deadline:
         raise ExchangeFailed("Its time was over before it was sent.", may_have_arrived=False)
     with trio.move_on_at(deadline):

@@ -1,4 +1,4 @@
-"""What is counted of the work with providers."""
+"""Counters of the work with providers."""
 
 from __future__ import annotations
 
@@ -29,36 +29,36 @@ REPORT_LABELS: Mapping[type[ProviderReport], str] = MappingProxyType(
         ProviderCannotTell: "cannot_tell",
     }
 )
-"""What figures call the kinds of reports."""
+"""The label of each kind of report in the metrics."""
 UNREACHABLE_LABEL = REPORT_LABELS[ProviderUnreachable]
 
 
 @define(eq=False)
 class ProviderCounts:
-    """What was done with one provider so far."""
+    """Counts the work with one provider since the start."""
 
     submissions: int = 0
     polls: int = 0
     reports: Counter[str] = Factory(Counter)
-    """What conversations came to, by the kind of the report."""
+    """Ended conversations by the label of their report."""
     exchange_durations: LatencyHistogram = Factory(lambda: LatencyHistogram(EXTERNAL_BUCKETS_S))
-    """How long answers took, and what came instead of one."""
+    """Durations of exchanges, including those without an answer."""
     failed_exchanges: int = 0
-    """Requests without a usable answer, those that never left included."""
+    """Requests without a usable answer, including those that were not sent."""
 
 
 @frozen
 class ProviderStatistics:
-    """What a provider worker is doing, and has done."""
+    """The present and past work of a provider worker."""
 
     active: int
-    """Conversations under way."""
+    """Active conversations."""
     waiting: int
     submissions: int
-    """Submissions that were let go out."""
+    """Submissions that were started."""
     polls: int
     unreachable: int
     """Conversations without a usable answer."""
     dropped_polls: int
-    """Questions for which there was no room; they are asked at their next time."""
+    """Polls without room in the queue; each payment is polled again at its next time."""
     by_provider: Mapping[str, ProviderCounts]

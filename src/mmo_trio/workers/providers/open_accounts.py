@@ -39,8 +39,7 @@ from mmo_trio.settings.sections import (
     ProviderSection,
 )
 from mmo_trio.settings.values import NETWORKS, Network
-from mmo_trio.workers.providers.account import ProviderAccount
-from mmo_trio.workers.providers.webhook_endpoint import WebhookEndpoint
+from mmo_trio.workers.providers.account import ProviderAccount, WebhookEndpoint
 
 FILE_SUFFIX = "_file"
 """`KEY_file` names a file whose text is the value of KEY: a secret then stands in neither settings nor environment."""

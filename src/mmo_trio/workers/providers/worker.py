@@ -1,8 +1,9 @@
-"""Holds conversations with providers: submits payments, asks what became of them, and reports what was learnt.
+"""Submits payments to providers, polls them, and reports the results to the engine.
 
-Before a request that may move money leaves, the engine has to have put on record that it will (`Applied`). A payment is
-in one conversation at a time. A conversation ends before the law loses patience with it, and nothing is sent once its
-time is over: a process that was stopped and goes on must not send what has been asked about meanwhile (S6).
+A request that may move money leaves only after the engine has recorded the submission (`Applied`).
+A payment is in one conversation at a time. A conversation ends before the payment rules consider
+its submission lost, and nothing is sent after its deadline: a process that was stopped and goes on
+must not send a payment that has been polled meanwhile (S6).
 """
 
 from __future__ import annotations
@@ -46,29 +47,29 @@ from mmo_trio.workers.providers.counters import (
 logger = structlog.get_logger(__name__)
 
 CONVERSATIONS_MAX = 256
-"""Conversations with one provider at one time: enough to fill the engine's batches, and a slow provider delays none
-but its own payments."""
+"""Simultaneous conversations with one provider: enough to fill the engine's batches. A slow
+provider delays its own payments only."""
 
 WAITING_MAX = 10_000
-"""Payments that may wait for a conversation with one provider."""
+"""Work items that may wait for a conversation with one provider."""
 
 DRAIN_GRACE_S = 20.0
-"""How long conversations under way may take once the worker drains."""
+"""Seconds that active conversations have once the worker drains."""
 
 RETRY_DELAY_S = 0.5
-"""How long to wait before something is tried again; twice as long each time."""
+"""Seconds before the first retry; the delay doubles count time."""
 
 STORE_RETRY_DELAY_MAX_S = 15.0
-"""The longest wait for a store that can't serve."""
+"""The longest delay in seconds while the store is unavailable."""
 
 SUBMISSION_RETRY_DELAY_MAX_S = 300.0
-"""The longest wait before a payment that certainly didn't reach its provider is submitted again: each time costs a few
-lines in its journal."""
+"""The longest delay in seconds before a payment that certainly did not reach its provider is
+submitted again: count submission adds lines to its journal."""
 
 
 @define(eq=False)
 class _ProviderQueue:
-    """The conversations with one provider."""
+    """The waiting work and the active conversations of one provider."""
 
     waiting: deque[WorkItem] = Factory(deque)
     active: int = 0
@@ -76,28 +77,28 @@ class _ProviderQueue:
 
 @define(eq=False)
 class ProviderWorker:
-    """Takes intents to submit and to ask, from any number of callers."""
+    """Accepts intents to submit and to poll, from any task of this process."""
 
     submit: Submit
     providers: Mapping[str, Provider]
     exchange_for: Callable[[str], SendRequest]
-    """How the provider with this name is reached."""
+    """Returns the function that sends requests to the provider with this name."""
     now: Callable[[], Instant]
     conversations_max: int = CONVERSATIONS_MAX
     waiting_max: int = WAITING_MAX
     is_closed: Callable[[str], bool] = lambda _: False
-    """Whether a person has closed the provider with this name for new payments."""
+    """Tells whether a user has closed the provider with this name for new payments."""
     _conversations: trio.Nursery | None = None
-    """For conversations; None while none may begin."""
+    """Runs the conversations; None while none may start."""
     _timers: trio.Nursery | None = None
-    """For submissions that wait for their time."""
+    """Runs the delays of repeated submissions."""
     _queues: dict[str, _ProviderQueue] = Factory(dict)
     _claimed: dict[str, WorkItem | None] = Factory(dict)
-    """By gatewayReference: taken and not finished, with the submission that shall follow."""
+    """The unfinished work by gatewayReference, with the submission that follows it, if any."""
     _never_received_in_a_row: dict[str, int] = Factory(dict)
-    """How often in a row a submission certainly didn't reach its provider."""
+    """The number of latest submissions of a payment that certainly did not reach its provider."""
     _conversation_finished: trio.Event = Factory(trio.Event)
-    """Set, and replaced, whenever something is finished."""
+    """Set, and replaced, whenever work is finished."""
     _counts: dict[str, ProviderCounts] = field(init=False)
     _dropped_polls: int = 0
 
@@ -105,48 +106,49 @@ class ProviderWorker:
         self._counts = {name: ProviderCounts() for name in self.providers}
 
     def try_enqueue(self, work: WorkItem) -> bool:
-        """Take this on; False when there is no room, and then the caller keeps it.
+        """Accept work, or return False so that the caller offers it again later.
 
-        A question about a payment that is in hand is dropped, as is one without room: it will be asked again. A
-        submission of a payment in hand follows when that is finished, as the law may want one because of it.
+        A poll is dropped when its payment has unfinished work or the queue is full, as the payment
+        will be polled again. A submission follows the unfinished work of its payment, because
+        that work may be its cause.
         """
-        is_question = isinstance(work.intent, PollProvider)
+        is_poll = isinstance(work.intent, PollProvider)
         reference = work.intent.gateway_reference
         if reference in self._claimed:
-            if not is_question:
+            if not is_poll:
                 self._claimed[reference] = work
             return True
         provider = work.transaction.order.provider
         if provider not in self.providers:
             logger.error("provider_not_configured", provider=provider, reference=reference)
             return True
-        lane = self._queues.setdefault(provider, _ProviderQueue())
-        if len(lane.waiting) >= self.waiting_max:
-            self._dropped_polls += is_question
-            return is_question
-        self._claim(lane, work)
+        queue = self._queues.setdefault(provider, _ProviderQueue())
+        if len(queue.waiting) >= self.waiting_max:
+            self._dropped_polls += is_poll
+            return is_poll
+        self._claim(queue, work)
         return True
 
     def has_room(self) -> bool:
-        """Whether more can be taken on for every provider."""
-        return all(len(lane.waiting) < self.waiting_max for lane in self._queues.values())
+        """Tell whether every provider's queue has room."""
+        return all(len(queue.waiting) < self.waiting_max for queue in self._queues.values())
 
     async def wait_idle(self) -> None:
-        """Return once what is in hand now is finished; what is taken on meanwhile isn't waited for."""
+        """Return once the present work is finished, without waiting for later work."""
         waited_for = frozenset(self._claimed)
         while not waited_for.isdisjoint(self._claimed):
             await self._conversation_finished.wait()
         await trio.lowlevel.checkpoint()
 
     def statistics(self) -> ProviderStatistics:
-        """What it is doing now and has done so far."""
-        lanes, counts = self._queues.values(), self._counts.values()
+        """Return the present figures."""
+        queues, counts = self._queues.values(), self._counts.values()
         return ProviderStatistics(
-            active=sum(lane.active for lane in lanes),
-            waiting=sum(len(lane.waiting) for lane in lanes),
-            submissions=sum(each.submissions for each in counts),
-            polls=sum(each.polls for each in counts),
-            unreachable=sum(each.reports[UNREACHABLE_LABEL] for each in counts),
+            active=sum(queue.active for queue in queues),
+            waiting=sum(len(queue.waiting) for queue in queues),
+            submissions=sum(count.submissions for count in counts),
+            polls=sum(count.polls for count in counts),
+            unreachable=sum(count.reports[UNREACHABLE_LABEL] for count in counts),
             dropped_polls=self._dropped_polls,
             by_provider=self._counts,
         )
@@ -158,29 +160,30 @@ class ProviderWorker:
         grace_s: float = DRAIN_GRACE_S,
         task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
     ) -> None:
-        """Hold conversations until `drain` is set; then begin none, and leave those under way this many seconds.
+        """Run conversations until `drain` is set; then start none, and give the active ones
+        `grace_s` seconds.
 
-        What was not begun is kept by the store; what was cut off will be asked about.
+        Work that was not started stays in the store; cancelled submissions will be polled.
         """
-        async with trio.open_nursery() as talks:
+        async with trio.open_nursery() as conversations:
             async with trio.open_nursery() as timers:
-                self._conversations, self._timers = talks, timers
-                for lane in self._queues.values():
-                    self._start_conversations(lane)
+                self._conversations, self._timers = conversations, timers
+                for queue in self._queues.values():
+                    self._start_conversations(queue)
                 task_status.started()
                 try:
                     await drain.wait()
                 finally:
                     self._conversations = self._timers = None
                     timers.cancel_scope.cancel()
-            talks.cancel_scope.deadline = trio.current_time() + grace_s
+            conversations.cancel_scope.deadline = trio.current_time() + grace_s
 
     def _claim(self, queue: _ProviderQueue, work: WorkItem) -> None:
         reference = work.intent.gateway_reference
         self._claimed[reference] = None
-        setbacks = self._never_received_in_a_row.get(reference, 0)
-        if setbacks and self._timers and isinstance(work.intent, SubmitToProvider):
-            wait_s = _retry_delay_s(setbacks, SUBMISSION_RETRY_DELAY_MAX_S)
+        failures = self._never_received_in_a_row.get(reference, 0)
+        if failures and self._timers and isinstance(work.intent, SubmitToProvider):
+            wait_s = _retry_delay_s(failures, SUBMISSION_RETRY_DELAY_MAX_S)
             self._timers.start_soon(self._enqueue_later, queue, work, wait_s)
         else:
             self._enqueue(queue, work)
@@ -209,21 +212,21 @@ class ProviderWorker:
             logger.error("provider_work_failed", reference=reference, fault=describe_fault(error))
         finally:
             queue.active -= 1
-            follows = self._claimed.pop(reference, None)
-            if follows is not None:
-                self._claim(queue, follows)
+            next_work = self._claimed.pop(reference, None)
+            if next_work is not None:
+                self._claim(queue, next_work)
             self._start_conversations(queue)
             self._conversation_finished.set()
             self._conversation_finished = trio.Event()
 
     async def _submit(self, work: WorkItem) -> None:
-        """Put the submission on record; only if that was noted, hold the conversation and report its end.
+        """Record the submission; if that was applied, run the conversation and report its result.
 
-        What was noted has certainly not been taken before; with a provider that is closed, or when its time is over, it
-        ends here.
+        An applied submission was certainly not started before. Where the provider is closed, or the
+        time for submissions is over, the payment fails without a request.
         """
         reference = work.intent.gateway_reference
-        reply, told_at = await self._record_input(BeginSubmission(reference))
+        reply, began_at = await self._record_input(BeginSubmission(reference))
         if not isinstance(reply, Applied):
             self._never_received_in_a_row.pop(reference, None)
             return
@@ -240,7 +243,7 @@ class ProviderWorker:
         conversation = provider.submit(transaction, now=self.now())
         exchange = self.exchange_for(provider.name)
         await self._converse_and_report(
-            conversation, exchange, transaction, told_at + CONVERSATION_TIMEOUT_S
+            conversation, exchange, transaction, began_at + CONVERSATION_TIMEOUT_S
         )
 
     async def _poll(self, work: WorkItem) -> None:
@@ -258,7 +261,7 @@ class ProviderWorker:
         transaction: Transaction,
         deadline: float,
     ) -> None:
-        """Hold the conversation and tell the engine what it came to."""
+        """Run the conversation and submit its report to the engine."""
         counts = self._counts[transaction.order.provider]
         report = await run_conversation(conversation, exchange, transaction, deadline, counts)
         report = with_poll_interval(
@@ -282,31 +285,32 @@ class ProviderWorker:
         await self._record_input(report)
 
     async def _record_input(self, input_: Input) -> tuple[Reply, float]:
-        """Tell the engine, again and again while the store can't serve: a report isn't lost while this process lives.
-        Telling twice is harmless, which is why an unknown outcome is told again too.
+        """Submit an input to the engine, repeatedly while the store is unavailable, so that no
+        report is lost while this process lives. An unknown outcome is repeated too, as that does no
+        harm.
 
-        The reply, and Trio's time when the telling that it answers began.
+        Returns the reply, and the start of the successful attempt by Trio's clock.
         """
         attempt = 0
         while True:
-            told_at = trio.current_time()
+            began_at = trio.current_time()
             try:
-                return await self.submit(input_), told_at
+                return await self.submit(input_), began_at
             except (StoreUnavailable, OutcomeUnknown) as error:
                 attempt += 1
                 logger.warning(
-                    "provider_input_store_failed", given=type(input_).__name__, error=str(error)
+                    "provider_input_store_failed", input=type(input_).__name__, error=str(error)
                 )
                 await trio.sleep(_retry_delay_s(attempt, STORE_RETRY_DELAY_MAX_S))
 
 
 def _retry_delay_s(attempts: int, max_s: float) -> float:
-    """How long to wait after this many attempts in vain, at least one."""
+    """Return the delay after this many failed attempts, at least one."""
     return float(min(RETRY_DELAY_S * 2 ** min(attempts - 1, 16), max_s))
 
 
 def _with_hint(work: WorkItem) -> Transaction:
-    """The payment that a question is about, with what was told that makes us ask."""
+    """Return the transaction to poll, with the hint that caused the poll."""
     about, intent = work.transaction, work.intent
     if not isinstance(intent, PollProvider) or intent.hint is None:
         return about
