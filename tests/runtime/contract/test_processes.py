@@ -31,7 +31,7 @@ pytestmark = pytest.mark.own_store
 
 COMMAND = (sys.executable, str(Path(__file__).parents[2] / "support" / "multi_file_service.py"))
 WORKERS = 2
-SERVES = re.compile(r"(worker-\d+) serves.*?pid=(\d+)")
+SERVES = re.compile(r"process_ready.*?pid=(\d+).*?slot=(worker-\d+)")
 
 CONFIGURATION = """
 [keys]
@@ -73,7 +73,7 @@ async def service(directory: Path, workers: int = WORKERS) -> AsyncIterator[Proc
 def served(log: Path) -> list[tuple[str, int]]:
     """Every worker that ever said that it serves, by its post."""
     text = re.sub(r"\x1b\[\d*m", "", log.read_text(encoding="utf-8"))
-    return [(post, int(pid)) for post, pid in SERVES.findall(text)]
+    return [(slot, int(pid)) for pid, slot in SERVES.findall(text)]
 
 
 async def until(is_so: Callable[[], object]) -> None:
@@ -215,7 +215,8 @@ async def test_the_operator_remembers_though_its_process_is_killed(directory: Pa
         merchant = Merchant(running.ready["api"], KEY)
         before = await merchant.accepted(msisdn="254712345150")
         log = directory / "log"
-        pid = re.search(r"sandbox-operator serves.*?pid=(\d+)", log.read_text(encoding="utf-8"))
+        text = re.sub(r"\x1b\[\d*m", "", log.read_text(encoding="utf-8"))
+        pid = re.search(r"process_ready.*?pid=(\d+).*?slot=sandbox-operator", text)
         assert pid is not None
         os.kill(int(pid[1]), signal.SIGKILL)
         after = await merchant.accepted()
@@ -316,7 +317,9 @@ async def test_settings_that_cannot_be_replace_nobody(directory: Path, old: str,
     async with service(directory) as running:
         file.write_text(file.read_text(encoding="utf-8").replace(old, new), encoding="utf-8")
         running.process.send_signal(signal.SIGUSR2)
-        await until(lambda: "stay as they are" in (directory / "log").read_text(encoding="utf-8"))
+        await until(
+            lambda: "settings_reload_rejected" in (directory / "log").read_text(encoding="utf-8")
+        )
         assert await is_alive(running.port)
         assert len(served(directory / "log")) == WORKERS
 
