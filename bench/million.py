@@ -16,7 +16,7 @@ from bench import servers
 from bench.servers import Database
 from mmo_sansio.testing import START, a_transaction, numbered_reference
 from mmo_sansio.values import clock
-from mmo_sansio.values.clock import Instant
+from mmo_sansio.values.clock import Instant, Span, later
 from mmo_sansio.values.model import Party, Stage, Transaction
 from mmo_trio.sandbox.demo_brand import DEMO_BRAND_ID
 from mmo_trio.storage.open_store import open_store
@@ -93,7 +93,7 @@ def fill(folder: Path, like: Transaction, rows: int, *, begin: Instant = START) 
         batch = NetEffect()
         for number in range(first, min(first + BATCH, rows)):
             batch.created[numbered_reference(number)] = _numbered(
-                like, number, begin + number * EVERY
+                like, number, later(begin, Span(number * EVERY))
             )
         connection.execute("BEGIN")
         write_batch(connection, batch, is_claimed=False)
@@ -114,9 +114,9 @@ def _numbered(like: Transaction, number: int, at: Instant) -> Transaction:
         merchant_reference=f"order-{number}",
         reconciliation_reference=f"order-{number}",
         created_at=at,
-        expires_at=at + 3 * clock.DAY,
+        expires_at=later(at, Span(3 * clock.DAY)),
     )
-    completed_at = None if like.progress.completed_at is None else at + clock.SECOND
+    completed_at = None if like.progress.completed_at is None else later(at, clock.SECOND)
     return Transaction(order, evolve(like.progress, completed_at=completed_at))
 
 

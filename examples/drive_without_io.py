@@ -33,7 +33,7 @@ from mmo_sansio.values.clock import SECOND, Instant, format_with_seconds
 from mmo_sansio.values.model import Brand, Limits, Method, Operation, Party, Source
 from mmo_sansio.values.money import Money
 
-START: Instant = 1_767_225_600 * SECOND  # 2026-01-01T00:00:00Z
+START = Instant(1_767_225_600 * SECOND)  # 2026-01-01T00:00:00Z
 REFERENCE = "01KDVN4D00DR1VEW1TH0VT10AA"
 
 METHOD = Method(

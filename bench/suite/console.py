@@ -19,6 +19,7 @@ from bench.options import Options
 from bench.report import Goal, Outcome, Table
 from mmo_sansio.testing import START, numbered_reference
 from mmo_sansio.values import clock
+from mmo_sansio.values.clock import Instant, Span, later
 from mmo_trio.console.passwords import hash_password
 from mmo_trio.console.views import format_utc_seconds
 from mmo_trio.sandbox.demo_brand import DEMO_BRAND_ID
@@ -118,7 +119,9 @@ def _pages(rows: int) -> dict[str, Callable[[Browser, int], float]]:
         return f"{START + place(number) * EVERY}-{numbered_reference(place(number))}"
 
     def hour(number: int) -> str:
-        return format_utc_seconds(START + place(number) * EVERY + clock.DAY)[:13].replace(" ", "T")
+        return format_utc_seconds(later(later(START, Span(place(number) * EVERY)), clock.DAY))[
+            :13
+        ].replace(" ", "T")
 
     brand = DEMO_BRAND_ID
     return {
@@ -155,5 +158,5 @@ def _pages(rows: int) -> dict[str, Callable[[Browser, int], float]]:
 async def _hire(ours: Ours) -> None:
     """Makes the operator, unless an earlier run has."""
     async with open_store(f"sqlite:///{ours.folder / 'gateway.db'}", serving=False) as store:
-        operator = ConsoleUser(NAME, Role.ADMIN, hash_password(PASSWORD), 0)
+        operator = ConsoleUser(NAME, Role.ADMIN, hash_password(PASSWORD), Instant(0))
         await store.admin.add_user(operator)

@@ -15,12 +15,12 @@ from mmo_sansio.messages.inputs import Input, UnmatchedNotified
 from mmo_sansio.payments.decide import decide, reads
 from mmo_sansio.payments.ledger import Ledger
 from mmo_sansio.values import clock
-from mmo_sansio.values.clock import Instant
+from mmo_sansio.values.clock import Instant, Span, later
 from mmo_sansio.values.model import Stage
 
 TIMES = 2_000
-NOW: Instant = t.START + clock.MINUTE
-EXPIRED: Instant = t.START + 4 * clock.DAY
+NOW: Instant = later(t.START, clock.MINUTE)
+EXPIRED: Instant = later(t.START, Span(4 * clock.DAY))
 
 Case = tuple[Ledger, Input, Instant]
 

@@ -22,6 +22,7 @@ from mmo_sansio.messages.inputs import CreatePayment, Draft
 from mmo_sansio.payments.decide import decide, reads
 from mmo_sansio.payments.decision import Decision
 from mmo_sansio.payments.ledger import Ledger, merge_reads
+from mmo_sansio.values.clock import Instant
 from mmo_sansio.values.model import Brand, Limits, Method, Operation, Party
 from mmo_sansio.values.money import Money
 from mmo_trio.cli.commands.serve import tune_interpreter
@@ -76,7 +77,7 @@ async def measure(store: Store, batch: int, seconds: float) -> float:
         def decide_all(ledger: Ledger, given: list[CreatePayment] = given) -> Sequence[Decision]:
             decisions = []
             for each in given:
-                decision = decide(ledger, each, now=next(_stamps))
+                decision = decide(ledger, each, now=Instant(next(_stamps)))
                 ledger.apply(decision.changes, decision.intents)
                 decisions.append(decision)
             return decisions

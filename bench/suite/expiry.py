@@ -13,6 +13,7 @@ from bench.options import Options
 from bench.report import Outcome, Table
 from mmo_sansio.testing import START, a_transaction, numbered_reference
 from mmo_sansio.values import clock
+from mmo_sansio.values.clock import Span, earlier
 from mmo_sansio.values.model import Party, Stage
 from mmo_trio.sandbox.demo_brand import DEMO_BRAND_ID
 
@@ -35,7 +36,7 @@ def run(options: Options) -> Outcome:
         wake_at=START,
     )
     # All of them were created long ago, so that they have expired, not only waited.
-    fill(folder, like, due, begin=START - due * clock.SECOND)
+    fill(folder, like, due, begin=earlier(START, Span(due * clock.SECOND)))
     references = folder / "references"
     sample = range(0, due, max(1, due // SAMPLE))
     references.write_text("".join(f"{numbered_reference(each)}\n" for each in sample))

@@ -32,13 +32,13 @@ from mmo_sansio.providers.common.interface import (
 )
 from mmo_sansio.providers.common.options import OptionError
 from mmo_sansio.testing import KES, REFERENCE, START, a_transaction
-from mmo_sansio.values.clock import HOUR, MINUTE, SECOND
+from mmo_sansio.values.clock import HOUR, MINUTE, SECOND, Instant, Span, earlier, later
 from mmo_sansio.values.error_codes import EXPLANATIONS
 from mmo_sansio.values.model import Stage, Transaction, Type
 
 BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 OPTIONS = {"base_url": "https://pesaplus.example", "api_key": "SECRET"}
-NOW = START + 10 * SECOND
+NOW = later(START, Span(10 * SECOND))
 BOTH = pytest.mark.parametrize("type", [Type.PAYIN, Type.PAYOUT], ids=["pay-in", "pay-out"])
 
 
@@ -87,7 +87,9 @@ def submitted(
     return drive(provider.submit(a_payment(**members), now=NOW), always(to))
 
 
-def asked(provider: Provider, to: HttpResponse | ExchangeFailed, now: int = NOW) -> ProviderReport:
+def asked(
+    provider: Provider, to: HttpResponse | ExchangeFailed, now: Instant = NOW
+) -> ProviderReport:
     return drive(provider.poll(a_payment(), now=now), always(to))
 
 
@@ -95,7 +97,7 @@ def test_what_is_sent_names_the_payment_so_that_a_repetition_is_recognised(
     provider: Provider,
 ) -> None:
     request = next(provider.submit(a_payment(), now=NOW))
-    assert request == next(provider.submit(a_payment(), now=NOW + HOUR))
+    assert request == next(provider.submit(a_payment(), now=later(NOW, HOUR)))
     assert json.loads(request.body)["id"] == REFERENCE
 
 
@@ -170,8 +172,10 @@ def test_another_payment_or_nonsense(provider: Provider, to: HttpResponse) -> No
 @pytest.mark.spec("S6")
 def test_not_found_too_early_and_late_enough(provider: Provider) -> None:
     unknown = HttpResponse(404, (), b'{"code":"unknown"}')
-    assert isinstance(asked(provider, unknown, START + MINUTE - 1), ProviderUnreachable)
-    assert isinstance(asked(provider, unknown, START + MINUTE), ProviderNeverReceived)
+    assert isinstance(
+        asked(provider, unknown, earlier(later(START, MINUTE), Span(1))), ProviderUnreachable
+    )
+    assert isinstance(asked(provider, unknown, later(START, MINUTE)), ProviderNeverReceived)
 
 
 def test_a_notification_is_a_hint_or_matches_nothing(provider: Provider) -> None:
@@ -200,7 +204,7 @@ def test_a_token_or_a_refusal_that_quotes_nothing(provider: Provider) -> None:
         return token
 
     good = HttpResponse(200, (), b'{"token":"T","seconds":3600}')
-    assert sign_in(good) == AccessToken("T", issued_at=NOW, expires_at=NOW + HOUR)
+    assert sign_in(good) == AccessToken("T", issued_at=NOW, expires_at=later(NOW, HOUR))
     for status, body in ((403, b"SECRET"), (200, b"SECRET"), (200, b'{"token":"SECRET"}')):
         with pytest.raises(SignInFailed) as refusal:
             sign_in(HttpResponse(status, (), body))

@@ -28,6 +28,7 @@ from mmo_sansio.api.outgoing.transaction_json import transaction_object
 from mmo_sansio.http.egress_rules import EgressRules
 from mmo_sansio.http.exchange import DeliveryAttempt, DeliveryOutcome
 from mmo_sansio.http.messages import HttpRequest
+from mmo_sansio.values.clock import Instant
 from mmo_sansio.values.model import Flow, Order, Party, Progress, Source, Stage, Transaction, Type
 from mmo_sansio.values.money import Money
 from mmo_trio.http.client.client import HttpClient
@@ -142,15 +143,15 @@ def result(reference: str) -> bytes:
         reconciliation_reference="order-1",
         labels=None,
         result_url="https://merchant.example/results",
-        created_at=0,
-        expires_at=1,
+        created_at=Instant(0),
+        expires_at=Instant(1),
     )
     progress = Progress(
         stage=Stage.SUCCEEDED,
         version=3,
         wake_at=None,
         final=Money(15_000, "KES"),
-        completed_at=1,
+        completed_at=Instant(1),
         completion_source=Source.WEBHOOK,
     )
     return transaction_object(Transaction(order, progress))

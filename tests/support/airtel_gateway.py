@@ -14,7 +14,7 @@ import trio
 from attrs import define
 
 from mmo_sansio.http.egress_rules import EgressRules
-from mmo_sansio.values.clock import SECOND, Instant
+from mmo_sansio.values.clock import SECOND, Instant, Span, later
 from mmo_sansio.values.model import Stage
 from mmo_trio.brands.keyring import KeyRing, load_master_key
 from mmo_trio.http.client.client import HttpClient, tls_context
@@ -66,7 +66,7 @@ class Airtel:
 
     def now(self) -> Instant:
         """Its own time."""
-        return WallClock().now() + self.offset
+        return later(WallClock().now(), Span(self.offset))
 
     def options(self, **more: Any) -> dict[str, str]:
         """An account with it."""

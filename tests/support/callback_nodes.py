@@ -14,7 +14,7 @@ from mmo_sansio.messages.inputs import BeginSubmission
 from mmo_sansio.messages.intents import DeliverCallback
 from mmo_sansio.resilience.circuit_breaker import BreakerSettings
 from mmo_sansio.values import clock
-from mmo_sansio.values.clock import Instant
+from mmo_sansio.values.clock import Instant, MonotonicInstant, later
 from mmo_trio.engine.engine import Engine, Outbox
 from mmo_trio.http.client.exchange import MaySend, SendForbidden
 from mmo_trio.storage.conformance.inputs import creation, reference, succeeded
@@ -22,17 +22,17 @@ from mmo_trio.storage.interface.store import Store, WorkItem
 from mmo_trio.system.clock import WallClock
 from mmo_trio.workers.delivery.callbacks import CallbackWorker
 from mmo_trio.workers.delivery.channel_owner import ChannelOwner
-from tests.support.callback_work import clock_of_trio
+from tests.support.callback_work import monotonic_of_trio
 
 
 class TrioClock(WallClock):
     """Begins in 2023 and goes with Trio's time; nodes that share one are moved together."""
 
     def now(self) -> Instant:
-        return 1_700_000_000 * clock.SECOND + self.monotonic()
+        return Instant(1_700_000_000 * clock.SECOND + self.monotonic())
 
-    def monotonic(self) -> Instant:
-        return clock_of_trio() + self.offset
+    def monotonic(self) -> MonotonicInstant:
+        return later(monotonic_of_trio(), self.offset)
 
 
 @define(eq=False)
@@ -81,7 +81,7 @@ class Node:
         )
         channels = self.store.ownership
         self.keeper = (
-            None if channels is None else ChannelOwner(channels, self.callbacks, clock_of_trio)
+            None if channels is None else ChannelOwner(channels, self.callbacks, monotonic_of_trio)
         )
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:

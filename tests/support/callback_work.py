@@ -16,7 +16,7 @@ from mmo_sansio.messages.inputs import CallbackConcluded
 from mmo_sansio.messages.intents import DeliverCallback
 from mmo_sansio.resilience.circuit_breaker import BreakerSettings
 from mmo_sansio.testing import a_transaction, numbered_reference
-from mmo_sansio.values.clock import Instant
+from mmo_sansio.values.clock import Instant, MonotonicInstant
 from mmo_sansio.values.model import Stage
 from mmo_trio.http.client.client import HttpClient
 from mmo_trio.http.client.exchange import MaySend
@@ -35,7 +35,12 @@ def work_for(brand: str, number: int, url: str = "https://merchant.example/callb
 
 def clock_of_trio() -> Instant:
     """Trio's time in microseconds: the tests' time, whatever kind it is."""
-    return round(trio.current_time() * 1_000_000)
+    return Instant(round(trio.current_time() * 1_000_000))
+
+
+def monotonic_of_trio() -> MonotonicInstant:
+    """The same, as a monotonic clock gives it."""
+    return MonotonicInstant(clock_of_trio())
 
 
 @define(eq=False)
@@ -110,7 +115,7 @@ async def working(
         find_api_key=books.key_for,
         record_outcome=books.conclude,
         now=clock_of_trio,
-        monotonic=clock_of_trio,
+        monotonic=monotonic_of_trio,
         breaker=BreakerSettings(),
         **settings,
     )

@@ -11,6 +11,7 @@ from urllib.parse import urlencode
 
 from attrs import Factory, define
 
+from mmo_sansio.values.clock import Instant
 from mmo_trio.console.passwords import hash_password
 from mmo_trio.storage.interface.admin_types import ConsoleUser, Role
 from mmo_trio.storage.interface.store import Store
@@ -76,4 +77,4 @@ async def hire(directory: Path, **roles: str) -> None:
     """Make operators: their names, each with a role."""
     async with store_of(directory) as store:
         for name, role in roles.items():
-            assert await store.admin.add_user(ConsoleUser(name, Role(role), HASH, 0))
+            assert await store.admin.add_user(ConsoleUser(name, Role(role), HASH, Instant(0)))

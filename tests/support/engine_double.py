@@ -13,14 +13,14 @@ from mmo_sansio.messages.replies import Reply
 from mmo_sansio.payments.gateway import Gateway
 from mmo_sansio.testing import REFERENCE, START
 from mmo_sansio.values import clock
-from mmo_sansio.values.clock import Instant
+from mmo_sansio.values.clock import Instant, Span, later
 from mmo_sansio.values.model import Transaction
 from mmo_trio.storage.interface.store import WorkItem
 
 
 def now() -> Instant:
     """Wall time, by Trio's clock: a test's whole life begins at START."""
-    return START + round(trio.current_time() * clock.SECOND)
+    return later(START, Span(round(trio.current_time() * clock.SECOND)))
 
 
 @define

@@ -46,7 +46,7 @@ class Misfortune:
             decided = self._decision()
             is_late = decided is not None and decided > 3 * DAY
             faults.append(EndAfter(decided))
-            faults.append(CallBack((0,) if is_late else self._callbacks()))
+            faults.append(CallBack((Span(0),) if is_late else self._callbacks()))
         return tuple(faults)
 
     def _decision(self) -> Span | None:
@@ -56,10 +56,10 @@ class Misfortune:
             return None
         if chance < 0.06:
             self.tally["decided after the expiry"] += 1
-            return 3 * DAY + HOUR
-        return self.random.randrange(4 * MINUTE)
+            return Span(3 * DAY + HOUR)
+        return Span(self.random.randrange(4 * MINUTE))
 
     def _callbacks(self) -> tuple[Span, ...]:
         """None, one or two, and not always soon. (What is decided after the expiry nobody would hear of without.)"""
         count = self.random.choice((0, 1, 1, 1, 2))
-        return tuple(self.random.randrange(10 * MINUTE) for _ in range(count))
+        return tuple(Span(self.random.randrange(10 * MINUTE)) for _ in range(count))

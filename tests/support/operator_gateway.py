@@ -12,7 +12,7 @@ import trio
 from attrs import define, frozen
 
 from mmo_sansio.http.egress_rules import EgressRules
-from mmo_sansio.values.clock import SECOND, Instant, Span
+from mmo_sansio.values.clock import SECOND, Instant, Span, later
 from mmo_trio.brands.keyring import KeyRing, load_master_key
 from mmo_trio.http.client.client import HttpClient, tls_context
 from mmo_trio.settings.providers import provider_variable
@@ -57,16 +57,16 @@ class Played:
     simulator: Simulator
     origin: str
     """`http://127.0.0.1:PORT`."""
-    ahead: Span = 0
+    ahead: Span = Span(0)
     """How far its clock is ahead."""
 
     def now(self) -> Instant:
         """Its own time."""
-        return WallClock().now() + self.ahead
+        return later(WallClock().now(), self.ahead)
 
     async def let_pass(self, seconds: int) -> None:
         """Let its time pass, and everything that is due happen."""
-        self.ahead += seconds * SECOND
+        self.ahead = Span(self.ahead + seconds * SECOND)
         await ask(f"{self.origin}/_simulator/book")  # Whoever asks has it look at its clock.
 
 

@@ -47,7 +47,7 @@ from tests.support.operator_gateway import Market
 SUCCESS = "success"
 NEVER: Span = HOUR
 """Longer than anybody waits for an answer."""
-AFTER_EXPIRY: Span = 3 * DAY + HOUR
+AFTER_EXPIRY = Span(3 * DAY + HOUR)
 
 
 @frozen
@@ -68,7 +68,7 @@ class Course:
     """Whether the operator has it before time passes."""
 
 
-SOON = EndAfter(MINUTE // 60)
+SOON = EndAfter(Span(MINUTE // 60))
 
 ORDINARY = (
     Course("success", (SOON,)),
@@ -77,8 +77,8 @@ ORDINARY = (
     Course("token refused", (AnswerInstead(HttpResponse(401)), SOON)),
 )
 CALLED_BACK = (
-    Course("duplicate callback", (SOON, CallBack((0, 0)))),
-    Course("late callback", (SOON, CallBack((0, 2 * HOUR)))),
+    Course("duplicate callback", (SOON, CallBack((Span(0), Span(0))))),
+    Course("late callback", (SOON, CallBack((Span(0), Span(2 * HOUR))))),
 )
 UNCALLED = Course("no callback", (SOON, CallBack(())))
 LATE_RESULT = Course(

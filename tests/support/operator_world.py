@@ -43,7 +43,16 @@ from mmo_sansio.testing import (
     a_party,
     numbered_reference,
 )
-from mmo_sansio.values.clock import HOUR, MINUTE, SECOND, Instant, Span
+from mmo_sansio.values.clock import (
+    HOUR,
+    MINUTE,
+    SECOND,
+    Instant,
+    MonotonicInstant,
+    Span,
+    earlier,
+    later,
+)
 from mmo_sansio.values.model import Brand, Flow, Limits, Operation, Stage, Transaction, Type
 from mmo_sansio.values.money import to_money
 from mmo_trio.api.webhooks import Webhooks
@@ -60,18 +69,18 @@ from tests.support.operator_faults import Misfortune
 from tests.support.operator_kinds import CONSUMER, KENYANS, Operator
 
 ANSWER_WITHIN_S = 10.0
-LATE_BY: Span = 25 * SECOND
+LATE_BY = Span(25 * SECOND)
 """How much later a request may arrive than it was sent, though nobody waits for its answer any more."""
-HEALED_AFTER: Span = 2 * HOUR
+HEALED_AFTER = Span(2 * HOUR)
 """From then on nothing is lost and nobody is killed."""
-LASTS: Span = 3 * 24 * HOUR + 6 * HOUR
-SAMPLED_EVERY: Span = 20 * MINUTE
+LASTS = Span(3 * 24 * HOUR + 6 * HOUR)
+SAMPLED_EVERY = Span(20 * MINUTE)
 """How often somebody looks at `mmo tx list --stuck`."""
 
 
 def now() -> Instant:
     """The one time there is."""
-    return START + round(trio.current_time() * SECOND)
+    return later(START, Span(round(trio.current_time() * SECOND)))
 
 
 class VirtualClock(WallClock):
@@ -80,8 +89,8 @@ class VirtualClock(WallClock):
     def now(self) -> Instant:
         return now()
 
-    def monotonic(self) -> Span:
-        return now()
+    def monotonic(self) -> MonotonicInstant:
+        return MonotonicInstant(now())
 
 
 @define(eq=False)
@@ -172,9 +181,11 @@ class World:
             await trio.sleep(1)
             await self._register()
             for number in range(payments):
-                network.start_soon(self._create, number, self.random.randrange(HOUR))
+                network.start_soon(self._create, number, Span(self.random.randrange(HOUR)))
             for _ in range(kills):
-                network.start_soon(self._kill_after, self.random.randrange(HOUR + 10 * MINUTE))
+                network.start_soon(
+                    self._kill_after, Span(self.random.randrange(HOUR + 10 * MINUTE))
+                )
             await trio.sleep(HEALED_AFTER / SECOND + 60)
             assert self.scanner is not None
             self.scanner.scan_interval_s = 300  # Nothing is quick any more.
@@ -210,13 +221,19 @@ class World:
         outbox = Outbox()
         outbox.subscribe(hand_over)
         engine = Engine(store, clock, outbox)
-        account = self.account = ProviderAccount(self.provider, self._ask, now, now)
+        account = self.account = ProviderAccount(self.provider, self._ask, now, clock.monotonic)
         name = self.provider.name
         providers = ProviderWorker(
             engine.submit, {name: self.provider}, lambda _: account.exchange, now
         )
         scanner = Scheduler(
-            store, engine.enqueue, hand_over, providers.has_room, now, now, scan_interval_s=5
+            store,
+            engine.enqueue,
+            hand_over,
+            providers.has_room,
+            now,
+            clock.monotonic,
+            scan_interval_s=5,
         )
         await life.start(engine.run)
         await life.start(partial(providers.run, drain=trio.Event()))
@@ -252,7 +269,9 @@ class World:
             await trio.sleep(SAMPLED_EVERY / SECOND)
             self.looked.append(now())
             async with open_memory(MemoryState(ledger=self.memory.ledger)) as store:
-                for each in await store.unknown_outcomes(now() - STUCK_AFTER + 1, limit=10_000):
+                for each in await store.unknown_outcomes(
+                    later(earlier(now(), STUCK_AFTER), Span(1)), limit=10_000
+                ):
                     self.stuck[each.reference].append(now())
 
     # Merchants and payers.
@@ -370,11 +389,11 @@ class World:
             self.tally["request lost"] += 1
         elif chance < 0.12:
             self.tally["request late"] += 1
-            late = self.random.randrange(LATE_BY)
+            late = Span(self.random.randrange(LATE_BY))
             self.network.start_soon(self._arrive, request, late, (), Answered())
         else:
             faults = () if self.is_healed else self.misfortune.meet(is_submission)
-            soon = self.random.randrange(SECOND)
+            soon = Span(self.random.randrange(SECOND))
             self.network.start_soon(self._arrive, request, soon, faults, answered)
         with trio.move_on_after(ANSWER_WITHIN_S):
             await answered.event.wait()

@@ -16,10 +16,10 @@ from mmo_sansio.providers.common.interface import (
     SignInFailed,
 )
 from mmo_sansio.providers.common.operations import OperationKey, ProviderOperation
-from mmo_sansio.values.clock import MINUTE, Instant
+from mmo_sansio.values.clock import MINUTE, Instant, Span, later
 from mmo_sansio.values.model import Transaction
 
-TOKEN_LIFE = 10 * MINUTE
+TOKEN_LIFE = Span(10 * MINUTE)
 
 
 @define
@@ -38,7 +38,7 @@ class ScriptedProvider:
         answer = yield HttpRequest("POST", b"https://operator.example/token")
         if answer.status != 200:
             raise SignInFailed(f"answered {answer.status}")
-        return AccessToken(answer.body.decode(), issued_at=now, expires_at=now + TOKEN_LIFE)
+        return AccessToken(answer.body.decode(), issued_at=now, expires_at=later(now, TOKEN_LIFE))
 
     def rejects_token(self, response: HttpResponse) -> bool:
         return response.status == 401

@@ -9,6 +9,7 @@ from typing import Any
 
 from attrs import evolve, frozen
 
+from mmo_sansio.values.clock import Instant
 from mmo_trio.brands.apply import add_key
 from mmo_trio.brands.keyring import KeyRing, load_master_key
 from mmo_trio.storage.interface.store import Store
@@ -29,13 +30,13 @@ class Office:
 
     async def add_key(self, brand: str, api_key: str) -> None:
         """Give the brand a further key."""
-        assert await add_key(self.store, self.keyring, brand, api_key, now=_now())
+        assert await add_key(self.store, self.keyring, brand, api_key, now=Instant(_now()))
 
     async def retire_key(self, brand: str, api_key: str) -> None:
         """Retire a key of the brand."""
         digest = self.keyring.digest(api_key.encode())
         [id] = [each.id for each in await self.store.keys_of(brand) if each.digest == digest]
-        assert await self.store.retire_key(brand, id, now=_now())
+        assert await self.store.retire_key(brand, id, now=Instant(_now()))
 
 
 def _now() -> int:

@@ -6,6 +6,7 @@ import sys
 
 import trio
 
+from mmo_sansio.values.clock import Span, later
 from mmo_trio.storage.conformance.driver import NOON, submit_batch
 from mmo_trio.storage.conformance.inputs import creation
 from mmo_trio.storage.sqlite import open_sqlite
@@ -15,7 +16,9 @@ async def main(path: str) -> None:
     """Batches of seven, for ever; one line with the last number of each batch once it was answered."""
     async with open_sqlite(path, serving=True) as store:
         for begin in range(0, 1_000_000, 7):
-            await submit_batch(store, *((creation(n), NOON + n) for n in range(begin, begin + 7)))
+            await submit_batch(
+                store, *((creation(n), later(NOON, Span(n))) for n in range(begin, begin + 7))
+            )
             print(begin + 6, flush=True)
 
 

@@ -85,7 +85,7 @@ class Ledger:
     """Deposit to gatewayReference."""
     intents: dict[IntentKey, DurableIntent] = Factory(dict)
     """Those scheduled and not concluded."""
-    not_before: Instant = 0
+    not_before: Instant = Instant(0)
     """What is created must not be stamped earlier, as others have been told what there is up to here (R7)."""
 
     def transaction(self, gateway_reference: str) -> Transaction | None:

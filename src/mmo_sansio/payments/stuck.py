@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable
 
 from mmo_sansio.messages.changes import SuspenseReason
-from mmo_sansio.values.clock import HOUR, Instant, Span
+from mmo_sansio.values.clock import HOUR, Instant, Span, earlier, later
 from mmo_sansio.values.model import Stage, Transaction
 
 STUCK_AFTER: Span = HOUR
@@ -17,7 +17,7 @@ _NOT_EVIDENCE = frozenset({SuspenseReason.WRONG_PROVIDER, SuspenseReason.UNREADA
 
 def is_stuck(transaction: Transaction, *, now: Instant) -> bool:
     """Whether the provider may have been told to move the money for an hour, and nobody knows whether it did."""
-    return has_unknown_outcome(transaction, now - STUCK_AFTER + 1)
+    return has_unknown_outcome(transaction, later(earlier(now, STUCK_AFTER), Span(1)))
 
 
 def has_unknown_outcome(transaction: Transaction, submitted_before: Instant) -> bool:

@@ -26,7 +26,7 @@ from enum import StrEnum
 
 from attrs import evolve, frozen
 
-from mmo_sansio.values.clock import SECOND, Instant, Span
+from mmo_sansio.values.clock import SECOND, MonotonicInstant, Span, later
 
 SUB_WINDOWS = 10
 """Into how many sub-windows the window is divided."""
@@ -47,14 +47,14 @@ class BreakerState(StrEnum):
 class BreakerSettings:
     """When a breaker opens, and for how long."""
 
-    window: Span = 60 * SECOND
+    window: Span = Span(60 * SECOND)
     """How far back outcomes count."""
     minimum_requests: int = 5
     """Fewer outcomes in the window never open."""
     failure_ratio: float = 0.5
     """The share of failures among the outcomes from which on it opens."""
-    open_for: Span = 30 * SECOND
-    permit_deadline: Span | None = 15 * SECOND
+    open_for: Span = Span(30 * SECOND)
+    permit_deadline: Span | None = Span(15 * SECOND)
     """When a permit that nobody reported on counts as failed. None: its holder sees to it that it
     is reported or abandoned."""
 
@@ -65,14 +65,14 @@ class Permit:
 
     number: int
     generation: int
-    granted_at: Instant
+    granted_at: MonotonicInstant
 
 
 @frozen
 class SubWindow:
     """The outcomes of a tenth of the window."""
 
-    began_at: Instant
+    began_at: MonotonicInstant
     successes: int = 0
     failures: int = 0
 
@@ -94,7 +94,7 @@ class BreakerSnapshot:
     """All that a breaker remembers, in times of its own clock."""
 
     state: BreakerState = BreakerState.CLOSED
-    open_until: Instant | None = None
+    open_until: MonotonicInstant | None = None
     """When the first call after it may be the probe; None unless open."""
     probe: Permit | None = None
     """The probe, while it is out."""
@@ -108,20 +108,22 @@ class BreakerSnapshot:
         until, probe = self.open_until, self.probe
         return evolve(
             self,
-            open_until=None if until is None else until + by,
-            probe=None if probe is None else evolve(probe, granted_at=probe.granted_at + by),
+            open_until=None if until is None else later(until, by),
+            probe=None if probe is None else evolve(probe, granted_at=later(probe.granted_at, by)),
             sub_windows=tuple(
-                evolve(each, began_at=each.began_at + by) for each in self.sub_windows
+                evolve(each, began_at=later(each.began_at, by)) for each in self.sub_windows
             ),
         )
 
-    def clamped(self, settings: BreakerSettings, *, now: Instant) -> BreakerSnapshot:
+    def clamped(self, settings: BreakerSettings, *, now: MonotonicInstant) -> BreakerSnapshot:
         """The same without what can't be on a clock that shows `now`: where a clock was set back in between, a breaker
         must not stay open for longer than `open_for`."""
         until = self.open_until
         return evolve(
             self,
-            open_until=None if until is None else min(until, now + settings.open_for),
+            open_until=None
+            if until is None
+            else MonotonicInstant(min(until, now + settings.open_for)),
             sub_windows=tuple(
                 evolve(each, began_at=min(each.began_at, now)) for each in self.sub_windows
             ),
@@ -161,7 +163,7 @@ class CircuitBreaker:
         """As the last call left it: an open one stays open until somebody asks after its end."""
         return self._state
 
-    def request_permit(self, now: Instant) -> Permit | None:
+    def request_permit(self, now: MonotonicInstant) -> Permit | None:
         """Leave to call once, or None while open and while the probe is out. A refusal is not
         counted."""
         self._fail_overdue(now)
@@ -179,21 +181,21 @@ class CircuitBreaker:
             self._probe = permit
         return permit
 
-    def record(self, permit: Permit, *, succeeded: bool, now: Instant) -> None:
+    def record(self, permit: Permit, *, succeeded: bool, now: MonotonicInstant) -> None:
         """Report the outcome of a call. After the permit's deadline, and the second time, this does
         nothing."""
         self._fail_overdue(now)
         if self._unreported.pop(permit.number, None) is not None:
             self._count(permit, succeeded, now)
 
-    def abandon(self, permit: Permit, *, now: Instant) -> None:
+    def abandon(self, permit: Permit, *, now: MonotonicInstant) -> None:
         """Give a permit back that came to nothing: it counts as neither, and the next call may be
         the probe in its place."""
         self._fail_overdue(now)
         if self._unreported.pop(permit.number, None) is not None and permit == self._probe:
             self._probe = None
 
-    def outcome_counts(self, now: Instant) -> OutcomeCounts:
+    def outcome_counts(self, now: MonotonicInstant) -> OutcomeCounts:
         """The outcomes within the window; a read begins a sub-window as an outcome does."""
         self._fail_overdue(now)
         self._roll_window(now)
@@ -209,7 +211,7 @@ class CircuitBreaker:
             tuple(self._sub_windows),
         )
 
-    def _fail_overdue(self, now: Instant) -> None:
+    def _fail_overdue(self, now: MonotonicInstant) -> None:
         """Count permits past their deadline as failed at that deadline. They stand in the order of
         their granting, which is that of their deadlines."""
         deadline = self._settings.permit_deadline
@@ -218,9 +220,9 @@ class CircuitBreaker:
             if now < permit.granted_at + deadline:
                 break
             del self._unreported[permit.number]
-            self._count(permit, succeeded=False, now=permit.granted_at + deadline)
+            self._count(permit, succeeded=False, now=later(permit.granted_at, deadline))
 
-    def _count(self, permit: Permit, succeeded: bool, now: Instant) -> None:
+    def _count(self, permit: Permit, succeeded: bool, now: MonotonicInstant) -> None:
         if self._state is BreakerState.HALF_OPEN and permit.generation != self._generation:
             return
         self._roll_window(now)
@@ -240,7 +242,7 @@ class CircuitBreaker:
             case _:
                 pass
 
-    def _roll_window(self, now: Instant) -> None:
+    def _roll_window(self, now: MonotonicInstant) -> None:
         """Let old sub-windows go, and see to it that there is one for now."""
         windows, window = self._sub_windows, self._settings.window
         while windows and now - windows[0].began_at >= window:
@@ -261,9 +263,9 @@ class CircuitBreaker:
             and health.failures / health.total >= self._settings.failure_ratio
         )
 
-    def _open(self, now: Instant) -> None:
+    def _open(self, now: MonotonicInstant) -> None:
         self._change_state(BreakerState.OPEN)
-        self._open_until = now + self._settings.open_for
+        self._open_until = later(now, self._settings.open_for)
 
     def _change_state(self, state: BreakerState) -> None:
         self._state = state

@@ -9,12 +9,12 @@ from __future__ import annotations
 from attrs import define
 
 from mmo_sansio.values import clock
-from mmo_sansio.values.clock import Instant, Span
+from mmo_sansio.values.clock import Instant, MonotonicInstant, Span
 
-TOLERANCE: Span = 5 * clock.SECOND
+TOLERANCE = Span(5 * clock.SECOND)
 """How far the clocks may drift apart between two looks: more than any slewing, less than any wrong time."""
 
-CONFIRMATION_PERIOD: Span = 60 * clock.SECOND
+CONFIRMATION_PERIOD = Span(60 * clock.SECOND)
 """How long they must agree after a jump until the wall clock is believed again."""
 
 
@@ -24,12 +24,12 @@ class ClockGuard:
 
     _offset: Span | None = None
     """By how much the wall clock was ahead of the monotonic one at the last look; None before the first."""
-    _jumped_at: Span | None = None
+    _jumped_at: MonotonicInstant | None = None
     """The monotonic time of the last disagreement; None once it has been lived down."""
 
-    def is_trusted(self, *, wall: Instant, monotonic: Span) -> bool:
+    def is_trusted(self, *, wall: Instant, monotonic: MonotonicInstant) -> bool:
         """Whether the wall clock can be believed at this look."""
-        ahead = wall - monotonic
+        ahead = Span(wall - monotonic)
         if self._offset is not None and abs(ahead - self._offset) > TOLERANCE:
             self._jumped_at = monotonic
         self._offset = ahead

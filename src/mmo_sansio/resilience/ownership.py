@@ -21,31 +21,31 @@ from zlib import crc32
 from attrs import Factory, define, evolve, frozen
 
 from mmo_sansio.resilience.circuit_breaker import INITIAL_SNAPSHOT, BreakerSnapshot
-from mmo_sansio.values.clock import MILLISECOND, SECOND, Instant, Span
+from mmo_sansio.values.clock import MILLISECOND, SECOND, MonotonicInstant, Span, earlier, later
 
-LEASE_DURATION: Span = 10 * SECOND
+LEASE_DURATION = Span(10 * SECOND)
 """How long a lease is good for after its renewal: a dead process's callbacks wait so long for another."""
 
-LEASE_RENEWAL_INTERVAL: Span = 2_500 * MILLISECOND
+LEASE_RENEWAL_INTERVAL = Span(2_500 * MILLISECOND)
 """How often a lease is renewed, so that three renewals may fail."""
 
-LEASE_MARGIN: Span = 2 * SECOND
+LEASE_MARGIN = Span(2 * SECOND)
 """By how much its holder distrusts a lease: two clocks differ in speed, and the store's may be adjusted."""
 
-RELEASE_COOLDOWN: Span = 1 * SECOND
+RELEASE_COOLDOWN = Span(1 * SECOND)
 """Who gives up a channel for others' sake leaves it to them for so long."""
 
-RELEASE_AGAIN_AFTER: Span = 60 * SECOND
+RELEASE_AGAIN_AFTER = Span(60 * SECOND)
 """How long a channel stays that came back from being given up: nobody else wanted it."""
 
-OVERDUE_AFTER: Span = 5 * SECOND
+OVERDUE_AFTER = Span(5 * SECOND)
 """What should have woken so long ago is anybody's to wake."""
 
 
-def trusted_until(requested_at: Instant) -> Instant:
+def trusted_until(requested_at: MonotonicInstant) -> MonotonicInstant:
     """Until when, by the holder's clock, it may rely on a lease that it asked for at this time: the store can only have
     begun to count later."""
-    return requested_at + LEASE_DURATION - LEASE_MARGIN
+    return earlier(later(requested_at, LEASE_DURATION), LEASE_MARGIN)
 
 
 def is_in_wake_share(gateway_reference: str, holder: int, alive: Collection[int]) -> bool:
@@ -97,39 +97,41 @@ class OwnershipModel:
     """What a store keeps of leases and channels: the model that every store's own way is compared with."""
 
     lease_duration: Span = LEASE_DURATION
-    _lease_ends: dict[int, Instant] = Factory(dict)
+    _lease_ends: dict[int, MonotonicInstant] = Factory(dict)
     """When the lease of each holder ends."""
     _channels: dict[str, _ChannelState] = Factory(dict)
     """By brand."""
     _last_holder: int = 0
 
-    def renew(self, holder: int | None, *, now: Instant) -> int:
+    def renew(self, holder: int | None, *, now: MonotonicInstant) -> int:
         """Let this holder's lease begin again; who has none, or one that has ended, gets a new number."""
         if holder is None or not self.is_alive(holder, now=now):
             self._last_holder += 1
             holder = self._last_holder
-        self._lease_ends[holder] = now + self.lease_duration
+        self._lease_ends[holder] = later(now, self.lease_duration)
         return holder
 
     def end_lease(self, holder: int) -> None:
         """End a lease before its time."""
         self._lease_ends.pop(holder, None)
 
-    def is_alive(self, holder: int, *, now: Instant) -> bool:
+    def is_alive(self, holder: int, *, now: MonotonicInstant) -> bool:
         """Whether this holder's lease is good."""
         return now < self._lease_ends.get(holder, now)
 
-    def alive(self, *, now: Instant) -> Sequence[int]:
+    def alive(self, *, now: MonotonicInstant) -> Sequence[int]:
         """The numbers of all whose lease is good."""
         return [holder for holder, end in self._lease_ends.items() if now < end]
 
-    def counts(self, *, now: Instant) -> OwnershipCounts:
+    def counts(self, *, now: MonotonicInstant) -> OwnershipCounts:
         """How many share how many channels."""
         alive = self.alive(now=now)
         held = sum(1 for entry in self._channels.values() if entry.holder in alive)
         return OwnershipCounts(len(alive), held)
 
-    def claim(self, holder: int, brands: Collection[str], *, now: Instant) -> Sequence[Channel]:
+    def claim(
+        self, holder: int, brands: Collection[str], *, now: MonotonicInstant
+    ) -> Sequence[Channel]:
         """Give this holder the channels of these brands that nobody alive holds; none when its lease has ended."""
         if not self.is_alive(holder, now=now):
             return ()
@@ -142,7 +144,7 @@ class OwnershipModel:
                 taken.append(Channel(brand, entry.fence, entry.breaker))
         return taken
 
-    def fence(self, holder: int, brand: str, *, now: Instant) -> int | None:
+    def fence(self, holder: int, brand: str, *, now: MonotonicInstant) -> int | None:
         """The fence under which this holder holds the channel; None when it doesn't."""
         entry = self._channels.get(brand, _ChannelState())
         if entry.holder != holder or not self.is_alive(holder, now=now):

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from mmo_sansio.values.clock import MINUTE, SECOND, Instant, Span
+from mmo_sansio.values.clock import MINUTE, SECOND, MonotonicInstant, Span, earlier, later
 
-BURST_WINDOW: Span = 5 * SECOND
+BURST_WINDOW = Span(5 * SECOND)
 """What was not used of the last five seconds may be used at once."""
 
 
@@ -12,15 +12,18 @@ class RateLimit:
     """Gives each request its turn. Times are of one clock that never goes back."""
 
     def __init__(self, per_minute: int) -> None:
-        self._interval = MINUTE // per_minute
-        self._next: Instant = -MINUTE
+        self._interval = Span(MINUTE // per_minute)
+        self._next = MonotonicInstant(-MINUTE)
 
-    def delay(self, now: Instant) -> Span:
+    def delay(self, now: MonotonicInstant) -> Span:
         """How long a request would have to wait now; nothing is changed by asking."""
-        return max(0, max(self._next, now - BURST_WINDOW) - now)
+        return Span(max(0, self._next_turn(now) - now))
 
-    def reserve(self, now: Instant) -> Span:
+    def reserve(self, now: MonotonicInstant) -> Span:
         """Take the next turn: how long to wait for it."""
-        at = max(self._next, now - BURST_WINDOW)
-        self._next = at + self._interval
-        return max(0, at - now)
+        at = self._next_turn(now)
+        self._next = later(at, self._interval)
+        return Span(max(0, at - now))
+
+    def _next_turn(self, now: MonotonicInstant) -> MonotonicInstant:
+        return max(self._next, earlier(now, BURST_WINDOW))

@@ -30,7 +30,7 @@ from mmo_sansio.messages.inputs import (
 from mmo_sansio.messages.intents import DeliverCallback, DurableIntent, SubmitToProvider
 from mmo_sansio.payments.ledger import Ledger, ReferenceUse
 from mmo_sansio.values import clock
-from mmo_sansio.values.clock import Instant
+from mmo_sansio.values.clock import Instant, Span, later
 from mmo_sansio.values.error_codes import EXPLANATIONS, ErrorCode
 from mmo_sansio.values.model import (
     Brand,
@@ -50,7 +50,7 @@ from mmo_sansio.values.model import (
 )
 from mmo_sansio.values.money import Money
 
-START: Instant = 1_790_000_000 * clock.SECOND
+START = Instant(1_790_000_000 * clock.SECOND)
 """When the tests' time begins: a second in September 2026."""
 
 REFERENCE = "01K5TESTTESTTESTTESTTEST00"
@@ -292,26 +292,34 @@ def _an_order(stage: Stage) -> Order:
         labels=None,
         result_url="https://acme.example/result",
         created_at=START,
-        expires_at=START + 3 * clock.DAY,
-        page=Page("page-token", START + 30 * clock.MINUTE) if is_web else None,
+        expires_at=later(START, Span(3 * clock.DAY)),
+        page=Page("page-token", later(START, Span(30 * clock.MINUTE))) if is_web else None,
     )
 
 
 def _a_progress(stage: Stage) -> Progress:
-    expires_at = START + 3 * clock.DAY
+    expires_at = later(START, Span(3 * clock.DAY))
     data = ProviderData("test", PROVIDER_TITLE)
     match stage:
         case Stage.CREATED:
             return Progress(stage, 1, expires_at)
         case Stage.AWAITING_CUSTOMER:
-            return Progress(stage, 1, START + 30 * clock.MINUTE)
+            return Progress(stage, 1, later(START, Span(30 * clock.MINUTE)))
         case Stage.SUBMITTING:
             return Progress(
-                stage, 2, START + 30 * clock.SECOND, provider_data=data, submitted_at=START
+                stage,
+                2,
+                later(START, Span(30 * clock.SECOND)),
+                provider_data=data,
+                submitted_at=START,
             )
         case Stage.AWAITING_RESULT:
             return Progress(
-                stage, 3, START + 2 * clock.SECOND, provider_data=data, submitted_at=START
+                stage,
+                3,
+                later(START, Span(2 * clock.SECOND)),
+                provider_data=data,
+                submitted_at=START,
             )
         case Stage.SUCCEEDED:
             return Progress(
@@ -320,7 +328,7 @@ def _a_progress(stage: Stage) -> Progress:
                 None,
                 provider_data=data,
                 final=KES(150),
-                completed_at=START + clock.SECOND,
+                completed_at=later(START, clock.SECOND),
                 completion_source=Source.WEBHOOK,
             )
         case Stage.FAILED:
@@ -329,7 +337,7 @@ def _a_progress(stage: Stage) -> Progress:
                 4,
                 None,
                 provider_data=data,
-                completed_at=START + clock.SECOND,
+                completed_at=later(START, clock.SECOND),
                 completion_source=Source.WEBHOOK,
                 error_code=ErrorCode.USER_CANCELLED,
                 error_message=EXPLANATIONS[ErrorCode.USER_CANCELLED].meaning,

@@ -38,7 +38,7 @@ from mmo_sansio.messages.intents import (
 from mmo_sansio.messages.replies import Applied, Reply
 from mmo_sansio.payments.gateway import Gateway
 from mmo_sansio.testing.builders import REFERENCE, START, a_create_payment
-from mmo_sansio.values.clock import Instant, Span
+from mmo_sansio.values.clock import Instant, Span, later
 from mmo_sansio.values.error_codes import ErrorCode
 from mmo_sansio.values.model import Source, Stage, Transaction
 
@@ -139,7 +139,7 @@ class World:
         for each in inputs:
             self.receive(each)
             self._pending_intents.clear()
-            self.now += 1
+            self.now = later(self.now, Span(1))
         return self
 
     def transaction(self, gateway_reference: str = REFERENCE) -> Transaction:
@@ -181,7 +181,7 @@ class World:
 
     def advance(self, span: Span) -> None:
         """Let this much time pass, stopping at every wake on the way."""
-        until = self.now + span
+        until = later(self.now, span)
         self.settle()
         for _ in range(STEPS_MAX):
             at = self.gateway.next_wake()

@@ -166,11 +166,11 @@ class Brand:
 class Terms:
     """The time limits under which an order is taken (specification, "Limits"; V1)."""
 
-    pending_timeout: Span = 3 * clock.DAY
+    pending_timeout: Span = Span(3 * clock.DAY)
     """How long a transaction may stay pending (S3)."""
-    idempotency_window: Span = 15 * clock.MINUTE
+    idempotency_window: Span = Span(15 * clock.MINUTE)
     """How long a merchantReference is guarded (C12)."""
-    page_session: Span | None = 30 * clock.MINUTE
+    page_session: Span | None = Span(30 * clock.MINUTE)
     """How long a hosted page lives; None: as long as the transaction is pending (W1)."""
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from attrs import frozen
 
-from mmo_sansio.values.clock import Span
+from mmo_sansio.values.clock import MonotonicInstant, Span, later
 from mmo_sansio.values.model import Brand
 from mmo_trio.brands.keyring import KeyRing
 from mmo_trio.settings.sections import API_KEY_CACHE_MAX
@@ -19,7 +19,7 @@ CACHE_ENTRIES_MAX = 10_000
 @frozen
 class _VerifiedKey:
     brand: Brand
-    expires_at: Span
+    expires_at: MonotonicInstant
     """Monotonic."""
 
 
@@ -35,7 +35,7 @@ class Authenticator:
         store: Store,
         keyring: KeyRing,
         *,
-        monotonic: Callable[[], Span],
+        monotonic: Callable[[], MonotonicInstant],
         cache_ttl: Span = API_KEY_CACHE_MAX,
     ) -> None:
         self._store = store
@@ -59,7 +59,7 @@ class Authenticator:
         if (
             brand is not None
         ):  # It counts from before the store was asked: never older than the limit.
-            self._remember(digest, _VerifiedKey(brand, now + self._cache_ttl))
+            self._remember(digest, _VerifiedKey(brand, later(now, self._cache_ttl)))
         return brand
 
     async def callback_key(self, brand: str) -> bytes | None:

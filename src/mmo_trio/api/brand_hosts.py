@@ -6,12 +6,12 @@ from collections.abc import Callable, Mapping
 
 from mmo_sansio.http.messages import RequestHead
 from mmo_sansio.values import clock
-from mmo_sansio.values.clock import Span
+from mmo_sansio.values.clock import MonotonicInstant, Span, later
 from mmo_trio.api.forwarded import TrustedProxies
 from mmo_trio.http.handler import RequestContext
 from mmo_trio.storage.interface.store import Store
 
-HOSTS_CACHE_TTL: Span = 60 * clock.SECOND
+HOSTS_CACHE_TTL = Span(60 * clock.SECOND)
 """How long the hosts of the store are cached: as long as a verified key (A3)."""
 
 
@@ -22,14 +22,14 @@ class BrandHosts:
         self,
         store: Store,
         *,
-        monotonic: Callable[[], Span],
+        monotonic: Callable[[], MonotonicInstant],
         trusted_proxies: TrustedProxies,
     ) -> None:
         self._store = store
         self._monotonic = monotonic
         self._trusted_proxies = trusted_proxies
         self._brand_by_host: Mapping[str, str] = {}
-        self._expires_at: Span | None = None
+        self._expires_at: MonotonicInstant | None = None
 
     async def is_allowed(self, brand: str, head: RequestHead, context: RequestContext) -> bool:
         """Whether this brand's keys work on the requested host. Raises StoreUnavailable."""
@@ -37,6 +37,6 @@ class BrandHosts:
         if self._expires_at is None or now >= self._expires_at:
             brands = [record.brand for record in await self._store.brands()]
             self._brand_by_host = {each.host.lower(): each.id for each in brands if each.host}
-            self._expires_at = now + HOSTS_CACHE_TTL
+            self._expires_at = later(now, HOSTS_CACHE_TTL)
         owner = self._brand_by_host.get(self._trusted_proxies.requested_host(context.client, head))
         return owner is None or owner == brand

@@ -121,7 +121,7 @@ def build_charts(
     step = (WIDTH - MARGIN_LEFT) / max(1, len(statistics))
     every = max(1, len(statistics) // 8)
     moments = [
-        AxisLabel(MARGIN_LEFT + (place + 0.5) * step, format_label(int(each.key)))
+        AxisLabel(MARGIN_LEFT + (place + 0.5) * step, format_label(Instant(int(each.key))))
         for place, each in enumerate(statistics)
         if place % every == 0
     ]

@@ -8,7 +8,7 @@ from attrs import frozen
 from quart import Blueprint, render_template, request
 from werkzeug.exceptions import BadRequest
 
-from mmo_sansio.values.clock import DAY, HOUR, SECOND, Instant, Span
+from mmo_sansio.values.clock import DAY, HOUR, SECOND, Instant, Span, earlier, later
 from mmo_trio.console.charts import (
     HEIGHT,
     MARGIN_LEFT,
@@ -56,7 +56,7 @@ def create_overview_blueprint(context: ConsoleContext) -> Blueprint:
         if view is None:
             raise BadRequest("There is no such view.")
         end = _period_end(request.args.get("end"), context.now(), view)
-        begin = end - view.step_count * view.step
+        begin = earlier(end, Span(view.step_count * view.step))
         of, value = _parse_dimension("of"), request.args.get("value", "").strip()[:255]
         only = (of, value) if of is not None and value else None
         wanted, by = CountQuery(view.step, begin, end, only), by or CountDimension.BRAND
@@ -73,7 +73,8 @@ def create_overview_blueprint(context: ConsoleContext) -> Blueprint:
             "overview.html",
             charts=build_charts(steps, name_moment),
             steps=[
-                (format_utc_seconds(int(each.key))[:16], *_statistics_cells(each)) for each in steps
+                (format_utc_seconds(Instant(int(each.key)))[:16], *_statistics_cells(each))
+                for each in steps
             ],
             rows=[(each.key, *_statistics_cells(each)) for each in rows[:ROWS_MAX]],
             left_out=max(0, len(rows) - ROWS_MAX),
@@ -85,7 +86,7 @@ def create_overview_blueprint(context: ConsoleContext) -> Blueprint:
             begin=format_utc_seconds(begin)[:16],
             end=format_utc_seconds(end)[:16],
             earlier=_hour_parameter(begin),
-            later=_hour_parameter(end + view.step_count * view.step)
+            later=_hour_parameter(later(end, Span(view.step_count * view.step)))
             if end < context.now()
             else None,
             here=_hour_parameter(end),
@@ -124,8 +125,8 @@ def _period_end(text: str | None, now: Instant, period: OverviewPeriod) -> Insta
             asked = datetime.strptime(text, "%Y-%m-%dT%H").replace(tzinfo=UTC)
         except ValueError:
             raise BadRequest("The end is an hour, as in 2026-11-21T15.") from None
-        at = int(asked.timestamp()) * SECOND - 1
-    return min(at, now) // period.step * period.step + period.step
+        at = earlier(Instant(int(asked.timestamp()) * SECOND), Span(1))
+    return later(Instant(min(at, now) // period.step * period.step), period.step)
 
 
 def _hour_parameter(at: Instant) -> str:

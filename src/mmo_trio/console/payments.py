@@ -10,6 +10,7 @@ from werkzeug.exceptions import BadRequest, NotFound
 
 from mmo_sansio.messages.inputs import ResolveManually
 from mmo_sansio.payments.states import target_stages
+from mmo_sansio.values.clock import Instant
 from mmo_sansio.values.error_codes import ErrorCode
 from mmo_sansio.values.model import Stage, Status, Transaction
 from mmo_trio.admin.explanation import PaymentHistory, conclusions, timeline
@@ -156,7 +157,7 @@ def parse_position(text: str | None) -> Position | None:
     at, _, reference = text.partition("-")
     if not (at.isascii() and at.isdigit() and len(at) <= 18 and reference.isalnum()):
         raise BadRequest("This page doesn't exist: begin at the first one.")
-    return Position(int(at), reference[:64])
+    return Position(Instant(int(at)), reference[:64])
 
 
 def _position_parameter(position: Position | None) -> str:

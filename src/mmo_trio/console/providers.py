@@ -5,6 +5,7 @@ from __future__ import annotations
 from quart import Blueprint, Response, render_template, url_for
 from werkzeug.exceptions import Conflict, NotFound
 
+from mmo_sansio.values.clock import Instant
 from mmo_trio.admin.audit_event import audit_event
 from mmo_trio.console.context import ConsoleContext
 from mmo_trio.console.permissions import Permission
@@ -72,7 +73,7 @@ def create_providers_blueprint(context: ConsoleContext, guard: SessionGuard) -> 
             (
                 brand,
                 each.state.value,
-                format_utc_seconds(each.open_until),
+                format_utc_seconds(None if each.open_until is None else Instant(each.open_until)),
                 sum(window.successes for window in each.sub_windows),
                 sum(window.failures for window in each.sub_windows),
             )

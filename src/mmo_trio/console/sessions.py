@@ -10,7 +10,7 @@ from attrs import frozen
 from quart import Response, g, request
 from werkzeug.exceptions import BadRequest, Forbidden
 
-from mmo_sansio.values.clock import MINUTE, SECOND
+from mmo_sansio.values.clock import MINUTE, SECOND, earlier
 from mmo_trio.admin.audit_event import audit_event
 from mmo_trio.console.context import ConsoleContext
 from mmo_trio.console.permissions import Permission, PersonalDataMask, is_permitted
@@ -105,7 +105,7 @@ class SessionGuard:
         token, now = secrets.token_urlsafe(TOKEN_BYTES), self._context.now()
         session = ConsoleSession(token_digest(token), user.name, now, now)
         life = self._context.settings.session_life
-        await self._context.store.admin.begin_session(session, expire_before=now - life)
+        await self._context.store.admin.begin_session(session, expire_before=earlier(now, life))
         self.set_cookie(response, SESSION_COOKIE, token, max_age_s=life // SECOND)
 
     def set_cookie(

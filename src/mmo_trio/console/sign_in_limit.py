@@ -8,7 +8,7 @@ from attrs import Factory, define
 
 from mmo_sansio.values.clock import MINUTE, Instant, Span
 
-WINDOW: Span = 15 * MINUTE
+WINDOW = Span(15 * MINUTE)
 FAILURES_PER_NAME_MAX = 10
 FAILURES_PER_ADDRESS_MAX = 50
 """Failures within the window after which nobody is let try. Many operators may come from one address."""
@@ -32,7 +32,7 @@ class SignInLimiter:
 
     def _retry_after(self, key: str, failures_max: int, now: Instant) -> Span:
         recent = [at for at in self._failures.get(key, ()) if now - WINDOW < at <= now]
-        return recent[-failures_max] + WINDOW - now if len(recent) >= failures_max else 0
+        return Span(recent[-failures_max] + WINDOW - now if len(recent) >= failures_max else 0)
 
     def record_failure(self, name: str, address: str, now: Instant) -> None:
         """One more failure."""

@@ -6,6 +6,7 @@ from quart import Blueprint, Response, render_template, request, url_for
 from werkzeug.exceptions import BadRequest, Conflict
 
 from mmo_sansio.payments.stuck import STUCK_AFTER
+from mmo_sansio.values.clock import Span, earlier, later
 from mmo_trio.admin.audit_event import audit_event
 from mmo_trio.console.context import ConsoleContext
 from mmo_trio.console.payments import PAGE_SIZE, parse_position
@@ -26,7 +27,7 @@ def create_work_lists_blueprint(context: ConsoleContext, guard: SessionGuard) ->
 
     @pages.get("/stuck")
     async def stuck() -> str:
-        before = context.now() - STUCK_AFTER + 1
+        before = later(earlier(context.now(), STUCK_AFTER), Span(1))
         found = await office.unknown_outcomes(
             before, after=parse_position(request.args.get("after")), limit=PAGE_SIZE + 1
         )

@@ -28,7 +28,7 @@ from mmo_sansio.api.incoming.routes import ROUTE_NAMES
 from mmo_sansio.http.exchange import DeliveryOutcome
 from mmo_sansio.resilience.circuit_breaker import BreakerState
 from mmo_sansio.values import clock
-from mmo_sansio.values.clock import Instant
+from mmo_sansio.values.clock import Instant, earlier
 from mmo_sansio.values.problems import PROBLEM_TYPES
 from mmo_trio.engine.engine import EngineStatistics
 from mmo_trio.http.handler import UNROUTED
@@ -75,7 +75,8 @@ class BacklogCache:
         now = self.now()
         try:
             return await self.store.backlog(
-                stuck_before=now - PENDING_ALERT_AFTER, overdue_before=now - OVERDUE_AFTER
+                stuck_before=earlier(now, PENDING_ALERT_AFTER),
+                overdue_before=earlier(now, OVERDUE_AFTER),
             )
         except StoreUnavailable as error:
             logger.warning("backlog_read_failed", error=str(error))

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from attrs import define
 
-from mmo_sansio.values.clock import SECOND, Instant, Span
+from mmo_sansio.values.clock import SECOND, Instant, Span, later
 from mmo_trio.sandbox.operator_worker import SandboxOperatorWorker
 from mmo_trio.storage.interface.store import Store
 from mmo_trio.system.clock import WallClock, write_offset
@@ -38,12 +38,14 @@ class SandboxClock:
             await self._run_due_work()
             target = self.clock.now() + span  # Counted from what was accepted before the call.
             write_offset(
-                self.offset_file, self.clock.offset + span
+                self.offset_file, Span(self.clock.offset + span)
             )  # A restart goes on, never back.
             while (due := await self._next_due_at()) is not None and due <= target:
-                self.clock.advance(max(0, min(self._next_stop(due), target) - self.clock.now()))
+                self.clock.advance(
+                    Span(max(0, min(self._next_stop(due), target) - self.clock.now()))
+                )
                 await self._run_due_work()
-            self.clock.advance(max(0, target - self.clock.now()))
+            self.clock.advance(Span(max(0, target - self.clock.now())))
             await self._run_due_work()
             write_offset(self.offset_file, self.clock.offset)
             return self.clock.now()
@@ -63,7 +65,7 @@ class SandboxClock:
         operator = self._operator_next_due()
         if operator is not None and operator <= due + BATCH_WINDOW:
             return due
-        return due + BATCH_WINDOW
+        return later(due, BATCH_WINDOW)
 
     async def _next_due_at(self) -> Instant | None:
         """Return when something happens next, by the payments' own times or the operator's."""

@@ -117,7 +117,7 @@ class SandboxOperatorWorker:
             async with trio.open_nursery() as nursery:
                 task_status.started()
                 while True:
-                    due = self._operator.next_due() or 0
+                    due = Instant(self._operator.next_due() or 0)
                     told = self._operator.due_notifications(now=self.now())
                     self._in_flight[due] += len(told)
                     await self._save_journal_with_retry()

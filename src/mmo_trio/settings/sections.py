@@ -25,7 +25,7 @@ from mmo_trio.settings.values import ListenAddress, Network, ValueKind
 from mmo_trio.storage.open_store import STORE_KINDS, StoreKind, url_scheme
 
 DEFAULT_TERMS = Terms()
-API_KEY_CACHE_MAX: Span = 60 * clock.SECOND
+API_KEY_CACHE_MAX = Span(60 * clock.SECOND)
 """A retired key or disabled brand is refused everywhere after this (A3)."""
 ENGINE_QUEUE_MAX = 4096
 """Inputs that may wait for the engine's next batches; further ones are rejected at once (P5)."""

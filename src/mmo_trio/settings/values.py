@@ -21,7 +21,7 @@ from mmo_trio.settings.errors import InvalidSettingValue
 
 Network: TypeAlias = IPv4Network | IPv6Network
 
-SPAN_MAX: Span = 3650 * clock.DAY
+SPAN_MAX = Span(3650 * clock.DAY)
 """No duration is longer, so that no instant leaves the calendar."""
 
 _UNITS: dict[str, Span] = {
@@ -77,7 +77,7 @@ def parse_span(value: Any) -> Span:
         raise InvalidSettingValue(
             'must be a duration with its unit, such as "3d", "15m", "60s" or "500ms"'
         )
-    span = sum(int(n) * _UNITS[unit] for n, unit in _DURATION_PART.findall(value))
+    span = Span(sum(int(n) * _UNITS[unit] for n, unit in _DURATION_PART.findall(value)))
     if not 0 < span <= SPAN_MAX:
         raise InvalidSettingValue("must be a duration above 0 and at most 3650d")
     return span
@@ -88,8 +88,9 @@ def format_span(span: Span) -> str:
     if span < 2 * clock.MINUTE and span % clock.SECOND == 0:
         return f"{span // clock.SECOND}s"
     parts = []
+    rest = int(span)
     for unit, length in _UNITS.items():
-        count, span = divmod(span, length)
+        count, rest = divmod(rest, length)
         if count:
             parts.append(f"{count}{unit}")
     return "".join(parts)

@@ -30,7 +30,7 @@ ANY_OPERATION: Final = "*"
 class DroppedConnection:
     """The connection is closed without an answer."""
 
-    close_after: Span = 0
+    close_after: Span = Span(0)
     """How long it stays open before."""
 
 
@@ -38,14 +38,14 @@ class DroppedConnection:
 class LoseRequest:
     """The request is lost before anything was done; `lose_request`."""
 
-    close_after: Span = 0
+    close_after: Span = Span(0)
 
 
 @frozen
 class LoseAnswer:
     """The request is carried out, and its answer is lost; `lose_answer`."""
 
-    close_after: Span = 0
+    close_after: Span = Span(0)
 
 
 @frozen
@@ -268,7 +268,7 @@ def parse_planned_fault(document: Mapping[str, Any]) -> PlannedFault:
 
 
 def _to_span(seconds: float) -> Span:
-    return round(seconds * SECOND)
+    return Span(round(seconds * SECOND))
 
 
 def _scripted_response(

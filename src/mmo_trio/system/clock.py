@@ -10,12 +10,12 @@ from pathlib import Path
 
 import trio
 
-from mmo_sansio.values.clock import Instant, Span
+from mmo_sansio.values.clock import Instant, MonotonicInstant, Span
 
 
-def boot_time() -> Instant:
+def boot_time() -> MonotonicInstant:
     """Microseconds since the machine started, those that it or this process slept through included."""
-    return time.clock_gettime_ns(_BOOT_CLOCK_ID) // 1_000
+    return MonotonicInstant(time.clock_gettime_ns(_BOOT_CLOCK_ID) // 1_000)
 
 
 _BOOT_CLOCK_ID = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
@@ -40,9 +40,9 @@ class BootClock(trio.abc.Clock):
 class WallClock:
     """Reads the machine's clocks and adds an offset, which only a sandbox ever moves."""
 
-    def __init__(self, *, offset: Span = 0) -> None:
+    def __init__(self, *, offset: Span = Span(0)) -> None:
         self._offset = offset
-        self._last_stamp: Instant = 0
+        self._last_stamp = Instant(0)
 
     @property
     def offset(self) -> Span:
@@ -51,11 +51,11 @@ class WallClock:
 
     def now(self) -> Instant:
         """Wall time."""
-        return time.time_ns() // 1_000 + self._offset
+        return Instant(time.time_ns() // 1_000 + self._offset)
 
-    def monotonic(self) -> Span:
+    def monotonic(self) -> MonotonicInstant:
         """Time that only goes forward, whatever happens to the wall clock; its zero means nothing."""
-        return time.monotonic_ns() // 1_000 + self._offset
+        return MonotonicInstant(time.monotonic_ns() // 1_000 + self._offset)
 
     def ensure_after(self, stamp: Instant) -> None:
         """Give no stamp at or below this one: what is stored already lies in the past."""
@@ -63,23 +63,23 @@ class WallClock:
 
     def next_stamps(self, count: int) -> Sequence[Instant]:
         """That many stamps, strictly increasing, now and across calls (law 6)."""
-        first = max(self.now(), self._last_stamp + 1)
-        self._last_stamp = first + count - 1
-        return range(first, first + count)
+        first = Instant(max(self.now(), self._last_stamp + 1))
+        self._last_stamp = Instant(first + count - 1)
+        return [Instant(stamp) for stamp in range(first, first + count)]
 
     def advance(self, span: Span) -> None:
         """Move wall and monotonic time forward; raises ValueError for a step back."""
         if span < 0:
             raise ValueError("the clock moves forward only")
-        self._offset += span
+        self._offset = Span(self._offset + span)
 
 
 def read_offset(path: Path) -> Span:
     """The offset that a sandbox has kept; 0 when it never moved its clock."""
     try:
-        return int(path.read_text(encoding="ascii"))
+        return Span(int(path.read_text(encoding="ascii")))
     except FileNotFoundError:
-        return 0
+        return Span(0)
 
 
 def write_offset(path: Path, offset: Span) -> None:

@@ -13,7 +13,7 @@ from attrs import Factory, define
 from mmo_sansio.messages.inputs import TransactionWoke
 from mmo_sansio.resilience.clock_guard import ClockGuard
 from mmo_sansio.values import clock
-from mmo_sansio.values.clock import Instant, Span
+from mmo_sansio.values.clock import Instant, MonotonicInstant
 from mmo_trio.engine.engine import Enqueue
 from mmo_trio.storage.interface.store import OutcomeUnknown, StoreUnavailable, WorkItem
 from mmo_trio.system.fault_report import describe_fault
@@ -53,7 +53,7 @@ class Scheduler:
     has_room: Callable[[], bool]
     """Whether the workers can take on orphans."""
     now: Callable[[], Instant]
-    monotonic: Callable[[], Span]
+    monotonic: Callable[[], MonotonicInstant]
     """Moves along with `now` when a sandbox's clock is advanced."""
     clock_guard: ClockGuard = Factory(ClockGuard)
     scan_interval_s: float = SCAN_INTERVAL_S

@@ -10,12 +10,13 @@ from mmo_sansio.messages.changes import CallbackRecorded
 from mmo_sansio.messages.inputs import Input
 from mmo_sansio.payments.gateway import Gateway
 from mmo_sansio.testing import builders as a
+from mmo_sansio.values.clock import Span, later
 from mmo_sansio.values.error_codes import ErrorCode
 from mmo_trio.admin.explanation import PaymentHistory, conclusions, timeline
 from mmo_trio.storage.interface.store import BrandRecord, StoredApiKey
 
 IN_USE = StoredApiKey(7, "acme", b"d", b"s", a.START)
-RETIRED = evolve(IN_USE, id=6, retired_at=a.START + 1)
+RETIRED = evolve(IN_USE, id=6, retired_at=later(a.START, Span(1)))
 
 
 def case(
@@ -24,7 +25,7 @@ def case(
     """What a store has about the payment after these inputs."""
     gateway = Gateway()
     for number, given in enumerate((a.a_create_payment(), *inputs)):
-        gateway.receive(given, now=a.START + number)
+        gateway.receive(given, now=later(a.START, Span(number)))
     return PaymentHistory(
         gateway.transaction(a.REFERENCE),
         gateway.journal,

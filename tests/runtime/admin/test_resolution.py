@@ -11,6 +11,7 @@ from attrs import evolve
 
 from mmo_sansio.messages.inputs import Input
 from mmo_sansio.testing import builders as a
+from mmo_sansio.values.clock import Instant
 from mmo_sansio.values.error_codes import ErrorCode
 from mmo_sansio.values.model import Source, Status
 from mmo_sansio.values.money import Money
@@ -80,7 +81,7 @@ def resolution_user(name: str, *, propose: bool = True, approve: bool = False) -
 VERA = resolution_user("vera", propose=False)
 SAM = resolution_user("sam")
 ANN, ABE = resolution_user("ann", approve=True), resolution_user("abe", approve=True)
-BY_SAM = Proposal(1, a.REFERENCE, "acme", None, None, "r", "e", "sam", 1)
+BY_SAM = Proposal(1, a.REFERENCE, "acme", None, None, "r", "e", "sam", Instant(1))
 BY_ANN = evolve(BY_SAM, proposed_by="ann")
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from mmo_sansio.values import clock
+from mmo_sansio.values.clock import Instant, MonotonicInstant, Span, later
 from mmo_sansio.values.model import Brand
 from mmo_trio.api import authentication
 from mmo_trio.api.authentication import Authenticator
@@ -25,9 +26,9 @@ SECRET = "canary-of-a-key"
 class Clock:
     """A monotonic clock that a test moves."""
 
-    now = 1_000 * clock.SECOND
+    now = MonotonicInstant(1_000 * clock.SECOND)
 
-    def __call__(self) -> int:
+    def __call__(self) -> MonotonicInstant:
         return self.now
 
 
@@ -35,7 +36,7 @@ class Clock:
 async def store() -> AsyncIterator[MemoryStore]:
     async with open_memory() as opened:
         await opened.save_brands([brand("acme"), brand("globex")])
-        await add_key(opened, RING, "acme", SECRET, now=1)
+        await add_key(opened, RING, "acme", SECRET, now=Instant(1))
         yield opened
 
 
@@ -129,16 +130,16 @@ class Counting(MemoryStore):
 @pytest.mark.spec("A2", "A3")
 async def test_a_verified_key_is_believed_for_a_minute_and_not_longer(store: MemoryStore) -> None:
     counting, now = Counting(await store._open_state()), Clock()
-    authenticator = Authenticator(counting, RING, monotonic=now, cache_ttl=5 * clock.MINUTE)
+    authenticator = Authenticator(counting, RING, monotonic=now, cache_ttl=Span(5 * clock.MINUTE))
     key = SECRET.encode()
     begin = now.now
     assert await authenticator.brand_for_key(key) == brand("acme")
     (stored,) = await store.keys_of("acme")
-    assert await store.retire_key("acme", stored.id, now=2)
-    now.now = begin + clock.MINUTE - 1
+    assert await store.retire_key("acme", stored.id, now=Instant(2))
+    now.now = later(begin, clock.Span(clock.MINUTE - 1))
     assert await authenticator.brand_for_key(key) == brand("acme")
     assert counting.asked == 1
-    now.now = begin + clock.MINUTE
+    now.now = later(begin, clock.MINUTE)
     assert await authenticator.brand_for_key(key) is None
     assert await authenticator.brand_for_key(key) is None
 
@@ -149,7 +150,7 @@ async def test_a_new_key_works_at_once_even_if_it_was_refused_just_before(
 ) -> None:
     authenticator = Authenticator(store, RING, monotonic=Clock())
     assert await authenticator.brand_for_key(b"tomorrows-key") is None
-    await add_key(store, RING, "globex", "tomorrows-key", now=3)
+    await add_key(store, RING, "globex", "tomorrows-key", now=Instant(3))
     assert await authenticator.brand_for_key(b"tomorrows-key") == brand("globex")
 
 
@@ -159,7 +160,7 @@ async def test_the_memory_of_verified_keys_is_bounded(
     monkeypatch.setattr(authentication, "CACHE_ENTRIES_MAX", 3)
     authenticator = Authenticator(store, RING, monotonic=Clock())
     for number in range(10):
-        await add_key(store, RING, "acme", f"key-number-{number}", now=3)
+        await add_key(store, RING, "acme", f"key-number-{number}", now=Instant(3))
         assert await authenticator.brand_for_key(f"key-number-{number}".encode()) is not None
         assert await authenticator.brand_for_key(b"unknown") is None
         assert len(authenticator._verified) <= 3
@@ -171,11 +172,11 @@ async def test_a_callback_carries_the_oldest_key_not_retired_as_it_is_now(
 ) -> None:
     authenticator = Authenticator(store, RING, monotonic=Clock())
     assert await authenticator.callback_key("acme") == SECRET.encode()
-    newer = await create_key(store, RING, "acme", now=2)
+    newer = await create_key(store, RING, "acme", now=Instant(2))
     assert await authenticator.callback_key("acme") == SECRET.encode()
     keys: Sequence[int] = [key.id for key in await store.keys_of("acme")]
-    assert await store.retire_key("acme", keys[0], now=3)
+    assert await store.retire_key("acme", keys[0], now=Instant(3))
     assert await authenticator.callback_key("acme") == newer.encode()
-    assert await store.retire_key("acme", keys[1], now=4)
+    assert await store.retire_key("acme", keys[1], now=Instant(4))
     assert await authenticator.callback_key("acme") is None
     assert await authenticator.callback_key("nobody") is None

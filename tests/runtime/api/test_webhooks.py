@@ -21,7 +21,7 @@ from mmo_sansio.testing import (
     hinted,
     succeeded,
 )
-from mmo_sansio.values.clock import HOUR
+from mmo_sansio.values.clock import HOUR, Instant
 from mmo_sansio.values.model import Status
 from mmo_sansio.values.problems import ProblemError
 from mmo_trio.api.forwarded import TrustedProxies
@@ -55,7 +55,7 @@ class Bench:
             {"test": door},
             self.store,
             self.engine.submit,
-            ReferenceGenerator(lambda: 0),
+            ReferenceGenerator(lambda: Instant(0)),
             1000,
             proxies,
         )

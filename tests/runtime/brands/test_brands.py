@@ -9,6 +9,7 @@ import pytest
 from attrs import evolve
 
 from mmo_sansio.http.egress_rules import EgressRules
+from mmo_sansio.values.clock import Instant
 from mmo_sansio.values.model import Brand, Limits, Method, Operation, ReferenceReuse
 from mmo_sansio.values.money import Money
 from mmo_trio.brands.apply import BrandsPlan, apply_plan, plan_brands
@@ -173,7 +174,7 @@ async def test_applying_twice_does_nothing_the_second_time() -> None:
         assert [key.brand for key in plan.keys_to_add] == ["acme"]
         assert plan.brands_needing_keys == ("globex",)
         assert "acme-key-0001" not in repr(plan)
-        shown = await apply_plan(store, RING, plan, now=1)
+        shown = await apply_plan(store, RING, plan, now=Instant(1))
         assert set(shown) == {"globex"}
         for key, of in (("acme-key-0001", "acme"), (shown["globex"], "globex")):
             found = await store.brand_by_key(RING.digest(key.encode()))
@@ -186,13 +187,13 @@ async def test_applying_twice_does_nothing_the_second_time() -> None:
 async def test_a_change_is_applied_and_only_pruning_removes() -> None:
     async with open_memory() as store:
         both = (ConfiguredBrand(brand("acme"), ()), ConfiguredBrand(brand("globex"), ()))
-        await apply_plan(store, RING, await planned(store, *both), now=1)
+        await apply_plan(store, RING, await planned(store, *both), now=Instant(1))
         renamed = ConfiguredBrand(evolve(brand("acme"), name="Acme plc"), ())
         plan = await planned(store, renamed)
         assert (plan.changed, plan.removed) == ((renamed.brand,), ())
         plan = await planned(store, renamed, prune=True)
         assert plan.removed == ("globex",)
-        assert not await apply_plan(store, RING, plan, now=2)
+        assert not await apply_plan(store, RING, plan, now=Instant(2))
         (left,) = await store.brands()
         assert left.brand.name == "Acme plc"
         assert len(left.keys) == 1
@@ -201,9 +202,9 @@ async def test_a_change_is_applied_and_only_pruning_removes() -> None:
 async def test_a_retired_key_stays_retired_and_a_key_has_one_owner() -> None:
     given = ConfiguredBrand(brand("acme"), ("acme-key-0001",))
     async with open_memory() as store:
-        await apply_plan(store, RING, await planned(store, given), now=1)
+        await apply_plan(store, RING, await planned(store, given), now=Instant(1))
         (key,) = await store.keys_of("acme")
-        assert await store.retire_key("acme", key.id, now=2)
+        assert await store.retire_key("acme", key.id, now=Instant(2))
         assert (await planned(store, given)).is_empty
         with pytest.raises(SettingsError, match="brand acme's already"):
             await planned(store, ConfiguredBrand(brand("globex"), ("acme-key-0001",)))

@@ -10,6 +10,7 @@ import pytest
 import trio
 from click.testing import CliRunner, Result
 
+from mmo_sansio.values.clock import Instant
 from mmo_trio.admin.audit_event import record_command
 from mmo_trio.cli import main
 from mmo_trio.storage.open_store import open_store
@@ -44,7 +45,9 @@ async def five_deeds(folder: Path) -> None:
     """Rows 1 to 5 of the audit log."""
     async with open_store(f"sqlite:///{folder / 'gateway.db'}", serving=False) as store:
         for number in range(5):
-            await record_command(store, number, "looked", f"payment:{number}", why="a test")
+            await record_command(
+                store, Instant(number), "looked", f"payment:{number}", why="a test"
+            )
 
 
 def change(folder: Path, statement: str) -> None:

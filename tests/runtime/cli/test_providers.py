@@ -36,7 +36,7 @@ def as_json(*arguments: object) -> Any:
 async def fill(url: str, ago: Span, inputs: Sequence[Input]) -> None:
     async with open_store(url, serving=True) as store:
         for given in inputs:
-            await submit_once(store, given, WallClock(offset=-ago))
+            await submit_once(store, given, WallClock(offset=Span(-ago)))
 
 
 @pytest.fixture
@@ -50,12 +50,12 @@ def data(tmp_path: Path) -> Path:
             a.a_begin_submission(reference),
         ]
     long_ago += [a.succeeded(DONE), odd]
-    trio.run(fill, url, HOUR + MINUTE, long_ago)
+    trio.run(fill, url, Span(HOUR + MINUTE), long_ago)
     of_now: list[Input] = [
         a.a_create_payment(NEW, merchant_reference="order-9"),
         a.a_begin_submission(NEW),
     ]
-    trio.run(fill, url, 0, of_now)
+    trio.run(fill, url, Span(0), of_now)
     return tmp_path
 
 
@@ -84,10 +84,10 @@ def test_what_has_expired_is_stuck_no_longer_and_what_is_told_then_waits_for_a_p
     url, words = f"sqlite:///{tmp_path / 'gateway.db'}", ("--data", tmp_path)
     long_ago: list[Input] = [a.a_create_payment(OLD), a.a_begin_submission(OLD)]
     of_now: list[Input] = [a.a_wake(OLD), a.succeeded(OLD)]
-    trio.run(fill, url, 4 * DAY, long_ago)
+    trio.run(fill, url, Span(4 * DAY), long_ago)
     (stuck,) = as_json("tx", "list", "--stuck", *words)
     assert stuck["transaction"]["gatewayReference"] == OLD
-    trio.run(fill, url, 0, of_now)
+    trio.run(fill, url, Span(0), of_now)
     assert as_json("tx", "list", "--stuck", *words) == []
     (failed,) = as_json("tx", "list", "--status", "failed", *words)
     assert failed["transaction"]["errorCode"] == "transaction_expired"

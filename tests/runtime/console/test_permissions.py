@@ -7,7 +7,7 @@ from xml.etree import ElementTree
 import pytest
 from jinja2 import Environment, PackageLoader
 
-from mmo_sansio.values.clock import HOUR, MINUTE, SECOND
+from mmo_sansio.values.clock import HOUR, MINUTE, SECOND, Instant, Span, later
 from mmo_sansio.values.model import Status
 from mmo_trio.admin.audit_event import audit_event
 from mmo_trio.console.charts import (
@@ -88,22 +88,22 @@ def test_a_number_is_known_however_it_is_written(typed: str, digits: str | None)
 
 
 def test_whoever_fails_too_often_waits_until_the_window_has_passed() -> None:
-    attempts, now = SignInLimiter(), 1_000 * HOUR
+    attempts, now = SignInLimiter(), Instant(1_000 * HOUR)
     for number in range(FAILURES_PER_NAME_MAX):
-        assert attempts.retry_after("ada", "::1", now + number) == 0
-        attempts.record_failure("ada", "::1", now + number)
-    assert attempts.retry_after("ada", "::2", now + 20) == WINDOW - 20
-    assert attempts.retry_after("bob", "::1", now + 20) == 0
-    assert attempts.retry_after("ada", "::1", now + WINDOW) == 0
+        assert attempts.retry_after("ada", "::1", later(now, Span(number))) == 0
+        attempts.record_failure("ada", "::1", later(now, Span(number)))
+    assert attempts.retry_after("ada", "::2", later(now, Span(20))) == WINDOW - 20
+    assert attempts.retry_after("bob", "::1", later(now, Span(20))) == 0
+    assert attempts.retry_after("ada", "::1", later(now, WINDOW)) == 0
     attempts.record_success("ada", "::1")
-    assert attempts.retry_after("ada", "::1", now + 20) == 0
+    assert attempts.retry_after("ada", "::1", later(now, Span(20))) == 0
     for number in range(2 * FAILURES_PER_ADDRESS_MAX):
-        attempts.record_failure("bob", "::4", now + number)
+        attempts.record_failure("bob", "::4", later(now, Span(number)))
         attempts.record_success("bob", "::4")
-    assert attempts.retry_after("new", "::4", now + MINUTE) == 0
+    assert attempts.retry_after("new", "::4", later(now, MINUTE)) == 0
     for number in range(FAILURES_PER_ADDRESS_MAX):
-        attempts.record_failure(f"name-{number}", "::3", now + number)
-    assert attempts.retry_after("new", "::3", now + MINUTE) > 0
+        attempts.record_failure(f"name-{number}", "::3", later(now, Span(number)))
+    assert attempts.retry_after("new", "::3", later(now, MINUTE)) > 0
 
 
 def test_a_password_is_kept_as_a_hash_that_only_it_fits() -> None:
@@ -120,7 +120,7 @@ def test_a_password_is_kept_as_a_hash_that_only_it_fits() -> None:
 
 def test_a_deed_is_plain_text_whatever_its_actor_is_called() -> None:
     told = audit_event(
-        1, "cli:a\x00\ud800\n", "looked", "brand:\x1b[2J", note="\ud800", nothing=None
+        Instant(1), "cli:a\x00\ud800\n", "looked", "brand:\x1b[2J", note="\ud800", nothing=None
     )
     assert (told.actor, told.about) == ("cli:a???", "brand:?[2J")
     assert told.detail == '{"note": "\\ud800"}'
@@ -137,7 +137,7 @@ def test_a_deed_is_plain_text_whatever_its_actor_is_called() -> None:
         (HOUR + 1, 0, "> 1 h"),
     ],
 )
-def test_a_latency_falls_into_its_class(latency: int, upper_s: int, text: str) -> None:
+def test_a_latency_falls_into_its_class(latency: Span, upper_s: int, text: str) -> None:
     assert latency_class(latency) == upper_s
     assert format_latency(upper_s) == text
 
@@ -153,7 +153,7 @@ def test_figures_come_from_counts() -> None:
     assert (acme.created, acme.succeeded, acme.failed) == (10, 8, 1)
     assert format_rate(acme.success_rate) == "88.9 %"
     assert [acme.quantile(share) for share in (0.5, 0.7, 0.95)] == [1, 5, 0]
-    [empty] = statistics_over_time([], 0, HOUR, HOUR)
+    [empty] = statistics_over_time([], Instant(0), Instant(HOUR), HOUR)
     assert (empty.success_rate, empty.quantile(0.5)) == (None, None)
     assert (format_rate(None), format_latency(None)) == ("–", "–")
 
@@ -164,7 +164,7 @@ def test_charts_are_drawn_within_their_frame() -> None:
         for hour in (0, 1, 2, 5, 6, 23)
         for status, latency_s in ((Status.PENDING, 0), (Status.SUCCESS, 5), (Status.FAILED, 0))
     ]
-    drawn = build_charts(statistics_over_time(counts, 0, 24 * HOUR, HOUR), str)
+    drawn = build_charts(statistics_over_time(counts, Instant(0), Instant(24 * HOUR), HOUR), str)
     templates = Environment(loader=PackageLoader("mmo_trio.console"), autoescape=True)
     templates.filters["moment"] = str
     draw = templates.get_template("parts.html").make_module().chart  # type: ignore[attr-defined]

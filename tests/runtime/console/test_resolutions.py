@@ -9,6 +9,7 @@ from mmo_sansio.messages.inputs import Input
 from mmo_sansio.messages.replies import Ignored, Reply
 from mmo_sansio.payments.decision import Decision
 from mmo_sansio.payments.ledger import Reads
+from mmo_sansio.values.clock import Instant
 from mmo_trio.api.forwarded import TrustedProxies
 from mmo_trio.console.app import create_console_app
 from mmo_trio.console.context import ConsoleContext
@@ -145,12 +146,17 @@ async def test_what_evidence_contradicts_is_refused(sandbox: Running, signed_in:
     ann, abe = await signed_in("ann"), await signed_in("abe")
     async with store_of(sandbox.directory) as store:
         told = SuspenseRecorded(
-            1, SuspenseReason.LATE_RESULT, "sandbox", '{"result": "failed"}', reference, "demo"
+            Instant(1),
+            SuspenseReason.LATE_RESULT,
+            "sandbox",
+            '{"result": "failed"}',
+            reference,
+            "demo",
         )
         await ann.post(f"/payments/{reference}/resolutions", **PROPOSED)
 
         line = JournalEntry(
-            1, "ProviderFailed", "provider:sandbox", reference, "demo", None, None, "{}"
+            Instant(1), "ProviderFailed", "provider:sandbox", reference, "demo", None, None, "{}"
         )
         await store.transact(Reads(), lambda ledger: (Decision(Ignored("late"), (told, line)),))
     assert (await abe.post("/resolutions/1/approve")).status == 303
@@ -279,7 +285,9 @@ async def test_every_act_stands_in_the_audit_log(sandbox: Running, signed_in: Si
 def test_nothing_sends_a_callback_again() -> None:
     """Every form there is; none of them sends anything (K3)."""
     store = MemoryStore(MemoryState())
-    desk = ConsoleContext(store, _nothing, lambda: 0, ConsoleSection(), {}, dict, TrustedProxies())
+    desk = ConsoleContext(
+        store, _nothing, lambda: Instant(0), ConsoleSection(), {}, dict, TrustedProxies()
+    )
     app = create_console_app(PrometheusExporter.__new__(PrometheusExporter), desk)
     posts = {str(rule) for rule in app.url_map.iter_rules() if "POST" in (rule.methods or ())}
     assert posts == {

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from attrs import evolve
 
+from mmo_sansio.values.clock import Instant
 from mmo_trio.console.sign_in_limit import FAILURES_PER_NAME_MAX
 from tests.runtime.console.conftest import SignedIn
 from tests.support.console_browser import PASSWORD, Person, hire, store_of
@@ -81,7 +82,7 @@ async def test_unknown_disabled_and_wrong_are_told_the_same(
     await hire(sandbox.directory, old="admin")
     async with store_of(sandbox.directory) as store:
         [old] = [each for each in await store.admin.users() if each.name == "old"]
-        assert await store.admin.replace_user(evolve(old, disabled_at=1))
+        assert await store.admin.replace_user(evolve(old, disabled_at=Instant(1)))
     answers = [
         await person.sign_in("ada", "wrong horse battery"),
         await person.sign_in("nobody"),

@@ -12,7 +12,7 @@ from attrs import evolve
 
 from mmo_sansio.providers.mtn_momo.codes import INCONCLUSIVE_REASONS, REASONS
 from mmo_sansio.providers.mtn_momo.references import reference_id
-from mmo_sansio.values.clock import HOUR, LAST_INSTANT, SECOND
+from mmo_sansio.values.clock import HOUR, LAST_INSTANT, SECOND, Span
 from mmo_trio.simulators.base import CallBack, EndAfter, Fault, PlannedFault
 from mmo_trio.simulators.mtn.accounts import SimulatedMtnAccounts
 from mmo_trio.simulators.mtn.api import (
@@ -47,7 +47,7 @@ async def momo(tmp_path: Path) -> AsyncIterator[Operated]:
     async with operating(
         tmp_path,
         kind="mtn_momo",
-        simulator=MtnSimulator(accounts=SimulatedMtnAccounts(approval_delay=SECOND // 10)),
+        simulator=MtnSimulator(accounts=SimulatedMtnAccounts(approval_delay=Span(SECOND // 10))),
         market=Market("UG", "EUR", "46733123999"),
         options=OPTIONS,
     ) as operated:

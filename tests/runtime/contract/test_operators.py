@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 import trio
 
+from mmo_sansio.values.clock import Instant
 from mmo_trio.simulators.mtn.api import (
     API_KEY,
     API_USER,
@@ -68,7 +69,7 @@ async def test_who_does_not_know_the_token_is_not_heard(momo: Operated) -> None:
 async def test_a_closed_provider_is_sent_nothing_that_moves_money(momo: Operated) -> None:
     pending = await momo.pay()
     async with momo.running.storage.beside() as administration:
-        closed = ClosedProvider("operator", 1, "amina", "out of order")
+        closed = ClosedProvider("operator", Instant(1), "amina", "out of order")
         assert await administration.close_provider(closed)
         with trio.fail_after(PATIENCE_S):
             while (await momo.ended(await momo.pay()))["status"] != "failed":

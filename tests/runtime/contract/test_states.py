@@ -17,6 +17,7 @@ import trio
 
 from mmo_sansio.providers.sandbox.journal import SandboxSubmission
 from mmo_sansio.values import clock
+from mmo_sansio.values.clock import Span
 from mmo_trio.sandbox.operator_journal import read_operator_journal
 from mmo_trio.settings.service import CLOCK_OFFSET_FILE
 from mmo_trio.system.clock import read_offset, write_offset
@@ -34,7 +35,7 @@ def _submissions(directory: Path) -> Counter[str]:
 def _pass_time(directory: Path, days: int) -> None:
     """Let time pass while the gateway is down."""
     file = directory / CLOCK_OFFSET_FILE
-    write_offset(file, read_offset(file) + days * clock.DAY)
+    write_offset(file, Span(read_offset(file) + days * clock.DAY))
 
 
 @pytest.mark.spec("S1")

@@ -17,6 +17,7 @@ from mmo_sansio.providers.sandbox.journal import (
     format_entry,
 )
 from mmo_sansio.testing import KES, REFERENCE, START
+from mmo_sansio.values.clock import Span, later
 from mmo_trio.sandbox.operator_journal import OperatorJournal, read_operator_journal
 
 WRITER = """
@@ -37,7 +38,7 @@ ENTRIES: list[SandboxJournalEntry] = [
     SandboxSubmission(
         START, REFERENCE, "payin", KES(150), "+254700000200", "Ä. Ötieno\n", START, "slow"
     ),
-    SandboxAcknowledgement(START + 1, REFERENCE, 1),
+    SandboxAcknowledgement(later(START, Span(1)), REFERENCE, 1),
 ]
 
 

@@ -24,7 +24,7 @@ from mmo_sansio.providers.sandbox.journal import (
 )
 from mmo_sansio.testing import REFERENCE, a_create_payment, numbered_reference
 from mmo_sansio.values import clock
-from mmo_sansio.values.clock import Instant, Span
+from mmo_sansio.values.clock import Instant, Span, later
 from mmo_sansio.values.error_codes import ErrorCode
 from mmo_sansio.values.model import Stage
 from mmo_trio.engine.engine import PendingInput
@@ -43,7 +43,7 @@ class Shop:
 
     path: Path
     engine: EngineDouble = Factory(EngineDouble)
-    advanced: Span = 0
+    advanced: Span = Span(0)
     troubles: list[Exception] = Factory(list)
     """Raised by the next notifications, one each."""
     told: list[str] = Factory(list)
@@ -64,7 +64,7 @@ class Shop:
     )
 
     def now(self) -> Instant:
-        return now() + self.advanced
+        return later(now(), self.advanced)
 
     def notify(self, request: HttpRequest) -> PendingInput:
         report = self.provider.read_notification(request)
@@ -197,7 +197,7 @@ async def test_when_the_clock_is_moved_what_is_due_is_told_before_wait_idle_retu
         due = shop.sandbox.next_due()
         assert due is not None
         before = trio.current_time()
-        shop.advanced = due - shop.now()
+        shop.advanced = Span(due - shop.now())
         await shop.sandbox.wait_idle(shop.now())
         assert shop.stage() is Stage.SUCCEEDED
         assert shop.sandbox.next_due() is None

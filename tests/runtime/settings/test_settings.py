@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from mmo_sansio.values import clock
+from mmo_sansio.values.clock import Span
 from mmo_trio.settings import (
     ListenAddress,
     Settings,
@@ -96,7 +97,7 @@ def test_every_further_limit_has_its_default(place: str, value: object) -> None:
         ("3650d", 3650 * clock.DAY),
     ],
 )
-def test_durations_are_read_and_written(text: str, span: int) -> None:
+def test_durations_are_read_and_written(text: str, span: Span) -> None:
     assert parse_span(text) == span
     assert parse_span(format_span(span)) == span
 

@@ -15,7 +15,7 @@ from mmo_sansio.messages.inputs import Input, TransactionWoke
 from mmo_sansio.messages.intents import SubmitToProvider
 from mmo_sansio.testing import a_create_payment, numbered_reference
 from mmo_sansio.values import clock
-from mmo_sansio.values.clock import Instant, Span
+from mmo_sansio.values.clock import Instant, Span, later
 from mmo_sansio.values.error_codes import ErrorCode
 from mmo_sansio.values.model import Stage, Terms
 from mmo_trio.engine.engine import PendingInput
@@ -30,9 +30,9 @@ class Floor:
     """A scanner on the façade's memory."""
 
     engine: EngineDouble = Factory(EngineDouble)
-    wall_offset: Span = 0
+    wall_offset: Span = Span(0)
     """How far the wall clock alone has jumped."""
-    advanced: Span = 0
+    advanced: Span = Span(0)
     """How far the sandbox's clock is advanced."""
     orphaned: list[WorkItem] = Factory(list)
     taken: list[WorkItem] = Factory(list)
@@ -53,7 +53,7 @@ class Floor:
     )
 
     def now(self) -> Instant:
-        return now() + self.wall_offset + self.advanced
+        return later(later(now(), self.wall_offset), self.advanced)
 
     def post(self, given: Input) -> PendingInput:
         assert isinstance(given, TransactionWoke)
@@ -107,7 +107,7 @@ async def scanning(floor: Floor) -> AsyncIterator[Floor]:
 @pytest.mark.spec("S3")
 async def test_a_payment_expires_at_its_time(autojump_clock: MockClock) -> None:
     async with scanning(Floor()) as floor:
-        await floor.create(1, pending_for=300 * clock.SECOND)
+        await floor.create(1, pending_for=Span(300 * clock.SECOND))
         await trio.sleep(299.9)
         assert floor.stage(1) is Stage.CREATED
         await trio.sleep(1)
@@ -124,7 +124,7 @@ async def test_what_came_due_meanwhile_is_woken_in_the_order_of_its_time(
     floor = Floor()
     order = [7, 3, 9, 1, 5, 2, 8, 4, 6, 0]
     for place, number in enumerate(order):
-        await floor.create(number, pending_for=(place + 1) * clock.MINUTE)
+        await floor.create(number, pending_for=Span((place + 1) * clock.MINUTE))
     await trio.sleep(3_600)
     async with scanning(floor):
         await trio.sleep(1)
@@ -202,12 +202,12 @@ async def test_what_the_dead_have_left_is_taken_on_while_there_is_room(
 @pytest.mark.spec("S3")
 async def test_while_the_clocks_disagree_nothing_expires(autojump_clock: MockClock) -> None:
     floor = Floor()
-    await floor.create(1, pending_for=3 * clock.DAY)
+    await floor.create(1, pending_for=Span(3 * clock.DAY))
     async with scanning(floor):
         await trio.sleep(10)
-        floor.wall_offset = 4 * clock.DAY
+        floor.wall_offset = Span(4 * clock.DAY)
         await trio.sleep(30)
-        floor.wall_offset = 0
+        floor.wall_offset = Span(0)
         await trio.sleep(120)
         assert floor.stage(1) is Stage.CREATED
 
@@ -215,10 +215,10 @@ async def test_while_the_clocks_disagree_nothing_expires(autojump_clock: MockClo
 @pytest.mark.spec("S3")
 async def test_a_jump_that_is_confirmed_for_a_minute_counts(autojump_clock: MockClock) -> None:
     floor = Floor()
-    await floor.create(1, pending_for=3 * clock.DAY)
+    await floor.create(1, pending_for=Span(3 * clock.DAY))
     async with scanning(floor):
         await trio.sleep(10)
-        floor.wall_offset = 4 * clock.DAY
+        floor.wall_offset = Span(4 * clock.DAY)
         await trio.sleep(59)
         assert floor.stage(1) is Stage.CREATED
         await trio.sleep(5)
@@ -228,10 +228,10 @@ async def test_a_jump_that_is_confirmed_for_a_minute_counts(autojump_clock: Mock
 @pytest.mark.spec("S3")
 async def test_a_sandbox_s_clock_is_no_jump(autojump_clock: MockClock) -> None:
     floor = Floor()
-    await floor.create(1, pending_for=3 * clock.DAY)
+    await floor.create(1, pending_for=Span(3 * clock.DAY))
     async with scanning(floor):
         await trio.sleep(10.5)
-        floor.advanced = 3 * clock.DAY
+        floor.advanced = Span(3 * clock.DAY)
         floor.scanner.wake_up()
         await trio.testing.wait_all_tasks_blocked()
         assert floor.stage(1) is Stage.FAILED

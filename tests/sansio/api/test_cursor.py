@@ -18,13 +18,13 @@ from mmo_sansio.api.cursor import (
     encode_cursor,
 )
 from mmo_sansio.messages.queries import Position
-from mmo_sansio.values.clock import FIRST_INSTANT, LAST_INSTANT
+from mmo_sansio.values.clock import FIRST_INSTANT, LAST_INSTANT, Instant
 
 KEY = b"a key of thirty-two random bytes"
 CURSOR = Cursor(
     {"from": "2024-10-04", "to": "2024-10-05", "method": "é+/", "pageSize": "7"},
     Direction.AFTER,
-    Position(1_728_000_000_000_001, "01ARZ3NDEKTSV4RRFFQ69G5FAV"),
+    Position(Instant(1_728_000_000_000_001), "01ARZ3NDEKTSV4RRFFQ69G5FAV"),
 )
 TEXT = encode_cursor(CURSOR, brand="acme", key=KEY)
 

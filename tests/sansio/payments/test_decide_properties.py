@@ -42,7 +42,7 @@ from mmo_sansio.testing import (
     unreachable,
 )
 from mmo_sansio.values import clock
-from mmo_sansio.values.clock import Instant
+from mmo_sansio.values.clock import Instant, Span, later
 from mmo_sansio.values.error_codes import ErrorCode
 from mmo_sansio.values.model import Operation, Source
 from mmo_sansio.values.money import Money
@@ -103,7 +103,7 @@ def histories(draw: st.DrawFn) -> list[Stamped]:
         if hasattr(each, "draft") or hasattr(each, "party"):
             each = attrs.evolve(each, gateway_reference=numbered_reference(minted))
             minted += 1
-        now += pause
+        now = later(now, Span(pause))
         history.append((each, now))
     return history
 
@@ -296,7 +296,7 @@ def test_absent_and_not_loaded_never_look_the_same(
 def test_a_change_that_does_not_fit_raises() -> None:
     """A store would refuse it as well."""
     ledger, (made, begun) = one_by_one(
-        [(a_create_payment(A), START), (a_begin_submission(A), START + 1)]
+        [(a_create_payment(A), START), (a_begin_submission(A), later(START, Span(1)))]
     )
     with pytest.raises(AssertionError):
         ledger.apply(made.changes)
@@ -313,7 +313,7 @@ def test_a_working_set_can_conclude_an_intent_that_it_was_not_given() -> None:
     """Beginning a submission looks at no intent, and ends one all the same."""
     ledger, _ = one_by_one([(a_create_payment(A), START)])
     working = loaded(ledger, reads(a_begin_submission(A)))
-    begun = decide(working, a_begin_submission(A), now=START + 1)
+    begun = decide(working, a_begin_submission(A), now=later(START, Span(1)))
     for each in (working, ledger):
         each.apply(begun.changes, begun.intents)
         assert each.intents == {}

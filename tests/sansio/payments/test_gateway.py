@@ -23,7 +23,7 @@ from mmo_sansio.testing import (
     succeeded,
     succeeds,
 )
-from mmo_sansio.values.clock import DAY, MINUTE, SECOND
+from mmo_sansio.values.clock import DAY, MINUTE, SECOND, Span, later
 from mmo_sansio.values.model import Operation, Stage, Status
 
 
@@ -31,14 +31,14 @@ def test_a_payment_by_hand() -> None:
     gateway = Gateway()
     assert isinstance(gateway.receive(a_create_payment(), now=START), Accepted)
     assert gateway.take_intents() == (SubmitToProvider(REFERENCE),)
-    assert isinstance(gateway.receive(a_begin_submission(), now=START + 1), Applied)
-    assert isinstance(gateway.receive(accepted(), now=START + 2), Applied)
+    assert isinstance(gateway.receive(a_begin_submission(), now=later(START, Span(1))), Applied)
+    assert isinstance(gateway.receive(accepted(), now=later(START, Span(2))), Applied)
     assert gateway.transaction(REFERENCE).status is Status.PENDING
-    assert isinstance(gateway.receive(succeeded(), now=START + 3), Applied)
+    assert isinstance(gateway.receive(succeeded(), now=later(START, Span(3))), Applied)
     assert gateway.transaction(REFERENCE).status is Status.SUCCESS
     assert gateway.take_intents() == (DeliverCallback(REFERENCE),)
     assert gateway.next_wake() is None
-    assert isinstance(gateway.receive(callback_concluded(), now=START + 4), Applied)
+    assert isinstance(gateway.receive(callback_concluded(), now=later(START, Span(4))), Applied)
     assert [each.gateway_reference for each in gateway.callbacks] == [REFERENCE]
     assert len(gateway.journal) == 5
     assert gateway.suspense == []
@@ -88,15 +88,15 @@ def test_wake_lets_happen_what_is_due_the_earliest_first() -> None:
     gateway = Gateway()
     for number in (3, 1, 2):
         given = a_create_payment(numbered_reference(number), merchant_reference=str(number))
-        gateway.receive(given, now=START + number)
+        gateway.receive(given, now=later(START, Span(number)))
     gateway.take_intents()
-    gateway.wake(now=START + 3 * DAY + 2)
+    gateway.wake(now=later(later(START, Span(3 * DAY)), Span(2)))
     assert gateway.take_intents() == (
         DeliverCallback(numbered_reference(1)),
         DeliverCallback(numbered_reference(2)),
     )
     assert gateway.transaction(numbered_reference(3)).progress.stage is Stage.CREATED
-    gateway.wake(now=START + 3 * DAY + 2)
+    gateway.wake(now=later(later(START, Span(3 * DAY)), Span(2)))
     assert gateway.take_intents() == ()
 
 

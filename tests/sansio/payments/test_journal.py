@@ -33,11 +33,11 @@ from mmo_sansio.testing import (
     succeeded,
     unreachable,
 )
-from mmo_sansio.values.clock import DAY, SECOND
+from mmo_sansio.values.clock import DAY, SECOND, Instant, Span, later
 from mmo_sansio.values.error_codes import ErrorCode
 from mmo_sansio.values.model import Source, Stage, Transaction
 
-NOW = START + 5 * SECOND
+NOW = later(START, Span(5 * SECOND))
 C, W, S, A, OK = (
     Stage.CREATED,
     Stage.AWAITING_CUSTOMER,
@@ -47,7 +47,7 @@ C, W, S, A, OK = (
 )
 
 
-def line_of(was: Transaction | None, given: Input, *, now: int = NOW) -> JournalEntry:
+def line_of(was: Transaction | None, given: Input, *, now: Instant = NOW) -> JournalEntry:
     ledger = ledger_with() if was is None else ledger_with(was)
     changes = decide(ledger, given, now=now).changes
     assert [isinstance(each, JournalEntry) for each in changes].count(True) == 1
@@ -207,7 +207,7 @@ def test_text_is_kept_as_it_came() -> None:
 def test_a_timeline_tells_where_a_payment_has_been() -> None:
     world = World()
     world.create()
-    world.advance(4 * DAY)
+    world.advance(Span(4 * DAY))
     told = [
         (each.input_name, each.stage_before, each.stage_after) for each in world.gateway.journal
     ]

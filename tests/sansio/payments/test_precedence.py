@@ -11,6 +11,7 @@ from attrs import evolve, frozen
 
 from mmo_sansio.messages.replies import Rejected
 from mmo_sansio.payments.gateway import Gateway
+from mmo_sansio.values.clock import Instant
 from mmo_sansio.values.model import Operation
 from mmo_sansio.values.problems import Problem, ProblemError
 from tests.support.api_requests import BRAND, body, call, request
@@ -90,7 +91,7 @@ def outcome(operation: Operation, changes: dict[str, Any]) -> Problem:
     gateway = Gateway()
     members = body(operation)
     if changes.get("used_before"):
-        gateway.receive(call(sent(operation, members, {})), now=0)
+        gateway.receive(call(sent(operation, members, {})), now=Instant(0))
     for path, value in changes.items():
         if path.startswith("body."):
             put(members, in_words_of(operation, path[len("body.") :]), value)
@@ -98,7 +99,8 @@ def outcome(operation: Operation, changes: dict[str, Any]) -> Problem:
     brand = evolve(BRAND, enabled=changes.get("enabled", True))
     try:
         reply = gateway.receive(
-            evolve(call(given, brand=brand), gateway_reference="01ARZ3NDEKTSV4RRFFQ69G5FAW"), now=1
+            evolve(call(given, brand=brand), gateway_reference="01ARZ3NDEKTSV4RRFFQ69G5FAW"),
+            now=Instant(1),
         )
     except ProblemError as error:
         return error.problem

@@ -26,7 +26,7 @@ from mmo_sansio.testing import (
     succeeded,
     succeeds,
 )
-from mmo_sansio.values.clock import DAY, HOUR, MINUTE, SECOND
+from mmo_sansio.values.clock import DAY, HOUR, MINUTE, SECOND, Span, later
 from mmo_sansio.values.error_codes import ErrorCode
 from mmo_sansio.values.model import Flow, Operation, Source, Status
 
@@ -99,9 +99,9 @@ def test_a_failure_sets_code_and_message_and_calls_back() -> None:
 def test_three_days_without_a_result_expire(script: ProviderScript) -> None:
     world = World(FakeProvider(on_submit=(script,), on_poll=(script,)))
     world.create()
-    world.advance(3 * DAY - 1)
+    world.advance(Span(3 * DAY - 1))
     assert world.transaction().status is Status.PENDING
-    world.advance(1)
+    world.advance(Span(1))
     expired = world.transaction()
     assert expired.progress.error_code is ErrorCode.TRANSACTION_EXPIRED
     assert expired.progress.completion_source is Source.EXPIRY
@@ -112,7 +112,7 @@ def test_three_days_without_a_result_expire(script: ProviderScript) -> None:
 def test_nobody_submits_it_and_it_expires_all_the_same() -> None:
     world = World()
     world.create()
-    world.now = START + 3 * DAY
+    world.now = later(START, Span(3 * DAY))
     world.gateway.wake(now=world.now)
     assert world.transaction().progress.error_code is ErrorCode.TRANSACTION_EXPIRED
     world.settle()
@@ -130,7 +130,7 @@ def test_an_end_is_irreversible(first: ProviderScript) -> None:
     world.receive(succeeded(final=KES(1)))
     world.receive(a_resolution(error_code=ErrorCode.USER_CANCELLED))
     world.receive(a_resolution())
-    world.advance(9 * DAY)
+    world.advance(Span(9 * DAY))
     assert world.transaction() == ended
     assert len(world.callbacks) == 1
     kept = [each.reason for each in world.gateway.suspense]
@@ -141,7 +141,7 @@ def test_an_end_is_irreversible(first: ProviderScript) -> None:
 def test_a_success_after_expiry_waits_for_a_person() -> None:
     world = World()
     world.create()
-    world.advance(3 * DAY)
+    world.advance(Span(3 * DAY))
     reply = world.receive(succeeded())
     assert isinstance(reply, Ignored)
     assert world.transaction().status is Status.FAILED
@@ -185,7 +185,7 @@ def test_a_lost_question_is_asked_again() -> None:
     world = World(FakeProvider(on_poll=(succeeds,)))
     world.create()
     world.settle()
-    world.now += 2 * SECOND
+    world.now = later(world.now, Span(2 * SECOND))
     world.gateway.wake(now=world.now)
     world.gateway.take_intents()  # The process dies with the question.
     world.run()
@@ -196,7 +196,7 @@ def test_a_lost_question_is_asked_again() -> None:
 def test_a_confirmed_page_pays() -> None:
     world = World(FakeProvider(on_submit=(succeeds,)))
     world.create(operation=Operation.WEB_PAYIN)
-    world.advance(29 * MINUTE)
+    world.advance(Span(29 * MINUTE))
     assert world.provider.submissions == []
     assert isinstance(world.receive(a_confirmation()), Applied)
     assert isinstance(world.receive(a_confirmation()), Ignored)
@@ -224,7 +224,7 @@ def test_a_reference_is_consumed_even_if_its_payment_failed() -> None:
     world.create()
     world.run()
     assert isinstance(world.create(numbered_reference(2)), Rejected)
-    world.now = START + 15 * MINUTE
+    world.now = later(START, Span(15 * MINUTE))
     assert isinstance(world.create(numbered_reference(2)), Accepted)
 
 

@@ -29,11 +29,11 @@ from mmo_sansio.testing import (
     succeeded,
     unreachable,
 )
-from mmo_sansio.values.clock import DAY, MINUTE, SECOND
+from mmo_sansio.values.clock import DAY, MINUTE, SECOND, Instant, Span, later
 from mmo_sansio.values.error_codes import ErrorCode
 from mmo_sansio.values.model import ProviderData, Stage, Status, Transaction
 
-SOON = START + SECOND
+SOON = later(START, SECOND)
 HALF_AN_HOUR = START + 30 * MINUTE
 EXPIRED = START + 3 * DAY
 
@@ -77,13 +77,15 @@ ON_RECORD = a_transaction(C, provider_data=ProviderData("test", PROVIDER_TITLE),
 """Submitted once, and sent back because the provider said that it never got it."""
 
 
-def decided(transaction: Transaction, given: Input, *, now: int = SOON) -> Decision:
+def decided(transaction: Transaction, given: Input, *, now: Instant = SOON) -> Decision:
     return decide(ledger_with(transaction), given, now=now)
 
 
 @pytest.mark.spec("S1")
 @pytest.mark.parametrize(("stage", "given", "now", "to"), CELLS)
-def test_every_cell_of_the_table(stage: Stage, given: Input, now: int, to: Stage | None) -> None:
+def test_every_cell_of_the_table(
+    stage: Stage, given: Input, now: Instant, to: Stage | None
+) -> None:
     was = a_transaction(stage)
     decision = decided(was, given, now=now)
     steps = [each for each in decision.changes if isinstance(each, TransactionAdvanced)]
@@ -183,7 +185,7 @@ def test_a_provider_that_takes_back_its_never_received_is_believed(given: Input,
     assert decision.reply.transaction.progress.stage is to
     ledger.apply(decision.changes, decision.intents)
     assert ledger.open_intent((ON_RECORD.reference, IntentKind.SUBMIT)) is None
-    begun = decide(ledger, a_begin_submission(), now=SOON + 1)
+    begun = decide(ledger, a_begin_submission(), now=later(SOON, Span(1)))
     assert isinstance(begun.reply, Ignored)
 
 

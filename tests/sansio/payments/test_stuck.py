@@ -7,7 +7,7 @@ import pytest
 from mmo_sansio.messages.changes import SuspenseReason
 from mmo_sansio.payments.stuck import contradicting_entry, is_stuck
 from mmo_sansio.testing import START, a_transaction
-from mmo_sansio.values.clock import HOUR
+from mmo_sansio.values.clock import HOUR, Span, earlier, later
 from mmo_sansio.values.model import Stage
 
 SUCCESS = '{"result": "success"}'
@@ -19,14 +19,14 @@ FAILED = '{"result": "failed"}'
 def test_a_payment_is_stuck_from_its_first_unknown_hour(stage: Stage) -> None:
     unknown = stage in (Stage.SUBMITTING, Stage.AWAITING_RESULT)
     was = a_transaction(stage, submitted_at=START + HOUR)
-    assert is_stuck(was, now=START + 2 * HOUR) is unknown
-    assert not is_stuck(was, now=START + 2 * HOUR - 1)
+    assert is_stuck(was, now=later(START, Span(2 * HOUR))) is unknown
+    assert not is_stuck(was, now=earlier(later(START, Span(2 * HOUR)), Span(1)))
 
 
 @pytest.mark.spec("S6")
 def test_a_payment_of_an_older_version_counts_from_its_creation() -> None:
     was = a_transaction(Stage.SUBMITTING, submitted_at=None)
-    assert is_stuck(was, now=START + HOUR)
+    assert is_stuck(was, now=later(START, HOUR))
 
 
 @pytest.mark.spec("S5")

@@ -15,7 +15,7 @@ from mmo_sansio.resilience.circuit_breaker import (
     OutcomeCounts,
     Permit,
 )
-from mmo_sansio.values.clock import HOUR, SECOND, Instant
+from mmo_sansio.values.clock import HOUR, SECOND, MonotonicInstant, Span, later
 
 ROWS = {
     1: "F@0,1,2,3; closed",
@@ -71,31 +71,31 @@ class Story:
             for moment in times.split(","):
                 ACTS[what](self, at(moment))
 
-    def admitted(self, now: Instant) -> Permit:
+    def admitted(self, now: MonotonicInstant) -> Permit:
         permit = self.breaker.request_permit(now)
         assert permit is not None, f"refused at {now}"
         return permit
 
-    def succeed(self, now: Instant) -> None:
+    def succeed(self, now: MonotonicInstant) -> None:
         self.breaker.record(self.admitted(now), succeeded=True, now=now)
 
-    def fail(self, now: Instant) -> None:
+    def fail(self, now: MonotonicInstant) -> None:
         self.breaker.record(self.admitted(now), succeeded=False, now=now)
 
-    def be_refused(self, now: Instant) -> None:
+    def be_refused(self, now: MonotonicInstant) -> None:
         assert self.breaker.request_permit(now) is None
 
-    def begin(self, now: Instant) -> None:
+    def begin(self, now: MonotonicInstant) -> None:
         self.held.append(self.admitted(now))
 
-    def succeed_late(self, now: Instant) -> None:
+    def succeed_late(self, now: MonotonicInstant) -> None:
         self.breaker.record(self.held.pop(0), succeeded=True, now=now)
 
-    def fail_late(self, now: Instant) -> None:
+    def fail_late(self, now: MonotonicInstant) -> None:
         self.breaker.record(self.held.pop(0), succeeded=False, now=now)
 
 
-ACTS: dict[str, Callable[[Story, Instant], None]] = {
+ACTS: dict[str, Callable[[Story, MonotonicInstant], None]] = {
     "S": Story.succeed,
     "F": Story.fail,
     "refused": Story.be_refused,
@@ -105,8 +105,8 @@ ACTS: dict[str, Callable[[Story, Instant], None]] = {
 }
 
 
-def at(seconds: str) -> Instant:
-    return round(float(seconds) * SECOND)
+def at(seconds: str) -> MonotonicInstant:
+    return MonotonicInstant(round(float(seconds) * SECOND))
 
 
 def told(script: str) -> Story:
@@ -124,9 +124,9 @@ def test_row(script: str) -> None:
 @pytest.mark.spec("K5")
 @pytest.mark.parametrize("row", [29])
 def test_the_wall_clock_has_no_say(row: int) -> None:
-    wall, monotonic = 10 * HOUR, 0
+    wall, monotonic = 10 * HOUR, MonotonicInstant(0)
     story = told("F@0,1,2,3,4; open until 34")
-    wall, monotonic = wall - HOUR, monotonic + 34 * SECOND
+    wall, monotonic = wall - HOUR, later(monotonic, Span(34 * SECOND))
     assert wall < 10 * HOUR
     assert story.breaker.request_permit(monotonic) is not None
 
@@ -163,7 +163,9 @@ def test_a_read_begins_a_sub_window_too() -> None:
 @pytest.mark.spec("K5")
 def test_opening_keeps_the_counts_and_late_outcomes_add_to_them() -> None:
     story = told("try@0,0; F@0,1,2,3,4; lateS@5; lateF@6; open until 34")
-    assert story.breaker.outcome_counts(7 * SECOND) == OutcomeCounts(successes=1, failures=6)
+    assert story.breaker.outcome_counts(MonotonicInstant(7 * SECOND)) == OutcomeCounts(
+        successes=1, failures=6
+    )
 
 
 @pytest.mark.spec("K5")
@@ -187,9 +189,9 @@ def test_a_permit_that_never_reports_has_failed_after_15_s() -> None:
 @pytest.mark.spec("K5")
 def test_an_outcome_reported_twice_counts_once() -> None:
     story = Story()
-    permit = story.admitted(0)
+    permit = story.admitted(MonotonicInstant(0))
     for _ in range(5):
-        story.breaker.record(permit, succeeded=False, now=0)
+        story.breaker.record(permit, succeeded=False, now=MonotonicInstant(0))
     story.tell("closed; health@0=1")
 
 
@@ -197,23 +199,25 @@ def test_an_outcome_reported_twice_counts_once() -> None:
 def test_an_abandoned_call_counts_as_neither() -> None:
     story = Story()
     for _ in range(5):
-        story.breaker.abandon(story.admitted(0), now=0)
+        story.breaker.abandon(story.admitted(MonotonicInstant(0)), now=MonotonicInstant(0))
     story.tell("closed; health@20=0")
 
 
 @pytest.mark.spec("K5")
 def test_an_abandoned_probe_leaves_its_place_to_the_next_call() -> None:
     story = told("F@0,1,2,3,4")
-    story.breaker.abandon(story.admitted(34 * SECOND), now=35 * SECOND)
+    story.breaker.abandon(
+        story.admitted(MonotonicInstant(34 * SECOND)), now=MonotonicInstant(35 * SECOND)
+    )
     story.tell("half-open; try@35; refused@35; lateS@36; closed")
 
 
 @pytest.mark.spec("K5")
 def test_a_call_abandoned_too_late_doesn_t_free_another_one_s_place() -> None:
     story = Story(CircuitBreaker(BreakerSettings(permit_deadline=None)))
-    early = story.admitted(0)
+    early = story.admitted(MonotonicInstant(0))
     story.tell("F@0,1,2,3,4; try@34")
-    story.breaker.abandon(early, now=35 * SECOND)
+    story.breaker.abandon(early, now=MonotonicInstant(35 * SECOND))
     story.tell("refused@35")
 
 
@@ -235,13 +239,13 @@ def test_a_successor_goes_on_where_the_breaker_was(before: str, after: str) -> N
 
 @pytest.mark.spec("K5")
 def test_a_successor_with_another_monotonic_clock_shifts_the_times() -> None:
-    snapshot = told("F@0,1,2,3,4").breaker.snapshot().shifted(100 * SECOND)
+    snapshot = told("F@0,1,2,3,4").breaker.snapshot().shifted(Span(100 * SECOND))
     Story(CircuitBreaker(restored=snapshot)).tell(
         "open until 134; refused@133.9; try@134; half-open"
     )
-    failing = told("F@0,1,2,3").breaker.snapshot().shifted(100 * SECOND)
+    failing = told("F@0,1,2,3").breaker.snapshot().shifted(Span(100 * SECOND))
     Story(CircuitBreaker(restored=failing)).tell("closed; F@104; open until 134")
-    probing = told("F@0,1,2,3,4; try@34").breaker.snapshot().shifted(100 * SECOND)
+    probing = told("F@0,1,2,3,4; try@34").breaker.snapshot().shifted(Span(100 * SECOND))
     Story(CircuitBreaker(restored=probing)).tell("refused@148.9; refused@149; open until 179")
 
 

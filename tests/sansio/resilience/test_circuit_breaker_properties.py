@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mmo_sansio.resilience.circuit_breaker import BreakerState, CircuitBreaker, Permit
-from mmo_sansio.values.clock import SECOND, Instant, Span
+from mmo_sansio.values.clock import SECOND, MonotonicInstant, Span, later
 
 What: TypeAlias = Literal["ask", "succeed", "fail", "abandon", "read"]
 Step: TypeAlias = tuple[Span, What, int]
@@ -32,7 +32,7 @@ BUSY = st.lists(
 class Call:
     """A call that was let through."""
 
-    granted_at: Instant
+    granted_at: MonotonicInstant
     era: int
     over: bool = False
 
@@ -42,13 +42,13 @@ class Oracle:
     """Section by section what the rules say, with lists, and no thought of speed."""
 
     state: str = "closed"
-    until: Instant = 0
+    until: MonotonicInstant = MonotonicInstant(0)
     era: int = 0
     calls: list[Call] = field(factory=list)
-    touches: list[tuple[Instant, str]] = field(factory=list)
+    touches: list[tuple[MonotonicInstant, str]] = field(factory=list)
     """Outcomes and reads since the last reset."""
 
-    def ask(self, now: Instant) -> Call | None:
+    def ask(self, now: MonotonicInstant) -> Call | None:
         self.let_deadlines_pass(now)
         if self.state == "open" and now >= self.until:
             self.state, self.era = "half_open", self.era + 1
@@ -60,11 +60,11 @@ class Oracle:
     def probes(self) -> list[Call]:
         return [call for call in self.calls if not call.over and call.era == self.era]
 
-    def end(self, call: Call, outcome: str, now: Instant) -> None:
+    def end(self, call: Call, outcome: str, now: MonotonicInstant) -> None:
         self.let_deadlines_pass(now)
         self.end_in_time(call, outcome, now)
 
-    def end_in_time(self, call: Call, outcome: str, now: Instant) -> None:
+    def end_in_time(self, call: Call, outcome: str, now: MonotonicInstant) -> None:
         if call.over:
             return
         call.over = True
@@ -74,14 +74,14 @@ class Oracle:
         if self.state == "half_open" and outcome == "succeed":
             self.state, self.era, self.touches = "closed", self.era + 1, []
         elif outcome == "fail" and (self.state == "half_open" or self.must_open(now)):
-            self.state, self.era, self.until = "open", self.era + 1, now + 30 * SECOND
+            self.state, self.era, self.until = "open", self.era + 1, later(now, Span(30 * SECOND))
 
-    def must_open(self, now: Instant) -> bool:
+    def must_open(self, now: MonotonicInstant) -> bool:
         outcomes = self.remembered(now)
         failures = outcomes.count("fail")
         return self.state == "closed" and len(outcomes) >= 5 and 2 * failures >= len(outcomes)
 
-    def remembered(self, now: Instant) -> list[str]:
+    def remembered(self, now: MonotonicInstant) -> list[str]:
         """Every touch belongs to the sub-window that was the newest then, or began one."""
         remembered, began_at = [], None
         for moment, touch in self.touches:
@@ -91,11 +91,11 @@ class Oracle:
                 remembered.append(touch)
         return remembered
 
-    def let_deadlines_pass(self, now: Instant) -> None:
+    def let_deadlines_pass(self, now: MonotonicInstant) -> None:
         for call in [each for each in self.calls if each.granted_at + 15 * SECOND <= now]:
-            self.end_in_time(call, "fail", call.granted_at + 15 * SECOND)
+            self.end_in_time(call, "fail", later(call.granted_at, Span(15 * SECOND)))
 
-    def read(self, now: Instant) -> tuple[int, int]:
+    def read(self, now: MonotonicInstant) -> tuple[int, int]:
         self.let_deadlines_pass(now)
         self.touches.append((now, "read"))
         outcomes = self.remembered(now)
@@ -109,13 +109,13 @@ class Drive:
     breaker: CircuitBreaker = field(factory=CircuitBreaker)
     oracle: Oracle = field(factory=Oracle)
     under_way: list[tuple[Permit, Call]] = field(factory=list)
-    now: Instant = 0
+    now: MonotonicInstant = MonotonicInstant(0)
     granted: int = 0
     refused: int = 0
 
     def take(self, step: Step) -> None:
         wait, what, which = step
-        self.now += wait
+        self.now = later(self.now, Span(wait))
         if what == "ask":
             self._ask()
         elif what == "read":
@@ -128,7 +128,10 @@ class Drive:
             assert self.breaker.snapshot().open_until == self.oracle.until
 
     def _ask(self) -> None:
-        permit, call = self.breaker.request_permit(self.now), self.oracle.ask(self.now)
+        permit, call = (
+            self.breaker.request_permit(self.now),
+            self.oracle.ask(self.now),
+        )
         assert (permit is None) == (call is None)
         if permit is not None and call is not None:
             self.under_way.append((permit, call))
@@ -173,18 +176,18 @@ def test_nobody_is_let_through_between_opening_and_its_end(steps: list[Step]) ->
         drive.take(step)
         until = drive.breaker.snapshot().open_until
         if until is not None and drive.now < until:
-            assert drive.breaker.request_permit(drive.now) is None
+            assert drive.breaker.request_permit(MonotonicInstant(drive.now)) is None
             assert drive.oracle.ask(drive.now) is None
 
 
 @pytest.mark.spec("K5")
 @given(st.lists(st.booleans(), max_size=4), st.integers(34 * SECOND, 200 * SECOND))
 def test_after_closing_fewer_than_five_outcomes_never_open(
-    outcomes: list[bool], probed_at: Instant
+    outcomes: list[bool], probed_at: MonotonicInstant
 ) -> None:
     breaker = CircuitBreaker()
     for now in [0, 1, 2, 3, 4]:
-        _call(breaker, succeeded=False, now=now * SECOND)
+        _call(breaker, succeeded=False, now=MonotonicInstant(now * SECOND))
     _call(breaker, succeeded=True, now=probed_at)
     for succeeded in outcomes:
         _call(breaker, succeeded=succeeded, now=probed_at)
@@ -201,7 +204,7 @@ def test_a_successor_decides_as_the_breaker_would_have(
         first.take(step)
     for permit, call in first.under_way:
         if permit != first.breaker.snapshot().probe:
-            first.breaker.abandon(permit, now=first.now)
+            first.breaker.abandon(permit, now=MonotonicInstant(first.now))
             first.oracle.end(call, "abandon", first.now)
     successor = Drive(
         CircuitBreaker(restored=first.breaker.snapshot()), oracle=first.oracle, now=first.now
@@ -210,7 +213,7 @@ def test_a_successor_decides_as_the_breaker_would_have(
         successor.take(step)
 
 
-def _call(breaker: CircuitBreaker, *, succeeded: bool, now: Instant) -> None:
-    permit = breaker.request_permit(now)
+def _call(breaker: CircuitBreaker, *, succeeded: bool, now: MonotonicInstant) -> None:
+    permit = breaker.request_permit(MonotonicInstant(now))
     assert permit is not None
-    breaker.record(permit, succeeded=succeeded, now=now)
+    breaker.record(permit, succeeded=succeeded, now=MonotonicInstant(now))

@@ -7,6 +7,7 @@ import pytest
 from mmo_sansio.resilience.clock_guard import ClockGuard
 from mmo_sansio.testing import START
 from mmo_sansio.values import clock
+from mmo_sansio.values.clock import MonotonicInstant, Span, later
 
 S = clock.SECOND
 
@@ -37,7 +38,7 @@ def test_the_wall_clock_is_believed_when_both_clocks_agree(
     looks: list[tuple[int, int, bool]],
 ) -> None:
     guard = ClockGuard()
-    wall, monotonic = START, 17 * S
+    wall, monotonic = START, MonotonicInstant(17 * S)
     for wall_s, monotonic_s, believed in looks:
-        wall, monotonic = wall + wall_s * S, monotonic + monotonic_s * S
+        wall, monotonic = later(wall, Span(wall_s * S)), later(monotonic, Span(monotonic_s * S))
         assert guard.is_trusted(wall=wall, monotonic=monotonic) is believed

@@ -33,21 +33,23 @@ from mmo_sansio.resilience.ownership import (
 )
 from mmo_sansio.testing import a_transaction, an_attempt, ledger_with, numbered_reference
 from mmo_sansio.values import clock
-from mmo_sansio.values.clock import SECOND, Instant
+from mmo_sansio.values.clock import SECOND, Instant, MonotonicInstant, Span, earlier, later
 from mmo_sansio.values.model import Stage
 
-NOW: Instant = 1_700_000_000 * SECOND
-OPEN = BreakerSnapshot(BreakerState.OPEN, NOW + 30 * SECOND, None, 2, (SubWindow(NOW, 0, 5),))
+NOW = MonotonicInstant(1_700_000_000 * SECOND)
+OPEN = BreakerSnapshot(
+    BreakerState.OPEN, later(NOW, Span(30 * SECOND)), None, 2, (SubWindow(NOW, 0, 5),)
+)
 
 
 @pytest.mark.spec("K3")
 def test_a_lease_lasts_its_time_and_not_a_microsecond_longer() -> None:
     book = OwnershipModel()
     one = book.renew(None, now=NOW)
-    assert book.renew(one, now=NOW + LEASE_DURATION - 1) == one
-    assert book.is_alive(one, now=NOW + 2 * LEASE_DURATION - 2)
-    assert not book.is_alive(one, now=NOW + 2 * LEASE_DURATION - 1)
-    assert book.renew(one, now=NOW + 2 * LEASE_DURATION - 1) > one, (
+    assert book.renew(one, now=earlier(later(NOW, LEASE_DURATION), Span(1))) == one
+    assert book.is_alive(one, now=earlier(later(NOW, Span(2 * LEASE_DURATION)), Span(2)))
+    assert not book.is_alive(one, now=earlier(later(NOW, Span(2 * LEASE_DURATION)), Span(1)))
+    assert book.renew(one, now=earlier(later(NOW, Span(2 * LEASE_DURATION)), Span(1))) > one, (
         "what has ended is never renewed"
     )
 
@@ -55,16 +57,16 @@ def test_a_lease_lasts_its_time_and_not_a_microsecond_longer() -> None:
 @pytest.mark.spec("K3")
 def test_a_channel_is_taken_from_the_dead_only_and_its_fence_grows() -> None:
     book = OwnershipModel()
-    one, other = book.renew(None, now=NOW), book.renew(None, now=NOW + SECOND)
+    one, other = book.renew(None, now=NOW), book.renew(None, now=later(NOW, SECOND))
     assert book.claim(one, ["acme"], now=NOW) == [Channel("acme", 1, INITIAL_SNAPSHOT)]
-    assert not book.claim(other, ["acme"], now=NOW + LEASE_DURATION - 1)
-    assert not book.claim(one, ["acme"], now=NOW + SECOND), "it has it"
-    assert book.claim(other, ["acme"], now=NOW + LEASE_DURATION) == [
+    assert not book.claim(other, ["acme"], now=earlier(later(NOW, LEASE_DURATION), Span(1)))
+    assert not book.claim(one, ["acme"], now=later(NOW, SECOND)), "it has it"
+    assert book.claim(other, ["acme"], now=later(NOW, LEASE_DURATION)) == [
         Channel("acme", 2, INITIAL_SNAPSHOT)
     ]
-    assert not book.claim(one, ["globex"], now=NOW + LEASE_DURATION), "its lease has ended"
+    assert not book.claim(one, ["globex"], now=later(NOW, LEASE_DURATION)), "its lease has ended"
     assert book.fence(one, "acme", now=NOW) is None
-    assert book.fence(other, "acme", now=NOW + LEASE_DURATION) == 2
+    assert book.fence(other, "acme", now=later(NOW, LEASE_DURATION)) == 2
 
 
 @pytest.mark.spec("K3")
@@ -130,28 +132,30 @@ def test_alone_a_holder_keeps_all_of_its_channels() -> None:
 
 @pytest.mark.spec("K5")
 def test_a_clock_that_was_set_back_keeps_no_breaker_open_for_longer_than_usual() -> None:
-    now = NOW - clock.HOUR
+    now = earlier(NOW, clock.HOUR)
     restored = CircuitBreaker(restored=OPEN.clamped(DEFAULT_BREAKER_SETTINGS, now=now))
-    assert restored.request_permit(now + 30 * SECOND - 1) is None
-    assert restored.request_permit(now + 30 * SECOND) is not None
+    assert restored.request_permit(earlier(later(now, Span(30 * SECOND)), Span(1))) is None
+    assert restored.request_permit(later(now, Span(30 * SECOND))) is not None
 
 
 @pytest.mark.spec("K5")
 def test_a_breaker_goes_on_from_where_its_last_owner_left_it() -> None:
     """Kept in wall time, by a process with one monotonic clock, for a process with another."""
-    here, there = 5 * SECOND, 900 * SECOND
+    here, there = MonotonicInstant(5 * SECOND), MonotonicInstant(900 * SECOND)
     first = CircuitBreaker()
     for nth in range(4):
-        permit = first.request_permit(here + nth)
+        permit = first.request_permit(later(here, Span(nth)))
         assert permit is not None
-        first.record(permit, succeeded=False, now=here + nth)
-    kept = first.snapshot().shifted(NOW - here)
+        first.record(permit, succeeded=False, now=later(here, Span(nth)))
+    kept = first.snapshot().shifted(Span(NOW - here))
     second = CircuitBreaker(
-        restored=kept.shifted(there - NOW).clamped(DEFAULT_BREAKER_SETTINGS, now=there + 9)
+        restored=kept.shifted(Span(there - NOW)).clamped(
+            DEFAULT_BREAKER_SETTINGS, now=later(there, Span(9))
+        )
     )
-    permit = second.request_permit(there + 9)
+    permit = second.request_permit(later(there, Span(9)))
     assert permit is not None
-    second.record(permit, succeeded=False, now=there + 9)
+    second.record(permit, succeeded=False, now=later(there, Span(9)))
     assert second.state is BreakerState.OPEN, "the fifth failure"
 
 
@@ -168,7 +172,7 @@ def test_the_outcome_counts_that_was_claimed_last(
     (transaction,) = gateway.ledger.transactions
     gateway.ledger.intents[transaction, IntentKind.CALLBACK] = DeliverCallback(transaction, claimed)
     outcome = CallbackConcluded(transaction, an_attempt(), given_under)
-    assert isinstance(gateway.receive(outcome, now=NOW), Applied if counts else Ignored)
+    assert isinstance(gateway.receive(outcome, now=Instant(NOW)), Applied if counts else Ignored)
     assert len(gateway.callbacks) == counts
     assert (not gateway.ledger.intents) == counts
 
@@ -177,11 +181,11 @@ def test_the_outcome_counts_that_was_claimed_last(
 class Process:
     """A sender with a clock of its own, that may be stopped at any time."""
 
-    ahead: Instant
+    ahead: Span
     """How far its clock is ahead of the store's."""
     number: int | None = None
     fences: dict[str, int] = Factory(dict)
-    trusted: Instant = -1
+    trusted: MonotonicInstant = MonotonicInstant(-1)
     sending: list[DeliverCallback] = Factory(list)
     """Claimed, and not yet sent."""
     sent: list[DeliverCallback] = Factory(list)
@@ -195,13 +199,13 @@ class Nodes:
     processes: list[Process]
     book: OwnershipModel = Factory(OwnershipModel)
     gateway: Gateway = Factory(Gateway)
-    now: Instant = NOW
-    on_the_wire: dict[str, list[tuple[int, Instant]]] = Factory(dict)
+    now: MonotonicInstant = NOW
+    on_the_wire: dict[str, list[tuple[int, MonotonicInstant]]] = Factory(dict)
     """By brand: under which fence something was sent, and when."""
 
     def step(self, who: int, what: str) -> None:
         process = self.processes[who % len(self.processes)]
-        mine = self.now + process.ahead
+        mine = later(self.now, process.ahead)
         match what:
             case "round":
                 for part in ("renew", "take", "claim"):
@@ -234,7 +238,7 @@ class Nodes:
                 work = process.sent.pop(0)
                 self.conclude(work)
             case "die":
-                process.number, process.fences, process.trusted = None, {}, -1
+                process.number, process.fences, process.trusted = None, {}, MonotonicInstant(-1)
                 process.sending, process.sent = [], []
             case _:
                 pass
@@ -242,7 +246,7 @@ class Nodes:
     def conclude(self, work: DeliverCallback) -> None:
         attempt = an_attempt(DeliveryOutcome.DELIVERED)
         self.gateway.receive(
-            CallbackConcluded(work.gateway_reference, attempt, work.fence), now=self.now
+            CallbackConcluded(work.gateway_reference, attempt, work.fence), now=Instant(self.now)
         )
 
     def open(self) -> list[DeliverCallback]:
@@ -277,9 +281,9 @@ STEPS = st.lists(
 @settings(max_examples=300)
 @given(STEPS, st.tuples(*[st.integers(-clock.DAY, clock.DAY)] * 3))
 def test_whatever_stops_when_one_process_at_a_time_sends_and_all_is_recorded_once(
-    steps: list[tuple[int, str, Instant]], ahead: tuple[int, ...]
+    steps: list[tuple[int, str, int]], ahead: tuple[int, ...]
 ) -> None:
-    nodes = Nodes([Process(each) for each in ahead])
+    nodes = Nodes([Process(Span(each)) for each in ahead])
     nodes.gateway.ledger = ledger_with(
         *(
             a_transaction(
@@ -293,11 +297,12 @@ def test_whatever_stops_when_one_process_at_a_time_sends_and_all_is_recorded_onc
     )
     for who, what, then in steps:
         nodes.step(who, what)
-        nodes.now += then
+        nodes.now = later(nodes.now, Span(then))
     for sent in nodes.on_the_wire.values():
         fences = [fence for fence, _ in sent]
         assert fences == sorted(fences), "an earlier owner sent after a later one"
-    nodes.now += 2 * LEASE_DURATION  # Whoever lives on brings everything to its end.
+    # Whoever lives on brings everything to its end.
+    nodes.now = later(nodes.now, Span(2 * LEASE_DURATION))
     for _ in range(40):
         for what in ("round", "send", "conclude"):
             nodes.step(0, what)

@@ -38,6 +38,7 @@ from mmo_sansio.testing import (
     unreachable,
 )
 from mmo_sansio.values import clock
+from mmo_sansio.values.clock import Instant, Span, later
 from mmo_sansio.values.error_codes import ErrorCode
 from mmo_sansio.values.model import Brand, Operation, ReferenceReuse, Source, Status, Terms
 from tests.sansio.simulation.records import Walk, page
@@ -121,13 +122,13 @@ class Parties:
         use: ReferenceUse = world.ledger.references[key]
         edge = use.at + 15 * clock.MINUTE + self.random.choice((-1, -500, 0, 1))
         if edge > world.stamp and self.random.random() < 0.6:
-            world.raw = world.stamp = edge - 1
+            world.raw = world.stamp = Instant(edge - 1)
             world.tally["reuse at the edge of the window"] += 1
         else:
             world.tally["reuse"] += 1
         brand = next(each for each in BRANDS if each.id == key[0])
         keep = world.raw
-        world.raw = min(world.raw, world.stamp - 400_000)
+        world.raw = Instant(min(world.raw, world.stamp - 400_000))
         world.insist(self.a_wish(brand, key[1]))
         world.raw = max(keep, world.stamp)
 
@@ -230,8 +231,8 @@ class Parties:
         random, world = self.random, self.world
         query = ListRecords(
             random.choice(BRANDS).id,
-            START + random.choice((0, 0, clock.MINUTE)),
-            world.stamp + 1,
+            later(START, Span(random.choice((0, 0, clock.MINUTE)))),
+            later(world.stamp, Span(1)),
             status=random.choice((None, None, Status.PENDING, Status.SUCCESS)),
             page_size=random.randrange(1, 6),
         )

@@ -12,7 +12,7 @@ from mmo_sansio.messages.replies import Accepted
 from mmo_sansio.payments.decide import decide
 from mmo_sansio.payments.decision import Decision
 from mmo_sansio.payments.ledger import Ledger
-from mmo_sansio.values.clock import Instant
+from mmo_sansio.values.clock import Instant, Span, earlier
 from mmo_sansio.values.model import Stage, Transaction
 from tests.sansio.simulation.planted_laws import LAWS, Law
 from tests.sansio.simulation.world import Decide, Simulation
@@ -103,7 +103,10 @@ class RepeatsARow(Simulation):
 
     def page(self, query: ListRecords) -> tuple[list[Transaction], bool]:
         if query.after is not None:
-            query = evolve(query, after=evolve(query.after, created_at=query.after.created_at - 1))
+            query = evolve(
+                query,
+                after=evolve(query.after, created_at=earlier(query.after.created_at, Span(1))),
+            )
         return super().page(query)
 
 

@@ -33,7 +33,7 @@ from mmo_sansio.payments.decide import decide
 from mmo_sansio.payments.decision import Decision, reject
 from mmo_sansio.payments.ledger import Ledger
 from mmo_sansio.values import clock
-from mmo_sansio.values.clock import Instant
+from mmo_sansio.values.clock import Instant, Span, later
 from mmo_sansio.values.model import Progress, Source, Stage, Transaction
 from mmo_sansio.values.problems import DUPLICATE_REFERENCE
 
@@ -64,7 +64,7 @@ def without(decision: Decision, kind: type[Change]) -> Decision:
 def reuse_a_millisecond_early(ledger: Ledger, given: Input, now: Instant) -> Decision:
     """The window ends at 14:59.999."""
     if isinstance(given, CreatePayment):
-        window = given.terms.idempotency_window - clock.MILLISECOND
+        window = Span(given.terms.idempotency_window - clock.MILLISECOND)
         given = evolve(given, terms=evolve(given.terms, idempotency_window=window))
     return decide(ledger, given, now=now)
 
@@ -72,7 +72,7 @@ def reuse_a_millisecond_early(ledger: Ledger, given: Input, now: Instant) -> Dec
 def reuse_a_microsecond_late(ledger: Ledger, given: Input, now: Instant) -> Decision:
     """At 15:00 sharp a reference is still taken."""
     if isinstance(given, CreatePayment):
-        window = given.terms.idempotency_window + clock.MICROSECOND
+        window = Span(given.terms.idempotency_window + clock.MICROSECOND)
         given = evolve(given, terms=evolve(given.terms, idempotency_window=window))
     return decide(ledger, given, now=now)
 
@@ -92,7 +92,7 @@ def a_result_after_the_end_is_applied(ledger: Ledger, given: Input, now: Instant
 
 def expires_an_hour_early(ledger: Ledger, given: Input, now: Instant) -> Decision:
     """The clock of expiry runs ahead."""
-    ahead = now + clock.HOUR if isinstance(given, TransactionWoke) else now
+    ahead = Instant(now + clock.HOUR if isinstance(given, TransactionWoke) else now)
     return decide(ledger, given, now=ahead)
 
 
@@ -153,7 +153,9 @@ def a_wake_is_left_behind(ledger: Ledger, given: Input, now: Instant) -> Decisio
     decision = decide(ledger, given, now=now)
     if not isinstance(given, ProviderFailed):
         return decision
-    return with_progress(decision, lambda progress: evolve(progress, wake_at=now + clock.HOUR))
+    return with_progress(
+        decision, lambda progress: evolve(progress, wake_at=later(now, clock.HOUR))
+    )
 
 
 def a_failure_has_a_final_amount(ledger: Ledger, given: Input, now: Instant) -> Decision:

@@ -33,7 +33,7 @@ from mmo_sansio.payments.decision import Decision
 from mmo_sansio.payments.ledger import Ledger
 from mmo_sansio.testing import START
 from mmo_sansio.values import clock
-from mmo_sansio.values.clock import Instant
+from mmo_sansio.values.clock import Instant, Span, later
 from mmo_sansio.values.model import Stage, Transaction
 from tests.sansio.simulation import invariants, rest
 from tests.sansio.simulation.parties import BRANDS, Parties
@@ -131,8 +131,8 @@ class Simulation:
 
     def receive(self, given: Input) -> Reply | None:
         """Decide, make durable, answer, then act; None when the commit failed, and nothing came of it."""
-        self.raw += self.random.randrange(1, 200_000)
-        now = self.stamp = max(self.raw, self.stamp + 1)
+        self.raw = later(self.raw, Span(self.random.randrange(1, 200_000)))
+        now = self.stamp = Instant(max(self.raw, self.stamp + 1))
         before = self.ledger.transactions.get(getattr(given, "gateway_reference", ""))
         stage = before.progress.stage if before else None
         self.tally[stage, type(given)] += 1
@@ -223,7 +223,7 @@ class Simulation:
         if brand in self.sick and self.random.random() < 0.7:
             self.tally["callback failed"] += 1
             if self.random.random() < 0.5:
-                self.open_until[brand] = self.stamp + 30 * clock.SECOND
+                self.open_until[brand] = later(self.stamp, Span(30 * clock.SECOND))
             self.conclude(transaction, DeliveryOutcome.TIMEOUT)
         else:
             self.conclude(transaction, DeliveryOutcome.DELIVERED)
@@ -303,7 +303,7 @@ class Simulation:
         """The wall clock is set."""
         span = self.random.choice((-clock.HOUR, clock.MINUTE, clock.HOUR, clock.DAY, 4 * clock.DAY))
         self.tally["clock set back" if span < 0 else "clock set forward"] += 1
-        self.raw += span
+        self.raw = later(self.raw, Span(span))
 
     def fall_ill(self) -> None:
         """A merchant's receiver falls ill, or recovers."""

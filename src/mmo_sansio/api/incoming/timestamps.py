@@ -55,7 +55,7 @@ def parse_timestamp(text: str) -> Instant:
     )
     offset = _parse_offset(hours or "0", minutes or "0")
     instant = from_datetime(moment) + (offset if sign == "-" else -offset)
-    return max(FIRST_INSTANT, min(LAST_INSTANT, instant))
+    return Instant(max(FIRST_INSTANT, min(LAST_INSTANT, instant)))
 
 
 def _parse_offset(hours: str, minutes: str) -> int:

@@ -11,7 +11,7 @@ from mmo_sansio.api.settings import ApiSettings
 from mmo_sansio.http.messages import Headers, HttpResponse
 from mmo_sansio.messages.queries import Position, Records
 from mmo_sansio.messages.replies import Accepted, Applied, Ignored, Rejected, Reply
-from mmo_sansio.values.clock import format_with_seconds
+from mmo_sansio.values.clock import Span, format_with_seconds, later
 from mmo_sansio.values.model import Order
 from mmo_sansio.values.problems import Problem
 
@@ -103,4 +103,6 @@ def _previous_position(records: Records, request: RecordsRequest) -> Position | 
     if not records.has_previous:
         return None
     asked = request.query.after
-    return records.first or (asked and Position(asked.created_at + 1, _LOWEST_REFERENCE))
+    return records.first or (
+        asked and Position(later(asked.created_at, Span(1)), _LOWEST_REFERENCE)
+    )

@@ -11,7 +11,7 @@ from mmo_sansio.messages.replies import Accepted
 from mmo_sansio.payments.decision import Decision, reject
 from mmo_sansio.payments.ledger import Ledger
 from mmo_sansio.values import problems
-from mmo_sansio.values.clock import Instant
+from mmo_sansio.values.clock import Instant, later
 from mmo_sansio.values.model import (
     Brand,
     Method,
@@ -125,7 +125,7 @@ def _build_order(input_: CreatePayment, selected: _SelectedMethod, *, now: Insta
         labels=draft.labels,
         result_url=draft.result_url,
         created_at=now,
-        expires_at=now + terms.pending_timeout,
+        expires_at=later(now, terms.pending_timeout),
         display_qr_url=draft.display_qr_url,
         page=_build_page(input_, terms, now=now)
         if draft.operation is Operation.WEB_PAYIN
@@ -143,7 +143,7 @@ def _build_page(input_: CreatePayment, terms: Terms, *, now: Instant) -> Page:
     session = terms.pending_timeout if terms.page_session is None else terms.page_session
     return Page(
         input_.page_token,
-        now + min(session, terms.pending_timeout),
+        later(now, min(session, terms.pending_timeout)),
         input_.draft.success_redirect_url,
         input_.draft.error_redirect_url,
     )

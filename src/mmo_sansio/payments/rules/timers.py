@@ -12,17 +12,17 @@ from mmo_sansio.values.clock import Instant, Span
 from mmo_sansio.values.error_codes import EXPLANATIONS, ErrorCode
 from mmo_sansio.values.model import Order, Source, Stage, Transaction
 
-POLL_INTERVAL_MIN: Span = 2 * clock.SECOND
+POLL_INTERVAL_MIN = Span(2 * clock.SECOND)
 """How long after a provider took a request it is asked for the result, unless it says otherwise."""
 
 POLL_INTERVAL_MAX: Span = clock.HOUR
 """The interval between questions doubles up to this, so that each payment is asked for in its last hour."""
 
-SUBMISSION_TIMEOUT: Span = 30 * clock.SECOND
+SUBMISSION_TIMEOUT = Span(30 * clock.SECOND)
 """How long a submission may be under way before the provider is asked what became of it; longer than any
 conversation with a provider may take."""
 
-FINAL_POLL_BEFORE_EXPIRY: Span = 10 * clock.MINUTE
+FINAL_POLL_BEFORE_EXPIRY = Span(10 * clock.MINUTE)
 """How long before its expiry a payment is asked about for the last time, however slow a provider's pace is."""
 
 _DOUBLINGS_MAX = 11
@@ -31,13 +31,13 @@ _DOUBLINGS_MAX = 11
 
 def poll_interval(polls: int) -> Span:
     """How long to wait after this many questions without a result."""
-    return min(POLL_INTERVAL_MIN << min(polls, _DOUBLINGS_MAX), POLL_INTERVAL_MAX)
+    return Span(min(POLL_INTERVAL_MIN << min(polls, _DOUBLINGS_MAX), POLL_INTERVAL_MAX))
 
 
 def next_poll_at(order: Order, after: Span, *, now: Instant) -> Instant:
     """When to ask next: after this span, but not without a last question before the order expires."""
     at, last = now + after, order.expires_at - FINAL_POLL_BEFORE_EXPIRY
-    return last if now < last < at else min(at, order.expires_at)
+    return Instant(last if now < last < at else min(at, order.expires_at))
 
 
 def wake(ledger: Ledger, input_: TransactionWoke, *, now: Instant) -> Decision:

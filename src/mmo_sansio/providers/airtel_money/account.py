@@ -76,7 +76,7 @@ class AirtelAccount:
     """What callbacks are authenticated with; None: they aren't."""
     callback_hash_header: str = "hash"
     """Where the hash stands when it isn't in the body."""
-    first_poll_after: Span = 180 * SECOND
+    first_poll_after: Span = Span(180 * SECOND)
     """How long after a prompt the operator may be asked about it for the first time."""
     is_rejection_by_payer: bool = False
     """Whether this market's code for a refusal says that it was the payer who refused."""
@@ -114,7 +114,7 @@ def read_account(options: Mapping[str, Any]) -> AirtelAccount:
         polls_with_type=given.boolean("ask_with_type", False),
         callback_key=given.optional_text("callback_key"),
         callback_hash_header=given.text("callback_hash_header", "hash").lower(),
-        first_poll_after=given.integer("first_question_after_s", 180) * SECOND,
+        first_poll_after=Span(given.integer("first_question_after_s", 180) * SECOND),
         is_rejection_by_payer=given.boolean("refusal_is_of_payer", False),
         keeps_leading_zero=given.boolean("keep_leading_zero", False),
     )

@@ -34,7 +34,7 @@ from mmo_sansio.providers.common.operations import (
     ProviderOperation,
     operation_key,
 )
-from mmo_sansio.values.clock import HOUR, MINUTE, SECOND, Instant, from_datetime
+from mmo_sansio.values.clock import HOUR, MINUTE, SECOND, Instant, Span, from_datetime, later
 from mmo_sansio.values.error_codes import ErrorCode
 from mmo_sansio.values.model import Transaction
 
@@ -53,13 +53,11 @@ def account_operations(account: AirtelAccount) -> Mapping[OperationKey, Provider
     payin = ProviderOperation(
         is_idempotent=False,
         can_be_polled=True,
-        not_found_is_final_after=10 * MINUTE,
+        not_found_is_final_after=Span(10 * MINUTE),
         poll_intervals=(
             account.first_poll_after,
             MINUTE,
-            2 * MINUTE,
-            5 * MINUTE,
-            15 * MINUTE,
+            *(Span(minutes * MINUTE) for minutes in (2, 5, 15)),
             HOUR,
         ),
     )
@@ -68,8 +66,13 @@ def account_operations(account: AirtelAccount) -> Mapping[OperationKey, Provider
         operations[DIRECT_PAYOUT] = ProviderOperation(
             is_idempotent=False,
             can_be_polled=True,
-            not_found_is_final_after=30 * MINUTE,
-            poll_intervals=(10 * SECOND, MINUTE, 2 * MINUTE, 5 * MINUTE, 15 * MINUTE, HOUR),
+            not_found_is_final_after=Span(30 * MINUTE),
+            poll_intervals=(
+                Span(10 * SECOND),
+                MINUTE,
+                *(Span(minutes * MINUTE) for minutes in (2, 5, 15)),
+                HOUR,
+            ),
         )
     return MappingProxyType(operations)
 
@@ -122,7 +125,7 @@ class AirtelMoneyProvider:
             value, life = None, 0
         if not isinstance(value, str) or not value.isascii() or not value.isprintable() or not life:
             raise SignInFailed("Airtel Money gave no token that can be read.")
-        return AccessToken(value, issued_at=now, expires_at=now + life * SECOND)
+        return AccessToken(value, issued_at=now, expires_at=later(now, Span(life * SECOND)))
 
     def rejects_token(self, response: HttpResponse) -> bool:
         """The operator has no code of its own for that."""
@@ -242,7 +245,7 @@ def _parse_key(response: HttpResponse, *, now: Instant) -> EncryptionKey:
         raise EncryptionKeyUnavailable(
             "Airtel Money gave no key that can be read.", is_rejection=True
         ) from None
-    return EncryptionKey(public_key, min(now + KEY_LIFETIME, end or now + KEY_LIFETIME))
+    return EncryptionKey(public_key, Instant(min(now + KEY_LIFETIME, end or now + KEY_LIFETIME)))
 
 
 def _parse_valid_until(text: object) -> Instant | None:

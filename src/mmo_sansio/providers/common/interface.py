@@ -32,7 +32,7 @@ class ExchangeFailed(Exception):
         """False only when it is certain that no byte of the request left (S6)."""
 
 
-TOKEN_RENEWAL_MARGIN: Span = 60 * SECOND
+TOKEN_RENEWAL_MARGIN = Span(60 * SECOND)
 """How long before its end a token is renewed, unless it lives so shortly that a tenth of its life is less."""
 
 

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Final
 
 from attrs import evolve, field, frozen
 from attrs.validators import min_len
 
 from mmo_sansio.messages.inputs import ProviderAccepted, ProviderReport, ProviderUnreachable
-from mmo_sansio.values.clock import HOUR, MINUTE, Instant, Span
+from mmo_sansio.values.clock import HOUR, MINUTE, Instant, Span, later
 from mmo_sansio.values.model import Flow, Order, Transaction, Type
 from mmo_sansio.values.model import Operation as Asked
 
@@ -48,10 +47,10 @@ class ProviderOperation:
         return after is not None and now - submitted_at >= after
 
 
-PAYIN_RESUBMISSION_PERIOD: Final[Span] = 5 * MINUTE
+PAYIN_RESUBMISSION_PERIOD = Span(5 * MINUTE)
 """For how long a pay-in is submitted whose provider has certainly not taken it: no payer waits longer."""
 
-PAYOUT_RESUBMISSION_PERIOD: Final[Span] = 3 * HOUR
+PAYOUT_RESUBMISSION_PERIOD = Span(3 * HOUR)
 """The same for money out: long enough for a "not found" that is believed after an hour, and a merchant is better
 served by an answer than by a pay-out some other day."""
 
@@ -63,7 +62,7 @@ def resubmission_ends_at(order: Order) -> Instant:
     """
     begins = order.page.closes_at if order.page else order.created_at
     is_payin = order.type is Type.PAYIN
-    return begins + (PAYIN_RESUBMISSION_PERIOD if is_payin else PAYOUT_RESUBMISSION_PERIOD)
+    return later(begins, PAYIN_RESUBMISSION_PERIOD if is_payin else PAYOUT_RESUBMISSION_PERIOD)
 
 
 def operation_key(transaction: Transaction) -> OperationKey:

@@ -62,7 +62,7 @@ from mmo_sansio.providers.mpesa_daraja.wire import (
     text_member,
     whole_shillings,
 )
-from mmo_sansio.values.clock import SECOND, Instant
+from mmo_sansio.values.clock import SECOND, Instant, Span, later
 from mmo_sansio.values.error_codes import ErrorCode
 from mmo_sansio.values.model import Source, Stage, Transaction, Type
 
@@ -115,7 +115,7 @@ class DarajaProvider:
         if answer.status != 200 or not value:
             code = text_member(document, "errorCode") or "no errorCode"
             raise SignInFailed(f"Daraja answered {answer.status} ({code}).")
-        return AccessToken(value, expires_at=now + life_s * SECOND, issued_at=now)
+        return AccessToken(value, expires_at=later(now, Span(life_s * SECOND)), issued_at=now)
 
     def rejects_token(self, response: HttpResponse) -> bool:
         """Whether an answer of any status says that the access token isn't valid any more."""
@@ -299,7 +299,7 @@ class DarajaProvider:
     def _poll_status(
         self, transaction: Transaction, provider_reference: str, hint: MpesaHint, *, now: Instant
     ) -> Conversation:
-        order, submitted_at = transaction.order, transaction.progress.submitted_at or 0
+        order, submitted_at = transaction.order, Instant(transaction.progress.submitted_at or 0)
         operation = OPERATIONS[operation_key(transaction)]
         address = CallbackContext(
             MpesaCallbackKind.POLL_RESULT,

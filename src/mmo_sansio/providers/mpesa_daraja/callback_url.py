@@ -45,7 +45,7 @@ class CallbackContext:
     """The gatewayReference; empty for deposits."""
     minor: int = 0
     """The requested amount in cents."""
-    submitted_at: Instant = 0
+    submitted_at: Instant = Instant(0)
     """When the submission began that is asked about."""
     not_found_is_final: bool = False
     """Whether "not found" as the answer says that it was never received."""
@@ -81,7 +81,7 @@ def parse_callback_url(target: bytes, key: bytes) -> CallbackContext | None:
         MpesaCallbackKind(kind),
         reference,
         int(minor),
-        int(submitted_at),
+        Instant(int(submitted_at)),
         is_final == "1",
         told_code,
     )

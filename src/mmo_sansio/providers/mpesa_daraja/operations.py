@@ -16,13 +16,13 @@ from mmo_sansio.providers.common.operations import (
     OperationKey,
     ProviderOperation,
 )
-from mmo_sansio.values.clock import HOUR, MINUTE, SECOND
+from mmo_sansio.values.clock import HOUR, MINUTE, SECOND, Span
 
 _PROMPT: Final = ProviderOperation(
     is_idempotent=False,
     can_be_polled=True,
     not_found_is_final_after=None,
-    poll_intervals=tuple(n * SECOND for n in (15, 20, 30, 60, 120, 300, 900, 3600)),
+    poll_intervals=tuple(Span(n * SECOND) for n in (15, 20, 30, 60, 120, 300, 900, 3600)),
 )
 """A prompt is open for about a minute, and the query's rate is limited. A push whose answer was lost has no id to ask
 by until its callback brings one, so that "not found" never means that it wasn't received."""
@@ -40,13 +40,13 @@ OPERATIONS: Mapping[OperationKey, ProviderOperation] = MappingProxyType(
             is_idempotent=True,
             can_be_polled=True,
             not_found_is_final_after=HOUR,
-            poll_intervals=tuple(n * SECOND for n in (30, 60, 120, 300, 900, 3600)),
+            poll_intervals=tuple(Span(n * SECOND) for n in (30, 60, 120, 300, 900, 3600)),
         ),
         DIRECT_TAXPAYOUT: ProviderOperation(
             is_idempotent=False,
             can_be_polled=True,
             not_found_is_final_after=None,
-            poll_intervals=(MINUTE, 2 * MINUTE, 5 * MINUTE, 15 * MINUTE, HOUR),
+            poll_intervals=(MINUTE, Span(2 * MINUTE), Span(5 * MINUTE), Span(15 * MINUTE), HOUR),
         ),
         QR_PAYIN: _CONFIRMATION_ONLY,
         PUSH: _CONFIRMATION_ONLY,

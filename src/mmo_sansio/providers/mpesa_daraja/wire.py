@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, Final
 
-from mmo_sansio.values.clock import HOUR, Instant, to_datetime
+from mmo_sansio.values.clock import HOUR, Instant, Span, later, to_datetime
 from mmo_sansio.values.model import QrCode
 from mmo_sansio.values.money import AmountError, Money, check_amount, parse_number, to_money
 
@@ -82,7 +82,7 @@ def format_msisdn(msisdn: str) -> str | None:
 
 def to_nairobi_time(now: Instant) -> datetime:
     """What the clock on the wall shows there: UTC+3 all the year."""
-    return to_datetime(now + _NAIROBI_OFFSET)
+    return to_datetime(later(now, Span(_NAIROBI_OFFSET)))
 
 
 def timestamp(now: Instant) -> str:

@@ -52,7 +52,7 @@ from mmo_sansio.providers.mtn_momo.wire import (
     text_member,
     to_json,
 )
-from mmo_sansio.values.clock import SECOND, Instant
+from mmo_sansio.values.clock import SECOND, Instant, Span, later
 from mmo_sansio.values.error_codes import ErrorCode
 from mmo_sansio.values.model import Source, Transaction, Type
 
@@ -101,8 +101,8 @@ class MtnMomoProvider:
             raise SignInFailed("The answer to the token request holds no token.")
         if not (seconds.isascii() and seconds.isdigit() and len(seconds) < 10):
             raise SignInFailed("The answer to the token request doesn't say when it expires.")
-        life = min(int(seconds), TOKEN_SECONDS_MAX) * SECOND
-        return AccessToken(value, issued_at=now, expires_at=now + life)
+        life = Span(min(int(seconds), TOKEN_SECONDS_MAX) * SECOND)
+        return AccessToken(value, issued_at=now, expires_at=later(now, life))
 
     def rejects_token(self, response: HttpResponse) -> bool:
         """A 401: nothing was done."""

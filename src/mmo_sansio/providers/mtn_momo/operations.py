@@ -16,12 +16,12 @@ from mmo_sansio.providers.common.operations import (
 from mmo_sansio.values.clock import HOUR, MINUTE, SECOND, Span
 
 POLL_INTERVALS: Final[Sequence[Span]] = (
-    10 * SECOND,
-    10 * SECOND,
-    20 * SECOND,
-    *(30 * SECOND for _ in range(11)),
-    5 * MINUTE,
-    15 * MINUTE,
+    Span(10 * SECOND),
+    Span(10 * SECOND),
+    Span(20 * SECOND),
+    *(Span(30 * SECOND) for _ in range(11)),
+    Span(5 * MINUTE),
+    Span(15 * MINUTE),
     HOUR,
 )
 """Often while the payer may still approve, which is five minutes, and a little longer; then seldom."""

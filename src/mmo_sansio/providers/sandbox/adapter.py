@@ -61,7 +61,7 @@ DEFAULT_QR_MERCHANT = QrMerchant(
 )
 """Who is paid by the sandbox's QR codes, unless its options say otherwise."""
 
-POLL_INTERVALS: Sequence[Span] = (*(2 * SECOND << doubled for doubled in range(11)), HOUR)
+POLL_INTERVALS: Sequence[Span] = (*(Span(2 * SECOND << doubled) for doubled in range(11)), HOUR)
 """2 s, then twice as long each time, up to an hour."""
 
 NOTIFICATION_CHARACTERS_MAX = 2_000
@@ -71,7 +71,7 @@ NOTIFICATION_CHARACTERS_MAX = 2_000
 _OPERATION = ProviderOperation(
     is_idempotent=False,
     can_be_polled=True,
-    not_found_is_final_after=0,
+    not_found_is_final_after=Span(0),
     poll_intervals=POLL_INTERVALS,
 )
 

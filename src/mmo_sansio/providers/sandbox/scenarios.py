@@ -13,7 +13,7 @@ from mmo_sansio.values.clock import Span
 from mmo_sansio.values.error_codes import ErrorCode
 from mmo_sansio.values.model import Order, Type
 
-DEFAULT_DELAY: Span = 200 * clock.MILLISECOND
+DEFAULT_DELAY = Span(200 * clock.MILLISECOND)
 """How long the sandbox takes for a payment, unless its scenario says otherwise."""
 
 FEE_PERCENT = 1
@@ -93,7 +93,7 @@ SCENARIOS: tuple[Scenario, ...] = (
         "110",
         "success, learnt only by polling (first poll after 2 s)",
         is_notified=False,
-        poll_after=2 * clock.SECOND,
+        poll_after=Span(2 * clock.SECOND),
     ),
     Scenario(
         "other_amount",
@@ -112,7 +112,7 @@ SCENARIOS: tuple[Scenario, ...] = (
         "twice",
         "150",
         "success reported again 1 s later",
-        (ScenarioStep(), ScenarioStep(DEFAULT_DELAY + clock.SECOND)),
+        (ScenarioStep(), ScenarioStep(Span(DEFAULT_DELAY + clock.SECOND))),
     ),
     Scenario(
         "conflicting",
@@ -120,10 +120,12 @@ SCENARIOS: tuple[Scenario, ...] = (
         "success, then failure 1 s later: suspense book",
         (
             ScenarioStep(),
-            ScenarioStep(DEFAULT_DELAY + clock.SECOND, failure=ErrorCode.PROVIDER_UNAVAILABLE),
+            ScenarioStep(
+                Span(DEFAULT_DELAY + clock.SECOND), failure=ErrorCode.PROVIDER_UNAVAILABLE
+            ),
         ),
     ),
-    Scenario("slow", "170", "success after 10 s", (ScenarioStep(10 * clock.SECOND),)),
+    Scenario("slow", "170", "success after 10 s", (ScenarioStep(Span(10 * clock.SECOND)),)),
     Scenario("phone", "180", "waits for a person at the virtual phone", (), waits_for_person=True),
     SUCCESS,
 )

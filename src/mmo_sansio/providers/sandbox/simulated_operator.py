@@ -45,7 +45,7 @@ from mmo_sansio.providers.sandbox.wire import (
     required_member,
     to_json,
 )
-from mmo_sansio.values.clock import Instant
+from mmo_sansio.values.clock import Instant, later
 from mmo_sansio.values.error_codes import ErrorCode
 from mmo_sansio.values.money import Money, percentage_of
 
@@ -103,7 +103,7 @@ class _SimulatedPayment:
             if step.counted_from is DelayOrigin.SUBMISSION
             else self.submitted.expires_at
         )
-        return counted_from + step.after
+        return later(counted_from, step.after)
 
     @property
     def is_finished(self) -> bool:

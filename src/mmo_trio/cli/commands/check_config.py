@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from mmo_sansio.http.messages import HttpRequest, HttpResponse
+from mmo_sansio.values.clock import Instant, MonotonicInstant
 from mmo_trio.cli.support.output import print_json, print_table
 from mmo_trio.cli.support.target import json_option
 from mmo_trio.settings import Settings, effective_settings, load_settings
@@ -46,8 +47,8 @@ def _check_provider_options(settings: Settings) -> None:
     keyring = KeyRing(bytes(MASTER_KEY_BYTES))
     outside = AccountEnvironment(
         nobody,
-        int,
-        int,
+        lambda: Instant(0),
+        lambda: MonotonicInstant(0),
         SystemCiphers(),
         keyring,
         "https://hooks.invalid",

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from mmo_sansio.values.clock import format_with_microseconds
+from mmo_sansio.values.clock import Span, format_with_microseconds
 from mmo_trio.cli.support.errors import NegativeAnswer, UsageProblem
 from mmo_trio.cli.support.http_client import send_request
 from mmo_trio.cli.support.output import print_json, print_status
@@ -49,7 +49,7 @@ def advance(span: str, data: Path | None, as_json: bool) -> None:
     pages = _pages_address(directory)
     now = None if pages is None else _advance_running(pages, format_span(by))
     if now is None:
-        offset = read_offset(directory / CLOCK_OFFSET_FILE) + by
+        offset = Span(read_offset(directory / CLOCK_OFFSET_FILE) + by)
         write_offset(directory / CLOCK_OFFSET_FILE, offset)
         now = format_with_microseconds(WallClock(offset=offset).now())
         print_status("No sandbox is running here; its clock is moved for the next start.")

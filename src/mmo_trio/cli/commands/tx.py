@@ -11,6 +11,7 @@ import click
 
 from mmo_sansio.messages.inputs import ResolveManually
 from mmo_sansio.payments.stuck import STUCK_AFTER
+from mmo_sansio.values.clock import Span, earlier, later
 from mmo_sansio.values.error_codes import ErrorCode
 from mmo_sansio.values.model import Status, Transaction
 from mmo_trio.admin.audit_event import record_command
@@ -101,7 +102,7 @@ def list_(
     place = find_target(data, config)
     found: Sequence[Transaction]
     if stuck:
-        before = place.clock().now() - STUCK_AFTER + 1
+        before = later(earlier(place.clock().now(), STUCK_AFTER), Span(1))
         every = place.with_store(lambda store: store.unknown_outcomes(before, limit=STUCK_MAX))
         found = [each for each in every if brand in (None, each.order.brand)][:limit]
     else:

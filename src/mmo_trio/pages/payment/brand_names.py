@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from mmo_sansio.values import clock
-from mmo_sansio.values.clock import Instant, Span
+from mmo_sansio.values.clock import Instant, Span, later
 from mmo_trio.storage.interface.store import Store
 
-CACHE_TTL: Span = 60 * clock.SECOND
+CACHE_TTL = Span(60 * clock.SECOND)
 
 
 class BrandNameCache:
@@ -25,5 +25,5 @@ class BrandNameCache:
         now = self._now()
         if self._expires_at is None or now >= self._expires_at or brand not in self._names:
             self._names = {each.brand.id: each.brand.name for each in await self._store.brands()}
-            self._expires_at = now + CACHE_TTL
+            self._expires_at = later(now, CACHE_TTL)
         return self._names.get(brand, "")

@@ -9,7 +9,7 @@ from enum import StrEnum
 import trio
 from quart import Response
 
-from mmo_sansio.values.clock import Instant
+from mmo_sansio.values.clock import Instant, Span
 from mmo_sansio.values.model import Stage, Transaction
 from mmo_trio.pages.context import PagesContext
 from mmo_trio.pages.payment.formatting import format_time_left
@@ -102,5 +102,5 @@ class PaymentEventStreams:
         standing = payer_status(transaction, now=now)
         told: dict[str, str] = {"standing": standing}
         if standing is PayerStatus.OPEN:
-            told["left"] = format_time_left(transaction.order.page.closes_at - now, texts)
+            told["left"] = format_time_left(Span(transaction.order.page.closes_at - now), texts)
         return standing, json.dumps(told, ensure_ascii=False)

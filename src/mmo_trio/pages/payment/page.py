@@ -10,7 +10,7 @@ from urllib.parse import quote, urlencode
 from quart import Blueprint, Response, render_template, request
 
 from mmo_sansio.messages.inputs import ConfirmPage
-from mmo_sansio.values.clock import SECOND
+from mmo_sansio.values.clock import SECOND, Span
 from mmo_sansio.values.error_codes import ErrorCode
 from mmo_sansio.values.model import Page, Status, Transaction
 from mmo_trio.pages.context import PagesContext
@@ -108,7 +108,7 @@ async def _render_payment(
             number_heard=texts.ending_in.format(digits=spoken_suffix(order.party.msisdn)),
             standing=standing,
             told=status_sentence(standing, transaction.progress.error_code, texts),
-            left=format_time_left(page.closes_at - now, texts),
+            left=format_time_left(Span(page.closes_at - now), texts),
             closes_in_s=max(1, -(-(page.closes_at - now) // SECOND)),
             is_over=now >= page.closes_at and standing in _FINAL_STATUSES,
             goes_back=back is not None,

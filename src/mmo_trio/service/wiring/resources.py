@@ -8,6 +8,7 @@ from pathlib import Path
 from attrs import frozen
 
 from mmo_sansio.http.egress_rules import EgressRules
+from mmo_sansio.values.clock import Span
 from mmo_trio.brands.keyring import KeyRing, load_master_key
 from mmo_trio.http.client.client import HttpClient, tls_context
 from mmo_trio.settings import LimitsSection, Settings, SettingsError, to_seconds
@@ -57,7 +58,7 @@ class Resources:
 def build_resources(config: ServiceConfig, store: Store, addresses: ServiceAddresses) -> Resources:
     """For a gateway on this store, reached at these addresses. Raises SettingsError."""
     keyring = KeyRing(master_key(config))
-    clock = WallClock(offset=_stored_clock_offset(config))
+    clock = WallClock(offset=Span(_stored_clock_offset(config)))
     urls = PublicUrls.from_settings(config.settings, addresses)
     rules = urls.egress_rules(config.settings)
     return Resources(

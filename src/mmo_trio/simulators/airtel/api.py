@@ -20,7 +20,7 @@ from cryptography.hazmat.primitives.asymmetric.rsa import generate_private_key
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from mmo_sansio.http.messages import HttpRequest, HttpResponse
-from mmo_sansio.values.clock import DAY, SECOND, Instant, Span, to_datetime
+from mmo_sansio.values.clock import DAY, SECOND, Instant, Span, later, to_datetime
 from mmo_trio.simulators.airtel.accounts import (
     AMBIGUOUS,
     CODE_PREFIXES,
@@ -58,7 +58,7 @@ from mmo_trio.simulators.base import (
     respond_with_faults,
 )
 
-PROMPT_ANSWER_DELAY: Final[Span] = 2 * SECOND
+PROMPT_ANSWER_DELAY = Span(2 * SECOND)
 """How long a person takes to answer a prompt."""
 
 PaymentQueue: TypeAlias = list[tuple[Instant, int, SimulatedAirtelPayment]]
@@ -203,7 +203,7 @@ class AirtelSimulator:
         self._sequence += 1
         secret = self.market.client_secret.encode()
         token = hmac.digest(secret, f"token {self._sequence}".encode(), hashlib.sha256).hex()
-        self._token_expiries[token] = now + self.market.token_lifetime
+        self._token_expiries[token] = later(now, self.market.token_lifetime)
         life = str(self.market.token_lifetime // SECOND)
         return json_response(
             200, {"access_token": token, "expires_in": life, "token_type": "bearer"}
@@ -217,7 +217,7 @@ class AirtelSimulator:
         data = {
             "key_id": 1,
             "key": base64.b64encode(public_key).decode(),
-            "valid_upto": to_datetime(now + 30 * DAY).strftime("%d-%m-%Y %H:%M:%S"),
+            "valid_upto": to_datetime(later(now, Span(30 * DAY))).strftime("%d-%m-%Y %H:%M:%S"),
         }
         return operator_response(data, "DP02010001001", "SUCCESS")
 
@@ -242,12 +242,9 @@ class AirtelSimulator:
             check_country_and_currency(each, self.market)
         payment = self._accept_payment(COLLECTION, transaction, subscriber, faults, now=now)
         span = find_fault(EndAfter, faults)
-        if span is None or span.span is not None:
-            self._enqueue(
-                self._pending_results,
-                now + (PROMPT_ANSWER_DELAY if span is None else span.span or 0),
-                payment,
-            )
+        delay = PROMPT_ANSWER_DELAY if span is None else span.span
+        if delay is not None:
+            self._enqueue(self._pending_results, later(now, delay), payment)
         told = {"transaction": {"id": payment.id, "status": "SUCCESS"}}
         return operator_response(told, "DP00800001006", "SUCCESS")
 
@@ -269,7 +266,7 @@ class AirtelSimulator:
         if span is None:
             self._complete(payment, at=now)
         elif span.span is not None:
-            self._enqueue(self._pending_results, now + span.span, payment)
+            self._enqueue(self._pending_results, later(now, span.span), payment)
         return payment_response(payment)
 
     def _enquire(
@@ -314,7 +311,7 @@ class AirtelSimulator:
             accepted_at=now,
             scripted_code=end.code if end else None,
             scripted_message=end.message if end else None,
-            callback_delays=calls.after if calls else (0,) * (kind == COLLECTION),
+            callback_delays=calls.after if calls else (Span(0),) * (kind == COLLECTION),
         )
         self._payments[kind, id] = payment
         return payment
@@ -323,7 +320,7 @@ class AirtelSimulator:
         self.wallets.complete(payment)
         if payment.result != CODE_PREFIXES[payment.kind] + AMBIGUOUS:
             for after in payment.callback_delays:
-                self._enqueue(self._pending_callbacks, at + after, payment)
+                self._enqueue(self._pending_callbacks, later(at, after), payment)
 
     def _complete_due(self, now: Instant) -> None:
         """Let everything come to its result that should have by now."""

@@ -43,7 +43,7 @@ class SimulatedAirtelMarket:
     pin: str = field(default="1234", repr=False)
     callback_url: str | None = None
     callback_key: str | None = field(default=None, repr=False)
-    token_lifetime: Span = 180 * SECOND
+    token_lifetime: Span = Span(180 * SECOND)
     pin_padding: RsaPadding = RsaPadding.OAEP_SHA256
     """For keys of more than 1024 bits; shorter ones take PKCS#1 v1.5."""
     key_padding: RsaPadding = RsaPadding.PKCS1V15

@@ -18,9 +18,9 @@ TAX_AUTHORITY: Final = "572572"
 CUSTOMER_BALANCE_MAX_MINOR: Final = 500_000_00
 PAYOUT_MIN, PAYOUT_MAX = 10, 250_000
 
-PIN_ENTRY_DELAY: Final = 2 * SECOND
+PIN_ENTRY_DELAY: Final = Span(2 * SECOND)
 """How long the person at a phone takes to enter the PIN."""
-PROMPT_TIMEOUT: Final = 60 * SECOND
+PROMPT_TIMEOUT: Final = Span(60 * SECOND)
 """How long a prompt waits for a person who does nothing."""
 
 
@@ -65,7 +65,7 @@ class SimulatedMpesaPayment:
     originator_id: str
     """MerchantRequestID, or the OriginatorConversationID."""
     result_url: str
-    callback_delays: tuple[Span, ...] = (0,)
+    callback_delays: tuple[Span, ...] = (Span(0),)
     result: str | None = None
     message: str = ""
     receipt: str | None = None

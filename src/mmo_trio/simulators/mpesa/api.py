@@ -19,7 +19,7 @@ from attrs import Factory, define, field
 
 from mmo_sansio.http.messages import HttpRequest, HttpResponse
 from mmo_sansio.providers.mpesa_daraja.wire import password
-from mmo_sansio.values.clock import SECOND, Instant
+from mmo_sansio.values.clock import SECOND, Instant, Span, later
 from mmo_trio.simulators.base import (
     DroppedConnection,
     EndWith,
@@ -50,7 +50,7 @@ from mmo_trio.simulators.mpesa.request_checks import (
 from mmo_trio.simulators.mpesa.schedule import MpesaSchedule, callback_delays
 
 TOKEN_LIFETIME_S: Final = 3599
-RESULT_DELAY: Final = 2 * SECOND
+RESULT_DELAY: Final = Span(2 * SECOND)
 ANSWER_DELAY: Final = SECOND
 
 
@@ -70,7 +70,7 @@ class MpesaSimulator:
     """Whether a push to a shortcode with registered addresses is confirmed there as well."""
     faults: FaultScript = Factory(FaultScript)
     _schedule: MpesaSchedule = Factory(lambda: MpesaSchedule(default_accounts()))
-    _token: tuple[str, Instant] = ("", 0)
+    _token: tuple[str, Instant] = ("", Instant(0))
     _pending_validations: dict[HttpRequest, tuple[SimulatedMpesaPayment, tuple[Fault, ...]]] = (
         Factory(dict)
     )
@@ -164,7 +164,7 @@ class MpesaSimulator:
             raise MpesaRequestRejected(400, "400.008.01", "Invalid Authentication passed")
         self._token = (
             f"simulated{self._schedule.next_number():019d}",
-            now + TOKEN_LIFETIME_S * SECOND,
+            later(now, Span(TOKEN_LIFETIME_S * SECOND)),
         )
         return json_response(
             200, {"access_token": self._token[0], "expires_in": str(TOKEN_LIFETIME_S)}
@@ -281,7 +281,7 @@ class MpesaSimulator:
             )
 
         for after in callback_delays(faults):
-            self._schedule.schedule(now + ANSWER_DELAY + after, answer)
+            self._schedule.schedule(later(later(now, ANSWER_DELAY), after), answer)
         return json_response(200, tales.accepted_response(*ids))
 
     def _generate_qr(
@@ -337,7 +337,7 @@ class MpesaSimulator:
             else:
                 self._complete_deposit(payment, faults, then)
 
-        self._schedule.schedule(now + ANSWER_DELAY, begin)
+        self._schedule.schedule(later(now, ANSWER_DELAY), begin)
         return json_response(
             200, tales.accepted_response(payment.conversation_id, payment.originator_id)
         )

@@ -9,7 +9,7 @@ from typing import Final, TypeAlias
 from attrs import Factory, define
 
 from mmo_sansio.http.messages import HttpRequest
-from mmo_sansio.values.clock import Instant
+from mmo_sansio.values.clock import Instant, Span, later
 from mmo_trio.simulators.base import CallBack, EndAfter, EndWith, Fault, find_fault
 from mmo_trio.simulators.mpesa import responses as tales
 from mmo_trio.simulators.mpesa.accounts import SimulatedMpesaAccounts, SimulatedMpesaPayment
@@ -39,7 +39,7 @@ class MpesaSchedule:
     def next_due_at(self) -> Instant | None:
         """When something happens next."""
         if self._outbox:
-            return 0
+            return Instant(0)
         return self._queue[0][0] if self._queue else None
 
     def send(self, request: HttpRequest) -> None:
@@ -77,7 +77,7 @@ class MpesaSchedule:
     def schedule_result(
         self,
         payment: SimulatedMpesaPayment,
-        default_delay: int,
+        default_delay: Span,
         faults: Sequence[Fault],
         now: Instant,
         find_error_code: Callable[[], str | None],
@@ -109,13 +109,13 @@ class MpesaSchedule:
                 payment, tales.callback_request(url, told), payment.callback_delays, then
             )
 
-        self.schedule(now + span, end)
+        self.schedule(later(now, span), end)
 
     def schedule_callback(
         self,
         payment: SimulatedMpesaPayment,
         request: HttpRequest,
-        delays: Sequence[int],
+        delays: Sequence[Span],
         now: Instant,
     ) -> None:
         """Send a payment's callback so long from now, once for each."""
@@ -125,7 +125,7 @@ class MpesaSchedule:
             self.send(request)
 
         for span in delays:
-            self.schedule(now + span, send)
+            self.schedule(later(now, span), send)
 
     def schedule(self, when: Instant, action: ScheduledAction) -> None:
         """Let this happen then."""
@@ -143,7 +143,7 @@ class MpesaSchedule:
         return self._sequence
 
 
-def callback_delays(faults: Sequence[Fault]) -> tuple[int, ...]:
+def callback_delays(faults: Sequence[Fault]) -> tuple[Span, ...]:
     """How long after its result each callback is told."""
     scripted = find_fault(CallBack, faults)
-    return (0,) if scripted is None else scripted.after
+    return (Span(0),) if scripted is None else scripted.after

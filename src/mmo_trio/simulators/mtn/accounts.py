@@ -9,7 +9,7 @@ from typing import Any, Final
 from attrs import Factory, define
 
 from mmo_sansio.http.messages import HttpRequest
-from mmo_sansio.values.clock import SECOND, Instant, Span
+from mmo_sansio.values.clock import SECOND, Instant, Span, later
 from mmo_sansio.values.money import Money, parse_number, to_money
 from mmo_trio.simulators.base import (
     JSON_HEADERS,
@@ -36,7 +36,7 @@ PARTY_FIELDS: Final = {"requesttopay": "payer", "transfer": "payee", "deposit": 
 OPENING_BALANCE: Final = "1000000"
 """What a wallet or account holds in whole units that nobody has opened before."""
 
-ONGOING_DELAY: Final[Span] = 30 * SECOND
+ONGOING_DELAY = Span(30 * SECOND)
 
 
 @define(eq=False)
@@ -68,7 +68,7 @@ class SimulatedMtnAccounts:
     """The accounts of one market, with one merchant."""
 
     currency: str = "EUR"
-    approval_delay: Span = 2 * SECOND
+    approval_delay: Span = Span(2 * SECOND)
     """How long a payer takes to approve."""
     has_implicit_wallets: bool = True
     """Whether a number that nobody opened a wallet for has one all the same."""
@@ -126,11 +126,11 @@ class SimulatedMtnAccounts:
             callback_url,
             ending,
             scripted.message if scripted else None,
-            told.after if told else (0,),
+            told.after if told else (Span(0),),
         )
         after = span.span if span else self._result_delay(ending)
         if after is not None:
-            heappush(self._pending_results, (now + after, len(self._payments), payment))
+            heappush(self._pending_results, (later(now, after), len(self._payments), payment))
 
     def complete_due(self, *, now: Instant) -> None:
         """Let everything come to its result whose time has come."""
@@ -144,8 +144,8 @@ class SimulatedMtnAccounts:
                 target = payment.callback_url.encode()
                 request = HttpRequest(self.callback_method, target, JSON_HEADERS, body)
                 self._callback_payments[request] = payment
-                for later in payment.callback_delays:
-                    self._callbacks.schedule(request, at=at + later)
+                for delay in payment.callback_delays:
+                    self._callbacks.schedule(request, at=later(at, delay))
 
     def take_due_callbacks(self, *, now: Instant) -> Sequence[HttpRequest]:
         """The callbacks to send now."""

@@ -22,7 +22,7 @@ from typing import Any, Final
 from attrs import Factory, define, field
 
 from mmo_sansio.http.messages import HttpRequest, HttpResponse
-from mmo_sansio.values.clock import SECOND, Instant, Span
+from mmo_sansio.values.clock import SECOND, Instant, Span, later
 from mmo_trio.simulators.base import (
     DroppedConnection,
     EndWith,
@@ -61,7 +61,7 @@ COLLECTION_KEY: Final = "simulated-collection-key"
 DISBURSEMENT_KEY: Final = "simulated-disbursement-key"
 """What opens a simulator that was given no other keys."""
 
-TOKEN_LIFETIME: Final[Span] = 3600 * SECOND
+TOKEN_LIFETIME = Span(3600 * SECOND)
 
 _SUBMISSIONS: Final = {
     "/collection/v1_0/requesttopay": "requesttopay",
@@ -206,7 +206,7 @@ class MtnSimulator:
         if request.body not in (b"", b"grant_type=client_credentials"):
             raise invalid_request("the token request takes no body")
         token = self._generate_secret("token", f"{user} {product}")
-        self._tokens[token] = (product, user, now + self.token_lifetime)
+        self._tokens[token] = (product, user, later(now, self.token_lifetime))
         document = {
             "access_token": token,
             "token_type": "access_token",

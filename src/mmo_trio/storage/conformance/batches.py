@@ -22,6 +22,7 @@ from mmo_sansio.payments.decision import Decision
 from mmo_sansio.payments.gateway import Gateway
 from mmo_sansio.payments.ledger import Ledger, NotPrefetched, Reads
 from mmo_sansio.values import clock
+from mmo_sansio.values.clock import Instant, Span, earlier, later
 from mmo_sansio.values.money import Money
 from mmo_trio.storage.conformance.driver import (
     NOON,
@@ -48,11 +49,11 @@ async def check_reference_is_consumed(open_store: OpenStore) -> None:
     def use(number: int) -> Input:
         return creation(number, merchant_reference="order-1")
 
-    later = NOON + 15 * clock.MINUTE
+    window_end = later(NOON, Span(15 * clock.MINUTE))
     async with open_store() as store:
-        one, two = await submit_batch(store, (use(1), NOON), (use(2), NOON + 1))
-        (three,) = await submit_batch(store, (use(3), later - 1))
-        (four,) = await submit_batch(store, (use(4), later))
+        one, two = await submit_batch(store, (use(1), NOON), (use(2), later(NOON, Span(1))))
+        (three,) = await submit_batch(store, (use(3), earlier(window_end, Span(1))))
+        (four,) = await submit_batch(store, (use(4), window_end))
         assert [type(each) for each in (one, two, three, four)] == [
             Accepted,
             Rejected,
@@ -66,7 +67,7 @@ async def check_reference_is_consumed(open_store: OpenStore) -> None:
         assert found == transaction_object(newest)
         both = await store.find_transactions(reference="order-1")
         assert [each.reference for each in both] == [reference(4), reference(1)]
-        (five,) = await submit_batch(store, (use(5), later + 1))
+        (five,) = await submit_batch(store, (use(5), later(window_end, Span(1))))
         assert isinstance(five, Rejected)
 
 
@@ -108,7 +109,9 @@ async def _compare_with_oracle(store: Store, oracle: Gateway) -> None:
         found = await store.look_up(LookUpByMerchantReference(of, merchant_reference))
         assert found == transaction_object(oracle.transaction(use.gateway_reference))
     for of in ("acme", "globex"):
-        listed = await store.list_records(ListRecords(of, 0, clock.LAST_INSTANT, page_size=5_000))
+        listed = await store.list_records(
+            ListRecords(of, Instant(0), clock.LAST_INSTANT, page_size=5_000)
+        )
         assert list(listed.objects) == [
             transaction_object(each) for each in everything if each.order.brand == of
         ]
@@ -191,9 +194,16 @@ async def check_unread_keys_are_not_visible(open_store: OpenStore) -> None:
         raise AssertionError("a key outside the reads was looked at")
 
     async with open_store() as store:
-        await submit_batch(store, (creation(1), NOON), (creation(2), NOON + 1), (deposit, NOON + 2))
+        await submit_batch(
+            store,
+            (creation(1), NOON),
+            (creation(2), later(NOON, Span(1))),
+            (deposit, later(NOON, Span(2))),
+        )
         await store.transact(Reads(transactions=frozenset((reference(1),))), look)
-        again = await submit_batch(store, (deposit, NOON + 3), (deposit, NOON + 4))
+        again = await submit_batch(
+            store, (deposit, later(NOON, Span(3))), (deposit, later(NOON, Span(4)))
+        )
         assert {getattr(reply, "reason", "") for reply in again} == {"The deposit is on record."}
         assert len(await store.find_transactions(brand="acme")) == 3
 
@@ -201,9 +211,11 @@ async def check_unread_keys_are_not_visible(open_store: OpenStore) -> None:
 async def check_abandoned_work_is_claimed_once(open_store: OpenStore) -> None:
     """Kept intents are with the process that wrote them; what it leaves is handed out, oldest first, once."""
     async with open_store() as store:
-        await submit_batch(store, *((creation(number), NOON + number) for number in range(5)))
-        await submit_batch(store, (BeginSubmission(reference(0)), NOON + 10))
-        await submit_batch(store, (succeeded(0), NOON + 11))
+        await submit_batch(
+            store, *((creation(number), later(NOON, Span(number))) for number in range(5))
+        )
+        await submit_batch(store, (BeginSubmission(reference(0)), later(NOON, Span(10))))
+        await submit_batch(store, (succeeded(0), later(NOON, Span(11))))
         assert not await store.claim_abandoned(limit=10)
     async with open_store() as store:
         first, second = (
@@ -219,7 +231,9 @@ async def check_abandoned_work_is_claimed_once(open_store: OpenStore) -> None:
         assert not await claim_all_abandoned(store, limit=10)
     async with open_store() as store:
         fence = getattr(second[-1].intent, "fence", 0)
-        await submit_batch(store, (CallbackConcluded(reference(0), DELIVERED, fence), NOON + 12))
+        await submit_batch(
+            store, (CallbackConcluded(reference(0), DELIVERED, fence), later(NOON, Span(12)))
+        )
         left = await claim_all_abandoned(store, limit=10)
         assert {intent_key(work.intent)[1] for work in left} == {IntentKind.SUBMIT}
         (recorded,) = await store.callbacks(gateway_reference=reference(0))
@@ -232,15 +246,19 @@ async def check_abandoned_work_is_claimed_once(open_store: OpenStore) -> None:
 async def check_due_transactions(open_store: OpenStore) -> None:
     """`woken` gives what is due, the earliest first; what has ended never wakes (S3)."""
     async with open_store() as store:
-        await submit_batch(store, *((creation(number), NOON + number) for number in range(4)))
-        await submit_batch(store, (BeginSubmission(reference(3)), NOON + 10))
+        await submit_batch(
+            store, *((creation(number), later(NOON, Span(number))) for number in range(4))
+        )
+        await submit_batch(store, (BeginSubmission(reference(3)), later(NOON, Span(10))))
         due = await store.next_wake()
         assert due == NOON + 10 + 30 * clock.SECOND
-        assert not await store.due(due - 1, limit=10)
+        assert not await store.due(earlier(due, Span(1)), limit=10)
         assert await store.due(due, limit=10) == [reference(3)]
-        await submit_batch(store, (succeeded(3), NOON + 11))
-        expiry = NOON + 3 * clock.DAY
+        await submit_batch(store, (succeeded(3), later(NOON, Span(11))))
+        expiry = later(NOON, Span(3 * clock.DAY))
         assert await store.next_wake() == expiry
-        assert await store.due(expiry + 2, limit=2) == [reference(0), reference(1)]
-        await submit_batch(store, *((TransactionWoke(reference(n)), expiry + 4) for n in range(3)))
+        assert await store.due(later(expiry, Span(2)), limit=2) == [reference(0), reference(1)]
+        await submit_batch(
+            store, *((TransactionWoke(reference(n)), later(expiry, Span(4))) for n in range(3))
+        )
         assert await store.next_wake() is None

@@ -19,7 +19,7 @@ from mmo_trio.storage.interface.store import Store, WorkItem
 OpenStore: TypeAlias = Callable[[], AbstractAsyncContextManager[Store]]
 """Opens the same storage each time, as its one serving process."""
 
-NOON: Instant = 1_700_000_000 * clock.SECOND
+NOON = Instant(1_700_000_000 * clock.SECOND)
 
 
 async def submit_batch(store: Store, *inputs: tuple[Input, Instant]) -> Sequence[Reply]:

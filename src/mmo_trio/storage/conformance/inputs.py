@@ -28,7 +28,7 @@ from mmo_sansio.messages.inputs import (
     UnmatchedNotified,
 )
 from mmo_sansio.values import clock
-from mmo_sansio.values.clock import Instant
+from mmo_sansio.values.clock import Instant, Span, later
 from mmo_sansio.values.error_codes import ErrorCode
 from mmo_sansio.values.model import (
     Brand,
@@ -120,12 +120,13 @@ def succeeded(number: int) -> ProviderSucceeded:
 
 def random_inputs(random: Random, count: int) -> Sequence[tuple[Input, Instant]]:
     """A list of inputs about a few payments, with strictly increasing stamps: many are late, repeated or wrong."""
-    now = 1_700_000_000 * clock.SECOND
+    now = Instant(1_700_000_000 * clock.SECOND)
     given: list[tuple[Input, Instant]] = []
     for number in range(count):
-        now += random.choice((1, clock.SECOND, clock.MINUTE, 20 * clock.MINUTE))
+        pause = random.choice((1, clock.SECOND, clock.MINUTE, 20 * clock.MINUTE))
+        now = later(now, Span(pause))
         if random.random() < 0.005:
-            now += 4 * clock.DAY
+            now = later(now, Span(4 * clock.DAY))
         given.append((_random_input(random, number), now))
     return given
 

@@ -9,6 +9,7 @@ from mmo_sansio.messages.inputs import BeginSubmission, UnmatchedNotified
 from mmo_sansio.messages.queries import ListRecords, LookUp, LookUpByMerchantReference, Records
 from mmo_sansio.messages.replies import Accepted
 from mmo_sansio.values import clock
+from mmo_sansio.values.clock import Instant, Span, later
 from mmo_sansio.values.model import Operation, ReferenceReuse, Status, Type
 from mmo_trio.storage.conformance.driver import NOON, OpenStore, submit_batch
 from mmo_trio.storage.conformance.inputs import brand, creation, reference, succeeded
@@ -33,14 +34,14 @@ async def check_empty_store(open_store: OpenStore) -> None:
         assert not await store.suspense()
         assert not await store.brands()
         nothing = Records((), None, None, has_previous=False, has_next=False)
-        assert await store.list_records(ListRecords("acme", 0, NOON)) == nothing
+        assert await store.list_records(ListRecords("acme", Instant(0), NOON)) == nothing
 
 
 async def check_payment_survives_restart(open_store: OpenStore) -> None:
     """What was answered is there after a restart: in every look-up, on its page, in its timeline (C6, L1, L2)."""
     web = creation(2, operation=Operation.WEB_PAYIN)
     async with open_store() as store:
-        replies = await submit_batch(store, (creation(1), NOON), (web, NOON + 1))
+        replies = await submit_batch(store, (creation(1), NOON), (web, later(NOON, Span(1))))
         assert all(isinstance(reply, Accepted) for reply in replies)
     async with open_store() as store:
         kept = await store.transaction(reference(1))
@@ -67,24 +68,37 @@ async def check_records_paging(open_store: OpenStore) -> None:
             operation = Operation.DIRECT_PAYOUT if number % 3 == 0 else Operation.DIRECT_PAYIN
             of = "globex" if number % 7 == 3 else "acme"
             await submit_batch(
-                store, (creation(number, operation=operation, brand_id=of), NOON + number // 2)
+                store,
+                (
+                    creation(number, operation=operation, brand_id=of),
+                    later(NOON, Span(number // 2)),
+                ),
             )
         for number in (1, 2, 3, 8):
-            await submit_batch(store, (BeginSubmission(reference(number)), NOON + 50 + number))
-            await submit_batch(store, (succeeded(number), NOON + 60 + number))
-        whole = ListRecords("acme", NOON, NOON + 20)
+            await submit_batch(
+                store,
+                (BeginSubmission(reference(number)), later(later(NOON, Span(50)), Span(number))),
+            )
+            await submit_batch(
+                store, (succeeded(number), later(later(NOON, Span(60)), Span(number)))
+            )
+        whole = ListRecords("acme", NOON, later(NOON, Span(20)))
         for query in (
             whole,
-            ListRecords("acme", NOON, NOON + 20, type=Type.PAYOUT),
-            ListRecords("acme", NOON, NOON + 20, status=Status.SUCCESS),
-            ListRecords("acme", NOON, NOON + 20, status=Status.PENDING, method="mobile_ke"),
-            ListRecords("acme", NOON + 3, NOON + 7),
-            ListRecords("acme", NOON + 3, NOON + 7, method="Mobile_KE"),
+            ListRecords("acme", NOON, later(NOON, Span(20)), type=Type.PAYOUT),
+            ListRecords("acme", NOON, later(NOON, Span(20)), status=Status.SUCCESS),
+            ListRecords(
+                "acme", NOON, later(NOON, Span(20)), status=Status.PENDING, method="mobile_ke"
+            ),
+            ListRecords("acme", later(NOON, Span(3)), later(NOON, Span(7))),
+            ListRecords("acme", later(NOON, Span(3)), later(NOON, Span(7)), method="Mobile_KE"),
         ):
             await _check_paging(store, query)
         every = (await store.list_records(whole)).objects
         assert len(every) == 20
-        window = await store.list_records(ListRecords("acme", NOON + 1, NOON + 2))
+        window = await store.list_records(
+            ListRecords("acme", later(NOON, Span(1)), later(NOON, Span(2)))
+        )
         assert len(window.objects) == 1  # 2; 3 is another brand's, 4 is at the excluded end
         assert reference(2).encode() in window.objects[0]
 
@@ -112,12 +126,17 @@ async def _check_paging(store: Store, query: ListRecords) -> None:
 async def check_find_transactions(open_store: OpenStore) -> None:
     """By either reference, brand or status, the newest first."""
     async with open_store() as store:
-        await submit_batch(store, *((creation(number), NOON + number) for number in range(3)))
         await submit_batch(
-            store, (creation(3, brand_id="globex", merchant_reference="order/1 ü"), NOON + 3)
+            store, *((creation(number), later(NOON, Span(number))) for number in range(3))
         )
         await submit_batch(
-            store, (BeginSubmission(reference(2)), NOON + 4), (succeeded(2), NOON + 5)
+            store,
+            (creation(3, brand_id="globex", merchant_reference="order/1 ü"), later(NOON, Span(3))),
+        )
+        await submit_batch(
+            store,
+            (BeginSubmission(reference(2)), later(NOON, Span(4))),
+            (succeeded(2), later(NOON, Span(5))),
         )
 
         async def found(**how: object) -> list[int]:
@@ -137,14 +156,22 @@ async def check_suspense_book(open_store: OpenStore) -> None:
     """An entry is counted up when told again, closed once with a reason, and stays closed (S5)."""
     async with open_store() as store:
         for number in range(3):
-            await submit_batch(store, (UnmatchedNotified("sandbox", "What?"), NOON + number))
+            await submit_batch(
+                store, (UnmatchedNotified("sandbox", "What?"), later(NOON, Span(number)))
+            )
         (entry,) = await store.suspense()
         assert (entry.times, entry.first_at, entry.last_at) == (3, NOON, NOON + 2)
         assert not await store.suspense(brand="acme")
-        assert await store.close_suspense(entry.id, by="ada", note="a test call", now=NOON + 9)
-        assert not await store.close_suspense(entry.id, by="bob", note="", now=NOON + 10)
-        assert not await store.close_suspense(entry.id + 1, by="bob", note="", now=NOON + 10)
-        await submit_batch(store, (UnmatchedNotified("sandbox", "What?"), NOON + 11))
+        assert await store.close_suspense(
+            entry.id, by="ada", note="a test call", now=later(NOON, Span(9))
+        )
+        assert not await store.close_suspense(
+            entry.id, by="bob", note="", now=later(NOON, Span(10))
+        )
+        assert not await store.close_suspense(
+            entry.id + 1, by="bob", note="", now=later(NOON, Span(10))
+        )
+        await submit_batch(store, (UnmatchedNotified("sandbox", "What?"), later(NOON, Span(11))))
         assert not await store.suspense()
         (closed,) = await store.suspense(with_closed=True)
         assert (closed.closed_at, closed.closed_by, closed.note) == (NOON + 9, "ada", "a test call")
@@ -156,8 +183,8 @@ async def check_brands_and_keys(open_store: OpenStore) -> None:
     async with open_store() as store:
         await store.save_brands([brand("globex"), brand("acme")])
         assert await store.add_key("acme", b"digest-1", b"sealed-1", now=NOON)
-        assert await store.add_key("acme", b"digest-2", b"sealed-2", now=NOON + 1)
-        assert not await store.add_key("globex", b"digest-1", b"sealed-3", now=NOON + 2)
+        assert await store.add_key("acme", b"digest-2", b"sealed-2", now=later(NOON, Span(1)))
+        assert not await store.add_key("globex", b"digest-1", b"sealed-3", now=later(NOON, Span(2)))
         try:
             await store.add_key("nobody", b"digest-9", b"sealed-9", now=NOON)
         except KeyError:
@@ -175,9 +202,9 @@ async def check_brands_and_keys(open_store: OpenStore) -> None:
         assert await store.brand_by_key(b"digest-1") == brand("acme")
         assert await store.brand_by_key(b"digest-9") is None
         old = acme.keys[0]
-        assert not await store.retire_key("globex", old.id, now=NOON + 3)
-        assert await store.retire_key("acme", old.id, now=NOON + 3)
-        assert not await store.retire_key("acme", old.id, now=NOON + 4)
+        assert not await store.retire_key("globex", old.id, now=later(NOON, Span(3)))
+        assert await store.retire_key("acme", old.id, now=later(NOON, Span(3)))
+        assert not await store.retire_key("acme", old.id, now=later(NOON, Span(4)))
         assert await store.brand_by_key(b"digest-1") is None
         assert await store.brand_by_key(b"digest-2") == brand("acme")
         assert (await store.brands())[0].keys[0].retired_at == NOON + 3
@@ -186,21 +213,24 @@ async def check_brands_and_keys(open_store: OpenStore) -> None:
         assert await store.brand_by_key(b"digest-2") is None
         assert not await store.keys_of("acme")
         await store.save_brands([brand("acme")])
-        assert await store.add_key("acme", b"digest-2", b"sealed-4", now=NOON + 5)
+        assert await store.add_key("acme", b"digest-2", b"sealed-4", now=later(NOON, Span(5)))
 
 
 async def check_unknown_outcomes(open_store: OpenStore) -> None:
     """Submissions without a result are found by their age, and a payment by the end of its reference (S6)."""
     async with open_store() as store:
-        begun = [(BeginSubmission(reference(number)), NOON + 10 + number) for number in (1, 2, 3)]
+        begun = [
+            (BeginSubmission(reference(number)), later(later(NOON, Span(10)), Span(number)))
+            for number in (1, 2, 3)
+        ]
         await submit_batch(store, *((creation(number), NOON) for number in (1, 2, 3, 4)), *begun)
-        await submit_batch(store, (succeeded(2), NOON + 20))
+        await submit_batch(store, (succeeded(2), later(NOON, Span(20))))
     async with open_store() as store:
-        found = await store.unknown_outcomes(NOON + 13)
+        found = await store.unknown_outcomes(later(NOON, Span(13)))
         assert [each.reference for each in found] == [reference(1)]
-        found = await store.unknown_outcomes(NOON + 14)
+        found = await store.unknown_outcomes(later(NOON, Span(14)))
         assert [each.reference for each in found] == [reference(1), reference(3)]
-        assert len(await store.unknown_outcomes(NOON + 14, limit=1)) == 1
+        assert len(await store.unknown_outcomes(later(NOON, Span(14)), limit=1)) == 1
         named = await store.transaction_by_suffix(reference(3)[-12:])
         assert named is not None
         assert named.reference == reference(3)
@@ -212,16 +242,18 @@ async def check_backlog(open_store: OpenStore) -> None:
     stray = UnmatchedNotified("momo", '{"a":1}')
     async with open_store() as store:
         assert await store.backlog(stuck_before=NOON, overdue_before=NOON) == Backlog(0, 0, 0, 0, 0)
-        begun = [(BeginSubmission(reference(number)), NOON + 10) for number in (1, 2)]
+        begun = [(BeginSubmission(reference(number)), later(NOON, Span(10))) for number in (1, 2)]
         await submit_batch(
-            store, *((creation(number), NOON + number) for number in (1, 2, 3)), *begun
+            store, *((creation(number), later(NOON, Span(number))) for number in (1, 2, 3)), *begun
         )
-        await submit_batch(store, (succeeded(2), NOON + 20), (stray, NOON + 21))
+        await submit_batch(
+            store, (succeeded(2), later(NOON, Span(20))), (stray, later(NOON, Span(21)))
+        )
     async with open_store() as store:
-        found = await store.backlog(stuck_before=NOON + 2, overdue_before=NOON)
+        found = await store.backlog(stuck_before=later(NOON, Span(2)), overdue_before=NOON)
         assert found == Backlog(pending=2, stuck=1, overdue=0, callbacks=1, suspense=1)
         (entry,) = await store.suspense()
-        await store.close_suspense(entry.id, by="ada", note="seen", now=NOON + 30)
+        await store.close_suspense(entry.id, by="ada", note="seen", now=later(NOON, Span(30)))
         after = clock.LAST_INSTANT
         found = await store.backlog(stuck_before=after, overdue_before=after)
         assert found == Backlog(pending=2, stuck=2, overdue=2, callbacks=1, suspense=0)

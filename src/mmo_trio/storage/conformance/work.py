@@ -7,7 +7,7 @@ from attrs import evolve
 from mmo_sansio.http.exchange import DeliveryAttempt, DeliveryOutcome
 from mmo_sansio.messages.inputs import BeginSubmission, CallbackConcluded, UnmatchedNotified
 from mmo_sansio.resilience.circuit_breaker import BreakerSnapshot, BreakerState
-from mmo_sansio.values.clock import HOUR, SECOND
+from mmo_sansio.values.clock import HOUR, SECOND, MonotonicInstant, Span, earlier, later
 from mmo_sansio.values.model import Operation, Status
 from mmo_trio.storage.conformance.driver import NOON, OpenStore, submit_batch
 from mmo_trio.storage.conformance.inputs import DELIVERED, creation, reference, succeeded
@@ -40,7 +40,7 @@ async def check_audit_log(open_store: OpenStore) -> None:
         for number in range(1, 6):
             about = f"payment:{number % 2}"
             row = await store.admin.append_audit(
-                AuditEvent(NOON + number, "operator:ada", "looked", about)
+                AuditEvent(later(NOON, Span(number)), "operator:ada", "looked", about)
             )
             assert row.number == number
     async with open_store() as store:
@@ -64,18 +64,18 @@ async def check_users_and_sessions(open_store: OpenStore) -> None:
         assert await office.add_user(evolve(ADA, name="bob"))
         old, new = (
             ConsoleSession(b"1", "ada", NOON, NOON),
-            ConsoleSession(b"2", "ada", NOON + 9, NOON + 9),
+            ConsoleSession(b"2", "ada", later(NOON, Span(9)), later(NOON, Span(9))),
         )
         await office.begin_session(old, expire_before=NOON)
         assert await office.session(b"1") == (old, ADA)
-        await office.begin_session(new, expire_before=NOON + 1)
+        await office.begin_session(new, expire_before=later(NOON, Span(1)))
         assert await office.session(b"1") is None
-        await office.touch_session(b"2", NOON + 20)
+        await office.touch_session(b"2", later(NOON, Span(20)))
     async with open_store() as store:
         office = store.admin
         assert [each.name for each in await office.users()] == ["ada", "bob"]
-        assert await office.session(b"2") == (evolve(new, seen_at=NOON + 20), ADA)
-        disabled = evolve(ADA, disabled_at=NOON + 30)
+        assert await office.session(b"2") == (evolve(new, seen_at=later(NOON, Span(20))), ADA)
+        disabled = evolve(ADA, disabled_at=later(NOON, Span(30)))
         assert await office.replace_user(disabled)
         assert not await office.replace_user(evolve(ADA, name="eve"))
         assert await office.user("ada") == disabled
@@ -96,7 +96,9 @@ async def check_proposals(open_store: OpenStore) -> None:
         kept = evolve(made, id=id)
         assert await office.proposal(id) == kept
         assert await office.proposal(id + other) is None
-        decided = evolve(kept, state=ProposalState.APPROVED, decided_by="bob", decided_at=NOON + 1)
+        decided = evolve(
+            kept, state=ProposalState.APPROVED, decided_by="bob", decided_at=later(NOON, Span(1))
+        )
         assert await office.update_proposal(ProposalState.OPEN, decided)
         assert not await office.update_proposal(ProposalState.OPEN, decided)
         assert [each.id for each in await office.proposals()] == [other, id]
@@ -107,12 +109,20 @@ async def check_proposals(open_store: OpenStore) -> None:
 async def check_payment_search(open_store: OpenStore) -> None:
     """By any reference or number, by brand, method and status, a page at a time, the newest first."""
     async with open_store() as store:
-        await submit_batch(store, *((creation(number), NOON + number) for number in range(5)))
         await submit_batch(
-            store, (creation(5, brand_id="globex", operation=Operation.DIRECT_TAXPAYOUT), NOON + 5)
+            store, *((creation(number), later(NOON, Span(number))) for number in range(5))
         )
         await submit_batch(
-            store, (BeginSubmission(reference(2)), NOON + 6), (succeeded(2), NOON + 7)
+            store,
+            (
+                creation(5, brand_id="globex", operation=Operation.DIRECT_TAXPAYOUT),
+                later(NOON, Span(5)),
+            ),
+        )
+        await submit_batch(
+            store,
+            (BeginSubmission(reference(2)), later(NOON, Span(6))),
+            (succeeded(2), later(NOON, Span(7))),
         )
         office = store.admin
         assert _numbers(await office.search_payments(reference(3).lower(), msisdn=None)) == [3]
@@ -146,60 +156,75 @@ async def check_work_lists(open_store: OpenStore) -> None:
     """What is unknown, suspense and failed callbacks, a page at a time."""
     async with open_store() as store:
         office = store.admin
-        begun = [(BeginSubmission(reference(n)), NOON + 10 + n) for n in (0, 1, 3)]
-        await submit_batch(store, *((creation(n), NOON + n) for n in range(4)), *begun)
-        stuck = await office.unknown_outcomes(NOON + 12, limit=1)
+        begun = [
+            (BeginSubmission(reference(n)), later(later(NOON, Span(10)), Span(n)))
+            for n in (0, 1, 3)
+        ]
+        await submit_batch(store, *((creation(n), later(NOON, Span(n))) for n in range(4)), *begun)
+        stuck = await office.unknown_outcomes(later(NOON, Span(12)), limit=1)
         assert [each.reference for each in stuck] == [reference(0)]
         place = await office.list_payments(PaymentFilter(limit=4))
         oldest = place.transactions[-1]
         assert oldest.reference == reference(0)
-        then = await office.unknown_outcomes(NOON + 99, after=position_of(oldest), limit=9)
+        then = await office.unknown_outcomes(
+            later(NOON, Span(99)), after=position_of(oldest), limit=9
+        )
         assert [each.reference for each in then] == [reference(1), reference(3)]
-        await submit_batch(store, (succeeded(0), NOON + 20), (succeeded(1), NOON + 21))
-        open_breaker = BreakerSnapshot(state=BreakerState.OPEN, open_until=NOON + 99)
+        await submit_batch(
+            store, (succeeded(0), later(NOON, Span(20))), (succeeded(1), later(NOON, Span(21)))
+        )
+        open_breaker = BreakerSnapshot(
+            state=BreakerState.OPEN, open_until=MonotonicInstant(NOON + 99)
+        )
         first = CallbackConcluded(reference(0), FAILED_ATTEMPT, breaker=open_breaker)
         second = CallbackConcluded(reference(1), DELIVERED)
-        await submit_batch(store, (first, NOON + 22))
-        await submit_batch(store, (second, NOON + 23))
+        await submit_batch(store, (first, later(NOON, Span(22))))
+        await submit_batch(store, (second, later(NOON, Span(23))))
         [(id, failed)] = await office.failed_callbacks()
         assert failed.attempt == FAILED_ATTEMPT
         assert not await office.failed_callbacks(before=id)
         assert not await office.failed_callbacks(brand="globex")
         [change] = await office.breaker_changes(brand="acme")
         assert (change.at, change.state) == (NOON + 22, BreakerState.OPEN.value)
-        await submit_batch(store, (succeeded(1), NOON + 30))
-        await submit_batch(store, (UnmatchedNotified("sandbox", "?"), NOON + 31))
+        await submit_batch(store, (succeeded(1), later(NOON, Span(30))))
+        await submit_batch(store, (UnmatchedNotified("sandbox", "?"), later(NOON, Span(31))))
         unmatched, repeated = await office.suspense_entries()
         assert unmatched.gateway_reference is None
         assert list(await office.suspense_of_payment(reference(1))) == [repeated]
         assert list(await office.suspense_entries(before=unmatched.id)) == [repeated]
-        assert await store.close_suspense(repeated.id, by="ada", note="seen", now=NOON + 40)
+        assert await store.close_suspense(
+            repeated.id, by="ada", note="seen", now=later(NOON, Span(40))
+        )
         assert list(await office.suspense_entries()) == [unmatched]
         assert len(await office.suspense_entries(with_closed=True)) == 2
 
 
 async def check_payment_counts(open_store: OpenStore) -> None:
     """Payments count where they were created and where they ended, with how long they took."""
-    hour = NOON - NOON % HOUR
+    hour = earlier(NOON, Span(NOON % HOUR))
     async with open_store() as store:
         await submit_batch(
             store,
             (creation(0), hour),
-            (creation(1), hour + 1),
-            (creation(2, brand_id="globex"), hour + 2),
+            (creation(1), later(hour, Span(1))),
+            (creation(2, brand_id="globex"), later(hour, Span(2))),
         )
-        await submit_batch(store, (BeginSubmission(reference(0)), hour + SECOND))
-        await submit_batch(store, (BeginSubmission(reference(1)), hour + SECOND))
-        await submit_batch(store, (succeeded(0), hour + 4 * SECOND))
-        await submit_batch(store, (creation(3), hour + HOUR), (succeeded(1), hour + HOUR + 1))
-        office, both = store.admin, CountQuery(HOUR, hour, hour + 2 * HOUR)
+        await submit_batch(store, (BeginSubmission(reference(0)), later(hour, Span(SECOND))))
+        await submit_batch(store, (BeginSubmission(reference(1)), later(hour, Span(SECOND))))
+        await submit_batch(store, (succeeded(0), later(hour, Span(4 * SECOND))))
+        await submit_batch(
+            store,
+            (creation(3), later(hour, Span(HOUR))),
+            (succeeded(1), later(hour, Span(HOUR + 1))),
+        )
+        office, both = store.admin, CountQuery(HOUR, hour, later(hour, Span(2 * HOUR)))
         assert set(await office.count_payments(both, by=CountDimension.BRAND)) == {
             PaymentCount("acme", Status.PENDING, 0, 3),
             PaymentCount("acme", Status.SUCCESS, 5, 1),
             PaymentCount("acme", Status.SUCCESS, 3600, 1),
             PaymentCount("globex", Status.PENDING, 0, 1),
         }
-        first = CountQuery(HOUR, hour, hour + HOUR, only=(CountDimension.BRAND, "acme"))
+        first = CountQuery(HOUR, hour, later(hour, HOUR), only=(CountDimension.BRAND, "acme"))
         assert set(await office.count_payments(first, by=None)) == {
             PaymentCount(str(hour), Status.PENDING, 0, 2),
             PaymentCount(str(hour), Status.SUCCESS, 5, 1),

@@ -181,7 +181,7 @@ class MemoryAdminStore:
     async def unknown_outcomes(
         self, submitted_before: Instant, *, after: Position | None = None, limit: int = 50
     ) -> Sequence[Transaction]:
-        at = after or Position(0, "")
+        at = after or Position(Instant(0), "")
         return [
             each
             for each in reversed(await self._older_than(None))

@@ -8,14 +8,14 @@ import trio
 
 from mmo_sansio.messages.intents import DeliverCallback
 from mmo_sansio.resilience.ownership import Channel, OwnershipCounts
-from mmo_sansio.values.clock import SECOND, Instant
+from mmo_sansio.values.clock import SECOND, MonotonicInstant
 from mmo_trio.storage.interface.store import StoreUnavailable, WorkItem
 from mmo_trio.storage.memory.state import MemoryState
 
 
-def store_time() -> Instant:
+def store_time() -> MonotonicInstant:
     """The store's own clock: Trio's, which a test may move."""
-    return round(trio.current_time() * SECOND)
+    return MonotonicInstant(round(trio.current_time() * SECOND))
 
 
 class MemoryChannelOwnership:

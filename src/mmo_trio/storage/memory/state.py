@@ -62,7 +62,7 @@ class MemoryState:
     keys: list[StoredApiKey] = Factory(list)
     last_key_id: int = 0
     closed_providers: dict[str, ClosedProvider] = Factory(dict)
-    latest_stamp: Instant = 0
+    latest_stamp: Instant = Instant(0)
     admin: MemoryAdminState = Factory(MemoryAdminState)
 
 

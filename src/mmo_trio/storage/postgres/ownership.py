@@ -254,7 +254,7 @@ async def next_wake(connection: PostgresConnection, holder: int) -> Instant | No
     """The earliest `wake_at` in the share of this lease."""
     cursor = await connection.execute(_NEXT_WAKE.encode(), {"me": holder})
     row = await cursor.fetchone()
-    return None if row is None else int(row[0])
+    return None if row is None else Instant(int(row[0]))
 
 
 async def due(

@@ -46,7 +46,7 @@ async def fetch_rows(connection: PostgresConnection, statement: str, *values: ob
 async def latest_stamp(connection: PostgresConnection) -> Instant:
     """The latest instant that is stored anywhere."""
     ((at,),) = await fetch_rows(connection, "SELECT coalesce(max(stamp), 0) FROM batches")
-    return int(at)
+    return Instant(int(at))
 
 
 async def open_intents(

@@ -51,4 +51,4 @@ async def advance_horizon(connection: PostgresConnection, end: Instant) -> Insta
         pause_s = min(pause_s * 2, _POLL_INTERVAL_MAX_S)
         writers = await connection.execute(_SELECT_WRITERS.encode(), WRITER_LOCK)
         awaited &= {each for (each,) in await writers.fetchall()}
-    return int(row[0])
+    return Instant(int(row[0]))

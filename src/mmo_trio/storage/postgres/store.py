@@ -76,7 +76,7 @@ class PostgresStore:
         self._look_up_coalescer = Coalescer[AnyLookUp, bytes | None](self._look_up_all)
         self._keys_coalescer = Coalescer[str, Sequence[StoredApiKey]](self._keys_of_all)
         self._is_closed = False
-        self._records_horizon: Instant = 0
+        self._records_horizon = Instant(0)
         """No transaction below it will appear any more."""
         self._in_doubt: list[tuple[UUID, Sequence[IntentKey]]] = []
         """Commits whose caller doesn't know what became of them, and the kept intents that nobody here acts upon."""
@@ -309,7 +309,7 @@ class PostgresStore:
 
         return await self._bridge.run(crossing)
 
-    async def _write(self, call: PostgresCall[T], stamp: Instant = 0) -> T:
+    async def _write(self, call: PostgresCall[T], stamp: Instant = Instant(0)) -> T:
         """One crossing for a change that isn't decided."""
 
         async def attempt(connection: PostgresConnection, commit: Commit[T]) -> T:

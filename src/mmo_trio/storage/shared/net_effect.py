@@ -61,7 +61,7 @@ class NetEffect:
     @property
     def latest_stamp(self) -> Instant:
         """The latest instant in it."""
-        return max((line.at for line in self.journal), default=0)
+        return Instant(max((line.at for line in self.journal), default=0))
 
     def add(self, change: Change) -> None:
         """Let one more change become part of it, after those that are.

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import TypeAlias
 
-from mmo_sansio.values.clock import SECOND, Instant, Span
+from mmo_sansio.values.clock import SECOND, Instant, Span, elapsed
 from mmo_sansio.values.model import Status, Transaction
 from mmo_trio.storage.interface.admin_types import COUNT_SPANS, LATENCY_BOUNDS_S
 from mmo_trio.storage.shared.net_effect import NetEffect
@@ -33,15 +33,13 @@ def count_by_span(
     fine: Counter[tuple[Instant, str, str, str, str, int]] = Counter()
     for each in created:
         order = each.order
-        at = order.created_at
-        fine[
-            at - at % shortest, order.brand, order.method, order.provider, Status.PENDING.value, 0
-        ] += 1
+        began_at = Instant(order.created_at - order.created_at % shortest)
+        fine[began_at, order.brand, order.method, order.provider, Status.PENDING.value, 0] += 1
     for each in ended:
         order, ended_at = each.order, each.progress.completed_at
         assert ended_at is not None
-        took = latency_class(ended_at - order.created_at)
-        began_at = ended_at - ended_at % shortest
+        took = latency_class(elapsed(order.created_at, ended_at))
+        began_at = Instant(ended_at - ended_at % shortest)
         fine[began_at, order.brand, order.method, order.provider, each.status.value, took] += 1
     figures: Counter[CountKey] = Counter()
     for (at, *kind), times in fine.items():

@@ -127,7 +127,7 @@ def unknown_outcomes(
 ) -> SqlQuery[Sequence[Transaction]]:
     """Pending ones in the order of creation: those that wait for something else than a result are few."""
     found: list[Transaction] = []
-    at = after or Position(0, "")
+    at = after or Position(Instant(0), "")
     while len(found) < limit:
         rows = yield from execute(
             f"SELECT {_TRANSACTION_COLUMNS} FROM transactions AS t WHERE t.wake_at IS NOT NULL"

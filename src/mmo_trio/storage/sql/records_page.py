@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from mmo_sansio.messages.queries import ListRecords, Position, Records
+from mmo_sansio.values.clock import Instant
 from mmo_trio.storage.sql.serialization import without_checksum
 
 EMPTY_PAGE = Records((), None, None, has_previous=False, has_next=False)
@@ -18,7 +19,7 @@ def page_statement(
     first. `mark` stands for a value: `?` or `%s`."""
     begin, end = query.begin, query.end
     if beyond is not None and backwards:
-        end = min(end, beyond.created_at + 1)
+        end = Instant(min(end, beyond.created_at + 1))
     elif beyond is not None:  # The index is entered at the position, not at the window's edge.
         begin = max(begin, beyond.created_at)
     conditions = [

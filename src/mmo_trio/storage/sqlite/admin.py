@@ -82,7 +82,7 @@ def open_provider(connection: sqlite3.Connection, name: str) -> bool:
 
 def write_nothing(connection: sqlite3.Connection) -> None:
     """Write something that changes nothing."""
-    _advance_latest_stamp(connection, 0)
+    _advance_latest_stamp(connection, Instant(0))
 
 
 def _advance_latest_stamp(connection: sqlite3.Connection, now: Instant) -> None:

@@ -34,7 +34,7 @@ _SELECT_TRANSACTIONS = "SELECT order_row, progress FROM transactions"
 def latest_stamp(connection: sqlite3.Connection) -> Instant:
     """The latest instant that is stored anywhere."""
     (at,) = connection.execute("SELECT at FROM latest_stamp").fetchone()
-    return int(at)
+    return Instant(int(at))
 
 
 def next_wake(connection: sqlite3.Connection) -> Instant | None:
@@ -42,7 +42,7 @@ def next_wake(connection: sqlite3.Connection) -> Instant | None:
     row = connection.execute(
         "SELECT min(wake_at) FROM transactions WHERE wake_at IS NOT NULL"
     ).fetchone()
-    return None if row[0] is None else int(row[0])
+    return None if row[0] is None else Instant(int(row[0]))
 
 
 def due(connection: sqlite3.Connection, now: Instant, limit: int) -> Sequence[str]:

@@ -27,7 +27,7 @@ from mmo_sansio.resilience.circuit_breaker import (
     CircuitBreaker,
 )
 from mmo_sansio.resilience.fair_queue import DELIVERY_SLOTS, DELIVERY_SLOTS_PER_BRAND, FairQueue
-from mmo_sansio.values.clock import Instant
+from mmo_sansio.values.clock import Instant, MonotonicInstant, Span
 from mmo_sansio.values.model import Transaction
 from mmo_trio.http.client.exchange import MaySend, SendForbidden
 from mmo_trio.storage.interface.store import WorkItem
@@ -92,7 +92,7 @@ class CallbackWorker(DeliveryPool):
         find_api_key: FindApiKey,
         record_outcome: RecordCallbackOutcome,
         now: Callable[[], Instant],
-        monotonic: Callable[[], Instant],
+        monotonic: Callable[[], MonotonicInstant],
         breaker: BreakerSettings,
         owns_channel: OwnsChannel = lambda brand, fence: True,
         active_max: int = DELIVERY_SLOTS,
@@ -121,7 +121,7 @@ class CallbackWorker(DeliveryPool):
 
     def load_breaker(self, brand: str, snapshot: BreakerSnapshot) -> None:
         """Replace this brand's breaker by a stored one, whose times are wall time."""
-        by = self._monotonic() - self._now()
+        by = Span(self._monotonic() - self._now())
         restored = snapshot.shifted(by).clamped(self._breaker_settings, now=self._monotonic())
         self._breakers[brand] = CircuitBreaker(self._breaker_settings, restored=restored)
 
@@ -202,7 +202,7 @@ class CallbackWorker(DeliveryPool):
         """Return the breaker's present state in wall time: the last recorded one is the newest."""
         if breaker is None:
             return None
-        return breaker.snapshot().shifted(self._now() - self._monotonic())
+        return breaker.snapshot().shifted(Span(self._now() - self._monotonic()))
 
 
 def fence_of(work: WorkItem) -> int:

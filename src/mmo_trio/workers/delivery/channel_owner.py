@@ -23,7 +23,7 @@ from mmo_sansio.resilience.ownership import (
     beyond_share,
     trusted_until,
 )
-from mmo_sansio.values.clock import Instant, Span
+from mmo_sansio.values.clock import MonotonicInstant, Span, later
 from mmo_trio.storage.interface.store import (
     ChannelOwnership,
     OutcomeUnknown,
@@ -59,19 +59,19 @@ class ChannelOwner:
 
     channels: ChannelOwnership
     callbacks: CallbackWorker
-    clock: Callable[[], Instant] = boot_time
+    clock: Callable[[], MonotonicInstant] = boot_time
     """The clock that limits trust in a lease; it runs on while the process is stopped."""
     _lease_number: int | None = None
     """The number of the lease; None while there is certainly none."""
-    _lease_trusted_until: Instant = -1
-    _renew_lease_at: Instant = -1
+    _lease_trusted_until: MonotonicInstant = MonotonicInstant(-1)
+    _renew_lease_at: MonotonicInstant = MonotonicInstant(-1)
     _fences: dict[str, int] = Factory(dict)
     """The fences of the owned channels, by brand."""
     _backlogged_brands: set[str] = Factory(set)
     """Brands that had more callbacks waiting at the last query than could be claimed."""
     _brands_to_release: set[str] = Factory(set)
     """Brands whose channels others should own: no more of their callbacks are claimed."""
-    _released_at: dict[str, Instant] = Factory(dict)
+    _released_at: dict[str, MonotonicInstant] = Factory(dict)
     """When each channel was released to other processes."""
     _wake_up: trio.Event = Factory(trio.Event)
 
@@ -181,7 +181,7 @@ class ChannelOwner:
             self._lease_number = number
             self._drop_channels(list(self._fences))
         self._lease_trusted_until = trusted_until(requested_at)
-        self._renew_lease_at = requested_at + LEASE_RENEWAL_INTERVAL
+        self._renew_lease_at = later(requested_at, LEASE_RENEWAL_INTERVAL)
 
     async def _brands_beyond_share(self) -> set[str]:
         """Return the brands whose channels other processes should own, for equal shares."""
@@ -225,7 +225,11 @@ class ChannelOwner:
     async def _reset(self) -> float:
         """Drop all channels, and end the lease in the store if it is available."""
         self._drop_channels(list(self._fences))
-        self._lease_number, self._lease_trusted_until, self._renew_lease_at = None, -1, -1
+        self._lease_number, self._lease_trusted_until, self._renew_lease_at = (
+            None,
+            MonotonicInstant(-1),
+            MonotonicInstant(-1),
+        )
         try:
             await self.channels.end_lease()
         except (StoreUnavailable, OutcomeUnknown) as error:

@@ -25,7 +25,7 @@ from mmo_sansio.providers.common.interface import (
 from mmo_sansio.resilience.circuit_breaker import BreakerState, CircuitBreaker
 from mmo_sansio.resilience.rate_limit import RateLimit
 from mmo_sansio.values import clock
-from mmo_sansio.values.clock import Instant, Span
+from mmo_sansio.values.clock import Instant, MonotonicInstant
 from mmo_trio.settings.values import Network
 from mmo_trio.workers.providers.conversation import SendRequest, drive_async
 
@@ -94,7 +94,7 @@ class ProviderAccount:
     provider: Provider
     send_request: SendRequest = field(repr=False)
     now: Callable[[], Instant]
-    monotonic: Callable[[], Span]
+    monotonic: Callable[[], MonotonicInstant]
     breaker: CircuitBreaker = Factory(CircuitBreaker)
     rate_limit: RateLimit | None = None
     """None: no limit."""

@@ -23,7 +23,7 @@ from mmo_sansio.providers.registry import (
 from mmo_sansio.providers.sandbox.adapter import SandboxProvider
 from mmo_sansio.resilience.circuit_breaker import BreakerSettings, CircuitBreaker
 from mmo_sansio.resilience.rate_limit import RateLimit
-from mmo_sansio.values.clock import SECOND, Instant, Span
+from mmo_sansio.values.clock import SECOND, Instant, MonotonicInstant, Span
 from mmo_trio.brands.keyring import KeyRing
 from mmo_trio.settings import SettingsError
 from mmo_trio.settings.errors import InvalidSettingValue
@@ -80,7 +80,7 @@ class AccountEnvironment:
 
     send_request: SendWithDeadline
     now: Callable[[], Instant]
-    monotonic: Callable[[], Span]
+    monotonic: Callable[[], MonotonicInstant]
     ciphers: Ciphers
     keyring: KeyRing
     webhooks_base_url: str
@@ -151,10 +151,10 @@ def open_account(
 
 def _breaker_settings(options: Mapping[str, Any]) -> BreakerSettings:
     return BreakerSettings(
-        window=_integer_in_range(options, BREAKER_WINDOW) * SECOND,
+        window=Span(_integer_in_range(options, BREAKER_WINDOW) * SECOND),
         minimum_requests=_integer_in_range(options, BREAKER_MINIMUM_REQUESTS),
         failure_ratio=_integer_in_range(options, BREAKER_FAILURE_PERCENT) / 100,
-        open_for=_integer_in_range(options, BREAKER_OPEN_FOR) * SECOND,
+        open_for=Span(_integer_in_range(options, BREAKER_OPEN_FOR) * SECOND),
         permit_deadline=None,
     )
 

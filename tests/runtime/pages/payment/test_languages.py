@@ -8,7 +8,7 @@ from collections.abc import Iterable
 import attrs
 import pytest
 
-from mmo_sansio.values.clock import DAY, HOUR, MINUTE, SECOND
+from mmo_sansio.values.clock import DAY, HOUR, MINUTE, SECOND, Span
 from mmo_sansio.values.error_codes import EXPLANATIONS, ErrorCode
 from mmo_sansio.values.money import Money
 from mmo_trio.pages.payment.formatting import (
@@ -119,7 +119,7 @@ def test_an_amount_keeps_every_digit(form: NumberFormat) -> None:
         (3 * DAY, "72 h"),
     ],
 )
-def test_time_is_rounded_up(left: int, written: str) -> None:
+def test_time_is_rounded_up(left: Span, written: str) -> None:
     assert format_time_left(left, ENGLISH) == written
 
 

@@ -21,7 +21,7 @@ from mmo_sansio.messages.inputs import (
 from mmo_sansio.providers.airtel_money.adapter import AirtelMoneyProvider, open_airtel_money
 from mmo_sansio.providers.common.interface import AccessToken, Conversation, ExchangeFailed, drive
 from mmo_sansio.testing import REFERENCE, START, a_party, a_transaction
-from mmo_sansio.values.clock import MINUTE, SECOND, Instant
+from mmo_sansio.values.clock import MINUTE, SECOND, Instant, Span, later
 from mmo_sansio.values.error_codes import ErrorCode
 from mmo_sansio.values.model import Stage, Transaction, Type
 from mmo_sansio.values.money import Money
@@ -158,7 +158,7 @@ def test_a_payin_fails_of_what_its_person_does(
 ) -> None:
     play.simulator.open_accounts([{"account": PAYER, **account}])
     play.submit(a_payment())
-    play.now += MINUTE
+    play.now = later(play.now, MINUTE)
     report = play.ask(a_payment())
     assert isinstance(report, ProviderFailed)
     assert report.error_code is expected
@@ -199,13 +199,13 @@ def test_a_lost_request_and_a_lost_answer_look_the_same_until_one_asks(
     at = "collection" if type is Type.PAYIN else "disbursement"
     play.script({"at": at, "do": "lose_answer"})
     assert isinstance(play.submit(a_payment(type)), ProviderUnreachable)
-    play.now += MINUTE
+    play.now = later(play.now, MINUTE)
     assert isinstance(play.ask(a_payment(type)), ProviderSucceeded)
     other = a_payment(type, gateway_reference=REFERENCE[:-1] + "1")
     play.script({"at": at, "do": "lose_request"})
     assert isinstance(play.submit(other), ProviderUnreachable)
     assert isinstance(play.ask(other), ProviderUnreachable)
-    play.now += 30 * MINUTE
+    play.now = later(play.now, Span(30 * MINUTE))
     assert isinstance(play.ask(other), ProviderNeverReceived)
 
 
@@ -216,7 +216,7 @@ def test_a_script_says_what_a_payment_comes_to_and_when(play: Play) -> None:
     )
     assert isinstance(play.submit(a_payment(Type.PAYOUT)), ProviderAccepted)
     assert isinstance(play.ask(a_payment(Type.PAYOUT)), ProviderAccepted)
-    play.now += MINUTE
+    play.now = later(play.now, MINUTE)
     report = play.ask(a_payment(Type.PAYOUT))
     assert isinstance(report, ProviderFailed)
     assert (report.native_code, report.native_message) == ("DP00900001013", "no")
@@ -226,7 +226,7 @@ def test_a_script_says_what_a_payment_comes_to_and_when(play: Play) -> None:
 def test_a_payin_can_stay_ambiguous_or_expire(play: Play, code: str) -> None:
     play.script({"at": "collection", "do": "end_with", "code": code})
     play.submit(a_payment())
-    play.now += MINUTE
+    play.now = later(play.now, MINUTE)
     report = play.ask(a_payment())
     if code == "DP00800001029":
         assert isinstance(report, ProviderFailed)
@@ -262,7 +262,9 @@ def test_a_callback_is_authentic_where_a_key_is_set() -> None:
     forger = Play(a_simulator(callback_url=HOOK, callback_key="guessed"))
     for each in (play, forger):
         each.submit(a_payment())
-    told = [each.simulator.take_due_callbacks(now=START + MINUTE)[0] for each in (play, forger)]
+    told = [
+        each.simulator.take_due_callbacks(now=later(START, MINUTE))[0] for each in (play, forger)
+    ]
     read = [play.adapter.read_notification(each) for each in told]
     assert [isinstance(each, ProviderHinted) for each in read] == [True, False]
 
@@ -270,9 +272,9 @@ def test_a_callback_is_authentic_where_a_key_is_set() -> None:
 def test_a_token_ends_and_a_new_one_is_wanted(play: Play) -> None:
     play.submit(a_payment())
     request = HttpRequest("GET", b"/standard/v1/payments/" + REFERENCE.encode())
-    play.now += 179 * SECOND
+    play.now = later(play.now, Span(179 * SECOND))
     assert play.exchange(request).status == 400  # Its headers are missing; the token is good.
-    play.now += SECOND
+    play.now = later(play.now, SECOND)
     assert play.exchange(request).status == 401
     play.token = None
     assert play.exchange(request).status == 401
@@ -368,7 +370,7 @@ def test_headers_are_read_strictly(
 def test_a_repeated_id_is_refused_and_nothing_is_paid_twice(play: Play) -> None:
     codes = [posted(play, GOOD, "/merchant/v1/payments/", HEADERS) for _ in range(2)]
     assert codes == ["DP00800001006", "ESB000041"]
-    play.simulator.take_due_callbacks(now=play.now + MINUTE)
+    play.simulator.take_due_callbacks(now=later(play.now, MINUTE))
     assert play.balances()["collection"] == "1000"
 
 

@@ -21,7 +21,7 @@ from attrs import Factory, define
 
 from mmo_sansio.http.messages import HttpRequest, HttpResponse
 from mmo_sansio.providers.mpesa_daraja.wire import password
-from mmo_sansio.values.clock import HOUR
+from mmo_sansio.values.clock import HOUR, Span
 from mmo_trio.simulators.mpesa.accounts import SANDBOX_PASSKEY
 from mmo_trio.simulators.mpesa.api import MpesaSimulator
 from mmo_trio.simulators.mpesa.keys import open_mpesa
@@ -81,7 +81,7 @@ class Stage:
 
     async def pass_time(self, seconds: float) -> None:
         """Let the simulator live through this time, and wait until it has told all."""
-        self.clock.advance(round(seconds * 1_000_000))
+        self.clock.advance(Span(round(seconds * 1_000_000)))
         await self.call("GET", "/_simulator/book")
         while (due := self.simulator.next_due_at()) is not None and due <= self.clock.now():
             await self.call("GET", "/_simulator/book")

@@ -23,7 +23,7 @@ from mmo_sansio.providers.mtn_momo.account import read_account
 from mmo_sansio.providers.mtn_momo.adapter import MtnMomoProvider
 from mmo_sansio.providers.mtn_momo.references import reference_id
 from mmo_sansio.testing import REFERENCE, START, a_party, a_transaction
-from mmo_sansio.values.clock import MINUTE, SECOND
+from mmo_sansio.values.clock import MINUTE, SECOND, Span, later
 from mmo_sansio.values.error_codes import ErrorCode
 from mmo_sansio.values.model import Stage, Transaction, Type
 from mmo_sansio.values.money import Money
@@ -89,10 +89,10 @@ def plan(line: Line, at: str, *faults: Fault) -> None:
     line.simulator.faults.plan([PlannedFault(at, each) for each in faults])
 
 
-def outcome(line: Line, transaction: Transaction, after: int = MINUTE) -> ProviderReport:
+def outcome(line: Line, transaction: Transaction, after: Span = MINUTE) -> ProviderReport:
     """Submit it, and ask when it is decided."""
     assert isinstance(line.submit(transaction), ProviderAccepted)
-    line.now += after
+    line.now = later(line.now, after)
     return line.ask(transaction)
 
 
@@ -103,14 +103,14 @@ def balances(line: Line) -> dict[str, str]:
 @BOTH
 def test_a_payment_moves_money_and_calls_back_once(type: Type) -> None:
     line, payment = a_line(), a_payment(type)
-    report = outcome(line, payment, after=2 * SECOND)
+    report = outcome(line, payment, after=Span(2 * SECOND))
     assert isinstance(report, ProviderSucceeded)
     assert report.final == payment.order.requested
     (callback,) = line.simulator.take_due_callbacks(now=line.now)
     assert callback.method == "PUT"
     assert callback.target.decode() == f"{HOOKS}/{REFERENCE}"
     assert isinstance(line.provider.read_notification(callback), ProviderHinted)
-    assert line.simulator.take_due_callbacks(now=line.now + MINUTE) == []
+    assert line.simulator.take_due_callbacks(now=later(line.now, MINUTE)) == []
     paid = {"collection": "1000150.00", "46733123999": "999850.00"}
     paid_out = {"disbursement": "999850.00", "46733123999": "1000150.00"}
     assert balances(line).items() >= (paid if type is Type.PAYIN else paid_out).items()
@@ -137,10 +137,10 @@ def test_each_number_of_the_sandbox_ends_as_it_does_there(
     msisdn = str(46733123450 + row)
     ending = OUTCOMES_BY_NUMBER[KINDS[type]][msisdn]
     line = a_line(MtnSimulator(accounts=SimulatedMtnAccounts(has_reason_objects=as_object)))
-    report = outcome(line, a_payment(type, msisdn), after=29 * SECOND)
+    report = outcome(line, a_payment(type, msisdn), after=Span(29 * SECOND))
     if ending in (ONGOING, DELAYED):
         assert isinstance(report, ProviderAccepted)
-        line.now += SECOND
+        line.now = later(line.now, SECOND)
         end = line.ask(a_payment(type, msisdn))
         assert isinstance(end, ProviderSucceeded if ending == ONGOING else ProviderAccepted)
     else:
@@ -174,7 +174,7 @@ def test_a_repeated_submission_moves_money_once(type: Type) -> None:
     plan(line, KINDS[type], LoseAnswer())
     assert isinstance(line.submit(a_payment(type)), ProviderUnreachable)
     assert isinstance(line.submit(a_payment(type)), ProviderAccepted)
-    line.now += MINUTE
+    line.now = later(line.now, MINUTE)
     assert isinstance(line.ask(a_payment(type)), ProviderSucceeded)
     assert len(line.simulator.snapshot()["payments"]) == 1
 
@@ -185,9 +185,9 @@ def test_a_lost_submission_is_not_found_and_may_be_made_again(type: Type) -> Non
     line, payment = a_line(), a_payment(type, submitted_at=START)
     plan(line, KINDS[type], LoseRequest())
     assert isinstance(line.submit(payment), ProviderUnreachable)
-    line.now += 10 * SECOND
+    line.now = later(line.now, Span(10 * SECOND))
     assert isinstance(line.ask(payment), ProviderUnreachable)
-    line.now += MINUTE
+    line.now = later(line.now, MINUTE)
     assert isinstance(line.ask(payment), ProviderNeverReceived)
     assert isinstance(outcome(line, payment), ProviderSucceeded)
 
@@ -223,13 +223,16 @@ def test_a_script_says_what_a_payment_comes_to_and_when_it_is_told() -> None:
         line,
         "requesttopay",
         EndWith("EXPIRED"),
-        EndAfter(5 * SECOND),
-        CallBack((SECOND, 3 * SECOND)),
+        EndAfter(Span(5 * SECOND)),
+        CallBack((SECOND, Span(3 * SECOND))),
     )
     line.submit(payment)
-    told = {at: len(line.simulator.take_due_callbacks(now=START + at * SECOND)) for at in range(10)}
+    told = {
+        at: len(line.simulator.take_due_callbacks(now=later(START, Span(at * SECOND))))
+        for at in range(10)
+    }
     assert {at: count for at, count in told.items() if count} == {6: 1, 8: 1}
-    line.now += 10 * SECOND
+    line.now = later(line.now, Span(10 * SECOND))
     report = line.ask(payment)
     assert isinstance(report, ProviderFailed)
     assert report.error_code is ErrorCode.TRANSACTION_EXPIRED
@@ -239,7 +242,7 @@ def test_a_script_says_what_a_payment_comes_to_and_when_it_is_told() -> None:
 def test_a_payment_may_never_come_to_a_result_and_a_callback_never_come() -> None:
     line = a_line()
     plan(line, "requesttopay", EndAfter(None))
-    assert isinstance(outcome(line, a_payment(), after=1000 * MINUTE), ProviderAccepted)
+    assert isinstance(outcome(line, a_payment(), after=Span(1000 * MINUTE)), ProviderAccepted)
     silent = a_line()
     plan(silent, "requesttopay", CallBack(()))
     assert isinstance(outcome(silent, a_payment()), ProviderSucceeded)
@@ -248,13 +251,13 @@ def test_a_payment_may_never_come_to_a_result_and_a_callback_never_come() -> Non
 
 @BOTH
 def test_a_token_expires_and_is_fetched_again(type: Type) -> None:
-    line = a_line(MtnSimulator(token_lifetime=100 * SECOND))
+    line = a_line(MtnSimulator(token_lifetime=Span(100 * SECOND)))
     first = line.submit(a_payment(type))
     token = next(iter(line.tokens.values()))
-    line.now += 89 * SECOND
+    line.now = later(line.now, Span(89 * SECOND))
     line.ask(a_payment(type))
     assert list(line.tokens.values()) == [token]
-    line.now += SECOND
+    line.now = later(line.now, SECOND)
     assert isinstance(line.ask(a_payment(type)), ProviderSucceeded)
     assert list(line.tokens.values()) != [token]
     assert isinstance(first, ProviderAccepted)

@@ -16,6 +16,7 @@ from mmo_sansio.messages.intents import DeliverCallback
 from mmo_sansio.messages.queries import ListRecords, LookUpByMerchantReference
 from mmo_sansio.messages.replies import Accepted
 from mmo_sansio.values import clock
+from mmo_sansio.values.clock import Instant, Span, later
 from mmo_trio.storage.conformance.driver import NOON, claim_all_abandoned, submit_batch
 from mmo_trio.storage.conformance.inputs import creation, reference, succeeded
 from mmo_trio.storage.interface.store import OutcomeUnknown, StoreUnavailable, WorkItem
@@ -50,7 +51,9 @@ async def test_a_connection_cut_at_commit_loses_and_doubles_nothing(database: st
             while sum(proxy.cuts.values()) < wanted:
                 number += 1
                 try:
-                    (reply,) = await submit_batch(store, (creation(number), NOON + number))
+                    (reply,) = await submit_batch(
+                        store, (creation(number), later(NOON, Span(number)))
+                    )
                     answers[number] = type(reply).__name__
                 except (StoreUnavailable, OutcomeUnknown) as error:
                     answers[number] = type(error).__name__
@@ -59,7 +62,7 @@ async def test_a_connection_cut_at_commit_loses_and_doubles_nothing(database: st
         assert set(proxy.cuts) == set(Cut) - {Cut.NOT}
         await trio.sleep(0.2)  # Whatever came late has come.
         listed = await store.list_records(
-            ListRecords("acme", 0, clock.LAST_INSTANT, page_size=5_000)
+            ListRecords("acme", Instant(0), clock.LAST_INSTANT, page_size=5_000)
         )
         assert len(listed.objects) == len(answers)
         for number in answers:
@@ -78,7 +81,9 @@ async def test_when_it_cannot_be_learnt_it_is_said_so_and_what_was_wanted_is_not
         database_proxy(database) as proxy,
         open_postgres(proxy.url, serving=True, timeout_s=2) as store,
     ):
-        await submit_batch(store, (creation(1), NOON), (BeginSubmission(reference(1)), NOON + 1))
+        await submit_batch(
+            store, (creation(1), NOON), (BeginSubmission(reference(1)), later(NOON, Span(1)))
+        )
 
         def cut_for_good() -> Cut:
             proxy.accepts = False
@@ -86,7 +91,7 @@ async def test_when_it_cannot_be_learnt_it_is_said_so_and_what_was_wanted_is_not
 
         proxy.choose = cut_for_good
         with trio.fail_after(30), pytest.raises(OutcomeUnknown):
-            await submit_batch(store, (succeeded(1), NOON + 2))
+            await submit_batch(store, (succeeded(1), later(NOON, Span(2))))
         proxy.choose = lambda: Cut.NOT
         await proxy.cut_all()
         with trio.fail_after(30):
@@ -119,7 +124,7 @@ async def test_a_server_that_hangs_is_unavailable_and_nothing_was_stored(databas
             other.execute("LOCK TABLE transactions, journal, horizon IN ACCESS EXCLUSIVE MODE")
             with trio.fail_after(30):
                 for call in (
-                    lambda: submit_batch(store, (creation(2), NOON + 1)),
+                    lambda: submit_batch(store, (creation(2), later(NOON, Span(1)))),
                     store.check,
                     lambda: store.transaction(reference(1)),
                 ):
@@ -127,7 +132,7 @@ async def test_a_server_that_hangs_is_unavailable_and_nothing_was_stored(databas
                         await call()
             other.rollback()
         with trio.fail_after(30):
-            (reply,) = await submit_batch(store, (creation(2), NOON + 1))
+            (reply,) = await submit_batch(store, (creation(2), later(NOON, Span(1))))
             assert isinstance(reply, Accepted)
             await store.check()
 
@@ -144,7 +149,7 @@ async def test_sessions_that_are_ended_are_made_anew_unnoticed(
                     "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
                     " WHERE datname = current_database() AND pid <> pg_backend_pid()",
                 )
-                (reply,) = await submit_batch(store, (creation(number), NOON + number))
+                (reply,) = await submit_batch(store, (creation(number), later(NOON, Span(number))))
                 assert isinstance(reply, Accepted)
                 query = LookUpByMerchantReference("acme", f"order/{number} ü")
                 assert await store.look_up(query) is not None
@@ -168,14 +173,14 @@ async def test_a_primary_that_was_demoted_is_unavailable_until_it_is_one_again(
         )
         with trio.fail_after(30):
             with pytest.raises(StoreUnavailable):
-                await submit_batch(store, (creation(2), NOON + 1))
+                await submit_batch(store, (creation(2), later(NOON, Span(1))))
             with pytest.raises(StoreUnavailable):
                 await store.check()
         await execute(database, "SET default_transaction_read_only = off", reset)
         with trio.fail_after(30):
             while True:
                 try:
-                    (reply,) = await submit_batch(store, (creation(2), NOON + 1))
+                    (reply,) = await submit_batch(store, (creation(2), later(NOON, Span(1))))
                     break
                 except StoreUnavailable:
                     continue

@@ -44,6 +44,8 @@ from tests.support.postgres_server import PostgresServer
 # isort: split
 import psycopg
 
+from mmo_sansio.values.clock import Instant, Span, earlier, later
+
 QUICK = bool(os.environ.get("MMO_TEST_QUICK"))
 
 
@@ -78,7 +80,7 @@ async def nodes(url: str, *offsets: clock.Span) -> AsyncIterator[Sequence[Node]]
 async def test_of_fifty_creates_with_one_reference_on_two_nodes_one_is_accepted(
     database: str,
 ) -> None:
-    async with nodes(database, 0, 0) as both:
+    async with nodes(database, Span(0), Span(0)) as both:
         for turn in range(5 if QUICK else 100):
             replies: list[Reply] = []
 
@@ -106,7 +108,7 @@ async def test_what_two_nodes_are_told_at_once_happens_once(database: str) -> No
             reference(number), "sandbox", Source.WEBHOOK, ErrorCode.USER_CANCELLED, None, "17"
         )
 
-    async with nodes(database, 0, 0) as both:
+    async with nodes(database, Span(0), Span(0)) as both:
 
         async def tell(node: Node, inputs: list[Input]) -> None:
             random.shuffle(inputs)
@@ -149,7 +151,7 @@ async def test_batches_beside_each_other_race_as_nodes_do_and_keep_the_order_of_
     """Small batches, two under way on each of two nodes, and few merchantReferences, which both nodes want. Then one
     node is told of every payment in turn that it is submitted, has succeeded, and, too late, that it has failed."""
     random, wanted = Random(seed), 6
-    async with nodes(database, 0, 0) as both:
+    async with nodes(database, Span(0), Span(0)) as both:
         for node in both:
             node.engine.batch_max, node.engine.concurrent_batch_min = 4, 1
         with trio.fail_after(60):
@@ -208,7 +210,7 @@ SLOW = """
 @pytest.mark.spec("R7")
 async def test_a_walk_over_the_past_is_complete_whatever_is_being_written(database: str) -> None:
     """Two nodes whose clocks differ, with slow commits, and a walk on each over a window that ends now."""
-    async with nodes(database, 0, -30 * clock.MILLISECOND) as both:
+    async with nodes(database, Span(0), Span(-30 * clock.MILLISECOND)) as both:
         await _execute(database, SLOW)
         numbers = iter(range(10**9))
         stop = trio.Event()
@@ -217,7 +219,7 @@ async def test_a_walk_over_the_past_is_complete_whatever_is_being_written(databa
             while not stop.is_set():
                 await node.engine.submit(creation(next(numbers)))
 
-        async def walk(node: Node, begin: int, end: int) -> list[bytes]:
+        async def walk(node: Node, begin: Instant, end: Instant) -> list[bytes]:
             query = ListRecords("acme", begin, end, page_size=7)
             found: list[bytes] = []
             page = await node.store.list_records(query)
@@ -229,7 +231,7 @@ async def test_a_walk_over_the_past_is_complete_whatever_is_being_written(databa
                 found += page.objects
             return found
 
-        walks: list[tuple[int, int, list[bytes]]] = []
+        walks: list[tuple[Instant, Instant, list[bytes]]] = []
         with trio.fail_after(120):
             async with trio.open_nursery() as nursery:
                 for node in both:
@@ -238,13 +240,13 @@ async def test_a_walk_over_the_past_is_complete_whatever_is_being_written(databa
                 for turn in range(6 if QUICK else 50):
                     await trio.sleep(0.02)
                     end = WallClock().now()
-                    begin = end - 150 * clock.MILLISECOND
+                    begin = earlier(end, Span(150 * clock.MILLISECOND))
                     walks.append((begin, end, await walk(both[turn % 2], begin, end)))
                 stop.set()
         assert sum(len(found) for _, _, found in walks) > len(walks), "something was being written"
-        for begin, end, found in walks:
+        for since, until, found in walks:
             whole = await both[0].store.list_records(
-                ListRecords("acme", begin, end, page_size=5_000)
+                ListRecords("acme", since, until, page_size=5_000)
             )
             assert [_reference(each) for each in found] == [_reference(o) for o in whole.objects]
     print(f"{len(walks)} walks over {sum(len(found) for _, _, found in walks)} payments")
@@ -256,20 +258,23 @@ def _reference(rendered: bytes) -> bytes:
 
 @pytest.mark.spec("R7")
 async def test_a_payment_is_listed_by_the_first_call_after_its_answer(database: str) -> None:
-    async with nodes(database, 0, -clock.SECOND) as both:
+    async with nodes(database, Span(0), Span(-clock.SECOND)) as both:
         for number in range(20):
             accepted = await both[number % 2].engine.submit(creation(number))
             assert isinstance(accepted, Accepted)
             listed = await both[1 - number % 2].store.list_records(
-                ListRecords("acme", 0, clock.LAST_INSTANT)
+                ListRecords("acme", Instant(0), clock.LAST_INSTANT)
             )
             assert len(listed.objects) == number + 1
 
 
 @pytest.mark.spec("K3", "S6")
 async def test_what_a_dead_process_held_is_handed_to_one_other(database: str) -> None:
-    async with nodes(database, 0, 0) as (one, two), open_postgres(database, serving=True) as third:
-        await submit_batch(third, *((creation(n), NOON + n) for n in range(30)))
+    async with (
+        nodes(database, Span(0), Span(0)) as (one, two),
+        open_postgres(database, serving=True) as third,
+    ):
+        await submit_batch(third, *((creation(n), later(NOON, Span(n))) for n in range(30)))
         assert not await one.store.claim_abandoned(limit=100), "its lease runs"
         await _execute(database, "UPDATE holders SET alive_until = now() WHERE id > 2")
         found: list[str] = []
@@ -291,9 +296,11 @@ async def test_what_administration_schedules_is_taken_on_by_a_serving_process(
     database: str,
 ) -> None:
     async with open_postgres(database, serving=True) as store:
-        await submit_batch(store, (creation(1), NOON), (BeginSubmission(reference(1)), NOON + 1))
+        await submit_batch(
+            store, (creation(1), NOON), (BeginSubmission(reference(1)), later(NOON, Span(1)))
+        )
         async with open_postgres(database, serving=False) as office:
-            await submit_batch(office, (succeeded(1), NOON + 2))
+            await submit_batch(office, (succeeded(1), later(NOON, Span(2))))
         (work,) = await claim_all_abandoned(store, limit=10)
         assert work.intent == DeliverCallback(reference(1), fence=1)
 
@@ -329,15 +336,17 @@ async def test_text_that_cannot_be_held_is_not_found(database: str, text: str) -
         assert not await store.find_transactions(reference=text)
         assert not await store.timeline(text)
         assert not await store.keys_of(text)
-        replies = await submit_batch(store, (BeginSubmission(text), NOON), (creation(1), NOON + 1))
+        replies = await submit_batch(
+            store, (BeginSubmission(text), NOON), (creation(1), later(NOON, Span(1)))
+        )
         assert isinstance(replies[1], Accepted)
-        query = ListRecords("acme", 0, clock.LAST_INSTANT, method=text)
+        query = ListRecords("acme", Instant(0), clock.LAST_INSTANT, method=text)
         assert not (await store.list_records(query)).objects
 
 
 async def test_damage_is_found(database: str) -> None:
     async with open_postgres(database, serving=True) as store:
-        await submit_batch(store, *((creation(n), NOON + n) for n in range(5)))
+        await submit_batch(store, *((creation(n), later(NOON, Span(n))) for n in range(5)))
         assert not await store.integrity_errors()
         await _execute(database, "UPDATE transactions SET object = order_row WHERE version = 1")
         await _execute(database, "DELETE FROM journal WHERE id = 1")
@@ -356,7 +365,7 @@ async def test_a_dump_under_load_restores_to_a_sound_database(
 ) -> None:
     """As docs/operating.md says it."""
     dump, copy = str(tmp_path / "mmo.dump"), postgres.fresh()
-    async with nodes(database, 0) as (node,):
+    async with nodes(database, Span(0)) as (node,):
         answered: list[str] = []
 
         async def write(begin: int) -> None:
@@ -387,7 +396,7 @@ async def test_older_programs_go_on_serving_a_schema_that_only_grew(database: st
         await _execute(database, "INSERT INTO mmo_schema (version, needs) VALUES (99, 0)")
         await submit_batch(store, (creation(1), NOON))
         async with open_postgres(database, serving=True) as restarted:
-            await submit_batch(restarted, (creation(2), NOON + 1))
+            await submit_batch(restarted, (creation(2), later(NOON, Span(1))))
         await _execute(database, "UPDATE mmo_schema SET needs = 99 WHERE version = 99")
         with pytest.raises(StoreUnusable, match="install a later mmo-gateway"):
             async with open_postgres(database, serving=True):
@@ -412,7 +421,7 @@ async def test_a_later_version_migrates_under_load_while_the_earlier_one_goes_on
     database: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     known = migrations.scripts()
-    async with nodes(database, 0, 0) as both:
+    async with nodes(database, Span(0), Span(0)) as both:
         replies: list[Reply] = []
 
         async def write(node: Node, begin: int) -> None:
@@ -538,7 +547,8 @@ async def test_the_book_says_when_something_was_told_first_and_last_whoever_comm
     database: str,
 ) -> None:
     async with open_postgres(database, serving=True) as store:
-        for at in (NOON + 2, NOON + 1, NOON + 3):
+        for number in (2, 1, 3):
+            at = later(NOON, Span(number))
             await submit_batch(store, (UnmatchedNotified("sandbox", "?"), at))
         (entry,) = await store.suspense()
         assert (entry.first_at, entry.last_at, entry.times) == (NOON + 1, NOON + 3, 3)

@@ -19,6 +19,7 @@ from mmo_sansio.messages.replies import Ignored
 from mmo_sansio.payments.decide import decide
 from mmo_sansio.payments.decision import Decision
 from mmo_sansio.payments.ledger import Ledger, Reads
+from mmo_sansio.values.clock import Instant, Span, later
 from mmo_trio.storage.conformance.driver import NOON, submit_batch
 from mmo_trio.storage.conformance.inputs import brand, creation, reference, succeeded
 from mmo_trio.storage.interface.store import (
@@ -36,7 +37,9 @@ def _grant(store: SqliteStore, *, timeout_s: float) -> None:
 
 
 async def creates(store: SqliteStore, *numbers: int) -> None:
-    await submit_batch(store, *((creation(number), NOON + number) for number in numbers))
+    await submit_batch(
+        store, *((creation(number), later(NOON, Span(number))) for number in numbers)
+    )
 
 
 @pytest.mark.spec("C6")
@@ -287,7 +290,7 @@ async def test_a_transaction_moves_only_from_where_it_was_decided(tmp_path: Path
         kept: list[Decision] = []
 
         def decide_and_keep(ledger: Ledger) -> Sequence[Decision]:
-            kept.append(decide(ledger, BeginSubmission(reference(1)), now=NOON + 5))
+            kept.append(decide(ledger, BeginSubmission(reference(1)), now=later(NOON, Span(5))))
             return kept
 
         await store.transact(Reads(transactions=frozenset((reference(1),))), decide_and_keep)
@@ -301,8 +304,10 @@ async def test_what_administration_has_changed_is_decided_from(tmp_path: Path) -
     async with open_sqlite(path, serving=True) as store:
         await creates(store, 1)
         async with open_sqlite(path, serving=False) as administration:
-            await submit_batch(administration, (BeginSubmission(reference(1)), NOON + 5))
-        (reply,) = await submit_batch(store, (BeginSubmission(reference(1)), NOON + 6))
+            await submit_batch(
+                administration, (BeginSubmission(reference(1)), later(NOON, Span(5)))
+            )
+        (reply,) = await submit_batch(store, (BeginSubmission(reference(1)), later(NOON, Span(6))))
         assert isinstance(reply, Ignored), "it is under way already"
 
 
@@ -321,8 +326,8 @@ async def test_a_damaged_row_is_noticed_and_never_shown(tmp_path: Path) -> None:
         for ask in (
             store.look_up(LookUp("acme", reference(1))),
             store.transaction(reference(1)),
-            store.list_records(ListRecords("acme", 0, NOON * 2)),
-            submit_batch(store, (BeginSubmission(reference(1)), NOON + 9)),
+            store.list_records(ListRecords("acme", Instant(0), Instant(NOON * 2))),
+            submit_batch(store, (BeginSubmission(reference(1)), later(NOON, Span(9)))),
         ):
             with pytest.raises(StoreCorrupt, match="mmo db check"):
                 await ask
@@ -336,7 +341,9 @@ async def test_a_broken_promise_between_rows_is_found(tmp_path: Path) -> None:
     async with open_sqlite(path, serving=True) as store:
         await creates(store, 1)
         await submit_batch(
-            store, (BeginSubmission(reference(1)), NOON + 5), (succeeded(1), NOON + 6)
+            store,
+            (BeginSubmission(reference(1)), later(NOON, Span(5))),
+            (succeeded(1), later(NOON, Span(6))),
         )
         with sqlite3.connect(path) as hand:
             hand.execute("UPDATE transactions SET wake_at = 5")

@@ -15,6 +15,7 @@ from mmo_sansio.http.egress_rules import EgressRules
 from mmo_sansio.http.exchange import DeliveryAttempt, DeliveryOutcome
 from mmo_sansio.http.messages import HttpRequest
 from mmo_sansio.resilience.circuit_breaker import BreakerSettings
+from mmo_sansio.values.clock import Span, later
 from mmo_trio.http.client.exchange import MaySend
 from mmo_trio.storage.interface.store import OutcomeUnknown, StoreUnavailable
 from mmo_trio.workers.delivery.callbacks import CallbackStatistics, CallbackWorker
@@ -23,6 +24,7 @@ from tests.support.callback_work import (
     Outside,
     clock_of_trio,
     delivery_client,
+    monotonic_of_trio,
     work_for,
     working,
 )
@@ -168,8 +170,8 @@ async def test_a_sandbox_that_moves_its_clock_fails_nothing_that_is_under_way(
         deliver=outside.deliver,
         find_api_key=books.key_for,
         record_outcome=books.conclude,
-        now=lambda: clock_of_trio() + ahead[0],
-        monotonic=lambda: clock_of_trio() + ahead[0],
+        now=lambda: later(clock_of_trio(), Span(ahead[0])),
+        monotonic=lambda: later(monotonic_of_trio(), Span(ahead[0])),
         breaker=BreakerSettings(),
     )
     async with trio.open_nursery() as nursery:
@@ -365,6 +367,6 @@ def a_worker(books: Books, outside: Outside) -> CallbackWorker:
         find_api_key=books.key_for,
         record_outcome=books.conclude,
         now=clock_of_trio,
-        monotonic=clock_of_trio,
+        monotonic=monotonic_of_trio,
         breaker=BreakerSettings(),
     )

@@ -14,6 +14,7 @@ from trio.testing import MockClock
 from mmo_sansio.http.exchange import DeliveryOutcome
 from mmo_sansio.resilience.ownership import LEASE_DURATION, RELEASE_AGAIN_AFTER, RELEASE_COOLDOWN
 from mmo_sansio.values import clock
+from mmo_sansio.values.clock import Span
 from mmo_trio.storage.conformance.inputs import reference
 from mmo_trio.storage.interface.store import ChannelOwnership, OutcomeUnknown, StoreUnavailable
 from mmo_trio.storage.memory.store import MemoryState, MemoryStore
@@ -112,11 +113,11 @@ async def test_on_postgresql_a_dead_receiver_s_breaker_is_one_and_goes_with_the_
         async with running(one, other):
             assert await sent_for(range(5), one, other) == 5, "five failures open it"
             assert await sent_for(range(5, 15), one, other) == 0
-            time.advance(31 * clock.SECOND)
+            time.advance(Span(31 * clock.SECOND))
             assert await sent_for(range(15, 25), one, other) == 1, "one probe"
             one.drain.set()
             assert await sent_for(range(25, 35), other) == 0, "the next owner's is open as well"
-            time.advance(31 * clock.SECOND)
+            time.advance(Span(31 * clock.SECOND))
             receiver.answers = DELIVERED
             assert await sent_for(range(35, 36), other) == 1, "the probe succeeds"
             assert await sent_for(range(36, 46), other) == 10

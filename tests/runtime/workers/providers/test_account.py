@@ -15,7 +15,7 @@ from mmo_sansio.http.messages import HttpRequest, HttpResponse
 from mmo_sansio.providers.common.interface import ExchangeFailed
 from mmo_sansio.resilience.rate_limit import RateLimit
 from mmo_sansio.values import clock
-from mmo_sansio.values.clock import MINUTE, Instant
+from mmo_sansio.values.clock import MINUTE, Instant, MonotonicInstant
 from mmo_trio.workers.providers.account import ProviderAccount
 from tests.support.provider_double import TOKEN_LIFE, ScriptedProvider
 
@@ -24,7 +24,11 @@ CANARY = "canary-7d1c"
 
 
 def now() -> Instant:
-    return int(trio.current_time() * clock.SECOND)
+    return Instant(int(trio.current_time() * clock.SECOND))
+
+
+def monotonic() -> MonotonicInstant:
+    return MonotonicInstant(now())
 
 
 @define(eq=False)
@@ -58,7 +62,7 @@ def operator() -> Operator:
 
 @pytest.fixture
 def account(operator: Operator) -> ProviderAccount:
-    return ProviderAccount(ScriptedProvider(), operator.ask, now, now)
+    return ProviderAccount(ScriptedProvider(), operator.ask, now, monotonic)
 
 
 async def test_many_sign_in_once(
@@ -147,7 +151,7 @@ async def test_the_pace_is_kept_and_who_would_come_too_late_is_not_sent(
         times.append(round(trio.current_time()))
     assert times == [0] * 4 + [1, 2, 3, 4, 5, 6]
     for _ in range(20):
-        account.rate_limit.reserve(now())
+        account.rate_limit.reserve(MonotonicInstant(now()))
     with (
         trio.fail_after(15),
         pytest.raises(ExchangeFailed, match="rate limit") as caught,

@@ -15,6 +15,7 @@ from mmo_sansio.providers.common.interface import Provider
 from mmo_sansio.providers.common.options import Options
 from mmo_sansio.providers.registry import AdapterContext, ProviderKind
 from mmo_sansio.providers.sandbox.adapter import SandboxProvider
+from mmo_sansio.values.clock import Instant, MonotonicInstant
 from mmo_trio.brands.keyring import KeyRing
 from mmo_trio.settings import SettingsError
 from mmo_trio.settings.sections import ProviderSection
@@ -40,8 +41,8 @@ def open_test(
 
 OUTSIDE = AccountEnvironment(
     ask,
-    lambda: 0,
-    lambda: 0,
+    lambda: Instant(0),
+    lambda: MonotonicInstant(0),
     SystemCiphers(),
     KeyRing(b"k" * 32),
     "https://pay.example",

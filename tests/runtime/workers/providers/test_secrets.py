@@ -9,6 +9,7 @@ import pytest
 
 from mmo_sansio.http.messages import HttpRequest, HttpResponse
 from mmo_sansio.providers.registry import PROVIDER_KINDS
+from mmo_sansio.values.clock import Instant, MonotonicInstant
 from mmo_trio.brands.keyring import KeyRing
 from mmo_trio.settings import SettingsError, effective_settings, load_settings
 from mmo_trio.settings.providers import provider_variable
@@ -25,7 +26,12 @@ async def ask(request: HttpRequest, *, deadline_s: float) -> HttpResponse:
 def opened(kind: str, options: dict[str, Any]) -> OpenAccount:
     ring = KeyRing(b"k" * 32)
     outside = AccountEnvironment(
-        ask, lambda: 0, lambda: 0, SystemCiphers(), ring, "https://pay.example"
+        ask,
+        lambda: Instant(0),
+        lambda: MonotonicInstant(0),
+        SystemCiphers(),
+        ring,
+        "https://pay.example",
     )
     return open_account(ProviderSection("ug", kind, options), "Title", outside)
 

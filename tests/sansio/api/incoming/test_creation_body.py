@@ -12,6 +12,7 @@ from attrs import evolve
 from mmo_sansio.messages.inputs import Draft
 from mmo_sansio.messages.replies import Accepted, Rejected
 from mmo_sansio.payments.gateway import Gateway
+from mmo_sansio.values.clock import Instant
 from mmo_sansio.values.model import Operation
 from mmo_sansio.values.problems import Problem, ProblemError
 from tests.support.api_requests import BRAND, SETTINGS, body, call, draft, problem_of, request, text
@@ -29,7 +30,7 @@ def in_place_of_value(number: str) -> bytes:
 
 
 def amount_after_the_law(content: bytes) -> str | Problem:
-    match Gateway().receive(call(request(content)), now=0):
+    match Gateway().receive(call(request(content)), now=Instant(0)):
         case Accepted(order):
             return str(order.requested)
         case Rejected(problem):
@@ -411,7 +412,7 @@ def test_what_the_brand_does_not_have_is_refused_with_its_cause(
 ) -> None:
     sent = request(text(given), target=f"/gateway/mmo/v2/direct/payin/{method}".encode())
     try:
-        reply = Gateway().receive(call(sent), now=0)
+        reply = Gateway().receive(call(sent), now=Instant(0))
     except ProblemError as error:
         reply = Rejected(error.problem)
     assert isinstance(reply, Rejected)
@@ -428,7 +429,7 @@ def test_the_bounds_themselves_are_allowed(value: int) -> None:
 @pytest.mark.spec("C10")
 def test_a_method_that_is_not_offered_for_the_flow_is_unsupported() -> None:
     sent = request(text(body(OUT)), target=b"/gateway/mmo/v2/direct/payout/payin_only")
-    reply = Gateway().receive(call(sent), now=0)
+    reply = Gateway().receive(call(sent), now=Instant(0))
     assert isinstance(reply, Rejected)
     assert reply.problem.segment == "config_unsupported_payment_method"
 

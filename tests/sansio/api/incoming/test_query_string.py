@@ -22,16 +22,19 @@ from mmo_sansio.values.clock import (
     LAST_INSTANT,
     MINUTE,
     SECOND,
+    Instant,
+    Span,
     format_with_microseconds,
+    later,
 )
 from mmo_sansio.values.model import Status, Type
 from mmo_sansio.values.problems import Problem, ProblemError
 from tests.support.api_requests import SETTINGS, ULID
 
-MIDNIGHT = 20_000 * DAY
+MIDNIGHT = Instant(20_000 * DAY)
 """2024-10-04."""
 WINDOW = b"from=2024-10-04&to=2024-10-05"
-HERE = Position(MIDNIGHT + 5, ULID)
+HERE = Position(later(MIDNIGHT, Span(5)), ULID)
 
 
 def asked(query: bytes, brand: str = "acme") -> RecordsRequest:
@@ -61,7 +64,7 @@ def next_page(query: bytes) -> bytes:
 
 @pytest.mark.spec("R1", "R4")
 def test_a_window_is_enough() -> None:
-    assert asked(WINDOW).query == ListRecords("acme", MIDNIGHT, MIDNIGHT + DAY, page_size=50)
+    assert asked(WINDOW).query == ListRecords("acme", MIDNIGHT, later(MIDNIGHT, DAY), page_size=50)
 
 
 @pytest.mark.spec("R1", "R3")
@@ -247,7 +250,7 @@ def test_nothing_else_is_a_timestamp(text: str) -> None:
 
 @pytest.mark.spec("R1", "G5")
 @given(st.integers(FIRST_INSTANT, LAST_INSTANT))
-def test_a_timestamp_of_ours_is_read_as_the_instant_it_is(instant: int) -> None:
+def test_a_timestamp_of_ours_is_read_as_the_instant_it_is(instant: Instant) -> None:
     assert parse_timestamp(format_with_microseconds(instant)) == instant
 
 
@@ -277,7 +280,7 @@ FILTERED = WINDOW + b"&type=PAYIN&method=m&status=Success&pageSize=9999"
 def test_a_cursor_repeats_the_query_it_came_from(resent: bytes) -> None:
     again = asked(next_page(FILTERED) + resent)
     assert again.query == ListRecords(
-        "acme", MIDNIGHT, MIDNIGHT + DAY, Type.PAYIN, "m", Status.SUCCESS, 5000, after=HERE
+        "acme", MIDNIGHT, later(MIDNIGHT, DAY), Type.PAYIN, "m", Status.SUCCESS, 5000, after=HERE
     )
     assert again.filters == asked(FILTERED).filters
 
@@ -325,7 +328,7 @@ def test_a_cursor_of_another_brand_is_refused() -> None:
 def test_pages_are_null_where_nothing_follows_or_precedes() -> None:
     call = asked(WINDOW)
     assert pages(Records((), None, None, False, False), call) == {"next": None, "previous": None}
-    last = Position(HERE.created_at + 1, ULID)
+    last = Position(later(HERE.created_at, Span(1)), ULID)
     found = pages(Records((b"{}", b"{}"), HERE, last, True, True), call)
     assert asked(b"page=" + found["next"].encode()).query.after == last
     assert asked(b"page=" + found["previous"].encode()).query.before == HERE

@@ -19,10 +19,10 @@ from mmo_sansio.providers.common.options import OptionError, Options
 from mmo_sansio.providers.common.qr_options import make_qr_code, read_qr_merchant
 from mmo_sansio.providers.sandbox.adapter import DEFAULT_QR_MERCHANT
 from mmo_sansio.testing import REFERENCE, START, a_transaction, accepted, an_attempt, ledger_with
-from mmo_sansio.values.clock import DAY, SECOND
+from mmo_sansio.values.clock import DAY, SECOND, Span, later
 from mmo_sansio.values.model import Flow, QrCode, Stage, Transaction
 
-NOW = START + 5 * SECOND
+NOW = later(START, Span(5 * SECOND))
 URL = "https://acme.example/qr"
 CODE = QrCode(payload="0002…")
 
@@ -82,7 +82,7 @@ def test_its_outcome_is_recorded_once_and_changes_nothing(
     before = ledger.transactions[REFERENCE]
     ledger.apply(decision.changes, decision.intents)
     assert ledger.transactions[REFERENCE] == before
-    assert decide(ledger, given, now=NOW + DAY).changes == ()
+    assert decide(ledger, given, now=later(NOW, DAY)).changes == ()
 
 
 @pytest.mark.spec("Q1")

@@ -10,6 +10,7 @@ from mmo_sansio.api.outgoing.transaction_json import transaction_object
 from mmo_sansio.http.messages import HttpResponse
 from mmo_sansio.messages.replies import Ignored
 from mmo_sansio.payments.gateway import Gateway
+from mmo_sansio.values.clock import Instant, Span, later
 from mmo_sansio.values.model import Operation
 from mmo_sansio.values.problems import Problem
 from tests.support.api_requests import (
@@ -37,7 +38,7 @@ def answered(answer: HttpResponse | Problem) -> HttpResponse:
 def created(operation: Operation, **changes: object) -> HttpResponse:
     target = f"/gateway/mmo/v2/{operation}/mpesa_ke".encode()
     given = call(request(text(body(operation, **changes)), target=target))
-    return answered(creation_response(Gateway().receive(given, now=NOW), SETTINGS))
+    return answered(creation_response(Gateway().receive(given, now=Instant(NOW)), SETTINGS))
 
 
 @pytest.mark.spec("C6", "C7", "G5")
@@ -74,7 +75,7 @@ def test_references_are_echoed_as_they_are() -> None:
 @pytest.mark.spec("T2", "G5")
 def test_the_creation_time_is_the_transactions_cut_to_seconds() -> None:
     gateway = Gateway()
-    replied = creation_response(gateway.receive(call(request()), now=NOW), SETTINGS)
+    replied = creation_response(gateway.receive(call(request()), now=Instant(NOW)), SETTINGS)
     answer = document(answered(replied))
     shown = document(HttpResponse(200, (), transaction_object(gateway.transaction(ULID))))
     assert shown["createdAt"] == "2026-11-21T08:34:56.123456Z"
@@ -84,9 +85,9 @@ def test_the_creation_time_is_the_transactions_cut_to_seconds() -> None:
 @pytest.mark.spec("C12", "P2")
 def test_row_81_a_reference_used_before_is_a_422() -> None:
     gateway = Gateway()
-    gateway.receive(call(request()), now=NOW)
+    gateway.receive(call(request()), now=Instant(NOW))
     again = evolve(call(request()), gateway_reference=ULID[:-1] + "W")
-    refused = creation_response(gateway.receive(again, now=NOW + 1), SETTINGS)
+    refused = creation_response(gateway.receive(again, now=later(Instant(NOW), Span(1))), SETTINGS)
     assert isinstance(refused, Problem)
     assert refused.status == 422
     said = refusal_document(refused)
@@ -97,7 +98,7 @@ def test_row_81_a_reference_used_before_is_a_422() -> None:
 @pytest.mark.spec("C12")
 def test_row_85_an_invalid_body_comes_before_a_duplicate() -> None:
     gateway = Gateway()
-    gateway.receive(call(request()), now=NOW)
+    gateway.receive(call(request()), now=Instant(NOW))
     assert problem_of(text(body(country=...))).status == 400
 
 

@@ -28,7 +28,7 @@ from mmo_sansio.testing.builders import (
     a_method,
     a_transaction,
 )
-from mmo_sansio.values.clock import FIRST_INSTANT, LAST_INSTANT
+from mmo_sansio.values.clock import FIRST_INSTANT, LAST_INSTANT, Instant, Span, later
 from mmo_sansio.values.error_codes import ErrorCode
 from mmo_sansio.values.model import (
     Flow,
@@ -42,7 +42,7 @@ from mmo_sansio.values.model import (
 )
 from mmo_sansio.values.money import Money
 
-MOMENT = 1_795_250_096_000_120
+MOMENT = Instant(1_795_250_096_000_120)
 """2026-11-21T08:34:56.000120Z."""
 
 
@@ -168,11 +168,14 @@ def test_the_requested_amount_never_changes(succeeds: bool) -> None:
     if succeeds:
         final = Money(1, "KES")
         gateway.receive(
-            ProviderSucceeded(REFERENCE, "test", Source.POLL, final=final), now=MOMENT + 1
+            ProviderSucceeded(REFERENCE, "test", Source.POLL, final=final),
+            now=later(MOMENT, Span(1)),
         )
     else:
         code = ErrorCode.USER_CANCELLED
-        gateway.receive(ProviderFailed(REFERENCE, "test", Source.POLL, code), now=MOMENT + 1)
+        gateway.receive(
+            ProviderFailed(REFERENCE, "test", Source.POLL, code), now=later(MOMENT, Span(1))
+        )
     after = seen(gateway.transaction(REFERENCE))
     assert after["status"] == ("success" if succeeds else "failed")
     assert after["requestedAmount"] == before == {"value": "150.00", "currency": "KES"}

@@ -25,7 +25,7 @@ from mmo_sansio.testing import (
     numbered_reference,
 )
 from mmo_sansio.values import problems
-from mmo_sansio.values.clock import DAY, HOUR, MICROSECOND, MINUTE
+from mmo_sansio.values.clock import DAY, HOUR, MICROSECOND, MINUTE, Span, later
 from mmo_sansio.values.model import (
     Brand,
     Flow,
@@ -91,7 +91,7 @@ def test_an_order_says_what_was_asked() -> None:
         labels='{"order":7}',
         result_url="https://acme.example/result",
         created_at=START,
-        expires_at=START + 3 * DAY,
+        expires_at=later(START, Span(3 * DAY)),
         scenario="slow",
     )
 
@@ -160,7 +160,7 @@ def test_a_web_payment_waits_for_its_payer() -> None:
     decision = decide(Ledger(), given, now=START)
     assert decision.intents == ()
     assert isinstance(decision.reply, Accepted)
-    closes_at = START + 30 * MINUTE
+    closes_at = later(START, Span(30 * MINUTE))
     assert decision.reply.order.page == Page(
         "token-7", closes_at, "https://acme.example/thanks", "https://acme.example/sorry"
     )
@@ -177,7 +177,7 @@ def test_a_web_payment_waits_for_its_payer() -> None:
     [
         (Terms(page_session=None), 3 * DAY),
         (Terms(page_session=HOUR), HOUR),
-        (Terms(page_session=4 * DAY), 3 * DAY),
+        (Terms(page_session=Span(4 * DAY)), 3 * DAY),
         (Terms(pending_timeout=MINUTE), MINUTE),
         (Terms(pending_timeout=MINUTE, page_session=None), MINUTE),
     ],
@@ -192,7 +192,7 @@ def test_a_page_never_outlives_its_payment(terms: Terms, closes_after: int) -> N
 
 @pytest.mark.spec("V1")
 def test_the_figures_of_the_specification() -> None:
-    assert Terms() == Terms(3 * DAY, 15 * MINUTE, 30 * MINUTE)
+    assert Terms() == Terms(Span(3 * DAY), Span(15 * MINUTE), Span(30 * MINUTE))
 
 
 REFUSALS: list[tuple[str, dict[str, Any], ProblemType]] = [
@@ -301,12 +301,14 @@ PRECEDENCE: list[tuple[str, dict[str, Any], ProblemType]] = [
 def test_the_earlier_cause_wins(first: int) -> None:
     """Broken in this and in every later way, with the reference used a moment ago."""
     members: dict[str, Any] = {}
-    for _, later, _ in reversed(PRECEDENCE[first:]):
-        members.update(later)
+    for _, members_after, _ in reversed(PRECEDENCE[first:]):
+        members.update(members_after)
     ledger = Ledger()
     taken = decide(ledger, a_create_payment(), now=START)
     ledger.apply(taken.changes, taken.intents)
-    again = decide(ledger, a_create_payment(numbered_reference(2), **members), now=START + 1)
+    again = decide(
+        ledger, a_create_payment(numbered_reference(2), **members), now=later(START, Span(1))
+    )
     assert cause_of(again) == segment(PRECEDENCE[first][2])
 
 
@@ -319,7 +321,7 @@ def test_above_the_maximum_wins_over_a_duplicate() -> None:
 
 
 def second_use(
-    after: int, *, brand: Brand | None = None, terms: Terms | None = None, other: str = "order-1"
+    after: Span, *, brand: Brand | None = None, terms: Terms | None = None, other: str = "order-1"
 ) -> Decision:
     """The same reference again after this time, by the same brand."""
     ledger = Ledger()
@@ -327,7 +329,7 @@ def second_use(
     given = a_create_payment(
         numbered_reference(2), brand=brand, terms=terms, merchant_reference=other
     )
-    return decide(ledger, given, now=START + after)
+    return decide(ledger, given, now=later(START, after))
 
 
 DUPLICATE = (422, "merchant_transactionid_duplicate", "merchant_transactionid_duplicate")
@@ -335,7 +337,7 @@ DUPLICATE = (422, "merchant_transactionid_duplicate", "merchant_transactionid_du
 
 @pytest.mark.spec("C12", "P2")
 @pytest.mark.parametrize("after", [-HOUR, -1, 0, 1, WINDOW - MICROSECOND])
-def test_a_reference_is_guarded_for_fifteen_minutes(after: int) -> None:
+def test_a_reference_is_guarded_for_fifteen_minutes(after: Span) -> None:
     decision = second_use(after)
     assert cause_of(decision) == DUPLICATE
     assert isinstance(decision.reply, Rejected)
@@ -347,13 +349,13 @@ def test_a_reference_is_guarded_for_fifteen_minutes(after: int) -> None:
 
 @pytest.mark.spec("C12")
 @pytest.mark.parametrize("after", [WINDOW, WINDOW + 1, 9 * DAY])
-def test_after_the_window_reuse_is_accepted(after: int) -> None:
+def test_after_the_window_reuse_is_accepted(after: Span) -> None:
     assert isinstance(second_use(after).reply, Accepted)
 
 
 @pytest.mark.spec("C12")
 @pytest.mark.parametrize("after", [0, WINDOW, 10_000 * DAY])
-def test_a_brand_can_be_set_to_refuse_reuse_for_ever(after: int) -> None:
+def test_a_brand_can_be_set_to_refuse_reuse_for_ever(after: Span) -> None:
     assert cause_of(second_use(after, brand=a_brand(reference_reuse=ReferenceReuse.NEVER))) == (
         DUPLICATE
     )
@@ -362,14 +364,14 @@ def test_a_brand_can_be_set_to_refuse_reuse_for_ever(after: int) -> None:
 @pytest.mark.spec("C12", "V1")
 def test_the_window_is_a_setting() -> None:
     terms = Terms(idempotency_window=MINUTE)
-    assert cause_of(second_use(MINUTE - 1, terms=terms)) == DUPLICATE
+    assert cause_of(second_use(Span(MINUTE - 1), terms=terms)) == DUPLICATE
     assert isinstance(second_use(MINUTE, terms=terms).reply, Accepted)
 
 
 @pytest.mark.spec("C12")
 def test_references_are_compared_exactly() -> None:
-    assert isinstance(second_use(1, other="Order-1").reply, Accepted)
-    assert isinstance(second_use(1, other="order-1 ").reply, Accepted)
+    assert isinstance(second_use(Span(1), other="Order-1").reply, Accepted)
+    assert isinstance(second_use(Span(1), other="order-1 ").reply, Accepted)
 
 
 @pytest.mark.spec("C12")
@@ -394,7 +396,9 @@ def test_a_refused_request_consumes_nothing() -> None:
 def test_a_refused_duplicate_does_not_prolong_the_window() -> None:
     ledger = Ledger()
     for number, at in enumerate([0, WINDOW - 1, WINDOW], start=1):
-        decision = decide(ledger, a_create_payment(numbered_reference(number)), now=START + at)
+        decision = decide(
+            ledger, a_create_payment(numbered_reference(number)), now=later(START, Span(at))
+        )
         ledger.apply(decision.changes, decision.intents)
     assert set(ledger.transactions) == {numbered_reference(1), numbered_reference(3)}
     used = ledger.reference_use("acme", "order-1")

@@ -31,6 +31,7 @@ from mmo_sansio.testing import (
     succeeded,
     succeeds,
 )
+from mmo_sansio.values.clock import Span, later
 from mmo_sansio.values.model import Stage
 
 KEY = (REFERENCE, IntentKind.CALLBACK)
@@ -54,7 +55,9 @@ def test_whatever_became_of_it_is_recorded(stage: Stage, outcome: DeliveryOutcom
 def test_it_is_recorded_once() -> None:
     ledger = ledger_with(a_transaction(Stage.SUCCEEDED))
     ledger.apply(decide(ledger, callback_concluded(), now=START).changes)
-    again = decide(ledger, callback_concluded(outcome=DeliveryOutcome.TIMEOUT), now=START + 1)
+    again = decide(
+        ledger, callback_concluded(outcome=DeliveryOutcome.TIMEOUT), now=later(START, Span(1))
+    )
     ignored = Ignored("No callback is waiting for its outcome.", ledger.transactions[REFERENCE])
     assert again == Decision(ignored)
 

@@ -32,7 +32,7 @@ from mmo_sansio.testing import (
     a_wake,
     numbered_reference,
 )
-from mmo_sansio.values.clock import DAY
+from mmo_sansio.values.clock import DAY, Span, later
 from mmo_sansio.values.model import (
     Flow,
     Order,
@@ -53,7 +53,7 @@ def received(**members: Any) -> Transaction:
 
 
 def kept(given: DepositNotified, ledger: Ledger | None = None) -> SuspenseRecorded:
-    decision = decide(ledger or Ledger(), given, now=START + DAY)
+    decision = decide(ledger or Ledger(), given, now=later(START, DAY))
     noted, line = decision.changes
     assert isinstance(noted, SuspenseRecorded)
     assert isinstance(line, JournalEntry)
@@ -135,7 +135,9 @@ def test_a_disabled_brand_still_receives_its_money() -> None:
 @pytest.mark.spec("S4")
 def test_told_again_it_is_the_same_transaction() -> None:
     ledger = after_one()
-    decision = decide(ledger, a_deposit(gateway_reference=numbered_reference(2)), now=START + DAY)
+    decision = decide(
+        ledger, a_deposit(gateway_reference=numbered_reference(2)), now=later(START, DAY)
+    )
     known = ledger.transactions[REFERENCE]
     assert decision == Decision(Ignored("The deposit is on record.", known))
 
@@ -187,7 +189,7 @@ def test_what_matches_nothing_of_ours_is_kept(
 def test_what_was_kept_is_taken_once_the_account_is_known() -> None:
     ledger = Ledger()
     ledger.apply(decide(ledger, a_deposit(brand=None), now=START).changes)
-    assert isinstance(decide(ledger, a_deposit(), now=START + 1).reply, Applied)
+    assert isinstance(decide(ledger, a_deposit(), now=later(START, Span(1))).reply, Applied)
 
 
 @pytest.mark.spec("S4")
@@ -208,7 +210,7 @@ def test_the_method_that_takes_the_currency_is_found_among_countries() -> None:
 @pytest.mark.spec("S1", "S4")
 def test_a_push_is_never_pending() -> None:
     ledger = after_one()
-    woken = decide(ledger, a_wake(), now=START + 9 * DAY)
+    woken = decide(ledger, a_wake(), now=later(START, Span(9 * DAY)))
     assert isinstance(woken.reply, Ignored)
     assert woken.changes == ()
 

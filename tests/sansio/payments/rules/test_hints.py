@@ -19,7 +19,7 @@ from mmo_sansio.testing.builders import (
     ledger_with,
     never_received,
 )
-from mmo_sansio.values.clock import MINUTE, SECOND
+from mmo_sansio.values.clock import MINUTE, SECOND, earlier
 from mmo_sansio.values.model import Source, Stage, Transaction
 
 
@@ -72,7 +72,7 @@ def test_a_new_submission_knows_nothing_of_hints_about_the_last() -> None:
 @pytest.mark.spec("S6")
 def test_an_answer_apart_from_its_question_counts_for_the_submission_it_names() -> None:
     was = a_transaction(Stage.SUBMITTING, submitted_at=START - MINUTE, version=9)
-    given = evolve(never_received(version=0), submitted_at=START - MINUTE)
+    given = evolve(never_received(version=0), submitted_at=earlier(START, MINUTE))
     assert after(decided(was, given)).progress.stage is Stage.CREATED
     assert decided(was, evolve(given, submitted_at=START)).changes == ()
 

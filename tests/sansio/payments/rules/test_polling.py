@@ -22,15 +22,15 @@ from mmo_sansio.testing import (
     hinted,
     ledger_with,
 )
-from mmo_sansio.values.clock import DAY, HOUR, MINUTE, SECOND, Span
+from mmo_sansio.values.clock import DAY, HOUR, MINUTE, SECOND, Instant, Span, later
 from mmo_sansio.values.model import Source, Stage, Status, Transaction
 
-NOW = START + MINUTE
+NOW = later(START, MINUTE)
 EXPIRES = START + 3 * DAY
 ASK = (PollProvider(REFERENCE),)
 
 
-def decided(was: Transaction | None, given: Input, *, now: int = NOW) -> Decision:
+def decided(was: Transaction | None, given: Input, *, now: Instant = NOW) -> Decision:
     return decide(ledger_with() if was is None else ledger_with(was), given, now=now)
 
 
@@ -60,13 +60,13 @@ def test_a_hint_makes_us_ask_at_once_and_again_if_that_is_lost(stage: Stage) -> 
 @pytest.mark.spec("S6")
 def test_a_flood_of_hints_asks_once() -> None:
     was = moved(decided(a_transaction(Stage.AWAITING_RESULT, wake_at=NOW + HOUR), hinted()))
-    assert decided(was, hinted(), now=NOW + 1).intents == ()
+    assert decided(was, hinted(), now=later(NOW, Span(1))).intents == ()
 
 
 @pytest.mark.spec("S6")
 def test_a_hint_asks_nothing_while_the_submission_may_be_under_way() -> None:
     was = a_transaction(Stage.SUBMITTING)
-    assert decided(was, hinted(), now=START + SECOND).intents == ()
+    assert decided(was, hinted(), now=later(START, SECOND)).intents == ()
 
 
 @pytest.mark.spec("S5")
@@ -135,7 +135,7 @@ def test_a_submission_without_an_answer_to_one_who_cannot_be_asked_is_never_sent
 def test_each_payment_is_asked_about_within_the_hour_before_it_expires(pace: Span) -> None:
     def waits(transaction: Transaction) -> ProviderReport:
         about = transaction.reference, transaction.order.provider
-        return ProviderAccepted(*about, Source.POLL, poll_after=max(pace, 20 * MINUTE))
+        return ProviderAccepted(*about, Source.POLL, poll_after=Span(max(pace, 20 * MINUTE)))
 
     world = World(FakeProvider(on_submit=(accepts,), on_poll=(waits,)))
     world.create()

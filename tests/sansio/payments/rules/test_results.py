@@ -26,12 +26,12 @@ from mmo_sansio.testing import (
     ledger_with,
     succeeded,
 )
-from mmo_sansio.values.clock import DAY, SECOND
+from mmo_sansio.values.clock import DAY, SECOND, Span, later
 from mmo_sansio.values.error_codes import EXPLANATIONS, ErrorCode
 from mmo_sansio.values.model import Progress, ProviderData, Source, Stage, Transaction
 from mmo_sansio.values.money import Money
 
-NOW = START + 5 * SECOND
+NOW = later(START, Span(5 * SECOND))
 WAITING = a_transaction(Stage.AWAITING_RESULT, provider_reference="PROV-1")
 
 
@@ -314,6 +314,8 @@ def test_a_resolution_that_does_nothing_says_why(
 @pytest.mark.spec("S3", "S5")
 def test_a_result_after_three_days_still_pending_is_taken() -> None:
     """The clock has not woken it yet: the money moved, and that is the first valid result."""
-    decision = decide(ledger_with(WAITING), succeeded(), now=START + 3 * DAY + SECOND)
+    decision = decide(
+        ledger_with(WAITING), succeeded(), now=later(later(START, Span(3 * DAY)), SECOND)
+    )
     assert isinstance(decision.reply, Applied)
     assert decision.reply.transaction.progress.stage is Stage.SUCCEEDED

@@ -23,20 +23,20 @@ from mmo_sansio.testing import (
     never_received,
     unreachable,
 )
-from mmo_sansio.values.clock import DAY, HOUR, MINUTE, SECOND
+from mmo_sansio.values.clock import DAY, HOUR, MINUTE, SECOND, Instant, Span, earlier, later
 from mmo_sansio.values.model import Progress, ProviderData, Stage, Transaction
 
-NOW = START + 5 * SECOND
-EXPIRES = START + 3 * DAY
+NOW = later(START, Span(5 * SECOND))
+EXPIRES = later(START, Span(3 * DAY))
 DATA = ProviderData("test", PROVIDER_TITLE)
 WITHDRAWN = IntentConcluded((REFERENCE, IntentKind.SUBMIT))
 
 
-def decided(was: Transaction | None, given: Input, *, now: int = NOW) -> Decision:
+def decided(was: Transaction | None, given: Input, *, now: Instant = NOW) -> Decision:
     return decide(ledger_with() if was is None else ledger_with(was), given, now=now)
 
 
-def moved(was: Transaction, given: Input, *, now: int = NOW) -> Progress:
+def moved(was: Transaction, given: Input, *, now: Instant = NOW) -> Progress:
     decision = decided(was, given, now=now)
     assert isinstance(decision.reply, Applied), decision.reply
     step = decision.changes[0]
@@ -45,7 +45,7 @@ def moved(was: Transaction, given: Input, *, now: int = NOW) -> Progress:
     return step.after.progress
 
 
-def why_ignored(was: Transaction | None, given: Input, *, now: int = NOW) -> str:
+def why_ignored(was: Transaction | None, given: Input, *, now: Instant = NOW) -> str:
     decision = decided(was, given, now=now)
     assert decision.changes == ()
     assert decision.intents == ()
@@ -64,7 +64,7 @@ def test_a_submission_is_on_record_before_the_request_leaves() -> None:
     assert step.after.progress == Progress(
         Stage.SUBMITTING,
         2,
-        NOW + SUBMISSION_TIMEOUT,
+        later(NOW, SUBMISSION_TIMEOUT),
         polls=0,
         provider_data=DATA,
         submitted_at=NOW,
@@ -86,8 +86,8 @@ def test_nothing_is_submitted_from_the_moment_of_expiry() -> None:
     was = a_transaction()
     for now in (EXPIRES, EXPIRES + 1):
         over = Decision(Ignored("Its time is over.", was))
-        assert decided(was, a_begin_submission(), now=now) == over
-    assert moved(was, a_begin_submission(), now=EXPIRES - 1).wake_at == EXPIRES
+        assert decided(was, a_begin_submission(), now=Instant(now)) == over
+    assert moved(was, a_begin_submission(), now=earlier(EXPIRES, Span(1))).wake_at == EXPIRES
 
 
 @pytest.mark.spec("S6")
@@ -101,13 +101,13 @@ def test_patience_with_a_submission() -> None:
     [(None, 2 * SECOND), (MINUTE, MINUTE), (9 * DAY, EXPIRES - FINAL_POLL_BEFORE_EXPIRY - NOW)],
     ids=["usual", "its own", "beyond the last question"],
 )
-def test_an_accepted_payment_is_asked_for_in_time(ask_after: int | None, wait: int) -> None:
+def test_an_accepted_payment_is_asked_for_in_time(ask_after: int | None, wait: Span) -> None:
     was = a_transaction(Stage.SUBMITTING, polls=3)
     given = accepted(provider_reference="PROV-1", poll_after=ask_after)
     assert moved(was, given) == Progress(
         Stage.AWAITING_RESULT,
         3,
-        NOW + wait,
+        later(NOW, wait),
         polls=3,
         provider_reference="PROV-1",
         provider_data=DATA,
@@ -210,17 +210,19 @@ def test_a_confirmed_page_wants_to_be_submitted() -> None:
     was = a_transaction(Stage.AWAITING_CUSTOMER)
     decision = decided(was, a_confirmation())
     assert decision.intents == (SubmitToProvider(REFERENCE),)
-    assert moved(was, a_confirmation()) == Progress(Stage.CREATED, 2, START + 30 * MINUTE)
+    assert moved(was, a_confirmation()) == Progress(
+        Stage.CREATED, 2, later(START, Span(30 * MINUTE))
+    )
     assert WITHDRAWN not in decision.changes
 
 
 @pytest.mark.spec("W1")
 def test_a_page_closes() -> None:
     was = a_transaction(Stage.AWAITING_CUSTOMER)
-    closes = START + 30 * MINUTE
-    assert moved(was, a_confirmation(), now=closes - 1).stage is Stage.CREATED
+    closes = later(START, Span(30 * MINUTE))
+    assert moved(was, a_confirmation(), now=earlier(closes, Span(1))).stage is Stage.CREATED
     for now in (closes, closes + 1):
-        assert decided(was, a_confirmation(), now=now) == Decision(
+        assert decided(was, a_confirmation(), now=Instant(now)) == Decision(
             Ignored("The page has closed.", was)
         )
 

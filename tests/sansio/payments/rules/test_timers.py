@@ -23,20 +23,20 @@ from mmo_sansio.testing import (
     does_not_answer,
     ledger_with,
 )
-from mmo_sansio.values.clock import DAY, HOUR, MINUTE, SECOND
+from mmo_sansio.values.clock import DAY, HOUR, MINUTE, SECOND, Instant, Span, earlier, later
 from mmo_sansio.values.error_codes import EXPLANATIONS, ErrorCode
 from mmo_sansio.values.model import Operation, Progress, Source, Stage, Terms, Transaction
 
-EXPIRES = START + 3 * DAY
-CLOSES = START + 30 * MINUTE
+EXPIRES = later(START, Span(3 * DAY))
+CLOSES = later(START, Span(30 * MINUTE))
 PENDING = [each for each in Stage if not each.is_terminal]
 
 
-def woken(was: Transaction, *, now: int) -> Decision:
+def woken(was: Transaction, *, now: Instant) -> Decision:
     return decide(ledger_with(was), a_wake(), now=now)
 
 
-def moved(was: Transaction, *, now: int) -> Progress:
+def moved(was: Transaction, *, now: Instant) -> Progress:
     decision = woken(was, now=now)
     assert isinstance(decision.reply, Applied), decision.reply
     step = decision.changes[0]
@@ -48,9 +48,9 @@ def moved(was: Transaction, *, now: int) -> Progress:
 @pytest.mark.spec("S3", "S2", "E1", "K1")
 @pytest.mark.parametrize("late", [0, 1, 40 * DAY], ids=["at", "just after", "long after"])
 @pytest.mark.parametrize("stage", PENDING, ids=str)
-def test_pending_for_three_days_expires(stage: Stage, late: int) -> None:
+def test_pending_for_three_days_expires(stage: Stage, late: Span) -> None:
     was = a_transaction(stage, polls=5)
-    now = EXPIRES + late
+    now = later(EXPIRES, late)
     assert moved(was, now=now) == Progress(
         stage=Stage.FAILED,
         version=was.progress.version + 1,
@@ -70,7 +70,7 @@ def test_pending_for_three_days_expires(stage: Stage, late: int) -> None:
 @pytest.mark.parametrize("stage", PENDING, ids=str)
 def test_nothing_expires_early(stage: Stage) -> None:
     was = a_transaction(stage, wake_at=EXPIRES - 1)
-    progress = moved(was, now=EXPIRES - 1)
+    progress = moved(was, now=earlier(EXPIRES, Span(1)))
     assert progress.error_code is not ErrorCode.TRANSACTION_EXPIRED
 
 
@@ -79,7 +79,7 @@ def test_nothing_expires_early(stage: Stage) -> None:
 def test_waking_too_early_is_harmless(stage: Stage) -> None:
     was = a_transaction(stage)
     assert was.progress.wake_at is not None
-    early = woken(was, now=was.progress.wake_at - 1)
+    early = woken(was, now=earlier(was.progress.wake_at, Span(1)))
     assert early == Decision(Ignored("Nothing is due.", was))
     assert isinstance(woken(was, now=was.progress.wake_at).reply, Applied)
 
@@ -121,7 +121,7 @@ def test_ending_before_submission_withdraws_the_wish_to_submit() -> None:
     ids=str,
 )
 def test_questions_come_at_growing_intervals(stage: Stage, polls: int, wait: int) -> None:
-    now = START + MINUTE
+    now = later(START, MINUTE)
     was = a_transaction(stage, polls=polls, wake_at=now)
     progress = moved(was, now=now)
     assert (progress.stage, progress.polls) == (stage, polls + 1)
@@ -132,7 +132,7 @@ def test_questions_come_at_growing_intervals(stage: Stage, polls: int, wait: int
 @pytest.mark.spec("S3")
 def test_the_next_wake_is_never_after_expiry() -> None:
     was = a_transaction(Stage.AWAITING_RESULT, polls=40, wake_at=EXPIRES - MINUTE)
-    assert moved(was, now=EXPIRES - MINUTE).wake_at == EXPIRES
+    assert moved(was, now=earlier(EXPIRES, MINUTE)).wake_at == EXPIRES
 
 
 def test_the_interval_doubles_from_two_seconds_to_an_hour() -> None:
@@ -163,7 +163,7 @@ def test_a_gateway_that_was_down_expires_what_is_due_once() -> None:
     world = World()
     world.create()
     world.settle()
-    world.now = EXPIRES + DAY
+    world.now = later(EXPIRES, DAY)
     for _ in range(3):
         world.gateway.wake(now=world.now)
     assert len(world.gateway.take_intents()) == 1

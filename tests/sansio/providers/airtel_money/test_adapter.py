@@ -23,7 +23,7 @@ from mmo_sansio.providers.common.interface import AccessToken, ExchangeFailed, S
 from mmo_sansio.providers.common.operations import DIRECT_PAYIN, DIRECT_PAYOUT, WEB_PAYIN
 from mmo_sansio.providers.common.options import OptionError
 from mmo_sansio.testing import REFERENCE, START, a_party
-from mmo_sansio.values.clock import HOUR, MINUTE, SECOND
+from mmo_sansio.values.clock import HOUR, MINUTE, SECOND, Instant, Span, earlier, later
 from mmo_sansio.values.error_codes import EXPLANATIONS, ErrorCode
 from mmo_sansio.values.model import Flow, Source, Transaction, Type
 from mmo_sansio.values.money import Money
@@ -45,7 +45,7 @@ from tests.support.airtel_conversation import (
 LOST = ExchangeFailed("The connection was reset.", may_have_arrived=True)
 UNSENT = ExchangeFailed("Connection refused.", may_have_arrived=False)
 E = ErrorCode
-NOW = START + MINUTE
+NOW = later(START, MINUTE)
 
 
 def submitted(
@@ -58,7 +58,7 @@ def asked(
     transaction: Transaction,
     given: HttpResponse | ExchangeFailed,
     *,
-    now: int = NOW,
+    now: Instant = NOW,
     **options: Any,
 ) -> ProviderReport:
     return talk(an_adapter(**options).poll(transaction, now=now), given)[0]
@@ -253,12 +253,15 @@ def test_a_key_is_kept_for_an_hour_at_most_and_never_beyond_its_end() -> None:
     adapter = an_adapter()
     pending = answer("DP00900001006")
     assert len(talk(adapter.submit(a_payout(), now=START), key_answer(), pending)[1]) == 2
-    assert len(talk(adapter.submit(a_payout(), now=START + HOUR - 1), pending)[1]) == 1
+    assert (
+        len(talk(adapter.submit(a_payout(), now=earlier(later(START, HOUR), Span(1))), pending)[1])
+        == 1
+    )
     ended = key_answer(valid_upto="01-01-2020 00:00:00")
-    assert len(talk(adapter.submit(a_payout(), now=START + HOUR), ended, pending)[1]) == 2
+    assert len(talk(adapter.submit(a_payout(), now=later(START, HOUR)), ended, pending)[1]) == 2
     odd = key_answer(valid_upto="soon")
-    assert len(talk(adapter.submit(a_payout(), now=START + HOUR), odd, pending)[1]) == 2
-    assert len(talk(adapter.submit(a_payout(), now=START + HOUR), pending)[1]) == 1
+    assert len(talk(adapter.submit(a_payout(), now=later(START, HOUR)), odd, pending)[1]) == 2
+    assert len(talk(adapter.submit(a_payout(), now=later(START, HOUR)), pending)[1]) == 1
 
 
 def test_a_key_can_be_given_and_is_never_fetched() -> None:
@@ -281,7 +284,7 @@ def test_an_old_key_is_fetched_anew_and_the_refused_request_sent_once_more(
     report, requests = talk(adapter.submit(transaction, now=START), refused, key_answer(), taken)
     assert isinstance(report, ProviderAccepted)
     assert len(requests) == 3
-    report, _ = talk(adapter.submit(transaction, now=START + HOUR), key_answer(), refused)
+    report, _ = talk(adapter.submit(transaction, now=later(START, HOUR)), key_answer(), refused)
     assert isinstance(report, ProviderFailed)
     assert report.error_code is E.MERCHANT_MISCONFIGURED
 
@@ -634,7 +637,7 @@ def test_a_failed_payout_says_of_what(code: str, expected: ErrorCode) -> None:
 def test_a_question_without_a_clear_answer_is_asked_again(
     transaction: Transaction, given: HttpResponse | ExchangeFailed
 ) -> None:
-    assert isinstance(asked(transaction, given, now=START + HOUR), ProviderUnreachable)
+    assert isinstance(asked(transaction, given, now=later(START, HOUR)), ProviderUnreachable)
 
 
 @pytest.mark.parametrize("status", ["TA", "TIP"])
@@ -667,11 +670,13 @@ def test_a_refusal_is_the_payers_only_where_the_market_says_so(
     ids=["pay-in", "pay-out"],
 )
 def test_an_unknown_payment_was_never_taken_only_after_a_safe_wait(
-    transaction: Transaction, wait: int
+    transaction: Transaction, wait: Span
 ) -> None:
     given = answer("ESB000045", success=False, status=404)
-    assert isinstance(asked(transaction, given, now=START + wait - 1), ProviderUnreachable)
-    assert asked(transaction, given, now=START + wait) == ProviderNeverReceived(
+    assert isinstance(
+        asked(transaction, given, now=earlier(later(START, wait), Span(1))), ProviderUnreachable
+    )
+    assert asked(transaction, given, now=later(START, wait)) == ProviderNeverReceived(
         REFERENCE, "airtel_ug", transaction.progress.version
     )
 
@@ -693,7 +698,7 @@ def test_a_token_lives_as_long_as_is_said_in_text_or_number(life: Any, expected:
     with pytest.raises(StopIteration) as end:
         conversation.send(json_answer(told))
     token = end.value.value
-    assert token == AccessToken("SECRET-TOKEN", START, START + expected * SECOND)
+    assert token == AccessToken("SECRET-TOKEN", START, later(START, Span(expected * SECOND)))
     assert "SECRET" not in repr(token)
 
 

@@ -43,7 +43,7 @@ from mmo_sansio.providers.mpesa_daraja.wire import format_msisdn, password, time
 from mmo_sansio.providers.registry import PROVIDER_KINDS, AdapterContext
 from mmo_sansio.testing.builders import KES, REFERENCE, START, a_party, a_transaction
 from mmo_sansio.values import clock
-from mmo_sansio.values.clock import HOUR, SECOND
+from mmo_sansio.values.clock import HOUR, SECOND, Instant, Span, earlier, later
 from mmo_sansio.values.error_codes import ErrorCode
 from mmo_sansio.values.model import Flow, Stage, Transaction, Type
 
@@ -139,7 +139,7 @@ def asked(
     document: object,
     *,
     seen: list[HttpRequest] | None = None,
-    now: int = START,
+    now: Instant = START,
 ) -> ProviderReport:
     return drive(adapter().poll(transaction, now=now), answering(status, document, seen))
 
@@ -203,7 +203,7 @@ def test_the_published_password() -> None:
 
 
 def test_time_is_nairobis() -> None:
-    assert timestamp(1_624_861_448 * SECOND) == "20210628092408"  # 06:24:08 in UTC.
+    assert timestamp(Instant(1_624_861_448 * SECOND)) == "20210628092408"  # 06:24:08 in UTC.
 
 
 def test_a_push_says_what_the_sheet_names() -> None:
@@ -486,7 +486,7 @@ def test_a_tax_without_an_id_cant_be_asked_about() -> None:
     assert isinstance(asked(payment("qr"), 200, TAKEN), ProviderCannotTell)
 
 
-def question(*, now: int = START, **members: Any) -> str:
+def question(*, now: Instant = START, **members: Any) -> str:
     """Where the answer to a question about a pay-out shall be told."""
     seen: list[HttpRequest] = []
     asked(payment("payout", **members), 200, TAKEN, seen=seen, now=now)
@@ -535,9 +535,9 @@ def test_a_state_that_nobody_knows_is_not_final(state: str) -> None:
 @pytest.mark.spec("S6")
 def test_not_found_is_final_after_an_hour_and_about_that_submission_only() -> None:
     answer = result_document("SFC_IC0003")
-    early = question(now=START + HOUR - 1)
+    early = question(now=earlier(later(START, HOUR), Span(1)))
     assert isinstance(adapter().read_notification(callback(early, answer)), ProviderUnreachable)
-    late = question(now=START + HOUR)
+    late = question(now=later(START, HOUR))
     told = adapter().read_notification(callback(late, answer))
     assert told == ProviderNeverReceived(REFERENCE, "kenya", 0, START)
 

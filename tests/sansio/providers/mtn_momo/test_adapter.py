@@ -35,7 +35,7 @@ from mmo_sansio.providers.mtn_momo.operations import NOT_FOUND_IS_FINAL_AFTER, P
 from mmo_sansio.providers.mtn_momo.references import reference_id
 from mmo_sansio.providers.mtn_momo.wire import format_amount
 from mmo_sansio.testing import REFERENCE, START, a_party, a_transaction, numbered_reference
-from mmo_sansio.values.clock import HOUR, MINUTE, SECOND
+from mmo_sansio.values.clock import HOUR, MINUTE, SECOND, Span, earlier, later
 from mmo_sansio.values.error_codes import EXPLANATIONS, ErrorCode
 from mmo_sansio.values.model import Flow, Source, Stage, Transaction, Type
 from mmo_sansio.values.money import Money
@@ -51,7 +51,7 @@ OPTIONS: dict[str, Any] = {
     "disbursement_api_user": USER,
     "disbursement_api_key": "SECRET-api",
 }
-NOW = START + 10 * SECOND
+NOW = later(START, Span(10 * SECOND))
 NOT_FOUND_BODY = {"message": "Requested resource was not found.", "code": "RESOURCE_NOT_FOUND"}
 
 
@@ -209,7 +209,7 @@ def test_each_product_has_a_token_of_its_own_fetched_without_a_body() -> None:
 def test_a_token_lives_as_long_as_the_answer_says(expires_in: object) -> None:
     document = {"access_token": "eyJ0", "token_type": "access_token", "expires_in": expires_in}
     token = a_token(PROVIDER, answer(200, document))
-    assert token == AccessToken("eyJ0", issued_at=NOW, expires_at=NOW + HOUR)
+    assert token == AccessToken("eyJ0", issued_at=NOW, expires_at=later(NOW, HOUR))
 
 
 @pytest.mark.parametrize(
@@ -435,8 +435,10 @@ def test_an_answer_that_says_nothing_usable_changes_nothing(
 @pytest.mark.spec("S6")
 def test_not_found_is_believed_only_once_a_submission_is_old_enough_to_be_found() -> None:
     transaction = a_payment(stage=Stage.AWAITING_RESULT, submitted_at=START)
-    final = START + NOT_FOUND_IS_FINAL_AFTER
-    young = held(PROVIDER.poll(transaction, now=final - 1), answer(404, NOT_FOUND_BODY))
+    final = later(START, NOT_FOUND_IS_FINAL_AFTER)
+    young = held(
+        PROVIDER.poll(transaction, now=earlier(final, Span(1))), answer(404, NOT_FOUND_BODY)
+    )
     assert isinstance(young, ProviderUnreachable)
     old = held(PROVIDER.poll(transaction, now=final), answer(404, NOT_FOUND_BODY))
     assert old == ProviderNeverReceived(REFERENCE, "mtn_ug", transaction.progress.version)

@@ -22,7 +22,7 @@ from mmo_sansio.api.docs.openapi.schemas import (
 )
 from mmo_sansio.api.outgoing.problem_json import INSTANCE_PREFIX
 from mmo_sansio.api.outgoing.transaction_json import transaction_object
-from mmo_sansio.values.clock import format_with_seconds
+from mmo_sansio.values.clock import Instant, format_with_seconds
 from mmo_sansio.values.error_codes import EXPLANATIONS, ErrorCode
 from mmo_sansio.values.model import (
     Flow,
@@ -55,8 +55,8 @@ EXAMPLE_TRANSACTION: Final = Transaction(
         reconciliation_reference="order-1",
         labels='{"basket":"b-17"}',
         result_url="https://shop.example/callbacks",
-        created_at=1_795_250_096_123_456,
-        expires_at=1_795_509_296_123_456,
+        created_at=Instant(1_795_250_096_123_456),
+        expires_at=Instant(1_795_509_296_123_456),
     ),
     Progress(
         Stage.SUCCEEDED,
@@ -64,7 +64,7 @@ EXAMPLE_TRANSACTION: Final = Transaction(
         None,
         provider_reference="QKJ8X2T5L1",
         final=Money(150_00, "KES"),
-        completed_at=1_795_250_099_654_321,
+        completed_at=Instant(1_795_250_099_654_321),
         completion_source=Source.WEBHOOK,
         provider_data=ProviderData("mpesa", "M-Pesa", percentage_of(Money(150_00, "KES"), 1)),
     ),
