@@ -100,13 +100,12 @@ def call(
     route = routes.find_route(given)
     assert isinstance(route, routes.CreateRoute)
     requests.read_api_key(given)
-    requests.check_enabled(brand)
-    requests.check_content_type(given)
+    creation = requests.check_head(given, route, brand, settings)
+    assert isinstance(creation, requests.CreationHead)
     return requests.parse_creation(
-        given,
-        route,
+        creation,
+        given.body,
         settings,
-        brand=brand,
         gateway_reference=ULID,
         page_token=TOKEN,
         terms=Terms(),

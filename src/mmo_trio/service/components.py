@@ -9,7 +9,7 @@ import trio
 from attrs import Factory, define, evolve
 
 from mmo_sansio.http.egress_rules import EgressRules
-from mmo_trio.api.merchant_api import MerchantApi
+from mmo_trio.api.api_handler import ApiHandler
 from mmo_trio.brands.apply import apply_brands_file
 from mmo_trio.brands.keyring import KeyRing
 from mmo_trio.console import PrometheusExporter
@@ -43,7 +43,7 @@ class Components:
     clock: WallClock
     keyring: KeyRing
     engine: Engine
-    api: MerchantApi
+    api: ApiHandler
     listener_limits: ListenerLimits
     providers: ProviderWorker
     callbacks: CallbackWorker

@@ -76,7 +76,7 @@ def http2_listener(
     ) -> None:
         app = asgi_app(
             components.api,
-            error_docs_url=components.api.settings.error_docs_url,
+            error_docs_url=components.api.merchant_api.settings.error_docs_url,
             mint_request_id=request_id_generator(),
             limits=components.listener_limits,
             metrics=components.http_metrics,
@@ -187,7 +187,7 @@ async def _start_listeners(
             components.api,
             [to_listener(listening_sockets["api"])],
             limits=components.listener_limits,
-            error_docs_url=components.api.settings.error_docs_url,
+            error_docs_url=components.api.merchant_api.settings.error_docs_url,
             mint_request_id=request_id_generator(),
             drain=shutdown.requested,
             idle_grace_s=lambda: shutdown.idle_grace_s,

@@ -1,21 +1,33 @@
-"""From a request to what it asks the core, one step after the other in the order of C9.
+"""Turns a request of a merchant into an input or a query, step by step in the order of C9.
 
-`routes.find_route` comes first. Then `read_api_key` for whoever knows the keys, `check_enabled`, `check_content_type`: they see
-the head only, so that a wrong key costs no body (A1, A2). At last the call itself.
+`routes.find_route` comes first, then `read_api_key`. The shell looks up the brand of the key, and
+`check_head` makes every other check that needs no body, so that a wrong key costs none (A1, A2).
+`parse_creation` reads the body at last.
 """
 
 from __future__ import annotations
 
 import re
-from typing import Final
+from typing import Final, TypeAlias, assert_never
 
+from attrs import frozen
+
+from mmo_sansio.api.incoming import query_string
 from mmo_sansio.api.incoming.creation_body import parse_draft
 from mmo_sansio.api.incoming.fields import FieldErrors, Members
-from mmo_sansio.api.incoming.routes import CreateRoute
+from mmo_sansio.api.incoming.query_string import RecordsRequest
+from mmo_sansio.api.incoming.routes import (
+    ApiRoute,
+    CreateRoute,
+    ListRecordsRoute,
+    LookUpByMerchantReferenceRoute,
+    LookUpRoute,
+)
 from mmo_sansio.api.incoming.strict_json import parse_object
 from mmo_sansio.api.settings import ApiSettings
-from mmo_sansio.http.messages import HttpRequest, RequestHead
+from mmo_sansio.http.messages import RequestHead
 from mmo_sansio.messages.inputs import CreatePayment
+from mmo_sansio.messages.queries import LookUp, LookUpByMerchantReference
 from mmo_sansio.values.model import Brand, Terms
 from mmo_sansio.values.problems import (
     MALFORMED,
@@ -26,7 +38,7 @@ from mmo_sansio.values.problems import (
 )
 
 KEY_MAX: Final = 256
-"""Characters of an API key; ours have far fewer."""
+"""Characters of an API key; keys of the gateway have far fewer."""
 SCENARIO_HEADER: Final = "X-Sandbox-Scenario"
 _SCENARIO_FIELD: Final = SCENARIO_HEADER.lower().encode()
 
@@ -38,28 +50,63 @@ _PARAMETER: Final = re.compile(
 _JSON: Final = re.compile(rb"application/json(?P<parameters>.*)", re.IGNORECASE | re.DOTALL)
 
 
+@frozen
+class CreationHead:
+    """The accepted head of a creation request; its body may be read."""
+
+    head: RequestHead
+    route: CreateRoute
+    brand: Brand
+
+
+ApiRequest: TypeAlias = CreationHead | LookUp | LookUpByMerchantReference | RecordsRequest
+"""What a head asks for."""
+
+
 def read_api_key(head: RequestHead) -> bytes:
-    """The API key of the request. Raises RefusedError with 401 when it is missing, empty, repeated or can't be
-    one (A1)."""
+    """Return the API key of the request.
+
+    Raises ProblemError with 401 when it is missing, empty, repeated or cannot be a key (A1)."""
     values = head.values(b"x-api-key")
     if len(values) != 1 or not _KEY.fullmatch(values[0].strip(b" \t")):
-        raise ProblemError(unauthorized_problem())
+        raise ProblemError(_unauthorized_problem())
     return values[0].strip(b" \t")
 
 
-def unauthorized_problem() -> Problem:
-    """The refusal of a key, the same whatever is wrong with it (A1)."""
+def check_head(
+    head: RequestHead, route: ApiRoute, brand: Brand | None, settings: ApiSettings
+) -> ApiRequest:
+    """Return what a head asks for, after all that can be checked without the body, in C9's order.
+
+    `brand` owns the API key; None when no brand does, or when its keys do not work on this host.
+    Raises ProblemError for an unknown key (A1), a disabled brand (A2), a body that is not JSON (G2)
+    and for references and parameters that cannot be read (L1, L2, R1 to R5)."""
+    if brand is None:
+        raise ProblemError(_unauthorized_problem())
+    if not brand.enabled:
+        raise ProblemError(MERCHANT_DISABLED.problem("This brand is disabled."))
+    match route:
+        case CreateRoute():
+            _check_content_type(head)
+            return CreationHead(head, route, brand)
+        case LookUpRoute(reference):
+            return query_string.look_up(brand.id, reference)
+        case LookUpByMerchantReferenceRoute(reference):
+            return query_string.look_up_by_merchant_reference(brand.id, reference)
+        case ListRecordsRoute(text):
+            key = settings.cursor_key
+            return query_string.parse_records_query(brand.id, text, cursor_key=key)
+        case _:
+            assert_never(route)
+
+
+def _unauthorized_problem() -> Problem:
+    """Return the problem of an API key, which is the same whatever is wrong with the key (A1)."""
     return UNAUTHORIZED.problem("Send a valid API key of your brand in the header X-Api-Key.")
 
 
-def check_enabled(brand: Brand) -> None:
-    """Raises RefusedError for a brand that is disabled (A2)."""
-    if not brand.enabled:
-        raise ProblemError(MERCHANT_DISABLED.problem("This brand is disabled."))
-
-
-def check_content_type(head: RequestHead) -> None:
-    """Raises RefusedError with `bad_request` unless the body is declared to be plain JSON in UTF-8 (G2)."""
+def _check_content_type(head: RequestHead) -> None:
+    """Raise ProblemError with `bad_request` unless the body is declared to be JSON in UTF-8 (G2)."""
     values = head.values(b"content-type")
     if len(values) != 1 or not _is_json(values[0].strip(b" \t")):
         raise ProblemError(MALFORMED.problem("Content-Type must be application/json, in UTF-8."))
@@ -68,14 +115,15 @@ def check_content_type(head: RequestHead) -> None:
 
 
 def _is_json(media_type: bytes) -> bool:
-    """Whether it is `application/json` with well-formed parameters, any charset being UTF-8 (RFC 9110 section
-    8.3.1)."""
+    """Whether the type is `application/json` with well-formed parameters (RFC 9110 section 8.3.1).
+
+    A charset must be UTF-8."""
     if media_type == b"application/json":
         return True
-    found = _JSON.fullmatch(media_type)
-    if found is None:
+    match = _JSON.fullmatch(media_type)
+    if match is None:
         return False
-    rest: bytes = found["parameters"]
+    rest: bytes = match["parameters"]
     while rest:
         parameter = _PARAMETER.match(rest)
         if parameter is None:
@@ -88,36 +136,38 @@ def _is_json(media_type: bytes) -> bool:
 
 
 def parse_creation(
-    request: HttpRequest,
-    route: CreateRoute,
+    creation: CreationHead,
+    body: bytes,
     settings: ApiSettings,
     *,
-    brand: Brand,
     gateway_reference: str,
     page_token: str,
     terms: Terms,
 ) -> CreatePayment:
-    """The payment that a creation request asks for, whose head has passed `check_content_type`. Raises RefusedError
-    for an unreadable body, or with all faults of its fields (C9)."""
-    faults = FieldErrors()
-    members = Members(parse_object(request.body), faults)
-    scenario = None if settings.sandbox_scenarios is None else _scenario(request)
+    """Return the payment that a creation request asks for.
+
+    Raises ProblemError for an unreadable body, or with all faults of its fields (C9)."""
+    errors = FieldErrors()
+    members = Members(parse_object(body), errors)
+    scenario = None if settings.sandbox_scenarios is None else _scenario(creation.head)
     draft = parse_draft(
-        route.operation,
-        route.method,
+        creation.route.operation,
+        creation.route.method,
         members,
-        brand=brand,
+        brand=creation.brand,
         egress_rules=settings.egress_rules,
         scenario=scenario,
     )
     if scenario is not None and scenario not in (settings.sandbox_scenarios or ()):
         names = ", ".join(settings.sandbox_scenarios or ())
-        faults.add(SCENARIO_HEADER, f"must be one of: {names}")
-    faults.raise_if_any()
-    return CreatePayment(brand, gateway_reference, draft, page_token, terms)
+        errors.add(SCENARIO_HEADER, f"must be one of: {names}")
+    errors.raise_if_any()
+    return CreatePayment(creation.brand, gateway_reference, draft, page_token, terms)
 
 
 def _scenario(head: RequestHead) -> str | None:
-    """What the header names; repeated fields count as one with commas, which no name has (RFC 9110 section 5.3)."""
+    """Return the scenario that the header names; None without the header.
+
+    Repeated fields count as one with commas, which no name has (RFC 9110 section 5.3)."""
     values = head.values(_SCENARIO_FIELD)
     return b", ".join(values).strip(b" \t").decode("latin-1") if values else None

@@ -6,6 +6,7 @@ import trio
 
 from mmo_sansio.api.settings import ApiSettings
 from mmo_sansio.providers.sandbox.scenarios import SCENARIOS_BY_NAME
+from mmo_trio.api.api_handler import ApiHandler
 from mmo_trio.api.authentication import Authenticator
 from mmo_trio.api.brand_hosts import BrandHosts
 from mmo_trio.api.forwarded import TrustedProxies
@@ -79,7 +80,7 @@ def assemble(config: ServiceConfig, store: Store, addresses: ServiceAddresses) -
         clock=ground.clock,
         keyring=ground.keyring,
         engine=engine,
-        api=_merchant_api(ground, accounts, authenticator, engine),
+        api=_api_handler(ground, accounts, authenticator, engine),
         listener_limits=_listener_limits(ground.limits),
         providers=workers.providers,
         callbacks=workers.callbacks,
@@ -103,12 +104,12 @@ def assemble(config: ServiceConfig, store: Store, addresses: ServiceAddresses) -
     )
 
 
-def _merchant_api(
+def _api_handler(
     resources: Resources, accounts: ConfiguredAccounts, authenticator: Authenticator, engine: Engine
-) -> MerchantApi:
-    """What merchants ask, and providers' notifications beside it."""
+) -> ApiHandler:
+    """Return the handler of the API listener."""
     proxies = TrustedProxies(resources.settings.listen.proxy_trusted)
-    return MerchantApi(
+    merchant_api = MerchantApi(
         settings=ApiSettings(
             error_docs_url=resources.urls.error_docs,
             hpp_url=resources.urls.hosted_pages,
@@ -125,18 +126,16 @@ def _merchant_api(
             resources.store, monotonic=resources.clock.monotonic, trusted_proxies=proxies
         ),
         references=resources.references,
-        webhooks=Webhooks(
-            {
-                each.webhook_name: each.webhook_endpoint
-                for each in accounts.operator_accounts.values()
-            },
-            resources.store,
-            engine.submit,
-            resources.references,
-            resources.limits.body,
-            proxies,
-        ),
     )
+    webhooks = Webhooks(
+        {each.webhook_name: each.webhook_endpoint for each in accounts.operator_accounts.values()},
+        resources.store,
+        engine.submit,
+        resources.references,
+        resources.limits.body,
+        proxies,
+    )
+    return ApiHandler(merchant_api, webhooks, resources.store)
 
 
 def _api_docs(resources: Resources) -> ApiDocs:

@@ -6,8 +6,13 @@ import pytest
 from attrs import evolve
 
 from mmo_sansio.api.incoming import requests
-from mmo_sansio.api.incoming.query_string import look_up, look_up_by_merchant_reference
+from mmo_sansio.api.incoming.query_string import (
+    RecordsRequest,
+    look_up,
+    look_up_by_merchant_reference,
+)
 from mmo_sansio.api.incoming.routes import (
+    ApiRoute,
     CreateRoute,
     HealthRoute,
     ListRecordsRoute,
@@ -22,7 +27,7 @@ from mmo_sansio.http.messages import RequestHead
 from mmo_sansio.messages.queries import LookUp, LookUpByMerchantReference
 from mmo_sansio.values.model import Operation
 from mmo_sansio.values.problems import Problem, ProblemError
-from tests.support.api_requests import BRAND, ULID, request
+from tests.support.api_requests import BRAND, SETTINGS, ULID, request
 
 V2 = b"/gateway/mmo/v2"
 
@@ -215,9 +220,49 @@ def test_a_key_is_taken_from_its_header() -> None:
 
 @pytest.mark.spec("A2")
 def test_row_8_a_disabled_brand_is_told_so() -> None:
-    requests.check_enabled(BRAND)
+    query = requests.check_head(request(), LookUpRoute(ULID), BRAND, SETTINGS)
+    assert query == LookUp(BRAND.id, ULID)
     with pytest.raises(ProblemError) as caught:
-        requests.check_enabled(evolve(BRAND, enabled=False))
+        requests.check_head(request(), LookUpRoute(ULID), evolve(BRAND, enabled=False), SETTINGS)
     problem = caught.value.problem
     assert (problem.status, problem.error_code) == (400, "validation_failed")
     assert problem.segment == "merchant_disabled"
+
+
+CREATION = CreateRoute(Operation.DIRECT_PAYIN, "mpesa_ke")
+
+
+@pytest.mark.spec("A1", "A2", "C9", "G2", "L1", "L2", "R1")
+@pytest.mark.parametrize(
+    ("route", "last"),
+    [
+        (CREATION, "bad_request"),
+        (LookUpRoute("x"), "not_found"),
+        (LookUpByMerchantReferenceRoute("x" * 256), "not_found"),
+        (ListRecordsRoute(b""), "validation_failed"),
+    ],
+)
+def test_the_head_is_checked_in_the_order_of_c9(route: ApiRoute, last: str) -> None:
+    """The key's brand, whether it is enabled, and only then what the route itself needs."""
+    disabled = evolve(BRAND, enabled=False)
+    for brand, segment in ((None, "unauthorized"), (disabled, "merchant_disabled"), (BRAND, last)):
+        with pytest.raises(ProblemError) as caught:
+            requests.check_head(request(headers=()), route, brand, SETTINGS)
+        assert caught.value.problem.segment == segment
+
+
+@pytest.mark.spec("C1", "L1", "L2", "R1")
+def test_a_good_head_becomes_a_query_or_waits_for_its_body() -> None:
+    head = request()
+    assert requests.check_head(head, CREATION, BRAND, SETTINGS) == requests.CreationHead(
+        head, CREATION, BRAND
+    )
+    by_merchant = LookUpByMerchantReferenceRoute("order-1")
+    assert requests.check_head(head, by_merchant, BRAND, SETTINGS) == LookUpByMerchantReference(
+        BRAND.id, "order-1"
+    )
+    records = requests.check_head(
+        head, ListRecordsRoute(b"from=2026-11-01&to=2026-12-01"), BRAND, SETTINGS
+    )
+    assert isinstance(records, RecordsRequest)
+    assert records.query.brand == BRAND.id
