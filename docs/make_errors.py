@@ -1,4 +1,4 @@
-"""Write `docs/errors.md` from the catalogues, so that the page can't say anything else than the gateway's own pages.
+"""Write `docs/errors.md` from the catalogues, so that it always agrees with the gateway's own pages.
 
 PYTHONPATH=src python docs/make_errors.py
 """
@@ -14,48 +14,49 @@ PAGE = Path(__file__).with_name("errors.md")
 ACTS = {
     "merchant": "you",
     "payer": "the payer",
-    "operator": "whoever runs the gateway",
+    "operator": "the staff who run the gateway",
     "nobody": "nobody; it passes",
 }
 
 HEAD = """\
 # Error codes
 
-This page is made from the catalogues by `docs/make_errors.py`; a test compares the two. A gateway serves the same as
-pages: `{error_docs_url}/CODE` for each, `/errors` for all, each with an example.
+This page is generated from the catalogues by `docs/make_errors.py`; a test compares the two. A gateway
+serves the same texts as pages: `{error_docs_url}/CODE` for each code, `/errors` for all, each with an
+example.
 
-A refused request is answered with a problem document (RFC 7807):
+A rejected request is answered with a problem document (RFC 7807):
 
 ```json
 EXAMPLE
 ```
 
-| Member | What it says |
+| Member | Meaning |
 |---|---|
 | `type` | the page of the specific cause, which is its last segment |
 | `title`, `status` | the category, for people, and the HTTP status |
 | `detail` | what happened this time |
 | `errorCode` | the category for programs; for a 422 with a cause of its own the same as the cause |
-| `instance` | names this request: it ends in the request id, which stands in `X-Request-Id` and in the gateway's log |
-| `errors` | only where fields are at fault: each with what would be right, in the order of the specification |
+| `instance` | names this request: it ends in the request id, which is also in `X-Request-Id` and in the gateway's log |
+| `errors` | only for invalid fields: each field with its valid form, in the order of the specification |
 
-Decide by `errorCode` and the last segment of `type`, never by `detail`, whose words may change. Quote the request id
-when you ask whoever runs the gateway."""
+Programs decide by `errorCode` and the last segment of `type`, never by `detail`, whose text may change.
+Quote the request id when you ask the staff who run the gateway."""
 
 
 def page() -> str:
-    """The whole page."""
+    """Return the page as Markdown."""
     pages = error_pages("https://docs.example/errors").values()
-    refusals = [each for each in pages if each.status is not None]
+    rejections = [each for each in pages if each.status is not None]
     failures = [each for each in pages if each.status is None]
-    example = next(each for each in refusals if each.code == "validation_failed").example_text
+    example = next(each for each in rejections if each.code == "validation_failed").example_text
     return (
         "\n\n".join(
             (
                 HEAD.replace("EXAMPLE", example),
-                "## Refused requests\n\nNothing was stored, except where the advice says that it isn't known.",
-                *(_section(each, f"HTTP {each.status}, {each.title}") for each in refusals),
-                "## Failed payments\n\nThe payment was taken and has failed: its transaction object carries the code"
+                "## Rejected requests\n\nNothing was stored, except where the advice says that it is unknown.",
+                *(_section(each, f"HTTP {each.status}, {each.title}") for each in rejections),
+                "## Failed payments\n\nThe payment was accepted and has failed: its transaction object carries the code"
                 " in `errorCode`, and the sentence below in `errorMessage`.",
                 *(_section(each, "`errorCode` of a transaction") for each in failures),
             )
@@ -65,7 +66,7 @@ def page() -> str:
 
 
 def _section(each: ErrorPage, kind: str) -> str:
-    return f"### {each.code}\n\n{kind}. {each.meaning}\n\n*Who acts: {ACTS[each.who_acts]}.* {each.advice}"
+    return f"### {each.code}\n\n{kind}. {each.meaning}\n\n*Who must act: {ACTS[each.who_acts]}.* {each.advice}"
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Draw `docs/states.md` from the legality table, so that the page can't say anything else than the law.
+"""Write `docs/states.md` from the table of transitions, so that the page always agrees with the code.
 
 PYTHONPATH=src python docs/make_states.py
 """
@@ -14,28 +14,29 @@ from mmo_sansio.values.model import Stage
 
 PAGE = Path(__file__).with_name("states.md")
 
-BORN = (
+INITIAL_STAGES = (
     (Stage.CREATED, "CreatePayment"),
     (Stage.AWAITING_CUSTOMER, "CreatePayment (web)"),
     (Stage.SUCCEEDED, "DepositNotified"),
 )
-"""Where a transaction begins, and with what."""
+"""The first stage of a transaction, and the input that creates it."""
 
 
 def page() -> str:
-    """The whole page."""
-    theory = (getdoc(states) or "").replace(":mod:", "")
+    """Return the page as Markdown."""
+    explanation = (getdoc(states) or "").replace(":mod:", "")
     return (
         "\n\n".join(
             (
                 "# States of a payment",
-                "This page is drawn from the legality table by `docs/make_states.py`; a test compares the two.",
-                theory,
+                "This page is generated from the table of transitions by `docs/make_states.py`; a test compares the two.",
+                explanation,
                 "## The stages\n\n" + _stages(),
-                "## The moves\n\n" + _diagram(),
+                "## The transitions\n\n" + _diagram(),
                 "## The table\n\n"
-                "Rows are stages, columns are inputs; a cell names the stages it may lead to. An empty cell changes "
-                "nothing: a result that meets one goes to the suspense book.\n\n" + _table(),
+                "Rows are stages, columns are inputs; a cell names the stages that may follow. An empty cell changes "
+                "nothing: a result that has an empty cell goes to the suspense book.\n\n"
+                + _table(),
             )
         )
         + "\n"
@@ -48,13 +49,13 @@ def _stages() -> str:
 
 
 def _diagram() -> str:
-    lines = [f"    [*] --> {stage}: {name}" for stage, name in BORN]
+    lines = [f"    [*] --> {stage}: {name}" for stage, name in INITIAL_STAGES]
     for stage, row in TRANSITIONS.items():
-        leads: dict[Stage, list[str]] = {}
-        for given, targets in row.items():
+        sources: dict[Stage, list[str]] = {}
+        for input_type, targets in row.items():
             for to in targets:
-                leads.setdefault(to, []).append(given.__name__)
-        lines += [f"    {stage} --> {to}: {', '.join(names)}" for to, names in leads.items()]
+                sources.setdefault(to, []).append(input_type.__name__)
+        lines += [f"    {stage} --> {to}: {', '.join(names)}" for to, names in sources.items()]
     lines += [f"    {stage} --> [*]" for stage, row in TRANSITIONS.items() if not row]
     return "\n".join(("```mermaid", "stateDiagram-v2", *lines, "```"))
 

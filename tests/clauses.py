@@ -1,8 +1,7 @@
-"""The clause report: every clause of the specification with the tests that prove it through a real socket.
+"""Print every clause of the specification with the tests that prove it through a real socket.
 
-A clause counts as supported when a test in `tests/runtime` names it; `docs/supported.md` says which clauses there are
-and which are not built yet. A supported clause without a test, a test that names no clause there is, or a clause that
-is "not yet" but has tests through the merchant's door, fails the report.
+`docs/supported.md` lists the clauses. The report fails if a supported clause has no test in
+`tests/runtime` that names it, and if a test names a clause that the page does not have.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ ROW = re.compile(r"^\| ([A-Z][0-9]+) \|.*\| (\w[\w ]*) \|$", re.MULTILINE)
 
 
 class Collector:
-    """Keeps the clauses that collected tests name."""
+    """Collects the clauses that tests name."""
 
     def __init__(self) -> None:
         self.tests: defaultdict[str, list[str]] = defaultdict(list)
@@ -34,7 +33,7 @@ class Collector:
 
 
 def main() -> int:
-    """Print the report; 1 when a clause is missing."""
+    """Print the report; return 1 when it has faults."""
     page = (ROOT / "docs" / "supported.md").read_text(encoding="utf-8")
     clauses = dict(ROW.findall(page))
     sockets, pure = Collector(), Collector()
@@ -45,7 +44,7 @@ def main() -> int:
         if code:
             return int(code)
     faults = [
-        f"{clause}: a test names it, docs/supported.md doesn't"
+        f"{clause}: a test names it, docs/supported.md does not"
         for clause in sorted((set(sockets.tests) | set(pure.tests)) - set(clauses))
     ]
     for clause, status in clauses.items():

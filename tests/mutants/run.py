@@ -1,9 +1,10 @@
-"""Break the law on purpose, a thousand times and more, and see whether a test of the core notices.
+"""Change the payment rules in over a thousand places, and see whether a test of the core notices.
 
     python tests/mutants/run.py
 
-What is broken and which tests look is said in `[tool.mutmut]` of pyproject.toml. Prints the share that was noticed in
-each module and names what survived; `python -m mutmut show NAME` shows one. Exits 1 below the goal.
+`[tool.mutmut]` of pyproject.toml names the modules and the tests. The report has the share of noticed
+mutants for each module and the names of the survivors; `python -m mutmut show NAME` shows one. The
+exit code is 1 below the goal.
 """
 
 from __future__ import annotations
@@ -19,18 +20,18 @@ UNNOTICED = ("survived", "no tests")
 
 
 def module_of(mutant: str) -> str:
-    """`mmo_sansio.payments.rules.timers.x_wake__mutmut_7` -> `mmo_sansio.payments.rules.timers`."""
+    """Return the module of a mutant: `a.timers` for `a.timers.x_wake__mutmut_7`."""
     return mutant.rpartition(".")[0]
 
 
 def outcomes(listing: str) -> dict[str, str]:
-    """Every mutant and what became of it, from mutmut's listing."""
+    """Read each mutant and its outcome from mutmut's listing."""
     rows = (line.strip().partition(": ") for line in listing.splitlines())
     return {name: outcome for name, found, outcome in rows if found and "__mutmut_" in name}
 
 
 def main() -> int:
-    """Run, report, and judge."""
+    """Run mutmut, print the report, and return the exit code."""
     mutmut = [sys.executable, "-m", "mutmut"]
     subprocess.run([*mutmut, "run", *sys.argv[1:]], check=True)
     listing = subprocess.run(
