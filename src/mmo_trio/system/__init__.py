@@ -1,1 +1,1 @@
-"""The process and its machine: clock, identifiers, ciphers, logs, latency and faults."""
+"""The process and its machine: clocks, identifiers, ciphers, logs, durations and fault reports."""

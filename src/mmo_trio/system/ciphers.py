@@ -1,4 +1,4 @@
-"""Random numbers and encryption for provider adapters, by the cryptography library."""
+"""Provides random numbers and encryption for provider adapters, with the cryptography library."""
 
 from __future__ import annotations
 
@@ -29,18 +29,19 @@ _PEM_HEADER = b"-----BEGIN"
 
 @frozen
 class SystemCiphers:
-    """The operating system's chance and OpenSSL's ciphers."""
+    """Implements the core's `Ciphers` with the system's random numbers and OpenSSL."""
 
     def random_bytes(self, count: int) -> bytes:
-        """So many unpredictable bytes."""
+        """Return this many unpredictable bytes."""
         return os.urandom(count)
 
     def rsa_bits(self, public_key: bytes) -> int:
-        """The length of the key's modulus. Raises CipherError when it is no RSA key."""
+        """Return the length of the key's modulus. Raises CipherError when it is not an RSA key."""
         return _load_rsa_key(public_key).key_size
 
     def rsa_encrypt(self, public_key: bytes, plain: bytes, padding: RsaPadding) -> bytes:
-        """The text for the holder of the private key. Raises CipherError for a bad key or too long a text."""
+        """Encrypt a text for the owner of the private key. Raises CipherError for an unusable key
+        or a text that is too long."""
         key = _load_rsa_key(public_key)
         try:
             return key.encrypt(plain, rsa_padding(padding))
@@ -50,11 +51,12 @@ class SystemCiphers:
             ) from None
 
     def rsa_encrypt_pkcs1v15(self, certificate_pem: bytes, plain: bytes) -> bytes:
-        """The same with the padding that most operators name."""
+        """Encrypt with the padding that most operators require."""
         return self.rsa_encrypt(certificate_pem, plain, RsaPadding.PKCS1V15)
 
     def aes_cbc_encrypt(self, key: bytes, iv: bytes, plain: bytes) -> bytes:
-        """AES in CBC mode with PKCS#7 padding. Raises CipherError for a key or vector of a wrong length."""
+        """Encrypt with AES in CBC mode and PKCS#7 padding. Raises CipherError for a key or vector
+        of a wrong length."""
         try:
             encryptor = Cipher(AES(key), CBC(iv)).encryptor()
         except ValueError:
@@ -64,7 +66,7 @@ class SystemCiphers:
 
 
 def rsa_padding(padding: RsaPadding) -> AsymmetricPadding:
-    """The padding as the library names it."""
+    """Return the library's object for a padding."""
     match padding:
         case RsaPadding.PKCS1V15:
             return PKCS1v15()
@@ -81,7 +83,7 @@ def rsa_padding(padding: RsaPadding) -> AsymmetricPadding:
 def _load_rsa_key(public_key: bytes) -> RSAPublicKey:
     try:
         key = _load_public_key(public_key)
-    except Exception:  # The library raises several kinds, some of which quote what they were given.
+    except Exception:  # The library raises several kinds; some quote the key.
         raise CipherError("this is no public key or certificate that can be read") from None
     if not isinstance(key, RSAPublicKey):
         raise CipherError("this key is not for RSA")

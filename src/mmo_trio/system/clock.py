@@ -1,5 +1,5 @@
-"""The gateway's clocks: wall time that never repeats a stamp, monotonic time, and the sandbox's way to move both; and
-what Trio's deadlines count in: time that goes on while the machine sleeps."""
+"""Provides the gateway's clocks: wall time with unique stamps, monotonic time, an offset that a
+sandbox moves, and the clock of Trio's deadlines, which runs on while the machine sleeps."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from mmo_sansio.values.clock import Instant, MonotonicInstant, Span
 
 
 def boot_time() -> MonotonicInstant:
-    """Microseconds since the machine started, those that it or this process slept through included."""
+    """Return the microseconds since the machine started, including the time that it was
+    suspended."""
     return MonotonicInstant(time.clock_gettime_ns(_BOOT_CLOCK_ID) // 1_000)
 
 
@@ -22,23 +23,23 @@ _BOOT_CLOCK_ID = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 
 
 class BootClock(trio.abc.Clock):
-    """For `trio.run` of whatever sends what must not be sent too late: by Trio's own clock a deadline would stand still
-    while the machine is suspended, and a submission could leave hours after it was given up (S6)."""
+    """A Trio clock that runs on while the machine is suspended. With Trio's own clock, a submission
+    could be sent hours after its deadline (S6)."""
 
     def start_clock(self) -> None:
-        """Nothing is to be done."""
+        """Do nothing; Trio calls this once."""
 
     def current_time(self) -> float:
-        """Seconds since the machine started."""
+        """Return the seconds since the machine started."""
         return time.clock_gettime(_BOOT_CLOCK_ID)
 
     def deadline_to_sleep_time(self, deadline: float) -> float:
-        """Seconds until then."""
+        """Return the seconds until the deadline."""
         return deadline - self.current_time()
 
 
 class WallClock:
-    """Reads the machine's clocks and adds an offset, which only a sandbox ever moves."""
+    """Reads the machine's clocks and adds an offset, which only a sandbox changes."""
 
     def __init__(self, *, offset: Span = Span(0)) -> None:
         self._offset = offset
@@ -46,36 +47,36 @@ class WallClock:
 
     @property
     def offset(self) -> Span:
-        """How far this clock is ahead of the machine's."""
+        """Return how far this clock is ahead of the machine's."""
         return self._offset
 
     def now(self) -> Instant:
-        """Wall time."""
+        """Return wall time."""
         return Instant(time.time_ns() // 1_000 + self._offset)
 
     def monotonic(self) -> MonotonicInstant:
-        """Time that only goes forward, whatever happens to the wall clock; its zero means nothing."""
+        """Return monotonic time; its zero has no meaning."""
         return MonotonicInstant(time.monotonic_ns() // 1_000 + self._offset)
 
     def ensure_after(self, stamp: Instant) -> None:
-        """Give no stamp at or below this one: what is stored already lies in the past."""
+        """Issue only stamps above this one, which is stored already."""
         self._last_stamp = max(self._last_stamp, stamp)
 
     def next_stamps(self, count: int) -> Sequence[Instant]:
-        """That many stamps, strictly increasing, now and across calls (law 6)."""
+        """Return this many stamps, strictly increasing within and across calls (law 6)."""
         first = Instant(max(self.now(), self._last_stamp + 1))
         self._last_stamp = Instant(first + count - 1)
         return [Instant(stamp) for stamp in range(first, first + count)]
 
     def advance(self, span: Span) -> None:
-        """Move wall and monotonic time forward; raises ValueError for a step back."""
+        """Move wall and monotonic time forward. Raises ValueError for a negative span."""
         if span < 0:
             raise ValueError("the clock moves forward only")
         self._offset = Span(self._offset + span)
 
 
 def read_offset(path: Path) -> Span:
-    """The offset that a sandbox has kept; 0 when it never moved its clock."""
+    """Return the stored offset of a sandbox; 0 when its clock was never moved."""
     try:
         return Span(int(path.read_text(encoding="ascii")))
     except FileNotFoundError:
@@ -83,7 +84,7 @@ def read_offset(path: Path) -> Span:
 
 
 def write_offset(path: Path, offset: Span) -> None:
-    """Keep the offset, whole or not at all."""
+    """Store the offset atomically."""
     draft = path.with_suffix(".new")
     draft.write_text(str(offset), encoding="ascii")
     os.replace(draft, path)

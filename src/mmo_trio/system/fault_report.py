@@ -1,5 +1,5 @@
-"""Unexpected exceptions, described for the log: where and what kind, never the values they speak of
-(P3, A5)."""
+"""Describes unexpected exceptions for the log by their types and places, never by values (P3,
+A5)."""
 
 from __future__ import annotations
 
@@ -8,10 +8,9 @@ from collections.abc import Iterator
 
 
 def describe_fault(error: BaseException) -> str:
-    """The kinds of the exception, its causes and its parts, each with the lines it came through.
+    """Return the types of an exception, its causes and its members, each with its stack.
 
-    Messages are left out: `invalid literal: '254700…'` would put a customer's number into the
-    log."""
+    Messages are left out, as `invalid literal: '254700…'` would log a customer's number."""
     return "\n".join(_descriptions(error, set()))
 
 

@@ -1,4 +1,4 @@
-"""How long things took, as plain counts: what is measured on the path of a request must cost next to nothing."""
+"""Counts durations in plain integers, as measuring a request must cost next to nothing."""
 
 from __future__ import annotations
 
@@ -21,37 +21,39 @@ INTERNAL_BUCKETS_S: Final = (
     5.0,
     10.0,
 )
-"""Upper bounds for what the gateway does by itself."""
+"""Upper bounds for work of the gateway itself."""
 
 EXTERNAL_BUCKETS_S: Final = (0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 15.0, 20.0)
-"""Upper bounds for what others answer; callbacks end at 15 s, conversations with providers at 20 s."""
+"""Upper bounds for calls to others; callbacks end at 15 s, conversations with providers at 20 s."""
 
 
 class LatencyHistogram:
-    """A histogram of seconds."""
+    """Counts durations in buckets of seconds."""
 
     __slots__ = ("bounds", "counts", "total_s")
 
     def __init__(self, bounds: Sequence[float] = INTERNAL_BUCKETS_S) -> None:
-        """`bounds`: upper bounds in seconds, rising; what is longer than the last is counted, too."""
+        """`bounds`: increasing upper bounds in seconds; longer durations are counted after the
+        last."""
         self.bounds = bounds
         self.counts = [0] * (len(bounds) + 1)
         self.total_s = 0.0
 
     def observe(self, seconds: float) -> None:
-        """Count one."""
+        """Count one duration."""
         self.counts[bisect_left(self.bounds, seconds)] += 1
         self.total_s += seconds
 
     @property
     def count(self) -> int:
-        """How many were counted."""
+        """Return the number of counted durations."""
         return sum(self.counts)
 
     def cumulative_buckets(self) -> list[tuple[str, float]]:
-        """(upper bound, how many took at most that long), as Prometheus wants a histogram; the last is `+Inf`."""
-        pairs, so_far = [], 0
+        """Return (upper bound, number of durations up to it) as Prometheus requires; the last bound
+        is `+Inf`."""
+        pairs, total = [], 0
         for bound, count in zip((*map(str, self.bounds), "+Inf"), self.counts, strict=True):
-            so_far += count
-            pairs.append((bound, float(so_far)))
+            total += count
+            pairs.append((bound, float(total)))
         return pairs

@@ -1,7 +1,8 @@
-"""Logs of a serving process: one line for each event on standard error, for people or for machines.
+"""Configures the logs of a serving process: one line on standard error for each event.
 
-Structlog's events are written as they happen; what comes by way of `logging`, the libraries' above all, looks the same.
-Exceptions are told by their kinds and lines, never by their messages, which may hold a customer's number (P3)."""
+The gateway's modules log with structlog; records of libraries, from `logging`, look the same.
+Exceptions are logged by their types and places, never by their messages, which may contain a
+customer's number (P3)."""
 
 from __future__ import annotations
 
@@ -17,12 +18,9 @@ from structlog.typing import EventDict, Processor, WrappedLogger
 
 from mmo_trio.system.fault_report import describe_fault
 
-LOG_FORMATS = ("console", "json")
-LOG_LEVELS = ("debug", "info", "warning", "error")
-
 
 def configure_logs(*, log_format: str, level: str) -> None:
-    """Write what is at least of this level (one of LEVELS) in this form (one of FORMATS). The last call holds."""
+    """Write events of at least this level in this format; see `LogSection`. The last call wins."""
     number = logging.getLevelNamesMapping()[level.upper()]
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(
@@ -45,12 +43,12 @@ def configure_logs(*, log_format: str, level: str) -> None:
 
 @frozen
 class _StderrLogger:
-    """Where the events of one module are written."""
+    """Writes the events of one module."""
 
     name: str
 
     def write(self, line: str) -> None:
-        """Write a line; a log that can't be written stops nobody's work."""
+        """Write a line; an unwritable log is ignored, so that no work stops."""
         with suppress(OSError, ValueError):
             sys.stderr.write(f"{line}\n")
 
@@ -64,11 +62,11 @@ def _final_processors(log_format: str) -> Sequence[Processor]:
 
 
 def redact_exception(_: WrappedLogger, __: str, event: EventDict) -> EventDict:
-    """The exception of an event without its message."""
-    told: Any = event.pop("exc_info", None)
-    if told is True:
-        told = sys.exc_info()
-    error = told[1] if isinstance(told, tuple) else told
+    """Replace the exception of an event by a description without its message."""
+    exc_info: Any = event.pop("exc_info", None)
+    if exc_info is True:
+        exc_info = sys.exc_info()
+    error = exc_info[1] if isinstance(exc_info, tuple) else exc_info
     if isinstance(error, BaseException):
         event["fault"] = describe_fault(error)
     return event

@@ -64,7 +64,7 @@ UNSENT_OUTCOMES: Final = frozenset({DeliveryOutcome.EGRESS_REFUSED, DeliveryOutc
 
 @frozen
 class CallbackStatistics:
-    """The present and past work of the callback worker."""
+    """Reports the present and past work of the callback worker."""
 
     waiting: int
     active: int

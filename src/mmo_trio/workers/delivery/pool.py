@@ -1,4 +1,4 @@
-"""Deliveries of one kind to merchants: each is attempted once, with fair shares (K3, K6).
+"""Delivers work of one kind to merchants: one attempt for each, with fair shares (K3, K6).
 
 No task loops over the work. Enqueued work and the end of a delivery both start the next deliveries;
 a task lives until the outcome of its delivery is recorded. This process never sends the same
@@ -54,7 +54,8 @@ class DeliveryPool(ABC):
 
     @property
     def unrecorded(self) -> int:
-        """The deliveries that ended in an internal error; they stay claimed until a restart."""
+        """Return how many deliveries ended in an internal error; they stay claimed until a
+        restart."""
         return len(self._claimed) - self._queue.waiting - self._queue.active
 
     def claimed(self) -> Collection[WorkItem]:

@@ -1,4 +1,4 @@
-"""An account with a provider, and the endpoint of its webhooks.
+"""Sends requests to a provider through an account with it.
 
 Every request to the provider leaves through its account: with a token, within the rate limit, and
 when the breaker permits it. A request that the account rejects certainly did not leave, and the
@@ -43,7 +43,7 @@ UNAVAILABLE_STATUSES = frozenset({429, 502, 503, 504})
 
 @frozen
 class WebhookEndpoint:
-    """The endpoint that receives the notifications of one account."""
+    """Describes the endpoint that receives the notifications of one account."""
 
     provider: Provider
     token: str = field(repr=False)
@@ -53,7 +53,7 @@ class WebhookEndpoint:
 
 @frozen
 class _SignInFailure:
-    """A failed sign-in."""
+    """Remembers a failed sign-in."""
 
     reason: str
     expires_at: float
@@ -62,7 +62,7 @@ class _SignInFailure:
 
 @define(eq=False)
 class _TokenSlot:
-    """The token of one scope; the task that holds the lock gets the next one."""
+    """Holds the token of one scope; the task that has the lock gets the next one."""
 
     lock: trio.Lock = Factory(trio.Lock)
     token: AccessToken | None = field(default=None, repr=False)
@@ -71,7 +71,7 @@ class _TokenSlot:
 
 @frozen
 class AccountStatistics:
-    """The counters of an account since its process started."""
+    """Reports the counters of an account since its process started."""
 
     breaker_state: BreakerState
     exchanges: int
@@ -116,7 +116,7 @@ class ProviderAccount:
 
     @property
     def breaker_state(self) -> BreakerState:
-        """The state of its breaker."""
+        """Return the state of its breaker."""
         return self.breaker.state
 
     async def exchange(self, request: HttpRequest) -> HttpResponse:

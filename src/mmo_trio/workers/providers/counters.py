@@ -1,4 +1,4 @@
-"""Counters of the work with providers."""
+"""Counts the work with providers."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class ProviderCounts:
 
 @frozen
 class ProviderStatistics:
-    """The present and past work of a provider worker."""
+    """Reports the present and past work of a provider worker."""
 
     active: int
     """Active conversations."""

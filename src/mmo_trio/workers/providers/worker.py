@@ -69,7 +69,7 @@ submitted again: count submission adds lines to its journal."""
 
 @define(eq=False)
 class _ProviderQueue:
-    """The waiting work and the active conversations of one provider."""
+    """Holds the waiting work and counts the active conversations of one provider."""
 
     waiting: deque[WorkItem] = Factory(deque)
     active: int = 0
