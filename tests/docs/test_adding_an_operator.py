@@ -31,7 +31,16 @@ from mmo_sansio.providers.common.interface import (
     drive,
 )
 from mmo_sansio.providers.common.options import OptionError
-from mmo_sansio.testing import KES, REFERENCE, START, a_transaction
+from mmo_sansio.providers.registry import ProviderKind
+from mmo_sansio.testing import (
+    ADAPTER_CHECKS,
+    KES,
+    REFERENCE,
+    START,
+    AdapterCase,
+    AdapterCheck,
+    a_transaction,
+)
 from mmo_sansio.values.clock import HOUR, MINUTE, SECOND, Instant, Span, earlier, later
 from mmo_sansio.values.error_codes import EXPLANATIONS
 from mmo_sansio.values.model import Stage, Transaction, Type
@@ -218,6 +227,13 @@ def test_options_are_checked_and_secrets_kept(pesaplus: Any, provider: Provider)
             pesaplus.read_account(wrong)
         assert "SECRET" not in str(refusal.value)
     assert "SECRET" not in repr(provider)
+
+
+@pytest.mark.spec("S6", "A5")
+@pytest.mark.parametrize("check", ADAPTER_CHECKS, ids=lambda check: check.__name__)
+def test_it_keeps_the_promises_of_every_adapter(pesaplus: Any, check: AdapterCheck) -> None:
+    kind: ProviderKind = pesaplus.PESAPLUS
+    check(AdapterCase(kind, OPTIONS))
 
 
 def test_what_the_page_points_to_is_there(root: Path, page: str) -> None:

@@ -1,5 +1,7 @@
 """For tests of what is built on the core: builders with sensible defaults, and a small world in virtual time."""
 
+from mmo_sansio.testing.adapter_case import AdapterCase, TransparentCiphers
+from mmo_sansio.testing.adapter_conformance import ADAPTER_CHECKS, AdapterCheck, check_adapter
 from mmo_sansio.testing.builders import (
     KES,
     PROVIDER_TITLE,
@@ -42,14 +44,18 @@ from mmo_sansio.testing.world import (
 )
 
 __all__ = [
+    "ADAPTER_CHECKS",
     "KES",
     "PROVIDER_TITLE",
     "REFERENCE",
     "START",
     "UNUSED_REFERENCE",
+    "AdapterCase",
+    "AdapterCheck",
     "DidNotSettle",
     "FakeProvider",
     "ProviderScript",
+    "TransparentCiphers",
     "World",
     "a_begin_submission",
     "a_brand",
@@ -67,6 +73,7 @@ __all__ = [
     "an_attempt",
     "callback_concluded",
     "cannot_tell",
+    "check_adapter",
     "does_not_answer",
     "failed",
     "fails",

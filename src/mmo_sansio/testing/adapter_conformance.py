@@ -1,0 +1,311 @@
+"""The public suite for providers' adapters: an adapter that passes keeps the promises of `Provider`.
+
+    check_adapter(AdapterCase(KIND, OPTIONS))                # all of it, or
+    @pytest.mark.parametrize("check", ADAPTER_CHECKS)        # one test for each check
+
+The checks know no operator's protocol: they answer with what no operator means, with broken connections, and with
+nothing. What the operator's own words come to is for the adapter's own tests.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from decimal import Decimal
+from typing import Any, Final, TypeAlias
+
+from mmo_sansio.http.messages import HttpRequest, HttpResponse
+from mmo_sansio.messages.inputs import (
+    ProviderCannotTell,
+    ProviderFailed,
+    ProviderHinted,
+    ProviderNeverReceived,
+    ProviderReport,
+    ProviderUnreachable,
+    UnmatchedNotified,
+)
+from mmo_sansio.providers.common.interface import (
+    AccessToken,
+    ExchangeFailed,
+    Provider,
+    SignInFailed,
+    drive,
+)
+from mmo_sansio.providers.common.operations import PUSH, OperationKey
+from mmo_sansio.providers.common.options import OptionError
+from mmo_sansio.providers.registry import AdapterContext
+from mmo_sansio.testing.adapter_case import (
+    AMOUNTS,
+    HEADER_NAME,
+    HOOKS_URL,
+    LOST,
+    NAME,
+    NUMBER,
+    TARGET,
+    UNREADABLE_BODIES,
+    UNSENT,
+    UNUSABLE_VALUES,
+    AdapterCase,
+    RecordedOptions,
+    ambiguous_outcomes,
+    answer_with,
+    sent_requests,
+)
+from mmo_sansio.testing.builders import REFERENCE, START
+from mmo_sansio.values.clock import MINUTE, later
+from mmo_sansio.values.model import Transaction
+
+AdapterCheck: TypeAlias = Callable[[AdapterCase], None]
+
+
+def check_operations(case: AdapterCase) -> None:
+    """Check that the operations are declared, with intervals to poll at."""
+    provider = case.open_adapter()
+    assert (provider.name, provider.title) == (NAME, case.kind.title)
+    assert provider.operations, "it offers no operation"
+    for key, operation in provider.operations.items():
+        assert all(each > 0 for each in operation.poll_intervals), f"{key}: an interval is empty"
+        after = operation.not_found_is_final_after
+        assert after is None or after >= 0, f"{key}: not_found_is_final_after is negative"
+
+
+def check_requests(case: AdapterCase) -> None:
+    """Check that the same payment makes the same requests, each absolute and without an access token."""
+    provider = case.open_adapter()
+    for transaction in _transactions(case, provider):
+        sent = sent_requests(case, provider.submit(transaction, now=START))
+        assert sent == sent_requests(case, provider.submit(transaction, now=START))
+        for request in sent + sent_requests(case, provider.poll(transaction, now=START)):
+            assert TARGET.fullmatch(request.target), f"{request.target!r} is not absolute"
+            assert all(HEADER_NAME.fullmatch(name) for name, _ in request.headers)
+            scope = provider.scope_of(request)
+            if scope is not None:
+                assert request.value(b"authorization") is None, "a request has its own token"
+
+
+def check_amounts(case: AdapterCase) -> None:
+    """Check that a submission names the amount exactly, or is rejected before anything is sent."""
+    provider = case.open_adapter()
+    for key in _submitted_operations(provider):
+        for amount in AMOUNTS:
+            try:
+                transaction = case.transaction(key, amount)
+            except ValueError:
+                continue  # The currency has no such amount.
+            sent = [each for each in _submission(case, provider, transaction) if _moves(each)]
+            named = {Decimal(each.decode()) for body in sent for each in NUMBER.findall(body.body)}
+            if sent:
+                assert Decimal(amount) in named, f"{key}: {amount} is not what was sent"
+            else:
+                report = drive(provider.submit(transaction, now=START), answer_with(case, LOST))
+                assert isinstance(report, ProviderFailed), f"{key}: {amount} came to {report}"
+
+
+def check_submission_is_sent_once(case: AdapterCase) -> None:
+    """Check that a submission whose outcome is ambiguous is unknown, and isn't sent again (S6)."""
+    provider = case.open_adapter()
+    for transaction in _transactions(case, provider):
+        for outcome in ambiguous_outcomes():
+            sent: list[HttpRequest] = []
+            exchange = answer_with(case, outcome, sent)
+            report = drive(provider.submit(transaction, now=START), exchange)
+            _check_report(report, ProviderUnreachable, outcome)
+            assert sum(map(_moves, sent)) <= 1, f"it was submitted twice after {outcome!r}"
+
+
+def check_unsent_submission(case: AdapterCase) -> None:
+    """Check that a submission of which no byte left was never received (S6)."""
+    provider = case.open_adapter()
+    for transaction in _transactions(case, provider):
+        report = drive(provider.submit(transaction, now=START), answer_with(case, UNSENT))
+        _check_report(report, ProviderNeverReceived, UNSENT)
+
+
+def check_polls(case: AdapterCase) -> None:
+    """Check that a poll without a usable answer decides nothing, and never submits."""
+    provider = case.open_adapter()
+    for transaction in _transactions(case, provider):
+        submission = {
+            (each.method, each.target) for each in _submission(case, provider, transaction)
+        }
+        for outcome in (UNSENT, *ambiguous_outcomes()):
+            sent: list[HttpRequest] = []
+            now = later(START, MINUTE)
+            report = drive(provider.poll(transaction, now=now), answer_with(case, outcome, sent))
+            _check_report(report, (ProviderUnreachable, ProviderCannotTell), outcome)
+            again = [each for each in sent if (each.method, each.target) in submission]
+            assert not any(map(_moves, again)), "a poll submits"
+
+
+def check_notifications(case: AdapterCase) -> None:
+    """Check that a notification without proof of its origin is a hint at most, and that none raises."""
+    provider = case.open_adapter()
+    named = b'{"id":"%s","status":"SUCCESSFUL","amount":"150"}' % REFERENCE.encode()
+    targets = (b"/hooks/conformance/token", b"/hooks/conformance/token/x/y?z", b"/", b"\xff")
+    for body in (*UNREADABLE_BODIES, named, b"x" * 1_000_000):
+        for target in targets:
+            request = HttpRequest("POST", target, ((b"x-signature", b"AAAA"),), body)
+            said = provider.read_notification(request)
+            assert isinstance(said, ProviderHinted | UnmatchedNotified), f"{body[:40]!r}: {said}"
+            assert said.provider == NAME
+            assert "\0" not in (said.content or ""), "no store can hold it"
+            for accepted in (True, False):
+                status = provider.answer_notification(request, accepted).status
+                assert 200 <= status < 600
+
+
+def check_sign_in(case: AdapterCase) -> None:
+    """Check that a sign-in without a usable answer fails without a secret, and that tokens aren't rejected early."""
+    provider = case.open_adapter()
+    assert not provider.rejects_token(HttpResponse(200, (), b"{}"))
+    provider.scope_of(HttpRequest("GET", b"https://elsewhere.example/"))
+    echo = " ".join(_secrets(case)).encode()
+    bodies = (*UNREADABLE_BODIES, echo, b'{"error":"%s"}' % echo)
+    for scope in sorted(_scopes(case, provider)):
+        for status in (200, 401, 403, 500):
+            for body in bodies:
+                _check_sign_in_failure(case, provider, scope, HttpResponse(status, (), body))
+        try:
+            token = _sign_in(provider, scope, LOST)
+        except (ExchangeFailed, SignInFailed):
+            token = None
+        assert token is None, "a lost answer brought a token"
+
+
+def check_options(case: AdapterCase) -> None:
+    """Check that the declared options are those that are read, and that an unusable one is named."""
+    recorded = RecordedOptions(case.options)
+    case.kind.factory(NAME, case.kind.title, recorded, AdapterContext(HOOKS_URL, case.ciphers))
+    declared = {*case.kind.options, *case.kind.secrets}
+    assert recorded.read == declared, f"declared, or read: {sorted(recorded.read ^ declared)}"
+    unknown = _option_error(case, {**case.options, "no_such_option": "x"})
+    assert unknown is not None
+    assert unknown.key == "no_such_option"
+    for key in sorted(declared):
+        for options in _spoilt_options(case, key):
+            error = _option_error(case, options)
+            if error is not None:
+                assert error.key in declared, f"{error.key} is no option"
+                assert error.problem
+                assert error.remedy
+
+
+def check_secrets(case: AdapterCase) -> None:
+    """Check that no secret is in a repr or in the message of an error (A5)."""
+    secrets = _secrets(case)
+    assert all(key in case.options for key in case.kind.secrets), "the case leaves out a secret"
+    shown = repr(case.open_adapter())
+    for key in case.kind.secrets:
+        for options in _spoilt_options(case, key):
+            error = _option_error(case, options)
+            shown += "" if error is None else str(error) + repr(error)
+    assert not [each for each in secrets if each in shown], "a secret is shown"
+
+
+ADAPTER_CHECKS: Final[tuple[AdapterCheck, ...]] = (
+    check_operations,
+    check_requests,
+    check_amounts,
+    check_submission_is_sent_once,
+    check_unsent_submission,
+    check_polls,
+    check_notifications,
+    check_sign_in,
+    check_options,
+    check_secrets,
+)
+"""Every check, by itself."""
+
+
+def check_adapter(case: AdapterCase) -> None:
+    """Run every check; raises AssertionError at the first broken promise."""
+    for check in ADAPTER_CHECKS:
+        check(case)
+
+
+def _submitted_operations(provider: Provider) -> list[OperationKey]:
+    """Return all operations but deposits, which begin with the operator."""
+    return [key for key in provider.operations if key != PUSH]
+
+
+def _transactions(case: AdapterCase, provider: Provider) -> Iterator[Transaction]:
+    for key in _submitted_operations(provider):
+        yield case.transaction(key)
+
+
+def _moves(request: HttpRequest) -> bool:
+    return request.method != "GET"
+
+
+def _submission(
+    case: AdapterCase, provider: Provider, transaction: Transaction
+) -> list[HttpRequest]:
+    return sent_requests(case, provider.submit(transaction, now=START))
+
+
+def _check_report(
+    report: ProviderReport,
+    expected: type[ProviderReport] | tuple[type[ProviderReport], ...],
+    outcome: HttpResponse | ExchangeFailed,
+) -> None:
+    shown = (
+        f"{outcome.status} {outcome.body[:40]!r}" if isinstance(outcome, HttpResponse) else outcome
+    )
+    assert isinstance(report, expected), f"{shown} came to {report}"
+    assert (report.gateway_reference, report.provider) == (REFERENCE, NAME)
+
+
+def _scopes(case: AdapterCase, provider: Provider) -> set[str]:
+    found = set()
+    for transaction in _transactions(case, provider):
+        requests = _submission(case, provider, transaction)
+        requests += sent_requests(case, provider.poll(transaction, now=START))
+        found |= {provider.scope_of(each) for each in requests}
+    return {each for each in found if each is not None}
+
+
+def _sign_in(provider: Provider, scope: str, outcome: HttpResponse | ExchangeFailed) -> AccessToken:
+    conversation = provider.sign_in(scope, now=START)
+    request = next(conversation)
+    try:
+        while True:
+            assert TARGET.fullmatch(request.target)
+            match outcome:
+                case HttpResponse():
+                    request = conversation.send(outcome)
+                case _:
+                    request = conversation.throw(outcome)
+    except StopIteration as end:
+        token: AccessToken = end.value
+        return token
+
+
+def _check_sign_in_failure(
+    case: AdapterCase, provider: Provider, scope: str, response: HttpResponse
+) -> None:
+    try:
+        _sign_in(provider, scope, response)
+        shown = None
+    except SignInFailed as failure:
+        shown = failure.reason
+    assert shown is not None, f"{response.status} {response.body[:40]!r} brought a token"
+    assert not [each for each in _secrets(case) if each in shown], "a secret is shown"
+
+
+def _secrets(case: AdapterCase) -> list[str]:
+    return [str(case.options[key]) for key in case.kind.secrets if key in case.options]
+
+
+def _spoilt_options(case: AdapterCase, key: str) -> Iterator[dict[str, Any]]:
+    """Yield the good options without this one, and with values that can't be used."""
+    yield {name: value for name, value in case.options.items() if name != key}
+    value = case.options.get(key, "x")
+    for unusable in (*UNUSABLE_VALUES, [value], {"value": value}, f"{value}\0\n"):
+        yield {**case.options, key: unusable}
+
+
+def _option_error(case: AdapterCase, options: Mapping[str, Any]) -> OptionError | None:
+    try:
+        case.open_adapter(options)
+    except OptionError as error:
+        return error
+    return None
