@@ -12,7 +12,7 @@ from mmo_sansio.messages.changes import CallbackRecorded, JournalEntry
 from mmo_sansio.values.clock import Instant, format_with_microseconds
 from mmo_sansio.values.error_codes import EXPLANATIONS
 from mmo_sansio.values.model import Source, Stage, Status, Transaction
-from mmo_trio.storage.interface.store import BrandRecord, SuspenseEntry
+from mmo_trio.storage.interface.store import BrandRecord, Store, SuspenseEntry
 
 
 @frozen
@@ -25,6 +25,19 @@ class PaymentHistory:
     suspense: Sequence[SuspenseEntry]
     brand: BrandRecord | None
     """None when the brand was removed since."""
+
+
+async def load_payment_history(store: Store, transaction: Transaction) -> PaymentHistory:
+    """Load what the store has about a payment."""
+    reference = transaction.reference
+    records = {each.brand.id: each for each in await store.brands()}
+    return PaymentHistory(
+        transaction,
+        await store.timeline(reference),
+        await store.callbacks(gateway_reference=reference),
+        await store.admin.suspense_of_payment(reference),
+        records.get(transaction.order.brand),
+    )
 
 
 @frozen

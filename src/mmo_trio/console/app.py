@@ -1,79 +1,58 @@
-"""The app of the console listener."""
+"""The web app of the console listener."""
 
 from __future__ import annotations
 
-from types import TracebackType
-from typing import TypeAlias
-
-from quart import Response, g, render_template, request, url_for
-from quart_trio import QuartTrio
+from quart import Response, g, render_template, request
 from werkzeug.exceptions import HTTPException
 
-from mmo_trio.console.audit import create_audit_blueprint
-from mmo_trio.console.context import ConsoleContext
-from mmo_trio.console.overview import create_overview_blueprint
-from mmo_trio.console.payments import create_payments_blueprint
+from mmo_trio.console import overview, payments, providers, resolutions, sign_in, work_lists
+from mmo_trio.console.context import EXTENSION, ConsoleContext
+from mmo_trio.console.parameters import redirect_to
 from mmo_trio.console.permissions import Permission
-from mmo_trio.console.providers import create_providers_blueprint
-from mmo_trio.console.resolutions import create_resolutions_blueprint
-from mmo_trio.console.sessions import NotSignedIn, SessionGuard
-from mmo_trio.console.sign_in import create_sign_in_blueprint
+from mmo_trio.console.sessions import NotSignedIn, authenticate
 from mmo_trio.console.views import format_utc_seconds
-from mmo_trio.console.work_lists import create_work_lists_blueprint
+from mmo_trio.http.asgi.web_app import WebApp
 from mmo_trio.metrics.prometheus import PrometheusExporter
 from mmo_trio.storage.interface.store import OutcomeUnknown, StoreUnavailable
-from mmo_trio.system.fault_report import describe_fault
 
 CONTENT_SECURITY_POLICY = (
     "default-src 'none'; style-src 'self'; img-src 'self'; form-action 'self'; base-uri 'none';"
     " frame-ancestors 'none'"
 )
-"""There is no script at all."""
+"""The console has no scripts."""
 
-SECURITY_HEADERS = {
+HEADERS = {
     "Content-Security-Policy": CONTENT_SECURITY_POLICY,
-    "Referrer-Policy": "no-referrer",
-    "X-Content-Type-Options": "nosniff",
-    "X-Frame-Options": "DENY",
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
     "X-Robots-Tag": "noindex",
 }
 
-BODY_BYTES_MAX = 64 * 1024
+PUBLIC_ENDPOINTS = frozenset({"metrics", "static", "sign_in.show_form", "sign_in.sign_in"})
+"""All other pages are for users who have signed in."""
 
-PUBLIC_ENDPOINTS = frozenset({"metrics", "static", "signing.sign_in", "signing.signed_in"})
-"""All other pages are for operators who have signed in."""
-
-ExceptionInfo: TypeAlias = tuple[type, BaseException, TracebackType] | tuple[None, None, None]
-
-
-class _ConsoleApp(QuartTrio):
-    """Logs faults by their route and kind: a form may hold a password, a search a customer's number (A5)."""
-
-    def log_exception(self, exception_info: ExceptionInfo) -> None:
-        fault = exception_info[1]
-        told = "" if fault is None else describe_fault(fault)
-        self.logger.error("%s %s failed: %s", request.method, request.url_rule, told)
+BLUEPRINTS = (
+    sign_in.pages,
+    overview.pages,
+    payments.pages,
+    resolutions.pages,
+    work_lists.pages,
+    providers.pages,
+)
 
 
-def create_console_app(exporter: PrometheusExporter, context: ConsoleContext) -> QuartTrio:
-    """The console, and `GET /metrics`."""
-    app = _ConsoleApp(__name__)
-    app.config["MAX_CONTENT_LENGTH"] = BODY_BYTES_MAX
+def create_console_app(exporter: PrometheusExporter, context: ConsoleContext) -> WebApp:
+    """Create the app of the console and of `GET /metrics`."""
+    app = WebApp(__name__, headers=HEADERS, static_cache_control="max-age=3600")
+    app.extensions[EXTENSION] = context
     app.jinja_env.filters |= {"moment": format_utc_seconds}
     app.jinja_env.globals["Permission"] = Permission
-    guard = SessionGuard(context)
-    for pages in (
-        create_sign_in_blueprint(context, guard),
-        create_overview_blueprint(context),
-        create_payments_blueprint(context),
-        create_resolutions_blueprint(context, guard),
-        create_work_lists_blueprint(context, guard),
-        create_providers_blueprint(context, guard),
-        create_audit_blueprint(context, guard),
-    ):
+    for pages in BLUEPRINTS:
         app.register_blueprint(pages)
+    app.register_error_handler(NotSignedIn, _to_sign_in)
+    app.register_error_handler(HTTPException, _show_http_error)
+    app.register_error_handler(StoreUnavailable, _show_store_failure)
+    app.register_error_handler(OutcomeUnknown, _show_store_failure)
 
     @app.get("/metrics")
     async def metrics() -> Response:
@@ -83,45 +62,32 @@ def create_console_app(exporter: PrometheusExporter, context: ConsoleContext) ->
 
     @app.before_request
     async def admit() -> None:
-        g.visitor = None
+        g.user = None
         if request.endpoint not in PUBLIC_ENDPOINTS:
-            await guard.authenticate()
+            await authenticate()
 
     @app.context_processor
-    async def surroundings() -> dict[str, object]:
-        return {"visitor": g.get("visitor"), "four_eyes": context.settings.four_eyes}
-
-    @app.after_request
-    async def protect(response: Response) -> Response:
-        response.headers.update(SECURITY_HEADERS)
-        is_still = request.endpoint == "static"
-        response.headers["Cache-Control"] = "max-age=3600" if is_still else "no-store"
-        return response
-
-    @app.errorhandler(NotSignedIn)
-    async def sign_in_first(_: Exception) -> Response:
-        return Response("", 303, {"Location": url_for("signing.sign_in")})
-
-    @app.errorhandler(HTTPException)
-    async def refused(error: HTTPException) -> Response:
-        shown = await render_template("fault.html", title=error.name, told=error.description)
-        return Response(shown, error.code or 500, dict(_allow_header(error)))
-
-    @app.errorhandler(StoreUnavailable)
-    @app.errorhandler(OutcomeUnknown)
-    async def busy(error: Exception) -> Response:
-        unknown = isinstance(error, OutcomeUnknown)
-        told = (
-            "It can't be learnt whether this was stored: look before you repeat it."
-            if unknown
-            else "The store can't serve right now. Nothing was stored; try again."
-        )
-        shown = await render_template("fault.html", title="One moment, please", told=told)
-        return Response(shown, 503, {"Retry-After": "2"})
+    async def template_variables() -> dict[str, object]:
+        return {"user": g.get("user"), "four_eyes": context.settings.four_eyes}
 
     return app
 
 
-def _allow_header(error: HTTPException) -> list[tuple[str, str]]:
-    """What else the answer needs: `Allow` for a method that isn't allowed."""
-    return [(name, value) for name, value in error.get_headers() if name == "Allow"]
+async def _to_sign_in(_: Exception) -> Response:
+    return redirect_to("sign_in.show_form")
+
+
+async def _show_http_error(error: HTTPException) -> Response:
+    page = await render_template("fault.html", title=error.name, message=error.description)
+    headers = {name: value for name, value in error.get_headers() if name == "Allow"}
+    return Response(page, error.code or 500, headers)
+
+
+async def _show_store_failure(error: Exception) -> Response:
+    message = (
+        "It can't be learnt whether this was stored: look before you repeat it."
+        if isinstance(error, OutcomeUnknown)
+        else "The store can't serve right now. Nothing was stored; try again."
+    )
+    page = await render_template("fault.html", title="One moment, please", message=message)
+    return Response(page, 503, {"Retry-After": "2"})

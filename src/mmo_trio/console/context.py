@@ -1,27 +1,33 @@
-"""What the console needs of the gateway behind it."""
+"""The console's context: the parts of the gateway that its pages use."""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 from typing import TypeAlias
 
-from attrs import frozen
+from attrs import Factory, frozen
+from quart import current_app
 
 from mmo_sansio.messages.inputs import Input
 from mmo_sansio.messages.replies import Reply
 from mmo_sansio.resilience.circuit_breaker import BreakerState
 from mmo_sansio.values.clock import Instant
 from mmo_trio.api.forwarded import TrustedProxies
+from mmo_trio.console.passwords import PasswordVerifier
+from mmo_trio.console.sign_in_limit import SignInLimiter
 from mmo_trio.settings import ConsoleSection
 from mmo_trio.storage.interface.store import Store
 
 Submit: TypeAlias = Callable[[Input], Awaitable[Reply]]
-"""The engine: the reply once what it changed is durable."""
+"""The engine: it replies once the changes of the input are durable."""
+
+EXTENSION = "mmo_console"
+"""The key of the context among the extensions of the app."""
 
 
 @frozen
 class ConsoleContext:
-    """The gateway as operators see it."""
+    """The parts of the gateway that the console shows and acts on."""
 
     store: Store
     submit: Submit
@@ -30,5 +36,13 @@ class ConsoleContext:
     provider_titles: Mapping[str, str]
     """The display names of the configured providers, by name."""
     provider_breakers: Callable[[], Mapping[str, BreakerState]]
-    """What this process's breakers think of the providers."""
+    """Returns the state of this process's breaker of each provider."""
     trusted_proxies: TrustedProxies
+    sign_in_limiter: SignInLimiter = Factory(SignInLimiter)
+    verify_password: PasswordVerifier = Factory(PasswordVerifier)
+
+
+def console() -> ConsoleContext:
+    """Return the context of the app that handles the current request."""
+    context: ConsoleContext = current_app.extensions[EXTENSION]
+    return context

@@ -1,4 +1,4 @@
-"""The first page: how many payments there were, how many succeeded, and how long they took."""
+"""The first page shows how many payments there were, how many succeeded, and how fast."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from mmo_trio.console.charts import (
     statistics_by_key,
     statistics_over_time,
 )
-from mmo_trio.console.context import ConsoleContext
+from mmo_trio.console.context import console
 from mmo_trio.console.views import format_utc_seconds
 from mmo_trio.storage.interface.admin_types import CountDimension, CountQuery
 
@@ -29,12 +29,17 @@ ROWS_MAX = 50
 
 @frozen
 class OverviewPeriod:
-    """A length of time to look at, in steps."""
+    """A period that the overview can show, in steps."""
 
     name: str
     title: str
     step: Span
     step_count: int
+
+    @property
+    def length(self) -> Span:
+        """The length of the whole period."""
+        return Span(self.step_count * self.step)
 
 
 OVERVIEW_PERIODS = {
@@ -46,54 +51,51 @@ OVERVIEW_PERIODS = {
 }
 
 
-def create_overview_blueprint(context: ConsoleContext) -> Blueprint:
-    """GET /, with `view`, `by`, `of` and `value`, and `end` to look back."""
-    pages = Blueprint("overview", __name__)
+pages = Blueprint("overview", __name__)
 
-    @pages.get("/")
-    async def show() -> str:
-        view, by = OVERVIEW_PERIODS.get(request.args.get("view", "day")), _parse_dimension("by")
-        if view is None:
-            raise BadRequest("There is no such view.")
-        end = _period_end(request.args.get("end"), context.now(), view)
-        begin = earlier(end, Span(view.step_count * view.step))
-        of, value = _parse_dimension("of"), request.args.get("value", "").strip()[:255]
-        only = (of, value) if of is not None and value else None
-        wanted, by = CountQuery(view.step, begin, end, only), by or CountDimension.BRAND
-        office = context.store.admin
-        steps = statistics_over_time(
-            await office.count_payments(wanted, by=None), begin, end, view.step
-        )
-        rows = sorted(
-            statistics_by_key(await office.count_payments(wanted, by=by)).values(),
-            key=lambda each: (-each.created - each.ended, each.key),
-        )
-        name_moment = _format_hour if view.step == HOUR else _format_day
-        return await render_template(
-            "overview.html",
-            charts=build_charts(steps, name_moment),
-            steps=[
-                (format_utc_seconds(Instant(int(each.key)))[:16], *_statistics_cells(each))
-                for each in steps
-            ],
-            rows=[(each.key, *_statistics_cells(each)) for each in rows[:ROWS_MAX]],
-            left_out=max(0, len(rows) - ROWS_MAX),
-            view=view,
-            views=OVERVIEW_PERIODS.values(),
-            by=by,
-            dimensions=list(CountDimension),
-            only=only,
-            begin=format_utc_seconds(begin)[:16],
-            end=format_utc_seconds(end)[:16],
-            earlier=_hour_parameter(begin),
-            later=_hour_parameter(later(end, Span(view.step_count * view.step)))
-            if end < context.now()
-            else None,
-            here=_hour_parameter(end),
-            size=(WIDTH, HEIGHT, MARGIN_LEFT),
-        )
 
-    return pages
+@pages.get("/")
+async def show() -> str:
+    """Show the charts and figures of a period; `of` and `value` select a brand, say."""
+    period = OVERVIEW_PERIODS.get(request.args.get("view", "day"))
+    if period is None:
+        raise BadRequest("There is no such view.")
+    by, of = _parse_dimension("by") or CountDimension.BRAND, _parse_dimension("of")
+    value = request.args.get("value", "").strip()[:255]
+    only = (of, value) if of is not None and value else None
+    now = console().now()
+    end = _period_end(request.args.get("end"), now, period)
+    begin = earlier(end, period.length)
+    query = CountQuery(period.step, begin, end, only)
+    admin = console().store.admin
+    steps = statistics_over_time(
+        await admin.count_payments(query, by=None), begin, end, period.step
+    )
+    rows = sorted(
+        statistics_by_key(await admin.count_payments(query, by=by)).values(),
+        key=lambda each: (-each.created - each.ended, each.key),
+    )
+    return await render_template(
+        "overview.html",
+        charts=build_charts(steps, _format_hour if period.step == HOUR else _format_day),
+        steps=[
+            (format_utc_seconds(Instant(int(each.key)))[:16], *_statistics_cells(each))
+            for each in steps
+        ],
+        rows=[(each.key, *_statistics_cells(each)) for each in rows[:ROWS_MAX]],
+        left_out=max(0, len(rows) - ROWS_MAX),
+        view=period,
+        views=OVERVIEW_PERIODS.values(),
+        by=by,
+        dimensions=list(CountDimension),
+        only=only,
+        begin=format_utc_seconds(begin)[:16],
+        end=format_utc_seconds(end)[:16],
+        earlier=_hour_parameter(begin),
+        later=_hour_parameter(later(end, period.length)) if end < now else None,
+        here=_hour_parameter(end),
+        size=(WIDTH, HEIGHT, MARGIN_LEFT),
+    )
 
 
 def _statistics_cells(statistics: PaymentStatistics) -> tuple[int, int, int, str, str, str]:
@@ -118,14 +120,14 @@ def _parse_dimension(name: str) -> CountDimension | None:
 
 
 def _period_end(text: str | None, now: Instant, period: OverviewPeriod) -> Instant:
-    """The end of the step that is under way, or that was asked for (`2026-11-21T15`)."""
+    """Return the end of the current step, or of the requested one (`2026-11-21T15`)."""
     at = now
     if text:
         try:
-            asked = datetime.strptime(text, "%Y-%m-%dT%H").replace(tzinfo=UTC)
+            requested = datetime.strptime(text, "%Y-%m-%dT%H").replace(tzinfo=UTC)
         except ValueError:
             raise BadRequest("The end is an hour, as in 2026-11-21T15.") from None
-        at = earlier(Instant(int(asked.timestamp()) * SECOND), Span(1))
+        at = earlier(Instant(int(requested.timestamp()) * SECOND), Span(1))
     return later(Instant(min(at, now) // period.step * period.step), period.step)
 
 

@@ -1,23 +1,30 @@
-"""Payments: a list by brand, a search by anything, and one payment's whole story."""
+"""The pages about payments: a list by brand, a search, and one payment with its timeline."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 
-from quart import Blueprint, render_template, request
+from quart import Blueprint, render_template
 from werkzeug.exceptions import BadRequest, NotFound
 
 from mmo_sansio.messages.inputs import ResolveManually
 from mmo_sansio.payments.states import target_stages
-from mmo_sansio.values.clock import Instant
 from mmo_sansio.values.error_codes import ErrorCode
 from mmo_sansio.values.model import Stage, Status, Transaction
-from mmo_trio.admin.explanation import PaymentHistory, conclusions, timeline
+from mmo_trio.admin.explanation import conclusions, load_payment_history, timeline
 from mmo_trio.admin.resolution import UNFINISHED_STATES
-from mmo_trio.console.context import ConsoleContext
+from mmo_trio.console.context import console
+from mmo_trio.console.parameters import (
+    PAGE_SIZE,
+    TEXT_LENGTH_MAX,
+    form_field,
+    format_position,
+    parse_phone_number,
+    parse_position,
+    query_argument,
+)
 from mmo_trio.console.permissions import Permission, PersonalDataMask
-from mmo_trio.console.sessions import current_user, form_field
+from mmo_trio.console.sessions import current_user
 from mmo_trio.console.views import (
     format_utc_seconds,
     list_payment_fields,
@@ -25,147 +32,106 @@ from mmo_trio.console.views import (
     to_payment_row,
     to_suspense_entry_view,
 )
-from mmo_trio.storage.interface.admin_types import PaymentFilter, Position
+from mmo_trio.storage.interface.admin_types import PaymentFilter
 
-PAGE_SIZE = 50
-REFERENCE_MAX = 255
-_PHONE_NUMBER_PATTERN = re.compile(r"\+?[0-9][0-9 ()./-]{1,30}[0-9]")
+pages = Blueprint("payments", __name__)
 
 
-def create_payments_blueprint(context: ConsoleContext) -> Blueprint:
-    """GET /payments, POST /search, GET /payments/REFERENCE."""
-    pages = Blueprint("payments", __name__)
-
-    @pages.get("/payments")
-    async def listed() -> str:
-        wanted = PaymentFilter(
-            brand=_query_argument("brand"),
-            method=_query_argument("method"),
-            status=_parse_status(_query_argument("status")),
-            before=parse_position(_query_argument("before")),
-            limit=PAGE_SIZE,
-        )
-        found = await context.store.admin.list_payments(wanted)
-        eyes = current_user().mask
-        return await render_template(
-            "payments.html",
-            lines=[to_payment_row(each, eyes) for each in found.transactions],
-            further=_position_parameter(found.next_position),
-            wanted=wanted,
-            brands=[each.brand.id for each in await context.store.brands()],
-            statuses=list(Status),
-        )
-
-    @pages.post("/search")
-    async def search() -> str:
-        """A form's body, not an address: what is looked for may be a customer's number."""
-        visitor = current_user()
-        text = await form_field("text", length_max=REFERENCE_MAX)
-        before = parse_position(await form_field("before", is_required=False))
-        digits = parse_phone_number(text)
-        may_see = visitor.has_permission(Permission.SEE_PERSONAL_DATA)
-        found = await context.store.admin.search_payments(
-            text, msisdn=digits if may_see else None, before=before, limit=PAGE_SIZE
-        )
-        return await render_template(
-            "found.html",
-            lines=[to_payment_row(each, visitor.mask) for each in found.transactions],
-            further=_position_parameter(found.next_position),
-            text=text,
-            is_number=digits is not None and not may_see,
-        )
-
-    @pages.get("/payments/<reference>")
-    async def show(reference: str) -> str:
-        transaction = None
-        if reference.isascii() and reference.isalnum() and len(reference) <= REFERENCE_MAX:
-            transaction = await context.store.transaction(reference.upper())
-        if transaction is None:
-            raise NotFound("There is no payment with this gatewayReference.")
-        case = await load_payment_history(context, transaction)
-        visitor = current_user()
-        eyes = visitor.mask
-        proposals = await context.store.admin.proposals(about=transaction.reference)
-        return await render_template(
-            "payment.html",
-            line=to_payment_row(transaction, eyes),
-            members=list_payment_fields(transaction, eyes),
-            order=transaction.order,
-            conclusions=[eyes.text(each) for each in conclusions(case)],
-            story=[
-                (format_utc_seconds(each.at), each.actor, eyes.text(each.description))
-                for each in timeline(case)
-            ],
-            callbacks=[to_callback_view(each, eyes) for each in case.callbacks],
-            suspense=[to_suspense_entry_view(each, eyes) for each in case.suspense],
-            proposals=proposals,
-            deeds=await _audit_events(context, transaction, eyes),
-            outcomes=_possible_outcomes(transaction),
-            is_proposed=any(each.state in UNFINISHED_STATES for each in proposals),
-        )
-
-    return pages
-
-
-async def load_payment_history(context: ConsoleContext, transaction: Transaction) -> PaymentHistory:
-    """All that the store has about it."""
-    store, reference = context.store, transaction.reference
-    records = {each.brand.id: each for each in await store.brands()}
-    return PaymentHistory(
-        transaction,
-        await store.timeline(reference),
-        await store.callbacks(gateway_reference=reference),
-        await store.admin.suspense_of_payment(reference),
-        records.get(transaction.order.brand),
+@pages.get("/payments")
+async def list_payments() -> str:
+    """Show the newest payments of a brand, a method or a status."""
+    selection = PaymentFilter(
+        brand=query_argument("brand"),
+        method=query_argument("method"),
+        status=_parse_status(query_argument("status")),
+        before=parse_position(query_argument("before")),
+        limit=PAGE_SIZE,
     )
+    store, mask = console().store, current_user().mask
+    found = await store.admin.list_payments(selection)
+    return await render_template(
+        "payments.html",
+        rows=[to_payment_row(each, mask) for each in found.transactions],
+        next_page=format_position(found.next_position),
+        selection=selection,
+        brands=[each.brand.id for each in await store.brands()],
+        statuses=list(Status),
+    )
+
+
+@pages.post("/search")
+async def search() -> str:
+    """Search by a reference or a phone number, which is in the body as it is personal data."""
+    user = current_user()
+    text = await form_field("text", length_max=TEXT_LENGTH_MAX)
+    before = parse_position(await form_field("before", is_required=False))
+    digits = parse_phone_number(text)
+    may_see = user.has_permission(Permission.SEE_PERSONAL_DATA)
+    found = await console().store.admin.search_payments(
+        text, msisdn=digits if may_see else None, before=before, limit=PAGE_SIZE
+    )
+    return await render_template(
+        "found.html",
+        rows=[to_payment_row(each, user.mask) for each in found.transactions],
+        next_page=format_position(found.next_position),
+        text=text,
+        is_number=digits is not None and not may_see,
+    )
+
+
+@pages.get("/payments/<reference>")
+async def show_payment(reference: str) -> str:
+    """Show all that the store has about one payment."""
+    transaction = await _find_payment(reference)
+    store, mask = console().store, current_user().mask
+    history = await load_payment_history(store, transaction)
+    proposals = await store.admin.proposals(about=transaction.reference)
+    return await render_template(
+        "payment.html",
+        payment=to_payment_row(transaction, mask),
+        fields=list_payment_fields(transaction, mask),
+        order=transaction.order,
+        conclusions=[mask.text(each) for each in conclusions(history)],
+        timeline=[
+            (format_utc_seconds(each.at), each.actor, mask.text(each.description))
+            for each in timeline(history)
+        ],
+        callbacks=[to_callback_view(each, mask) for each in history.callbacks],
+        suspense=[to_suspense_entry_view(each, mask) for each in history.suspense],
+        proposals=proposals,
+        audit_events=await _audit_events(transaction, mask),
+        outcomes=_possible_outcomes(transaction),
+        is_proposed=any(each.state in UNFINISHED_STATES for each in proposals),
+    )
+
+
+async def _find_payment(reference: str) -> Transaction:
+    transaction = None
+    if reference.isascii() and reference.isalnum() and len(reference) <= TEXT_LENGTH_MAX:
+        transaction = await console().store.transaction(reference.upper())
+    if transaction is None:
+        raise NotFound("There is no payment with this gatewayReference.")
+    return transaction
 
 
 async def _audit_events(
-    context: ConsoleContext, transaction: Transaction, mask: PersonalDataMask
+    transaction: Transaction, mask: PersonalDataMask
 ) -> Sequence[tuple[str, str, str, str]]:
-    """What people did about it."""
-    rows = await context.store.admin.audit(
-        about=f"payment:{transaction.reference}", limit=PAGE_SIZE
-    )
-    deeds = [row.event for row in reversed(rows)]
+    """Return the time, actor, action and detail of each audit event, the oldest first."""
+    subject = f"payment:{transaction.reference}"
+    rows = await console().store.admin.audit(about=subject, limit=PAGE_SIZE)
     return [
         (format_utc_seconds(each.at), each.actor, each.action, mask.text(each.detail))
-        for each in deeds
+        for each in (row.event for row in reversed(rows))
     ]
 
 
 def _possible_outcomes(transaction: Transaction) -> Sequence[str]:
-    """How a person may end it now: `success`, or why it failed."""
-    try_ending = ResolveManually(transaction.reference, "", "")
-    reachable = target_stages(transaction.progress.stage, try_ending)
+    """Return the outcomes that a person may propose now: `success`, or error codes."""
+    resolution = ResolveManually(transaction.reference, "", "")
+    reachable = target_stages(transaction.progress.stage, resolution)
     outcomes = ["success"] if Stage.SUCCEEDED in reachable else []
     return outcomes + ([code.value for code in ErrorCode] if Stage.FAILED in reachable else [])
-
-
-def parse_phone_number(text: str) -> str | None:
-    """The digits of a phone number, however it is written; None when the text can't be one."""
-    if not _PHONE_NUMBER_PATTERN.fullmatch(text):
-        return None
-    digits = re.sub(r"[^0-9]", "", text)
-    return digits.removeprefix("00") if not text.startswith("+") else digits
-
-
-def parse_position(text: str | None) -> Position | None:
-    """A place out of an address: `CREATED-REFERENCE`. Raises BadRequest."""
-    if not text:
-        return None
-    at, _, reference = text.partition("-")
-    if not (at.isascii() and at.isdigit() and len(at) <= 18 and reference.isalnum()):
-        raise BadRequest("This page doesn't exist: begin at the first one.")
-    return Position(Instant(int(at)), reference[:64])
-
-
-def _position_parameter(position: Position | None) -> str:
-    return "" if position is None else f"{position.created_at}-{position.gateway_reference}"
-
-
-def _query_argument(name: str) -> str | None:
-    return request.args.get(name, "").strip()[:REFERENCE_MAX] or None
 
 
 def _parse_status(text: str | None) -> Status | None:

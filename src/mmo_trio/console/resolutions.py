@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from quart import Blueprint, Response, render_template, url_for
+from quart import Blueprint, Response, render_template
 from werkzeug.exceptions import BadRequest, Conflict, Forbidden, HTTPException, NotFound
 
 from mmo_sansio.values.error_codes import ErrorCode
@@ -17,9 +17,10 @@ from mmo_trio.admin.resolution import (
     Resolutions,
     ResolutionUser,
 )
-from mmo_trio.console.context import ConsoleContext
+from mmo_trio.console.context import console
+from mmo_trio.console.parameters import form_field, redirect_to
 from mmo_trio.console.permissions import Permission
-from mmo_trio.console.sessions import CurrentUser, SessionGuard, current_user, form_field
+from mmo_trio.console.sessions import CurrentUser, require
 from mmo_trio.storage.interface.admin_types import Proposal
 
 _HTTP_ERRORS: dict[ResolutionRefusal, type[HTTPException]] = {
@@ -31,61 +32,62 @@ _HTTP_ERRORS: dict[ResolutionRefusal, type[HTTPException]] = {
 """The status of each refusal; all others are a conflict."""
 
 
-def create_resolutions_blueprint(context: ConsoleContext, guard: SessionGuard) -> Blueprint:
-    """GET /resolutions; POST /payments/REFERENCE/resolutions, /resolutions/ID/approve, /reject."""
-    pages = Blueprint("resolutions", __name__)
-    resolutions = Resolutions(
-        context.store, context.submit, context.now, four_eyes=context.settings.four_eyes
-    )
+pages = Blueprint("resolutions", __name__)
 
-    @pages.get("/resolutions")
-    async def listed() -> str:
-        proposals = [
-            each
-            for state in UNFINISHED_STATES
-            for each in await context.store.admin.proposals(state=state)
-        ]
-        return await render_template(
-            "resolutions.html", proposals=proposals, eyes=current_user().mask
-        )
 
-    @pages.post("/payments/<reference>/resolutions")
-    async def propose(reference: str) -> Response:
-        user = await guard.require(Permission.PROPOSE)
-        outcome = _parse_outcome(await form_field("outcome"))
-        provider_reference = await form_field(
-            "provider_reference", length_max=255, is_required=False
-        )
-        with _http_errors():
-            proposal = await resolutions.propose(
-                _resolution_user(user),
-                reference,
-                outcome,
-                reason=await form_field("reason"),
-                evidence=await form_field("evidence"),
-                provider_reference=provider_reference or None,
+@pages.get("/resolutions")
+async def list_proposals() -> str:
+    """List the proposals that are not finished."""
+    admin = console().store.admin
+    proposals = [each for state in UNFINISHED_STATES for each in await admin.proposals(state=state)]
+    return await render_template("resolutions.html", proposals=proposals)
+
+
+@pages.post("/payments/<reference>/resolutions")
+async def propose(reference: str) -> Response:
+    """Propose to end a payment by hand."""
+    user = await require(Permission.PROPOSE)
+    with _http_errors():
+        proposal = await _resolutions().propose(
+            _resolution_user(user),
+            reference,
+            _parse_outcome(await form_field("outcome")),
+            reason=await form_field("reason"),
+            evidence=await form_field("evidence"),
+            provider_reference=await form_field(
+                "provider_reference", length_max=255, is_required=False
             )
-        return _redirect_to_payment(proposal)
+            or None,
+        )
+    return _redirect_to_payment(proposal)
 
-    @pages.post("/resolutions/<int:id>/approve")
-    async def approve(id: int) -> Response:
-        user = await guard.require(Permission.APPROVE)
+
+@pages.post("/resolutions/<int:id>/approve")
+async def approve(id: int) -> Response:
+    """Approve a proposal and carry it out."""
+    user = await require(Permission.APPROVE)
+    with _http_errors():
+        return _redirect_to_payment(await _resolutions().approve(_resolution_user(user), id))
+
+
+@pages.post("/resolutions/<int:id>/reject")
+async def reject(id: int) -> Response:
+    """Reject a proposal, or withdraw one's own."""
+    user = await require(Permission.PROPOSE)
+    remark = await form_field("remark")
+    try:
         with _http_errors():
-            return _redirect_to_payment(await resolutions.approve(_resolution_user(user), id))
+            proposal = await _resolutions().reject(_resolution_user(user), id, remark)
+    except Forbidden:
+        await require(Permission.APPROVE)
+        raise
+    return _redirect_to_payment(proposal)
 
-    @pages.post("/resolutions/<int:id>/reject")
-    async def reject(id: int) -> Response:
-        user = await guard.require(Permission.PROPOSE)
-        remark = await form_field("remark")
-        try:
-            with _http_errors():
-                proposal = await resolutions.reject(_resolution_user(user), id, remark)
-        except Forbidden:
-            await guard.require(Permission.APPROVE)
-            raise
-        return _redirect_to_payment(proposal)
 
-    return pages
+def _resolutions() -> Resolutions:
+    context = console()
+    four_eyes = context.settings.four_eyes
+    return Resolutions(context.store, context.submit, context.now, four_eyes=four_eyes)
 
 
 def _resolution_user(user: CurrentUser) -> ResolutionUser:
@@ -106,8 +108,7 @@ def _http_errors() -> Iterator[None]:
 
 
 def _redirect_to_payment(proposal: Proposal) -> Response:
-    location = url_for("payments.show", reference=proposal.gateway_reference)
-    return Response("", 303, {"Location": location})
+    return redirect_to("payments.show_payment", reference=proposal.gateway_reference)
 
 
 def _parse_outcome(outcome: str) -> ErrorCode | None:

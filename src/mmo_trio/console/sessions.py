@@ -1,4 +1,4 @@
-"""Who is at the browser: sessions, form tokens, and what an operator may do, asked anew for every request."""
+"""Sessions of signed-in users, form tokens, and the check of permissions at every request."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from hashlib import sha256
 
 from attrs import frozen
 from quart import Response, g, request
-from werkzeug.exceptions import BadRequest, Forbidden
+from werkzeug.exceptions import Forbidden
 
-from mmo_sansio.values.clock import MINUTE, SECOND, earlier
+from mmo_sansio.values.clock import MINUTE, SECOND, earlier, elapsed
 from mmo_trio.admin.audit_event import audit_event
-from mmo_trio.console.context import ConsoleContext
+from mmo_trio.console.context import console
 from mmo_trio.console.permissions import Permission, PersonalDataMask, is_permitted
 from mmo_trio.storage.interface.admin_types import ConsoleSession, ConsoleUser
 
@@ -20,165 +20,158 @@ TOKEN_BYTES = 32
 TOKEN_CHARACTERS_MAX = 64
 SESSION_COOKIE = "mmo_console"
 FORM_COOKIE = "mmo_console_form"
-"""Holds what the sign-in form's token is made of, as there is no session yet."""
+"""Holds the secret of the sign-in form's token, as there is no session yet."""
 FORM_FIELD = "form_token"
 
 
 @frozen
 class CurrentUser:
-    """A signed-in operator, for the time of one request."""
+    """The signed-in user of one request."""
 
-    user: ConsoleUser
+    account: ConsoleUser
     session: ConsoleSession
     form_token: str
 
     @property
     def name(self) -> str:
-        """The operator's."""
-        return self.user.name
+        """The user's name."""
+        return self.account.name
 
     @property
     def actor(self) -> str:
-        """As the audit log tells it."""
-        return f"operator:{self.user.name}"
+        """The user's name in the audit log."""
+        return f"operator:{self.account.name}"
 
     @property
     def mask(self) -> PersonalDataMask:
-        """What of other people's data may be shown."""
+        """The mask for other people's data."""
         return PersonalDataMask(self.has_permission(Permission.SEE_PERSONAL_DATA))
 
     def has_permission(self, permission: Permission) -> bool:
-        """Whether the role allows it."""
-        return is_permitted(self.user.role, permission)
+        """Return whether the user's role has this permission."""
+        return is_permitted(self.account.role, permission)
 
 
 class NotSignedIn(Exception):
-    """Nobody is signed in, or not any more."""
+    """The request has no session, or one that has ended."""
 
 
-class SessionGuard:
-    """Lets nobody pass whom the store doesn't know, and nobody do what the role doesn't allow."""
-
-    def __init__(self, context: ConsoleContext) -> None:
-        self._context = context
-
-    async def authenticate(self) -> None:
-        """Called before every request of an operator: sets `g.visitor`. Raises NotSignedIn, Forbidden."""
-        g.visitor = visitor = await self._load_user()
-        if visitor is None:
-            raise NotSignedIn
-        if request.method == "POST":
-            await check_form_token(visitor.form_token)
-
-    async def require(self, permission: Permission) -> CurrentUser:
-        """The visitor, who may do this. Raises Forbidden; the try stands in the audit log."""
-        visitor = current_user()
-        if not visitor.has_permission(permission):
-            now, about = self._context.now(), {"wanted": permission.value, "path": request.path}
-            await self._context.store.admin.append_audit(
-                audit_event(now, visitor.actor, "refused", **about)
-            )
-            raise Forbidden(f"Your role, {visitor.user.role}, may not {permission}.")
-        return visitor
-
-    async def _load_user(self) -> CurrentUser | None:
-        token = request.cookies.get(cookie_name(SESSION_COOKIE, secure=self.is_secure()), "")
-        if not token or len(token) > TOKEN_CHARACTERS_MAX:
-            return None
-        office, now = self._context.store.admin, self._context.now()
-        found = await office.session(token_digest(token))
-        if found is None:
-            return None
-        session, operator = found
-        settings = self._context.settings
-        is_over = now - session.began_at >= settings.session_life
-        if operator.disabled_at is not None or is_over:
-            return None
-        if now - session.seen_at >= settings.session_idle:
-            return None
-        if now - session.seen_at >= MINUTE:
-            await office.touch_session(session.digest, now)
-        return CurrentUser(operator, session, derive_form_token(token))
-
-    async def begin_session(self, user: ConsoleUser, response: Response) -> None:
-        """A new session for this operator; its token goes into a cookie, and nowhere else."""
-        token, now = secrets.token_urlsafe(TOKEN_BYTES), self._context.now()
-        session = ConsoleSession(token_digest(token), user.name, now, now)
-        life = self._context.settings.session_life
-        await self._context.store.admin.begin_session(session, expire_before=earlier(now, life))
-        self.set_cookie(response, SESSION_COOKIE, token, max_age_s=life // SECOND)
-
-    def set_cookie(
-        self, response: Response, name: str, value: str, *, max_age_s: int | None = None
-    ) -> None:
-        """No script reads it, no other site sends it, no clear connection carries it where there is TLS."""
-        secure = self.is_secure()
-        response.set_cookie(
-            cookie_name(name, secure=secure),
-            value,
-            max_age=max_age_s,
-            path="/",
-            httponly=True,
-            samesite="Strict",
-            secure=secure,
-        )
-
-    def clear_session_cookie(self, response: Response) -> None:
-        """After signing out."""
-        self.set_cookie(response, SESSION_COOKIE, "", max_age_s=0)
-
-    def is_secure(self) -> bool:
-        """Whether the browser came by TLS, as a trusted proxy says."""
-        if request.scheme == "https":
-            return True
-        return self._context.trusted_proxies.is_secure(
-            request.remote_addr or "", request.headers.getlist("X-Forwarded-Proto")
-        )
-
-    def client_address(self) -> str:
-        """Return the browser's address; the connection's where a trusted proxy names none."""
-        peer = request.remote_addr or ""
-        address = self._context.trusted_proxies.client_address(
-            peer, request.headers.getlist("X-Forwarded-For")
-        )
-        return peer if address is None else str(address)
+async def authenticate() -> None:
+    """Set `g.user` before a request is handled. Raises NotSignedIn, Forbidden."""
+    g.user = user = await _load_user()
+    if user is None:
+        raise NotSignedIn
+    if request.method == "POST":
+        await check_form_token(user.form_token)
 
 
 def current_user() -> CurrentUser:
-    """Who makes this request."""
-    visitor: CurrentUser = g.visitor
-    return visitor
+    """Return the user who makes this request."""
+    user: CurrentUser = g.user
+    return user
+
+
+async def require(permission: Permission) -> CurrentUser:
+    """Return the current user, who has this permission. Raises Forbidden, and records the try."""
+    user = current_user()
+    if not user.has_permission(permission):
+        await record_action("refused", wanted=permission.value, path=request.path)
+        raise Forbidden(f"Your role, {user.account.role}, may not {permission}.")
+    return user
+
+
+async def record_action(action: str, about: str = "", **detail: object) -> None:
+    """Append an audit event: what the current user is about to do."""
+    event = audit_event(console().now(), current_user().actor, action, about, **detail)
+    await console().store.admin.append_audit(event)
+
+
+async def _load_user() -> CurrentUser | None:
+    token = cookie(SESSION_COOKIE)
+    if not token or len(token) > TOKEN_CHARACTERS_MAX:
+        return None
+    admin, now, settings = console().store.admin, console().now(), console().settings
+    found = await admin.session(token_digest(token))
+    if found is None:
+        return None
+    session, account = found
+    idle = elapsed(session.seen_at, now)
+    is_over = (
+        elapsed(session.began_at, now) >= settings.session_life or idle >= settings.session_idle
+    )
+    if account.disabled_at is not None or is_over:
+        return None
+    if idle >= MINUTE:
+        await admin.touch_session(session.digest, now)
+    return CurrentUser(account, session, derive_form_token(token))
+
+
+async def begin_session(account: ConsoleUser, response: Response) -> None:
+    """Begin a session of this user; only the cookie of the response holds its token."""
+    token, now = secrets.token_urlsafe(TOKEN_BYTES), console().now()
+    session = ConsoleSession(token_digest(token), account.name, now, now)
+    life = console().settings.session_life
+    await console().store.admin.begin_session(session, expire_before=earlier(now, life))
+    set_cookie(response, SESSION_COOKIE, token, max_age_s=life // SECOND)
+
+
+def set_cookie(response: Response, name: str, value: str, *, max_age_s: int | None = None) -> None:
+    """Set a cookie that no script can read and that no other site and, with TLS, no plain connection
+    can send.
+    """
+    secure = is_secure()
+    response.set_cookie(
+        cookie_name(name, secure=secure),
+        value,
+        max_age=max_age_s,
+        path="/",
+        httponly=True,
+        samesite="Strict",
+        secure=secure,
+    )
+
+
+def cookie(name: str) -> str:
+    """Return the value of a cookie that :func:`set_cookie` set; empty when there is none."""
+    return request.cookies.get(cookie_name(name, secure=is_secure()), "")
+
+
+def is_secure() -> bool:
+    """Return whether the browser uses TLS, according to the connection or a trusted proxy."""
+    if request.scheme == "https":
+        return True
+    return console().trusted_proxies.is_secure(
+        request.remote_addr or "", request.headers.getlist("X-Forwarded-Proto")
+    )
+
+
+def client_address() -> str:
+    """Return the browser's address; the connection's when a trusted proxy reports none."""
+    peer = request.remote_addr or ""
+    reported = request.headers.getlist("X-Forwarded-For")
+    address = console().trusted_proxies.client_address(peer, reported)
+    return peer if address is None else str(address)
 
 
 async def check_form_token(expected: str) -> None:
-    """Raise Forbidden unless the request comes from a form that we gave to this very browser."""
+    """Raise Forbidden unless the form was issued to this browser."""
     if request.headers.get("Sec-Fetch-Site", "same-origin") not in ("same-origin", "none"):
         raise Forbidden("The form came from another site.")
-    given = (await request.form).get(FORM_FIELD, "")
-    if not hmac.compare_digest(given.encode("utf-8", "replace"), expected.encode()):
+    token = (await request.form).get(FORM_FIELD, "")
+    if not hmac.compare_digest(token.encode("utf-8", "replace"), expected.encode()):
         raise Forbidden("The form is out of date: go back, load the page again, and repeat.")
 
 
-async def form_field(name: str, *, length_max: int = 2_000, is_required: bool = True) -> str:
-    """What was typed into a field of the form. Raises BadRequest when it is missing or too long."""
-    text = str((await request.form).get(name, "")).strip()
-    if is_required and not text:
-        raise BadRequest(f"Please fill in: {name.replace('_', ' ')}.")
-    if len(text) > length_max:
-        raise BadRequest(f"{name.replace('_', ' ')} is longer than {length_max} characters.")
-    return text
-
-
 def cookie_name(name: str, *, secure: bool) -> str:
-    """With TLS the browser itself sees to it that no other host sets it (RFC 6265bis, section 4.1.3.2)."""
+    """Return the cookie's full name; with TLS, browsers bind it to this host (RFC 6265bis, 4.1.3.2)."""
     return f"__Host-{name}" if secure else name
 
 
 def token_digest(token: str) -> bytes:
-    """What of a token is kept."""
+    """Return the digest by which the store knows a session's token."""
     return sha256(token.encode("utf-8", "replace")).digest()
 
 
 def derive_form_token(secret: str) -> str:
-    """What the forms of this browser carry."""
+    """Return the token that the forms of this browser contain."""
     return hmac.new(secret.encode("utf-8", "replace"), b"console form", sha256).hexdigest()

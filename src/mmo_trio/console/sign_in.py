@@ -1,95 +1,98 @@
-"""Signing in and out. Whoever fails learns nothing but that."""
+"""The pages for signing in and out. A failure reveals nothing but that it failed."""
 
 from __future__ import annotations
 
 import secrets
 
-from quart import Blueprint, Response, render_template, request, url_for
+from quart import Blueprint, Response, render_template, request
 
 from mmo_sansio.values.clock import SECOND
 from mmo_trio.admin.audit_event import audit_event
-from mmo_trio.console.context import ConsoleContext
-from mmo_trio.console.passwords import PasswordVerifier
+from mmo_trio.console.context import console
+from mmo_trio.console.parameters import redirect_to
 from mmo_trio.console.sessions import (
     FORM_COOKIE,
+    SESSION_COOKIE,
     TOKEN_BYTES,
-    SessionGuard,
+    begin_session,
     check_form_token,
-    cookie_name,
+    client_address,
+    cookie,
     current_user,
     derive_form_token,
+    record_action,
+    set_cookie,
 )
-from mmo_trio.console.sign_in_limit import SignInLimiter
+from mmo_trio.storage.interface.admin_types import ConsoleUser
 
 NAME_CHARACTERS_MAX = 64
 WRONG_CREDENTIALS_TEXT = "Name or password is wrong."
 TOO_MANY_ATTEMPTS_TEXT = "Too many tries. Wait a few minutes."
 
+pages = Blueprint("sign_in", __name__)
 
-def create_sign_in_blueprint(context: ConsoleContext, guard: SessionGuard) -> Blueprint:
-    """GET and POST /sign-in, POST /sign-out."""
-    pages = Blueprint("signing", __name__)
-    attempts, is_right = SignInLimiter(), PasswordVerifier()
 
-    def form_secret() -> str | None:
-        return request.cookies.get(cookie_name(FORM_COOKIE, secure=guard.is_secure()))
+@pages.get("/sign-in")
+async def show_form() -> Response:
+    """Show the form."""
+    return await _render_form(None, 200)
 
-    @pages.get("/sign-in")
-    async def sign_in() -> Response:
-        return await form(None, 200)
 
-    async def form(fault: str | None, status: int) -> Response:
-        secret = form_secret() or secrets.token_urlsafe(TOKEN_BYTES)
-        shown = await render_template(
-            "sign_in.html", fault=fault, form_token=derive_form_token(secret), visitor=None
-        )
-        answer = Response(shown, status)
-        guard.set_cookie(answer, FORM_COOKIE, secret)
-        return answer
+@pages.post("/sign-in")
+async def sign_in() -> Response:
+    """Begin a session for the right name and password."""
+    await check_form_token(derive_form_token(_form_secret()))
+    form, limiter = await request.form, console().sign_in_limiter
+    name = form.get("name", "").strip()[:NAME_CHARACTERS_MAX]
+    address, now = client_address(), console().now()
+    if wait := limiter.retry_after(name, address, now):
+        response = await _render_form(TOO_MANY_ATTEMPTS_TEXT, 429)
+        response.headers["Retry-After"] = str(wait // SECOND + 1)
+        return response
+    # Counted before the check, so that concurrent attempts are limited as well.
+    limiter.record_failure(name, address, now)
+    user = await _find_user(name, form.get("password", ""))
+    admin = console().store.admin
+    if user is None:
+        about = {"name": name, "address": address}
+        await admin.append_audit(audit_event(now, "nobody", "sign_in_failed", **about))
+        return await _render_form(WRONG_CREDENTIALS_TEXT, 403)
+    limiter.record_success(name, address)
+    actor = f"operator:{user.name}"
+    await admin.append_audit(audit_event(now, actor, "signed_in", actor, address=address))
+    response = redirect_to("overview.show")
+    await begin_session(user, response)
+    return response
 
-    @pages.post("/sign-in")
-    async def signed_in() -> Response:
-        await check_form_token(
-            derive_form_token(form_secret() or secrets.token_urlsafe(TOKEN_BYTES))
-        )
-        given = await request.form
-        name, password = (
-            given.get("name", "").strip()[:NAME_CHARACTERS_MAX],
-            given.get("password", ""),
-        )
-        address, now = guard.client_address(), context.now()
-        if wait := attempts.retry_after(name, address, now):
-            answer = await form(TOO_MANY_ATTEMPTS_TEXT, 429)
-            answer.headers["Retry-After"] = str(wait // SECOND + 1)
-            return answer
-        attempts.record_failure(
-            name, address, now
-        )  # Counted first, so that many at once gain nothing.
-        office = context.store.admin
-        operator = await office.user(name)
-        known = operator is not None and operator.disabled_at is None
-        right = await is_right(password, operator.password_hash if operator and known else None)
-        if operator is None or not right:
-            about = {"name": name, "address": address}
-            await office.append_audit(audit_event(now, "nobody", "sign_in_failed", **about))
-            return await form(WRONG_CREDENTIALS_TEXT, 403)
-        attempts.record_success(name, address)
-        who = f"operator:{operator.name}"
-        await office.append_audit(audit_event(now, who, "signed_in", who, address=address))
-        answer = Response("", 303, {"Location": url_for("overview.show")})
-        await guard.begin_session(operator, answer)
-        return answer
 
-    @pages.post("/sign-out")
-    async def sign_out() -> Response:
-        visitor = current_user()
-        now = context.now()
-        await context.store.admin.append_audit(
-            audit_event(now, visitor.actor, "signed_out", visitor.actor)
-        )
-        await context.store.admin.end_session(visitor.session.digest)
-        answer = Response("", 303, {"Location": url_for("signing.sign_in")})
-        guard.clear_session_cookie(answer)
-        return answer
+@pages.post("/sign-out")
+async def sign_out() -> Response:
+    """End the session."""
+    user = current_user()
+    await record_action("signed_out", user.actor)
+    await console().store.admin.end_session(user.session.digest)
+    response = redirect_to("sign_in.show_form")
+    set_cookie(response, SESSION_COOKIE, "", max_age_s=0)
+    return response
 
-    return pages
+
+async def _find_user(name: str, password: str) -> ConsoleUser | None:
+    """Return the user if the password is right; an unknown name takes as long to reject."""
+    user = await console().store.admin.user(name)
+    is_known = user is not None and user.disabled_at is None
+    password_hash = user.password_hash if user and is_known else None
+    return user if await console().verify_password(password, password_hash) else None
+
+
+def _form_secret() -> str:
+    return cookie(FORM_COOKIE) or secrets.token_urlsafe(TOKEN_BYTES)
+
+
+async def _render_form(fault: str | None, status: int) -> Response:
+    secret = _form_secret()
+    page = await render_template(
+        "sign_in.html", fault=fault, form_token=derive_form_token(secret), user=None
+    )
+    response = Response(page, status)
+    set_cookie(response, FORM_COOKIE, secret)
+    return response

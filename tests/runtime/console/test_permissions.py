@@ -20,8 +20,8 @@ from mmo_trio.console.charts import (
     statistics_by_key,
     statistics_over_time,
 )
+from mmo_trio.console.parameters import parse_phone_number
 from mmo_trio.console.passwords import UnusablePassword, hash_password, verify_password
-from mmo_trio.console.payments import parse_phone_number
 from mmo_trio.console.permissions import (
     HIDDEN_TEXT,
     PERMISSIONS,

@@ -60,7 +60,7 @@ async def test_a_second_operator_approves(sandbox: Running, signed_in: SignedIn)
     reference = await under_way(sandbox)
     ann, abe = await signed_in("ann"), await signed_in("abe")
     page = await ann.get(f"/payments/{reference}")
-    assert b"Another operator has to approve it." in page.body
+    assert b"Another user has to approve it." in page.body
     assert (await ann.post(f"/payments/{reference}/resolutions", **PROPOSED)).status == 303
     assert await status_of(sandbox, reference) == "pending"
     own = await ann.get("/resolutions")

@@ -49,7 +49,6 @@ MAY_REPEAT: Mapping[str, tuple[str, ...]] = {
     "app": ("mmo_trio.console", "mmo_trio.http.asgi", "mmo_trio.pages"),
     "context": ("mmo_trio.console", "mmo_trio.pages"),
     # A command, a page of the console or a rule is named for the thing that it shows.
-    "audit": (_COMMANDS, "mmo_trio.console"),
     "suspense": (_COMMANDS, "mmo_sansio.payments"),
     "providers": (
         _COMMANDS,

@@ -1,4 +1,4 @@
-"""`mmo explain`: one payment's story, for a person who has to answer for it."""
+"""`mmo explain`: the timeline of one payment, and the reasons for its outcome."""
 
 from __future__ import annotations
 
@@ -9,8 +9,13 @@ import click
 from rich.text import Text
 
 from mmo_sansio.api.outgoing.transaction_json import transaction_object
-from mmo_trio.admin.explanation import PaymentHistory, conclusions, timeline
-from mmo_trio.cli.commands.suspense import ENTRIES_MAX, suspense_entry_to_json
+from mmo_trio.admin.explanation import (
+    PaymentHistory,
+    conclusions,
+    load_payment_history,
+    timeline,
+)
+from mmo_trio.cli.commands.suspense import suspense_entry_to_json
 from mmo_trio.cli.commands.tx import brand_option, find_transaction
 from mmo_trio.cli.support.output import (
     admin_transaction_json,
@@ -34,28 +39,17 @@ def explain(
 
     REFERENCE is its gatewayReference or merchantReference.
     """
-    case = find_target(data, config).with_store(
+    history = find_target(data, config).with_store(
         lambda store: _load_history(store, reference, brand)
     )
     if as_json:
-        click.echo(_to_json(case))
+        click.echo(_to_json(history))
     else:
-        _print_history(case)
+        _print_history(history)
 
 
 async def _load_history(store: Store, reference: str, brand: str | None) -> PaymentHistory:
-    transaction = await find_transaction(store, reference, brand)
-    found = transaction.reference
-    of_brand = transaction.order.brand
-    entries = await store.suspense(brand=of_brand, with_closed=True, limit=ENTRIES_MAX)
-    records = {each.brand.id: each for each in await store.brands()}
-    return PaymentHistory(
-        transaction,
-        await store.timeline(found),
-        await store.callbacks(gateway_reference=found),
-        [each for each in entries if each.gateway_reference == found],
-        records.get(of_brand),
-    )
+    return await load_payment_history(store, await find_transaction(store, reference, brand))
 
 
 def _print_history(history: PaymentHistory) -> None:
@@ -73,7 +67,7 @@ def _print_history(history: PaymentHistory) -> None:
 
 
 def _to_json(history: PaymentHistory) -> str:
-    rest = {
+    members = {
         "conclusions": conclusions(history),
         "timeline": [
             {
@@ -110,5 +104,5 @@ def _to_json(history: PaymentHistory) -> str:
     return (
         admin_transaction_json(history.transaction)[:-1]
         + ","
-        + json.dumps(rest, ensure_ascii=False)[1:]
+        + json.dumps(members, ensure_ascii=False)[1:]
     )

@@ -1,0 +1,54 @@
+"""The Quart app that the payment pages and the console are built on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import TracebackType
+from typing import TypeAlias
+
+from quart import Response, request
+from quart_trio import QuartTrio
+
+from mmo_trio.system.fault_report import describe_fault
+
+BODY_BYTES_MAX = 64 * 1024
+
+SECURITY_HEADERS: Mapping[str, str] = {
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+}
+
+_ExceptionInfo: TypeAlias = tuple[type, BaseException, TracebackType] | tuple[None, None, None]
+
+
+class WebApp(QuartTrio):
+    """A Quart app that protects its answers by headers and its log from personal data.
+
+    `headers` are added to :data:`SECURITY_HEADERS`; `static_cache_control` is for static files,
+    and other answers are not stored unless they say so themselves.
+    """
+
+    def __init__(
+        self, import_name: str, *, headers: Mapping[str, str], static_cache_control: str
+    ) -> None:
+        super().__init__(import_name)
+        self.config["MAX_CONTENT_LENGTH"] = BODY_BYTES_MAX
+
+        @self.after_request
+        async def add_headers(response: Response) -> Response:
+            response.headers.update(SECURITY_HEADERS)
+            response.headers.update(headers)
+            if request.endpoint == "static":
+                response.headers["Cache-Control"] = static_cache_control
+            response.headers.setdefault("Cache-Control", "no-store")
+            return response
+
+    def log_exception(self, exception_info: _ExceptionInfo) -> None:
+        """Log a fault by its route and kind only (A5, W3).
+
+        A path may hold a page's token, a form a password, a message a payer's number.
+        """
+        fault = exception_info[1]
+        description = "" if fault is None else describe_fault(fault)
+        self.logger.error("%s %s failed: %s", request.method, request.url_rule, description)
