@@ -16,11 +16,6 @@ from attrs import define, frozen
 from mmo_sansio.http.messages import HttpResponse, RequestHead
 from mmo_sansio.values.problems import Problem
 
-
-class CloseWithoutResponse(Exception):
-    """Raised by a service instead of an answer: the connection is closed without a word. For simulators only."""
-
-
 UNROUTED = "none"
 """The route of a request that was refused before it had one."""
 

@@ -1,4 +1,4 @@
-"""A simulator on a socket: requests in, answers or none out, and callbacks sent when their time comes."""
+"""Serves a simulator on a socket, and sends its callbacks when they are due."""
 
 from __future__ import annotations
 
@@ -7,14 +7,17 @@ from functools import partial
 from typing import Final, TypeAlias
 
 import trio
-from attrs import Factory, define
+from attrs import Factory, define, frozen
 
 from mmo_sansio.http.messages import HttpRequest, HttpResponse, RequestHead
 from mmo_sansio.providers.common.interface import ExchangeFailed
 from mmo_sansio.values.clock import SECOND, Instant
-from mmo_trio.http.handler import Admitted, CloseWithoutResponse, RequestContext
+from mmo_trio.http.handler import Admitted, RequestContext
 from mmo_trio.http.limits import ListenerLimits
-from mmo_trio.http.server.listener import serve_http
+from mmo_trio.http.request_metrics import HttpMetrics
+from mmo_trio.http.server.connection import ListenerContext, ServerConnection
+from mmo_trio.http.server.connection_table import ConnectionTable
+from mmo_trio.http.streams import LingeringStream
 from mmo_trio.simulators.base import DroppedConnection, Simulator, handle_control_request
 from mmo_trio.system.ids import request_id_generator
 
@@ -23,6 +26,9 @@ BODY_BYTES_MAX: Final = 1024 * 1024
 
 DOCS_URL: Final = "about:blank"
 """Base of the type URIs of problems that the listener finds by itself."""
+
+UNSENT_RESPONSE: Final = HttpResponse(503)
+"""Stands for the response to a dropped connection, which no longer takes any."""
 
 SendCallback: TypeAlias = Callable[[HttpRequest], Awaitable[HttpResponse]]
 """Sends a callback; raises ExchangeFailed when there is no usable answer."""
@@ -36,46 +42,54 @@ async def serve_simulator(
     now: Callable[[], Instant],
     task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
 ) -> None:
-    """Serve in clear HTTP until cancelled, and send the callbacks."""
-    theatre = _SimulatorHandler(simulator, send_callback, now)
+    """Serve clear HTTP until cancelled, and send the callbacks."""
+    server = _SimulatorServer(simulator, send_callback, now)
     async with trio.open_nursery() as nursery:
-        await nursery.start(
-            partial(
-                serve_http,
-                theatre,
-                listeners,
-                limits=ListenerLimits(),
-                error_docs_url=DOCS_URL,
-                mint_request_id=request_id_generator(),
-                drain=trio.Event(),
-            )
-        )
+        await nursery.start(trio.serve_listeners, server.serve_connection, listeners)
         task_status.started()
-        await theatre.send_due_callbacks()
+        await server.send_due_callbacks()
 
 
 @define(eq=False)
-class _SimulatorHandler:
-    """The service, and the teller of callbacks."""
+class _SimulatorServer:
+    """Gives requests to a simulator, and sends its callbacks."""
 
     simulator: Simulator
     send_callback: SendCallback
     now: Callable[[], Instant]
+    _limits: ListenerLimits = Factory(ListenerLimits)
+    _connections: ConnectionTable = Factory(lambda self: ConnectionTable(self._limits), True)
+    _mint_request_id: Callable[[], str] = Factory(request_id_generator)
+    _metrics: HttpMetrics = Factory(lambda: HttpMetrics(log_refusals=False))
     _changed: trio.Event = Factory(trio.Event)
     """Set whenever `next_due_at` may have changed; replaced then."""
 
-    async def admit(self, head: RequestHead, context: RequestContext) -> Admitted:
-        """Everything is read; what to think of it is the simulator's business."""
-        return Admitted(BODY_BYTES_MAX, partial(self._respond, head))
+    async def serve_connection(self, accepted: trio.SocketStream) -> None:
+        """Serve one connection, which its handler may close in the middle of a request."""
+        stream = LingeringStream(accepted.socket)
+        client = stream.peer_address()
+        if client is None:
+            stream.close()
+            return
+        context = ListenerContext(
+            _ConnectionHandler(self, stream),
+            self._limits,
+            self._connections,
+            DOCS_URL,
+            self._mint_request_id,
+            drain=trio.Event(),
+            tls=None,
+            metrics=self._metrics,
+        )
+        connection = ServerConnection(context, stream, client)
+        self._connections.add(connection)
+        await connection.run()
 
-    async def _respond(self, head: RequestHead, body: bytes) -> HttpResponse:
-        request = HttpRequest(head.method, head.target, head.headers, body)
-        answer = handle_control_request(self.simulator, request)
-        reaction = answer or self.simulator.handle_request(request, now=self.now())
+    def handle_request(self, request: HttpRequest) -> HttpResponse | DroppedConnection:
+        """Return the reaction of the simulator, or of its controls."""
+        response = handle_control_request(self.simulator, request)
+        reaction = response or self.simulator.handle_request(request, now=self.now())
         self._changed.set()
-        if isinstance(reaction, DroppedConnection):
-            await trio.sleep(reaction.close_after / SECOND)
-            raise CloseWithoutResponse
         return reaction
 
     async def send_due_callbacks(self) -> None:
@@ -100,3 +114,25 @@ class _SimulatorHandler:
             answer = None
         self.simulator.on_callback_response(request, answer, now=self.now())
         self._changed.set()
+
+
+@frozen
+class _ConnectionHandler:
+    """Handles the requests of one connection."""
+
+    server: _SimulatorServer
+    stream: LingeringStream
+
+    async def admit(self, head: RequestHead, context: RequestContext) -> Admitted:
+        """Admit every body: the simulator itself judges requests."""
+        return Admitted(BODY_BYTES_MAX, partial(self._respond, head))
+
+    async def _respond(self, head: RequestHead, body: bytes) -> HttpResponse:
+        reaction = self.server.handle_request(
+            HttpRequest(head.method, head.target, head.headers, body)
+        )
+        if isinstance(reaction, HttpResponse):
+            return reaction
+        await trio.sleep(reaction.close_after / SECOND)
+        self.stream.close()
+        return UNSENT_RESPONSE

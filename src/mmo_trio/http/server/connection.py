@@ -22,7 +22,7 @@ from attrs import frozen
 from mmo_sansio.api.outgoing.problem_json import problem_response
 from mmo_sansio.http.messages import HttpResponse
 from mmo_sansio.values.problems import Problem
-from mmo_trio.http.handler import Admitted, CloseWithoutResponse, Handler, RequestContext
+from mmo_trio.http.handler import Admitted, Handler, RequestContext
 from mmo_trio.http.limits import ListenerLimits
 from mmo_trio.http.rejections import BODY_TIMEOUT, HEAD_TIMEOUT, to_problem
 from mmo_trio.http.request_metrics import HttpMetrics
@@ -96,8 +96,8 @@ class ServerConnection:
                 await self._serve()
             if self._cancel_scope.cancelled_caught and self._timeout_problem is not None:
                 await self._send_timeout_problem(self._timeout_problem)
-        except (_ClientDisconnected, CloseWithoutResponse, trio.BrokenResourceError, ssl.SSLError):
-            pass  # nobody is left to tell, or nothing shall be told
+        except (_ClientDisconnected, trio.BrokenResourceError, ssl.SSLError):
+            pass  # The connection is lost: no response can reach the client.
         except Exception as error:
             logger.error("connection_failed", fault=describe_fault(error))
         finally:
@@ -142,7 +142,7 @@ class ServerConnection:
             opening = await self._read_head()
             answer, may_follow = await self._call_handler(opening, context)
             wire = self._response_bytes(answer, opening, may_follow)
-        except (_ClientDisconnected, CloseWithoutResponse):
+        except _ClientDisconnected:
             raise
         except Exception as error:
             problem = to_problem(error, context, self._listener_context.metrics)
