@@ -11,27 +11,34 @@ from __future__ import annotations
 from decimal import Decimal
 from typing import assert_never
 
-from mmo_sansio.http.exchange import DeliveryAttempt, DeliveryOutcome
-from mmo_sansio.messages.inputs import (
+from mmo_sansio import (
+    SECOND,
+    Accepted,
+    Applied,
     BeginSubmission,
+    Brand,
     CallbackConcluded,
     CreatePayment,
-    Draft,
-    ProviderSucceeded,
-    ProviderUnreachable,
-)
-from mmo_sansio.messages.intents import (
     DeliverCallback,
     DeliverQr,
+    DeliveryAttempt,
+    DeliveryOutcome,
+    Draft,
+    Gateway,
+    Instant,
     Intent,
+    Limits,
+    Method,
+    Money,
+    Operation,
+    Party,
     PollProvider,
+    ProviderSucceeded,
+    ProviderUnreachable,
+    Source,
     SubmitToProvider,
+    format_with_seconds,
 )
-from mmo_sansio.messages.replies import Accepted, Applied
-from mmo_sansio.payments.gateway import Gateway
-from mmo_sansio.values.clock import SECOND, Instant, format_with_seconds
-from mmo_sansio.values.model import Brand, Limits, Method, Operation, Party, Source
-from mmo_sansio.values.money import Money
 
 START = Instant(1_767_225_600 * SECOND)  # 2026-01-01T00:00:00Z
 REFERENCE = "01KDVN4D00DR1VEW1TH0VT10AA"

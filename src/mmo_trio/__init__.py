@@ -1,1 +1,66 @@
-"""The Trio shell around :mod:`mmo_sansio`: it waits, retries, times out and cleans up; it never decides about money."""
+"""The Trio shell around :mod:`mmo_sansio`, which waits, retries, times out and cleans up.
+
+It never decides about money: that is for the core. `run_service` serves a gateway until it is
+cancelled; `load_settings` reads its settings, and `ServiceConfig` holds what they come to.
+"""
+
+# The rooms, from the bottom up. A room imports only from rooms in lines above its own:
+#
+#   system       clocks, ids, ciphers, logs, latency, faults
+#   storage      the store's interface, and stores in memory, SQLite and PostgreSQL
+#   settings     every setting
+#   engine       decides and commits in batches; http: server, client and ASGI over one contract
+#   brands       brands and API keys; admin: explanation, resolution, audit events
+#   workers      dispatcher, scheduler, delivery, providers; simulators: operators to test against
+#   api          the merchant API and webhooks; metrics: Prometheus
+#   sandbox      the simulated operator, its clock, a callback receiver
+#   pages        the payer's page and the documentation; console: the pages of staff
+#   service      composition, sockets, process, supervisor
+#   cli          one module for each command
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from mmo_trio.http.asgi.app import asgi_app
+    from mmo_trio.http.asgi.hypercorn_server import serve_app
+    from mmo_trio.http.handler import Handler
+    from mmo_trio.service.process import http2_listener, run_service
+    from mmo_trio.settings.errors import SettingsError
+    from mmo_trio.settings.load import load_settings
+    from mmo_trio.settings.sections import Settings
+    from mmo_trio.settings.service import ServiceConfig
+    from mmo_trio.storage.open_store import open_store
+
+__all__ = [
+    "Handler",
+    "ServiceConfig",
+    "Settings",
+    "SettingsError",
+    "asgi_app",
+    "http2_listener",
+    "load_settings",
+    "open_store",
+    "run_service",
+    "serve_app",
+]
+
+_MODULES = {
+    "Handler": "http.handler",
+    "ServiceConfig": "settings.service",
+    "Settings": "settings.sections",
+    "SettingsError": "settings.errors",
+    "asgi_app": "http.asgi.app",
+    "http2_listener": "service.process",
+    "load_settings": "settings.load",
+    "open_store": "storage.open_store",
+    "run_service": "service.process",
+    "serve_app": "http.asgi.hypercorn_server",
+}
+
+
+def __getattr__(name: str) -> object:
+    """Import an export at its first use: a command loads only the modules that it needs."""
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)

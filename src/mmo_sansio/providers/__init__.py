@@ -1,1 +1,63 @@
-"""Providers of mobile money: how to speak with each, without speaking. Nothing here sees the ledger."""
+"""Adapters of the mobile money operators, and what an adapter of your own is built from.
+
+An adapter turns payments into the operator's requests and its responses into reports; the shell
+sends and waits. It never sees the ledger. `docs/providers/adding.md` builds one step by step.
+"""
+
+from mmo_sansio.providers.common.ciphers import CipherError, Ciphers, RsaPadding
+from mmo_sansio.providers.common.emv_qr import QrMerchant
+from mmo_sansio.providers.common.interface import (
+    AccessToken,
+    Conversation,
+    DepositReport,
+    DepositValidation,
+    ExchangeFailed,
+    Provider,
+    ProviderNotification,
+    SignIn,
+    SignInFailed,
+)
+from mmo_sansio.providers.common.operations import (
+    DIRECT_PAYIN,
+    DIRECT_PAYOUT,
+    DIRECT_TAXPAYOUT,
+    PUSH,
+    QR_PAYIN,
+    WEB_PAYIN,
+    OperationKey,
+    ProviderOperation,
+)
+from mmo_sansio.providers.common.options import OptionError, Options
+from mmo_sansio.providers.common.qr_options import make_qr_code, read_qr_merchant
+from mmo_sansio.providers.registry import AdapterContext, AdapterFactory, ProviderKind
+
+__all__ = [
+    "DIRECT_PAYIN",
+    "DIRECT_PAYOUT",
+    "DIRECT_TAXPAYOUT",
+    "PUSH",
+    "QR_PAYIN",
+    "WEB_PAYIN",
+    "AccessToken",
+    "AdapterContext",
+    "AdapterFactory",
+    "CipherError",
+    "Ciphers",
+    "Conversation",
+    "DepositReport",
+    "DepositValidation",
+    "ExchangeFailed",
+    "OperationKey",
+    "OptionError",
+    "Options",
+    "Provider",
+    "ProviderKind",
+    "ProviderNotification",
+    "ProviderOperation",
+    "QrMerchant",
+    "RsaPadding",
+    "SignIn",
+    "SignInFailed",
+    "make_qr_code",
+    "read_qr_merchant",
+]

@@ -18,6 +18,8 @@ from typing import TypeAlias
 from mmo_trio.storage.conformance import batches, ownership, queries, work
 from mmo_trio.storage.conformance.driver import OpenStore
 
+__all__ = ["CHECKS", "SHARED_CHECKS", "OpenStore", "StoreCheck", "check_store"]
+
 StoreCheck: TypeAlias = Callable[[OpenStore], Awaitable[None]]
 
 CHECKS: tuple[StoreCheck, ...] = (
