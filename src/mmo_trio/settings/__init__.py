@@ -1,4 +1,4 @@
-"""The settings of the gateway: `mmo.toml`, the environment and the command line, checked before anything starts."""
+"""Reads and checks the settings: `mmo.toml`, the environment and the command line."""
 
 from mmo_trio.settings.describe import (
     EffectiveRow,

@@ -1,4 +1,4 @@
-"""The settings as people read them: the page of the documentation, and what is in force."""
+"""Describes the settings for people: the page of the documentation, and the values in force."""
 
 from __future__ import annotations
 
@@ -12,24 +12,56 @@ from mmo_trio.settings.sections import COMMON_OPTIONS, SECTIONS, Settings
 
 MASKED = "***"
 
+_PAGE_HEAD = """\
+# Settings
+
+Generated from `mmo_trio.settings` by `python -m mmo_trio.settings > docs/settings.md`.
+
+Every key has a default and belongs into its section of `mmo.toml`. Its environment variable
+overrides the file, and the command line overrides both. `mmo check-config` shows the values in
+force. A wrong key or value stops the start with a message that names it. Variables that begin with
+`MMO_TEST_` are ignored.
+
+Durations are written with their unit (`"3d"`, `"15m"`, `"1h30m"`, `"500ms"`), sizes as `"64KiB"` or
+`"1MiB"`. In the environment, a list is written with commas.
+"""
+
+_PROVIDER_HEAD = """
+## [provider.NAME]
+
+Configures a provider that methods of `brands.toml` name. `kind` is one of {}; the
+other keys are those of its kind, see `docs/providers`. A key's variable is
+`MMO_PROVIDER__NAME__KEY`, with `_` for a `-` in the name. An unknown key stops the start.
+`KEY_file` names a file with the value of `KEY`, for secrets.
+
+Every kind but `sandbox` also has these keys:
+
+| Key | Kind | Default | Meaning |
+|---|---|---|---|
+| `title` | text | by kind | The display name, as merchants see it. |
+| `hooks_name` | text | NAME | Its name in the addresses of notifications, `/hooks/NAME/TOKEN`. |
+| `hooks_from` | list of networks | from anywhere | The networks that may send its notifications. |
+| `requests_per_minute` | number | no limit | The rate limit of requests to it. |
+"""
+
 
 @frozen
 class SettingRow:
-    """One key, as it is documented."""
+    """Documents one key."""
 
     key: str
     """`section.key`."""
     variable: str
     """Its environment variable."""
     kind: str
-    """What its values look like."""
+    """The form of its values."""
     default: str
     meaning: str
 
 
 @frozen
 class EffectiveRow:
-    """One key and the value in force."""
+    """Shows one key with the value in force."""
 
     key: str
     value: str
@@ -37,70 +69,41 @@ class EffectiveRow:
 
 
 def describe_settings() -> tuple[SettingRow, ...]:
-    """Every key there is, in the order of the file."""
+    """Return all keys, in the order of the file."""
     return tuple(_setting_rows())
 
 
 def effective_settings(settings: Settings) -> tuple[EffectiveRow, ...]:
-    """What is in force, without secrets: passwords and providers' options are masked."""
+    """Return the values in force; passwords and providers' options are masked."""
     return tuple(_effective_rows(settings))
 
 
 def settings_page() -> str:
-    """`docs/settings.md`, made from the settings themselves."""
-    lines = [
-        "# Settings",
-        "",
-        "Made from `mmo_trio.settings` by `python -m mmo_trio.settings > docs/settings.md`.",
-        "",
-        "Every key stands in `mmo.toml` under its section and has a default; the environment variable beside it goes",
-        "over the file, the command line over both. `mmo check-config` shows what is in force. A wrong key or value",
-        "stops the start with a message that names it. Variables that begin with `MMO_TEST_` are left alone.",
-        "",
-        'Durations are written with their unit (`"3d"`, `"15m"`, `"1h30m"`, `"500ms"`), sizes as `"64KiB"` or',
-        '`"1MiB"`. In the environment, a list is written with commas.',
-    ]
+    """Return `docs/settings.md`, generated from the settings."""
     rows = describe_settings()
-    for section, made in SECTIONS.items():
-        lines += ["", f"## [{section}]", "", _first_sentence(made.__doc__), ""]
-        lines += ["| Key | Variable | Kind | Default | Meaning |", "|---|---|---|---|---|"]
-        for row in rows:
-            if row.key.startswith(f"{section}."):
-                key = row.key.partition(".")[2]
-                lines.append(
-                    f"| `{key}` | `{row.variable}` | {row.kind} | {row.default} | {row.meaning} |"
-                )
-    kinds = ", ".join(f"`{kind}`" for kind in PROVIDER_KINDS)
-    lines += [
-        "",
-        "## [provider.NAME]",
-        "",
-        f"A provider that methods of `brands.toml` name. `kind` is one of {kinds}; the other keys are those of its",
-        "kind, see `docs/providers`. A key's variable is `MMO_PROVIDER__NAME__KEY`, with `_` for a `-` in the name.",
-        "An unknown key stops the start. `KEY_file` names a file that holds the value of `KEY`, for secrets.",
-        "",
-        "Every kind but `sandbox` has these keys, too:",
-        "",
-        "| Key | Kind | Default | Meaning |",
-        "|---|---|---|---|",
-        "| `title` | text | by kind | The display name, as merchants see it. |",
-        "| `hooks_name` | text | NAME | What stands for it in its notifications' address, `/hooks/NAME/TOKEN`. |",
-        "| `hooks_from` | list of networks | from anywhere | From where its notifications may come. |",
-        "| `requests_per_minute` | number | no limit | How fast requests to it may follow each other. |",
-    ]
-    lines += [
-        f"| `{each.key}` | {each.kind} | {each.default} | {each.meaning} |"
+    parts = [_PAGE_HEAD]
+    for section, section_type in SECTIONS.items():
+        parts.append(f"\n## [{section}]\n\n{' '.join((section_type.__doc__ or '').split())}\n\n")
+        parts.append("| Key | Variable | Kind | Default | Meaning |\n|---|---|---|---|---|\n")
+        parts += [
+            f"| `{row.key.partition('.')[2]}` | `{row.variable}` | {row.kind} | {row.default}"
+            f" | {row.meaning} |\n"
+            for row in rows
+            if row.key.startswith(f"{section}.")
+        ]
+    parts.append(_PROVIDER_HEAD.format(", ".join(f"`{kind}`" for kind in PROVIDER_KINDS)))
+    parts += [
+        f"| `{each.key}` | {each.kind} | {each.default} | {each.meaning} |\n"
         for each in COMMON_OPTIONS
     ]
-    lines.append("")
-    return "\n".join(lines)
+    return "".join(parts)
 
 
 def _setting_rows() -> Iterator[SettingRow]:
     for section, section_type in SECTIONS.items():
         for each in fields(section_type):
             kind = value_kind(section, each.name)
-            default = each.metadata["otherwise"] or f"`{kind.format(each.default)}`"
+            default = each.metadata["default_text"] or f"`{kind.format(each.default)}`"
             yield SettingRow(
                 f"{section}.{each.name}",
                 env_variable(section, each.name),
@@ -115,11 +118,11 @@ def _effective_rows(settings: Settings) -> Iterator[EffectiveRow]:
     for section in SECTIONS:
         for key in section_keys(section):
             value = getattr(getattr(settings, section), key)
-            usual = getattr(getattr(defaults, section), key)
+            default = getattr(getattr(defaults, section), key)
             written = _format_effective(section, key, value)
             if (section, key) == ("database", "url"):
                 written = _with_origin(written, settings.store_kind.origin)
-            yield EffectiveRow(f"{section}.{key}", written, value == usual)
+            yield EffectiveRow(f"{section}.{key}", written, value == default)
     for name, provider in settings.providers.items():
         origin = settings.provider_kinds[provider.kind].origin
         yield EffectiveRow(f"provider.{name}.kind", _with_origin(provider.kind, origin), False)
@@ -133,11 +136,7 @@ def _with_origin(text: str, origin: str) -> str:
 
 
 def _format_effective(section: str, key: str, value: object) -> str:
-    otherwise: str = getattr(fields(SECTIONS[section]), key).metadata["otherwise"]
-    if value is None and otherwise:
-        return f"({otherwise})"
+    default_text: str = getattr(fields(SECTIONS[section]), key).metadata["default_text"]
+    if value is None and default_text:
+        return f"({default_text})"
     return value_kind(section, key).format(value)
-
-
-def _first_sentence(text: str | None) -> str:
-    return " ".join((text or "").split())

@@ -1,4 +1,4 @@
-"""What stops a start: a setting that can't be used, said in a way that helps."""
+"""Errors in settings, which stop the start with a message that helps."""
 
 from __future__ import annotations
 
@@ -7,22 +7,22 @@ from collections.abc import Iterable
 
 
 class SettingsError(Exception):
-    """A wrong key or value. The message names it and where it stands, what is wrong, and the remedy."""
+    """Reports an unusable key or value; the message names the place, the fault and the remedy."""
 
     def __init__(self, location: str, fault: str, remedy: str) -> None:
         super().__init__(f"{location}: {fault} {remedy}".rstrip())
         self.location = location
-        """The key or variable, and the file that it stands in."""
+        """The key or variable, and its file."""
         self.fault = fault
         self.remedy = remedy
 
 
 class InvalidSettingValue(ValueError):
-    """Text or a value that is no acceptable one; the message says what would be."""
+    """Reports an unacceptable value; the message says what is acceptable."""
 
 
 def near_match(name: str, known: Iterable[str]) -> str:
-    """`Did you mean NAME?`, or what there is, for a name that isn't known."""
+    """Return `Did you mean NAME?`, or the known names, for an unknown name."""
     names = sorted(known)
     close = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
     if close:

@@ -1,7 +1,8 @@
-"""From file, environment and command line to settings; whatever is wrong is said before anything starts.
+"""Loads settings from the file, the environment and the command line, and reports every error
+before anything starts.
 
-The layers, each over the one before: the defaults, what a mode of running presets (the sandbox), the file, the
-environment, the command line. Every value keeps where it came from, so that an error can name the place.
+Each layer overrides the one before: the defaults, the presets of the sandbox, the file, the
+environment, the command line. Every value has its location, so that an error can name it.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ TEST_ENV_PREFIX = "MMO_TEST_"
 
 @frozen
 class _RawSetting:
-    """A value and where it stands."""
+    """Holds a value and its location."""
 
     location: str
     value: Any
@@ -49,12 +50,12 @@ def load_settings(
     provider_kinds: Mapping[str, ProviderKind] | None = None,
     store_kinds: Mapping[str, StoreKind] | None = None,
 ) -> Settings:
-    """The settings in force.
+    """Return the settings in force.
 
-    `options` (command line) and `presets` (of a mode of running) are text by dotted key: `{"listen.api": "[::1]:0"}`.
-    `provider_kinds` (by name) and `store_kinds` (by URL scheme) are kinds besides the built-in and installed ones.
-    Raises SettingsError for a file that can't be read, a key that doesn't exist, a value that can't be used, and
-    values that don't go together.
+    `options` (command line) and `presets` (of the sandbox) are text by dotted key: `{"listen.api":
+    "[::1]:0"}`. `provider_kinds` (by name) and `store_kinds` (by URL scheme) are kinds besides the
+    built-in and installed ones. Raises SettingsError for an unreadable file, an unknown key, an
+    unusable value, and values that contradict each other.
     """
     found: dict[str, _RawSetting] = {}
     for key, value in (presets or {}).items():
@@ -84,18 +85,18 @@ def load_settings(
 
 
 def value_kind(section: str, key: str) -> ValueKind:
-    """The kind of value that a key takes."""
+    """Return the kind of value of a key."""
     kind: ValueKind = getattr(fields(SECTIONS[section]), key).metadata["kind"]
     return kind
 
 
 def section_keys(section: str) -> tuple[str, ...]:
-    """The keys of a section, in the order of the documentation."""
+    """Return the keys of a section, in the order of the documentation."""
     return tuple(each.name for each in fields(SECTIONS[section]))
 
 
 def env_variable(section: str, key: str) -> str:
-    """The environment variable for a key."""
+    """Return the environment variable of a key."""
     return f"{ENV_PREFIX}{section.upper()}_{key.upper()}"
 
 
@@ -153,13 +154,13 @@ def _from_environment(environment: Mapping[str, str]) -> dict[str, _RawSetting]:
 def _parse_section(section: str, found: Mapping[str, _RawSetting]) -> Any:
     given = {}
     for key in section_keys(section):
-        if (here := found.get(f"{section}.{key}")) is None:
+        if (raw := found.get(f"{section}.{key}")) is None:
             continue
         try:
-            given[key] = value_kind(section, key).parse(here.value)
+            given[key] = value_kind(section, key).parse(raw.value)
         except InvalidSettingValue as fault:
             raise SettingsError(
-                here.location, f"{fault}.", _current_value_hint(section, key, here)
+                raw.location, f"{fault}.", _current_value_hint(section, key, raw)
             ) from None
     return SECTIONS[section](**given)
 
@@ -184,26 +185,26 @@ def _current_value_hint(section: str, key: str, raw: _RawSetting) -> str:
 
 
 def _check_consistency(settings: Settings, found: Mapping[str, _RawSetting]) -> None:
-    """What must go together."""
+    """Raise SettingsError for values that contradict each other."""
 
-    def refuse(key: str, fault: str, remedy: str) -> NoReturn:
+    def reject(key: str, fault: str, remedy: str) -> NoReturn:
         raise SettingsError(found[key].location if key in found else key, fault, remedy)
 
     limits, listen = settings.limits, settings.listen
     if limits.api_key_cache > API_KEY_CACHE_MAX:
-        refuse(
+        reject(
             "limits.api_key_cache",
             "is longer than 60s, the longest that a retired key may still be believed.",
             'Set it to "60s" or less.',
         )
     if limits.callbacks_per_merchant > limits.callbacks:
-        refuse(
+        reject(
             "limits.callbacks_per_merchant",
             f"is more than limits.callbacks ({limits.callbacks}).",
             "Lower it, or raise limits.callbacks.",
         )
     if limits.connections_per_address > limits.connections:
-        refuse(
+        reject(
             "limits.connections_per_address",
             f"is more than limits.connections ({limits.connections}).",
             "Lower it, or raise limits.connections.",
@@ -212,4 +213,4 @@ def _check_consistency(settings: Settings, found: Mapping[str, _RawSetting]) -> 
         given, missing = "listen.tls_certificate", "listen.tls_key"
         if listen.tls_certificate is None:
             given, missing = missing, given
-        refuse(given, f"needs {missing} beside it.", f"Set {missing}, too.")
+        reject(given, f"needs {missing} beside it.", f"Set {missing}, too.")

@@ -1,6 +1,6 @@
-"""The settings: one frozen class for each section of `mmo.toml`, every key with its default and meaning.
+"""Defines the settings: a class for each section of `mmo.toml`, each key with default and meaning.
 
-What the specification limits and a person may set stands here with the specification's own value as default (V1).
+Limits of the specification that may be set have the specification's values as defaults (V1).
 Durations are spans of the core, in microseconds; sizes are octets.
 """
 
@@ -26,7 +26,7 @@ from mmo_trio.storage.open_store import STORE_KINDS, StoreKind, url_scheme
 
 DEFAULT_TERMS = Terms()
 API_KEY_CACHE_MAX = Span(60 * clock.SECOND)
-"""A retired key or disabled brand is refused everywhere after this (A3)."""
+"""The time after which a retired key or disabled brand is rejected everywhere (A3)."""
 ENGINE_QUEUE_MAX = 4096
 """Inputs that may wait for the engine's next batches; further ones are rejected at once (P5)."""
 ENGINE_BATCH_MAX = 256
@@ -34,15 +34,15 @@ ENGINE_BATCH_MAX = 256
 
 
 def setting(kind: ValueKind, default: Any, meaning: str, *, default_text: str = "") -> Any:
-    """A key of a section; `otherwise` says what stands in for a default of None."""
+    """Define a key of a section; `default_text` describes a default of None."""
     return field(
-        default=default, metadata={"kind": kind, "meaning": meaning, "otherwise": default_text}
+        default=default, metadata={"kind": kind, "meaning": meaning, "default_text": default_text}
     )
 
 
 @frozen
 class GatewaySection:
-    """Under which addresses the world knows this gateway."""
+    """Sets the public addresses of the gateway."""
 
     base_url: str | None = setting(
         values.URL,
@@ -72,7 +72,7 @@ class GatewaySection:
 
 @frozen
 class ListenSection:
-    """Where the gateway listens; port 0 picks a free one."""
+    """Sets where the gateway listens; port 0 picks a free one."""
 
     api: ListenAddress = setting(
         values.LISTEN_ADDRESS,
@@ -87,7 +87,7 @@ class ListenSection:
     console: ListenAddress = setting(
         values.LISTEN_ADDRESS,
         ListenAddress("127.0.0.1", 8082),
-        "The operator console and metrics; keep it private.",
+        "The console and metrics; keep it private.",
     )
     tls_certificate: Path | None = setting(
         values.FILE,
@@ -101,7 +101,7 @@ class ListenSection:
     proxy_trusted: tuple[Network, ...] = setting(
         values.NETWORKS,
         (),
-        "Proxies in front of us whose `X-Forwarded-*` are believed (A6).",
+        "Proxies in front of the gateway whose `X-Forwarded-*` are trusted (A6).",
     )
     allow_clear: bool = setting(
         values.SWITCH, False, "Whether clear HTTP may be served beyond this machine."
@@ -110,7 +110,7 @@ class ListenSection:
 
 @frozen
 class DatabaseSection:
-    """Where everything is stored."""
+    """Sets where everything is stored."""
 
     url: str = setting(
         values.DATABASE,
@@ -121,7 +121,7 @@ class DatabaseSection:
 
 @frozen
 class LimitsSection:
-    """Every limit that can be set."""
+    """Sets the limits of time, size and number."""
 
     pending_timeout: Span = setting(
         values.SPAN,
@@ -134,7 +134,7 @@ class LimitsSection:
         "How long a merchantReference is guarded (C12).",
     )
     api_key_cache: Span = setting(
-        values.SPAN, API_KEY_CACHE_MAX, "How long a verified key is believed; at most 60s (A3)."
+        values.SPAN, API_KEY_CACHE_MAX, "How long a verified key is trusted; at most 60s (A3)."
     )
     callback_timeout: Span = setting(
         values.SPAN,
@@ -162,16 +162,14 @@ class LimitsSection:
     )
     write_timeout: Span = setting(values.SPAN, 30 * clock.SECOND, "To send one answer.")
     drain_timeout: Span = setting(
-        values.SPAN, 20 * clock.SECOND, "How long requests in flight may take once we stop."
+        values.SPAN, 20 * clock.SECOND, "How long active requests may take during a shutdown."
     )
     connections: int = setting(values.COUNT, 4096, "Open connections in all.")
     connections_per_address: int = setting(values.COUNT, 1024, "Open connections from one address.")
     callbacks_per_merchant: int = setting(
-        values.COUNT, DELIVERY_SLOTS_PER_BRAND, "Callbacks under way at once for one merchant (K6)."
+        values.COUNT, DELIVERY_SLOTS_PER_BRAND, "Simultaneous callbacks to one merchant (K6)."
     )
-    callbacks: int = setting(
-        values.COUNT, DELIVERY_SLOTS, "Callbacks under way at once in all (K6)."
-    )
+    callbacks: int = setting(values.COUNT, DELIVERY_SLOTS, "Simultaneous callbacks in all (K6).")
     queue: int = setting(
         values.COUNT,
         ENGINE_QUEUE_MAX,
@@ -183,13 +181,13 @@ class LimitsSection:
 
     @property
     def terms(self) -> Terms:
-        """The time limits under which orders are taken."""
+        """Return the time limits of new payments."""
         return Terms(self.pending_timeout, self.idempotency_window, self.page_session)
 
 
 @frozen
 class BreakerSection:
-    """The circuit breaker of each merchant's callbacks (K5)."""
+    """Configures the circuit breaker of each merchant's callbacks (K5)."""
 
     window: Span = setting(
         values.SPAN,
@@ -199,7 +197,7 @@ class BreakerSection:
     minimum_requests: int = setting(
         values.COUNT,
         DEFAULT_BREAKER_SETTINGS.minimum_requests,
-        "Outcomes in the window below which it stays closed.",
+        "The number of outcomes in the window below which it stays closed.",
     )
     failure_ratio: float = setting(
         values.RATIO,
@@ -212,7 +210,7 @@ class BreakerSection:
 
     @property
     def breaker_settings(self) -> BreakerSettings:
-        """The settings of one merchant's breaker."""
+        """Return the settings of one merchant's breaker."""
         return BreakerSettings(
             self.window, self.minimum_requests, self.failure_ratio, self.open_for
         )
@@ -220,12 +218,12 @@ class BreakerSection:
 
 @frozen
 class EgressSection:
-    """Where merchant-supplied URLs may lead (K7)."""
+    """Sets where merchant-supplied URLs may lead (K7)."""
 
     allow_private: bool = setting(
         values.SWITCH,
         False,
-        "Whether loopback, private and unique-local addresses are reached (sandbox: true).",
+        "Whether loopback, private and unique-local addresses are allowed (sandbox: true).",
     )
     extra_ca_file: Path | None = setting(
         values.FILE,
@@ -234,42 +232,42 @@ class EgressSection:
         default_text="the system's only",
     )
     allowed_ports: tuple[int, ...] = setting(
-        values.PORTS, (), "The only ports that are reached; none listed: any."
+        values.PORTS, (), "The only allowed ports; none listed: any."
     )
 
 
 @frozen
 class ConsoleSection:
-    """The operator console."""
+    """Configures the console."""
 
     four_eyes: bool = setting(
         values.SWITCH,
         True,
-        "Whether a second operator has to approve before a payment is ended by hand.",
+        "Whether a second user has to approve before a payment is ended by hand.",
     )
     session_idle: Span = setting(
-        values.SPAN, 30 * clock.MINUTE, "How long a session may rest before it has ended."
+        values.SPAN, 30 * clock.MINUTE, "How long a session may be idle before it ends."
     )
     session_life: Span = setting(
-        values.SPAN, 12 * clock.HOUR, "How long a session lasts, however busy."
+        values.SPAN, 12 * clock.HOUR, "How long a session lasts, even if it is in use."
     )
 
 
 @frozen
 class KeysSection:
-    """How API keys are kept (A5)."""
+    """Sets how API keys are sealed (A5)."""
 
     master_key_file: Path = setting(
         values.FILE,
         Path("master.key"),
-        "The file with the key that API keys are sealed with; made when there is none."
+        "The file with the key that seals API keys; created when it does not exist."
         " Every node needs the same.",
     )
 
 
 @frozen
 class LogSection:
-    """What a serving process writes to standard error."""
+    """Configures what a serving process writes to standard error."""
 
     format: str = setting(
         values.one_of("console", "json"), "console", "For people, or one JSON object in each line."
@@ -277,24 +275,25 @@ class LogSection:
     level: str = setting(
         values.one_of("debug", "info", "warning", "error"),
         "info",
-        "The least level that is written; `info` tells of every refused request and every callback.",
+        "The lowest level that is written; `info` includes rejected requests and callbacks.",
     )
 
 
 @frozen
 class ProviderSection:
-    """A configured provider: `[provider.NAME]`."""
+    """Holds a configured provider: `[provider.NAME]`."""
 
     name: str
     kind: str
     """One of the settings' `provider_kinds`."""
     options: Mapping[str, Any] = field(repr=False)
-    """What that kind needs, as written (from the environment: as text); its adapter checks it."""
+    """The keys of that kind, as written (from the environment: as text); its adapter checks
+    them."""
 
 
 @frozen
 class CommonOption:
-    """A whole number that `[provider.NAME]` takes for every kind of provider but `sandbox`."""
+    """Describes a whole number that every kind of provider but `sandbox` accepts."""
 
     key: str
     default: int
@@ -304,7 +303,7 @@ class CommonOption:
 
     @property
     def kind(self) -> str:
-        """The values that are allowed, as the documentation names them."""
+        """Return the allowed values, as the documentation names them."""
         is_open = self.maximum == COMMON_OPTION_MAX
         return values.COUNT.name if is_open else f"{self.minimum} to {self.maximum}"
 
@@ -330,7 +329,7 @@ BREAKER_FAILURE_PERCENT = CommonOption(
     round(DEFAULT_BREAKER_SETTINGS.failure_ratio * 100),
     1,
     100,
-    "From which share of failures on nothing is sent to it.",
+    "The share of failures from which on nothing is sent to it.",
 )
 BREAKER_OPEN_FOR = CommonOption(
     "breaker_open_for_s",
@@ -351,7 +350,7 @@ COMMON_OPTIONS = (
 
 @frozen
 class Settings:
-    """All of it."""
+    """Holds all settings."""
 
     gateway: GatewaySection = GatewaySection()
     listen: ListenSection = ListenSection()
@@ -363,7 +362,7 @@ class Settings:
     console: ConsoleSection = ConsoleSection()
     log: LogSection = LogSection()
     providers: Mapping[str, ProviderSection] = MappingProxyType({})
-    """By name."""
+    """The configured providers, by name."""
     provider_kinds: Mapping[str, ProviderKind] = PROVIDER_KINDS
     """The kinds that a provider may have, by name."""
     store_kinds: Mapping[str, StoreKind] = STORE_KINDS
@@ -371,7 +370,7 @@ class Settings:
 
     @property
     def store_kind(self) -> StoreKind:
-        """The kind of the store that `database.url` names."""
+        """Return the kind of the store that `database.url` names."""
         return self.store_kinds[url_scheme(self.database.url)]
 
 
@@ -388,4 +387,4 @@ SECTIONS: Mapping[str, type[Any]] = MappingProxyType(
         "log": LogSection,
     }
 )
-"""By the name they have in the file, in the order of the documentation."""
+"""The sections by their names in the file, in the order of the documentation."""

@@ -1,4 +1,4 @@
-"""What a gateway process is started with, and what it says when it serves."""
+"""Defines how a gateway process is started, and the addresses that it reports."""
 
 from __future__ import annotations
 
@@ -13,36 +13,40 @@ from mmo_trio.settings.values import ListenAddress
 from mmo_trio.storage.open_store import url_scheme
 
 CLOCK_OFFSET_FILE = "clock-offset"
-"""In a sandbox's data directory: how far its clock is ahead; see `mmo_trio.system.clock.read_offset`."""
+"""The file in a sandbox's data directory with the offset of its clock; see `read_offset`."""
 
 RUNNING_FILE = "running.json"
-"""In a sandbox's data directory while it serves: its addresses, as a JSON object with `api`, `pages`, `console`."""
+"""The file in a sandbox's data directory with its addresses while it serves: a JSON object with
+`api`, `pages`, `console`."""
 
 
 @frozen
 class ServiceConfig:
-    """How one gateway is to run."""
+    """Says how a gateway process runs."""
 
     settings: Settings
     data_directory: Path | None = None
-    """Where a sandbox keeps its store, keys, authority, clock and `running.json`; None in production."""
+    """The directory of a sandbox's store, keys, authority, clock and `running.json`; None in
+    production."""
     is_sandbox: bool = False
-    """Sandbox provider, virtual phone, sandbox controls; never in production."""
+    """Whether sandbox provider, virtual phone and sandbox controls run; never in production."""
     has_demo_brand: bool = False
-    """Whether a demo brand is made when it isn't there."""
+    """Whether a missing demo brand is created."""
     brands_file: Path | None = None
     """`brands.toml`, applied before serving."""
     workers: int = 1
     """Serving processes; more than one needs PostgreSQL."""
     metrics_files: tuple[Path, str] | None = None
-    """Where the processes of one service leave their figures, and the name of this one; None: there is one only."""
+    """The directory of the metrics of a service's processes, and this one's name; None for a single
+    process."""
     operator_socket: Path | None = None
-    """The socket of a sandbox operator in a process of its own; None when it is to live in this one."""
+    """The socket of a sandbox operator in a process of its own; None when it is to live in this
+    one."""
 
 
 @frozen
 class ServiceAddresses:
-    """Where a gateway serves: the addresses that it really has, port 0 replaced."""
+    """Holds the actual addresses of a gateway, with port 0 replaced."""
 
     api: str
     """`http://127.0.0.1:8080`, no slash at the end."""
@@ -51,10 +55,10 @@ class ServiceAddresses:
     brand: str | None = None
     """The demo brand, when there is one."""
     api_key: str | None = field(default=None, repr=False)
-    """Its key: in the sandbox only (A5)."""
+    """The API key of that brand: in the sandbox only (A5)."""
 
     def ready_line(self) -> str:
-        """The one line on standard output that says so."""
+        """Return the line for standard output that says that the gateway serves."""
         words = [f"READY api={self.api} pages={self.pages} console={self.console}"]
         if self.brand is not None:
             words.append(f"brand={self.brand}")
@@ -64,7 +68,7 @@ class ServiceAddresses:
 
 
 def sandbox_presets(data_directory: Path, *, free_ports: bool = False) -> dict[str, str]:
-    """The settings that differ in a sandbox, below the file's and all others."""
+    """Return the settings that differ in a sandbox, which all other layers override."""
     presets = {
         "database.url": f"sqlite:///{data_directory / 'gateway.db'}",
         "egress.allow_private": "true",
@@ -77,7 +81,7 @@ def sandbox_presets(data_directory: Path, *, free_ports: bool = False) -> dict[s
 
 
 def check_production(settings: Settings, *, workers: int) -> None:
-    """Raise SettingsError for what must not be served in production."""
+    """Raise SettingsError for settings that are not allowed in production."""
     if workers > 1 and not settings.store_kind.is_shared:
         raise SettingsError(
             "--workers",
@@ -88,13 +92,13 @@ def check_production(settings: Settings, *, workers: int) -> None:
 
 
 def check_plaintext_http(settings: Settings) -> None:
-    """Raise SettingsError when keys and payments would travel in the clear beyond this machine."""
+    """Raise SettingsError when keys and payments would leave this machine unencrypted."""
     listen = settings.listen
     allowed = bool(listen.proxy_trusted) or listen.allow_clear
-    places: dict[str, ListenAddress] = {"listen.console": listen.console}
+    addresses: dict[str, ListenAddress] = {"listen.console": listen.console}
     if listen.tls_certificate is None:
-        places |= {"listen.api": listen.api, "listen.pages": listen.pages}
-    for key, endpoint in places.items():
+        addresses |= {"listen.api": listen.api, "listen.pages": listen.pages}
+    for key, endpoint in addresses.items():
         if not endpoint.is_loopback and not allowed:
             raise SettingsError(
                 key,
@@ -105,7 +109,8 @@ def check_plaintext_http(settings: Settings) -> None:
 
 
 def provider_titles(settings: Settings, *, is_sandbox: bool) -> Mapping[str, str]:
-    """The display names of the configured providers, by name; a sandbox without any has `sandbox`."""
+    """Return the display names of the configured providers by name; a sandbox without any has
+    `sandbox`."""
     kinds = settings.provider_kinds
     titles = {"sandbox": kinds["sandbox"].title} if is_sandbox and not settings.providers else {}
     for name, provider in settings.providers.items():

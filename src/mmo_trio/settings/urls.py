@@ -1,4 +1,4 @@
-"""Under which addresses the world knows a gateway."""
+"""Defines the public URLs of a gateway."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from mmo_trio.settings.service import ServiceAddresses
 
 @frozen
 class PublicUrls:
-    """Each begins with a scheme; none ends with a slash."""
+    """Holds URLs that begin with a scheme and do not end with a slash."""
 
     base: str
     hosted_pages: str
@@ -22,7 +22,7 @@ class PublicUrls:
 
     @classmethod
     def from_settings(cls, settings: Settings, addresses: ServiceAddresses) -> PublicUrls:
-        """As they are set; where they aren't, the listeners' own."""
+        """Return the URLs that are set, and the listeners' own for the others."""
         pages = (settings.gateway.hpp_url or addresses.pages).rstrip("/")
         base = (settings.gateway.base_url or addresses.api).rstrip("/")
         return cls(
@@ -33,7 +33,7 @@ class PublicUrls:
         )
 
     def egress_rules(self, settings: Settings) -> EgressRules:
-        """Where merchants' URLs may lead: as set, and never to ourselves (K7)."""
+        """Return where merchants' URLs may lead: as set, and never to the gateway itself (K7)."""
         return EgressRules(
             allow_private=settings.egress.allow_private,
             allowed_ports=frozenset(settings.egress.allowed_ports),

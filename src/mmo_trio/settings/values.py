@@ -1,7 +1,7 @@
-"""The written forms of settings: durations, sizes, addresses, lists, each with a parser and a writer.
+"""Parses and formats the written forms of settings: durations, sizes, addresses and lists.
 
-A parser takes what a TOML file holds (text, a number, a boolean, an array) or the text of an environment variable,
-and raises InvalidSettingValue with a sentence that says what would be right.
+A parser accepts a value of a TOML file (text, a number, a boolean, an array) or the text of an
+environment variable, and raises InvalidSettingValue with a sentence that says what is acceptable.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from mmo_trio.settings.errors import InvalidSettingValue
 Network: TypeAlias = IPv4Network | IPv6Network
 
 SPAN_MAX = Span(3650 * clock.DAY)
-"""No duration is longer, so that no instant leaves the calendar."""
+"""The longest duration, so that every instant is within the calendar."""
 
 _UNITS: dict[str, Span] = {
     "d": clock.DAY,
@@ -41,19 +41,19 @@ _BOOLEAN_WORDS |= {"false": False, "no": False, "off": False, "0": False}
 
 @frozen
 class ValueKind:
-    """A kind of value: how it is read, and how it is written."""
+    """Says how a kind of value is parsed and formatted."""
 
     name: str
-    """What a person calls it, with an example."""
+    """Its name in the documentation, with an example."""
     parse: Callable[[Any], Any]
     format: Callable[[Any], str]
     is_private: bool = False
-    """Whether it may hold a secret, so that no message repeats it."""
+    """Whether it may contain a secret, so that no message repeats it."""
 
 
 @frozen
 class ListenAddress:
-    """Where a listener listens."""
+    """Holds the address of a listener."""
 
     host: str
     """An address or a name; without brackets."""
@@ -65,14 +65,14 @@ class ListenAddress:
 
     @property
     def is_loopback(self) -> bool:
-        """Whether only this machine can reach it."""
+        """Tell whether only this machine can reach it."""
         return self.host in ("localhost", "::1") or bool(
             re.fullmatch(r"127(\.[0-9]{1,3}){3}", self.host, re.ASCII)
         )
 
 
 def parse_span(value: Any) -> Span:
-    """A duration above 0: `3d`, `15m`, `1h30m`, `500ms`."""
+    """Parse a duration above 0: `3d`, `15m`, `1h30m`, `500ms`."""
     if not isinstance(value, str) or _DURATION.fullmatch(value.strip()) is None:
         raise InvalidSettingValue(
             'must be a duration with its unit, such as "3d", "15m", "60s" or "500ms"'
@@ -84,7 +84,7 @@ def parse_span(value: Any) -> Span:
 
 
 def format_span(span: Span) -> str:
-    """Text that `parse_span` reads as this: `3d`, `1h30m`, and seconds below two minutes: `60s`."""
+    """Format a span for `parse_span`: `3d`, `1h30m`, and in seconds below two minutes: `60s`."""
     if span < 2 * clock.MINUTE and span % clock.SECOND == 0:
         return f"{span // clock.SECOND}s"
     parts = []
@@ -97,7 +97,7 @@ def format_span(span: Span) -> str:
 
 
 def to_seconds(span: Span) -> float:
-    """The span as Trio's deadlines count."""
+    """Return the span in seconds, as Trio's deadlines need it."""
     return span / clock.SECOND
 
 
@@ -111,7 +111,7 @@ def _parse_span_or_off(value: Any) -> Span | None:
 
 
 def parse_size(value: Any) -> int:
-    """A number of octets: `64KiB`, `1MiB`, or a whole number."""
+    """Parse a number of octets: `64KiB`, `1MiB`, or a whole number."""
     if isinstance(value, int) and not isinstance(value, bool):
         value = f"{value}B"
     match = _SIZE.fullmatch(value.strip()) if isinstance(value, str) else None
@@ -121,13 +121,13 @@ def parse_size(value: Any) -> int:
 
 
 def format_size(size: int) -> str:
-    """The size in the largest unit that divides it."""
+    """Format a size in the largest unit that divides it."""
     unit, length = next((unit, n) for unit, n in _SIZES.items() if size % n == 0)
     return f"{size // length}{unit}"
 
 
 def parse_count(value: Any) -> int:
-    """A whole number, at least 1."""
+    """Parse a whole number, at least 1."""
     if isinstance(value, str) and re.fullmatch(r"[0-9]{1,9}", value.strip(), re.ASCII):
         value = int(value)
     if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value < 10**9:
@@ -155,7 +155,7 @@ def _parse_switch(value: Any) -> bool:
 
 
 def one_of(*words: str) -> ValueKind:
-    """A value that is one of these words."""
+    """Return the kind of a value that is one of these words."""
     name = " or ".join(f'"{word}"' for word in words)
 
     def read(value: Any) -> str:
@@ -167,7 +167,7 @@ def one_of(*words: str) -> ValueKind:
 
 
 def parse_listen_address(value: Any) -> ListenAddress:
-    """`HOST:PORT`; an IPv6 address stands in brackets; port 0 picks a free one."""
+    """Parse `HOST:PORT`; an IPv6 address has brackets; port 0 picks a free one."""
     text = value.strip() if isinstance(value, str) else ""
     match = re.fullmatch(r"(?:\[([0-9A-Fa-f:.]+)\]|([^\s:/\[\]]+)):([0-9]{1,5})", text, re.ASCII)
     if match is None or int(match[3]) > 65_535:
@@ -208,7 +208,7 @@ def _parse_database_url(value: Any) -> str:
 
 
 def mask_database_url(url: str) -> str:
-    """The address of a database without its password."""
+    """Return the address of a database without its password."""
     parts = urlsplit(url)
     user, colon, _ = parts.netloc.rpartition("@")[0].partition(":")
     if not colon:
