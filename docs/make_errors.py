@@ -66,7 +66,7 @@ def page() -> str:
 
 
 def _section(each: ErrorPage, kind: str) -> str:
-    return f"### {each.code}\n\n{kind}. {each.meaning}\n\n*Who must act: {ACTS[each.who_acts]}.* {each.advice}"
+    return f"### {each.code}\n\n{kind}. {each.meaning}\n\n*Who acts: {ACTS[each.who_acts]}.* {each.advice}"
 
 
 if __name__ == "__main__":
