@@ -1,9 +1,9 @@
-"""One gateway process: its parts, the tree of nurseries they live in, and the order in which they end.
+"""One gateway process: the tree of nurseries in which its parts live, and the order in which they end.
 
-    store ─ engine ─ workers ─ doors
+    store ─ engine ─ workers ─ listeners
 
-Each part uses those to its left and ends before them: the doors stop taking requests, the workers finish what is under
-way, the engine records it, the store is closed.
+Each part uses the parts to its left and ends before them: the listeners accept no more requests, the workers finish
+what they have begun, the engine records it, and the store is closed.
 """
 
 from __future__ import annotations
@@ -11,15 +11,14 @@ from __future__ import annotations
 import json
 import signal
 import socket
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import partial
-from pathlib import Path
 from typing import Protocol
 
 import structlog
 import trio
-from attrs import define
+from attrs import define, frozen
 
 from mmo_trio.console import create_console_app
 from mmo_trio.http.asgi.app import asgi_app
@@ -31,12 +30,13 @@ from mmo_trio.service.components import Components
 from mmo_trio.service.sockets import (
     Certificates,
     Inherited,
+    open_certificates,
     open_listening_sockets,
     socket_url,
     to_listener,
 )
-from mmo_trio.service.wiring import assemble
-from mmo_trio.settings import Settings, SettingsError, to_seconds
+from mmo_trio.service.wiring import Resources, assemble, build_resources, prepare_store
+from mmo_trio.settings import SettingsError, to_seconds
 from mmo_trio.settings.service import RUNNING_FILE, ServiceAddresses, ServiceConfig
 from mmo_trio.storage.open_store import open_store
 from mmo_trio.system.ids import request_id_generator
@@ -48,11 +48,11 @@ STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 @define(eq=False)
 class Shutdown:
-    """When a gateway is to end, and how gently."""
+    """Says when a gateway is to end, and how gently."""
 
     requested: trio.Event
     idle_grace_s: float = 0.0
-    """How long idle connections are left then for one last request."""
+    """Seconds that idle connections have then for one last request."""
 
 
 class ExtraListener(Protocol):
@@ -66,9 +66,9 @@ class ExtraListener(Protocol):
 def http2_listener(
     listener: trio.SocketListener, *, certificate: tuple[str, str] | None = None
 ) -> ExtraListener:
-    """The merchant API once more, under Hypercorn, for HTTP/2: serves on this listener.
+    """Return a further listener that serves the merchant API under Hypercorn, for HTTP/2.
 
-    `certificate` names the files of a chain and its key; None serves in the clear.
+    `certificate` names the files of a chain and its key; None serves clear HTTP.
     """
 
     async def serve(
@@ -101,156 +101,137 @@ async def run_service(
     extra_listeners: Sequence[ExtraListener] = (),
     inherited: Inherited | None = None,
 ) -> None:
-    """Serve until SIGTERM, SIGINT or `drain`, then drain and return; SIGHUP reads the certificate again.
+    """Serve until SIGTERM, SIGINT or `drain`, then drain and return; SIGHUP reloads the certificate.
 
-    Raises SettingsError, StoreUnusable or StoreUnavailable when it can't begin. With `drain` given no signal is
-    listened to: whoever gives it decides. `further_doors` open and close together with ours. A worker is given what
-    it has `inherited`: it serves on those doors, also ends when its supervisor is gone, and gently on SIGUSR2.
+    With `drain` given no signal is handled. `extra_listeners` open and close together with the service's own. A
+    worker process serves on the sockets that it has `inherited`, ends also when its supervisor is gone, and ends
+    gently on SIGUSR2. Raises SettingsError, StoreUnusable or StoreUnavailable when the service can't begin.
     """
     if config.is_sandbox and config.data_directory is not None:
         ensure_authority(config.data_directory)
-    ending = Shutdown(trio.Event() if drain is None else drain)
-    certificates = _certificates(config.settings)
+    shutdown = Shutdown(trio.Event() if drain is None else drain)
+    settings = config.settings
+    certificates = open_certificates(settings.listen)
     async with (
-        open_store(
-            config.settings.database.url, serving=True, kinds=config.settings.store_kinds
-        ) as store,
+        open_store(settings.database.url, serving=True, kinds=settings.store_kinds) as store,
         trio.open_nursery() as signals,
     ):
         if drain is None:
-            retired_after_s = None
+            idle_grace_s = None
             if inherited is not None:
-                retired_after_s = to_seconds(config.settings.limits.drain_timeout) / 2
-                signals.start_soon(_stop_with_parent, inherited.parent_pipe, ending)
-            await signals.start(_handle_signals, ending, certificates, retired_after_s)
-        doors = (
-            open_listening_sockets(config.settings.listen)
+                idle_grace_s = to_seconds(settings.limits.drain_timeout) / 2
+                signals.start_soon(_stop_with_parent, inherited.parent_pipe, shutdown)
+            await signals.start(_handle_signals, shutdown, certificates, idle_grace_s)
+        listening_sockets = (
+            open_listening_sockets(settings.listen)
             if inherited is None
             else inherited.listening_sockets
         )
         try:
-            gateway = assemble(config, store, listener_urls(config, doors))
-            await _run_components(
-                gateway, doors, certificates, ending, config, on_ready, extra_listeners
+            resources = build_resources(config, store, listener_urls(config, listening_sockets))
+            listeners = _Listeners(
+                assemble(resources), listening_sockets, certificates, shutdown, extra_listeners
             )
+            await _run_components(resources, listeners, on_ready)
         finally:
-            for door in doors.values():
-                door.close()
+            for each in listening_sockets.values():
+                each.close()
         signals.cancel_scope.cancel()
 
 
 async def _run_components(
-    components: Components,
-    listening_sockets: Mapping[str, socket.socket],
-    certificates: Certificates | None,
-    shutdown: Shutdown,
-    config: ServiceConfig,
-    on_ready: Callable[[ServiceAddresses], None],
-    extra_listeners: Sequence[ExtraListener],
+    resources: Resources, listeners: _Listeners, on_ready: Callable[[ServiceAddresses], None]
 ) -> None:
-    """The tree: engine outside, workers within, doors inmost; each level ends before the one around it."""
+    """Run the engine outside, the workers in it and the listeners inmost; each level ends before the one around it."""
+    components, shutdown = listeners.components, listeners.shutdown
     async with trio.open_nursery() as engine:
         await engine.start(components.engine.run)
-        ready = await components.prepare()
-        workers_stop = trio.Event()
+        ready = await prepare_store(resources)
+        drain_workers = trio.Event()
         async with trio.open_nursery() as workers:
-            await components.start_workers(workers, workers_stop)
-            with ExitStack() as until_drained:
-                async with trio.open_nursery() as opened:
-                    await _start_listeners(
-                        opened, components, listening_sockets, certificates, shutdown
-                    )
-                    for door in extra_listeners:
-                        await opened.start(partial(door, components, drain=shutdown.requested))
-                    if config.is_sandbox and config.data_directory is not None:
-                        until_drained.enter_context(_RunningFile(config.data_directory, ready))
+            await workers.start(partial(components.workers.run, drain=drain_workers))
+            engine.start_soon(components.prometheus_exporter.publish)
+            async with trio.open_nursery() as serving:
+                await listeners.start(serving)
+                with _running_file(resources.config, ready):
                     on_ready(ready)
                     await shutdown.requested.wait()
-                    components.pages_context.closing.set()
-                    logger.info("drain_started")
-            workers_stop.set()
-            await components.wait_workers_ended()
-            workers.cancel_scope.cancel()
+                components.pages_context.closing.set()
+                logger.info("drain_started")
+            drain_workers.set()
         engine.cancel_scope.cancel()
     logger.info("service_stopped")
 
 
-async def _start_listeners(
-    nursery: trio.Nursery,
-    components: Components,
-    listening_sockets: Mapping[str, socket.socket],
-    certificates: Certificates | None,
-    shutdown: Shutdown,
-) -> None:
-    async def api(*, task_status: trio.TaskStatus[None]) -> None:
+@frozen
+class _Listeners:
+    """Serve merchants, payers and staff on the listening sockets until the shutdown is requested."""
+
+    components: Components
+    listening_sockets: Mapping[str, socket.socket]
+    certificates: Certificates | None
+    shutdown: Shutdown
+    extra_listeners: Sequence[ExtraListener]
+
+    async def start(self, nursery: trio.Nursery) -> None:
+        """Return once all listeners accept connections."""
+        for listener in (self._serve_api, self._serve_pages, self._serve_console):
+            await nursery.start(listener)
+        for extra in self.extra_listeners:
+            await nursery.start(partial(extra, self.components, drain=self.shutdown.requested))
+
+    async def _serve_api(self, *, task_status: trio.TaskStatus[None]) -> None:
+        api = self.components.api
         await serve_http(
-            components.api,
-            [to_listener(listening_sockets["api"])],
-            limits=components.listener_limits,
-            error_docs_url=components.api.merchant_api.settings.error_docs_url,
+            api,
+            [to_listener(self.listening_sockets["api"])],
+            limits=self.components.listener_limits,
+            error_docs_url=api.merchant_api.settings.error_docs_url,
             mint_request_id=request_id_generator(),
-            drain=shutdown.requested,
-            idle_grace_s=lambda: shutdown.idle_grace_s,
-            metrics=components.http_metrics,
-            tls=None if certificates is None else certificates.context,
+            drain=self.shutdown.requested,
+            idle_grace_s=lambda: self.shutdown.idle_grace_s,
+            metrics=self.components.http_metrics,
+            tls=None if self.certificates is None else self.certificates.context,
             task_status=task_status,
         )
 
-    async def people(*, task_status: trio.TaskStatus[None]) -> None:
+    async def _serve_pages(self, *, task_status: trio.TaskStatus[None]) -> None:
+        app = create_pages_app(
+            self.components.pages_context,
+            api_docs=self.components.api_docs,
+            sandbox=self.components.sandbox_context,
+        )
         await serve_app(
-            create_pages_app(
-                components.pages_context,
-                api_docs=components.api_docs,
-                sandbox=components.sandbox_context,
+            app,
+            to_listener(self.listening_sockets["pages"]),
+            limits=self.components.listener_limits,
+            drain=self.shutdown.requested,
+            certificate=None if self.certificates is None else self.certificates.files,
+            task_status=task_status,
+        )
+
+    async def _serve_console(self, *, task_status: trio.TaskStatus[None]) -> None:
+        await serve_app(
+            create_console_app(
+                self.components.prometheus_exporter, self.components.console_context
             ),
-            to_listener(listening_sockets["pages"]),
-            limits=components.listener_limits,
-            drain=shutdown.requested,
-            certificate=None if certificates is None else certificates.files,
+            to_listener(self.listening_sockets["console"]),
+            limits=self.components.listener_limits,
+            drain=self.shutdown.requested,
             task_status=task_status,
         )
-
-    async def operators(*, task_status: trio.TaskStatus[None]) -> None:
-        await serve_app(
-            create_console_app(components.prometheus_exporter, components.console_context),
-            to_listener(listening_sockets["console"]),
-            limits=components.listener_limits,
-            drain=shutdown.requested,
-            task_status=task_status,
-        )
-
-    for door in (api, people, operators):
-        await nursery.start(door)
 
 
 def listener_urls(
     config: ServiceConfig, listening_sockets: Mapping[str, socket.socket]
 ) -> ServiceAddresses:
-    """Where a gateway with these doors is reached."""
+    """Return the addresses of a gateway that listens on these sockets."""
     tls = config.settings.listen.tls_certificate is not None
     return ServiceAddresses(
         api=socket_url(listening_sockets["api"], tls=tls),
         pages=socket_url(listening_sockets["pages"], tls=tls),
         console=socket_url(listening_sockets["console"], tls=False),
     )
-
-
-def check_certificates(settings: Settings) -> None:
-    """Raise SettingsError when the certificate that is set can't be used."""
-    _certificates(settings)
-
-
-def _certificates(settings: Settings) -> Certificates | None:
-    listen = settings.listen
-    if listen.tls_certificate is None and listen.tls_key is None:
-        return None
-    if listen.tls_certificate is None or listen.tls_key is None:
-        raise SettingsError(
-            "listen.tls_certificate",
-            "a certificate and its key are needed together.",
-            "Set listen.tls_certificate and listen.tls_key, or neither.",
-        )
-    return Certificates(listen.tls_certificate, listen.tls_key)
 
 
 async def _handle_signals(
@@ -260,7 +241,8 @@ async def _handle_signals(
     *,
     task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
 ) -> None:
-    """`retired_after_s`: how long SIGUSR2 leaves idle connections; None where nobody else would serve."""
+    """Handle signals until cancelled. `idle_grace_s` is what SIGUSR2 leaves idle connections; None where no other
+    process would serve."""
     with trio.open_signal_receiver(*STOP_SIGNALS, signal.SIGHUP, signal.SIGUSR2) as signals:
         task_status.started()
         async for number in signals:
@@ -286,21 +268,22 @@ def _reload_certificates(certificates: Certificates | None) -> None:
 
 
 async def _stop_with_parent(parent_pipe: int, shutdown: Shutdown) -> None:
-    """End when the supervisor is gone: nobody else would ever tell."""
+    """Request the shutdown when the supervisor is gone."""
     await trio.lowlevel.wait_readable(parent_pipe)
     logger.warning("supervisor_lost")
     shutdown.requested.set()
 
 
-class _RunningFile:
-    """While it lasts, `running.json` in the sandbox's data directory says where the sandbox serves."""
-
-    def __init__(self, directory: Path, ready: ServiceAddresses) -> None:
-        self._file = directory / RUNNING_FILE
-        self._text = json.dumps({"api": ready.api, "pages": ready.pages, "console": ready.console})
-
-    def __enter__(self) -> None:
-        self._file.write_text(self._text, encoding="utf-8")
-
-    def __exit__(self, *_: object) -> None:
-        self._file.unlink(missing_ok=True)
+@contextmanager
+def _running_file(config: ServiceConfig, ready: ServiceAddresses) -> Iterator[None]:
+    """Keep a sandbox's addresses in `running.json` in its data directory while the block lasts."""
+    if not config.is_sandbox or config.data_directory is None:
+        yield
+        return
+    file = config.data_directory / RUNNING_FILE
+    addresses = {"api": ready.api, "pages": ready.pages, "console": ready.console}
+    file.write_text(json.dumps(addresses), encoding="utf-8")
+    try:
+        yield
+    finally:
+        file.unlink(missing_ok=True)

@@ -1,4 +1,4 @@
-"""The addresses a gateway is reached at: sockets that are open before anything is said to be ready, and TLS."""
+"""Opens the listening sockets of a gateway and the certificate that they show."""
 
 from __future__ import annotations
 
@@ -16,30 +16,27 @@ from mmo_trio.settings.sections import ListenSection
 BACKLOG = 1_024
 
 
-LISTENER_NAMES = ("api", "pages", "console")
-
-
 def open_listening_sockets(listen: ListenSection) -> Mapping[str, socket.socket]:
-    """The listening sockets of a gateway by name; raises SettingsError naming the setting of one that can't be had."""
-    wanted = {"api": listen.api, "pages": listen.pages, "console": listen.console}
-    doors: dict[str, socket.socket] = {}
+    """Return the listening sockets of a gateway by name. Raises SettingsError naming the setting of a
+    socket that can't be opened."""
+    addresses = {"api": listen.api, "pages": listen.pages, "console": listen.console}
+    listening_sockets: dict[str, socket.socket] = {}
     try:
-        for name in LISTENER_NAMES:
-            doors[name] = _open_listening_socket(name, wanted[name])
+        for name, address in addresses.items():
+            listening_sockets[name] = _open_listening_socket(name, address)
     except SettingsError:
-        for each in doors.values():
+        for each in listening_sockets.values():
             each.close()
         raise
-    return doors
+    return listening_sockets
 
 
 def _open_listening_socket(name: str, endpoint: ListenAddress) -> socket.socket:
-    """A listening socket at this address. A name may stand for several addresses; one door is enough."""
+    """Return a socket that listens on the first address to which the host resolves."""
     try:
-        found = socket.getaddrinfo(
+        [(family, _, _, _, address), *_] = socket.getaddrinfo(
             endpoint.host, endpoint.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
         )
-        family, _, _, _, address = found[0]
         return socket.create_server(address[:2], family=family, backlog=BACKLOG)
     except OSError as error:
         raise SettingsError(
@@ -51,40 +48,40 @@ def _open_listening_socket(name: str, endpoint: ListenAddress) -> socket.socket:
 
 @frozen
 class Inherited:
-    """What a worker process has from its supervisor."""
+    """Holds what a worker process inherits from its supervisor."""
 
     listening_sockets: Mapping[str, socket.socket]
-    """Listening sockets that all workers accept from."""
+    """The sockets from which all workers accept."""
     parent_pipe: int
     """A pipe that ends when the supervisor is gone."""
 
 
 def to_listener(listening_socket: socket.socket) -> trio.SocketListener:
-    """Trio's listener on this socket, which is the listener's from now on."""
+    """Return Trio's listener on this socket; the listener owns the socket from now on."""
     return trio.SocketListener(trio.socket.from_stdlib_socket(listening_socket))
 
 
 def socket_url(listening_socket: socket.socket, *, tls: bool) -> str:
-    """The URL that leads to this socket, port 0 replaced: `http://127.0.0.1:8080`."""
+    """Return the URL that leads to this socket, port 0 replaced: `http://127.0.0.1:8080`."""
     host, port = listening_socket.getsockname()[:2]
-    named = f"[{host}]" if ":" in host else host
-    return f"{'https' if tls else 'http'}://{named}:{port}"
+    url_host = f"[{host}]" if ":" in host else host
+    return f"{'https' if tls else 'http'}://{url_host}:{port}"
 
 
 class Certificates:
-    """The TLS context of our listeners, read again when asked to."""
+    """Holds the TLS context of the listeners; `reload` reads its files again."""
 
     def __init__(self, certificate: Path, key: Path) -> None:
-        """Raises SettingsError when the files can't be used."""
+        """Read the files. Raises SettingsError when they can't be used."""
         self.files = (str(certificate), str(key))
         self._context = self._read()
 
     def context(self) -> ssl.SSLContext:
-        """The context for a new connection."""
+        """Return the context for a new connection."""
         return self._context
 
     def reload(self) -> None:
-        """Use what the files hold now; raises SettingsError, and goes on with the old, when they can't be used."""
+        """Use what the files hold now. Raises SettingsError, and keeps the old context, when they can't be used."""
         self._context = self._read()
 
     def _read(self) -> ssl.SSLContext:
@@ -100,3 +97,16 @@ class Certificates:
                 "Name a PEM chain and its private key that the gateway's user can read.",
             ) from None
         return context
+
+
+def open_certificates(listen: ListenSection) -> Certificates | None:
+    """Return the configured certificate, or None where none is set. Raises SettingsError when it can't be used."""
+    if listen.tls_certificate is None and listen.tls_key is None:
+        return None
+    if listen.tls_certificate is None or listen.tls_key is None:
+        raise SettingsError(
+            "listen.tls_certificate",
+            "a certificate and its key are needed together.",
+            "Set listen.tls_certificate and listen.tls_key, or neither.",
+        )
+    return Certificates(listen.tls_certificate, listen.tls_key)

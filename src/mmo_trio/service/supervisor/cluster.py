@@ -23,8 +23,8 @@ import trio
 from attrs import define, evolve
 
 from mmo_trio.sandbox.operator_process import OperatorProcess, operator_socket_path
-from mmo_trio.service.process import STOP_SIGNALS, check_certificates, listener_urls, run_service
-from mmo_trio.service.sockets import Inherited, open_listening_sockets
+from mmo_trio.service.process import STOP_SIGNALS, listener_urls, run_service
+from mmo_trio.service.sockets import Inherited, open_certificates, open_listening_sockets
 from mmo_trio.service.supervisor.policy import SupervisorState
 from mmo_trio.service.supervisor.processes import (
     ProcessJob,
@@ -32,7 +32,7 @@ from mmo_trio.service.supervisor.processes import (
     SupervisorLink,
     run_in_child,
 )
-from mmo_trio.service.wiring import operator_journal_file, prepare_store
+from mmo_trio.service.wiring import build_resources, operator_journal_file, prepare_store
 from mmo_trio.settings import Settings, SettingsError, to_seconds
 from mmo_trio.settings.service import ServiceAddresses, ServiceConfig
 from mmo_trio.storage.open_store import open_store
@@ -63,7 +63,7 @@ def supervise(
     after the other. `on_serving` is called in each worker once it serves. Raises SettingsError when it can't begin.
     """
     import_module("mmo_trio.storage.postgres")  # Before the first fork: no worker has to load it.
-    check_certificates(config.settings)
+    open_certificates(config.settings.listen)
     doors = open_listening_sockets(config.settings.listen)
     ready = listener_urls(config, doors)
     code = run_in_child(partial(run_reporting_errors, partial(_prepare_store, config, ready)))
@@ -114,7 +114,7 @@ class _ProcessJobs:
         """Read the settings for the workers to come; where to listen stays as it is."""
         try:
             settings = self.read_settings()
-            check_certificates(settings)
+            open_certificates(settings.listen)
             if _has_sandbox(settings) != self.has_sandbox_operator:
                 raise SettingsError(
                     "provider", "the sandbox has come or gone.", "Restart the service for that."
@@ -176,7 +176,7 @@ def _prepare_store(config: ServiceConfig, ready: ServiceAddresses) -> None:
         settings = config.settings
         url, kinds = settings.database.url, settings.store_kinds
         async with open_store(url, serving=True, kinds=kinds) as store:
-            await prepare_store(config, store, ready)
+            await prepare_store(build_resources(config, store, ready))
 
     trio.run(prepare)
 

@@ -1,6 +1,14 @@
-"""Puts a gateway together from its settings: which part gets which."""
+"""Puts a gateway together from its settings, top down: `assemble`, `providers`, `workers`, all on `resources`."""
 
-from mmo_trio.service.wiring.assemble import assemble, prepare_store
+from mmo_trio.service.wiring.assemble import assemble
+from mmo_trio.service.wiring.resources import Resources, build_resources, prepare_store
 from mmo_trio.service.wiring.workers import OPERATOR_JOURNAL_FILE, operator_journal_file
 
-__all__ = ["OPERATOR_JOURNAL_FILE", "assemble", "operator_journal_file", "prepare_store"]
+__all__ = [
+    "OPERATOR_JOURNAL_FILE",
+    "Resources",
+    "assemble",
+    "build_resources",
+    "operator_journal_file",
+    "prepare_store",
+]

@@ -1,16 +1,18 @@
-"""What every part of a gateway stands on: settings, store, keys, clock, and how it and the world reach each other."""
+"""The resources that all parts of a gateway share: settings, store, keys, clock and HTTP client."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
 
-from attrs import frozen
+from attrs import evolve, frozen
 
 from mmo_sansio.http.egress_rules import EgressRules
 from mmo_sansio.values.clock import Span
+from mmo_trio.brands.apply import apply_brands_file
 from mmo_trio.brands.keyring import KeyRing, load_master_key
 from mmo_trio.http.client.client import HttpClient, tls_context
+from mmo_trio.sandbox.demo_brand import DEMO_BRAND_ID, ensure_demo_brand
 from mmo_trio.settings import LimitsSection, Settings, SettingsError, to_seconds
 from mmo_trio.settings.service import (
     CLOCK_OFFSET_FILE,
@@ -26,7 +28,7 @@ from mmo_trio.system.ids import ReferenceGenerator
 
 @frozen
 class Resources:
-    """One for each gateway process."""
+    """Exists once in each gateway process."""
 
     config: ServiceConfig
     store: Store
@@ -39,7 +41,7 @@ class Resources:
     urls: PublicUrls
     egress_rules: EgressRules
     http_client: HttpClient
-    """The way out, for callbacks and to operators."""
+    """Sends callbacks, QR codes and requests to operators."""
 
     @property
     def settings(self) -> Settings:
@@ -50,22 +52,23 @@ class Resources:
         return self.config.settings.limits
 
     @property
-    def callback_deadline_s(self) -> float:
-        """For callbacks and QR codes, each as a whole (K2)."""
+    def delivery_deadline_s(self) -> float:
+        """Return the seconds that one delivery of a callback or QR code may take in all (K2)."""
         return to_seconds(self.limits.callback_timeout)
 
 
 def build_resources(config: ServiceConfig, store: Store, addresses: ServiceAddresses) -> Resources:
-    """For a gateway on this store, reached at these addresses. Raises SettingsError."""
-    keyring = KeyRing(master_key(config))
-    clock = WallClock(offset=Span(_stored_clock_offset(config)))
+    """Build the resources of a gateway that uses this store and serves at these addresses. Raises SettingsError."""
+    clock = WallClock(offset=_stored_clock_offset(config))
     urls = PublicUrls.from_settings(config.settings, addresses)
     rules = urls.egress_rules(config.settings)
     return Resources(
         config=config,
         store=store,
         addresses=addresses,
-        keyring=keyring,
+        keyring=KeyRing(
+            load_master_key(config.settings.keys.master_key_file, create=config.is_sandbox)
+        ),
         clock=clock,
         references=ReferenceGenerator(clock.now),
         provider_titles=provider_titles(config.settings, is_sandbox=config.is_sandbox),
@@ -75,19 +78,33 @@ def build_resources(config: ServiceConfig, store: Store, addresses: ServiceAddre
     )
 
 
-def master_key(config: ServiceConfig) -> bytes:
-    """The key under which merchants' keys are sealed; a sandbox makes one. Raises SettingsError."""
-    return load_master_key(master_key_file(config), create=config.is_sandbox)
+async def prepare_store(resources: Resources) -> ServiceAddresses:
+    """Apply the configured brands, and return what the READY line says. Once for each service, before it serves.
+
+    Raises SettingsError, and StoreUnavailable when the store can't serve.
+    """
+    config, now = resources.config, resources.clock.now()
+    if config.brands_file is not None:
+        await apply_brands_file(
+            config.brands_file,
+            resources.store,
+            resources.keyring,
+            resources.provider_titles,
+            resources.egress_rules,
+            now=now,
+        )
+    if not config.has_demo_brand:
+        return resources.addresses
+    provider, title = next(iter(resources.provider_titles.items()))
+    key = await ensure_demo_brand(
+        resources.store, resources.keyring, provider=provider, title=title, now=now
+    )
+    return evolve(resources.addresses, brand=DEMO_BRAND_ID, api_key=key)
 
 
-def master_key_file(config: ServiceConfig) -> Path:
-    """Where it is kept."""
-    return config.settings.keys.master_key_file or Path("master.key")
-
-
-def _stored_clock_offset(config: ServiceConfig) -> int:
+def _stored_clock_offset(config: ServiceConfig) -> Span:
     if not config.is_sandbox or config.data_directory is None:
-        return 0
+        return Span(0)
     return read_offset(config.data_directory / CLOCK_OFFSET_FILE)
 
 

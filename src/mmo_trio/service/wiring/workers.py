@@ -1,11 +1,9 @@
-"""The workers of a gateway, wired: who is handed what, and whom each of them tells."""
+"""Wires the workers of a gateway: each is given what it needs, and reports to the engine."""
 
 from __future__ import annotations
 
 from functools import partial
 from pathlib import Path
-
-from attrs import frozen
 
 from mmo_sansio.http.messages import HttpRequest
 from mmo_sansio.providers.sandbox.adapter import SandboxProvider
@@ -13,12 +11,12 @@ from mmo_trio.api.authentication import Authenticator
 from mmo_trio.engine.engine import Engine, PendingInput
 from mmo_trio.sandbox.operator_journal import OperatorJournal
 from mmo_trio.sandbox.operator_process import OperatorClient
-from mmo_trio.sandbox.operator_worker import Notify, SandboxOperatorWorker
+from mmo_trio.sandbox.operator_worker import SandboxOperatorWorker
+from mmo_trio.service.components import Workers
 from mmo_trio.service.wiring.providers import ConfiguredAccounts
-from mmo_trio.service.wiring.resources import Resources, master_key_file
+from mmo_trio.service.wiring.resources import Resources
 from mmo_trio.settings import SettingsError
 from mmo_trio.settings.service import ServiceConfig
-from mmo_trio.system.clock import WallClock
 from mmo_trio.workers.delivery.callbacks import CallbackWorker
 from mmo_trio.workers.delivery.channel_owner import ChannelOwner
 from mmo_trio.workers.delivery.qr_codes import QrWorker
@@ -31,76 +29,63 @@ OPERATOR_JOURNAL_FILE = "sandbox-provider.ndjson"
 """The simulated operator's journal, in the data directory; with `mmo serve` beside the master key."""
 
 
-@frozen
-class Workers:
-    """One of each."""
-
-    simulated_operator: SandboxOperatorWorker | OperatorClient | None
-    """None where no provider of kind `sandbox` is configured."""
-    provider_availability: ProviderAvailability
-    providers: ProviderWorker
-    callbacks: CallbackWorker
-    channel_owner: ChannelOwner | None
-    """Only where several processes share the store."""
-    qr_codes: QrWorker
-    dispatcher: Dispatcher
-    scheduler: Scheduler
-
-
 def build_workers(
     resources: Resources, accounts: ConfiguredAccounts, authenticator: Authenticator, engine: Engine
 ) -> Workers:
-    """All that work on what the engine has decided, and report to it."""
-    operator = None
-    if accounts.sandbox is not None:
-        notify = _notify_engine(engine, accounts.sandbox)
-        operator = _simulated_operator(resources.config, notify, resources.clock)
-    switches = ProviderAvailability(resources.store)
-    providers = _provider_worker(resources, accounts, operator, switches, engine)
-    callbacks, keeper = _callback_worker(resources, authenticator, engine)
+    """Build one worker of each kind. Raises SettingsError for a provider without an account."""
+    simulated_operator = _simulated_operator(resources, accounts.sandbox, engine)
+    provider_availability = ProviderAvailability(resources.store)
+    providers = _provider_worker(
+        resources, accounts, simulated_operator, provider_availability, engine
+    )
+    callbacks, channel_owner = _callback_worker(resources, authenticator, engine)
     qr_codes = QrWorker(
-        deliver=partial(resources.http_client.deliver, deadline_s=resources.callback_deadline_s),
+        deliver=partial(resources.http_client.deliver, deadline_s=resources.delivery_deadline_s),
         find_api_key=authenticator.callback_key,
         record_outcome=engine.submit,
     )
-    dispatcher = Dispatcher(resources.store, providers, keeper or callbacks, qr_codes)
+    dispatcher = Dispatcher(resources.store, providers, channel_owner or callbacks, qr_codes)
     return Workers(
-        simulated_operator=operator,
-        provider_availability=switches,
+        store=resources.store,
+        simulated_operator=simulated_operator,
+        provider_availability=provider_availability,
         providers=providers,
         callbacks=callbacks,
-        channel_owner=keeper,
+        channel_owner=channel_owner,
         qr_codes=qr_codes,
         dispatcher=dispatcher,
-        scheduler=_scheduler(resources, engine, dispatcher),
+        scheduler=Scheduler(
+            resources.store,
+            engine.enqueue,
+            dispatcher.dispatch,
+            dispatcher.has_room,
+            resources.clock.now,
+            resources.clock.monotonic,
+        ),
     )
 
 
 def operator_journal_file(config: ServiceConfig) -> Path:
     """Return the path of the simulated operator's journal."""
-    if config.data_directory is not None:
-        return config.data_directory / OPERATOR_JOURNAL_FILE
-    return master_key_file(config).parent / OPERATOR_JOURNAL_FILE
+    directory = config.data_directory or config.settings.keys.master_key_file.parent
+    return directory / OPERATOR_JOURNAL_FILE
 
 
 def _simulated_operator(
-    config: ServiceConfig, notify: Notify, clock: WallClock
-) -> SandboxOperatorWorker | OperatorClient:
-    """Return the simulated operator, or a client of the process in which it runs."""
-    if config.operator_socket is None:
-        return SandboxOperatorWorker(
-            OperatorJournal(operator_journal_file(config)), clock.now, notify
-        )
-    return OperatorClient(config.operator_socket, notify)
-
-
-def _notify_engine(engine: Engine, account: SandboxProvider) -> Notify:
-    """Return a function that passes the simulated operator's notifications to the engine."""
+    resources: Resources, account: SandboxProvider | None, engine: Engine
+) -> SandboxOperatorWorker | OperatorClient | None:
+    """Return the simulated operator, a client of the process in which it runs, or None where no
+    account with it is configured."""
+    if account is None:
+        return None
 
     def notify(notification: HttpRequest) -> PendingInput:
         return engine.enqueue(account.read_notification(notification))
 
-    return notify
+    if resources.config.operator_socket is not None:
+        return OperatorClient(resources.config.operator_socket, notify)
+    journal = OperatorJournal(operator_journal_file(resources.config))
+    return SandboxOperatorWorker(journal, resources.clock.now, notify)
 
 
 def _provider_worker(
@@ -131,9 +116,9 @@ def _provider_worker(
 def _callback_worker(
     resources: Resources, authenticator: Authenticator, engine: Engine
 ) -> tuple[CallbackWorker, ChannelOwner | None]:
-    """With who holds merchants' channels for it, where several processes share the store."""
+    """Return the callback worker, and the owner of its channels where several processes share the store."""
     callbacks = CallbackWorker(
-        deliver=partial(resources.http_client.deliver, deadline_s=resources.callback_deadline_s),
+        deliver=partial(resources.http_client.deliver, deadline_s=resources.delivery_deadline_s),
         find_api_key=authenticator.callback_key,
         record_outcome=engine.submit,
         now=resources.clock.now,
@@ -146,14 +131,3 @@ def _callback_worker(
     channels = resources.store.ownership
     keeper = None if channels is None else ChannelOwner(channels, callbacks)
     return callbacks, keeper
-
-
-def _scheduler(resources: Resources, engine: Engine, dispatcher: Dispatcher) -> Scheduler:
-    return Scheduler(
-        resources.store,
-        engine.enqueue,
-        dispatcher.dispatch,
-        dispatcher.has_room,
-        resources.clock.now,
-        resources.clock.monotonic,
-    )
