@@ -298,7 +298,9 @@ async def test_a_newcomer_that_cannot_start_leaves_the_others_alone(directory: P
     async with service(directory) as running:
         (directory / "refused").touch()
         running.process.send_signal(signal.SIGUSR2)
-        await until(lambda: "the others stay" in (directory / "log").read_text(encoding="utf-8"))
+        await until(
+            lambda: "rolling_restart_aborted" in (directory / "log").read_text(encoding="utf-8")
+        )
         assert await is_alive(running.port)
         assert len(served(directory / "log")) == WORKERS
 
