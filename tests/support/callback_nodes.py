@@ -152,7 +152,9 @@ async def recorded(store: Store, *numbers: int) -> dict[int, DeliveryOutcome]:
     wanted = {reference(number): number for number in numbers}
     with trio.fail_after(200):
         while True:
-            found = [each for each in await store.callbacks() if each.gateway_reference in wanted]
+            found = [
+                each for each in await store.admin.callbacks() if each.gateway_reference in wanted
+            ]
             if {each.gateway_reference for each in found} == wanted.keys():
                 break
             await trio.sleep(0.05)

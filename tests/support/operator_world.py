@@ -58,7 +58,8 @@ from mmo_sansio.values.money import to_money
 from mmo_trio.api.webhooks import Webhooks
 from mmo_trio.engine.engine import Engine, Outbox
 from mmo_trio.simulators.base import ANY_OPERATION, DroppedConnection, Fault, PlannedFault
-from mmo_trio.storage.interface.store import StoreUnavailable, SuspenseEntry, WorkItem
+from mmo_trio.storage.interface.admin_types import SuspenseEntry
+from mmo_trio.storage.interface.store import StoreUnavailable, WorkItem
 from mmo_trio.storage.memory.store import MemoryState, MemoryStore, open_memory
 from mmo_trio.system.clock import WallClock
 from mmo_trio.system.ids import ReferenceGenerator
@@ -269,7 +270,7 @@ class World:
             await trio.sleep(SAMPLED_EVERY / SECOND)
             self.looked.append(now())
             async with open_memory(MemoryState(ledger=self.memory.ledger)) as store:
-                for each in await store.unknown_outcomes(
+                for each in await store.admin.unknown_outcomes(
                     later(earlier(now(), STUCK_AFTER), Span(1)), limit=10_000
                 ):
                     self.stuck[each.reference].append(now())

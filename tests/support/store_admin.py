@@ -25,8 +25,8 @@ class Office:
 
     async def change(self, brand: str, **changes: Any) -> None:
         """Change this brand."""
-        [found] = [each.brand for each in await self.store.brands() if each.brand.id == brand]
-        await self.store.save_brands([evolve(found, **changes)])
+        [found] = [each.brand for each in await self.store.admin.brands() if each.brand.id == brand]
+        await self.store.admin.save_brands([evolve(found, **changes)])
 
     async def add_key(self, brand: str, api_key: str) -> None:
         """Give the brand a further key."""
@@ -36,7 +36,7 @@ class Office:
         """Retire a key of the brand."""
         digest = self.keyring.digest(api_key.encode())
         [id] = [each.id for each in await self.store.keys_of(brand) if each.digest == digest]
-        assert await self.store.retire_key(brand, id, now=Instant(_now()))
+        assert await self.store.admin.retire_key(brand, id, now=Instant(_now()))
 
 
 def _now() -> int:

@@ -12,7 +12,8 @@ from mmo_sansio.messages.changes import CallbackRecorded, JournalEntry
 from mmo_sansio.values.clock import Instant, format_with_microseconds
 from mmo_sansio.values.error_codes import EXPLANATIONS
 from mmo_sansio.values.model import Source, Stage, Status, Transaction
-from mmo_trio.storage.interface.store import BrandRecord, Store, SuspenseEntry
+from mmo_trio.storage.interface.admin_types import BrandRecord, SuspenseEntry
+from mmo_trio.storage.interface.store import Store
 
 
 @frozen
@@ -30,11 +31,11 @@ class PaymentHistory:
 async def load_payment_history(store: Store, transaction: Transaction) -> PaymentHistory:
     """Load what the store has about a payment."""
     reference = transaction.reference
-    records = {each.brand.id: each for each in await store.brands()}
+    records = {each.brand.id: each for each in await store.admin.brands()}
     return PaymentHistory(
         transaction,
-        await store.timeline(reference),
-        await store.callbacks(gateway_reference=reference),
+        await store.admin.timeline(reference),
+        await store.admin.callbacks(gateway_reference=reference),
         await store.admin.suspense_of_payment(reference),
         records.get(transaction.order.brand),
     )

@@ -310,7 +310,7 @@ class Resolutions:
                 self.store, self.submit, transaction, resolution, record, is_approved=True
             )
             return
-        lines = await self.store.timeline(transaction.reference)
+        lines = await self.store.admin.timeline(transaction.reference)
         if all(line.actor != f"operator:{resolution.user}" for line in lines):
             await record("resolution_failed", "The payment has ended meanwhile.")
             raise ResolutionRefused(

@@ -35,7 +35,7 @@ class BrandHosts:
         """Whether this brand's keys work on the requested host. Raises StoreUnavailable."""
         now = self._monotonic()
         if self._expires_at is None or now >= self._expires_at:
-            brands = [record.brand for record in await self._store.brands()]
+            brands = [record.brand for record in await self._store.admin.brands()]
             self._brand_by_host = {each.host.lower(): each.id for each in brands if each.host}
             self._expires_at = later(now, HOSTS_CACHE_TTL)
         owner = self._brand_by_host.get(self._trusted_proxies.requested_host(context.client, head))

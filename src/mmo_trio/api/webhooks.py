@@ -113,7 +113,7 @@ class Webhooks:
         return was if was is not None and was.order.provider == provider.name else None
 
     async def _deposit_owner(self, deposit: DepositReport) -> DepositOwner | None:
-        return find_owner(deposit, [each.brand for each in await self.store.brands()])
+        return find_owner(deposit, [each.brand for each in await self.store.admin.brands()])
 
     def _sender(self, head: RequestHead, context: RequestContext) -> Address | None:
         named = [each.decode("latin-1") for each in head.values(b"x-forwarded-for")]

@@ -13,7 +13,8 @@ from mmo_sansio.values.model import Brand
 from mmo_trio.brands.file import ConfiguredBrand, read_brands_file
 from mmo_trio.brands.keyring import KeyRing, generate_api_key
 from mmo_trio.settings.errors import SettingsError
-from mmo_trio.storage.interface.store import BrandRecord, Store
+from mmo_trio.storage.interface.admin_types import BrandRecord
+from mmo_trio.storage.interface.store import Store
 
 
 @frozen
@@ -105,7 +106,7 @@ async def apply_plan(
     Brands are saved at once, then keys one by one; after a fault in between, planning again finds what is missing.
     """
     if plan.added or plan.changed or plan.removed:
-        await store.save_brands((*plan.added, *plan.changed), removed=plan.removed)
+        await store.admin.save_brands((*plan.added, *plan.changed), removed=plan.removed)
     for given in plan.keys_to_add:
         await add_key(store, keyring, given.brand, given.api_key, now=now)
     return {
@@ -126,7 +127,9 @@ async def add_key(
 ) -> bool:
     """Give the brand this key; False when it is there already. Raises KeyError for an unknown brand."""
     octets = api_key.encode()
-    return await store.add_key(brand, keyring.digest(octets), keyring.seal(brand, octets), now=now)
+    return await store.admin.add_key(
+        brand, keyring.digest(octets), keyring.seal(brand, octets), now=now
+    )
 
 
 def _has_key_in_use(record: BrandRecord | None) -> bool:
@@ -144,7 +147,7 @@ async def apply_brands_file(
 ) -> None:
     """Give the store the brands of this file; raises SettingsError, also when a brand would have no key."""
     wanted = read_brands_file(file, providers=provider_titles, rules=rules)
-    plan = plan_brands(await store.brands(), wanted, keyring, prune=False)
+    plan = plan_brands(await store.admin.brands(), wanted, keyring, prune=False)
     if plan.brands_needing_keys:
         raise SettingsError(
             f"{file}",

@@ -9,8 +9,8 @@ from typing import Any, TypeVar
 from quart import Response, request, url_for
 from werkzeug.exceptions import BadRequest
 
+from mmo_sansio.messages.queries import Position
 from mmo_sansio.values.clock import Instant
-from mmo_trio.storage.interface.admin_types import Position
 
 PAGE_SIZE = 50
 TEXT_LENGTH_MAX = 255

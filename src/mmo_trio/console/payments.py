@@ -54,7 +54,7 @@ async def list_payments() -> str:
         rows=[to_payment_row(each, mask) for each in found.transactions],
         next_page=format_position(found.next_position),
         selection=selection,
-        brands=[each.brand.id for each in await store.brands()],
+        brands=[each.brand.id for each in await store.admin.brands()],
         statuses=list(Status),
     )
 

@@ -11,8 +11,7 @@ from mmo_trio.console.parameters import form_field, redirect_to
 from mmo_trio.console.permissions import Permission
 from mmo_trio.console.sessions import current_user, record_action, require
 from mmo_trio.console.views import format_utc_seconds
-from mmo_trio.storage.interface.admin_types import AuditRow
-from mmo_trio.storage.interface.store import ClosedProvider
+from mmo_trio.storage.interface.admin_types import AuditRow, ClosedProvider
 
 HISTORY_ROWS_MAX = 50
 
@@ -23,7 +22,7 @@ pages = Blueprint("providers", __name__)
 async def list_providers() -> str:
     """List the providers with their breakers, and the audit events about them."""
     store, mask = console().store, current_user().mask
-    closed = {each.name: each for each in await store.closed_providers()}
+    closed = {each.name: each for each in await store.admin.closed_providers()}
     breakers = console().provider_breakers()
     rows, history = [], list[AuditRow]()
     for name, title in console().provider_titles.items():
@@ -48,7 +47,7 @@ async def close_provider(name: str) -> Response:
     _check_name(name)
     reason, now = await form_field("reason"), console().now()
     await record_action("provider_closed", f"provider:{name}", reason=reason)
-    if not await console().store.close_provider(ClosedProvider(name, now, user.name, reason)):
+    if not await console().store.admin.close_provider(ClosedProvider(name, now, user.name, reason)):
         raise Conflict("It is closed already.")
     return redirect_to("providers.list_providers")
 
@@ -59,7 +58,7 @@ async def open_provider(name: str) -> Response:
     await require(Permission.SWITCH_PROVIDERS)
     _check_name(name)
     await record_action("provider_opened", f"provider:{name}")
-    if not await console().store.open_provider(name):
+    if not await console().store.admin.open_provider(name):
         raise Conflict("It isn't closed.")
     return redirect_to("providers.list_providers")
 

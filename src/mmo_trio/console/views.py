@@ -11,7 +11,7 @@ from mmo_sansio.messages.changes import CallbackRecorded
 from mmo_sansio.values.clock import Instant, format_with_microseconds
 from mmo_sansio.values.model import Transaction
 from mmo_trio.console.permissions import HIDDEN_TEXT, PersonalDataMask
-from mmo_trio.storage.interface.store import SuspenseEntry
+from mmo_trio.storage.interface.admin_types import SuspenseEntry
 
 RESPONSE_CHARACTERS_MAX = 4_000
 """Characters of a merchant's answer that are shown."""

@@ -72,7 +72,7 @@ async def close_suspense(id: int) -> Response:
     user = await require(Permission.CLOSE_SUSPENSE)
     note, now = await form_field("note"), console().now()
     await record_action("suspense_closed", f"suspense:{id}", note=note)
-    closed = id < 2**63 and await console().store.close_suspense(
+    closed = id < 2**63 and await console().store.admin.close_suspense(
         id, by=user.name, note=note, now=now
     )
     if not closed:
@@ -93,7 +93,7 @@ async def callbacks() -> str:
         rows=[(each, to_callback_view(each, mask)) for _, each in shown],
         next_page=last and last[0],
         brand=brand,
-        brands=[each.brand.id for each in await store.brands()],
+        brands=[each.brand.id for each in await store.admin.brands()],
     )
 
 

@@ -34,7 +34,8 @@ from mmo_trio.engine.engine import EngineStatistics
 from mmo_trio.http.handler import UNROUTED
 from mmo_trio.http.request_metrics import HttpMetrics
 from mmo_trio.metrics.process_files import ProcessMetricsFiles
-from mmo_trio.storage.interface.store import Backlog, Store, StoreUnavailable
+from mmo_trio.storage.interface.admin_types import Backlog
+from mmo_trio.storage.interface.store import Store, StoreUnavailable
 from mmo_trio.system.latency import LatencyHistogram
 from mmo_trio.workers.delivery.callbacks import CallbackStatistics
 from mmo_trio.workers.providers.account import ProviderAccount
@@ -74,7 +75,7 @@ class BacklogCache:
     async def _read(self) -> Backlog | None:
         now = self.now()
         try:
-            return await self.store.backlog(
+            return await self.store.admin.backlog(
                 stuck_before=earlier(now, PENDING_ALERT_AFTER),
                 overdue_before=earlier(now, OVERDUE_AFTER),
             )

@@ -49,7 +49,7 @@ async def ensure_demo_brand(
     store: Store, keyring: KeyRing, *, provider: str, title: str, now: Instant
 ) -> str:
     """Make the demo brand and a key unless they are there; its oldest key in use, for the READY line."""
-    await store.save_brands([build_demo_brand(provider=provider, title=title)])
+    await store.admin.save_brands([build_demo_brand(provider=provider, title=title)])
     for key in await store.keys_of(DEMO_BRAND_ID):
         if key.retired_at is None:
             return keyring.unseal(DEMO_BRAND_ID, key.sealed).decode()

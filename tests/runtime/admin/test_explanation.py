@@ -13,7 +13,7 @@ from mmo_sansio.testing import builders as a
 from mmo_sansio.values.clock import Span, later
 from mmo_sansio.values.error_codes import ErrorCode
 from mmo_trio.admin.explanation import PaymentHistory, conclusions, timeline
-from mmo_trio.storage.interface.store import BrandRecord, StoredApiKey
+from mmo_trio.storage.interface.admin_types import BrandRecord, StoredApiKey
 
 IN_USE = StoredApiKey(7, "acme", b"d", b"s", a.START)
 RETIRED = evolve(IN_USE, id=6, retired_at=later(a.START, Span(1)))

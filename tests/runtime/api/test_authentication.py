@@ -35,7 +35,7 @@ class Clock:
 @pytest.fixture
 async def store() -> AsyncIterator[MemoryStore]:
     async with open_memory() as opened:
-        await opened.save_brands([brand("acme"), brand("globex")])
+        await opened.admin.save_brands([brand("acme"), brand("globex")])
         await add_key(opened, RING, "acme", SECRET, now=Instant(1))
         yield opened
 
@@ -58,7 +58,7 @@ def test_a_sealed_key_opens_for_its_brand_only_and_never_with_another_master_key
 
 @pytest.mark.spec("A5")
 async def test_no_key_stands_in_a_repr(store: MemoryStore) -> None:
-    (record, _) = await store.brands()
+    (record, _) = await store.admin.brands()
     assert SECRET not in repr(record) + repr(RING) + repr(store)
     assert repr(record.keys[0].digest) not in repr(record)
     assert repr(bytes(range(32)))[2:10] not in repr(RING.__dict__)
@@ -135,7 +135,7 @@ async def test_a_verified_key_is_believed_for_a_minute_and_not_longer(store: Mem
     begin = now.now
     assert await authenticator.brand_for_key(key) == brand("acme")
     (stored,) = await store.keys_of("acme")
-    assert await store.retire_key("acme", stored.id, now=Instant(2))
+    assert await store.admin.retire_key("acme", stored.id, now=Instant(2))
     now.now = later(begin, clock.Span(clock.MINUTE - 1))
     assert await authenticator.brand_for_key(key) == brand("acme")
     assert counting.asked == 1
@@ -175,8 +175,8 @@ async def test_a_callback_carries_the_oldest_key_not_retired_as_it_is_now(
     newer = await create_key(store, RING, "acme", now=Instant(2))
     assert await authenticator.callback_key("acme") == SECRET.encode()
     keys: Sequence[int] = [key.id for key in await store.keys_of("acme")]
-    assert await store.retire_key("acme", keys[0], now=Instant(3))
+    assert await store.admin.retire_key("acme", keys[0], now=Instant(3))
     assert await authenticator.callback_key("acme") == newer.encode()
-    assert await store.retire_key("acme", keys[1], now=Instant(4))
+    assert await store.admin.retire_key("acme", keys[1], now=Instant(4))
     assert await authenticator.callback_key("acme") is None
     assert await authenticator.callback_key("nobody") is None

@@ -158,7 +158,7 @@ async def test_a_deposit_becomes_a_payment_once_and_one_of_nobody_is_kept() -> N
         bench.provider.told = deposit
         await bench.notify()
         assert [each.reason for each in bench.engine.gateway.suspense] == ["unmatched_deposit"]
-        await store.save_brands([a_brand()])
+        await store.admin.save_brands([a_brand()])
         await bench.notify()
         await bench.notify()
     (made,) = bench.engine.gateway.ledger.transactions.values()

@@ -162,7 +162,7 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
 
 
 async def planned(store: Store, *wanted: ConfiguredBrand, prune: bool = False) -> BrandsPlan:
-    return plan_brands(await store.brands(), wanted, RING, prune=prune)
+    return plan_brands(await store.admin.brands(), wanted, RING, prune=prune)
 
 
 async def test_applying_twice_does_nothing_the_second_time() -> None:
@@ -194,7 +194,7 @@ async def test_a_change_is_applied_and_only_pruning_removes() -> None:
         plan = await planned(store, renamed, prune=True)
         assert plan.removed == ("globex",)
         assert not await apply_plan(store, RING, plan, now=Instant(2))
-        (left,) = await store.brands()
+        (left,) = await store.admin.brands()
         assert left.brand.name == "Acme plc"
         assert len(left.keys) == 1
 
@@ -204,7 +204,7 @@ async def test_a_retired_key_stays_retired_and_a_key_has_one_owner() -> None:
     async with open_memory() as store:
         await apply_plan(store, RING, await planned(store, given), now=Instant(1))
         (key,) = await store.keys_of("acme")
-        assert await store.retire_key("acme", key.id, now=Instant(2))
+        assert await store.admin.retire_key("acme", key.id, now=Instant(2))
         assert (await planned(store, given)).is_empty
         with pytest.raises(SettingsError, match="brand acme's already"):
             await planned(store, ConfiguredBrand(brand("globex"), ("acme-key-0001",)))

@@ -53,8 +53,8 @@ INPUTS: list[Input] = [
 async def fill(url: str, inputs: Sequence[Input]) -> None:
     """A store with two brands and some payments."""
     async with open_store(url, serving=True) as store:
-        await store.save_brands([a.a_brand(), a.a_brand(id="zuri", name="Zuri [bold]")])
-        await store.add_key("acme", b"digest", SECRET.encode(), now=a.START)
+        await store.admin.save_brands([a.a_brand(), a.a_brand(id="zuri", name="Zuri [bold]")])
+        await store.admin.add_key("acme", b"digest", SECRET.encode(), now=a.START)
         for given in inputs:
             await submit_once(store, given, WallClock())
 

@@ -216,7 +216,7 @@ async def test_a_provider_is_closed_and_opened(sandbox: Running, signed_in: Sign
     page = (await ada.get("/providers")).body
     assert b"out of order" in page
     async with store_of(sandbox.directory) as store:
-        [closed] = await store.closed_providers()
+        [closed] = await store.admin.closed_providers()
         assert (closed.name, closed.closed_by) == ("sandbox", "ada")
     assert (await ada.post("/providers/sandbox/enable")).status == 303
     assert (await ada.post("/providers/sandbox/enable")).status == 409

@@ -128,7 +128,7 @@ async def pay(gateway: Process, receiver: Receiver) -> None:
 async def all_recorded(store: Store) -> None:
     """Returns once every payment's callback is on record as delivered, each once."""
     await until(lambda: are_recorded(store, PAYMENTS))
-    recorded = await store.callbacks()
+    recorded = await store.admin.callbacks()
     assert len({each.gateway_reference for each in recorded}) == len(recorded) == PAYMENTS
     assert {each.attempt.outcome for each in recorded} == {DeliveryOutcome.DELIVERED}
 
@@ -222,13 +222,13 @@ async def test_a_killed_owner_s_callbacks_are_taken_over_within_its_lease(
 
 async def are_under_way(store: Store, count: int) -> bool:
     """Whether all payments have ended, and as many callbacks as can be are under way."""
-    found = await store.find_transactions()
+    found = await store.admin.find_transactions()
     return count >= PLACES and all(each.progress.stage.is_terminal for each in found)
 
 
 async def are_recorded(store: Store, count: int) -> bool:
     """Whether so many callbacks are on record."""
-    return len(await store.callbacks()) >= count
+    return len(await store.admin.callbacks()) >= count
 
 
 async def until(is_so: Callable[[], Awaitable[bool]]) -> None:

@@ -47,7 +47,7 @@ async def _outcomes(sandbox: Running, url: str, count: int) -> list[str]:
 async def _logged_body(storage: Storage, reference: str) -> bytes:
     """What the delivery record has of the answer's body."""
     async with storage.beside() as store:
-        (recorded,) = await store.callbacks(gateway_reference=reference)
+        (recorded,) = await store.admin.callbacks(gateway_reference=reference)
         return recorded.attempt.body
 
 

@@ -143,8 +143,10 @@ async def test_the_reconciliation_reference_is_the_merchant_reference_unless_giv
 async def test_a_payment_is_durable_before_its_answer_leaves(sandbox: Running) -> None:
     accepted = await sandbox.merchant.accepted()
     async with sandbox.storage.beside() as store:
-        by_its_own = await store.find_transactions(reference=accepted["gatewayReference"])
-        by_the_merchants = await store.find_transactions(reference=accepted["merchantReference"])
+        by_its_own = await store.admin.find_transactions(reference=accepted["gatewayReference"])
+        by_the_merchants = await store.admin.find_transactions(
+            reference=accepted["merchantReference"]
+        )
     assert [each.reference for each in by_its_own] == [accepted["gatewayReference"]]
     assert [each.reference for each in by_the_merchants] == [accepted["gatewayReference"]]
 

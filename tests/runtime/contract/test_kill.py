@@ -180,7 +180,7 @@ async def all_ended(gateway: Process) -> None:
 async def all_called(store: Store, count: int) -> Sequence[CallbackRecorded]:
     """The outcomes of all callbacks, once so many are recorded."""
     with trio.fail_after(ENOUGH_S):
-        while len(recorded := await store.callbacks(limit=2 * count)) < count:  # noqa: ASYNC110
+        while len(recorded := await store.admin.callbacks(limit=2 * count)) < count:  # noqa: ASYNC110
             await trio.sleep(0.2)
     return recorded
 
@@ -204,7 +204,7 @@ async def test_what_was_answered_survives_every_kill_and_happens_once(tmp_path: 
         await mmo("db", "check", "--config", tmp_path / "mmo.toml")
         async with started(tmp_path) as gateway, open_store(url, serving=False) as store:
             await all_ended(gateway)
-            found = await store.find_transactions(limit=len(log.asked) + 1)
+            found = await store.admin.find_transactions(limit=len(log.asked) + 1)
             recorded = await all_called(store, len(found))
         await mmo("db", "check", "--config", tmp_path / "mmo.toml")
     assert len(log.answered) >= KILLS * 60
@@ -232,7 +232,7 @@ async def each_ended_once(store: Store, found: Sequence[Transaction]) -> None:
         assert each.progress.stage.is_terminal
         ends = [
             line
-            for line in await store.timeline(each.reference)
+            for line in await store.admin.timeline(each.reference)
             if line.stage_after is not None
             and Stage(line.stage_after).is_terminal
             and line.stage_before != line.stage_after

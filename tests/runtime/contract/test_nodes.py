@@ -168,7 +168,7 @@ async def all_is_well(here: Cluster, log: Log, keeper: Keeper) -> None:
     nodes = here.rest
     await all_ended(nodes[0])
     async with open_store(here.url, serving=False) as store:
-        found = await store.find_transactions(limit=len(log.asked) + 1)
+        found = await store.admin.find_transactions(limit=len(log.asked) + 1)
         recorded = await all_called(store, len(found))
         nothing_is_lost(log, found)
         await each_ended_once(store, found)

@@ -16,7 +16,7 @@ from mmo_trio.simulators.mtn.api import (
     DISBURSEMENT_KEY,
     MtnSimulator,
 )
-from mmo_trio.storage.interface.store import ClosedProvider
+from mmo_trio.storage.interface.admin_types import ClosedProvider
 from tests.support.merchant import PATIENCE_S, ask
 from tests.support.operator_gateway import Market, Operated, operating
 
@@ -70,7 +70,7 @@ async def test_a_closed_provider_is_sent_nothing_that_moves_money(momo: Operated
     pending = await momo.pay()
     async with momo.running.storage.beside() as administration:
         closed = ClosedProvider("operator", Instant(1), "amina", "out of order")
-        assert await administration.close_provider(closed)
+        assert await administration.admin.close_provider(closed)
         with trio.fail_after(PATIENCE_S):
             while (await momo.ended(await momo.pay()))["status"] != "failed":
                 pass
@@ -79,7 +79,7 @@ async def test_a_closed_provider_is_sent_nothing_that_moves_money(momo: Operated
         assert (done["status"], done["errorCode"]) == ("failed", "provider_unavailable")
         assert (await momo.ended(pending))["status"] == "success"
         assert [each for each in paid(momo) if each not in book] == []
-        assert await administration.open_provider("operator")
+        assert await administration.admin.open_provider("operator")
         with trio.fail_after(PATIENCE_S):
             while (await momo.ended(await momo.pay()))["status"] != "success":
                 pass

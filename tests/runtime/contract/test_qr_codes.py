@@ -38,7 +38,7 @@ async def outcome_of(sandbox: Running, reference: str) -> dict[str, Any]:
     with trio.fail_after(PATIENCE_S):
         async with storages.of(sandbox.directory).beside() as store:
             while True:
-                for each in await store.timeline(reference):
+                for each in await store.admin.timeline(reference):
                     if each.input_name == "QrConcluded":
                         assert (each.actor, each.brand) == ("gateway", "demo")
                         assert each.stage_before is each.stage_after is None

@@ -288,7 +288,7 @@ async def test_what_is_posted_about_one_payment_keeps_its_order_beside_other_bat
                 await call.reply()
         assert store.side_by_side, "batches were under way beside each other"
         for number in range(payments):
-            lines = await store.store.timeline(check_reference(number))
+            lines = await store.store.admin.timeline(check_reference(number))
             assert [each.stage_after for each in lines][:3] == [
                 "created",
                 "submitting",

@@ -69,7 +69,7 @@ MAY_REPEAT: Mapping[str, tuple[str, ...]] = {
 }
 """Module names that occur more than once, with the packages that may hold one each."""
 
-CLASSES_TWICE: Mapping[str, str] = {"Position": "to be merged"}
+CLASSES_TWICE: Mapping[str, str] = {}
 """Class names that are defined more than once, with the reason."""
 
 

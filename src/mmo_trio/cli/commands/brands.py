@@ -17,7 +17,8 @@ from mmo_trio.cli.support.errors import NegativeAnswer
 from mmo_trio.cli.support.output import format_instant, print_json, print_status, print_table
 from mmo_trio.cli.support.target import CommandTarget, find_target, json_option, target_options
 from mmo_trio.settings.service import provider_titles
-from mmo_trio.storage.interface.store import BrandRecord, Store
+from mmo_trio.storage.interface.admin_types import BrandRecord
+from mmo_trio.storage.interface.store import Store
 
 
 @click.group()
@@ -39,7 +40,7 @@ def apply_(file: Path, prune: bool, data: Path | None, config: Path | None, as_j
     keyring = place.keyring(create=True)
 
     async def planned(store: Store) -> BrandsPlan:
-        return plan_brands(await store.brands(), wanted, keyring, prune=prune)
+        return plan_brands(await store.admin.brands(), wanted, keyring, prune=prune)
 
     plan = place.with_store(planned, create=True)
     _print_plan(plan)
@@ -76,7 +77,7 @@ def apply_(file: Path, prune: bool, data: Path | None, config: Path | None, as_j
 @json_option
 def list_(data: Path | None, config: Path | None, as_json: bool) -> None:
     """List the brands."""
-    records = find_target(data, config).with_store(lambda store: store.brands())
+    records = find_target(data, config).with_store(lambda store: store.admin.brands())
     if as_json:
         print_json([brand_to_json(each) for each in records])
         return
@@ -177,7 +178,7 @@ def retire(brand: str, key: str, data: Path | None, config: Path | None) -> None
         for id, each in in_use.items():
             if each.digest == digest or (digest is None and id == int(key)):
                 await record_command(store, now, "key_retired", f"brand:{brand}", key=id)
-                await store.retire_key(brand, id, now=now)
+                await store.admin.retire_key(brand, id, now=now)
                 return [other for other in in_use if other != id]
         raise NegativeAnswer(
             f"{brand} has no such key in use; in use are: {_format_ids([*in_use])}."
@@ -213,7 +214,7 @@ def disable(brand: str, data: Path | None, config: Path | None) -> None:
 
 async def find_brand(store: Store, id: str) -> BrandRecord:
     """The brand with this id; raises Negative when there is none."""
-    for each in await store.brands():
+    for each in await store.admin.brands():
         if each.brand.id == id:
             return each
     raise NegativeAnswer(f"There is no brand {id}. `mmo brands list` shows those there are.")
@@ -260,7 +261,7 @@ def _set_enabled(target: CommandTarget, id: str, *, enabled: bool) -> None:
     async def switched(store: Store) -> None:
         record = await find_brand(store, id)
         await record_command(store, now, act, f"brand:{id}")
-        await store.save_brands([evolve(record.brand, enabled=enabled)])
+        await store.admin.save_brands([evolve(record.brand, enabled=enabled)])
 
     target.with_store(switched)
 

@@ -167,7 +167,7 @@ class _Demonstration:
 
         url = sandbox_presets(self.directory)["database.url"]
         async with open_store(url, serving=False, create=False) as store:
-            for record in await store.brands():
+            for record in await store.admin.brands():
                 for method in record.brand.methods:
                     if Operation.DIRECT_PAYIN in method.operations:
                         return method

@@ -102,7 +102,7 @@ def _load_sandbox_keys(directory: Path) -> Sequence[bytes]:
     """The keys in use of all its brands; raises Negative when there are none."""
     place = find_target(directory, None)
     try:
-        records = place.with_store(lambda store: store.brands())
+        records = place.with_store(lambda store: store.admin.brands())
     except StoreUnavailable:
         records = ()
     sealed = [key for each in records for key in each.keys if key.retired_at is None]

@@ -13,7 +13,8 @@ from mmo_trio.cli.support.output import format_instant, print_json, print_status
 from mmo_trio.cli.support.target import CommandTarget, find_target, json_option, target_options
 from mmo_trio.settings.errors import near_match
 from mmo_trio.settings.service import provider_titles
-from mmo_trio.storage.interface.store import ClosedProvider, Store
+from mmo_trio.storage.interface.admin_types import ClosedProvider
+from mmo_trio.storage.interface.store import Store
 
 
 @click.group()
@@ -27,7 +28,9 @@ def providers() -> None:
 def list_(data: Path | None, config: Path | None, as_json: bool) -> None:
     """List the configured providers, and which are closed for new payments."""
     place = find_target(data, config)
-    closed = {each.name: each for each in place.with_store(lambda store: store.closed_providers())}
+    closed = {
+        each.name: each for each in place.with_store(lambda store: store.admin.closed_providers())
+    }
     titles = _provider_titles(place)
     rows = [_provider_row(place, name, title, closed.get(name)) for name, title in titles.items()]
     if as_json:
@@ -61,7 +64,7 @@ def disable(
         await record_command(
             store, closed.closed_at, "provider_closed", subject, operator, reason=reason
         )
-        return await store.close_provider(closed)
+        return await store.admin.close_provider(closed)
 
     if not place.with_store(close):
         raise NegativeAnswer(f"{name} is closed already. `mmo providers list` says since when.")
@@ -80,7 +83,7 @@ def enable(name: str, data: Path | None, config: Path | None) -> None:
 
     async def open_(store: Store) -> bool:
         await record_command(store, now, "provider_opened", f"provider:{name}")
-        return await store.open_provider(name)
+        return await store.admin.open_provider(name)
 
     if not place.with_store(open_):
         _check_provider_exists(place, name)

@@ -104,7 +104,7 @@ def _open_output(output: Path | None) -> Iterator[TextIO]:
 
 async def _select_brands(store: Store, brand: str | None) -> Sequence[str]:
     """The brands to export, by id; raises Negative when there is no such brand."""
-    known = [each.brand.id for each in await store.brands()]
+    known = [each.brand.id for each in await store.admin.brands()]
     if brand is not None and brand not in known:
         raise NegativeAnswer(f"There is no brand {brand}. `mmo brands list` shows those there are.")
     return known if brand is None else [brand]

@@ -12,9 +12,11 @@ from mmo_trio.admin.audit_event import record_command
 from mmo_trio.cli.support.errors import NegativeAnswer, UsageProblem
 from mmo_trio.cli.support.output import format_instant, print_json, print_status, print_table
 from mmo_trio.cli.support.target import find_target, json_option, target_options
-from mmo_trio.storage.interface.store import Store, SuspenseEntry
+from mmo_trio.storage.interface.admin_types import SuspenseEntry
+from mmo_trio.storage.interface.store import Store
 
-ENTRIES_MAX = 100_000
+ENTRY_ID_MAX = 2**63 - 1
+"""The largest number that a store can be asked for."""
 
 
 @click.group()
@@ -32,7 +34,7 @@ def list_(
 ) -> None:
     """List the entries, in the order of their first telling."""
     entries = find_target(data, config).with_store(
-        lambda store: store.suspense(brand=brand, with_closed=with_closed)
+        lambda store: store.admin.suspense(brand=brand, with_closed=with_closed)
     )
     if as_json:
         print_json([suspense_entry_to_json(each) for each in entries])
@@ -87,7 +89,7 @@ def close(id: int, note: str, operator: str | None, data: Path | None, config: P
     async def closed(store: Store) -> bool:
         subject = f"suspense:{id}"
         await record_command(store, now, "suspense_closed", subject, operator, note=note)
-        return await store.close_suspense(id, by=by, note=note, now=now)
+        return await store.admin.close_suspense(id, by=by, note=note, now=now)
 
     if not place.with_store(closed):
         raise NegativeAnswer(
@@ -115,10 +117,10 @@ def suspense_entry_to_json(entry: SuspenseEntry) -> dict[str, object]:
 
 
 async def _find_entry(store: Store, id: int) -> SuspenseEntry:
-    entries = await store.suspense(with_closed=True, limit=ENTRIES_MAX)
-    for each in entries:
-        if each.id == id:
-            return each
+    before = min(id + 1, ENTRY_ID_MAX)
+    for entry in await store.admin.suspense_entries(with_closed=True, before=before, limit=1):
+        if entry.id == id:
+            return entry
     raise NegativeAnswer(
         f"There is no entry {id}. `mmo suspense list --all` shows those there are."
     )

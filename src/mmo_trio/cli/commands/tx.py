@@ -10,8 +10,9 @@ from pathlib import Path
 import click
 
 from mmo_sansio.messages.inputs import ResolveManually
+from mmo_sansio.messages.queries import Position
 from mmo_sansio.payments.stuck import STUCK_AFTER
-from mmo_sansio.values.clock import Span, earlier, later
+from mmo_sansio.values.clock import Instant, Span, earlier, later
 from mmo_sansio.values.error_codes import ErrorCode
 from mmo_sansio.values.model import Status, Transaction
 from mmo_trio.admin.audit_event import record_command
@@ -26,8 +27,10 @@ from mmo_trio.cli.support.output import (
 from mmo_trio.cli.support.target import find_target, json_option, target_options
 from mmo_trio.engine.one_shot import submit_once
 from mmo_trio.storage.interface.store import Store
+from mmo_trio.storage.shared.payment_index import position_of
 
-STUCK_MAX = 100_000
+STUCK_PAGE_SIZE = 500
+"""Transactions whose outcome is unknown that are read from the store at once."""
 
 DEFAULT_FAILURE = ErrorCode.PROVIDER_TIMEOUT
 """What a failure by hand is called when nobody says otherwise."""
@@ -40,9 +43,9 @@ async def find_transaction(store: Store, reference: str, brand: str | None) -> T
 
     Raises Negative when there is none, Unusable when several brands have one.
     """
-    found = await store.find_transactions(reference=reference, brand=brand)
+    found = await store.admin.find_transactions(reference=reference, brand=brand)
     if not found and reference != reference.upper():
-        found = await store.find_transactions(reference=reference.upper(), brand=brand)
+        found = await store.admin.find_transactions(reference=reference.upper(), brand=brand)
     if not found:
         of_brand = f" of brand {brand}" if brand else ""
         raise NegativeAnswer(f"There is no transaction{of_brand} with the reference {reference}.")
@@ -53,6 +56,23 @@ async def find_transaction(store: Store, reference: str, brand: str | None) -> T
             " Say which one with --brand."
         )
     return found[0]
+
+
+async def _find_stuck(
+    store: Store, submitted_before: Instant, brand: str | None, limit: int
+) -> Sequence[Transaction]:
+    """Return transactions whose outcome has been unknown since then, the oldest first."""
+    found: list[Transaction] = []
+    after: Position | None = None
+    while len(found) < limit:
+        page = await store.admin.unknown_outcomes(
+            submitted_before, after=after, limit=STUCK_PAGE_SIZE
+        )
+        found += [each for each in page if brand in (None, each.order.brand)]
+        if len(page) < STUCK_PAGE_SIZE:
+            break
+        after = position_of(page[-1])
+    return found[:limit]
 
 
 @click.group()
@@ -103,11 +123,10 @@ def list_(
     found: Sequence[Transaction]
     if stuck:
         before = later(earlier(place.clock().now(), STUCK_AFTER), Span(1))
-        every = place.with_store(lambda store: store.unknown_outcomes(before, limit=STUCK_MAX))
-        found = [each for each in every if brand in (None, each.order.brand)][:limit]
+        found = place.with_store(lambda store: _find_stuck(store, before, brand, limit))
     else:
         found = place.with_store(
-            lambda store: store.find_transactions(brand=brand, status=wanted, limit=limit)
+            lambda store: store.admin.find_transactions(brand=brand, status=wanted, limit=limit)
         )
     if as_json:
         click.echo(f"[{','.join(map(admin_transaction_json, found))}]")

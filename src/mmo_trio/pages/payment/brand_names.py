@@ -24,6 +24,8 @@ class BrandNameCache:
         """What payers call this brand; empty when there is no such brand any more. Raises StoreUnavailable."""
         now = self._now()
         if self._expires_at is None or now >= self._expires_at or brand not in self._names:
-            self._names = {each.brand.id: each.brand.name for each in await self._store.brands()}
+            self._names = {
+                each.brand.id: each.brand.name for each in await self._store.admin.brands()
+            }
             self._expires_at = later(now, CACHE_TTL)
         return self._names.get(brand, "")

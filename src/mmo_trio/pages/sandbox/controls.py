@@ -63,7 +63,7 @@ def create_sandbox_blueprint(context: PagesContext, sandbox: SandboxContext) -> 
 
     @controls.get("/callbacks")
     async def callbacks() -> Response:
-        recorded = await context.store.callbacks(brand=request.args.get("brand"))
+        recorded = await context.store.admin.callbacks(brand=request.args.get("brand"))
         return _json_response(
             [
                 {
@@ -80,7 +80,7 @@ def create_sandbox_blueprint(context: PagesContext, sandbox: SandboxContext) -> 
 
     @controls.get("/suspense")
     async def suspense() -> Response:
-        entries = await context.store.suspense(brand=request.args.get("brand"))
+        entries = await context.store.admin.suspense(brand=request.args.get("brand"))
         return _json_response(
             [
                 {
@@ -153,7 +153,7 @@ def _parse_deposit(
 
 async def _find_brand_and_method(context: PagesContext, body: JsonBody) -> tuple[Brand, Method]:
     brand_id, key = _required_text(body, "brand"), _required_text(body, "method")
-    for record in await context.store.brands():
+    for record in await context.store.admin.brands():
         if record.brand.id == brand_id:
             for method in record.brand.methods:
                 if method.key == key:

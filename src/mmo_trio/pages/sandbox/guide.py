@@ -90,7 +90,7 @@ async def _render_guide(
 
 async def _find_web_payin_method(context: PagesContext) -> tuple[Brand, Method] | None:
     """The first brand, and a method of it, that takes web pay-ins."""
-    for record in await context.store.brands():
+    for record in await context.store.admin.brands():
         for method in record.brand.methods:
             if Operation.WEB_PAYIN in method.operations and record.brand.enabled:
                 return record.brand, method

@@ -40,7 +40,8 @@ from mmo_trio.storage.conformance.inputs import (
     reference,
     succeeded,
 )
-from mmo_trio.storage.interface.store import Store, SuspenseEntry
+from mmo_trio.storage.interface.admin_types import SuspenseEntry
+from mmo_trio.storage.interface.store import Store
 
 
 async def check_reference_is_consumed(open_store: OpenStore) -> None:
@@ -65,7 +66,7 @@ async def check_reference_is_consumed(open_store: OpenStore) -> None:
         assert newest is not None
         found = await store.look_up(LookUpByMerchantReference("acme", "order-1"))
         assert found == transaction_object(newest)
-        both = await store.find_transactions(reference="order-1")
+        both = await store.admin.find_transactions(reference="order-1")
         assert [each.reference for each in both] == [reference(4), reference(1)]
         (five,) = await submit_batch(store, (use(5), later(window_end, Span(1))))
         assert isinstance(five, Rejected)
@@ -100,8 +101,8 @@ async def _compare_with_oracle(store: Store, oracle: Gateway) -> None:
         mine = [line for line in oracle.journal if line.gateway_reference == each.reference]
         told = [call for call in oracle.callbacks if call.gateway_reference == each.reference]
         assert await store.transaction(each.reference) == each
-        assert await store.timeline(each.reference) == mine
-        assert await store.callbacks(gateway_reference=each.reference) == told
+        assert await store.admin.timeline(each.reference) == mine
+        assert await store.admin.callbacks(gateway_reference=each.reference) == told
         assert await store.look_up(LookUp(each.order.brand, each.reference)) == transaction_object(
             each
         )
@@ -115,7 +116,7 @@ async def _compare_with_oracle(store: Store, oracle: Gateway) -> None:
         assert list(listed.objects) == [
             transaction_object(each) for each in everything if each.order.brand == of
         ]
-    assert _suspense_rows(await store.suspense()) == _expected_suspense_rows(oracle.suspense)
+    assert _suspense_rows(await store.admin.suspense()) == _expected_suspense_rows(oracle.suspense)
     assert await store.next_wake() == oracle.next_wake()
     assert await store.latest_stamp() == max(line.at for line in oracle.journal)
 
@@ -205,7 +206,7 @@ async def check_unread_keys_are_not_visible(open_store: OpenStore) -> None:
             store, (deposit, later(NOON, Span(3))), (deposit, later(NOON, Span(4)))
         )
         assert {getattr(reply, "reason", "") for reply in again} == {"The deposit is on record."}
-        assert len(await store.find_transactions(brand="acme")) == 3
+        assert len(await store.admin.find_transactions(brand="acme")) == 3
 
 
 async def check_abandoned_work_is_claimed_once(open_store: OpenStore) -> None:
@@ -236,11 +237,11 @@ async def check_abandoned_work_is_claimed_once(open_store: OpenStore) -> None:
         )
         left = await claim_all_abandoned(store, limit=10)
         assert {intent_key(work.intent)[1] for work in left} == {IntentKind.SUBMIT}
-        (recorded,) = await store.callbacks(gateway_reference=reference(0))
+        (recorded,) = await store.admin.callbacks(gateway_reference=reference(0))
         assert recorded.attempt == DELIVERED
-        (listed,) = await store.callbacks(brand="acme")
+        (listed,) = await store.admin.callbacks(brand="acme")
         assert listed.attempt.body == b""
-        assert not await store.callbacks(brand="globex")
+        assert not await store.admin.callbacks(brand="globex")
 
 
 async def check_due_transactions(open_store: OpenStore) -> None:

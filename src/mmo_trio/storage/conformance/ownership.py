@@ -120,7 +120,7 @@ async def check_next_owner_claims_again(open_store: OpenStore) -> None:
         assert isinstance(await conclude_callback(one, 1, later(NOON, Span(54)), fence=1), Ignored)
         assert claimed_fences(await theirs.claim_callbacks({"acme": 10, "globex": 10})) == [(4, 2)]
         assert not await theirs.claim_callbacks({"acme": 10, "globex": 10})
-        recorded = [each.gateway_reference for each in await one.callbacks()]
+        recorded = [each.gateway_reference for each in await one.admin.callbacks()]
         assert recorded == [reference(0), reference(3), reference(1)]
 
 

@@ -13,7 +13,8 @@ from mmo_sansio.values.clock import Instant, Span, later
 from mmo_sansio.values.model import Operation, ReferenceReuse, Status, Type
 from mmo_trio.storage.conformance.driver import NOON, OpenStore, submit_batch
 from mmo_trio.storage.conformance.inputs import brand, creation, reference, succeeded
-from mmo_trio.storage.interface.store import Backlog, ClosedProvider, Store, StoreUnavailable
+from mmo_trio.storage.interface.admin_types import Backlog, ClosedProvider
+from mmo_trio.storage.interface.store import Store, StoreUnavailable
 
 
 async def check_empty_store(open_store: OpenStore) -> None:
@@ -28,11 +29,11 @@ async def check_empty_store(open_store: OpenStore) -> None:
         assert await store.look_up(LookUpByMerchantReference("acme", "order-1")) is None
         assert await store.transaction(reference(1)) is None
         assert await store.transaction_by_page_token("token-1") is None
-        assert not await store.find_transactions()
-        assert not await store.timeline(reference(1))
-        assert not await store.callbacks()
-        assert not await store.suspense()
-        assert not await store.brands()
+        assert not await store.admin.find_transactions()
+        assert not await store.admin.timeline(reference(1))
+        assert not await store.admin.callbacks()
+        assert not await store.admin.suspense()
+        assert not await store.admin.brands()
         nothing = Records((), None, None, has_previous=False, has_next=False)
         assert await store.list_records(ListRecords("acme", Instant(0), NOON)) == nothing
 
@@ -57,7 +58,9 @@ async def check_payment_survives_restart(open_store: OpenStore) -> None:
         assert paged is not None
         assert paged.reference == reference(2)
         assert await store.transaction_by_page_token("token-1") is None
-        assert [line.input_name for line in await store.timeline(reference(1))] == ["CreatePayment"]
+        assert [line.input_name for line in await store.admin.timeline(reference(1))] == [
+            "CreatePayment"
+        ]
         assert await store.latest_stamp() == NOON + 1
 
 
@@ -140,7 +143,7 @@ async def check_find_transactions(open_store: OpenStore) -> None:
         )
 
         async def found(**how: object) -> list[int]:
-            return [int(each.reference[4:]) for each in await store.find_transactions(**how)]  # type: ignore[arg-type]
+            return [int(each.reference[4:]) for each in await store.admin.find_transactions(**how)]  # type: ignore[arg-type]
 
         assert await found() == [3, 2, 1, 0]
         assert await found(limit=2) == [3, 2]
@@ -159,21 +162,21 @@ async def check_suspense_book(open_store: OpenStore) -> None:
             await submit_batch(
                 store, (UnmatchedNotified("sandbox", "What?"), later(NOON, Span(number)))
             )
-        (entry,) = await store.suspense()
+        (entry,) = await store.admin.suspense()
         assert (entry.times, entry.first_at, entry.last_at) == (3, NOON, NOON + 2)
-        assert not await store.suspense(brand="acme")
-        assert await store.close_suspense(
+        assert not await store.admin.suspense(brand="acme")
+        assert await store.admin.close_suspense(
             entry.id, by="ada", note="a test call", now=later(NOON, Span(9))
         )
-        assert not await store.close_suspense(
+        assert not await store.admin.close_suspense(
             entry.id, by="bob", note="", now=later(NOON, Span(10))
         )
-        assert not await store.close_suspense(
+        assert not await store.admin.close_suspense(
             entry.id + 1, by="bob", note="", now=later(NOON, Span(10))
         )
         await submit_batch(store, (UnmatchedNotified("sandbox", "What?"), later(NOON, Span(11))))
-        assert not await store.suspense()
-        (closed,) = await store.suspense(with_closed=True)
+        assert not await store.admin.suspense()
+        (closed,) = await store.admin.suspense(with_closed=True)
         assert (closed.closed_at, closed.closed_by, closed.note) == (NOON + 9, "ada", "a test call")
         assert closed.times == 4
 
@@ -181,18 +184,20 @@ async def check_suspense_book(open_store: OpenStore) -> None:
 async def check_brands_and_keys(open_store: OpenStore) -> None:
     """Brands come back as they were saved, keys oldest first; a retired key finds nothing any more (A4)."""
     async with open_store() as store:
-        await store.save_brands([brand("globex"), brand("acme")])
-        assert await store.add_key("acme", b"digest-1", b"sealed-1", now=NOON)
-        assert await store.add_key("acme", b"digest-2", b"sealed-2", now=later(NOON, Span(1)))
-        assert not await store.add_key("globex", b"digest-1", b"sealed-3", now=later(NOON, Span(2)))
+        await store.admin.save_brands([brand("globex"), brand("acme")])
+        assert await store.admin.add_key("acme", b"digest-1", b"sealed-1", now=NOON)
+        assert await store.admin.add_key("acme", b"digest-2", b"sealed-2", now=later(NOON, Span(1)))
+        assert not await store.admin.add_key(
+            "globex", b"digest-1", b"sealed-3", now=later(NOON, Span(2))
+        )
         try:
-            await store.add_key("nobody", b"digest-9", b"sealed-9", now=NOON)
+            await store.admin.add_key("nobody", b"digest-9", b"sealed-9", now=NOON)
         except KeyError:
             pass
         else:
             raise AssertionError("a key of no brand was taken")
     async with open_store() as store:
-        acme, globex = await store.brands()
+        acme, globex = await store.admin.brands()
         assert (acme.brand, globex.brand) == (brand("acme"), brand("globex"))
         assert globex.brand.reference_reuse is ReferenceReuse.NEVER
         assert [key.sealed for key in acme.keys] == [b"sealed-1", b"sealed-2"]
@@ -202,18 +207,18 @@ async def check_brands_and_keys(open_store: OpenStore) -> None:
         assert await store.brand_by_key(b"digest-1") == brand("acme")
         assert await store.brand_by_key(b"digest-9") is None
         old = acme.keys[0]
-        assert not await store.retire_key("globex", old.id, now=later(NOON, Span(3)))
-        assert await store.retire_key("acme", old.id, now=later(NOON, Span(3)))
-        assert not await store.retire_key("acme", old.id, now=later(NOON, Span(4)))
+        assert not await store.admin.retire_key("globex", old.id, now=later(NOON, Span(3)))
+        assert await store.admin.retire_key("acme", old.id, now=later(NOON, Span(3)))
+        assert not await store.admin.retire_key("acme", old.id, now=later(NOON, Span(4)))
         assert await store.brand_by_key(b"digest-1") is None
         assert await store.brand_by_key(b"digest-2") == brand("acme")
-        assert (await store.brands())[0].keys[0].retired_at == NOON + 3
-        await store.save_brands([brand("initech")], removed=["acme"])
-        assert [each.brand.id for each in await store.brands()] == ["globex", "initech"]
+        assert (await store.admin.brands())[0].keys[0].retired_at == NOON + 3
+        await store.admin.save_brands([brand("initech")], removed=["acme"])
+        assert [each.brand.id for each in await store.admin.brands()] == ["globex", "initech"]
         assert await store.brand_by_key(b"digest-2") is None
         assert not await store.keys_of("acme")
-        await store.save_brands([brand("acme")])
-        assert await store.add_key("acme", b"digest-2", b"sealed-4", now=later(NOON, Span(5)))
+        await store.admin.save_brands([brand("acme")])
+        assert await store.admin.add_key("acme", b"digest-2", b"sealed-4", now=later(NOON, Span(5)))
 
 
 async def check_unknown_outcomes(open_store: OpenStore) -> None:
@@ -226,11 +231,11 @@ async def check_unknown_outcomes(open_store: OpenStore) -> None:
         await submit_batch(store, *((creation(number), NOON) for number in (1, 2, 3, 4)), *begun)
         await submit_batch(store, (succeeded(2), later(NOON, Span(20))))
     async with open_store() as store:
-        found = await store.unknown_outcomes(later(NOON, Span(13)))
+        found = await store.admin.unknown_outcomes(later(NOON, Span(13)))
         assert [each.reference for each in found] == [reference(1)]
-        found = await store.unknown_outcomes(later(NOON, Span(14)))
+        found = await store.admin.unknown_outcomes(later(NOON, Span(14)))
         assert [each.reference for each in found] == [reference(1), reference(3)]
-        assert len(await store.unknown_outcomes(later(NOON, Span(14)), limit=1)) == 1
+        assert len(await store.admin.unknown_outcomes(later(NOON, Span(14)), limit=1)) == 1
         named = await store.transaction_by_suffix(reference(3)[-12:])
         assert named is not None
         assert named.reference == reference(3)
@@ -241,7 +246,9 @@ async def check_backlog(open_store: OpenStore) -> None:
     """What is pending, stuck or overdue, called back or put in suspense is counted."""
     stray = UnmatchedNotified("momo", '{"a":1}')
     async with open_store() as store:
-        assert await store.backlog(stuck_before=NOON, overdue_before=NOON) == Backlog(0, 0, 0, 0, 0)
+        assert await store.admin.backlog(stuck_before=NOON, overdue_before=NOON) == Backlog(
+            0, 0, 0, 0, 0
+        )
         begun = [(BeginSubmission(reference(number)), later(NOON, Span(10))) for number in (1, 2)]
         await submit_batch(
             store, *((creation(number), later(NOON, Span(number))) for number in (1, 2, 3)), *begun
@@ -250,12 +257,12 @@ async def check_backlog(open_store: OpenStore) -> None:
             store, (succeeded(2), later(NOON, Span(20))), (stray, later(NOON, Span(21)))
         )
     async with open_store() as store:
-        found = await store.backlog(stuck_before=later(NOON, Span(2)), overdue_before=NOON)
+        found = await store.admin.backlog(stuck_before=later(NOON, Span(2)), overdue_before=NOON)
         assert found == Backlog(pending=2, stuck=1, overdue=0, callbacks=1, suspense=1)
-        (entry,) = await store.suspense()
-        await store.close_suspense(entry.id, by="ada", note="seen", now=later(NOON, Span(30)))
+        (entry,) = await store.admin.suspense()
+        await store.admin.close_suspense(entry.id, by="ada", note="seen", now=later(NOON, Span(30)))
         after = clock.LAST_INSTANT
-        found = await store.backlog(stuck_before=after, overdue_before=after)
+        found = await store.admin.backlog(stuck_before=after, overdue_before=after)
         assert found == Backlog(pending=2, stuck=2, overdue=2, callbacks=1, suspense=0)
 
 
@@ -263,14 +270,14 @@ async def check_closed_providers(open_store: OpenStore) -> None:
     """A provider stays closed until it is opened."""
     closed = ClosedProvider("momo", NOON, "ada", "out of order")
     async with open_store() as store:
-        assert await store.close_provider(closed)
-        assert not await store.close_provider(evolve(closed, closed_by="bob"))
+        assert await store.admin.close_provider(closed)
+        assert not await store.admin.close_provider(evolve(closed, closed_by="bob"))
         assert await store.latest_stamp() == NOON
     async with open_store() as store:
-        assert list(await store.closed_providers()) == [closed]
-        assert await store.open_provider("momo")
-        assert not await store.open_provider("momo")
-        assert not await store.closed_providers()
+        assert list(await store.admin.closed_providers()) == [closed]
+        assert await store.admin.open_provider("momo")
+        assert not await store.admin.open_provider("momo")
+        assert not await store.admin.closed_providers()
 
 
 async def check_closed_store_is_unavailable(open_store: OpenStore) -> None:

@@ -25,7 +25,7 @@ from mmo_trio.storage.interface.admin_types import (
     Role,
 )
 from mmo_trio.storage.interface.audit_chain import AuditChainVerifier
-from mmo_trio.storage.sql.payment_search import position_of
+from mmo_trio.storage.shared.payment_index import position_of
 
 ADA = ConsoleUser("ada", Role.ADMIN, "$hash", NOON)
 FAILED_ATTEMPT = DeliveryAttempt(
@@ -192,7 +192,7 @@ async def check_work_lists(open_store: OpenStore) -> None:
         assert unmatched.gateway_reference is None
         assert list(await office.suspense_of_payment(reference(1))) == [repeated]
         assert list(await office.suspense_entries(before=unmatched.id)) == [repeated]
-        assert await store.close_suspense(
+        assert await store.admin.close_suspense(
             repeated.id, by="ada", note="seen", now=later(NOON, Span(40))
         )
         assert list(await office.suspense_entries()) == [unmatched]

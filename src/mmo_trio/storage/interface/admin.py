@@ -1,18 +1,22 @@
-"""What every store's office promises."""
+"""What every store offers to staff and to their commands."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Protocol
 
-from mmo_sansio.messages.changes import CallbackRecorded
+from mmo_sansio.messages.changes import CallbackRecorded, JournalEntry
+from mmo_sansio.messages.queries import Position
 from mmo_sansio.values.clock import Instant
-from mmo_sansio.values.model import Transaction
+from mmo_sansio.values.model import Brand, Status, Transaction
 from mmo_trio.storage.interface.admin_types import (
     AuditEvent,
     AuditHead,
     AuditRow,
+    Backlog,
+    BrandRecord,
     BreakerChange,
+    ClosedProvider,
     ConsoleSession,
     ConsoleUser,
     CountDimension,
@@ -20,130 +24,205 @@ from mmo_trio.storage.interface.admin_types import (
     PaymentCount,
     PaymentFilter,
     PaymentPage,
-    Position,
     Proposal,
     ProposalState,
     SuspenseEntry,
 )
 
+PAYMENTS_SCANNED_MAX = 5_000
+"""Payments that one search scans, so that none costs more rows, whatever it searches for."""
+
 
 class AdminStore(Protocol):
     """Every method raises what those of the store raise."""
 
-    async def append_audit(self, event: AuditEvent) -> AuditRow:
-        """Write a deed into the audit log; whoever does it waits for this first."""
-        ...
+    # Payments
 
-    async def audit(
-        self, *, before: int | None = None, about: str | None = None, limit: int = 50
-    ) -> Sequence[AuditRow]:
-        """Rows of the audit log below a number, the newest first."""
-        ...
-
-    async def audit_after(self, number: int, *, limit: int) -> Sequence[AuditRow]:
-        """Rows above a number, in order."""
-        ...
-
-    async def audit_head(self) -> AuditHead:
-        """Where the log ends."""
-        ...
-
-    async def add_user(self, user: ConsoleUser) -> bool:
-        """Add an operator; False when the name is taken."""
-        ...
-
-    async def replace_user(self, user: ConsoleUser) -> bool:
-        """Replace an operator and end all its sessions; False when there is none of that name."""
-        ...
-
-    async def users(self) -> Sequence[ConsoleUser]:
-        """Every operator, by name."""
-        ...
-
-    async def user(self, name: str) -> ConsoleUser | None:
-        """One of them."""
-        ...
-
-    async def begin_session(self, session: ConsoleSession, *, expire_before: Instant) -> None:
-        """Keep a session, and forget those that began before a time."""
-        ...
-
-    async def session(self, digest: bytes) -> tuple[ConsoleSession, ConsoleUser] | None:
-        """A session and whose it is, as that operator is now."""
-        ...
-
-    async def touch_session(self, digest: bytes, at: Instant) -> None:
-        """Note that a session is in use."""
-        ...
-
-    async def end_session(self, digest: bytes) -> None:
-        """End it; one that isn't there is no fault."""
-        ...
-
-    async def add_proposal(self, proposal: Proposal) -> int:
-        """Keep a proposal; its id."""
-        ...
-
-    async def proposals(
-        self, *, about: str | None = None, state: ProposalState | None = None, limit: int = 100
-    ) -> Sequence[Proposal]:
-        """Proposals about one payment or in one state, the newest first."""
-        ...
-
-    async def proposal(self, id: int) -> Proposal | None:
-        """One of them."""
-        ...
-
-    async def update_proposal(self, expected_state: ProposalState, updated: Proposal) -> bool:
-        """Let a proposal move from a state to what is given; False when it isn't in that state any more."""
+    async def find_transactions(
+        self,
+        *,
+        reference: str | None = None,
+        brand: str | None = None,
+        status: Status | None = None,
+        limit: int = 50,
+    ) -> Sequence[Transaction]:
+        """Return transactions by either reference, brand or status, the newest first."""
         ...
 
     async def search_payments(
         self, text: str, *, msisdn: str | None, before: Position | None = None, limit: int = 50
     ) -> PaymentPage:
-        """Payments by any reference (the gateway's, the merchant's, for reconciliation, the provider's), and by these
-        digits of an msisdn, newest first."""
+        """Return payments by any reference (the gateway's, the merchant's, for reconciliation, the provider's), and
+        by these digits of an msisdn, newest first."""
         ...
 
     async def list_payments(self, payment_filter: PaymentFilter) -> PaymentPage:
-        """Payments, newest first; one call looks at LOOK_MAX of them at most."""
+        """Return payments, newest first; one call scans PAYMENTS_SCANNED_MAX of them at most."""
         ...
 
     async def unknown_outcomes(
         self, submitted_before: Instant, *, after: Position | None = None, limit: int = 50
     ) -> Sequence[Transaction]:
-        """As the store's, a page at a time: the oldest first, those after a place."""
+        """Return pending transactions that may have reached their provider before this time, the oldest first, a page
+        at a time: those after a position."""
+        ...
+
+    async def timeline(self, gateway_reference: str) -> Sequence[JournalEntry]:
+        """Return the journal of one transaction, in order."""
+        ...
+
+    async def callbacks(
+        self, *, brand: str | None = None, gateway_reference: str | None = None, limit: int = 500
+    ) -> Sequence[CallbackRecorded]:
+        """Return the newest recorded callbacks, in the order of their recording.
+
+        The responses' bodies come only with the callbacks of one transaction: each may be a megabyte (K4).
+        """
         ...
 
     async def failed_callbacks(
         self, *, brand: str | None = None, before: int | None = None, limit: int = 50
     ) -> Sequence[tuple[int, CallbackRecorded]]:
-        """Callbacks that were not delivered, with their numbers, those below a number, the newest first; without the
-        bodies of answers."""
+        """Return callbacks that were not delivered with their numbers, those below a number, the newest first, without
+        the responses' bodies."""
         ...
 
-    async def suspense_of_payment(self, gateway_reference: str) -> Sequence[SuspenseEntry]:
-        """All that the suspense book says of a payment, closed entries too."""
+    async def suspense(
+        self, *, brand: str | None = None, with_closed: bool = False, limit: int = 500
+    ) -> Sequence[SuspenseEntry]:
+        """Return entries of the suspense book, in the order of their first report."""
         ...
 
     async def suspense_entries(
         self, *, with_closed: bool = False, before: int | None = None, limit: int = 50
     ) -> Sequence[SuspenseEntry]:
-        """Entries of the suspense book with ids below a number, the newest first."""
+        """Return entries of the suspense book with ids below a number, the newest first."""
+        ...
+
+    async def suspense_of_payment(self, gateway_reference: str) -> Sequence[SuspenseEntry]:
+        """Return all entries of the suspense book about a payment, closed ones too."""
+        ...
+
+    async def close_suspense(self, id: int, *, by: str, note: str, now: Instant) -> bool:
+        """Close an open entry; return False when there is no open entry with this id."""
+        ...
+
+    # Brands and providers
+
+    async def brands(self) -> Sequence[BrandRecord]:
+        """Return every brand, by id."""
+        ...
+
+    async def save_brands(self, changed: Sequence[Brand], *, removed: Sequence[str] = ()) -> None:
+        """Add or replace brands, and remove some with their keys, all at once."""
+        ...
+
+    async def add_key(self, brand: str, digest: bytes, sealed: bytes, *, now: Instant) -> bool:
+        """Add a key; return False when the same key is there already. Raises KeyError for an unknown brand."""
+        ...
+
+    async def retire_key(self, brand: str, id: int, *, now: Instant) -> bool:
+        """Retire a key; return False when the brand has no such key in use."""
+        ...
+
+    async def closed_providers(self) -> Sequence[ClosedProvider]:
+        """Return the providers that are closed for new payments, by name."""
+        ...
+
+    async def close_provider(self, closed: ClosedProvider) -> bool:
+        """Close a provider for new payments; return False when it is closed already."""
+        ...
+
+    async def open_provider(self, name: str) -> bool:
+        """Open a provider again; return False when it isn't closed."""
+        ...
+
+    # Numbers
+
+    async def backlog(self, *, stuck_before: Instant, overdue_before: Instant) -> Backlog:
+        """Count pending transactions created or due before these times, open callbacks and suspense."""
         ...
 
     async def count_payments(
         self, query: CountQuery, *, by: CountDimension | None
     ) -> Sequence[PaymentCount]:
-        """Counts by brand, method or provider over all the time that is wanted, or by where each span begins."""
+        """Count by brand, method or provider over the whole time of the query, or by where each span begins."""
         ...
 
     async def breaker_changes(
         self, *, brand: str | None = None, limit: int = 50
     ) -> Sequence[BreakerChange]:
-        """When merchants' breakers opened and closed, the newest first."""
+        """Return when merchants' breakers opened and closed, the newest first."""
         ...
 
+    # The audit log
 
-PAYMENTS_SCANNED_MAX = 5_000
-"""Payments that one look goes over, so that no question costs more than so many rows, whatever it asks for."""
+    async def append_audit(self, event: AuditEvent) -> AuditRow:
+        """Append an event to the audit log; the action waits for this first."""
+        ...
+
+    async def audit(
+        self, *, before: int | None = None, about: str | None = None, limit: int = 50
+    ) -> Sequence[AuditRow]:
+        """Return rows of the audit log below a number, the newest first."""
+        ...
+
+    async def audit_after(self, number: int, *, limit: int) -> Sequence[AuditRow]:
+        """Return rows above a number, in order."""
+        ...
+
+    async def audit_head(self) -> AuditHead:
+        """Return where the log ends."""
+        ...
+
+    # Users of the console, their sessions and proposals
+
+    async def add_user(self, user: ConsoleUser) -> bool:
+        """Add a user; return False when the name is taken."""
+        ...
+
+    async def replace_user(self, user: ConsoleUser) -> bool:
+        """Replace a user and end all its sessions; return False when there is no user of that name."""
+        ...
+
+    async def users(self) -> Sequence[ConsoleUser]:
+        """Return every user, by name."""
+        ...
+
+    async def user(self, name: str) -> ConsoleUser | None:
+        """Return the user of this name."""
+        ...
+
+    async def begin_session(self, session: ConsoleSession, *, expire_before: Instant) -> None:
+        """Store a session, and delete those that began before a time."""
+        ...
+
+    async def session(self, digest: bytes) -> tuple[ConsoleSession, ConsoleUser] | None:
+        """Return a session and its user, as that user is now."""
+        ...
+
+    async def touch_session(self, digest: bytes, at: Instant) -> None:
+        """Record that a session is in use."""
+        ...
+
+    async def end_session(self, digest: bytes) -> None:
+        """End a session, if it is there."""
+        ...
+
+    async def add_proposal(self, proposal: Proposal) -> int:
+        """Store a proposal and return its id."""
+        ...
+
+    async def proposals(
+        self, *, about: str | None = None, state: ProposalState | None = None, limit: int = 100
+    ) -> Sequence[Proposal]:
+        """Return proposals about one payment or in one state, the newest first."""
+        ...
+
+    async def proposal(self, id: int) -> Proposal | None:
+        """Return the proposal with this id."""
+        ...
+
+    async def update_proposal(self, expected_state: ProposalState, updated: Proposal) -> bool:
+        """Replace a proposal that is in the expected state; return False when it isn't any more."""
+        ...

@@ -1,4 +1,4 @@
-"""The nouns of the office: operators and their sessions, deeds, proposals, what is searched and counted."""
+"""The values of the admin API: brands and keys, console users, audit events, proposals, searches and counts."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from enum import StrEnum
 from attrs import field, frozen
 
 from mmo_sansio.messages.changes import SuspenseReason
+from mmo_sansio.messages.queries import Position
 from mmo_sansio.values.clock import DAY, HOUR, Instant, Span
-from mmo_sansio.values.model import Status, Transaction
+from mmo_sansio.values.model import Brand, Status, Transaction
 
 
 @frozen
@@ -136,14 +137,6 @@ class Proposal:
 
 
 @frozen
-class Position:
-    """A place among payments that are told newest first: what follows is older."""
-
-    created_at: Instant
-    gateway_reference: str
-
-
-@frozen
 class PaymentFilter:
     """Which payments to list, newest first."""
 
@@ -209,3 +202,49 @@ class BreakerChange:
     brand: str
     at: Instant
     state: str
+
+
+@frozen
+class StoredApiKey:
+    """An API key as it is kept: a digest to find it by, and sealed text to send back in callbacks (A4, A5)."""
+
+    id: int
+    brand: str
+    digest: bytes = field(repr=False)
+    sealed: bytes = field(repr=False)
+    added_at: Instant
+    retired_at: Instant | None = None
+
+
+@frozen
+class ClosedProvider:
+    """A provider that a person has closed for new payments."""
+
+    name: str
+    closed_at: Instant
+    closed_by: str
+    reason: str
+
+
+@frozen
+class Backlog:
+    """How much is waiting in a store, all nodes together."""
+
+    pending: int
+    """Transactions that haven't ended."""
+    stuck: int
+    """Of these, those that were created before a given time."""
+    overdue: int
+    """Of these, those that should have been woken before a given time, to be asked about or to expire."""
+    callbacks: int
+    """Callbacks that aren't concluded."""
+    suspense: int
+    """Open entries of the suspense book."""
+
+
+@frozen
+class BrandRecord:
+    """A brand and its keys, the oldest first."""
+
+    brand: Brand
+    keys: tuple[StoredApiKey, ...]

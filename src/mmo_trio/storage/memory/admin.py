@@ -1,4 +1,4 @@
-"""The office of the store in memory."""
+"""The admin API of the store in memory."""
 
 from __future__ import annotations
 
@@ -8,16 +8,21 @@ from collections.abc import Awaitable, Callable, Sequence
 from attrs import define, evolve, field
 
 from mmo_sansio.http.exchange import DeliveryOutcome
-from mmo_sansio.messages.changes import CallbackRecorded
+from mmo_sansio.messages.changes import CallbackRecorded, JournalEntry
+from mmo_sansio.messages.intents import DeliverCallback
+from mmo_sansio.messages.queries import Position
 from mmo_sansio.payments.stuck import has_unknown_outcome
 from mmo_sansio.values.clock import Instant
-from mmo_sansio.values.model import Status, Transaction
+from mmo_sansio.values.model import Brand, Status, Transaction
 from mmo_trio.storage.interface.admin import PAYMENTS_SCANNED_MAX
 from mmo_trio.storage.interface.admin_types import (
     AuditEvent,
     AuditHead,
     AuditRow,
+    Backlog,
+    BrandRecord,
     BreakerChange,
+    ClosedProvider,
     ConsoleSession,
     ConsoleUser,
     CountDimension,
@@ -25,20 +30,22 @@ from mmo_trio.storage.interface.admin_types import (
     PaymentCount,
     PaymentFilter,
     PaymentPage,
-    Position,
     Proposal,
     ProposalState,
+    StoredApiKey,
     SuspenseEntry,
 )
 from mmo_trio.storage.interface.audit_chain import EMPTY_HEAD, next_row
 from mmo_trio.storage.memory.state import MemoryAdminState, MemoryState
 from mmo_trio.storage.shared.payment_counts import count_by_span
-from mmo_trio.storage.shared.search_keys import (
+from mmo_trio.storage.shared.payment_index import (
+    AFTER_NEWEST,
     msisdn_key,
+    newest_page,
+    position_of,
     provider_receipt_key,
     reconciliation_reference_key,
 )
-from mmo_trio.storage.sql.payment_search import AFTER_NEWEST, newest_page, position_of
 
 
 @define
@@ -49,6 +56,116 @@ class MemoryAdminStore:
 
     async def _state(self) -> MemoryAdminState:
         return (await self._memory()).admin
+
+    async def find_transactions(
+        self,
+        *,
+        reference: str | None = None,
+        brand: str | None = None,
+        status: Status | None = None,
+        limit: int = 50,
+    ) -> Sequence[Transaction]:
+        return [
+            each
+            for each in await self._older_than(None)
+            if reference in (None, each.reference, each.order.merchant_reference)
+            and brand in (None, each.order.brand)
+            and status in (None, each.status)
+        ][:limit]
+
+    async def timeline(self, gateway_reference: str) -> Sequence[JournalEntry]:
+        journal = (await self._memory()).journal
+        return [line for line in journal if line.gateway_reference == gateway_reference]
+
+    async def callbacks(
+        self, *, brand: str | None = None, gateway_reference: str | None = None, limit: int = 500
+    ) -> Sequence[CallbackRecorded]:
+        found = [
+            each
+            for each in (await self._memory()).callbacks
+            if brand in (None, each.brand) and gateway_reference in (None, each.gateway_reference)
+        ][-limit:]
+        if gateway_reference is not None:
+            return found
+        return [evolve(each, attempt=evolve(each.attempt, body=b"")) for each in found]
+
+    async def suspense(
+        self, *, brand: str | None = None, with_closed: bool = False, limit: int = 500
+    ) -> Sequence[SuspenseEntry]:
+        return [
+            each
+            for each in (await self._memory()).suspense
+            if brand in (None, each.brand) and (with_closed or each.closed_at is None)
+        ][:limit]
+
+    async def close_suspense(self, id: int, *, by: str, note: str, now: Instant) -> bool:
+        memory = await self._memory()
+        for index, each in enumerate(memory.suspense):
+            if each.id == id and each.closed_at is None:
+                memory.suspense[index] = evolve(each, closed_at=now, closed_by=by, note=note)
+                memory.latest_stamp = max(memory.latest_stamp, now)
+                return True
+        return False
+
+    async def brands(self) -> Sequence[BrandRecord]:
+        memory = await self._memory()
+        return [
+            BrandRecord(brand, tuple(key for key in memory.keys if key.brand == id))
+            for id, brand in sorted(memory.brands.items())
+        ]
+
+    async def save_brands(self, changed: Sequence[Brand], *, removed: Sequence[str] = ()) -> None:
+        memory = await self._memory()
+        for id in removed:
+            memory.brands.pop(id, None)
+            memory.ownership.delete_breaker(id)
+        memory.keys = [key for key in memory.keys if key.brand in memory.brands]
+        memory.brands.update((brand.id, brand) for brand in changed)
+
+    async def add_key(self, brand: str, digest: bytes, sealed: bytes, *, now: Instant) -> bool:
+        memory = await self._memory()
+        if brand not in memory.brands:
+            raise KeyError(brand)
+        if any(key.digest == digest for key in memory.keys):
+            return False
+        memory.last_key_id += 1
+        memory.keys.append(StoredApiKey(memory.last_key_id, brand, digest, sealed, now))
+        memory.latest_stamp = max(memory.latest_stamp, now)
+        return True
+
+    async def retire_key(self, brand: str, id: int, *, now: Instant) -> bool:
+        memory = await self._memory()
+        for index, key in enumerate(memory.keys):
+            if (key.brand, key.id, key.retired_at) == (brand, id, None):
+                memory.keys[index] = evolve(key, retired_at=now)
+                memory.latest_stamp = max(memory.latest_stamp, now)
+                return True
+        return False
+
+    async def backlog(self, *, stuck_before: Instant, overdue_before: Instant) -> Backlog:
+        memory = await self._memory()
+        every = memory.ledger.transactions.values()
+        pending = [each for each in every if each.progress.wake_at is not None]
+        return Backlog(
+            pending=len(pending),
+            stuck=sum(each.order.created_at < stuck_before for each in pending),
+            overdue=sum((each.progress.wake_at or 0) < overdue_before for each in pending),
+            callbacks=sum(
+                isinstance(each, DeliverCallback) for each in memory.ledger.intents.values()
+            ),
+            suspense=sum(each.closed_at is None for each in memory.suspense),
+        )
+
+    async def closed_providers(self) -> Sequence[ClosedProvider]:
+        return sorted((await self._memory()).closed_providers.values(), key=lambda each: each.name)
+
+    async def close_provider(self, closed: ClosedProvider) -> bool:
+        memory = await self._memory()
+        memory.latest_stamp = max(memory.latest_stamp, closed.closed_at)
+        return memory.closed_providers.setdefault(closed.name, closed) is closed
+
+    async def open_provider(self, name: str) -> bool:
+        return (await self._memory()).closed_providers.pop(name, None) is not None
 
     async def append_audit(self, event: AuditEvent) -> AuditRow:
         log = (await self._state()).audit

@@ -19,11 +19,13 @@ from mmo_sansio.values.model import Brand
 from mmo_trio.storage.interface.admin_types import (
     AuditRow,
     BreakerChange,
+    ClosedProvider,
     ConsoleSession,
     ConsoleUser,
     Proposal,
+    StoredApiKey,
+    SuspenseEntry,
 )
-from mmo_trio.storage.interface.store import ClosedProvider, StoredApiKey, SuspenseEntry
 
 
 @define

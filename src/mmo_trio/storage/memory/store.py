@@ -6,29 +6,21 @@ from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 
 import trio
-from attrs import evolve, frozen
+from attrs import frozen
 
 from mmo_sansio.api.outgoing.transaction_json import transaction_object
-from mmo_sansio.messages.changes import CallbackRecorded, JournalEntry
 from mmo_sansio.messages.intents import DeliverCallback, DurableIntent, PollProvider
 from mmo_sansio.messages.queries import AnyLookUp, ListRecords, LookUp, Position, Records
 from mmo_sansio.payments.decision import Decision
 from mmo_sansio.payments.ledger import Reads
-from mmo_sansio.payments.stuck import has_unknown_outcome
 from mmo_sansio.resilience.circuit_breaker import BreakerSnapshot
 from mmo_sansio.resilience.ownership import OVERDUE_AFTER, is_in_wake_share
 from mmo_sansio.values.clock import Instant
-from mmo_sansio.values.model import Brand, Status, Transaction
-from mmo_trio.storage.interface.store import (
-    Backlog,
-    BrandRecord,
-    ClosedProvider,
-    DecideBatch,
+from mmo_sansio.values.model import Brand, Transaction
+from mmo_trio.storage.interface.admin_types import (
     StoredApiKey,
-    StoreUnavailable,
-    SuspenseEntry,
-    WorkItem,
 )
+from mmo_trio.storage.interface.store import DecideBatch, StoreUnavailable, WorkItem
 from mmo_trio.storage.memory.admin import MemoryAdminStore
 from mmo_trio.storage.memory.ownership import MemoryChannelOwnership, store_time
 from mmo_trio.storage.memory.state import MemoryState, record_change, working_set
@@ -183,67 +175,6 @@ class MemoryStore:
                 return each
         return None
 
-    async def find_transactions(
-        self,
-        *,
-        reference: str | None = None,
-        brand: str | None = None,
-        status: Status | None = None,
-        limit: int = 50,
-    ) -> Sequence[Transaction]:
-        found = [
-            row.transaction
-            for row in reversed(_rows_in_order(await self._open_state()))
-            if reference in (None, row.transaction.reference)
-            or reference == row.transaction.order.merchant_reference
-        ]
-        return [
-            each
-            for each in found
-            if brand in (None, each.order.brand) and status in (None, each.status)
-        ][:limit]
-
-    async def timeline(self, gateway_reference: str) -> Sequence[JournalEntry]:
-        journal = (await self._open_state()).journal
-        return [line for line in journal if line.gateway_reference == gateway_reference]
-
-    async def callbacks(
-        self, *, brand: str | None = None, gateway_reference: str | None = None, limit: int = 500
-    ) -> Sequence[CallbackRecorded]:
-        found = [
-            each
-            for each in (await self._open_state()).callbacks
-            if brand in (None, each.brand) and gateway_reference in (None, each.gateway_reference)
-        ][-limit:]
-        if gateway_reference is not None:
-            return found
-        return [evolve(each, attempt=evolve(each.attempt, body=b"")) for each in found]
-
-    async def suspense(
-        self, *, brand: str | None = None, with_closed: bool = False, limit: int = 500
-    ) -> Sequence[SuspenseEntry]:
-        return [
-            each
-            for each in (await self._open_state()).suspense
-            if brand in (None, each.brand) and (with_closed or each.closed_at is None)
-        ][:limit]
-
-    async def close_suspense(self, id: int, *, by: str, note: str, now: Instant) -> bool:
-        memory = await self._open_state()
-        for index, each in enumerate(memory.suspense):
-            if each.id == id and each.closed_at is None:
-                memory.suspense[index] = evolve(each, closed_at=now, closed_by=by, note=note)
-                memory.latest_stamp = max(memory.latest_stamp, now)
-                return True
-        return False
-
-    async def brands(self) -> Sequence[BrandRecord]:
-        memory = await self._open_state()
-        return [
-            BrandRecord(brand, tuple(key for key in memory.keys if key.brand == id))
-            for id, brand in sorted(memory.brands.items())
-        ]
-
     async def brand_by_key(self, digest: bytes) -> Brand | None:
         memory = await self._open_state()
         for key in memory.keys:
@@ -254,74 +185,10 @@ class MemoryStore:
     async def keys_of(self, brand: str) -> Sequence[StoredApiKey]:
         return [key for key in (await self._open_state()).keys if key.brand == brand]
 
-    async def save_brands(self, brands: Sequence[Brand], *, removed: Sequence[str] = ()) -> None:
-        memory = await self._open_state()
-        for id in removed:
-            memory.brands.pop(id, None)
-            memory.ownership.delete_breaker(id)
-        memory.keys = [key for key in memory.keys if key.brand in memory.brands]
-        memory.brands.update((brand.id, brand) for brand in brands)
-
-    async def add_key(self, brand: str, digest: bytes, sealed: bytes, *, now: Instant) -> bool:
-        memory = await self._open_state()
-        if brand not in memory.brands:
-            raise KeyError(brand)
-        if any(key.digest == digest for key in memory.keys):
-            return False
-        memory.last_key_id += 1
-        memory.keys.append(StoredApiKey(memory.last_key_id, brand, digest, sealed, now))
-        memory.latest_stamp = max(memory.latest_stamp, now)
-        return True
-
-    async def retire_key(self, brand: str, id: int, *, now: Instant) -> bool:
-        memory = await self._open_state()
-        for index, key in enumerate(memory.keys):
-            if (key.brand, key.id, key.retired_at) == (brand, id, None):
-                memory.keys[index] = evolve(key, retired_at=now)
-                memory.latest_stamp = max(memory.latest_stamp, now)
-                return True
-        return False
-
     async def transaction_by_suffix(self, suffix: str) -> Transaction | None:
         every = (await self._open_state()).ledger.transactions.values()
         found = [each for each in every if each.reference[-12:] == suffix]
         return found[0] if len(found) == 1 else None
-
-    async def unknown_outcomes(
-        self, submitted_before: Instant, *, limit: int = 500
-    ) -> Sequence[Transaction]:
-        rows = (row.transaction for row in _rows_in_order(await self._open_state()))
-        return [each for each in rows if has_unknown_outcome(each, submitted_before)][:limit]
-
-    async def backlog(self, *, stuck_before: Instant, overdue_before: Instant) -> Backlog:
-        memory = await self._open_state()
-        pending = [
-            each.transaction
-            for each in _rows_in_order(memory)
-            if each.transaction.progress.wake_at is not None
-        ]
-        return Backlog(
-            pending=len(pending),
-            stuck=sum(each.order.created_at < stuck_before for each in pending),
-            overdue=sum((each.progress.wake_at or 0) < overdue_before for each in pending),
-            callbacks=sum(
-                isinstance(each, DeliverCallback) for each in memory.ledger.intents.values()
-            ),
-            suspense=sum(each.closed_at is None for each in memory.suspense),
-        )
-
-    async def closed_providers(self) -> Sequence[ClosedProvider]:
-        return sorted(
-            (await self._open_state()).closed_providers.values(), key=lambda each: each.name
-        )
-
-    async def close_provider(self, closed: ClosedProvider) -> bool:
-        memory = await self._open_state()
-        memory.latest_stamp = max(memory.latest_stamp, closed.closed_at)
-        return memory.closed_providers.setdefault(closed.name, closed) is closed
-
-    async def open_provider(self, name: str) -> bool:
-        return (await self._open_state()).closed_providers.pop(name, None) is not None
 
     async def check(self) -> None:
         await self._open_state()

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator
-from hashlib import sha256
 from typing import Any
 
 from mmo_sansio.messages.changes import CallbackRecorded, JournalEntry, SuspenseRecorded
@@ -12,7 +10,7 @@ from mmo_trio.storage.postgres.batch_load import LoadedBatch
 from mmo_trio.storage.postgres.pipeline import BoundStatement, PreparedStatement
 from mmo_trio.storage.postgres.records_horizon import WRITER_LOCK
 from mmo_trio.storage.postgres.text_encoding import escape_optional_text, escape_text
-from mmo_trio.storage.shared.net_effect import NetEffect
+from mmo_trio.storage.shared.net_effect import NetEffect, suspense_identity
 from mmo_trio.storage.shared.payment_counts import batch_counts
 from mmo_trio.storage.sql.columns import order_columns, progress_columns
 from mmo_trio.storage.sql.serialization import serialize_breaker
@@ -240,9 +238,3 @@ def _suspense_rows(recorded: Iterable[SuspenseRecorded]) -> list[tuple[Any, ...]
         )
         for identity, same in sorted(book.items())
     ]
-
-
-def suspense_identity(recorded: SuspenseRecorded) -> bytes:
-    """A digest of what makes two entries the same: who told what, about what, and why it was kept."""
-    what = (recorded.provider, recorded.reason.value, recorded.gateway_reference, recorded.content)
-    return sha256(json.dumps(what).encode()).digest()

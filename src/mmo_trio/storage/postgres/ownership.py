@@ -13,7 +13,7 @@ import psycopg
 from attrs import define
 
 from mmo_sansio.messages.intents import IntentKind, durable_intent
-from mmo_sansio.resilience.circuit_breaker import INITIAL_SNAPSHOT, BreakerSnapshot
+from mmo_sansio.resilience.circuit_breaker import INITIAL_SNAPSHOT
 from mmo_sansio.resilience.ownership import LEASE_DURATION, OVERDUE_AFTER, Channel, OwnershipCounts
 from mmo_sansio.values.clock import SECOND, Instant
 from mmo_trio.storage.interface.store import OutcomeUnknown, StoreUnavailable, WorkItem
@@ -240,14 +240,6 @@ async def release_channels(
     await connection.execute(
         _RELEASE_CHANNELS.encode(), (list(fences), list(fences.values()), holder)
     )
-
-
-async def breakers(connection: PostgresConnection) -> Mapping[str, BreakerSnapshot]:
-    """Every breaker, by brand."""
-    found = await fetch_rows(
-        connection, "SELECT brand, breaker FROM channels WHERE breaker IS NOT NULL"
-    )
-    return {brand: parse_breaker(row) for brand, row in found}
 
 
 async def next_wake(connection: PostgresConnection, holder: int) -> Instant | None:

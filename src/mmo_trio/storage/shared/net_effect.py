@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator
+from hashlib import sha256
 from typing import assert_never
 
 from attrs import Factory, define
@@ -119,3 +121,9 @@ def net_effect(decisions: Iterable[Decision]) -> NetEffect:
             if not isinstance(intent, PollProvider):
                 batch.scheduled[intent.gateway_reference, intent.kind] = None
     return batch
+
+
+def suspense_identity(recorded: SuspenseRecorded) -> bytes:
+    """Return a digest of what makes two entries the same: provider, reason, payment and content."""
+    parts = (recorded.provider, recorded.reason.value, recorded.gateway_reference, recorded.content)
+    return sha256(json.dumps(parts).encode()).digest()

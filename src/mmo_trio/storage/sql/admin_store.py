@@ -1,4 +1,4 @@
-"""The office of a store that speaks SQL."""
+"""The admin API of a store that speaks SQL."""
 
 from __future__ import annotations
 
@@ -6,14 +6,18 @@ from collections.abc import Sequence
 
 from attrs import frozen
 
-from mmo_sansio.messages.changes import CallbackRecorded
+from mmo_sansio.messages.changes import CallbackRecorded, JournalEntry
+from mmo_sansio.messages.queries import Position
 from mmo_sansio.values.clock import Instant
-from mmo_sansio.values.model import Transaction
+from mmo_sansio.values.model import Brand, Status, Transaction
 from mmo_trio.storage.interface.admin_types import (
     AuditEvent,
     AuditHead,
     AuditRow,
+    Backlog,
+    BrandRecord,
     BreakerChange,
+    ClosedProvider,
     ConsoleSession,
     ConsoleUser,
     CountDimension,
@@ -21,13 +25,19 @@ from mmo_trio.storage.interface.admin_types import (
     PaymentCount,
     PaymentFilter,
     PaymentPage,
-    Position,
     Proposal,
     ProposalState,
     SuspenseEntry,
 )
-from mmo_trio.storage.sql import audit_log, console_users, payment_search
-from mmo_trio.storage.sql.statements import RunQuery
+from mmo_trio.storage.sql import (
+    audit_log,
+    brand_keys,
+    console_users,
+    monitoring,
+    payment_history,
+    payment_search,
+)
+from mmo_trio.storage.sql.statements import RunQuery, RunWrite
 
 
 @frozen
@@ -35,7 +45,63 @@ class SqlAdminStore:
     """See :class:`mmo_trio.storage.interface.admin.AdminStore`."""
 
     read: RunQuery
-    write: RunQuery
+    write: RunWrite
+    clear_breaker: str
+    """The statement that removes a brand's breaker."""
+
+    async def find_transactions(
+        self,
+        *,
+        reference: str | None = None,
+        brand: str | None = None,
+        status: Status | None = None,
+        limit: int = 50,
+    ) -> Sequence[Transaction]:
+        return await self.read(
+            lambda: payment_search.find_transactions(reference, brand, status, limit)
+        )
+
+    async def timeline(self, gateway_reference: str) -> Sequence[JournalEntry]:
+        return await self.read(lambda: payment_history.timeline(gateway_reference))
+
+    async def callbacks(
+        self, *, brand: str | None = None, gateway_reference: str | None = None, limit: int = 500
+    ) -> Sequence[CallbackRecorded]:
+        return await self.read(lambda: payment_history.callbacks(brand, gateway_reference, limit))
+
+    async def suspense(
+        self, *, brand: str | None = None, with_closed: bool = False, limit: int = 500
+    ) -> Sequence[SuspenseEntry]:
+        return await self.read(lambda: payment_history.suspense(brand, with_closed, limit))
+
+    async def close_suspense(self, id: int, *, by: str, note: str, now: Instant) -> bool:
+        return await self.write(lambda: payment_history.close_suspense(id, by, note, now), now)
+
+    async def brands(self) -> Sequence[BrandRecord]:
+        return await self.read(brand_keys.brands)
+
+    async def save_brands(self, changed: Sequence[Brand], *, removed: Sequence[str] = ()) -> None:
+        await self.write(
+            lambda: brand_keys.save_brands(changed, removed, clear_breaker=self.clear_breaker)
+        )
+
+    async def add_key(self, brand: str, digest: bytes, sealed: bytes, *, now: Instant) -> bool:
+        return await self.write(lambda: brand_keys.add_key(brand, digest, sealed, now), now)
+
+    async def retire_key(self, brand: str, id: int, *, now: Instant) -> bool:
+        return await self.write(lambda: brand_keys.retire_key(brand, id, now), now)
+
+    async def closed_providers(self) -> Sequence[ClosedProvider]:
+        return await self.read(monitoring.closed_providers)
+
+    async def close_provider(self, closed: ClosedProvider) -> bool:
+        return await self.write(lambda: monitoring.close_provider(closed), closed.closed_at)
+
+    async def open_provider(self, name: str) -> bool:
+        return await self.write(lambda: monitoring.open_provider(name))
+
+    async def backlog(self, *, stuck_before: Instant, overdue_before: Instant) -> Backlog:
+        return await self.read(lambda: monitoring.backlog(stuck_before, overdue_before))
 
     async def append_audit(self, event: AuditEvent) -> AuditRow:
         return await self.write(lambda: audit_log.append_audit(event))
@@ -107,22 +173,22 @@ class SqlAdminStore:
     async def failed_callbacks(
         self, *, brand: str | None = None, before: int | None = None, limit: int = 50
     ) -> Sequence[tuple[int, CallbackRecorded]]:
-        return await self.read(lambda: payment_search.failed_callbacks(brand, before, limit))
+        return await self.read(lambda: payment_history.failed_callbacks(brand, before, limit))
 
     async def suspense_of_payment(self, gateway_reference: str) -> Sequence[SuspenseEntry]:
-        return await self.read(lambda: payment_search.suspense_of_payment(gateway_reference))
+        return await self.read(lambda: payment_history.suspense_of_payment(gateway_reference))
 
     async def suspense_entries(
         self, *, with_closed: bool = False, before: int | None = None, limit: int = 50
     ) -> Sequence[SuspenseEntry]:
-        return await self.read(lambda: payment_search.suspense_entries(with_closed, before, limit))
+        return await self.read(lambda: payment_history.suspense_entries(with_closed, before, limit))
 
     async def count_payments(
         self, query: CountQuery, *, by: CountDimension | None
     ) -> Sequence[PaymentCount]:
-        return await self.read(lambda: payment_search.count_payments(query, by))
+        return await self.read(lambda: monitoring.count_payments(query, by))
 
     async def breaker_changes(
         self, *, brand: str | None = None, limit: int = 50
     ) -> Sequence[BreakerChange]:
-        return await self.read(lambda: payment_search.breaker_changes(brand, limit))
+        return await self.read(lambda: monitoring.breaker_changes(brand, limit))

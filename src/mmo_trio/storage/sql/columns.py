@@ -8,7 +8,7 @@ from typing import Any
 from mmo_sansio.api.outgoing.transaction_json import transaction_object
 from mmo_sansio.values.model import Transaction
 from mmo_trio.storage.interface.store import StoreCorrupt
-from mmo_trio.storage.shared.search_keys import (
+from mmo_trio.storage.shared.payment_index import (
     msisdn_key,
     provider_receipt_key,
     reconciliation_reference_key,

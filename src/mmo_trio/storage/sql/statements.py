@@ -1,23 +1,26 @@
-"""Conversations with an SQL database: generators that yield a statement, are sent its rows, and return what they mean.
+"""Conversations with an SQL database, each written once for SQLite and PostgreSQL.
 
-The same words go to SQLite and to PostgreSQL; whoever holds the conversation puts them in the database's own dialect.
-A `?` stands for a value, and nothing else is written with a `?` or a `%`.
+A conversation is a generator: it yields a statement, is sent the statement's rows, and returns what the rows mean.
+The store that runs it translates each statement into the dialect of its database. A `?` stands for a value; no
+statement contains another `?`, nor a `%`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Generator, Sequence
+from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
 from typing import Any, Protocol, TypeAlias, TypeVar
 
-from attrs import frozen
+from attrs import Factory, define, frozen
+
+from mmo_sansio.values.clock import Instant
 
 T = TypeVar("T")
-Row = tuple[Any, ...]
+Row: TypeAlias = tuple[Any, ...]
 
 
 @frozen
 class SqlStatement:
-    """One statement with its values."""
+    """A statement and its values."""
 
     text: str
     values: Sequence[Any] = ()
@@ -27,11 +30,81 @@ SqlQuery: TypeAlias = Generator[SqlStatement, Sequence[Row], T]
 
 
 class RunQuery(Protocol):
-    """Holds a conversation in one transaction; it is begun anew when the transaction has to be."""
+    """Runs a conversation that reads."""
 
     def __call__(self, make_query: Callable[[], SqlQuery[T]], /) -> Awaitable[T]: ...
 
 
+class RunWrite(Protocol):
+    """Runs a conversation that writes, in one transaction; makes it anew when the transaction has to be repeated."""
+
+    def __call__(
+        self, make_query: Callable[[], SqlQuery[T]], /, stamp: Instant = Instant(0)
+    ) -> Awaitable[T]:
+        """Commit what the conversation writes; no later decision has a stamp below this one."""
+        ...
+
+
+@frozen
+class SqlSchema:
+    """In what the schemas of the databases differ."""
+
+    transaction_key: Sequence[str]
+    """The columns of other tables that name a transaction; they are its key."""
+    latest_stamp: str
+    """The query of the latest stored instant."""
+    reference_suffix: str
+    """The indexed expression of a gatewayReference's last twelve characters."""
+    breaker_table: str
+    clear_breaker: str
+    """The statement that removes a brand's breaker."""
+    invariant_violations: Mapping[str, str]
+    """Rows that only this schema could have and that break an invariant: a description, and what follows FROM."""
+
+
 def execute(text: str, *values: Any) -> SqlQuery[Sequence[Row]]:
-    """The rows of one statement."""
+    """Return the rows of one statement."""
     return (yield SqlStatement(text, values))
+
+
+def run_query(query: SqlQuery[T], run: Callable[[SqlStatement], Sequence[Row]]) -> T:
+    """Run a conversation to its end, in a thread."""
+    try:
+        statement = next(query)
+        while True:
+            statement = query.send(run(statement))
+    except StopIteration as end:
+        result: T = end.value
+        return result
+
+
+async def run_query_async(
+    query: SqlQuery[T], run: Callable[[SqlStatement], Awaitable[Sequence[Row]]]
+) -> T:
+    """Run a conversation to its end, on an event loop."""
+    try:
+        statement = next(query)
+        while True:
+            statement = query.send(await run(statement))
+    except StopIteration as end:
+        result: T = end.value
+        return result
+
+
+@define
+class Where:
+    """The conditions of a statement, all of which must hold; as text it is the statement's WHERE clause."""
+
+    conditions: list[str] = Factory(list)
+    values: list[Any] = Factory(list)
+    """The values of the conditions, in their order."""
+
+    def and_(self, condition: str, *values: Any) -> Where:
+        """Add a condition, but not when one of its values is None: the caller then doesn't care."""
+        if None not in values:
+            self.conditions.append(condition)
+            self.values += values
+        return self
+
+    def __str__(self) -> str:
+        return f"WHERE {' AND '.join(self.conditions)}" if self.conditions else ""

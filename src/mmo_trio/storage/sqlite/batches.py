@@ -5,14 +5,13 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Collection, Iterable
-from hashlib import sha256
 
 from attrs import evolve
 
-from mmo_sansio.messages.changes import SuspenseRecorded
 from mmo_sansio.messages.intents import IntentKind, durable_intent
 from mmo_sansio.payments.ledger import Ledger, Reads, ReferenceUse
-from mmo_trio.storage.shared.net_effect import NetEffect
+from mmo_sansio.values.clock import Instant
+from mmo_trio.storage.shared.net_effect import NetEffect, suspense_identity
 from mmo_trio.storage.shared.payment_counts import batch_counts
 from mmo_trio.storage.sql.columns import order_columns, progress_columns
 from mmo_trio.storage.sql.serialization import parse_transaction, serialize_breaker
@@ -117,7 +116,12 @@ def write_batch(connection: sqlite3.Connection, effect: NetEffect, *, is_claimed
     _write_intents(connection, effect, is_claimed=is_claimed)
     _write_history(connection, effect)
     _write_counts(connection, effect)
-    connection.execute("UPDATE latest_stamp SET at = max(at, ?)", (effect.latest_stamp,))
+    advance_latest_stamp(connection, effect.latest_stamp)
+
+
+def advance_latest_stamp(connection: sqlite3.Connection, stamp: Instant) -> None:
+    """Remember the stamp of what is written, if it is later than any before."""
+    connection.execute("UPDATE latest_stamp SET at = max(at, ?)", (stamp,))
 
 
 def _write_intents(connection: sqlite3.Connection, effect: NetEffect, *, is_claimed: bool) -> None:
@@ -212,9 +216,3 @@ def _write_counts(connection: sqlite3.Connection, effect: NetEffect) -> None:
             " DO UPDATE SET times = times + excluded.times",
             [(*key, times) for key, times in figures.items()],
         )
-
-
-def suspense_identity(recorded: SuspenseRecorded) -> bytes:
-    """A digest of what makes two entries the same: who told what, about what, and why it was kept."""
-    what = (recorded.provider, recorded.reason.value, recorded.gateway_reference, recorded.content)
-    return sha256(json.dumps(what).encode()).digest()

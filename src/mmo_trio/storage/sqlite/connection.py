@@ -5,14 +5,14 @@ from __future__ import annotations
 import fcntl
 import os
 import sqlite3
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TypeAlias, TypeVar
 from urllib.parse import quote
 
 from mmo_trio.storage.interface.store import StoreCorrupt, StoreUnavailable, StoreUnusable
-from mmo_trio.storage.sql.statements import SqlQuery
+from mmo_trio.storage.sql.statements import Row, SqlStatement
 
 T = TypeVar("T")
 SqliteCall: TypeAlias = Callable[[sqlite3.Connection], T]
@@ -125,12 +125,6 @@ class ServingLock:
         os.close(self._descriptor)
 
 
-def run_query(connection: sqlite3.Connection, query: SqlQuery[T]) -> T:
-    """To its end, inside the connection's transaction."""
-    try:
-        said = next(query)
-        while True:
-            said = query.send(connection.execute(said.text, said.values).fetchall())
-    except StopIteration as end:
-        result: T = end.value
-        return result
+def run_statement(connection: sqlite3.Connection, statement: SqlStatement) -> Sequence[Row]:
+    """Return the rows of a statement, inside the connection's transaction."""
+    return connection.execute(statement.text, statement.values).fetchall()

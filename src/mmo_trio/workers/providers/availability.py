@@ -37,7 +37,7 @@ class ProviderAvailability:
 
     async def _refresh(self) -> None:
         try:
-            closed = frozenset(each.name for each in await self.store.closed_providers())
+            closed = frozenset(each.name for each in await self.store.admin.closed_providers())
         except StoreUnavailable as error:
             logger.warning("provider_availability_stale", error=str(error))
             return

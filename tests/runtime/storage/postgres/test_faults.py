@@ -66,9 +66,9 @@ async def test_a_connection_cut_at_commit_loses_and_doubles_nothing(database: st
         )
         assert len(listed.objects) == len(answers)
         for number in answers:
-            found = await store.find_transactions(reference=f"order/{number} ü")
+            found = await store.admin.find_transactions(reference=f"order/{number} ü")
             assert [each.reference for each in found] == [reference(number)]
-            assert len(await store.timeline(reference(number))) == 1
+            assert len(await store.admin.timeline(reference(number))) == 1
         assert not await store.claim_abandoned(limit=1_000), "its own process holds and does them"
     print(f"{len(answers)} creates, {proxy.cuts}")
 
@@ -223,4 +223,4 @@ async def test_a_race_that_was_lost_is_decided_again(database: str) -> None:
         with trio.fail_after(30):
             (reply,) = await submit_batch(store, (creation(1), NOON))
         assert isinstance(reply, Accepted)
-        assert len(await store.timeline(reference(1))) == 1
+        assert len(await store.admin.timeline(reference(1))) == 1

@@ -94,7 +94,7 @@ async def test_of_fifty_creates_with_one_reference_on_two_nodes_one_is_accepted(
                         nursery.start_soon(create, number)
             assert Counter(map(type, replies)) == {Accepted: 1, Rejected: 49}
             (accepted,) = [each for each in replies if isinstance(each, Accepted)]
-            found = await both[0].store.find_transactions(reference=f"order-{turn}")
+            found = await both[0].store.admin.find_transactions(reference=f"order-{turn}")
             assert [each.reference for each in found] == [accepted.order.gateway_reference]
 
 
@@ -134,12 +134,12 @@ async def test_what_two_nodes_are_told_at_once_happens_once(database: str) -> No
             ended = await first.store.transaction(reference(number))
             assert ended is not None
             assert ended.status is not Status.PENDING
-            lines = await first.store.timeline(reference(number))
+            lines = await first.store.admin.timeline(reference(number))
             endings = [each for each in lines if each.stage_before == "awaiting_result"]
             moved = [each for each in lines if each.stage_before != each.stage_after]
             assert len(moved) == ended.progress.version, (endings, lines)
-            assert len(await first.store.callbacks(gateway_reference=reference(number))) == 1
-        book = await first.store.suspense()
+            assert len(await first.store.admin.callbacks(gateway_reference=reference(number))) == 1
+        book = await first.store.admin.suspense()
         assert sum(each.times for each in book) == 3 * payments
 
 
@@ -184,7 +184,7 @@ async def test_batches_beside_each_other_race_as_nodes_do_and_keep_the_order_of_
             for later in posted:
                 await later.reply()
         for each in accepted.values():
-            lines = await first.store.timeline(each)
+            lines = await first.store.admin.timeline(each)
             assert [line.stage_after for line in lines][:3] == [
                 "created",
                 "submitting",
@@ -192,7 +192,7 @@ async def test_batches_beside_each_other_race_as_nodes_do_and_keep_the_order_of_
             ]
             stamps = [line.at for line in lines]
             assert stamps == sorted(set(stamps))
-        assert sum(each.times for each in await first.store.suspense()) == wanted
+        assert sum(each.times for each in await first.store.admin.suspense()) == wanted
         assert not await first.store.integrity_errors()
 
 
@@ -333,8 +333,8 @@ async def test_text_that_cannot_be_held_is_not_found(database: str, text: str) -
         assert await store.look_up(LookUpByMerchantReference("acme", text)) is None
         assert await store.transaction(text) is None
         assert await store.transaction_by_page_token(text) is None
-        assert not await store.find_transactions(reference=text)
-        assert not await store.timeline(text)
+        assert not await store.admin.find_transactions(reference=text)
+        assert not await store.admin.timeline(text)
         assert not await store.keys_of(text)
         replies = await submit_batch(
             store, (BeginSubmission(text), NOON), (creation(1), later(NOON, Span(1)))
@@ -550,5 +550,5 @@ async def test_the_book_says_when_something_was_told_first_and_last_whoever_comm
         for number in (2, 1, 3):
             at = later(NOON, Span(number))
             await submit_batch(store, (UnmatchedNotified("sandbox", "?"), at))
-        (entry,) = await store.suspense()
+        (entry,) = await store.admin.suspense()
         assert (entry.first_at, entry.last_at, entry.times) == (NOON + 1, NOON + 3, 3)

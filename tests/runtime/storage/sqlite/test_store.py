@@ -67,7 +67,7 @@ async def test_what_was_answered_survives_a_kill(tmp_path: Path) -> None:
             assert not await store.integrity_errors()
             for number in range(answered + 1):
                 assert await store.transaction(reference(number)) is not None
-            stored = len(await store.find_transactions(limit=10**6))
+            stored = len(await store.admin.find_transactions(limit=10**6))
             assert stored % 7 == 0, "half a batch was stored"
             assert len(await store.claim_abandoned(limit=10**6)) == stored
 
@@ -296,7 +296,7 @@ async def test_a_transaction_moves_only_from_where_it_was_decided(tmp_path: Path
         await store.transact(Reads(transactions=frozenset((reference(1),))), decide_and_keep)
         with pytest.raises(AssertionError, match="isn't where it was decided from"):
             await store.transact(Reads(), lambda ledger: kept)
-        assert len(await store.timeline(reference(1))) == 2
+        assert len(await store.admin.timeline(reference(1))) == 2
 
 
 async def test_what_administration_has_changed_is_decided_from(tmp_path: Path) -> None:
@@ -374,5 +374,5 @@ async def test_a_question_that_takes_too_long_is_unavailable(tmp_path: Path) -> 
             with pytest.raises(StoreUnavailable):
                 await store._read(endless)
             _grant(store, timeout_s=20)
-            await store.save_brands([brand()])
-            assert len(await store.brands()) == 1
+            await store.admin.save_brands([brand()])
+            assert len(await store.admin.brands()) == 1

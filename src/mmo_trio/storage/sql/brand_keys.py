@@ -1,0 +1,83 @@
+"""Brands and their API keys in SQL."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from mmo_sansio.values.clock import Instant
+from mmo_sansio.values.model import Brand
+from mmo_trio.storage.interface.admin_types import BrandRecord, StoredApiKey
+from mmo_trio.storage.sql.serialization import parse_brand, serialize_brand
+from mmo_trio.storage.sql.statements import SqlQuery, execute
+
+KEY_COLUMNS = "api_keys.id, api_keys.brand, digest, sealed, added_at, retired_at"
+"""The columns of a `StoredApiKey`, in the order of its fields."""
+
+
+def brands() -> SqlQuery[Sequence[BrandRecord]]:
+    """Return every brand with its keys, by the brands' ids."""
+    rows = yield from execute(
+        f"SELECT brands.id, brands.brand, {KEY_COLUMNS}"
+        " FROM brands LEFT JOIN api_keys ON api_keys.brand = brands.id ORDER BY api_keys.id"
+    )
+    texts = {id: text for id, text, *_ in rows}
+    keys: dict[str, list[StoredApiKey]] = {id: [] for id in texts}
+    for id, _, *key in rows:
+        if key[0] is not None:
+            keys[id].append(StoredApiKey(*key))
+    return [BrandRecord(parse_brand(texts[id]), tuple(keys[id])) for id in sorted(texts)]
+
+
+def brand_by_key(digest: bytes) -> SqlQuery[Brand | None]:
+    """Return the brand whose key in use has this digest."""
+    rows = yield from execute(
+        "SELECT brands.brand FROM api_keys JOIN brands ON brands.id = api_keys.brand"
+        " WHERE digest = ? AND retired_at IS NULL",
+        digest,
+    )
+    return parse_brand(rows[0][0]) if rows else None
+
+
+def save_brands(
+    brands: Sequence[Brand], removed: Sequence[str], *, clear_breaker: str
+) -> SqlQuery[None]:
+    """Add, replace and remove brands, in the order of their ids; a removed brand's keys and breaker go with it."""
+    for id in sorted(removed):
+        yield from execute("DELETE FROM brands WHERE id = ?", id)
+        yield from execute(clear_breaker, id)
+    for brand in sorted(brands, key=lambda each: each.id):
+        yield from execute(
+            "INSERT INTO brands (id, brand) VALUES (?, ?)"
+            " ON CONFLICT (id) DO UPDATE SET brand = excluded.brand",
+            brand.id,
+            serialize_brand(brand),
+        )
+
+
+def add_key(brand: str, digest: bytes, sealed: bytes, now: Instant) -> SqlQuery[bool]:
+    """Add a key; return False when its digest is there already. Raises KeyError for an unknown brand."""
+    # This update locks the brand's row, so that nobody removes the brand before the key is stored.
+    locked = yield from execute("UPDATE brands SET id = id WHERE id = ? RETURNING 1", brand)
+    if not locked:
+        raise KeyError(brand)
+    added = yield from execute(
+        "INSERT INTO api_keys (brand, digest, sealed, added_at) VALUES (?, ?, ?, ?)"
+        " ON CONFLICT (digest) DO NOTHING RETURNING 1",
+        brand,
+        digest,
+        sealed,
+        now,
+    )
+    return bool(added)
+
+
+def retire_key(brand: str, id: int, now: Instant) -> SqlQuery[bool]:
+    """Retire a key; return False when the brand has no such key in use."""
+    retired = yield from execute(
+        "UPDATE api_keys SET retired_at = ?"
+        " WHERE id = ? AND brand = ? AND retired_at IS NULL RETURNING 1",
+        now,
+        id,
+        brand,
+    )
+    return bool(retired)

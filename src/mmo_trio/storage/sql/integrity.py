@@ -1,0 +1,72 @@
+"""The search for damage, in SQL: rows that differ from what was written, and invariants between rows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from mmo_trio.storage.interface.store import StoreCorrupt
+from mmo_trio.storage.sql.columns import CHECKED_COLUMNS, transaction_row_error
+from mmo_trio.storage.sql.serialization import parse_brand, parse_breaker
+from mmo_trio.storage.sql.statements import SqlQuery, SqlSchema, execute
+
+_PAGE_SIZE = 1_000
+
+
+def integrity_errors(schema: SqlSchema) -> SqlQuery[Sequence[str]]:
+    """Return a sentence for each error; reads everything, and needs one snapshot."""
+    found: list[str] = []
+    key = ", ".join(schema.transaction_key)
+    marks = ", ".join("?" for _ in schema.transaction_key)
+    at = ["" for _ in schema.transaction_key]
+    while page := (
+        yield from execute(
+            f"SELECT {key}, {CHECKED_COLUMNS} FROM transactions"
+            f" WHERE ({key}) > ({marks}) ORDER BY {key} LIMIT ?",
+            *at,
+            _PAGE_SIZE,
+        )
+    ):
+        rows = (row[len(at) :] for row in page)
+        found += [error for row in rows if (error := transaction_row_error(row)) is not None]
+        at = list(page[-1][: len(at)])
+    for id, brand in (yield from execute("SELECT id, brand FROM brands")):
+        try:
+            parse_brand(brand)
+        except StoreCorrupt as error:
+            found.append(f"brand {id}: {error}")
+    for brand, breaker in (
+        yield from execute(
+            f"SELECT brand, breaker FROM {schema.breaker_table} WHERE breaker IS NOT NULL"
+        )
+    ):
+        try:
+            parse_breaker(breaker)
+        except StoreCorrupt as error:
+            found.append(f"breaker of brand {brand}: {error}")
+    for description, rows_from in _violations(schema).items():
+        [(count,)] = yield from execute(f"SELECT count(*) FROM {rows_from}")
+        if count:
+            found.append(f"{description}: {count}")
+    return found
+
+
+def _violations(schema: SqlSchema) -> Mapping[str, str]:
+    """Return what follows FROM in a query for the rows that break an invariant, by its description."""
+    same = " AND ".join(f"t.{column} = one.{column}" for column in schema.transaction_key)
+    missing = f"WHERE NOT EXISTS (SELECT 1 FROM transactions AS t WHERE {same})"
+    return {
+        "transactions that are final and still wake, or pending and never do": (
+            "transactions WHERE (status = 'pending') = (wake_at IS NULL)"
+        ),
+        "kept intents without their transaction": f"intents AS one {missing}",
+        "merchantReferences without their transaction": f"reference_uses AS one {missing}",
+        "deposits without their transaction": f"deposits AS one {missing}",
+        "transactions without a line in the journal": (
+            "transactions AS t WHERE NOT EXISTS"
+            " (SELECT 1 FROM journal AS j WHERE j.gateway_reference = t.gateway_reference)"
+        ),
+        "lines of the journal later than the latest stamp": (
+            f"journal WHERE at > ({schema.latest_stamp})"
+        ),
+        **schema.invariant_violations,
+    }

@@ -1,0 +1,93 @@
+"""What staff watch and switch, in SQL: backlog, counts of payments, circuit breakers and closed providers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from mmo_sansio.resilience.circuit_breaker import BreakerSnapshot
+from mmo_sansio.values.clock import Instant
+from mmo_sansio.values.model import Status
+from mmo_trio.storage.interface.admin_types import (
+    Backlog,
+    BreakerChange,
+    ClosedProvider,
+    CountDimension,
+    CountQuery,
+    PaymentCount,
+)
+from mmo_trio.storage.sql.serialization import parse_breaker
+from mmo_trio.storage.sql.statements import SqlQuery, Where, execute
+
+
+def backlog(stuck_before: Instant, overdue_before: Instant) -> SqlQuery[Backlog]:
+    """Count what is waiting."""
+    rows = yield from execute(
+        "SELECT count(*), count(*) FILTER (WHERE created_at < ?),"
+        " count(*) FILTER (WHERE wake_at < ?),"
+        " (SELECT count(*) FROM intents WHERE kind = 'callback'),"
+        " (SELECT count(*) FROM suspense WHERE closed_at IS NULL)"
+        " FROM transactions WHERE wake_at IS NOT NULL",
+        stuck_before,
+        overdue_before,
+    )
+    return Backlog(*rows[0])
+
+
+def count_payments(
+    query: CountQuery, by: CountDimension | None
+) -> SqlQuery[Sequence[PaymentCount]]:
+    """Add up few rows: an hour of one method is one row for each class of latency."""
+    key = "began_at" if by is None else by.value
+    where = Where().and_("span = ?", query.span)
+    where.and_("began_at >= ?", query.begin).and_("began_at < ?", query.end)
+    if query.only is not None:
+        dimension, value = query.only
+        where.and_(f"{dimension.value} = ?", value)
+    rows = yield from execute(
+        f"SELECT {key}, status, latency_s, CAST(sum(times) AS bigint) FROM figures {where}"
+        f" GROUP BY {key}, status, latency_s",
+        *where.values,
+    )
+    return [PaymentCount(str(row[0]), Status(row[1]), row[2], row[3]) for row in rows]
+
+
+def breakers(table: str) -> SqlQuery[Mapping[str, BreakerSnapshot]]:
+    """Return every merchant's breaker, by brand; the schemas hold them in different tables."""
+    rows = yield from execute(f"SELECT brand, breaker FROM {table} WHERE breaker IS NOT NULL")
+    return {brand: parse_breaker(row) for brand, row in rows}
+
+
+def breaker_changes(brand: str | None, limit: int) -> SqlQuery[Sequence[BreakerChange]]:
+    """Return when breakers opened and closed, the newest first."""
+    where = Where().and_("brand = ?", brand)
+    rows = yield from execute(
+        f"SELECT brand, at, state FROM breaker_changes {where} ORDER BY at DESC, brand LIMIT ?",
+        *where.values,
+        limit,
+    )
+    return [BreakerChange(*row) for row in rows]
+
+
+def closed_providers() -> SqlQuery[Sequence[ClosedProvider]]:
+    """Return the providers that are closed for new payments, by name."""
+    rows = yield from execute("SELECT name, closed_at, closed_by, reason FROM closed_providers")
+    return sorted((ClosedProvider(*row) for row in rows), key=lambda each: each.name)
+
+
+def close_provider(closed: ClosedProvider) -> SqlQuery[bool]:
+    """Close a provider for new payments; return False when it is closed already."""
+    added = yield from execute(
+        "INSERT INTO closed_providers (name, closed_at, closed_by, reason) VALUES (?, ?, ?, ?)"
+        " ON CONFLICT (name) DO NOTHING RETURNING 1",
+        closed.name,
+        closed.closed_at,
+        closed.closed_by,
+        closed.reason,
+    )
+    return bool(added)
+
+
+def open_provider(name: str) -> SqlQuery[bool]:
+    """Open a provider again; return False when it isn't closed."""
+    removed = yield from execute("DELETE FROM closed_providers WHERE name = ? RETURNING 1", name)
+    return bool(removed)

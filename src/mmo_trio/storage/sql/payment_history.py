@@ -1,0 +1,111 @@
+"""What became of payments, in SQL: their timeline, callbacks and the suspense book."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from mmo_sansio.http.exchange import DeliveryAttempt, DeliveryOutcome
+from mmo_sansio.messages.changes import CallbackRecorded, JournalEntry, SuspenseReason
+from mmo_sansio.values.clock import Instant
+from mmo_trio.storage.interface.admin_types import SuspenseEntry
+from mmo_trio.storage.sql.statements import Row, SqlQuery, Where, execute
+
+
+def timeline(gateway_reference: str) -> SqlQuery[Sequence[JournalEntry]]:
+    """Return the journal of one transaction, in order."""
+    rows = yield from execute(
+        "SELECT at, what, actor, gateway_reference, nullif(brand, ''), stage_before, stage_after,"
+        " detail FROM journal WHERE gateway_reference = ? ORDER BY id",
+        gateway_reference,
+    )
+    return [JournalEntry(*row) for row in rows]
+
+
+def callbacks(
+    brand: str | None, gateway_reference: str | None, limit: int
+) -> SqlQuery[Sequence[CallbackRecorded]]:
+    """Return the newest callbacks, in the order of their recording; the responses' bodies only of one transaction."""
+    where = Where().and_("brand = ?", brand).and_("gateway_reference = ?", gateway_reference)
+    body = "" if gateway_reference is None else ", body"
+    rows = yield from execute(
+        f"SELECT gateway_reference, brand, at, outcome, url, status, duration_ms, detail{body}"
+        f" FROM callbacks {where} ORDER BY id DESC LIMIT ?",
+        *where.values,
+        limit,
+    )
+    return [_parse_callback(row) for row in reversed(rows)]
+
+
+def failed_callbacks(
+    brand: str | None, before: int | None, limit: int
+) -> SqlQuery[Sequence[tuple[int, CallbackRecorded]]]:
+    """Return failed callbacks with their numbers, the newest first; an index holds the failures only."""
+    where = Where().and_(f"outcome <> '{DeliveryOutcome.DELIVERED}'")
+    where.and_("brand = ?", brand).and_("id < ?", before)
+    rows = yield from execute(
+        "SELECT id, gateway_reference, brand, at, outcome, url, status, duration_ms, detail"
+        f" FROM callbacks {where} ORDER BY id DESC LIMIT ?",
+        *where.values,
+        limit,
+    )
+    return [(row[0], _parse_callback(row[1:])) for row in rows]
+
+
+def _parse_callback(row: Row) -> CallbackRecorded:
+    attempt = DeliveryAttempt(DeliveryOutcome(row[3]), *row[4:])
+    return CallbackRecorded(row[0], row[1], attempt, row[2])
+
+
+_SELECT_SUSPENSE = (
+    "SELECT id, reason, provider, told, gateway_reference, brand, first_at, last_at, times,"
+    " closed_at, closed_by, note FROM suspense"
+)
+
+
+def suspense(brand: str | None, with_closed: bool, limit: int) -> SqlQuery[Sequence[SuspenseEntry]]:
+    """Return entries of the suspense book, in the order of their first report."""
+    where = Where().and_("brand = ?", brand)
+    if not with_closed:
+        where.and_("closed_at IS NULL")
+    rows = yield from execute(
+        f"{_SELECT_SUSPENSE} {where} ORDER BY first_at, id LIMIT ?", *where.values, limit
+    )
+    return [_parse_suspense_entry(row) for row in rows]
+
+
+def suspense_of_payment(gateway_reference: str) -> SqlQuery[Sequence[SuspenseEntry]]:
+    """Return all entries about a payment, closed ones too."""
+    rows = yield from execute(
+        f"{_SELECT_SUSPENSE} WHERE gateway_reference = ? ORDER BY id", gateway_reference
+    )
+    return [_parse_suspense_entry(row) for row in rows]
+
+
+def suspense_entries(
+    with_closed: bool, before: int | None, limit: int
+) -> SqlQuery[Sequence[SuspenseEntry]]:
+    """Return entries with ids below a number, the newest first."""
+    where = Where().and_("id < ?", before)
+    if not with_closed:
+        where.and_("closed_at IS NULL")
+    rows = yield from execute(
+        f"{_SELECT_SUSPENSE} {where} ORDER BY id DESC LIMIT ?", *where.values, limit
+    )
+    return [_parse_suspense_entry(row) for row in rows]
+
+
+def close_suspense(id: int, by: str, note: str, now: Instant) -> SqlQuery[bool]:
+    """Close an open entry; return False when there is none."""
+    closed = yield from execute(
+        "UPDATE suspense SET closed_at = ?, closed_by = ?, note = ?"
+        " WHERE id = ? AND closed_at IS NULL RETURNING 1",
+        now,
+        by,
+        note,
+        id,
+    )
+    return bool(closed)
+
+
+def _parse_suspense_entry(row: Row) -> SuspenseEntry:
+    return SuspenseEntry(row[0], SuspenseReason(row[1]), *row[2:])
