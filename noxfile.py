@@ -63,6 +63,7 @@ def lint(session: nox.Session) -> None:
     session.run("ruff", "format", "--check", ".")
     session.run("ruff", "check", ".")
     session.run("mypy")
+    session.run("python", "tests/unused.py")
 
 
 @nox.session(python=[FULL, *OTHERS])

@@ -20,7 +20,6 @@ from attrs import Factory, define, frozen
 from mmo_sansio.http.messages import HttpRequest, HttpResponse
 from mmo_sansio.values.clock import SECOND, Instant, Span
 
-CONTROL_PREFIX: Final = "/_simulator/"
 JSON_HEADERS: Final = ((b"content-type", b"application/json"),)
 ANY_OPERATION: Final = "*"
 """As a fault's `at`: at any of the operator's own paths."""

@@ -10,7 +10,6 @@ from attrs.validators import min_len
 from mmo_sansio.messages.inputs import ProviderAccepted, ProviderReport, ProviderUnreachable
 from mmo_sansio.values.clock import HOUR, MINUTE, Instant, Span, later
 from mmo_sansio.values.model import Flow, Order, Transaction, Type
-from mmo_sansio.values.model import Operation as Asked
 
 OperationKey = tuple[Type, Flow]
 """Type and flow of the transactions that an operation carries."""
@@ -68,11 +67,6 @@ def resubmission_ends_at(order: Order) -> Instant:
 def operation_key(transaction: Transaction) -> OperationKey:
     """Which operation a transaction belongs to."""
     return transaction.order.type, transaction.order.flow
-
-
-def requested_operation_key(operation: Asked) -> OperationKey:
-    """Which operation a merchant asks for."""
-    return operation.type, operation.flow
 
 
 def with_poll_interval(

@@ -44,11 +44,6 @@ class SimulatedMpesaAccount:
     validates: bool = False
     """Whether M-Pesa asks the shortcode before a deposit."""
 
-    @property
-    def is_customer(self) -> bool:
-        """Whether it is a telephone."""
-        return len(self.id) == 12
-
 
 @define
 class SimulatedMpesaPayment:
