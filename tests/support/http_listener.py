@@ -15,10 +15,10 @@ import trio
 from attrs import Factory, define, field, frozen
 
 from mmo_sansio.api.outgoing.problem_json import problem_response
+from mmo_sansio.http.listener_limits import ListenerLimits
 from mmo_sansio.http.messages import HttpResponse, RequestHead
 from mmo_sansio.values.problems import UNAUTHORIZED
 from mmo_trio.http.handler import Admitted, RequestContext
-from mmo_trio.http.limits import ListenerLimits
 from mmo_trio.http.server.listener import serve_http
 
 ERROR_DOCS = "https://docs.example/errors"

@@ -17,9 +17,9 @@ from typing import Any, Final, TypeAlias
 import trio
 from attrs import Factory, define, field, frozen
 
+from mmo_sansio.http.listener_limits import ListenerLimits
 from mmo_sansio.http.messages import HttpResponse, RequestHead
 from mmo_trio.http.handler import Admitted, RequestContext
-from mmo_trio.http.limits import ListenerLimits
 from mmo_trio.http.server.listener import serve_http
 from mmo_trio.system.ids import request_id_generator
 

@@ -14,6 +14,7 @@ from typing import Any
 from attrs import field, frozen
 
 from mmo_sansio.http.exchange import DELIVERY_TIMEOUT_S
+from mmo_sansio.http.listener_limits import DEFAULT_LISTENER_LIMITS, ListenerLimits
 from mmo_sansio.providers.registry import PROVIDER_KINDS, ProviderKind
 from mmo_sansio.resilience.circuit_breaker import DEFAULT_BREAKER_SETTINGS, BreakerSettings
 from mmo_sansio.resilience.fair_queue import DELIVERY_SLOTS, DELIVERY_SLOTS_PER_BRAND
@@ -21,7 +22,13 @@ from mmo_sansio.values import clock
 from mmo_sansio.values.clock import Span
 from mmo_sansio.values.model import Terms
 from mmo_trio.settings import values
-from mmo_trio.settings.values import ListenAddress, Network, ValueKind
+from mmo_trio.settings.values import (
+    ListenAddress,
+    Network,
+    ValueKind,
+    from_seconds,
+    to_seconds,
+)
 from mmo_trio.storage.open_store import STORE_KINDS, StoreKind, url_scheme
 
 DEFAULT_TERMS = Terms()
@@ -138,7 +145,7 @@ class LimitsSection:
     )
     callback_timeout: Span = setting(
         values.SPAN,
-        round(DELIVERY_TIMEOUT_S * clock.SECOND),
+        from_seconds(DELIVERY_TIMEOUT_S),
         "How long one callback may take in all (K2).",
     )
     page_session: Span | None = setting(
@@ -149,23 +156,41 @@ class LimitsSection:
     )
     body: int = setting(values.SIZE, 64 * 1024, "The largest request body (G7).")
     handshake_timeout: Span = setting(
-        values.SPAN, 10 * clock.SECOND, "From an accepted connection to the end of its handshake."
+        values.SPAN,
+        from_seconds(DEFAULT_LISTENER_LIMITS.handshake_timeout_s),
+        "From an accepted connection to the end of its handshake.",
     )
     idle_timeout: Span = setting(
-        values.SPAN, 30 * clock.SECOND, "How long a connection may wait between requests."
+        values.SPAN,
+        from_seconds(DEFAULT_LISTENER_LIMITS.idle_timeout_s),
+        "How long a connection may wait between requests.",
     )
     head_timeout: Span = setting(
-        values.SPAN, 5 * clock.SECOND, "From the first byte of a request to the end of its head."
+        values.SPAN,
+        from_seconds(DEFAULT_LISTENER_LIMITS.head_timeout_s),
+        "From the first byte of a request to the end of its head.",
     )
     body_timeout: Span = setting(
-        values.SPAN, 10 * clock.SECOND, "From the end of the head to the end of the body."
+        values.SPAN,
+        from_seconds(DEFAULT_LISTENER_LIMITS.body_timeout_s),
+        "From the end of the head to the end of the body.",
     )
-    write_timeout: Span = setting(values.SPAN, 30 * clock.SECOND, "To send one answer.")
+    write_timeout: Span = setting(
+        values.SPAN, from_seconds(DEFAULT_LISTENER_LIMITS.write_timeout_s), "To send one answer."
+    )
     drain_timeout: Span = setting(
-        values.SPAN, 20 * clock.SECOND, "How long active requests may take during a shutdown."
+        values.SPAN,
+        from_seconds(DEFAULT_LISTENER_LIMITS.drain_timeout_s),
+        "How long active requests may take during a shutdown.",
     )
-    connections: int = setting(values.COUNT, 4096, "Open connections in all.")
-    connections_per_address: int = setting(values.COUNT, 1024, "Open connections from one address.")
+    connections: int = setting(
+        values.COUNT, DEFAULT_LISTENER_LIMITS.connections, "Open connections in all."
+    )
+    connections_per_address: int = setting(
+        values.COUNT,
+        DEFAULT_LISTENER_LIMITS.connections_per_address,
+        "Open connections from one address.",
+    )
     callbacks_per_merchant: int = setting(
         values.COUNT, DELIVERY_SLOTS_PER_BRAND, "Simultaneous callbacks to one merchant (K6)."
     )
@@ -183,6 +208,20 @@ class LimitsSection:
     def terms(self) -> Terms:
         """Return the time limits of new payments."""
         return Terms(self.pending_timeout, self.idempotency_window, self.page_session)
+
+    @property
+    def listener_limits(self) -> ListenerLimits:
+        """Return the limits of each listener."""
+        return ListenerLimits(
+            handshake_timeout_s=to_seconds(self.handshake_timeout),
+            idle_timeout_s=to_seconds(self.idle_timeout),
+            head_timeout_s=to_seconds(self.head_timeout),
+            body_timeout_s=to_seconds(self.body_timeout),
+            write_timeout_s=to_seconds(self.write_timeout),
+            drain_timeout_s=to_seconds(self.drain_timeout),
+            connections=self.connections,
+            connections_per_address=self.connections_per_address,
+        )
 
 
 @frozen

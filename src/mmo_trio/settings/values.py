@@ -101,6 +101,11 @@ def to_seconds(span: Span) -> float:
     return span / clock.SECOND
 
 
+def from_seconds(seconds: float) -> Span:
+    """Return the span of so many seconds, to the microsecond."""
+    return Span(round(seconds * clock.SECOND))
+
+
 def _parse_span_or_off(value: Any) -> Span | None:
     if value in ("off", "never"):
         return None

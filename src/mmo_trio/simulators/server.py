@@ -9,11 +9,11 @@ from typing import Final, TypeAlias
 import trio
 from attrs import Factory, define, frozen
 
+from mmo_sansio.http.listener_limits import ListenerLimits
 from mmo_sansio.http.messages import HttpRequest, HttpResponse, RequestHead
 from mmo_sansio.providers.common.interface import ExchangeFailed
 from mmo_sansio.values.clock import SECOND, Instant
 from mmo_trio.http.handler import Admitted, RequestContext
-from mmo_trio.http.limits import ListenerLimits
 from mmo_trio.http.request_metrics import HttpMetrics
 from mmo_trio.http.server.connection import ListenerContext, ServerConnection
 from mmo_trio.http.server.connection_table import ConnectionTable

@@ -13,10 +13,10 @@ import pytest
 import trio
 from attrs import Factory, define
 
+from mmo_sansio.http.listener_limits import ListenerLimits
 from mmo_sansio.http.messages import HttpResponse, RequestHead
 from mmo_trio.brands.keyring import KeyRing, load_master_key
 from mmo_trio.http.handler import Admitted, RequestContext
-from mmo_trio.http.limits import ListenerLimits
 from mmo_trio.http.server.listener import serve_http
 from mmo_trio.settings.providers import provider_variable
 from mmo_trio.system.ids import request_id_generator

@@ -23,11 +23,11 @@ from hypercorn.typing import (
 from quart_trio import QuartTrio
 
 from mmo_sansio.api.outgoing.problem_json import problem_response
+from mmo_sansio.http.listener_limits import ListenerLimits
 from mmo_sansio.http.messages import Headers, HttpResponse, RequestHead
 from mmo_sansio.http.request_head import check_head, to_origin_form
 from mmo_sansio.values.problems import Problem, ProblemError
 from mmo_trio.http.handler import Admitted, Handler, RequestContext
-from mmo_trio.http.limits import ListenerLimits
 from mmo_trio.http.rejections import BODY_TIMEOUT, body_too_large, to_problem
 from mmo_trio.http.request_metrics import HttpMetrics
 from mmo_trio.http.responses import response_fields

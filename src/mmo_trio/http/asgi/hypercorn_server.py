@@ -26,7 +26,7 @@ from hypercorn.typing import (
 )
 from quart_trio import QuartTrio
 
-from mmo_trio.http.limits import ListenerLimits
+from mmo_sansio.http.listener_limits import ListenerLimits
 from mmo_trio.system.fault_report import describe_fault
 
 logger = structlog.get_logger(__name__)

@@ -20,10 +20,10 @@ import trio
 from attrs import frozen
 
 from mmo_sansio.api.outgoing.problem_json import problem_response
+from mmo_sansio.http.listener_limits import ListenerLimits
 from mmo_sansio.http.messages import HttpResponse
 from mmo_sansio.values.problems import Problem
 from mmo_trio.http.handler import Admitted, Handler, RequestContext
-from mmo_trio.http.limits import ListenerLimits
 from mmo_trio.http.rejections import BODY_TIMEOUT, HEAD_TIMEOUT, to_problem
 from mmo_trio.http.request_metrics import HttpMetrics
 from mmo_trio.http.responses import CONTINUE_RESPONSE, response_bytes

@@ -7,7 +7,7 @@ import math
 from collections import Counter
 from typing import Protocol
 
-from mmo_trio.http.limits import ListenerLimits
+from mmo_sansio.http.listener_limits import ListenerLimits
 
 
 class TrackedConnection(Protocol):

@@ -14,9 +14,9 @@ import structlog
 import trio
 from attrs import field, frozen
 
+from mmo_sansio.http.listener_limits import ListenerLimits
 from mmo_sansio.values.problems import UNAVAILABLE
 from mmo_trio.http.handler import Handler
-from mmo_trio.http.limits import ListenerLimits
 from mmo_trio.http.request_metrics import HttpMetrics
 from mmo_trio.http.responses import response_bytes
 from mmo_trio.http.server.connection import ListenerContext, ServerConnection

@@ -15,7 +15,6 @@ from mmo_trio.api.webhooks import Webhooks
 from mmo_trio.console import BacklogCache, ProcessMetricsFiles, PrometheusExporter
 from mmo_trio.console.context import ConsoleContext
 from mmo_trio.engine.engine import Engine, Outbox
-from mmo_trio.http.limits import ListenerLimits
 from mmo_trio.http.request_metrics import HttpMetrics
 from mmo_trio.pages.context import PagesContext, SandboxContext
 from mmo_trio.pages.docs.pages import build_docs
@@ -25,7 +24,6 @@ from mmo_trio.service.components import Components, Workers
 from mmo_trio.service.wiring.providers import ConfiguredAccounts, open_configured_accounts
 from mmo_trio.service.wiring.resources import Resources
 from mmo_trio.service.wiring.workers import build_workers
-from mmo_trio.settings import LimitsSection, to_seconds
 from mmo_trio.settings.service import CLOCK_OFFSET_FILE
 
 
@@ -51,7 +49,7 @@ def assemble(resources: Resources) -> Components:
         engine=engine,
         workers=workers,
         api=_api_handler(resources, accounts, authenticator, engine, scenarios),
-        listener_limits=_listener_limits(limits),
+        listener_limits=limits.listener_limits,
         pages_context=PagesContext(
             resources.store,
             engine.submit,
@@ -170,17 +168,4 @@ def _prometheus_exporter(
         is_provider_closed=workers.provider_availability.is_closed,
         backlog_cache=BacklogCache(resources.store, resources.clock.now),
         process_files=metrics_files and ProcessMetricsFiles(*metrics_files),
-    )
-
-
-def _listener_limits(limits: LimitsSection) -> ListenerLimits:
-    return ListenerLimits(
-        handshake_timeout_s=to_seconds(limits.handshake_timeout),
-        idle_timeout_s=to_seconds(limits.idle_timeout),
-        head_timeout_s=to_seconds(limits.head_timeout),
-        body_timeout_s=to_seconds(limits.body_timeout),
-        write_timeout_s=to_seconds(limits.write_timeout),
-        drain_timeout_s=to_seconds(limits.drain_timeout),
-        connections=limits.connections,
-        connections_per_address=limits.connections_per_address,
     )

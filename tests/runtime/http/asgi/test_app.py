@@ -14,9 +14,9 @@ import trio
 import trustme
 from structlog.testing import capture_logs
 
+from mmo_sansio.http.listener_limits import ListenerLimits
 from mmo_trio.http.asgi.app import asgi_app
 from mmo_trio.http.asgi.hypercorn_server import serve_app
-from mmo_trio.http.limits import ListenerLimits
 from tests.support.http2_client import Http2Client
 from tests.support.http_listener import (
     ERROR_DOCS,

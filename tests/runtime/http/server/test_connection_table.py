@@ -6,7 +6,7 @@ import math
 
 from attrs import define
 
-from mmo_trio.http.limits import ListenerLimits
+from mmo_sansio.http.listener_limits import ListenerLimits
 from mmo_trio.http.server.connection_table import ConnectionTable
 
 LIMITS = ListenerLimits(

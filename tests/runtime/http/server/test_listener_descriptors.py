@@ -11,7 +11,7 @@ from itertools import cycle
 
 import trio
 
-from mmo_trio.http.limits import ListenerLimits
+from mmo_sansio.http.listener_limits import ListenerLimits
 from tests.support.http_listener import (
     KEY,
     Client,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import trio
 
-from mmo_trio.http.limits import ListenerLimits
+from mmo_sansio.http.listener_limits import ListenerLimits
 from tests.support.http_listener import Client, Listening, get, listening, post
 
 LIMITS = ListenerLimits(idle_timeout_s=9, linger_timeout_s=9, drain_timeout_s=9)

@@ -17,7 +17,7 @@ import pytest
 import trio
 from structlog.testing import capture_logs
 
-from mmo_trio.http.limits import ListenerLimits
+from mmo_sansio.http.listener_limits import ListenerLimits
 from mmo_trio.http.server.listener import BUSY_REJECTIONS_MAX
 from tests.support.http_listener import Client, Listening, assert_problem, get, listening, post
 
@@ -244,7 +244,7 @@ async def test_an_accept_that_fails_for_another_reason_is_not_hidden(
 
 SCARCE = """
     import resource, sys, trio
-    from mmo_trio.http.limits import ListenerLimits
+    from mmo_sansio.http.listener_limits import ListenerLimits
     from mmo_trio.system.logs import configure_logs
     from tests.support.http_listener import get, listening
 

@@ -12,7 +12,7 @@ import trio
 import trustme
 from structlog.testing import capture_logs
 
-from mmo_trio.http.limits import ListenerLimits
+from mmo_sansio.http.listener_limits import ListenerLimits
 from tests.support.http_listener import Client, assert_problem, get, listening, post
 
 LIMITS = ListenerLimits(handshake_timeout_s=9, idle_timeout_s=9, linger_timeout_s=9)

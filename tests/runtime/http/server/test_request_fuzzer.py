@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mmo_trio.http.limits import ListenerLimits
+from mmo_sansio.http.listener_limits import ListenerLimits
 from tests.support.http_listener import descriptors_are_back, get, listening, open_descriptors, post
 from tests.support.request_fuzzer import ViolationError, check_answers, fuzz
 from tests.support.request_mutations import mutant

@@ -1,0 +1,48 @@
+"""Defines every limit of an HTTP listener: times, sizes and numbers of connections."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from attrs import field, frozen
+
+from mmo_sansio.http.request_head import HeadLimits
+
+
+@frozen
+class ListenerLimits:
+    """The limits of one listener. Each time is a total for its phase, never a time between reads.
+
+    The handler limits the body of each request (`Admitted.body_limit`)."""
+
+    head: HeadLimits = field(factory=HeadLimits)
+    """Sizes of a request head."""
+    handshake_timeout_s: float = 10.0
+    """From the accepted connection to the end of the TLS handshake."""
+    idle_timeout_s: float = 30.0
+    """From a connection's start, or the end of its last response, to the first byte of a request."""
+    short_idle_timeout_s: float = 5.0
+    """The idle timeout while descriptors or connections run short."""
+    head_timeout_s: float = 5.0
+    """From the first byte of a request to the end of its head."""
+    body_timeout_s: float = 10.0
+    """From the end of the head to the end of the body."""
+    write_timeout_s: float = 30.0
+    """Time to send one response of any size."""
+    linger_timeout_s: float = 2.0
+    """How long a closing connection waits until the client has read its last response."""
+    drain_timeout_s: float = 20.0
+    """How long requests in flight may take once the listener drains; then they are cancelled."""
+    connections: int = 4096
+    """Open connections in all; the next one receives a 503 and is closed."""
+    connections_per_address: int = 1024
+    """Open connections from one address."""
+
+    @property
+    def short_idle_threshold(self) -> int:
+        """The number of connections from which idle ones have the short idle timeout only."""
+        return self.connections * 7 // 8
+
+
+DEFAULT_LISTENER_LIMITS: Final = ListenerLimits()
+"""The defaults; the settings refer to them."""
