@@ -1,0 +1,219 @@
+"""The example packages, installed from their own folders, serve payments without a change in the gateway."""
+
+from __future__ import annotations
+
+import ast
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from functools import partial
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trio
+from attrs import Factory, define
+
+from mmo_sansio.http.listener_limits import ListenerLimits
+from mmo_sansio.http.messages import HttpResponse, RequestHead
+from mmo_trio.brands.keyring import load_master_key
+from mmo_trio.http.handler import Admitted, RequestContext
+from mmo_trio.http.server.listener import serve_http
+from mmo_trio.settings.extensions import STORES_GROUP
+from mmo_trio.storage.conformance import CHECKS, StoreCheck
+from mmo_trio.storage.open_store import StoreKind
+from mmo_trio.system.ids import request_id_generator
+from tests.support.merchant import Merchant, ask
+from tests.support.mmo_process import mmo, serving_process
+from tests.support.operator_gateway import API_KEY, BRANDS, METHOD
+
+BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+CONFIGURATION = """
+[gateway]
+base_url = "https://pay.example"
+
+[database]
+url = "folder://{folder}/store"
+
+[egress]
+allow_private = true
+
+[keys]
+master_key_file = "{folder}/master.key"
+
+[listen]
+api = "127.0.0.1:0"
+pages = "127.0.0.1:0"
+console = "127.0.0.1:0"
+
+[provider.plus]
+kind = "pesaplus"
+base_url = "{operator}"
+api_key_file = "{folder}/api-key"
+"""
+
+
+@define(eq=False)
+class Pesaplus:
+    """A small operator: everything it accepts is paid."""
+
+    payments: dict[str, dict[str, Any]] = Factory(dict)
+
+    async def admit(self, head: RequestHead, context: RequestContext) -> Admitted:
+        await trio.lowlevel.checkpoint()
+        return Admitted(64 * 1024, partial(self.respond, head))
+
+    async def respond(self, head: RequestHead, body: bytes) -> HttpResponse:
+        await trio.lowlevel.checkpoint()
+        path = head.target.decode()
+        if path == "/v1/token":
+            good = head.value(b"x-api-key") == b"SECRET-api-key"
+            return answer(200 if good else 403, {"token": "T", "seconds": 3600})
+        if head.value(b"authorization") != b"Bearer T":
+            return answer(401, {})
+        if head.method == "POST":
+            document = json.loads(body)
+            is_new = document["id"] not in self.payments
+            self.payments.setdefault(document["id"], document)
+            return answer(202 if is_new else 409, {"id": document["id"]})
+        found = self.payments.get(path.rpartition("/")[2])
+        if found is None:
+            return answer(404, {"code": "unknown"})
+        return answer(200, {**found, "state": "paid", "receipt": "P-1"})
+
+
+def answer(status: int, document: dict[str, Any]) -> HttpResponse:
+    return HttpResponse(status, (), json.dumps(document).encode())
+
+
+@asynccontextmanager
+async def operating(operator: Pesaplus) -> AsyncIterator[str]:
+    """Serve the operator: where it is reached."""
+    listeners = await trio.open_tcp_listeners(0, host="127.0.0.1")
+    async with trio.open_nursery() as nursery:
+        await nursery.start(
+            partial(
+                serve_http,
+                operator,
+                listeners,
+                limits=ListenerLimits(),
+                error_docs_url="about:blank",
+                mint_request_id=request_id_generator(),
+                drain=trio.Event(),
+            )
+        )
+        yield f"http://127.0.0.1:{listeners[0].socket.getsockname()[1]}"
+        nursery.cancel_scope.cancel()
+
+
+@pytest.fixture(scope="module")
+def site(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Both packages, built and installed from copies of their folders."""
+    folder = tmp_path_factory.mktemp("site")
+    for name in ("provider_package", "store_package"):
+        copy = tmp_path_factory.mktemp("sources") / name
+        shutil.copytree(root / "examples" / name, copy)
+        options = (
+            "--quiet",
+            "--no-compile",
+            "--no-deps",
+            "--no-build-isolation",
+            "--no-index",
+            "--target",
+        )
+        command = [sys.executable, "-m", "pip", "install", *options, str(folder), str(copy)]
+        subprocess.run(command, check=True, timeout=120)
+    return folder
+
+
+@pytest.fixture
+def installed(site: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The packages, to be found by processes that a test starts."""
+    paths = [str(site), os.environ.get("PYTHONPATH", "")]
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(filter(None, paths)))
+    return site
+
+
+@pytest.mark.trio
+async def test_a_provider_and_a_store_of_other_packages_serve_a_payment(
+    installed: Path, tmp_path: Path
+) -> None:
+    operator = Pesaplus()
+    load_master_key(tmp_path / "master.key", create=True)
+    (tmp_path / "api-key").write_text("SECRET-api-key\n")
+    brands, config = tmp_path / "brands.toml", tmp_path / "mmo.toml"
+    brands.write_text(
+        BRANDS.format(key=API_KEY, method=METHOD, name="plus", country="KE", currency="KES")
+        .replace('"qr/payin", ', "")
+        .replace(', "direct/taxpayout"', "")
+    )
+    async with operating(operator) as origin:
+        config.write_text(CONFIGURATION.format(folder=tmp_path, operator=origin))
+        shown = await mmo("check-config", "--config", config)
+        for origin in ("mmo-pesaplus 0.1", "mmo-folder-store 0.1"):
+            assert f"(from {origin})" in shown
+        address = (await mmo("providers", "address", "plus", "--config", config)).strip()
+        command = ("serve", "--config", config, "--brands", brands)
+        async with serving_process(*command, log=tmp_path / "log") as gateway:
+            merchant = Merchant(gateway.ready["api"], API_KEY, method=METHOD)
+            made = await merchant.accepted("direct/payin")
+            reference = made["gatewayReference"]
+            with trio.fail_after(30):
+                while True:
+                    if (await merchant.status(reference))["providerData"] is not None:
+                        break
+                    await trio.sleep(0.02)
+            hook = gateway.ready["api"] + address.removeprefix("https://pay.example")
+            body = json.dumps({"id": reference}).encode()
+            assert (await ask(hook, method="POST", body=body)).status == 200
+            found = await merchant.ended(reference)
+            assert (found["status"], found["providerReference"]) == ("success", "P-1")
+            assert found["providerData"]["title"] == "Pesaplus"
+    assert (tmp_path / "store" / "payments.db").is_file()
+    stored = json.loads(await mmo("tx", "show", reference, "--json", "--config", config))
+    assert stored["transaction"]["providerReference"] == "P-1", stored
+
+
+@pytest.mark.trio
+@pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
+async def test_the_example_store_passes_the_suite(
+    site: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, check: StoreCheck
+) -> None:
+    monkeypatch.syspath_prepend(str(site))
+    kind: StoreKind = import_module("mmo_folder_store").FOLDER
+    url = f"folder://{tmp_path}/store"
+    await check(lambda: kind.open_url(url, serving=True, create=True))
+
+
+def test_the_example_provider_is_the_code_of_the_page(root: Path) -> None:
+    page = (root / "docs/providers/adding.md").read_text(encoding="utf-8")
+    module = (root / "examples/provider_package/mmo_pesaplus.py").read_text(encoding="utf-8")
+    imports, statements = parts("\n".join(BLOCK.findall(page)))
+    assert (imports, statements) == parts(module)
+
+
+def parts(source: str) -> tuple[set[tuple[str, str]], list[str]]:
+    """The names that are imported, and every other statement but the module's docstring."""
+    body = ast.parse(source).body
+    if ast.get_docstring(ast.parse(source)) is not None:
+        body = body[1:]
+    imports = {
+        (getattr(each, "module", None) or "", name.name)
+        for each in body
+        if isinstance(each, ast.Import | ast.ImportFrom)
+        for name in each.names
+    }
+    return imports, [
+        ast.unparse(each) for each in body if not isinstance(each, ast.Import | ast.ImportFrom)
+    ]
+
+
+def test_the_packages_declare_entry_points_of_our_groups(root: Path) -> None:
+    text = (root / "examples/store_package/pyproject.toml").read_text()
+    assert f'entry-points."{STORES_GROUP}"' in text
