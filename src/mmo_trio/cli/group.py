@@ -1,4 +1,4 @@
-"""The commands of `mmo`, by name."""
+"""The command `mmo` with all its commands."""
 
 from __future__ import annotations
 

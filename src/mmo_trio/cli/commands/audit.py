@@ -1,16 +1,15 @@
-"""`mmo audit`: who did what, and whether the log is whole."""
+"""`mmo audit`: lists the audit log and verifies its hash chain."""
 
 from __future__ import annotations
 
 import json
 import re
-from pathlib import Path
 
 import click
 
 from mmo_trio.cli.support.errors import NegativeAnswer, UsageProblem
 from mmo_trio.cli.support.output import format_instant, print_json, print_status, print_table
-from mmo_trio.cli.support.target import find_target, json_option, target_options
+from mmo_trio.cli.support.target import CommandTarget, json_option, target_options
 from mmo_trio.storage.interface.admin_types import AuditHead
 from mmo_trio.storage.interface.audit_chain import AuditChainVerifier
 from mmo_trio.storage.interface.store import Store
@@ -21,7 +20,7 @@ _HEAD_PATTERN = re.compile(r"([0-9]{1,18}):([0-9a-f]{64})")
 
 @click.group()
 def audit() -> None:
-    """The audit log: sign-ins, and every act of operators and of commands."""
+    """The audit log: sign-ins, and all actions of users and of commands."""
 
 
 @audit.command("list")
@@ -29,13 +28,9 @@ def audit() -> None:
 @click.option("--limit", type=click.IntRange(1, 100_000), default=50, show_default=True)
 @target_options
 @json_option
-def list_(
-    about: str | None, limit: int, data: Path | None, config: Path | None, as_json: bool
-) -> None:
+def list_(about: str | None, limit: int, target: CommandTarget, as_json: bool) -> None:
     """List the newest rows, the newest first."""
-    rows = find_target(data, config).with_store(
-        lambda store: store.admin.audit(about=about, limit=limit)
-    )
+    rows = target.with_store(lambda store: store.admin.audit(about=about, limit=limit))
     if as_json:
         print_json(
             [
@@ -77,14 +72,14 @@ def list_(
 )
 @target_options
 @json_option
-def verify(seen: str | None, data: Path | None, config: Path | None, as_json: bool) -> None:
+def verify(seen: str | None, target: CommandTarget, as_json: bool) -> None:
     """Check that no row was changed, removed or put elsewhere.
 
-    Prints where the log ends. Whoever can write to the database could forge all of it: keep that line where such a
-    person can't write, and give it to --seen later.
+    Prints the end of the log. A person who can write to the database could forge all of it: keep
+    that line where such a person can't write, and give it to --seen later.
     """
-    known = None if seen is None else _parse_head(seen)
-    fault, end = find_target(data, config).with_store(lambda store: _verify_chain(store, known))
+    known_head = None if seen is None else _parse_head(seen)
+    fault, end = target.with_store(lambda store: _verify_chain(store, known_head))
     if as_json:
         print_json({"fault": fault, "end": f"{end.number}:{end.hash}"})
     elif fault is None:
@@ -95,7 +90,7 @@ def verify(seen: str | None, data: Path | None, config: Path | None, as_json: bo
 
 
 async def _verify_chain(store: Store, known_head: AuditHead | None) -> tuple[str | None, AuditHead]:
-    """What is wrong, and how far the log was followed."""
+    """Return the first fault (None: there is none), and the last row that was verified."""
     chain, found = AuditChainVerifier(), known_head is None or known_head.number == 0
     fault: str | None = None
     while fault is None:
@@ -103,7 +98,7 @@ async def _verify_chain(store: Store, known_head: AuditHead | None) -> tuple[str
         if not rows:
             head = await store.admin.audit_head()
             if await store.admin.audit_after(chain.verified_head.number, limit=1):
-                continue  # Somebody has added a row just now.
+                continue  # A row was added meanwhile.
             fault = chain.verify_end(head)
             break
         fault = chain.verify(rows)

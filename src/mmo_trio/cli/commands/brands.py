@@ -1,4 +1,4 @@
-"""`mmo brands`: the merchants, their methods and their keys."""
+"""`mmo brands`: lists and changes brands, their methods and their keys."""
 
 from __future__ import annotations
 
@@ -10,13 +10,11 @@ import click
 from attrs import evolve
 
 from mmo_sansio.http.egress_rules import EgressRules
-from mmo_trio.admin.audit_event import record_command
 from mmo_trio.brands.apply import BrandsPlan, apply_plan, create_key, plan_brands
 from mmo_trio.brands.file import read_brands_file
 from mmo_trio.cli.support.errors import NegativeAnswer
 from mmo_trio.cli.support.output import format_instant, print_json, print_status, print_table
-from mmo_trio.cli.support.target import CommandTarget, find_target, json_option, target_options
-from mmo_trio.settings.service import provider_titles
+from mmo_trio.cli.support.target import CommandTarget, json_option, target_options
 from mmo_trio.storage.interface.admin_types import BrandRecord
 from mmo_trio.storage.interface.store import Store
 
@@ -31,25 +29,26 @@ def brands() -> None:
 @click.option("--prune", is_flag=True, help="Remove brands that the file doesn't have.")
 @target_options
 @json_option
-def apply_(file: Path, prune: bool, data: Path | None, config: Path | None, as_json: bool) -> None:
-    """Add and update brands from brands.toml. Nothing is removed but with --prune; changes are shown first."""
-    place = find_target(data, config)
-    rules = EgressRules(allow_private=place.settings.egress.allow_private)
-    titles = provider_titles(place.settings, is_sandbox=place.data_directory is not None)
-    wanted = read_brands_file(file, providers=titles, rules=rules)
-    keyring = place.keyring(create=True)
+def apply_(file: Path, prune: bool, target: CommandTarget, as_json: bool) -> None:
+    """Add and update brands from brands.toml.
 
-    async def planned(store: Store) -> BrandsPlan:
-        return plan_brands(await store.admin.brands(), wanted, keyring, prune=prune)
+    Changes are shown first. Brands are removed only with --prune.
+    """
+    rules = EgressRules(allow_private=target.settings.egress.allow_private)
+    titles = target.provider_titles()
+    described = read_brands_file(file, providers=titles, rules=rules)
+    keyring = target.keyring(create=True)
 
-    plan = place.with_store(planned, create=True)
+    async def make_plan(store: Store) -> BrandsPlan:
+        return plan_brands(await store.admin.brands(), described, keyring, prune=prune)
+
+    plan = target.with_store(make_plan, create=True)
     _print_plan(plan)
-    now = place.clock().now()
+    now = target.clock().now()
 
-    async def applied(store: Store) -> Mapping[str, str]:
-        await record_command(
+    async def carry_out(store: Store) -> Mapping[str, str]:
+        await target.record(
             store,
-            now,
             "brands_applied",
             added=[each.id for each in plan.added],
             changed=[each.id for each in plan.changed],
@@ -57,7 +56,7 @@ def apply_(file: Path, prune: bool, data: Path | None, config: Path | None, as_j
         )
         return await apply_plan(store, keyring, plan, now=now)
 
-    made = place.with_store(applied)
+    new_keys = target.with_store(carry_out)
     if as_json:
         print_json(
             {
@@ -65,19 +64,19 @@ def apply_(file: Path, prune: bool, data: Path | None, config: Path | None, as_j
                 "changed": [each.id for each in plan.changed],
                 "removed": list(plan.removed),
                 "unchanged": list(plan.unchanged),
-                "madeKeys": dict(made),
+                "madeKeys": dict(new_keys),
             }
         )
-    elif made:
-        print_table(("brand", "API key (shown this once)"), made.items())
+    elif new_keys:
+        print_table(("brand", "API key (shown this once)"), new_keys.items())
 
 
 @brands.command("list")
 @target_options
 @json_option
-def list_(data: Path | None, config: Path | None, as_json: bool) -> None:
+def list_(target: CommandTarget, as_json: bool) -> None:
     """List the brands."""
-    records = find_target(data, config).with_store(lambda store: store.admin.brands())
+    records = target.with_store(lambda store: store.admin.brands())
     if as_json:
         print_json([brand_to_json(each) for each in records])
         return
@@ -100,9 +99,9 @@ def list_(data: Path | None, config: Path | None, as_json: bool) -> None:
 @click.argument("brand")
 @target_options
 @json_option
-def show(brand: str, data: Path | None, config: Path | None, as_json: bool) -> None:
+def show(brand: str, target: CommandTarget, as_json: bool) -> None:
     """Show one brand: methods, limits, and its keys by number; a key itself is never shown."""
-    record = find_target(data, config).with_store(lambda store: find_brand(store, brand))
+    record = target.with_store(lambda store: find_brand(store, brand))
     members = brand_to_json(record)
     if as_json:
         print_json(members)
@@ -142,17 +141,16 @@ def key() -> None:
 @click.argument("brand")
 @target_options
 @json_option
-def add(brand: str, data: Path | None, config: Path | None, as_json: bool) -> None:
-    """Make a further key; it is shown this once. Callbacks carry the oldest key in use."""
-    place = find_target(data, config)
-    keyring, now = place.keyring(create=True), place.clock().now()
+def add(brand: str, target: CommandTarget, as_json: bool) -> None:
+    """Make another key, which is shown this once. Callbacks carry the oldest key in use."""
+    keyring, now = target.keyring(create=True), target.clock().now()
 
-    async def made(store: Store) -> str:
+    async def create(store: Store) -> str:
         await find_brand(store, brand)
-        await record_command(store, now, "key_added", f"brand:{brand}")
+        await target.record(store, "key_added", f"brand:{brand}")
         return await create_key(store, keyring, brand, now=now)
 
-    api_key = place.with_store(made)
+    api_key = target.with_store(create)
     if as_json:
         print_json({"brand": brand, "apiKey": api_key})
     else:
@@ -166,25 +164,27 @@ def add(brand: str, data: Path | None, config: Path | None, as_json: bool) -> No
 @click.argument("brand")
 @click.argument("key")
 @target_options
-def retire(brand: str, key: str, data: Path | None, config: Path | None) -> None:
-    """Retire a key, by its number (`mmo brands show`) or itself; it is refused everywhere within a minute."""
-    place = find_target(data, config)
-    digest = None if key.isdecimal() else place.keyring().digest(key.encode())
-    now = place.clock().now()
+def retire(brand: str, key: str, target: CommandTarget) -> None:
+    """Retire a key, given by its number (`mmo brands show`) or by itself.
 
-    async def retired(store: Store) -> Sequence[int]:
+    Every node rejects it within a minute.
+    """
+    digest = None if key.isdecimal() else target.keyring().digest(key.encode())
+    now = target.clock().now()
+
+    async def retire_it(store: Store) -> Sequence[int]:
         record = await find_brand(store, brand)
         in_use = {each.id: each for each in record.keys if each.retired_at is None}
         for id, each in in_use.items():
             if each.digest == digest or (digest is None and id == int(key)):
-                await record_command(store, now, "key_retired", f"brand:{brand}", key=id)
+                await target.record(store, "key_retired", f"brand:{brand}", key=id)
                 await store.admin.retire_key(brand, id, now=now)
                 return [other for other in in_use if other != id]
         raise NegativeAnswer(
             f"{brand} has no such key in use; in use are: {_format_ids([*in_use])}."
         )
 
-    left = place.with_store(retired)
+    left = target.with_store(retire_it)
     print_status(
         f"The key is retired; every node refuses it within a minute. In use: {_format_ids(left)}."
     )
@@ -197,23 +197,23 @@ def retire(brand: str, key: str, data: Path | None, config: Path | None) -> None
 @brands.command()
 @click.argument("brand")
 @target_options
-def enable(brand: str, data: Path | None, config: Path | None) -> None:
-    """Take the brand's requests again."""
-    _set_enabled(find_target(data, config), brand, enabled=True)
+def enable(brand: str, target: CommandTarget) -> None:
+    """Accept the brand's requests again."""
+    _set_enabled(target, brand, enabled=True)
     print_status(f"{brand} is enabled, on every node within a minute.")
 
 
 @brands.command()
 @click.argument("brand")
 @target_options
-def disable(brand: str, data: Path | None, config: Path | None) -> None:
-    """Refuse the brand's requests; its pending payments and their callbacks go on."""
-    _set_enabled(find_target(data, config), brand, enabled=False)
+def disable(brand: str, target: CommandTarget) -> None:
+    """Reject the brand's requests; its pending payments and their callbacks go on."""
+    _set_enabled(target, brand, enabled=False)
     print_status(f"{brand} is disabled, on every node within a minute.")
 
 
 async def find_brand(store: Store, id: str) -> BrandRecord:
-    """The brand with this id; raises Negative when there is none."""
+    """Return the brand with this id. Raises NegativeAnswer when there is none."""
     for each in await store.admin.brands():
         if each.brand.id == id:
             return each
@@ -221,7 +221,7 @@ async def find_brand(store: Store, id: str) -> BrandRecord:
 
 
 def brand_to_json(record: BrandRecord) -> dict[str, object]:
-    """A brand as JSON has it: its keys by number, never themselves (A5)."""
+    """Return a brand as a JSON object: its keys by number, never themselves (A5)."""
     brand = record.brand
     return {
         "id": brand.id,
@@ -256,26 +256,26 @@ def brand_to_json(record: BrandRecord) -> dict[str, object]:
 
 
 def _set_enabled(target: CommandTarget, id: str, *, enabled: bool) -> None:
-    now, act = target.clock().now(), "brand_enabled" if enabled else "brand_disabled"
+    action = "brand_enabled" if enabled else "brand_disabled"
 
-    async def switched(store: Store) -> None:
+    async def save(store: Store) -> None:
         record = await find_brand(store, id)
-        await record_command(store, now, act, f"brand:{id}")
+        await target.record(store, action, f"brand:{id}")
         await store.admin.save_brands([evolve(record.brand, enabled=enabled)])
 
-    target.with_store(switched)
+    target.with_store(save)
 
 
 def _print_plan(plan: BrandsPlan) -> None:
-    for what, which in (
+    for action, names in (
         ("add", [each.id for each in plan.added]),
         ("change", [each.id for each in plan.changed]),
         ("remove", plan.removed),
         ("leave as they are", plan.unchanged),
         ("make a key for", plan.brands_needing_keys),
     ):
-        if which:
-            print_status(f"{what}: {', '.join(which)}")
+        if names:
+            print_status(f"{action}: {', '.join(names)}")
     if plan.keys_to_add:
         print_status(f"add keys: {len(plan.keys_to_add)}")
 

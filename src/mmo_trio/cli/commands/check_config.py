@@ -1,4 +1,4 @@
-"""`mmo check-config`: what is in force, and where it differs from the defaults."""
+"""`mmo check-config`: checks the settings and shows those in force."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from mmo_trio.settings.service import provider_titles
 def check_config(config: Path | None, as_json: bool) -> None:
     """Check the settings, providers' options and secrets included, and show them.
 
-    What file and environment come to; secrets are masked.
+    Shows the settings that file and environment result in; secrets are masked.
     """
     settings = load_settings(file=config, environment=os.environ)
     _check_provider_options(settings)
@@ -37,16 +37,17 @@ def check_config(config: Path | None, as_json: bool) -> None:
 
 def _check_provider_options(settings: Settings) -> None:
     """Raise SettingsError for a provider that could not be opened; nothing is sent."""
+    # Imported here, as no other command needs them.
     from mmo_trio.brands.keyring import MASTER_KEY_BYTES, KeyRing
-    from mmo_trio.system.ciphers import SystemCiphers  # Only who opens providers needs these.
+    from mmo_trio.system.ciphers import SystemCiphers
     from mmo_trio.workers.providers.open_accounts import AccountEnvironment, open_accounts
 
-    async def nobody(request: HttpRequest, *, deadline_s: float) -> HttpResponse:
+    async def reject(request: HttpRequest, *, deadline_s: float) -> HttpResponse:
         raise AssertionError(request.method)
 
     keyring = KeyRing(bytes(MASTER_KEY_BYTES))
-    outside = AccountEnvironment(
-        nobody,
+    environment = AccountEnvironment(
+        reject,
         lambda: Instant(0),
         lambda: MonotonicInstant(0),
         SystemCiphers(),
@@ -54,4 +55,4 @@ def _check_provider_options(settings: Settings) -> None:
         "https://hooks.invalid",
         settings.provider_kinds,
     )
-    open_accounts(settings.providers, provider_titles(settings, is_sandbox=False), outside)
+    open_accounts(settings.providers, provider_titles(settings, is_sandbox=False), environment)

@@ -1,16 +1,15 @@
-"""`mmo db`: bring the store up to date, and look for damage."""
+"""`mmo db`: migrates the store and checks its integrity."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Protocol, runtime_checkable
 
 import click
 
 from mmo_trio.cli.support.errors import NegativeAnswer
 from mmo_trio.cli.support.output import print_json, print_status, progress_bar
-from mmo_trio.cli.support.target import find_target, json_option, target_options
+from mmo_trio.cli.support.target import CommandTarget, json_option, target_options
 from mmo_trio.storage.interface.store import Store
 
 
@@ -21,24 +20,22 @@ def db() -> None:
 
 @db.command()
 @target_options
-def migrate(data: Path | None, config: Path | None) -> None:
-    """Make the store, or bring its schema up to this version's; doing it again changes nothing."""
-    place = find_target(data, config)
+def migrate(target: CommandTarget) -> None:
+    """Make the store, or migrate its schema to this version; a second time changes nothing."""
     with progress_bar() as bar:
         bar.add_task("migrating", total=None)
-        place.with_store(_do_nothing, create=True, serving=True)
+        target.with_store(_do_nothing, create=True, serving=True)
     print_status("The store has this version's schema.")
 
 
 @db.command()
 @target_options
 @json_option
-def check(data: Path | None, config: Path | None, as_json: bool) -> None:
+def check(target: CommandTarget, as_json: bool) -> None:
     """Check that the store is reachable, writable and sound; reads all of it."""
-    place = find_target(data, config)
     with progress_bar() as bar:
         bar.add_task("checking", total=None)
-        faults = place.with_store(_find_faults)
+        faults = target.with_store(_find_faults)
     if as_json:
         print_json({"faults": list(faults)})
     else:
@@ -53,13 +50,13 @@ def check(data: Path | None, config: Path | None, as_json: bool) -> None:
 
 @runtime_checkable
 class _IntegrityCheckedStore(Protocol):
-    """A store that can look at itself."""
+    """A store that can check its own integrity."""
 
     async def integrity_errors(self) -> Sequence[str]: ...
 
 
 async def _do_nothing(store: Store) -> None:
-    """Who opens a store to serve it has brought it up to date, and keeps others from serving it meanwhile."""
+    """Do nothing: opening a store to serve it migrates it, while no other process can serve it."""
 
 
 async def _find_faults(store: Store) -> Sequence[str]:

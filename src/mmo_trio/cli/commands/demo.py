@@ -1,4 +1,4 @@
-"""`mmo demo`: a whole payment before one's eyes, over real sockets and real TLS, with a receiver of its own."""
+"""`mmo demo`: shows a whole payment over real sockets and real TLS, with its own receiver."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from mmo_trio.cli.support.target import find_target
 from mmo_trio.settings.service import ServiceAddresses, ServiceConfig, sandbox_presets
 
 STEP_TIMEOUT_S = 30.0
-"""How long each step may take; usually it is well below a second."""
+"""Limit on each step, which usually takes well below a second."""
 STATUS_CHECK_INTERVAL_S = 0.1
 API_PATH = "/gateway/mmo/v2"
 FORGED_KEY = "not-the-merchants-key"
@@ -44,31 +44,28 @@ def demo(once: bool) -> None:
 
 
 async def _run_demo(directory: Path, once: bool) -> None:
-    from mmo_trio.service.process import (
-        run_service,  # Only who serves needs it, and it is much to load.
-    )
+    # Imported here, as it is slow to import and only serving needs it.
+    from mmo_trio.service.process import run_service
 
     presets = sandbox_presets(directory, free_ports=True)
-    place = find_target(directory, None, presets)
-    config = ServiceConfig(
-        place.settings, data_directory=directory, is_sandbox=True, has_demo_brand=True
-    )
-    told, ready = trio.open_memory_channel[ServiceAddresses](1)
+    settings = find_target(directory, None, presets).settings
+    config = ServiceConfig(settings, data_directory=directory, is_sandbox=True, has_demo_brand=True)
+    send_ready, receive_ready = trio.open_memory_channel[ServiceAddresses](1)
     async with trio.open_nursery() as nursery:
 
         async def serve() -> None:
-            await run_service(config, on_ready=told.send_nowait)
+            await run_service(config, on_ready=send_ready.send_nowait)
             nursery.cancel_scope.cancel()
 
         nursery.start_soon(serve)
         with trio.fail_after(STEP_TIMEOUT_S):
-            served = await ready.receive()
-        announce(served)
-        async with _start_receiver(directory) as (address, callbacks):
-            show = _Demonstration(served, directory, address, callbacks)
-            await show.run()
+            addresses = await receive_ready.receive()
+        announce(addresses)
+        async with _start_receiver(directory) as (receiver_url, callbacks):
+            demonstration = _Demonstration(addresses, directory, receiver_url, callbacks)
+            await demonstration.run()
             if not once:
-                await show.serve_until_stopped()
+                await demonstration.serve_until_stopped()
             nursery.cancel_scope.cancel()
 
 
@@ -76,22 +73,22 @@ async def _run_demo(directory: Path, once: bool) -> None:
 async def _start_receiver(
     directory: Path,
 ) -> AsyncIterator[tuple[str, AsyncIterator[dict[str, Any]]]]:
-    """A merchant's receiver in a process of its own: its address, and what it prints."""
+    """Start a merchant's receiver as a process; yield its address and its printed lines."""
     command = [sys.executable, "-m", "mmo_trio.cli", "listen", "--data", str(directory)]
     process = await trio.lowlevel.open_process(
         [*command, "--port", "0", "--json"],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
-        start_new_session=True,  # Ctrl-C is for the demo, which then ends it.
+        start_new_session=True,  # Ctrl-C reaches the demo only, which then ends the receiver.
     )
     assert process.stdout is not None
     try:
-        printed = _read_json_lines(process.stdout)
+        lines = _read_json_lines(process.stdout)
         with trio.fail_after(STEP_TIMEOUT_S):
-            first: dict[str, Any] = await anext(printed, {})
+            first: dict[str, Any] = await anext(lines, {})
         if "listening" not in first:
             raise NegativeAnswer("The receiver didn't start; what it says stands above.")
-        yield first["listening"], printed
+        yield first["listening"], lines
     finally:
         process.terminate()
         with trio.CancelScope(shield=True):
@@ -99,16 +96,16 @@ async def _start_receiver(
 
 
 async def _read_json_lines(stream: trio.abc.ReceiveStream) -> AsyncIterator[dict[str, Any]]:
-    rest = b""
+    partial_line = b""
     async for chunk in stream:
-        *lines, rest = (rest + chunk).split(b"\n")
+        *lines, partial_line = (partial_line + chunk).split(b"\n")
         for line in lines:
             yield json.loads(line)
 
 
 @frozen
 class _Demonstration:
-    """The first payment, step by step."""
+    """Shows the first payment, step by step."""
 
     ready: ServiceAddresses
     directory: Path
@@ -116,7 +113,7 @@ class _Demonstration:
     callbacks: AsyncIterator[dict[str, Any]]
 
     async def run(self) -> None:
-        """Make a payment, see it succeed, see its callback verified and a forged one refused."""
+        """Make a payment that succeeds; show its callback accepted and a forged one rejected."""
         method = await self._find_method()
         created = await self._create_payment(method)
         reference = created["gatewayReference"]
@@ -129,13 +126,13 @@ class _Demonstration:
         )
         if result["status"] != "success":
             raise NegativeAnswer(f"The payment ended as {result['status']}, not as success.")
-        called = await self._wait_for_callback()
-        if called.get("callback", {}).get("gatewayReference") != reference:
-            raise NegativeAnswer(f"The receiver says {called} instead of the callback.")
+        received = await self._wait_for_callback()
+        if received.get("callback", {}).get("gatewayReference") != reference:
+            raise NegativeAnswer(f"The receiver says {received} instead of the callback.")
         self._print_step("3. The merchant is called back", "its X-API-KEY is right: believed")
         forged = await self._send_request(
             self.receiver_url,
-            body=called["callback"] | {"status": "failed"},
+            body=received["callback"] | {"status": "failed"},
             headers={"X-API-KEY": FORGED_KEY},
             ca_file=self.directory / "ca.pem",
         )
@@ -143,26 +140,26 @@ class _Demonstration:
             raise NegativeAnswer(
                 f"The receiver answered {forged.status} to a forged callback, not 401."
             )
-        refused = await self._wait_for_callback()
-        if "refused" not in refused:
-            raise NegativeAnswer(f"The receiver says {refused} instead of a refusal.")
+        rejected = await self._wait_for_callback()
+        if "refused" not in rejected:
+            raise NegativeAnswer(f"The receiver says {rejected} instead of a refusal.")
         self._print_step("4. A forged callback comes", "its X-API-KEY is wrong: refused with 401")
 
     async def serve_until_stopped(self) -> None:
-        """Serve what is tried next, and show its callbacks, until stopped."""
+        """Serve further requests and show their callbacks, until stopped."""
         self._print_next_steps(await self._find_method())
         async for printed in self.callbacks:
             if "qr" in printed:
                 self._print_step("QR code", str(printed["qr"]["qrPayload"]))
                 continue
-            told = printed.get("callback", {})
-            why = f", {told['errorCode']}" if told.get("errorCode") else ""
-            what = f"{told.get('merchantReference')} {told.get('status')}{why}"
-            self._print_step("Callback", what if told else "refused, its X-API-KEY is wrong")
+            transaction = printed.get("callback", {})
+            why = f", {transaction['errorCode']}" if transaction.get("errorCode") else ""
+            what = f"{transaction.get('merchantReference')} {transaction.get('status')}{why}"
+            self._print_step("Callback", what if transaction else "refused, its X-API-KEY is wrong")
         raise NegativeAnswer("The receiver has ended; what it says stands above.")
 
     async def _find_method(self) -> Method:
-        """A method with which the demo brand takes direct pay-ins."""
+        """Return a method of the demo brand for direct pay-ins."""
         from mmo_trio.storage.open_store import open_store
 
         url = sandbox_presets(self.directory)["database.url"]
@@ -184,7 +181,7 @@ class _Demonstration:
         return answer.json_object()
 
     async def _wait_for_result(self, reference: str) -> dict[str, Any]:
-        """The transaction once it isn't pending any more."""
+        """Return the transaction once it is not pending."""
         url = f"{self.ready.api}{API_PATH}/status/{reference}"
         headers = {"X-Api-Key": self.ready.api_key or ""}
         with trio.move_on_after(STEP_TIMEOUT_S), terminal().status("pending …"):
@@ -241,5 +238,5 @@ def _payment_body(
 
 
 def _json_amount(text: str) -> int | float:
-    """The method's least amount as a JSON number; a demo's amount is small enough for any kind of number."""
+    """Return an amount as a JSON number; the demo's is small enough for a float."""
     return float(text) if "." in text else int(text)

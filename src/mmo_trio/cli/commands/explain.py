@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import click
 from rich.text import Text
@@ -23,7 +22,7 @@ from mmo_trio.cli.support.output import (
     print_table,
     terminal,
 )
-from mmo_trio.cli.support.target import find_target, json_option, target_options
+from mmo_trio.cli.support.target import CommandTarget, json_option, target_options
 from mmo_trio.storage.interface.store import Store
 
 
@@ -32,16 +31,12 @@ from mmo_trio.storage.interface.store import Store
 @brand_option
 @target_options
 @json_option
-def explain(
-    reference: str, brand: str | None, data: Path | None, config: Path | None, as_json: bool
-) -> None:
+def explain(reference: str, brand: str | None, target: CommandTarget, as_json: bool) -> None:
     """Say what became of a payment, and why.
 
     REFERENCE is its gatewayReference or merchantReference.
     """
-    history = find_target(data, config).with_store(
-        lambda store: _load_history(store, reference, brand)
-    )
+    history = target.with_store(lambda store: _load_history(store, reference, brand))
     if as_json:
         click.echo(_to_json(history))
     else:

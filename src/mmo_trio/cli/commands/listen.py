@@ -1,4 +1,4 @@
-"""`mmo listen`: a merchant's callback receiver on this machine, to build and try against."""
+"""`mmo listen`: receives callbacks on this machine, as a merchant would."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from rich.text import Text
 
 from mmo_trio.cli.support.errors import NegativeAnswer, UsageProblem
 from mmo_trio.cli.support.output import terminal
-from mmo_trio.cli.support.target import default_data_directory, find_target
+from mmo_trio.cli.support.target import data_option, default_data_directory, find_target
 from mmo_trio.sandbox.callback_receiver import ReceivedCallback, ReceivedQrCode, receive_callbacks
 from mmo_trio.sandbox.local_ca import ensure_authority
 from mmo_trio.storage.interface.store import StoreUnavailable
@@ -31,21 +31,19 @@ DEFAULT_PORT = 8443
     show_default=True,
     help="0 picks a free one.",
 )
-@click.option("--key", "given", multiple=True, help="An API key to believe; several may be given.")
 @click.option(
-    "--data",
-    type=click.Path(path_type=Path, file_okay=False),
-    help="The sandbox's data directory; by default the user's own.",
+    "--key", "api_keys", multiple=True, help="An API key to believe; several may be given."
 )
+@data_option
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, one object a line.")
-def listen(port: int, given: Sequence[str], data: Path | None, as_json: bool) -> None:
+def listen(port: int, api_keys: Sequence[str], data: Path | None, as_json: bool) -> None:
     """Receive callbacks and print them.
 
     It speaks HTTPS and checks X-API-KEY. Without --key it believes the keys of the sandbox's brands.
     Use the address that it prints as resultUrl.
     """
     directory = (data or default_data_directory()).absolute()
-    keys = [key.encode() for key in given] or _load_sandbox_keys(directory)
+    keys = [key.encode() for key in api_keys] or _load_sandbox_keys(directory)
     trio.run(_listen, directory, port, keys, as_json)
 
 
@@ -61,21 +59,21 @@ async def _listen(directory: Path, port: int, keys: Sequence[bytes], as_json: bo
     else:
         terminal().print(Text(f"Listening at {address}"))
 
-    def tell(received: ReceivedCallback) -> None:
+    def print_callback(received: ReceivedCallback) -> None:
         if as_json:
             click.echo(f'{{"callback":{received.body.decode()}}}')
         else:
             _print_callback(received)
 
-    def tell_qr(received: ReceivedQrCode) -> None:
+    def print_qr(received: ReceivedQrCode) -> None:
         if as_json:
             click.echo(f'{{"qr":{received.body.decode()}}}')
         else:
             payload = received.code.get("qrPayload") or "a picture only"
-            told = f"QR code  {received.gateway_reference}  {payload}"
-            terminal().print(Text(told), soft_wrap=True)
+            line = f"QR code  {received.gateway_reference}  {payload}"
+            terminal().print(Text(line), soft_wrap=True)
 
-    def tell_refused() -> None:
+    def print_rejected() -> None:
         if as_json:
             _print_json_line({"refused": "X-API-KEY"})
         else:
@@ -88,9 +86,9 @@ async def _listen(directory: Path, port: int, keys: Sequence[bytes], as_json: bo
                 listeners,
                 tls=lambda: tls,
                 expected_keys=keys,
-                on_callback=tell,
-                on_rejected=tell_refused,
-                on_qr_code=tell_qr,
+                on_callback=print_callback,
+                on_rejected=print_rejected,
+                on_qr_code=print_qr,
             )
         )
         with trio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
@@ -99,10 +97,10 @@ async def _listen(directory: Path, port: int, keys: Sequence[bytes], as_json: bo
 
 
 def _load_sandbox_keys(directory: Path) -> Sequence[bytes]:
-    """The keys in use of all its brands; raises Negative when there are none."""
-    place = find_target(directory, None)
+    """Return the keys in use of all brands. Raises NegativeAnswer when there are none."""
+    target = find_target(directory, None)
     try:
-        records = place.with_store(lambda store: store.admin.brands())
+        records = target.with_store(lambda store: store.admin.brands())
     except StoreUnavailable:
         records = ()
     sealed = [key for each in records for key in each.keys if key.retired_at is None]
@@ -110,7 +108,7 @@ def _load_sandbox_keys(directory: Path) -> Sequence[bytes]:
         raise NegativeAnswer(
             f"There are no API keys in {directory}. Start `mmo sandbox` first, or give --key."
         )
-    keyring = place.keyring()
+    keyring = target.keyring()
     return [keyring.unseal(key.brand, key.sealed) for key in sealed]
 
 
@@ -119,13 +117,16 @@ def _print_json_line(members: object) -> None:
 
 
 def _print_callback(received: ReceivedCallback) -> None:
-    told = received.transaction
-    why = f", {told['errorCode']}" if told.get("errorCode") else ""
+    transaction = received.transaction
+    why = f", {transaction['errorCode']}" if transaction.get("errorCode") else ""
     out = terminal()
     out.print(
         Text.assemble(
-            (str(told.get("status")), "green" if told.get("status") == "success" else "yellow"),
-            f"{why}  {received.gateway_reference}  {told.get('merchantReference')}",
+            (
+                str(transaction.get("status")),
+                "green" if transaction.get("status") == "success" else "yellow",
+            ),
+            f"{why}  {received.gateway_reference}  {transaction.get('merchantReference')}",
         )
     )
     out.print(Text(received.body.decode(), style="dim"))

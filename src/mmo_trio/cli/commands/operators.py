@@ -1,18 +1,16 @@
-"""`mmo operators`: who may sign in at the console."""
+"""`mmo operators`: lists and changes the users of the console."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from pathlib import Path
 
 import click
 from attrs import evolve
 
-from mmo_trio.admin.audit_event import record_command
 from mmo_trio.cli.support.errors import NegativeAnswer, UsageProblem
-from mmo_trio.cli.support.output import format_instant, print_json, print_status, print_table
-from mmo_trio.cli.support.target import CommandTarget, find_target, json_option, target_options
+from mmo_trio.cli.support.output import format_instant, print_rows, print_status
+from mmo_trio.cli.support.target import CommandTarget, json_option, target_options
 from mmo_trio.console.passwords import UnusablePassword, hash_password
 from mmo_trio.storage.interface.admin_types import ConsoleUser, Role
 from mmo_trio.storage.interface.store import Store
@@ -26,7 +24,7 @@ password_option = click.option(
 
 @click.group()
 def operators() -> None:
-    """Operators of the console."""
+    """Users of the console."""
 
 
 @operators.command()
@@ -40,31 +38,28 @@ def operators() -> None:
 )
 @password_option
 @target_options
-def add(name: str, role: str, password_stdin: bool, data: Path | None, config: Path | None) -> None:
-    """Add an operator; the password is asked for."""
+def add(name: str, role: str, password_stdin: bool, target: CommandTarget) -> None:
+    """Add a user; the command asks for the password."""
     if not 0 < len(name) <= NAME_CHARACTERS_MAX or not name.isprintable() or name != name.strip():
         raise UsageProblem(f"A name has 1 to {NAME_CHARACTERS_MAX} printable characters.")
-    place = find_target(data, config)
-    now = place.clock().now()
-    operator = ConsoleUser(name, Role(role), _read_password_hash(from_stdin=password_stdin), now)
+    now = target.clock().now()
+    user = ConsoleUser(name, Role(role), _read_password_hash(from_stdin=password_stdin), now)
 
-    async def added(store: Store) -> bool:
-        await record_command(store, now, "operator_added", f"operator:{name}", role=role)
-        return await store.admin.add_user(operator)
+    async def add_user(store: Store) -> bool:
+        await target.record(store, "operator_added", f"operator:{name}", role=role)
+        return await store.admin.add_user(user)
 
-    if not place.with_store(added):
-        raise NegativeAnswer(
-            f"There is an operator {name} already. `mmo operators list` shows all."
-        )
+    if not target.with_store(add_user):
+        raise NegativeAnswer(f"There is a user {name} already. `mmo operators list` shows all.")
     print_status(f"{name} may sign in as {role}.")
 
 
 @operators.command("list")
 @target_options
 @json_option
-def list_(data: Path | None, config: Path | None, as_json: bool) -> None:
-    """List the operators."""
-    every = find_target(data, config).with_store(lambda store: store.admin.users())
+def list_(target: CommandTarget, as_json: bool) -> None:
+    """List the users."""
+    users = target.with_store(lambda store: store.admin.users())
     rows: list[dict[str, object]] = [
         {
             "name": each.name,
@@ -72,33 +67,27 @@ def list_(data: Path | None, config: Path | None, as_json: bool) -> None:
             "addedAt": format_instant(each.added_at),
             "disabledAt": format_instant(each.disabled_at),
         }
-        for each in every
+        for each in users
     ]
-    if as_json:
-        print_json(rows)
-    else:
-        names = ("name", "role", "addedAt", "disabledAt")
-        print_table(names, ([row[name] for name in names] for row in rows))
+    print_rows(("name", "role", "addedAt", "disabledAt"), rows, as_json=as_json)
 
 
 @operators.command()
 @click.argument("name")
 @target_options
-def disable(name: str, data: Path | None, config: Path | None) -> None:
-    """Let an operator sign in no more; its sessions end at once."""
-    place = find_target(data, config)
-    now = place.clock().now()
-    _change_user(place, name, "operator_disabled", lambda was: evolve(was, disabled_at=now))
-    print_status(f"{name} can't sign in any more. `mmo operators enable {name}` lets it again.")
+def disable(name: str, target: CommandTarget) -> None:
+    """Disable a user, whose sessions end at once."""
+    now = target.clock().now()
+    _change_user(target, name, "operator_disabled", lambda user: evolve(user, disabled_at=now))
+    print_status(f"{name} can't sign in any more. `mmo operators enable {name}` permits it again.")
 
 
 @operators.command()
 @click.argument("name")
 @target_options
-def enable(name: str, data: Path | None, config: Path | None) -> None:
-    """Let a disabled operator sign in again."""
-    place = find_target(data, config)
-    _change_user(place, name, "operator_enabled", lambda was: evolve(was, disabled_at=None))
+def enable(name: str, target: CommandTarget) -> None:
+    """Let a disabled user sign in again."""
+    _change_user(target, name, "operator_enabled", lambda user: evolve(user, disabled_at=None))
     print_status(f"{name} may sign in again.")
 
 
@@ -106,12 +95,11 @@ def enable(name: str, data: Path | None, config: Path | None) -> None:
 @click.argument("name")
 @password_option
 @target_options
-def password(name: str, password_stdin: bool, data: Path | None, config: Path | None) -> None:
-    """Give an operator another password; its sessions end at once."""
-    place = find_target(data, config)
-    _change_user(place, name, None, lambda was: was)
+def password(name: str, password_stdin: bool, target: CommandTarget) -> None:
+    """Change a user's password; the user's sessions end at once."""
+    _change_user(target, name, None, lambda user: user)
     hashed = _read_password_hash(from_stdin=password_stdin)
-    _change_user(place, name, "password_changed", lambda was: evolve(was, password_hash=hashed))
+    _change_user(target, name, "password_changed", lambda user: evolve(user, password_hash=hashed))
     print_status(f"{name} has another password.")
 
 
@@ -121,22 +109,21 @@ def _change_user(
     action: str | None,
     change: Callable[[ConsoleUser], ConsoleUser],
 ) -> None:
-    """Without an act nothing is changed: it is only seen whether there is such an operator."""
-    now = target.clock().now()
+    """Change a user; without an action, only check that the user exists."""
 
-    async def changed(store: Store) -> bool:
-        was = await store.admin.user(name)
-        if was is None or action is None:
-            return was is not None
-        await record_command(store, now, action, f"operator:{name}")
-        return await store.admin.replace_user(change(was))
+    async def change_user(store: Store) -> bool:
+        user = await store.admin.user(name)
+        if user is None or action is None:
+            return user is not None
+        await target.record(store, action, f"operator:{name}")
+        return await store.admin.replace_user(change(user))
 
-    if not target.with_store(changed):
-        raise NegativeAnswer(f"There is no operator {name}. `mmo operators list` shows all.")
+    if not target.with_store(change_user):
+        raise NegativeAnswer(f"There is no user {name}. `mmo operators list` shows all.")
 
 
 def _read_password_hash(*, from_stdin: bool) -> str:
-    """The hash of what is typed, twice; or of a line of standard input."""
+    """Return the hash of the typed password, or of a line of standard input."""
     if from_stdin:
         typed = sys.stdin.readline().rstrip("\r\n")
     else:

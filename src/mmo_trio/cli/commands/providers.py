@@ -1,18 +1,15 @@
-"""`mmo providers`: the configured providers, and closing one for new payments while it is out of order."""
+"""`mmo providers`: lists the providers, and closes one for new payments while it has a fault."""
 
 from __future__ import annotations
 
 import getpass
-from pathlib import Path
 
 import click
 
-from mmo_trio.admin.audit_event import record_command
 from mmo_trio.cli.support.errors import NegativeAnswer, UsageProblem
-from mmo_trio.cli.support.output import format_instant, print_json, print_status, print_table
-from mmo_trio.cli.support.target import CommandTarget, find_target, json_option, target_options
+from mmo_trio.cli.support.output import format_instant, print_rows, print_status
+from mmo_trio.cli.support.target import CommandTarget, json_option, target_options
 from mmo_trio.settings.errors import near_match
-from mmo_trio.settings.service import provider_titles
 from mmo_trio.storage.interface.admin_types import ClosedProvider
 from mmo_trio.storage.interface.store import Store
 
@@ -25,19 +22,17 @@ def providers() -> None:
 @providers.command("list")
 @target_options
 @json_option
-def list_(data: Path | None, config: Path | None, as_json: bool) -> None:
+def list_(target: CommandTarget, as_json: bool) -> None:
     """List the configured providers, and which are closed for new payments."""
-    place = find_target(data, config)
     closed = {
-        each.name: each for each in place.with_store(lambda store: store.admin.closed_providers())
+        each.name: each for each in target.with_store(lambda store: store.admin.closed_providers())
     }
-    titles = _provider_titles(place)
-    rows = [_provider_row(place, name, title, closed.get(name)) for name, title in titles.items()]
-    if as_json:
-        print_json(rows)
-    else:
-        names = ("name", "kind", "title", "open", "closedAt", "closedBy", "reason")
-        print_table(names, ([row[name] for name in names] for row in rows))
+    rows = [
+        _provider_row(target, name, title, closed.get(name))
+        for name, title in target.provider_titles().items()
+    ]
+    columns = ("name", "kind", "title", "open", "closedAt", "closedBy", "reason")
+    print_rows(columns, rows, as_json=as_json)
 
 
 @providers.command()
@@ -45,28 +40,24 @@ def list_(data: Path | None, config: Path | None, as_json: bool) -> None:
 @click.option("--reason", required=True, help="Why; shown by `mmo providers list`.")
 @click.option("--operator", help="Who decides; by default the user of this machine.")
 @target_options
-def disable(
-    name: str, reason: str, operator: str | None, data: Path | None, config: Path | None
-) -> None:
+def disable(name: str, reason: str, operator: str | None, target: CommandTarget) -> None:
     """Close a provider for new payments, on every node within seconds.
 
-    New payments are taken and fail at once with provider_unavailable; nothing that moves money is sent. Payments that
-    were sent before are asked about as always, and its notifications are taken.
+    New payments are accepted and fail at once with provider_unavailable; no request that moves
+    money is sent. Payments that were sent before are polled as always, and notifications are
+    accepted.
     """
     if not reason.strip():
         raise UsageProblem("--reason is empty: say why.")
-    place = find_target(data, config)
-    _check_provider_exists(place, name)
-    closed = ClosedProvider(name, place.clock().now(), operator or getpass.getuser(), reason)
+    _check_provider_exists(target, name)
+    closed = ClosedProvider(name, target.clock().now(), operator or getpass.getuser(), reason)
 
     async def close(store: Store) -> bool:
         subject = f"provider:{name}"
-        await record_command(
-            store, closed.closed_at, "provider_closed", subject, operator, reason=reason
-        )
+        await target.record(store, "provider_closed", subject, operator, reason=reason)
         return await store.admin.close_provider(closed)
 
-    if not place.with_store(close):
+    if not target.with_store(close):
         raise NegativeAnswer(f"{name} is closed already. `mmo providers list` says since when.")
     print_status(
         f"{name} is closed for new payments. `mmo providers enable {name}` opens it again."
@@ -76,28 +67,21 @@ def disable(
 @providers.command()
 @click.argument("name")
 @target_options
-def enable(name: str, data: Path | None, config: Path | None) -> None:
+def enable(name: str, target: CommandTarget) -> None:
     """Open a provider again."""
-    place = find_target(data, config)
-    now = place.clock().now()
 
     async def open_(store: Store) -> bool:
-        await record_command(store, now, "provider_opened", f"provider:{name}")
+        await target.record(store, "provider_opened", f"provider:{name}")
         return await store.admin.open_provider(name)
 
-    if not place.with_store(open_):
-        _check_provider_exists(place, name)
+    if not target.with_store(open_):
+        _check_provider_exists(target, name)
         raise NegativeAnswer(f"{name} isn't closed.")
     print_status(f"{name} is open.")
 
 
-def _provider_titles(target: CommandTarget) -> dict[str, str]:
-    is_sandbox = target.data_directory is not None
-    return dict(provider_titles(target.settings, is_sandbox=is_sandbox))
-
-
 def _check_provider_exists(target: CommandTarget, name: str) -> None:
-    titles = _provider_titles(target)
+    titles = target.provider_titles()
     if name not in titles:
         raise UsageProblem(f"There is no provider {name}. {near_match(name, titles)}")
 

@@ -1,4 +1,4 @@
-"""`mmo records export`: every transaction of a time, a page at a time, for reconciliation."""
+"""`mmo records export`: writes all transactions of a period for reconciliation."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from mmo_sansio.values.model import Status, Type
 from mmo_trio.cli.support import csv_columns
 from mmo_trio.cli.support.errors import NegativeAnswer
 from mmo_trio.cli.support.output import print_status, progress_bar
-from mmo_trio.cli.support.target import find_target, target_options
+from mmo_trio.cli.support.target import CommandTarget, target_options
 from mmo_trio.storage.interface.store import Store
 
 EXPORT_PAGE_SIZE = 1_000
-"""Rows in memory at one time."""
+"""The number of rows in memory at one time."""
 
 WriteRecord = Callable[[str, bytes], None]
-"""Takes a brand and a transaction object."""
+"""Writes a transaction object of a brand."""
 
 _datetime_type = click.DateTime(["%Y-%m-%d", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%dT%H:%M:%SZ"])
 
@@ -57,15 +57,15 @@ def export(
     method: str | None,
     status: str | None,
     output: Path | None,
-    data: Path | None,
-    config: Path | None,
+    target: CommandTarget,
 ) -> None:
-    """Write every transaction of a time as CSV, or as JSON objects, one a line.
+    """Write every transaction of a period as CSV, or as JSON objects, one a line.
 
-    In order of creation, brand by brand. JSON lines are the transaction objects that merchants see, with the brand
-    as their first member; in CSV, null is an empty cell, and numbers stand exactly as in JSON.
+    Transactions are in order of creation, brand by brand. JSON lines are the transaction objects
+    that merchants see, with the brand as their first member; in CSV, null is an empty cell, and
+    numbers are exactly as in JSON.
     """
-    asked = ListRecords(
+    query = ListRecords(
         brand="",
         begin=_to_instant(begin, clock.FIRST_INSTANT),
         end=_to_instant(end, clock.LAST_INSTANT),
@@ -74,22 +74,21 @@ def export(
         status=None if status is None else Status(status),
         page_size=EXPORT_PAGE_SIZE,
     )
-    place = find_target(data, config)
     writer = _csv_writer if form == "csv" else _ndjson_writer
 
-    async def exported(store: Store, to: TextIO) -> int:
+    async def export_to(store: Store, to: TextIO) -> int:
         brands = await _select_brands(store, brand)
-        return await _export(store, asked, brands, writer(to))
+        return await _export(store, query, brands, writer(to))
 
     with _open_output(output) as to:
-        count = place.with_store(lambda store: exported(store, to))
+        count = target.with_store(lambda store: export_to(store, to))
         to.flush()
     print_status(f"{count} transactions.")
 
 
 @contextmanager
 def _open_output(output: Path | None) -> Iterator[TextIO]:
-    """Standard output, or a file that is there whole or as it was before."""
+    """Yield standard output, or a file that is replaced only when it is complete."""
     if output is None:
         yield sys.stdout
         return
@@ -103,7 +102,7 @@ def _open_output(output: Path | None) -> Iterator[TextIO]:
 
 
 async def _select_brands(store: Store, brand: str | None) -> Sequence[str]:
-    """The brands to export, by id; raises Negative when there is no such brand."""
+    """Return the ids of the brands to export. Raises NegativeAnswer for an unknown brand."""
     known = [each.brand.id for each in await store.admin.brands()]
     if brand is not None and brand not in known:
         raise NegativeAnswer(f"There is no brand {brand}. `mmo brands list` shows those there are.")
@@ -118,8 +117,8 @@ async def _export(
         task = bar.add_task("exporting", total=None)
         for each in brands:
             async for page in _read_pages(store, evolve(query, brand=each)):
-                for written in page:
-                    write(each, written)
+                for record in page:
+                    write(each, record)
                 count += len(page)
                 bar.update(task, completed=count)
     return count
@@ -135,9 +134,9 @@ async def _read_pages(store: Store, query: ListRecords) -> AsyncIterator[tuple[b
 
 
 def _ndjson_writer(to: TextIO) -> WriteRecord:
-    def write(brand: str, written: bytes) -> None:
+    def write(brand: str, record: bytes) -> None:
         first = json.dumps(brand, ensure_ascii=False)
-        to.write(f'{{"brand":{first},{written.decode()[1:]}\n')
+        to.write(f'{{"brand":{first},{record.decode()[1:]}\n')
 
     return write
 
@@ -145,7 +144,7 @@ def _ndjson_writer(to: TextIO) -> WriteRecord:
 def _csv_writer(to: TextIO) -> WriteRecord:
     rows = csv.writer(to)
     rows.writerow(csv_columns.COLUMNS)
-    return lambda brand, written: rows.writerow(csv_columns.row_cells(brand, written))
+    return lambda brand, record: rows.writerow(csv_columns.row_cells(brand, record))
 
 
 def _to_instant(value: datetime | None, default: Instant) -> Instant:

@@ -1,4 +1,4 @@
-"""`mmo sandbox-clock`: let time pass in a sandbox, running or not."""
+"""`mmo sandbox-clock`: moves the clock of a sandbox, running or not."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from mmo_sansio.values.clock import Span, format_with_microseconds
 from mmo_trio.cli.support.errors import NegativeAnswer, UsageProblem
 from mmo_trio.cli.support.http_client import send_request
 from mmo_trio.cli.support.output import print_json, print_status
-from mmo_trio.cli.support.target import default_data_directory, json_option
+from mmo_trio.cli.support.target import data_option, default_data_directory, json_option
 from mmo_trio.settings import format_span, parse_span
 from mmo_trio.settings.service import CLOCK_OFFSET_FILE, RUNNING_FILE
 from mmo_trio.system.clock import WallClock, read_offset, write_offset
 
 ADVANCE_TIMEOUT_S = 300.0
-"""Everything that falls due on the way is decided before the sandbox answers."""
+"""The sandbox answers once everything that falls due on the way is decided."""
 
 
 @click.group("sandbox-clock")
@@ -27,29 +27,25 @@ def sandbox_clock() -> None:
 
 @sandbox_clock.command()
 @click.argument("span")
-@click.option(
-    "--data",
-    type=click.Path(path_type=Path, file_okay=False),
-    help="The sandbox's data directory; by default the user's own.",
-)
+@data_option
 @json_option
 def advance(span: str, data: Path | None, as_json: bool) -> None:
     """Move the clock forward by SPAN, such as 3d, 15m or 30s.
 
-    A running sandbox decides everything that falls due on the way before this command ends; in one that doesn't
-    run, it falls due at the next start.
+    A running sandbox decides everything that falls due on the way before this command ends; in one
+    that doesn't run, it falls due at the next start.
     """
     try:
-        by = parse_span(span)
+        step = parse_span(span)
     except ValueError as fault:
         raise UsageProblem(f"SPAN {fault}.") from None
     directory = data or default_data_directory()
     if not directory.is_dir():
         raise NegativeAnswer(f"There is no sandbox in {directory}. Start one with `mmo sandbox`.")
     pages = _pages_address(directory)
-    now = None if pages is None else _advance_running(pages, format_span(by))
+    now = None if pages is None else _advance_running(pages, format_span(step))
     if now is None:
-        offset = Span(read_offset(directory / CLOCK_OFFSET_FILE) + by)
+        offset = Span(read_offset(directory / CLOCK_OFFSET_FILE) + step)
         write_offset(directory / CLOCK_OFFSET_FILE, offset)
         now = format_with_microseconds(WallClock(offset=offset).now())
         print_status("No sandbox is running here; its clock is moved for the next start.")
@@ -70,7 +66,7 @@ def _pages_address(directory: Path) -> str | None:
 
 
 def _advance_running(pages: str, by: str) -> str | None:
-    """The new time of the sandbox that serves there; None when none does."""
+    """Return the new time of the sandbox that serves there; None when none does."""
     try:
         answer = send_request(
             f"{pages}/sandbox/clock", body={"advance": by}, timeout_s=ADVANCE_TIMEOUT_S
@@ -81,5 +77,5 @@ def _advance_running(pages: str, by: str) -> str | None:
         return None
     except (OSError, ValueError, KeyError) as error:
         raise NegativeAnswer(f"The sandbox at {pages} didn't move its clock: {error}.") from None
-    told = answer.body.decode(errors="replace")[:500]
-    raise NegativeAnswer(f"The sandbox at {pages} answered {answer.status}: {told}")
+    text = answer.body.decode(errors="replace")[:500]
+    raise NegativeAnswer(f"The sandbox at {pages} answered {answer.status}: {text}")

@@ -1,4 +1,4 @@
-"""`mmo sandbox` and `mmo serve`: run the gateway in this process until it is told to stop."""
+"""`mmo sandbox` and `mmo serve`: run the gateway until it is stopped."""
 
 from __future__ import annotations
 
@@ -6,13 +6,14 @@ import gc
 import os
 import sys
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 
 import click
 import trio
 
 from mmo_trio.cli.support.errors import run_reporting_errors
-from mmo_trio.cli.support.target import CommandT, default_data_directory, find_target
+from mmo_trio.cli.support.target import Command, default_data_directory, find_target
 from mmo_trio.settings import Settings, load_settings
 from mmo_trio.settings.service import (
     ServiceAddresses,
@@ -24,11 +25,13 @@ from mmo_trio.system.clock import BootClock
 from mmo_trio.system.logs import configure_logs
 
 GC_THRESHOLD = 20_000
-"""Objects made and not freed after which the youngest are looked at."""
+"""The number of new objects after which the garbage collector examines the youngest."""
 
 THREAD_SWITCH_INTERVAL_S = 0.001
-"""How long a thread keeps the others waiting, e.g. while it reads a page of 5,000 records: a request changes threads a
-few times, and would wait each time."""
+"""Limit on how long a running thread makes the others wait, e.g. while it reads 5,000 records.
+
+A request changes threads a few times, and would wait each time.
+"""
 
 file_type = click.Path(path_type=Path, dir_okay=False)
 brands_option = click.option(
@@ -36,8 +39,8 @@ brands_option = click.option(
 )
 
 
-def listen_options(command: CommandT) -> CommandT:
-    """`--api`, `--pages`, `--console`: where to listen."""
+def listen_options(command: Command) -> Command:
+    """Add the options `--api`, `--pages` and `--console`: the addresses to listen at."""
     for name in ("console", "pages", "api"):
         command = click.option(
             f"--{name}", metavar="HOST:PORT", help=f"Where the {name} listens; port 0: a free one."
@@ -64,7 +67,7 @@ def sandbox(
 ) -> None:
     """Serve a sandbox to build against.
 
-    Embedded store, a demo brand, a provider that plays every case, a virtual phone.
+    It has an embedded store, a demo brand, a simulated provider and a virtual phone.
     """
     directory = (data or default_data_directory()).absolute()
     directory.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -97,7 +100,7 @@ def serve(
 ) -> None:
     """Serve in production.
 
-    On SQLite, or on PostgreSQL with any number of workers and nodes.
+    The store is SQLite, or PostgreSQL with any number of workers and nodes.
     """
     options = _listen_overrides(api, pages, console)
 
@@ -106,32 +109,28 @@ def serve(
         check_production(settings, workers=workers)
         return settings
 
-    planned = ServiceConfig(read(), brands_file=brands_file, workers=workers)
-    if planned.settings.store_kind.is_shared:
-        run_supervised(planned, read)
+    service = ServiceConfig(read(), brands_file=brands_file, workers=workers)
+    if service.settings.store_kind.is_shared:
+        run_supervised(service, read)
     else:
-        run(planned)
+        run(service)
 
 
 def run(config: ServiceConfig, on_ready: Callable[[ServiceAddresses], None] | None = None) -> None:
-    """Serve until stopped; what is ready is said on standard output."""
-    from mmo_trio.service.process import (
-        run_service,  # Only who serves needs it, and it is much to load.
-    )
+    """Serve until stopped; print the READY line to standard output once ready."""
+    # Imported here, as it is slow to import and only serving needs it.
+    from mmo_trio.service.process import run_service
 
-    def serves(ready: ServiceAddresses) -> None:
+    def report_ready(ready: ServiceAddresses) -> None:
         (on_ready or announce)(ready)
         tune_interpreter()
 
-    async def serving() -> None:
-        await run_service(config, on_ready=serves)
-
     apply_log_settings(config.settings)
-    trio.run(serving, clock=BootClock())
+    trio.run(partial(run_service, config, on_ready=report_ready), clock=BootClock())
 
 
 def run_supervised(config: ServiceConfig, read_settings: Callable[[], Settings]) -> None:
-    """Serve with processes that are replaced when they die; exits with the service's exit code."""
+    """Serve with supervised processes, and exit with the service's exit code."""
     from mmo_trio.service.supervisor.cluster import supervise
 
     apply_log_settings(config.settings)
@@ -146,14 +145,16 @@ def run_supervised(config: ServiceConfig, read_settings: Callable[[], Settings])
 
 
 def apply_log_settings(settings: Settings) -> None:
-    """Write logs as `[log]` says."""
+    """Configure the log as the settings `[log]` say."""
     configure_logs(log_format=settings.log.format, level=settings.log.level)
 
 
 def tune_interpreter() -> None:
-    """Fit Python to serving. What is loaded by now stays, so that the garbage collector need not look at it again and
-    again; what a request makes is freed by counting, so cycles can be looked for more rarely; threads take turns
-    soon."""
+    """Tune the garbage collector and thread switches for serving.
+
+    Objects that exist by now stay, so the collector need not examine them again. Those of a request
+    are freed by reference counts, so collections can be rare.
+    """
     gc.collect()
     gc.freeze()
     gc.set_threshold(GC_THRESHOLD)
@@ -161,16 +162,16 @@ def tune_interpreter() -> None:
 
 
 def announce(ready: ServiceAddresses) -> None:
-    """The READY line."""
+    """Print the READY line."""
     click.echo(ready.ready_line())
 
 
 def announce_sandbox(ready: ServiceAddresses) -> None:
-    """The READY line, and where a person begins."""
+    """Print the READY line, and the address at which a person begins."""
     announce(ready)
     click.echo(f"Start at {ready.pages}/ with a payment page and a virtual phone.")
 
 
 def _listen_overrides(api: str | None, pages: str | None, console: str | None) -> Mapping[str, str]:
-    given = {"listen.api": api, "listen.pages": pages, "listen.console": console}
-    return {key: value for key, value in given.items() if value is not None}
+    overrides = {"listen.api": api, "listen.pages": pages, "listen.console": console}
+    return {key: value for key, value in overrides.items() if value is not None}

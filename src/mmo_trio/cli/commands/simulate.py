@@ -1,4 +1,4 @@
-"""`mmo simulate`: a mobile money operator on this machine, to try a gateway or a client library against."""
+"""`mmo simulate`: serves a simulated mobile money operator, to test a gateway against."""
 
 from __future__ import annotations
 
@@ -30,16 +30,17 @@ OPERATORS = ("airtel", "mpesa", "mtn")
     help="Whom to trust, beside the system's authorities, when callbacks are sent (PEM).",
 )
 def simulate(operator: str, port: int, ca_file: Path | None) -> None:
-    """Be a mobile money operator, with make-believe money.
+    """Simulate a mobile money operator, with money of no value.
 
-    It speaks the operator's own API in clear HTTP, and sends callbacks. POST /_simulator/accounts opens accounts,
-    POST /_simulator/faults makes it fail, GET /_simulator/book shows what it did.
+    It serves the operator's own API over plain HTTP, and sends callbacks. POST
+    /_simulator/accounts opens accounts, POST /_simulator/faults makes it fail, GET
+    /_simulator/book shows what it did.
     """
     trio.run(_simulate, operator, port, ca_file)
 
 
 async def _simulate(operator: str, port: int, ca_file: Path | None) -> None:
-    # Only who simulates needs these, and they are much to load.
+    # Imported here, as they are slow to import and no other command needs them.
     from mmo_sansio.http.egress_rules import EgressRules
     from mmo_trio.http.client.client import HttpClient, tls_context
     from mmo_trio.simulators.registry import SIMULATORS
@@ -61,8 +62,8 @@ async def _simulate(operator: str, port: int, ca_file: Path | None) -> None:
                 now=WallClock().now,
             )
         )
-        at = listeners[0].socket.getsockname()[1]
-        click.echo(f"READY {operator} http://{HOST}:{at}")
+        bound_port = listeners[0].socket.getsockname()[1]
+        click.echo(f"READY {operator} http://{HOST}:{bound_port}")
         with trio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
             await anext(signals)
         nursery.cancel_scope.cancel()

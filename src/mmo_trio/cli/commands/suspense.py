@@ -1,17 +1,15 @@
-"""`mmo suspense`: what providers told that could not be applied, and waits for a person (S5)."""
+"""`mmo suspense`: lists and closes reports of providers that could not be applied (S5)."""
 
 from __future__ import annotations
 
 import getpass
 import json
-from pathlib import Path
 
 import click
 
-from mmo_trio.admin.audit_event import record_command
 from mmo_trio.cli.support.errors import NegativeAnswer, UsageProblem
 from mmo_trio.cli.support.output import format_instant, print_json, print_status, print_table
-from mmo_trio.cli.support.target import find_target, json_option, target_options
+from mmo_trio.cli.support.target import CommandTarget, json_option, target_options
 from mmo_trio.storage.interface.admin_types import SuspenseEntry
 from mmo_trio.storage.interface.store import Store
 
@@ -29,18 +27,25 @@ def suspense() -> None:
 @click.option("--all", "with_closed", is_flag=True, help="Closed entries, too.")
 @target_options
 @json_option
-def list_(
-    brand: str | None, with_closed: bool, data: Path | None, config: Path | None, as_json: bool
-) -> None:
-    """List the entries, in the order of their first telling."""
-    entries = find_target(data, config).with_store(
+def list_(brand: str | None, with_closed: bool, target: CommandTarget, as_json: bool) -> None:
+    """List the entries, in the order of their first report."""
+    entries = target.with_store(
         lambda store: store.admin.suspense(brand=brand, with_closed=with_closed)
     )
     if as_json:
         print_json([suspense_entry_to_json(each) for each in entries])
         return
     print_table(
-        ("id", "first told", "times", "reason", "provider", "brand", "gatewayReference", "closed"),
+        (
+            "id",
+            "first reported",
+            "times",
+            "reason",
+            "provider",
+            "brand",
+            "gatewayReference",
+            "closed",
+        ),
         (
             (
                 each.id,
@@ -61,9 +66,9 @@ def list_(
 @click.argument("id", type=int)
 @target_options
 @json_option
-def show(id: int, data: Path | None, config: Path | None, as_json: bool) -> None:
-    """Show one entry whole."""
-    entry = find_target(data, config).with_store(lambda store: _find_entry(store, id))
+def show(id: int, target: CommandTarget, as_json: bool) -> None:
+    """Show one entry with its content."""
+    entry = target.with_store(lambda store: _find_entry(store, id))
     if as_json:
         print_json(suspense_entry_to_json(entry))
     else:
@@ -78,20 +83,19 @@ def show(id: int, data: Path | None, config: Path | None, as_json: bool) -> None
 @click.option("--note", required=True, help="Why it is closed, and what was done.")
 @click.option("--operator", help="Who closes it; by default the user of this machine.")
 @target_options
-def close(id: int, note: str, operator: str | None, data: Path | None, config: Path | None) -> None:
+def close(id: int, note: str, operator: str | None, target: CommandTarget) -> None:
     """Close an entry; it stays in the book."""
     if not note.strip():
         raise UsageProblem("--note is empty: say why it is closed.")
-    place = find_target(data, config)
-    by = operator or getpass.getuser()
-    now = place.clock().now()
 
-    async def closed(store: Store) -> bool:
+    async def close_it(store: Store) -> bool:
         subject = f"suspense:{id}"
-        await record_command(store, now, "suspense_closed", subject, operator, note=note)
-        return await store.admin.close_suspense(id, by=by, note=note, now=now)
+        await target.record(store, "suspense_closed", subject, operator, note=note)
+        return await store.admin.close_suspense(
+            id, by=operator or getpass.getuser(), note=note, now=target.clock().now()
+        )
 
-    if not place.with_store(closed):
+    if not target.with_store(close_it):
         raise NegativeAnswer(
             f"There is no open entry {id}. `mmo suspense list` shows those there are."
         )
@@ -99,7 +103,7 @@ def close(id: int, note: str, operator: str | None, data: Path | None, config: P
 
 
 def suspense_entry_to_json(entry: SuspenseEntry) -> dict[str, object]:
-    """An entry as JSON has it."""
+    """Return an entry as a JSON object."""
     return {
         "id": entry.id,
         "reason": entry.reason,

@@ -1,11 +1,10 @@
-"""`mmo tx`: look at transactions, and complete one by hand."""
+"""`mmo tx`: shows transactions, and resolves one by hand."""
 
 from __future__ import annotations
 
 import getpass
 from collections.abc import Sequence
 from functools import partial
-from pathlib import Path
 
 import click
 
@@ -15,7 +14,6 @@ from mmo_sansio.payments.stuck import STUCK_AFTER
 from mmo_sansio.values.clock import Instant, Span, earlier, later
 from mmo_sansio.values.error_codes import ErrorCode
 from mmo_sansio.values.model import Status, Transaction
-from mmo_trio.admin.audit_event import record_command
 from mmo_trio.admin.resolution import SUCCESS, ResolutionRefused, resolve_payment
 from mmo_trio.cli.support.errors import NegativeAnswer, UsageProblem
 from mmo_trio.cli.support.output import (
@@ -24,7 +22,7 @@ from mmo_trio.cli.support.output import (
     print_status,
     print_table,
 )
-from mmo_trio.cli.support.target import find_target, json_option, target_options
+from mmo_trio.cli.support.target import CommandTarget, json_option, target_options
 from mmo_trio.engine.one_shot import submit_once
 from mmo_trio.storage.interface.store import Store
 from mmo_trio.storage.shared.payment_index import position_of
@@ -33,15 +31,15 @@ STUCK_PAGE_SIZE = 500
 """Transactions whose outcome is unknown that are read from the store at once."""
 
 DEFAULT_FAILURE = ErrorCode.PROVIDER_TIMEOUT
-"""What a failure by hand is called when nobody says otherwise."""
+"""The error code of a failure by hand, unless the option names another."""
 
 brand_option = click.option("--brand", help="Only this brand's.")
 
 
 async def find_transaction(store: Store, reference: str, brand: str | None) -> Transaction:
-    """The transaction with this reference, the newest when a brand has used it again (C12).
+    """Return the transaction with this reference, the newest if a brand used it again (C12).
 
-    Raises Negative when there is none, Unusable when several brands have one.
+    Raises NegativeAnswer when there is none, UsageProblem when several brands have one.
     """
     found = await store.admin.find_transactions(reference=reference, brand=brand)
     if not found and reference != reference.upper():
@@ -85,12 +83,9 @@ def tx() -> None:
 @brand_option
 @target_options
 @json_option
-def show(
-    reference: str, brand: str | None, data: Path | None, config: Path | None, as_json: bool
-) -> None:
+def show(reference: str, brand: str | None, target: CommandTarget, as_json: bool) -> None:
     """Show one transaction, by its gatewayReference or merchantReference."""
-    place = find_target(data, config)
-    found = place.with_store(lambda store: find_transaction(store, reference, brand))
+    found = target.with_store(lambda store: find_transaction(store, reference, brand))
     if as_json:
         click.echo(admin_transaction_json(found))
     else:
@@ -113,20 +108,20 @@ def list_(
     status: str | None,
     stuck: bool,
     limit: int,
-    data: Path | None,
-    config: Path | None,
+    target: CommandTarget,
     as_json: bool,
 ) -> None:
     """List transactions, the newest first."""
-    wanted = None if status is None else Status(status)
-    place = find_target(data, config)
+    only_status = None if status is None else Status(status)
     found: Sequence[Transaction]
     if stuck:
-        before = later(earlier(place.clock().now(), STUCK_AFTER), Span(1))
-        found = place.with_store(lambda store: _find_stuck(store, before, brand, limit))
+        before = later(earlier(target.clock().now(), STUCK_AFTER), Span(1))
+        found = target.with_store(lambda store: _find_stuck(store, before, brand, limit))
     else:
-        found = place.with_store(
-            lambda store: store.admin.find_transactions(brand=brand, status=wanted, limit=limit)
+        found = target.with_store(
+            lambda store: store.admin.find_transactions(
+                brand=brand, status=only_status, limit=limit
+            )
         )
     if as_json:
         click.echo(f"[{','.join(map(admin_transaction_json, found))}]")
@@ -177,22 +172,20 @@ def resolve(
     evidence: str,
     provider_reference: str | None,
     operator: str | None,
-    data: Path | None,
-    config: Path | None,
+    target: CommandTarget,
     as_json: bool,
 ) -> None:
     """Complete a pending transaction by hand; the merchant is called back as always.
 
-    Refused when its provider has told otherwise, and when it has ended.
+    Refused when its provider has reported otherwise, and when it has ended.
     """
     if succeeded == (code is not None):
         raise UsageProblem("Say either --succeeded or --failed.")
-    for name, given in (("--reason", reason), ("--evidence", evidence)):
-        if not given.strip():
+    for name, text in (("--reason", reason), ("--evidence", evidence)):
+        if not text.strip():
             raise UsageProblem(f"{name} is empty.")
-    place = find_target(data, config)
 
-    async def resolved(store: Store) -> Transaction:
+    async def resolve_it(store: Store) -> Transaction:
         found = await find_transaction(store, reference, brand)
         resolution = ResolveManually(
             found.reference,
@@ -204,9 +197,8 @@ def resolve(
         )
 
         async def record(action: str, remark: str | None = None) -> None:
-            await record_command(
+            await target.record(
                 store,
-                place.clock().now(),
                 action,
                 f"payment:{found.reference}",
                 operator,
@@ -216,22 +208,22 @@ def resolve(
                 remark=remark,
             )
 
-        submit = partial(submit_once, store, clock=place.clock())
+        submit = partial(submit_once, store, clock=target.clock())
         try:
             return await resolve_payment(store, submit, found, resolution, record)
         except ResolutionRefused as refused:
             raise NegativeAnswer(str(refused)) from None
 
-    done = place.with_store(resolved)
+    resolved = target.with_store(resolve_it)
     if as_json:
-        click.echo(admin_transaction_json(done))
+        click.echo(admin_transaction_json(resolved))
     else:
-        print_table(("member", "value"), transaction_rows(done))
+        print_table(("member", "value"), transaction_rows(resolved))
     print_status("Done. The gateway that serves this store makes the callback.")
 
 
 def transaction_rows(transaction: Transaction) -> list[tuple[str, object]]:
-    """What a person wants to see of it."""
+    """Return the members of a transaction for a person, without those that are absent."""
     order, progress = transaction.order, transaction.progress
     data = progress.provider_data
     rows: list[tuple[str, object]] = [

@@ -1,4 +1,4 @@
-"""Transaction objects as the cells of a row, every number exactly as it is written."""
+"""CSV columns of transaction objects; every number is exactly as in JSON."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _NESTED_MEMBERS = {
     "providerData": PROVIDER_DATA_MEMBERS,
     "providerData.fee": MONEY_MEMBERS,
 }
-"""The members whose own members have a column each; labels and partyData hold whatever others wrote."""
+"""Members whose own members have a column each; labels and partyData have free content."""
 
 
 def _column_paths(prefix: str, members: Sequence[str]) -> Iterator[str]:
@@ -40,13 +40,13 @@ COLUMNS: tuple[str, ...] = ("brand", *_column_paths("", TRANSACTION_MEMBERS))
 
 @frozen
 class CsvNumber:
-    """A JSON number as it is written: no binary float ever stands for money (G6)."""
+    """A JSON number as text: money is never a binary float (G6)."""
 
     text: str
 
 
 def row_cells(brand: str, transaction_json: bytes) -> list[str]:
-    """The row of a transaction object. Null is an empty cell, labels and partyData are JSON text."""
+    """Return the cells of a transaction object; null is empty, labels and partyData are JSON text."""
     members = json.loads(transaction_json, parse_float=CsvNumber, parse_int=CsvNumber)
     found = dict(_flatten("", members))
     return [brand, *(found.get(column, "") for column in COLUMNS[1:])]

@@ -1,4 +1,4 @@
-"""How a command ends when it doesn't end well: one sentence to standard error, and an exit code that tells why."""
+"""Failures of commands: one sentence on standard error, and an exit code for each kind."""
 
 from __future__ import annotations
 
@@ -18,28 +18,28 @@ from mmo_trio.storage.interface.store import (
 
 
 class NegativeAnswer(click.ClickException):
-    """The answer is no: not found, not allowed, doesn't match."""
+    """The answer is negative: not found, not allowed, or no match."""
 
     exit_code = 1
 
 
 class UsageProblem(click.ClickException):
-    """What was asked for can't be understood or used: usage, settings, files."""
+    """The arguments, settings or files can't be understood or used."""
 
     exit_code = 2
 
 
 class StoreProblem(click.ClickException):
-    """The store can't be reached."""
+    """The store can't be reached or used."""
 
     exit_code = 3
 
 
 class ErrorReportingGroup(click.Group):
-    """A group that turns the failures that a person can mend into sentences; faults of ours stay what they are."""
+    """A command group that reports failures a person can fix; our own faults are raised."""
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run the command; raises ClickException with the right exit code."""
+        """Run the command. Raises ClickException with the exit code of the failure."""
         try:
             return super().invoke(ctx)
         except Exception as error:
@@ -50,7 +50,7 @@ class ErrorReportingGroup(click.Group):
 
 
 def run_reporting_errors(work: Callable[[], None]) -> int:
-    """Do this in a process without a command of its own: its exit code, once a failure was said to a person."""
+    """Run the work of a process without a command, report a failure, and return an exit code."""
     try:
         work()
     except Exception as error:

@@ -1,4 +1,4 @@
-"""A plain HTTP client for talking to a gateway on this machine; it blocks, and looks at no proxy."""
+"""A blocking HTTP client for requests to a gateway on this machine; it uses no proxy."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ REQUEST_TIMEOUT_S = 30.0
 
 @frozen
 class CliResponse:
-    """What came back."""
+    """The status and body of a response."""
 
     status: int
     body: bytes
 
     def json_object(self) -> dict[str, Any]:
-        """The body's JSON object, decimals as the text that they are; raises ValueError when it is none."""
-        found = json.loads(self.body, parse_float=str)
-        if not isinstance(found, dict):
+        """Return the JSON object in the body, decimals as text. Raises ValueError."""
+        value = json.loads(self.body, parse_float=str)
+        if not isinstance(value, dict):
             raise ValueError("not a JSON object")
-        return found
+        return value
 
 
 def send_request(
@@ -38,9 +38,10 @@ def send_request(
     ca_file: Path | None = None,
     timeout_s: float = REQUEST_TIMEOUT_S,
 ) -> CliResponse:
-    """GET, or POST when there is a body (sent as JSON). `trusting` is an authority's certificate (PEM).
+    """Send a GET request, or a POST request when there is a body, which is sent as JSON.
 
-    Raises OSError when nobody answers, and ValueError for an address or an answer that is none.
+    `ca_file` is a PEM file with the trusted authority. Raises OSError when there is no answer, and
+    ValueError for an invalid address or answer.
     """
     parts = urlsplit(url)
     if parts.hostname is None:
@@ -53,11 +54,11 @@ def send_request(
         )
     else:
         connection = http.client.HTTPConnection(parts.hostname, parts.port, timeout=timeout_s)
-    sent = None if body is None else json.dumps(body)
-    kind = {} if sent is None else {"Content-Type": "application/json"}
+    content = None if body is None else json.dumps(body)
+    content_type = {} if content is None else {"Content-Type": "application/json"}
     try:
-        method = "GET" if sent is None else "POST"
-        connection.request(method, parts.path or "/", sent, {**kind, **(headers or {})})
+        method = "GET" if content is None else "POST"
+        connection.request(method, parts.path or "/", content, {**content_type, **(headers or {})})
         answer = connection.getresponse()
         return CliResponse(answer.status, answer.read())
     except http.client.HTTPException as error:

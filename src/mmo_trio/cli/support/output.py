@@ -1,10 +1,10 @@
-"""What commands print: JSON for programs, tables for people; everything else goes to standard error."""
+"""Output of commands: JSON for programs, tables for people; remarks go to standard error."""
 
 from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import click
 from rich.console import Console
@@ -17,21 +17,21 @@ from mmo_sansio.values.clock import Instant, format_with_microseconds
 from mmo_sansio.values.model import Transaction
 
 NON_TERMINAL_WIDTH = 1_000
-"""Columns of a table that no terminal shows: nothing is folded or cut for a program that reads it."""
+"""Width of a table that is not printed to a terminal, so that nothing is folded or cut."""
 
 
 def print_status(text: str) -> None:
-    """A remark to the person, beside the data."""
+    """Print a remark to standard error."""
     click.echo(text, err=True)
 
 
 def print_json(value: object) -> None:
-    """One JSON document."""
+    """Print one JSON document."""
     click.echo(json.dumps(value, ensure_ascii=False, indent=2))
 
 
 def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
-    """A table; what stands in it is printed as it is, never taken for markup."""
+    """Print a table; its cells are printed as they are, never interpreted as markup."""
     table = Table(box=None, header_style="bold", pad_edge=False)
     for column in columns:
         table.add_column(column, overflow="fold")
@@ -40,8 +40,18 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> Non
     terminal().print(table)
 
 
+def print_rows(
+    columns: Sequence[str], rows: Sequence[Mapping[str, object]], *, as_json: bool
+) -> None:
+    """Print rows as a JSON array of objects, or as a table of their members."""
+    if as_json:
+        print_json(rows)
+    else:
+        print_table(columns, ([row[name] for name in columns] for row in rows))
+
+
 def terminal(*, err: bool = False) -> Console:
-    """Where people read."""
+    """Return the console for standard output, or for standard error."""
     stream = sys.stderr if err else sys.stdout
     return Console(
         file=stream, width=None if stream.isatty() else NON_TERMINAL_WIDTH, highlight=False
@@ -49,7 +59,7 @@ def terminal(*, err: bool = False) -> Console:
 
 
 def progress_bar() -> Progress:
-    """A progress bar on standard error, gone when done; silent where nobody looks."""
+    """Return a progress bar on standard error that vanishes when done; silent without a terminal."""
     screen = terminal(err=True)
     return Progress(
         SpinnerColumn(),
@@ -63,17 +73,17 @@ def progress_bar() -> Progress:
 
 
 def cell_text(value: object) -> str:
-    """A cell's text: nothing for None."""
+    """Return the text of a cell; empty for None."""
     return "" if value is None else str(value)
 
 
 def format_instant(instant: Instant | None) -> str | None:
-    """An instant as transaction objects write it (G5)."""
+    """Format an instant as transaction objects do (G5)."""
     return None if instant is None else format_with_microseconds(instant)
 
 
 def admin_transaction_json(transaction: Transaction) -> str:
-    """A transaction for administrators: its brand and stage, and the object that the merchant sees (T4)."""
+    """Return JSON of a transaction: its brand and stage, and the merchant's object (T4)."""
     brand = json.dumps(transaction.order.brand, ensure_ascii=False)
     stage = json.dumps(transaction.progress.stage)
     return f'{{"brand":{brand},"stage":{stage},"transaction":{transaction_object(transaction).decode()}}}'

@@ -1,51 +1,53 @@
-"""Which gateway a command is about: the settings, the data directory, and the store, opened for administration."""
+"""The target of a command: a gateway's settings, data directory and store."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Awaitable, Callable, Mapping
+from functools import wraps
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 import click
 import platformdirs
 import trio
 from attrs import frozen
 
+from mmo_trio.admin.audit_event import record_command
 from mmo_trio.brands.keyring import KeyRing, load_master_key
 from mmo_trio.settings import Settings, load_settings
-from mmo_trio.settings.service import CLOCK_OFFSET_FILE, sandbox_presets
+from mmo_trio.settings.service import CLOCK_OFFSET_FILE, provider_titles, sandbox_presets
 from mmo_trio.storage.interface.store import Store
 from mmo_trio.storage.open_store import open_store
 from mmo_trio.system.clock import WallClock, read_offset
 
 ResultT = TypeVar("ResultT")
-CommandT = TypeVar("CommandT", bound=Callable[..., Any])
+Command: TypeAlias = Callable[..., None]
 
 DATABASE_VARIABLE = "MMO_DATABASE_URL"
 
 
 def default_data_directory() -> Path:
-    """The user's own folder for the sandbox."""
+    """Return the user's own directory for a sandbox."""
     return Path(platformdirs.user_data_dir("mmo-gateway", appauthor=False)) / "sandbox"
 
 
 @frozen
 class CommandTarget:
-    """The gateway that a command is about."""
+    """The gateway that a command administers."""
 
     settings: Settings
     data_directory: Path | None
-    """The sandbox's; None when file or environment say where everything is."""
+    """The sandbox's directory; None when `mmo.toml` or the environment describe the gateway."""
 
     def clock(self) -> WallClock:
-        """The clock of that gateway: a sandbox's may be ahead."""
+        """Return the clock of the gateway; a sandbox's may be ahead of the machine's."""
         if self.data_directory is None:
             return WallClock()
         return WallClock(offset=read_offset(self.data_directory / CLOCK_OFFSET_FILE))
 
     def keyring(self, *, create: bool = False) -> KeyRing:
-        """What opens and seals that gateway's API keys; with `create` its master key is made when there is none.
+        """Return the keyring of the gateway; `create` makes a missing master key.
 
         Raises SettingsError.
         """
@@ -58,22 +60,35 @@ class CommandTarget:
         create: bool = False,
         serving: bool = False,
     ) -> ResultT:
-        """Open the store, use it, close it. Raises StoreUnavailable when there is none and none shall be made."""
+        """Open the store, run `use` with it and close it; `create` makes a missing store.
 
-        async def within() -> ResultT:
+        Raises StoreUnavailable.
+        """
+
+        async def use_store() -> ResultT:
             url, kinds = self.settings.database.url, self.settings.store_kinds
             async with open_store(url, serving=serving, create=create, kinds=kinds) as store:
                 return await use(store)
 
-        return trio.run(within)
+        return trio.run(use_store)
+
+    async def record(
+        self, store: Store, action: str, about: str = "", user: str | None = None, **detail: object
+    ) -> None:
+        """Append an audit event: what the command is about to do."""
+        await record_command(store, self.clock().now(), action, about, user, **detail)
+
+    def provider_titles(self) -> Mapping[str, str]:
+        """Return the display names of the configured providers, by name."""
+        return provider_titles(self.settings, is_sandbox=self.data_directory is not None)
 
 
 def find_target(
     data: Path | None, config: Path | None, options: Mapping[str, str] | None = None
 ) -> CommandTarget:
-    """The sandbox in this data directory, or what file and environment describe; raises SettingsError.
+    """Return the sandbox in `data`, or the gateway that `config` and the environment describe.
 
-    Without any of them it is the sandbox in the user's own data directory.
+    Without any of them it is the sandbox in the user's own directory. Raises SettingsError.
     """
     directory = data
     if data is None and config is None and DATABASE_VARIABLE not in os.environ:
@@ -83,14 +98,22 @@ def find_target(
     return CommandTarget(settings, directory)
 
 
-def target_options(command: CommandT) -> CommandT:
-    """`--data` and `--config`, in this order of meaning: a sandbox's folder, or any gateway's settings."""
-    file = click.Path(path_type=Path, dir_okay=False)
-    folder = click.Path(path_type=Path, file_okay=False)
-    command = click.option("--config", type=file, help="The gateway's mmo.toml.")(command)
-    return click.option(
-        "--data", type=folder, help="The sandbox's data directory; by default the user's own."
-    )(command)
-
-
+_config_option = click.option(
+    "--config", type=click.Path(path_type=Path, dir_okay=False), help="The gateway's mmo.toml."
+)
+data_option = click.option(
+    "--data",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="The sandbox's data directory; by default the user's own.",
+)
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON for programs.")
+
+
+def target_options(command: Command) -> Command:
+    """Add the options `--data` and `--config`; the command receives their gateway as `target`."""
+
+    @wraps(command)
+    def run(*, data: Path | None, config: Path | None, **arguments: Any) -> None:
+        command(target=find_target(data, config), **arguments)
+
+    return data_option(_config_option(run))
