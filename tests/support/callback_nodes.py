@@ -21,7 +21,7 @@ from mmo_trio.storage.conformance.inputs import creation, reference, succeeded
 from mmo_trio.storage.interface.store import Store, WorkItem
 from mmo_trio.system.clock import WallClock
 from mmo_trio.workers.delivery.callbacks import CallbackWorker
-from mmo_trio.workers.delivery.channel_owner import ChannelOwner
+from mmo_trio.workers.delivery.channel_owner import ChannelOwner, OwnedChannels
 from tests.support.callback_work import monotonic_of_trio
 
 
@@ -70,6 +70,8 @@ class Node:
         outbox = Outbox()
         outbox.subscribe(self._act)
         self.engine = Engine(self.store, self.time, outbox)
+        channels = self.store.ownership
+        owned = OwnedChannels(is_store_shared=channels is not None, clock=monotonic_of_trio)
         self.callbacks = CallbackWorker(
             deliver=self._deliver,
             find_api_key=self._key_for,
@@ -77,12 +79,9 @@ class Node:
             now=self.time.now,
             monotonic=self.time.monotonic,
             breaker=BreakerSettings(),
-            owns_channel=lambda brand, fence: self.keeper is None or self.keeper.owns(brand, fence),
+            owns_channel=owned.owns,
         )
-        channels = self.store.ownership
-        self.keeper = (
-            None if channels is None else ChannelOwner(channels, self.callbacks, monotonic_of_trio)
-        )
+        self.keeper = None if channels is None else ChannelOwner(channels, self.callbacks, owned)
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """As the service does: until it is drained, or cancelled as by kill -9."""

@@ -18,7 +18,7 @@ from mmo_trio.service.wiring.resources import Resources
 from mmo_trio.settings import SettingsError
 from mmo_trio.settings.service import ServiceConfig
 from mmo_trio.workers.delivery.callbacks import CallbackWorker
-from mmo_trio.workers.delivery.channel_owner import ChannelOwner
+from mmo_trio.workers.delivery.channel_owner import ChannelOwner, OwnedChannels
 from mmo_trio.workers.delivery.qr_codes import QrWorker
 from mmo_trio.workers.dispatcher import Dispatcher
 from mmo_trio.workers.providers.availability import ProviderAvailability
@@ -117,6 +117,8 @@ def _callback_worker(
     resources: Resources, authenticator: Authenticator, engine: Engine
 ) -> tuple[CallbackWorker, ChannelOwner | None]:
     """Return the callback worker, and the owner of its channels where several processes share the store."""
+    ownership = resources.store.ownership
+    owned = OwnedChannels(is_store_shared=ownership is not None)
     callbacks = CallbackWorker(
         deliver=partial(resources.http_client.deliver, deadline_s=resources.delivery_deadline_s),
         find_api_key=authenticator.callback_key,
@@ -124,10 +126,9 @@ def _callback_worker(
         now=resources.clock.now,
         monotonic=resources.clock.monotonic,
         breaker=resources.settings.breaker.breaker_settings,
-        owns_channel=lambda brand, fence: keeper is None or keeper.owns(brand, fence),
+        owns_channel=owned.owns,
         active_max=resources.limits.callbacks,
         active_per_brand_max=resources.limits.callbacks_per_merchant,
     )
-    channels = resources.store.ownership
-    keeper = None if channels is None else ChannelOwner(channels, callbacks)
-    return callbacks, keeper
+    owner = None if ownership is None else ChannelOwner(ownership, callbacks, owned)
+    return callbacks, owner

@@ -54,19 +54,34 @@ RETRY_DELAY_S = 0.5
 
 
 @define(eq=False)
+class OwnedChannels:
+    """The channels that this process owns: all of them unless several processes share the store."""
+
+    is_store_shared: bool
+    clock: Callable[[], MonotonicInstant] = boot_time
+    """The clock that limits trust in a lease; it runs on while the process is stopped."""
+    fences: dict[str, int] = Factory(dict)
+    """The fences of the owned channels, by brand."""
+    trusted_until: MonotonicInstant = MonotonicInstant(-1)
+    """When this process stops to rely on its lease."""
+
+    def owns(self, brand: str, fence: int) -> bool:
+        """Tell whether this process owns the brand's channel under this fence now."""
+        return not self.is_store_shared or (
+            self.fences.get(brand) == fence and self.clock() < self.trusted_until
+        )
+
+
+@define(eq=False)
 class ChannelOwner:
-    """Owns channels for one of the processes that share a store."""
+    """Claims and releases channels for one of the processes that share a store."""
 
     channels: ChannelOwnership
     callbacks: CallbackWorker
-    clock: Callable[[], MonotonicInstant] = boot_time
-    """The clock that limits trust in a lease; it runs on while the process is stopped."""
+    owned: OwnedChannels
     _lease_number: int | None = None
     """The number of the lease; None while there is certainly none."""
-    _lease_trusted_until: MonotonicInstant = MonotonicInstant(-1)
     _renew_lease_at: MonotonicInstant = MonotonicInstant(-1)
-    _fences: dict[str, int] = Factory(dict)
-    """The fences of the owned channels, by brand."""
     _backlogged_brands: set[str] = Factory(set)
     """Brands that had more callbacks waiting at the last query than could be claimed."""
     _brands_to_release: set[str] = Factory(set)
@@ -74,10 +89,6 @@ class ChannelOwner:
     _released_at: dict[str, MonotonicInstant] = Factory(dict)
     """When each channel was released to other processes."""
     _wake_up: trio.Event = Factory(trio.Event)
-
-    def owns(self, brand: str, fence: int) -> bool:
-        """Tell whether this process owns the brand's channel under this fence now."""
-        return self._fences.get(brand) == fence and self.clock() < self._lease_trusted_until
 
     def try_enqueue(self, work: WorkItem) -> bool:
         """Query the store soon for a callback that has just become durable, as another process may
@@ -114,17 +125,17 @@ class ChannelOwner:
 
     async def _run_round(self, *, is_draining: bool) -> float:
         """Renew, release and claim what is due. Returns the seconds until the next round."""
-        if self.clock() >= self._renew_lease_at:
+        if self.owned.clock() >= self._renew_lease_at:
             await self._renew_lease()
             self._brands_to_release = set() if is_draining else await self._brands_beyond_share()
         if is_draining:
-            await self._release_idle(self._fences)
+            await self._release_idle(self.owned.fences)
             return SCAN_INTERVAL_S
         released = await self._release_idle(self._brands_to_release)
         self._brands_to_release.difference_update(released)
-        self._released_at |= dict.fromkeys(released, self.clock())
+        self._released_at |= dict.fromkeys(released, self.owned.clock())
         for channel in await self.channels.claim(excluding=self._released_since(RELEASE_COOLDOWN)):
-            self._fences[channel.brand] = channel.fence
+            self.owned.fences[channel.brand] = channel.fence
             self.callbacks.load_breaker(channel.brand, channel.breaker)
             logger.info("channel_claimed", brand=channel.brand, fence=channel.fence)
         capacity = self._free_capacity()
@@ -143,7 +154,7 @@ class ChannelOwner:
         """Wait this long, or until `wake_up`, or until half the claims of a backlogged brand are
         free."""
         with trio.move_on_after(timeout_s):
-            while self._backlogged_brands & self._fences.keys():
+            while self._backlogged_brands & self.owned.fences.keys():
                 await trio.sleep(SCAN_INTERVAL_MIN_S)
                 capacity = self._free_capacity()
                 if wake_up.is_set() or any(
@@ -158,7 +169,7 @@ class ChannelOwner:
         claimed = Counter(work.transaction.order.brand for work in self.callbacks.claimed())
         if claimed.total() >= CLAIMED_MAX:
             return {}
-        claimable = self._fences.keys() - self._brands_to_release
+        claimable = self.owned.fences.keys() - self._brands_to_release
         capacity = {brand: CLAIMED_PER_BRAND_MAX - claimed[brand] for brand in claimable}
         return {brand: count for brand, count in capacity.items() if count > 0}
 
@@ -168,19 +179,19 @@ class ChannelOwner:
         return [
             work.transaction.reference
             for work in self.callbacks.claimed()
-            if self._fences.get(work.transaction.order.brand) != fence_of(work)
+            if self.owned.fences.get(work.transaction.order.brand) != fence_of(work)
         ]
 
     async def _renew_lease(self) -> None:
         """Renew the lease, and count its time from before the query."""
-        requested_at = self.clock()
+        requested_at = self.owned.clock()
         number = await self.channels.renew_lease()
         if number != self._lease_number:
-            if self._fences:
-                logger.warning("lease_lost", channels=len(self._fences))
+            if self.owned.fences:
+                logger.warning("lease_lost", channels=len(self.owned.fences))
             self._lease_number = number
-            self._drop_channels(list(self._fences))
-        self._lease_trusted_until = trusted_until(requested_at)
+            self._drop_channels(list(self.owned.fences))
+        self.owned.trusted_until = trusted_until(requested_at)
         self._renew_lease_at = later(requested_at, LEASE_RENEWAL_INTERVAL)
 
     async def _brands_beyond_share(self) -> set[str]:
@@ -190,15 +201,15 @@ class ChannelOwner:
         self._released_at = {
             brand: at for brand, at in self._released_at.items() if brand in settled
         }
-        return {brand for brand in beyond_share(self._fences, counts) if brand not in settled}
+        return {brand for brand in beyond_share(self.owned.fences, counts) if brand not in settled}
 
     def _released_since(self, span: Span) -> Collection[str]:
-        since = self.clock() - span
+        since = self.owned.clock() - span
         return [brand for brand, at in self._released_at.items() if at > since]
 
     def _drop_channels(self, brands: Collection[str]) -> None:
         for brand in brands:
-            del self._fences[brand]
+            del self.owned.fences[brand]
         self.callbacks.drop_breakers(brands)
 
     async def _release_idle(self, brands: Collection[str]) -> Collection[str]:
@@ -207,29 +218,26 @@ class ChannelOwner:
         busy = self.callbacks.active_brands()
         idle = {
             brand: fence
-            for brand, fence in self._fences.items()
+            for brand, fence in self.owned.fences.items()
             if brand in brands and brand not in busy
         }
         if not idle:
             return idle
         for brand in idle:  # From here on none of their deliveries starts.
-            del self._fences[brand]
+            del self.owned.fences[brand]
         try:
             await self.channels.release(idle)
         except Exception:
-            self._fences |= idle  # As far as is known, the store still has them as ours.
+            self.owned.fences |= idle  # As far as is known, the store still has them as ours.
             raise
         self.callbacks.drop_breakers(idle)
         return idle
 
     async def _reset(self) -> float:
         """Drop all channels, and end the lease in the store if it is available."""
-        self._drop_channels(list(self._fences))
-        self._lease_number, self._lease_trusted_until, self._renew_lease_at = (
-            None,
-            MonotonicInstant(-1),
-            MonotonicInstant(-1),
-        )
+        self._drop_channels(list(self.owned.fences))
+        self._lease_number = None
+        self.owned.trusted_until = self._renew_lease_at = MonotonicInstant(-1)
         try:
             await self.channels.end_lease()
         except (StoreUnavailable, OutcomeUnknown) as error:
