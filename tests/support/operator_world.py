@@ -31,7 +31,7 @@ from mmo_sansio.messages.intents import (
     SubmitToProvider,
 )
 from mmo_sansio.payments.stuck import STUCK_AFTER
-from mmo_sansio.providers.common.interface import Conversation, ExchangeFailed
+from mmo_sansio.providers.common.interface import Conversation, ExchangeFailed, Finished, resume
 from mmo_sansio.providers.common.redaction import RedactingProvider
 from mmo_sansio.providers.mpesa_daraja.adapter import DarajaProvider
 from mmo_sansio.providers.mpesa_daraja.references import account_reference
@@ -352,11 +352,7 @@ class World:
             )
             answer = self.simulator.handle_request(signed, now=now())
             assert isinstance(answer, HttpResponse)
-            try:
-                conversation.send(answer)
-            except StopIteration:
-                return
-            raise AssertionError("The registration does not end.")
+            assert isinstance(resume(conversation, answer), Finished)
 
     def _brand(self) -> Brand:
         lowest, highest = (

@@ -61,12 +61,7 @@ class Line:
     def _sign_in(self, scope: str) -> AccessToken:
         conversation = self.provider.sign_in(scope, now=self.now)
         try:
-            request = next(conversation)
-            while True:
-                request = conversation.send(self._send(request))
-        except StopIteration as end:
-            token: AccessToken = end.value
-            return token
+            return drive(conversation, self._send)
         except (SignInFailed, ExchangeFailed) as failure:
             raise ExchangeFailed(failure.reason, may_have_arrived=False) from None
 

@@ -16,6 +16,7 @@ from mmo_sansio.providers.common.interface import (
     ProviderNotification,
     SignIn,
     SignInFailed,
+    drive,
 )
 from mmo_sansio.providers.common.operations import (
     DIRECT_PAYIN,
@@ -58,6 +59,7 @@ __all__ = [
     "RsaPadding",
     "SignIn",
     "SignInFailed",
+    "drive",
     "make_qr_code",
     "read_qr_merchant",
 ]

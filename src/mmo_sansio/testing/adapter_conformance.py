@@ -26,9 +26,11 @@ from mmo_sansio.messages.inputs import (
 from mmo_sansio.providers.common.interface import (
     AccessToken,
     ExchangeFailed,
+    Finished,
     Provider,
     SignInFailed,
     drive,
+    resume,
 )
 from mmo_sansio.providers.common.operations import PUSH, OperationKey
 from mmo_sansio.providers.common.options import OptionError
@@ -265,18 +267,11 @@ def _scopes(case: AdapterCase, provider: Provider) -> set[str]:
 
 def _sign_in(provider: Provider, scope: str, outcome: HttpResponse | ExchangeFailed) -> AccessToken:
     conversation = provider.sign_in(scope, now=START)
-    request = next(conversation)
-    try:
-        while True:
-            assert TARGET.fullmatch(request.target)
-            match outcome:
-                case HttpResponse():
-                    request = conversation.send(outcome)
-                case _:
-                    request = conversation.throw(outcome)
-    except StopIteration as end:
-        token: AccessToken = end.value
-        return token
+    step = resume(conversation)
+    while not isinstance(step, Finished):
+        assert TARGET.fullmatch(step.target)
+        step = resume(conversation, outcome)
+    return step.result
 
 
 def _check_sign_in_failure(

@@ -13,10 +13,11 @@ from typing import Any
 import pytest
 import trio
 
-from mmo_sansio.providers.common.emv_qr import parse_objects, parse_payload, reference_label
+from mmo_sansio.providers.common.emv_qr import reference_label
 from mmo_trio.sandbox.callback_receiver import ReceivedCallback, ReceivedQrCode, receive_callbacks
 from mmo_trio.sandbox.local_ca import ensure_authority
 from mmo_trio.workers.delivery.qr_codes import draw_png
+from tests.support.emv_qr_reader import parse_objects, parse_payload
 from tests.support.hostile_receivers import (
     Behaviour,
     only_accepts,

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterable, Mapping
-from types import MappingProxyType
+from collections.abc import Iterable
 
 from attrs import frozen
 
@@ -22,16 +21,12 @@ LABEL_CHARACTERS_MAX = 25
 """The longest bill number, reference label or terminal label (objects 62.01, 62.05, 62.07)."""
 
 AMOUNT_CHARACTERS_MAX = 13
-PAYLOAD_CHARACTERS_MAX = 512
-"""The longest text that is read; ours stay far below, as dense codes scan badly."""
 
 _VALUE_CHARACTERS_MAX = 99
+_DYNAMIC = "12"
 _CHECKSUM_PREFIX = "6304"
-_ACCOUNT_IDS = frozenset(f"{number:02}" for number in range(2, 52))
-_MANDATORY = ("00", "52", "53", "58", "59", "60", "63")
-_AMOUNT = re.compile(r"[0-9]+(?:\.[0-9]+)?", re.ASCII)
-_FOUR_DIGITS = re.compile(r"[0-9]{4}", re.ASCII)
 _COUNTRY = re.compile(r"[A-Z]{2}", re.ASCII)
+_FOUR_DIGITS = re.compile(r"[0-9]{4}", re.ASCII)
 _ACCOUNT_TEMPLATES = frozenset(f"{number:02}" for number in range(26, 52))
 
 
@@ -61,36 +56,41 @@ class QrMerchant:
 def dynamic_payload(
     merchant: QrMerchant, amount: Money, gateway_reference: str, *, bill_number: str | None = None
 ) -> str:
-    """A dynamic code: for one payment of this amount, found again by its :func:`reference_label`.
+    """Return the payload of a dynamic code, which is for one payment of this amount; the payment is
+    found again by its :func:`reference_label`.
 
-    The bill number is for the payer's eyes, and cut. Raises QrError when something doesn't fit, KeyError for an
-    unknown currency.
+    The bill number is shown to the payer, and cut to its length. Raises QrError when a value does
+    not fit, and KeyError for an unknown currency.
     """
     if amount.minor <= 0 or len(amount.text) > AMOUNT_CHARACTERS_MAX:
         raise QrError(f"an amount must be positive and at most {AMOUNT_CHARACTERS_MAX} characters")
+    _check_merchant(merchant)
     bill = _to_ascii(bill_number or "")[:LABEL_CHARACTERS_MAX] or None
-    labels = [("01", bill), ("05", reference_label(gateway_reference))]
-    return _payload("12", merchant, amount.currency, amount.text, labels)
+    name, city = _to_ascii(merchant.name), _to_ascii(merchant.city)
+    is_translated = (name, city) != _original_names(merchant)
+    body = _encode_objects(
+        [
+            ("00", "01"),
+            ("01", _DYNAMIC),
+            (merchant.account_id, _encode_objects(merchant.account)),
+            ("52", merchant.category),
+            ("53", f"{CURRENCIES[amount.currency][1]:03}"),
+            ("54", amount.text),
+            ("58", merchant.country),
+            ("59", name[:NAME_CHARACTERS_MAX]),
+            ("60", city[:CITY_CHARACTERS_MAX]),
+            ("61", merchant.postal_code),
+            ("62", _encode_objects([("01", bill), ("05", reference_label(gateway_reference))])),
+            ("64", _language_template(merchant) if is_translated else None),
+        ]
+    )
+    return body + _CHECKSUM_PREFIX + checksum(body + _CHECKSUM_PREFIX)
 
 
 def reference_label(gateway_reference: str) -> str:
     """What stands in 62.05 for a payment: its reference's last 25 characters. The character that falls away from a
     ULID counts periods of a thousand years."""
     return gateway_reference[-LABEL_CHARACTERS_MAX:]
-
-
-def static_payload(merchant: QrMerchant, currency: str, terminal_label: str) -> str:
-    """A static code: whoever scans it types the amount; deposits are matched by the terminal label (62.07).
-
-    Raises QrError when something doesn't fit, KeyError for an unknown currency.
-    """
-    if not 0 < len(terminal_label) <= LABEL_CHARACTERS_MAX or not _is_printable_ascii(
-        terminal_label
-    ):
-        raise QrError(
-            f"a terminal label must be 1 to {LABEL_CHARACTERS_MAX} characters of printable ASCII"
-        )
-    return _payload("11", merchant, currency, None, [("07", terminal_label)])
 
 
 def checksum(text: str) -> str:
@@ -102,79 +102,6 @@ def checksum(text: str) -> str:
             shifted = remainder << 1 & 0xFFFF
             remainder = shifted ^ 0x1021 if remainder & 0x8000 else shifted
     return f"{remainder:04X}"
-
-
-def parse_payload(text: str) -> Mapping[str, str]:
-    """The objects of a payload by ID, in their order; templates are left for :func:`parse_objects`.
-
-    Objects that nobody knows are kept. Raises QrError for what is no payload.
-    """
-    if len(text) > PAYLOAD_CHARACTERS_MAX:
-        raise QrError(f"it is longer than {PAYLOAD_CHARACTERS_MAX} characters")
-    objects = parse_objects(text)
-    ids = tuple(objects)
-    if ids[:1] != ("00",) or objects["00"] != "01":
-        raise QrError("it doesn't begin with the format indicator 01")
-    if missing := [each for each in _MANDATORY if each not in objects]:
-        raise QrError(f"object {missing[0]} is missing")
-    if ids[-1] != "63" or text[-8:-4] != _CHECKSUM_PREFIX:
-        raise QrError("its last object is not the checksum")
-    if text[-4:].upper() != checksum(text[:-4]):
-        raise QrError("its checksum is wrong")
-    if _ACCOUNT_IDS.isdisjoint(ids):
-        raise QrError("it names no account")
-    if "54" in objects and not _is_amount(objects["54"]):
-        raise QrError("its amount is none")
-    return objects
-
-
-def parse_objects(text: str) -> Mapping[str, str]:
-    """The objects of a payload or of a template, by ID. Raises QrError for what has no such form."""
-    objects: dict[str, str] = {}
-    position = 0
-    while position < len(text):
-        head = text[position : position + 4]
-        if _FOUR_DIGITS.fullmatch(head) is None:
-            raise QrError(f"no object begins at character {position}")
-        id, end = head[:2], position + 4 + int(head[2:])
-        if id in objects:
-            raise QrError(f"object {id} stands twice")
-        if end > len(text) or head[2:] == "00":
-            raise QrError(f"the length of object {id} is wrong")
-        objects[id] = text[position + 4 : end]
-        position = end
-    return MappingProxyType(objects)
-
-
-def _payload(
-    initiation: str,
-    merchant: QrMerchant,
-    currency: str,
-    amount: str | None,
-    labels: Iterable[tuple[str, str | None]],
-) -> str:
-    _check_merchant(merchant)
-    name, city = _to_ascii(merchant.name), _to_ascii(merchant.city)
-    body = _encode_objects(
-        [
-            ("00", "01"),
-            ("01", initiation),
-            (merchant.account_id, _encode_objects(merchant.account)),
-            ("52", merchant.category),
-            ("53", f"{CURRENCIES[currency][1]:03}"),
-            ("54", amount),
-            ("58", merchant.country),
-            ("59", name[:NAME_CHARACTERS_MAX]),
-            ("60", city[:CITY_CHARACTERS_MAX]),
-            ("61", merchant.postal_code),
-            ("62", _encode_objects(labels)),
-            (
-                "64",
-                _language_template(merchant) if (name, city) != _original_names(merchant) else None,
-            ),
-        ]
-    )
-    return body + _CHECKSUM_PREFIX + checksum(body + _CHECKSUM_PREFIX)
 
 
 def _check_merchant(merchant: QrMerchant) -> None:
@@ -223,7 +150,3 @@ def _to_ascii(text: str) -> str:
 
 def _is_printable_ascii(text: str) -> bool:
     return text.isascii() and text.isprintable()
-
-
-def _is_amount(text: str) -> bool:
-    return len(text) <= AMOUNT_CHARACTERS_MAX and _AMOUNT.fullmatch(text) is not None

@@ -7,7 +7,7 @@ drives it waits; when no answer could be had, it is thrown an ExchangeFailed, an
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Mapping
-from typing import Protocol, TypeAlias
+from typing import Generic, Protocol, TypeAlias, TypeVar
 
 from attrs import field, frozen
 
@@ -18,7 +18,10 @@ from mmo_sansio.values.clock import SECOND, Instant, Span
 from mmo_sansio.values.model import Party, Transaction
 from mmo_sansio.values.money import Money
 
+ResultT = TypeVar("ResultT")
+
 Conversation: TypeAlias = Generator[HttpRequest, HttpResponse, ProviderReport]
+"""A conversation about one payment."""
 
 
 class ExchangeFailed(Exception):
@@ -140,19 +143,41 @@ class Provider(Protocol):
         ...
 
 
-def drive(
-    conversation: Conversation, exchange: Callable[[HttpRequest], HttpResponse]
-) -> ProviderReport:
-    """Hold a conversation with a function that answers at once; what a test needs of a shell."""
+@frozen
+class Finished(Generic[ResultT]):
+    """The end of a conversation."""
+
+    result: ResultT
+
+
+def resume(
+    conversation: Generator[HttpRequest, HttpResponse, ResultT],
+    outcome: HttpResponse | ExchangeFailed | None = None,
+) -> HttpRequest | Finished[ResultT]:
+    """Pass on the outcome of the last request, or None at the beginning; return the next request or
+    the end. Raises what the conversation raises."""
     try:
-        request = next(conversation)
-        while True:
-            try:
-                answer = exchange(request)
-            except ExchangeFailed as failure:
-                request = conversation.throw(failure)
-            else:
-                request = conversation.send(answer)
+        match outcome:
+            case None:
+                return next(conversation)
+            case ExchangeFailed():
+                return conversation.throw(outcome)
+            case _:
+                return conversation.send(outcome)
     except StopIteration as end:
-        report: ProviderReport = end.value
-        return report
+        return Finished(end.value)
+
+
+def drive(
+    conversation: Generator[HttpRequest, HttpResponse, ResultT],
+    exchange: Callable[[HttpRequest], HttpResponse],
+) -> ResultT:
+    """Run a conversation with a function that answers at once, and return its result; for tests."""
+    step = resume(conversation)
+    while not isinstance(step, Finished):
+        try:
+            outcome: HttpResponse | ExchangeFailed = exchange(step)
+        except ExchangeFailed as failure:
+            outcome = failure
+        step = resume(conversation, outcome)
+    return step.result

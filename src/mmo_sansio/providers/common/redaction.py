@@ -13,15 +13,16 @@ from typing import Final, TypeVar
 from attrs import Factory, define, evolve, field
 
 from mmo_sansio.http.messages import HttpRequest, HttpResponse
-from mmo_sansio.messages.inputs import ProviderReport
 from mmo_sansio.providers.common.interface import (
     AccessToken,
     Conversation,
     ExchangeFailed,
+    Finished,
     Provider,
     ProviderNotification,
     SignIn,
     SignInFailed,
+    resume,
 )
 from mmo_sansio.providers.common.operations import OperationKey, ProviderOperation
 from mmo_sansio.values.clock import Instant
@@ -109,18 +110,16 @@ class RedactingProvider:
 
     def _redact_conversation(self, conversation: Conversation) -> Conversation:
         """The same conversation, whose answers lose long secrets before they are read, so that none is cut in two."""
-        try:
-            request = next(conversation)
-            while True:
-                try:
-                    answer = yield request
-                except ExchangeFailed as failure:
-                    request = conversation.throw(failure)
-                else:
-                    request = conversation.send(evolve(answer, body=self._redact_body(answer.body)))
-        except StopIteration as end:
-            report: ProviderReport = end.value
-            return self._redact_report(report)
+        step = resume(conversation)
+        while not isinstance(step, Finished):
+            try:
+                response = yield step
+            except ExchangeFailed as failure:
+                step = resume(conversation, failure)
+            else:
+                redacted = evolve(response, body=self._redact_body(response.body))
+                step = resume(conversation, redacted)
+        return self._redact_report(step.result)
 
     def _redact_report(self, report: T) -> T:
         """The report, its texts without secrets."""

@@ -11,7 +11,12 @@ import trio
 
 from mmo_sansio.http.messages import HttpRequest, HttpResponse
 from mmo_sansio.messages.inputs import ProviderReport, ProviderUnreachable
-from mmo_sansio.providers.common.interface import Conversation, ExchangeFailed
+from mmo_sansio.providers.common.interface import (
+    Conversation,
+    ExchangeFailed,
+    Finished,
+    resume,
+)
 from mmo_sansio.values.model import Transaction
 from mmo_trio.system.fault_report import describe_fault
 from mmo_trio.workers.providers.counters import ProviderCounts
@@ -32,18 +37,14 @@ async def drive_async(
     conversation: Generator[HttpRequest, HttpResponse, ResultT], exchange: SendRequest
 ) -> ResultT:
     """Run a conversation to its end and return its result. Raises what the conversation raises."""
-    try:
-        request = next(conversation)
-        while True:
-            try:
-                answer = await exchange(request)
-            except ExchangeFailed as failure:
-                request = conversation.throw(failure)
-            else:
-                request = conversation.send(answer)
-    except StopIteration as end:
-        result: ResultT = end.value
-        return result
+    step = resume(conversation)
+    while not isinstance(step, Finished):
+        try:
+            outcome: HttpResponse | ExchangeFailed = await exchange(step)
+        except ExchangeFailed as failure:
+            outcome = failure
+        step = resume(conversation, outcome)
+    return step.result
 
 
 async def run_conversation(

@@ -73,12 +73,7 @@ class Play:
         return answer
 
     def sign_in(self) -> None:
-        conversation = self.adapter.sign_in("all", now=self.now)
-        request = next(conversation)
-        try:
-            conversation.send(self.exchange(request))
-        except StopIteration as end:
-            self.token = end.value
+        self.token = drive(self.adapter.sign_in("all", now=self.now), self.exchange)
 
     def hold(self, conversation: Conversation) -> ProviderReport:
         if self.token is None or not self.token.is_fresh(self.now):

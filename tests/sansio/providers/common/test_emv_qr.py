@@ -15,13 +15,11 @@ from mmo_sansio.providers.common.emv_qr import (
     QrMerchant,
     checksum,
     dynamic_payload,
-    parse_objects,
-    parse_payload,
     reference_label,
-    static_payload,
 )
 from mmo_sansio.testing import KES, REFERENCE
 from mmo_sansio.values.money import Money, to_money
+from tests.support.emv_qr_reader import parse_objects, parse_payload
 
 SHOP = QrMerchant(
     (("00", "com.example.gw"), ("01", "174379"), ("02", "PB")), "TEST SHOP", "NAIROBI", "KE"
@@ -61,8 +59,8 @@ def test_a_dynamic_code_without_decimals_is_the_worked_example() -> None:
     assert dynamic_payload(shop, Money(2500, "XOF"), "a1b2c3d4e5f6") == WHOLE_FRANCS
 
 
-def test_a_static_code_is_the_worked_example() -> None:
-    assert static_payload(SHOP, "KES", "POS01") == STATIC
+def test_the_worked_example_of_a_static_code_names_its_terminal() -> None:
+    assert parse_objects(parse_payload(STATIC)["62"]) == {"07": "POS01"}
 
 
 def test_a_dynamic_code_says_its_payment() -> None:
@@ -182,12 +180,6 @@ def test_a_name_in_other_letters_stands_in_plain_ones_and_beside_them_as_it_is()
 def test_what_has_no_room_is_refused(change: dict[str, object]) -> None:
     with pytest.raises(QrError):
         dynamic_payload(evolve(SHOP, **change), KES(1), REFERENCE)  # type: ignore[arg-type]
-
-
-@pytest.mark.parametrize("label", ["", "x" * 26, "POS\n1", "Kiosk é"])
-def test_a_terminal_label_that_could_not_be_matched_is_refused(label: str) -> None:
-    with pytest.raises(QrError):
-        static_payload(SHOP, "KES", label)
 
 
 @pytest.mark.parametrize("amount", [KES(0), Money(-1, "KES"), Money(10**14, "KES")])

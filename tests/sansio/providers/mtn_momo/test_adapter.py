@@ -21,6 +21,7 @@ from mmo_sansio.messages.inputs import (
 )
 from mmo_sansio.providers.common.interface import (
     AccessToken,
+    Conversation,
     ExchangeFailed,
     Provider,
     SignInFailed,
@@ -91,7 +92,7 @@ def asked(to: HttpResponse | ExchangeFailed, type: Type = Type.PAYIN) -> Provide
     return held(PROVIDER.poll(a_payment(type, Stage.AWAITING_RESULT), now=NOW), to)
 
 
-def held(conversation: Any, to: HttpResponse | ExchangeFailed) -> ProviderReport:
+def held(conversation: Conversation, to: HttpResponse | ExchangeFailed) -> ProviderReport:
     def exchange(request: HttpRequest) -> HttpResponse:
         if isinstance(to, ExchangeFailed):
             raise to
