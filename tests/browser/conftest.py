@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
-from tests.support.browser import browsing, chromium_path, launched
+from tests.support.browser import browser_page, chromium_path, launch_browser
 from tests.support.browser_gateway import PATIENCE_S, Sandbox, Shop, open_shop, serving_sandbox
 
 NARROW = {"width": 360, "height": 640}
@@ -24,7 +24,7 @@ def browser() -> Iterator[Browser]:
         pytest.fail(MISSING, pytrace=False)
     expect.set_options(timeout=PATIENCE_S * 1000)
     with sync_playwright() as playwright:
-        browser = launched(playwright, path)
+        browser = launch_browser(playwright, path)
         yield browser
         browser.close()
 
@@ -46,33 +46,33 @@ def shop() -> Iterator[Shop]:
 @pytest.fixture
 def page(browser: Browser) -> Iterator[Page]:
     """A wide window, English."""
-    with browsing(browser, viewport={"width": 1024, "height": 720}) as page:
+    with browser_page(browser, viewport={"width": 1024, "height": 720}) as page:
         yield page
 
 
 @pytest.fixture
 def narrow_page(browser: Browser) -> Iterator[Page]:
     """A small phone, English."""
-    with browsing(browser, viewport=NARROW) as page:
+    with browser_page(browser, viewport=NARROW) as page:
         yield page
 
 
 @pytest.fixture
 def plain_page(browser: Browser) -> Iterator[Page]:
     """A small phone without JavaScript."""
-    with browsing(browser, viewport=NARROW, java_script_enabled=False) as page:
+    with browser_page(browser, viewport=NARROW, java_script_enabled=False) as page:
         yield page
 
 
 @pytest.fixture
 def rtl_page(browser: Browser) -> Iterator[Page]:
     """A small phone whose language is Arabic, which is written from right to left."""
-    with browsing(browser, viewport=NARROW, locale="ar") as page:
+    with browser_page(browser, viewport=NARROW, locale="ar") as page:
         yield page
 
 
 @pytest.fixture
 def slow_page(browser: Browser) -> Iterator[Page]:
     """A small phone on a link like 3G."""
-    with browsing(browser, slow=True, viewport=NARROW) as page:
+    with browser_page(browser, slow=True, viewport=NARROW) as page:
         yield page

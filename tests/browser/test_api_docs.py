@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from playwright.sync_api import Browser, Page
 
-from tests.support.browser import browsing, check_axe, screenshot
+from tests.support.browser import browser_page, check_axe, screenshot
 from tests.support.browser_gateway import Sandbox
 
 PATHS = (
@@ -34,7 +34,7 @@ def test_nothing_is_wider_than_a_small_phone(
 
 
 def test_the_dark_is_as_readable(browser: Browser, sandbox: Sandbox) -> None:
-    with browsing(browser, color_scheme="dark") as page:
+    with browser_page(browser, color_scheme="dark") as page:
         for path in ("/errors/validation_failed", "/docs"):
             page.goto(sandbox.pages + path)
             check_axe(page)

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import Browser, Page, ViewportSize, expect
 
-from tests.support.browser import browsing, check_axe, screenshot
+from tests.support.browser import browser_page, check_axe, screenshot
 from tests.support.browser_gateway import PATIENCE_S, Sandbox, serving_sandbox
 
 PASSWORD = "correct horse battery"
@@ -87,7 +87,7 @@ def picture(page: Page, name: str, scheme: str) -> None:
 def test_every_page_can_be_read_by_everybody(
     browser: Browser, office: Sandbox, scheme: str
 ) -> None:
-    with browsing(browser, viewport=WIDE, color_scheme=scheme) as page:
+    with browser_page(browser, viewport=WIDE, color_scheme=scheme) as page:
         page.goto(f"{office.console}/sign-in")
         check_axe(page)
         picture(page, "console-sign-in", scheme)
@@ -103,7 +103,7 @@ def test_every_page_can_be_read_by_everybody(
 
 
 def test_a_small_screen_shows_all_of_it(browser: Browser, office: Sandbox) -> None:
-    with browsing(browser, viewport=NARROW) as page:
+    with browser_page(browser, viewport=NARROW) as page:
         sign_in(page, office, "ada")
         for name in ("overview", "payments", "providers"):
             page.goto(office.console + PAGES[name])
@@ -120,8 +120,8 @@ def test_two_operators_end_a_payment_by_hand_without_scripts(
     browser: Browser, office: Sandbox
 ) -> None:
     with (
-        browsing(browser, viewport=NARROW, java_script_enabled=False) as one,
-        browsing(browser, viewport=NARROW, java_script_enabled=False) as two,
+        browser_page(browser, viewport=NARROW, java_script_enabled=False) as one,
+        browser_page(browser, viewport=NARROW, java_script_enabled=False) as two,
     ):
         sign_in(one, office, "ann")
         one.get_by_role("link", name="Stuck").click()
@@ -144,7 +144,7 @@ def test_two_operators_end_a_payment_by_hand_without_scripts(
 
 
 def test_a_viewer_sees_no_personal_data(browser: Browser, office: Sandbox) -> None:
-    with browsing(browser) as page:
+    with browser_page(browser) as page:
         sign_in(page, office, "vera")
         page.goto(f"{office.console}/payments")
         expect(page.locator("tbody tr").first).to_be_visible()
@@ -153,7 +153,7 @@ def test_a_viewer_sees_no_personal_data(browser: Browser, office: Sandbox) -> No
 
 
 def test_hostile_text_does_not_run(browser: Browser, office: Sandbox) -> None:
-    with browsing(browser) as page:  # Leaving the block fails on any dialog or complaint.
+    with browser_page(browser) as page:  # Leaving the block fails on any dialog or complaint.
         sign_in(page, office, "ada")
         payment(page, office, HOSTILE)
         expect(page.locator("main")).to_contain_text("<script>alert(1)</script>")

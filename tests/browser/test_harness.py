@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from playwright.sync_api import Browser, Page
 
-from tests.support.browser import browsing, check_axe
+from tests.support.browser import browser_page, check_axe
 from tests.support.browser_gateway import Sandbox, Shop
 
 
@@ -32,7 +32,7 @@ def test_a_page_of_the_sandbox_is_shown(page: Page, sandbox: Sandbox) -> None:
     ids=["dialog", "elsewhere", "fault", "policy"],
 )
 def test_what_a_page_may_never_do_fails_the_test(browser: Browser, html: str, noticed: str) -> None:
-    with pytest.raises(AssertionError, match=noticed), browsing(browser) as page:
+    with pytest.raises(AssertionError, match=noticed), browser_page(browser) as page:
         page.set_content(html, wait_until="load")
 
 

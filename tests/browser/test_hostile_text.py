@@ -12,7 +12,7 @@ import pytest
 from attrs import evolve
 from playwright.sync_api import Browser, Page, expect
 
-from tests.support.browser import browsing, check_axe
+from tests.support.browser import browser_page, check_axe
 from tests.support.browser_gateway import Sandbox, Shop, fetch, serving_sandbox
 
 EVIL = (
@@ -91,7 +91,7 @@ def test_a_redirect_leads_where_it_was_given_and_nowhere_else(
 ) -> None:
     given = f"{shop.url}{target}"
     created = sandbox.create(successRedirectUrl=given)
-    with browsing(browser) as page:
+    with browser_page(browser) as page:
         page.goto(created["pageUrl"])
         page.locator("main button").click()
         expect(page.get_by_role("heading", level=1)).to_have_text("Back in the shop")

@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from tests.support.browser import browsing, check_axe, screenshot
+from tests.support.browser import browser_page, check_axe, screenshot
 from tests.support.browser_gateway import Sandbox, Shop, fetch, serving_sandbox
 
 FIRST_VIEW_BYTES_MAX = 20_000
@@ -89,7 +89,7 @@ def test_pressing_after_the_end_still_leads_back(
 ) -> None:
     # An old tab whose button is pressed late: browsers forbid a form's answer to lead elsewhere, so the page leads on.
     created = sandbox.create(successRedirectUrl=f"{shop.url}/late")
-    with browsing(browser, java_script_enabled=javascript) as page:
+    with browser_page(browser, java_script_enabled=javascript) as page:
         page.route("**/events*", lambda route: route.abort())
         page.goto(created["pageUrl"])
         fetch(created["pageUrl"], method="POST", body=b"")
@@ -128,7 +128,7 @@ def test_the_browsers_language_is_spoken(
     browser: Browser, sandbox: Sandbox, locale: str, language: str, direction: str, amount: str
 ) -> None:
     created = sandbox.create()
-    with browsing(browser, locale=locale, viewport={"width": 360, "height": 640}) as page:
+    with browser_page(browser, locale=locale, viewport={"width": 360, "height": 640}) as page:
         page.goto(created["pageUrl"])
         html = page.locator("html")
         expect(html).to_have_attribute("lang", language)
@@ -154,7 +154,7 @@ def test_the_language_is_switched_and_kept(plain_page: Page, sandbox: Sandbox) -
 @pytest.mark.spec("W1")
 def test_the_first_view_is_below_20_kb_over_the_wire(browser: Browser, sandbox: Sandbox) -> None:
     created = sandbox.create()
-    with browsing(browser) as page:
+    with browser_page(browser) as page:
         session = page.context.new_cdp_session(page)
         sizes: list[float] = []
         session.send("Network.enable")
@@ -172,7 +172,7 @@ def test_on_a_link_like_3g_the_page_is_seen_within_two_seconds(
     created = sandbox.create()
     best = float("inf")
     for _ in range(5):
-        with browsing(browser, slow=True, viewport={"width": 360, "height": 640}) as page:
+        with browser_page(browser, slow=True, viewport={"width": 360, "height": 640}) as page:
             page.goto(created["pageUrl"], wait_until="load")
             # A page may be loaded before it has been painted.
             painted = page.wait_for_function(
@@ -190,7 +190,7 @@ def test_an_open_page_closes_by_itself(
 ) -> None:
     with serving_sandbox(tmp_path_factory.mktemp("expiry")) as sandbox:
         created = sandbox.create()
-        with browsing(browser) as page:
+        with browser_page(browser) as page:
             page.goto(created["pageUrl"])
             expect(page.get_by_text("Time left to pay: 30 min")).to_be_visible()
             sandbox.advance("10m")

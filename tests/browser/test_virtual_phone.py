@@ -7,7 +7,7 @@ from itertools import count
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from tests.support.browser import browsing, check_axe, screenshot
+from tests.support.browser import browser_page, check_axe, screenshot
 from tests.support.browser_gateway import Sandbox, fetch
 
 STATUS = "[role=status]"
@@ -69,7 +69,7 @@ def test_a_person_can_answer_otherwise(
     number = next(_NUMBERS)
     created = sandbox.create(msisdn=number)
     # Without JavaScript, as it must work there, too.
-    with browsing(browser, java_script_enabled=False) as page:
+    with browser_page(browser, java_script_enabled=False) as page:
         page.goto(phone_of(sandbox, number))
         paying = page.context.new_page()
         paying.goto(created["pageUrl"])

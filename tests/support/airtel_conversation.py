@@ -53,8 +53,8 @@ class ReadableCiphers:
 
 def an_adapter(**options: Any) -> AirtelMoneyProvider:
     """An account in Uganda; options by name, None leaves one out."""
-    given = {name: value for name, value in {**OPTIONS, **options}.items() if value is not None}
-    return open_airtel_money("airtel_ug", "Airtel Uganda", given, ReadableCiphers())
+    settings = {name: value for name, value in {**OPTIONS, **options}.items() if value is not None}
+    return open_airtel_money("airtel_ug", "Airtel Uganda", settings, ReadableCiphers())
 
 
 def a_payin(**members: Any) -> Transaction:
@@ -90,7 +90,7 @@ class Line:
         return answer
 
 
-def talk(
+def run_conversation(
     conversation: Conversation, *answers: HttpResponse | ExchangeFailed
 ) -> tuple[ProviderReport, list[HttpRequest]]:
     """What the conversation came to, and what it asked; every answer was wanted."""
@@ -114,15 +114,17 @@ def answer(
     message: str | None = None,
 ) -> HttpResponse:
     """An answer as the documentation shows them."""
-    told = {
+    fields = {
         "code": str(status),
         "message": message,
         "result_code": "ESB000010",
         "response_code": code,
         "success": success,
     }
-    kept = {name: value for name, value in told.items() if value is not None}
-    return json_answer({"data": {"transaction": transaction or {}}, "status": kept}, status)
+    status_object = {name: value for name, value in fields.items() if value is not None}
+    return json_answer(
+        {"data": {"transaction": transaction or {}}, "status": status_object}, status
+    )
 
 
 def enquiry(
@@ -138,8 +140,8 @@ def enquiry(
 def key_answer(key: bytes = KEY, **members: Any) -> HttpResponse:
     """The operator's key."""
     data = {"key_id": 7, "key": base64.b64encode(key).decode(), **members}
-    told = {"response_code": "DP02010001001", "success": True}
-    return json_answer({"data": data, "status": told})
+    status_object = {"response_code": "DP02010001001", "success": True}
+    return json_answer({"data": data, "status": status_object})
 
 
 def body_of(request: HttpRequest) -> dict[str, Any]:

@@ -46,11 +46,11 @@ AT = {"direct/payin": "collection", "web/payin": "collection", "direct/payout": 
 """What the simulator calls it."""
 
 
-async def until(happened: Callable[[], object]) -> None:
+async def wait_until(condition: Callable[[], object]) -> None:
     """Return once it has happened."""
     with trio.fail_after(PATIENCE_S):
         while True:
-            if happened():
+            if condition():
                 return
             await trio.sleep(0.01)
 
@@ -70,8 +70,8 @@ class Airtel:
 
     def options(self, **more: Any) -> dict[str, str]:
         """An account with it."""
-        given = options(self.origin, callback_key=CALLBACK_KEY, **more)
-        return {"kind": "airtel_money", "title": "Airtel", **given}
+        settings = options(self.origin, callback_key=CALLBACK_KEY, **more)
+        return {"kind": "airtel_money", "title": "Airtel", **settings}
 
     def script(self, operation: str, *faults: Mapping[str, Any]) -> Sequence[PlannedFault]:
         """What meets the next submission of this operation."""
@@ -87,22 +87,22 @@ class Airtel:
         """What every wallet holds."""
         return {each["account"]: each["balance"] for each in self.simulator.snapshot()["accounts"]}
 
-    async def pass_time(self, seconds: float) -> None:
+    async def advance(self, seconds: float) -> None:
         """Let its time pass, and everything that is due happen."""
         self.offset += round(seconds * SECOND)
         await ask(f"{self.origin}/_simulator/book")  # Whoever asks has it look at its clock.
 
-    async def has(self, reference: str) -> None:
+    async def wait_for_payment(self, reference: str) -> None:
         """Return once the payment has been taken."""
-        await until(lambda: reference in self.payments())
+        await wait_until(lambda: reference in self.payments())
 
-    async def has_met(self, planned: Sequence[PlannedFault]) -> None:
+    async def wait_for_faults(self, planned: Sequence[PlannedFault]) -> None:
         """Return once all of this has met its requests."""
-        await until(lambda: not any(each.times for each in planned))
+        await wait_until(lambda: not any(each.times for each in planned))
 
 
 @asynccontextmanager
-async def airtel_playing() -> AsyncIterator[Airtel]:
+async def running_airtel() -> AsyncIterator[Airtel]:
     """The operator, as long as the block lasts."""
     listeners = await trio.open_tcp_listeners(0, host="127.0.0.1")
     origin = f"http://127.0.0.1:{listeners[0].socket.getsockname()[1]}"
@@ -123,7 +123,7 @@ async def airtel_playing() -> AsyncIterator[Airtel]:
 
 
 @define(eq=False)
-class Uganda:
+class AirtelGateway:
     """A gateway with an account at the simulator, seen from outside."""
 
     airtel: Airtel
@@ -144,7 +144,7 @@ class Uganda:
             await ask(made["pageUrl"], method="POST", headers=FORM, body=b"")
         return str(made["gatewayReference"])
 
-    async def awaits_result(self, reference: str) -> None:
+    async def wait_for_acceptance(self, reference: str) -> None:
         """Return once the gateway has the operator's word that the payment is under way."""
         async with storages.of(self.directory).beside() as store:
             with trio.fail_after(PATIENCE_S):
@@ -156,7 +156,7 @@ class Uganda:
 
     async def advance(self, span: str, seconds: float) -> None:
         """Let time pass for both."""
-        await self.airtel.pass_time(seconds)
+        await self.airtel.advance(seconds)
         body = json.dumps({"advance": span}).encode()
         answer = await ask(f"{self.pages}/sandbox/clock", method="POST", headers=JSON, body=body)
         assert answer.status == 200, answer.body
@@ -175,7 +175,7 @@ class Uganda:
         ring = KeyRing(load_master_key(self.directory / "master.key", create=False))
         return f"{self.merchant.api}/hooks/{NAME}/{ring.webhook_token(NAME)}"
 
-    def tell_where(self) -> None:
+    def set_hook_url(self) -> None:
         """Set the callback URL, as one does in the operator's portal."""
         self.airtel.simulator.open_accounts(
             [{"account": "collection", "callback_url": self.hook()}]

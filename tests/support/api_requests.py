@@ -94,17 +94,17 @@ def request(
 
 
 def call(
-    given: HttpRequest, *, brand: Brand = BRAND, settings: ApiSettings = SETTINGS
+    http_request: HttpRequest, *, brand: Brand = BRAND, settings: ApiSettings = SETTINGS
 ) -> CreatePayment:
     """The whole way of a creation request, in the order of C9."""
-    route = routes.find_route(given)
+    route = routes.find_route(http_request)
     assert isinstance(route, routes.CreateRoute)
-    requests.read_api_key(given)
-    creation = requests.check_head(given, route, brand, settings)
+    requests.read_api_key(http_request)
+    creation = requests.check_head(http_request, route, brand, settings)
     assert isinstance(creation, requests.CreationHead)
     return requests.parse_creation(
         creation,
-        given.body,
+        http_request.body,
         settings,
         gateway_reference=ULID,
         page_token=TOKEN,

@@ -54,13 +54,13 @@ def chromium_path() -> str | None:
     )
 
 
-def launched(playwright: Playwright, path: str) -> Browser:
+def launch_browser(playwright: Playwright, path: str) -> Browser:
     """Chromium without a window."""
     return playwright.chromium.launch(executable_path=path, headless=True, args=FLAGS)
 
 
 @define(eq=False, slots=False)  # Playwright keeps a note with the handlers it is given.
-class Watched:
+class PageWatcher:
     """What the pages of a context did that a page of ours never does."""
 
     dialogs: list[str] = Factory(list)
@@ -69,10 +69,10 @@ class Watched:
     complaints: list[str] = Factory(list)
     """What Chromium complained about: scripts that failed, and what the content security policy stopped."""
 
-    def attend(self, context: BrowserContext) -> None:
+    def watch(self, context: BrowserContext) -> None:
         """Watch every page of this context from now on."""
-        context.on("page", self._attend_page)
-        context.on("request", lambda request: self._note_request(request.url))
+        context.on("page", self._watch_page)
+        context.on("request", lambda request: self._record_request(request.url))
         context.on("weberror", lambda error: self.complaints.append(str(error.error)))
 
     def check(self) -> None:
@@ -81,34 +81,34 @@ class Watched:
         assert not self.elsewhere, self.elsewhere
         assert not self.complaints, self.complaints
 
-    def _attend_page(self, page: Page) -> None:
-        page.on("dialog", self._note_dialog)
-        page.on("console", lambda said: self._note_console(said.type, said.text))
+    def _watch_page(self, page: Page) -> None:
+        page.on("dialog", self._record_dialog)
+        page.on("console", lambda said: self._record_console(said.type, said.text))
 
-    def _note_dialog(self, dialog: Any) -> None:
+    def _record_dialog(self, dialog: Any) -> None:
         self.dialogs.append(dialog.message)
         dialog.dismiss()
 
-    def _note_request(self, url: str) -> None:
+    def _record_request(self, url: str) -> None:
         parts = urlsplit(url)
         if parts.scheme in ("http", "https", "ws", "wss") and parts.hostname not in LOOPBACK:
             self.elsewhere.append(url)
 
-    def _note_console(self, kind: str, text: str) -> None:
+    def _record_console(self, kind: str, text: str) -> None:
         # That a page answered 404 or 503 is a complaint for Chromium; for the test it is what it wants to see.
         if kind in ("error", "warning") and not text.startswith("Failed to load resource"):
             self.complaints.append(text)
 
 
 @contextmanager
-def browsing(browser: Browser, *, slow: bool = False, **options: Any) -> Iterator[Page]:
+def browser_page(browser: Browser, *, slow: bool = False, **options: Any) -> Iterator[Page]:
     """A page in a context of its own with Playwright's options for contexts; no page of it may misbehave.
 
     `slow`: over a link like 3G.
     """
-    watched = Watched()
+    watched = PageWatcher()
     with browser.new_context(**({"locale": "en-GB"} | options)) as context:
-        watched.attend(context)
+        watched.watch(context)
         context.set_default_timeout(PATIENCE_S * 1000)
         page = context.new_page()
         if slow:

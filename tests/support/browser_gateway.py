@@ -37,7 +37,7 @@ class Sandbox:
     api_key: str = field(repr=False)
     directory: Path
 
-    def ask(
+    def request(
         self,
         url: str,
         *,
@@ -58,16 +58,16 @@ class Sandbox:
         """Create a payment that must be accepted; the answer's members. A change to None leaves a member out."""
         scenario = changes.pop("scenario", None)
         msisdn = changes.pop("msisdn", "254712345678")
-        wanted = {
+        members = {
             "amount": {"value": 150, "currency": "KES"},
             "payer": {"id": "user-1", "msisdn": msisdn},
             "country": "KE",
             "resultUrl": "https://localhost:9/callback",
             "merchantReference": f"order-{next(_NUMBERS)}",
         } | changes
-        status, answer = self.ask(
+        status, answer = self.request(
             f"{self.api}/gateway/mmo/v2/{operation}/{method}",
-            body={name: value for name, value in wanted.items() if value is not None},
+            body={name: value for name, value in members.items() if value is not None},
             headers={"X-Api-Key": self.api_key}
             | ({"X-Sandbox-Scenario": scenario} if scenario else {}),
         )
@@ -76,7 +76,7 @@ class Sandbox:
 
     def status(self, reference: str) -> Any:
         """The transaction, which must exist."""
-        status, answer = self.ask(
+        status, answer = self.request(
             f"{self.api}/gateway/mmo/v2/status/{reference}", headers={"X-Api-Key": self.api_key}
         )
         assert status == 200, answer
@@ -84,7 +84,7 @@ class Sandbox:
 
     def advance(self, span: str) -> None:
         """Let time pass in the sandbox; others that share it see it pass, too."""
-        status, answer = self.ask(f"{self.pages}/sandbox/clock", body={"advance": span})
+        status, answer = self.request(f"{self.pages}/sandbox/clock", body={"advance": span})
         assert status == 200, answer
 
 

@@ -47,7 +47,7 @@ class Receiver:
     sent: list[tuple[str, str, float]] = field(factory=list)
     """Node, gatewayReference, Trio's time."""
 
-    def by(self, node: str) -> list[str]:
+    def references_from(self, node: str) -> list[str]:
         return [reference for sender, reference, _ in self.sent if sender == node]
 
 
@@ -61,9 +61,9 @@ class Node:
     time: WallClock = field(factory=TrioClock)
     drain: trio.Event = field(factory=trio.Event)
     callbacks: CallbackWorker = field(init=False)
-    keeper: ChannelOwner | None = field(init=False)
+    channel_owner: ChannelOwner | None = field(init=False)
     engine: Engine = field(init=False)
-    keeping: trio.CancelScope = field(factory=trio.CancelScope)
+    channel_owner_scope: trio.CancelScope = field(factory=trio.CancelScope)
     """Cancelled, its keeper is gone: no renewal, no question."""
 
     def __attrs_post_init__(self) -> None:
@@ -81,20 +81,22 @@ class Node:
             breaker=BreakerSettings(),
             owns_channel=owned.owns,
         )
-        self.keeper = None if channels is None else ChannelOwner(channels, self.callbacks, owned)
+        self.channel_owner = (
+            None if channels is None else ChannelOwner(channels, self.callbacks, owned)
+        )
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """As the service does: until it is drained, or cancelled as by kill -9."""
-        if self.keeper is None:
-            for brand, kept in (await self.store.breakers()).items():
-                self.callbacks.load_breaker(brand, kept)
+        if self.channel_owner is None:
+            for brand, snapshot in (await self.store.breakers()).items():
+                self.callbacks.load_breaker(brand, snapshot)
         async with trio.open_nursery() as engine:
             await engine.start(self.engine.run)
             ended = trio.Event()
             async with trio.open_nursery() as workers:
                 workers.start_soon(self._run_callbacks, ended)
-                if self.keeper is not None:
-                    workers.start_soon(self._keep, ended)
+                if self.channel_owner is not None:
+                    workers.start_soon(self._run_channel_owner, ended)
                 task_status.started()
             engine.cancel_scope.cancel()
 
@@ -108,21 +110,21 @@ class Node:
         await self.callbacks.run(drain=self.drain)
         ended.set()
 
-    async def _keep(self, ended: trio.Event) -> None:
-        assert self.keeper is not None
-        with self.keeping:
-            await self.keeper.run(drain=self.drain, callbacks_ended=ended)
+    async def _run_channel_owner(self, ended: trio.Event) -> None:
+        assert self.channel_owner is not None
+        with self.channel_owner_scope:
+            await self.channel_owner.run(drain=self.drain, callbacks_ended=ended)
 
     def _act(self, work: WorkItem) -> None:
         if isinstance(work.intent, DeliverCallback):
-            (self.keeper or self.callbacks).try_enqueue(work)
+            (self.channel_owner or self.callbacks).try_enqueue(work)
 
     async def _deliver(self, request: HttpRequest, *, may_send: MaySend) -> DeliveryAttempt:
         await trio.sleep(self.receiver.connecting_s)
         if not may_send():
             raise SendForbidden
-        about = request.body.partition(b'"gatewayReference":"')[2].partition(b'"')[0].decode()
-        self.receiver.sent.append((self.name, about, trio.current_time()))
+        reference = request.body.partition(b'"gatewayReference":"')[2].partition(b'"')[0].decode()
+        self.receiver.sent.append((self.name, reference, trio.current_time()))
         await trio.sleep(self.receiver.answering_s)
         return DeliveryAttempt(self.receiver.answers, request.target.decode())
 
@@ -131,7 +133,7 @@ class Node:
 
 
 @asynccontextmanager
-async def running(*nodes: Node) -> AsyncIterator[dict[str, trio.CancelScope]]:
+async def running_nodes(*nodes: Node) -> AsyncIterator[dict[str, trio.CancelScope]]:
     """The nodes at work; to cancel one's scope is to kill it."""
     async with trio.open_nursery() as nursery:
         scopes = {node.name: trio.CancelScope() for node in nodes}
@@ -146,16 +148,18 @@ async def running(*nodes: Node) -> AsyncIterator[dict[str, trio.CancelScope]]:
         nursery.cancel_scope.cancel()
 
 
-async def recorded(store: Store, *numbers: int) -> dict[int, DeliveryOutcome]:
+async def recorded_outcomes(store: Store, *numbers: int) -> dict[int, DeliveryOutcome]:
     """What became of these payments' callbacks, once all are recorded; each once."""
-    wanted = {reference(number): number for number in numbers}
+    numbers_by_reference = {reference(number): number for number in numbers}
     with trio.fail_after(200):
         while True:
             found = [
-                each for each in await store.admin.callbacks() if each.gateway_reference in wanted
+                each
+                for each in await store.admin.callbacks()
+                if each.gateway_reference in numbers_by_reference
             ]
-            if {each.gateway_reference for each in found} == wanted.keys():
+            if {each.gateway_reference for each in found} == numbers_by_reference.keys():
                 break
             await trio.sleep(0.05)
-    assert len(found) == len(wanted), "recorded twice"
-    return {wanted[each.gateway_reference]: each.attempt.outcome for each in found}
+    assert len(found) == len(numbers_by_reference), "recorded twice"
+    return {numbers_by_reference[each.gateway_reference]: each.attempt.outcome for each in found}

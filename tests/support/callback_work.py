@@ -22,7 +22,7 @@ from mmo_trio.http.client.client import HttpClient
 from mmo_trio.http.client.exchange import MaySend
 from mmo_trio.storage.interface.store import StoreUnavailable, WorkItem
 from mmo_trio.workers.delivery.callbacks import CallbackWorker, SendCallback
-from tests.support.hostile_receivers import PRIVATE, Names, trusting
+from tests.support.hostile_receivers import PRIVATE, FixedResolver, trusting_context
 
 
 def work_for(brand: str, number: int, url: str = "https://merchant.example/callbacks") -> WorkItem:
@@ -33,23 +33,23 @@ def work_for(brand: str, number: int, url: str = "https://merchant.example/callb
     return WorkItem(DeliverCallback(transaction.reference), transaction)
 
 
-def clock_of_trio() -> Instant:
+def trio_clock() -> Instant:
     """Trio's time in microseconds: the tests' time, whatever kind it is."""
     return Instant(round(trio.current_time() * 1_000_000))
 
 
 def monotonic_of_trio() -> MonotonicInstant:
     """The same, as a monotonic clock gives it."""
-    return MonotonicInstant(clock_of_trio())
+    return MonotonicInstant(trio_clock())
 
 
 @define(eq=False)
-class Books:
+class DeliveryRecords:
     """Gives out keys and records outcomes, unless it is closed for a while."""
 
     keys: dict[str, bytes | None] = field(factory=dict)
     """By brand, where it isn't `key of BRAND`."""
-    times_closed: int = 0
+    failures_left: int = 0
     """How often recording fails before it works."""
     error: type[Exception] = StoreUnavailable
     """How it fails then."""
@@ -57,17 +57,17 @@ class Books:
     """By reference."""
     _changed: trio.Event = field(factory=trio.Event)
 
-    async def key_for(self, brand: str) -> bytes | None:
+    async def find_api_key(self, brand: str) -> bytes | None:
         await trio.lowlevel.checkpoint()
         return self.keys.get(brand, f"key of {brand}".encode())
 
-    async def conclude(self, given: CallbackConcluded) -> None:
+    async def record(self, concluded: CallbackConcluded) -> None:
         await trio.lowlevel.checkpoint()
-        if self.times_closed:
-            self.times_closed -= 1
+        if self.failures_left:
+            self.failures_left -= 1
             raise self.error("closed for a while")
-        assert given.gateway_reference not in self.recorded, "concluded twice"
-        self.recorded[given.gateway_reference] = given.attempt
+        assert concluded.gateway_reference not in self.recorded, "concluded twice"
+        self.recorded[concluded.gateway_reference] = concluded.attempt
         self._changed.set()
         self._changed = trio.Event()
 
@@ -82,11 +82,11 @@ class Books:
 
 def delivery_client(rules: EgressRules = PRIVATE, *, address: str = "127.0.0.1") -> HttpClient:
     """The real client; every name is at this address."""
-    return HttpClient(rules=rules, context=trusting(), resolver=Names([address]))
+    return HttpClient(rules=rules, context=trusting_context(), resolver=FixedResolver([address]))
 
 
 @define(eq=False)
-class Outside:
+class MerchantServers:
     """Merchants' servers, where a test needs no sockets: what each brand's answers with, after how
     long, and what it was sent."""
 
@@ -106,15 +106,15 @@ class Outside:
 
 
 @asynccontextmanager
-async def working(
-    books: Books, deliver: SendCallback, **settings: Any
+async def running_worker(
+    books: DeliveryRecords, deliver: SendCallback, **settings: Any
 ) -> AsyncIterator[CallbackWorker]:
     """A worker at work while the block runs; what is under way then is broken off."""
     worker = CallbackWorker(
         deliver=deliver,
-        find_api_key=books.key_for,
-        record_outcome=books.conclude,
-        now=clock_of_trio,
+        find_api_key=books.find_api_key,
+        record_outcome=books.record,
+        now=trio_clock,
         monotonic=monotonic_of_trio,
         breaker=BreakerSettings(),
         **settings,

@@ -25,7 +25,7 @@ PORTS: ContextVar[tuple[int, int] | None] = ContextVar("PORTS", default=None)
 """In the task of a conversation: the ports that its connection comes from and goes to."""
 
 
-class NotingListener:
+class RecordingListener:
     """A listener whose conversations know their ports."""
 
     def __init__(self, listener: trio.SocketListener) -> None:
@@ -45,21 +45,21 @@ class NotingListener:
         await self._listener.aclose()
 
 
-def is_known() -> bool:
+def can_find_owner() -> bool:
     """Whether this machine tells."""
     return sys.platform == "linux"
 
 
 def children_of(pids: Iterable[int]) -> list[int]:
     """Their child processes."""
-    lists = [PROC / f"{pid}/task/{pid}/children" for pid in pids if is_known()]
+    lists = [PROC / f"{pid}/task/{pid}/children" for pid in pids if can_find_owner()]
     return [int(child) for each in lists for child in each.read_text().split()]
 
 
-def holder_of(ports: tuple[int, int], pids: Iterable[int]) -> int | None:
+def owner_of(ports: tuple[int, int], pids: Iterable[int]) -> int | None:
     """Which of these processes has the connection from the first port to the second, both of the loopback address;
     None when it has gone already."""
-    inode = _inode_of(ports) if is_known() else 0
+    inode = _inode_of(ports) if can_find_owner() else 0
     for pid in pids if inode else ():
         with suppress(OSError):
             for each in os.scandir(PROC / f"{pid}/fd"):

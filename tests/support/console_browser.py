@@ -24,7 +24,7 @@ _TOKEN = re.compile(r'name="form_token" value="([0-9a-f]{64})"')
 
 
 @define
-class Person:
+class ConsoleBrowser:
     """One browser."""
 
     console: str
@@ -35,12 +35,12 @@ class Person:
 
     async def get(self, path: str) -> Answer:
         """Follow a link."""
-        return await self._ask(path, "GET", None)
+        return await self._request(path, "GET", None)
 
     async def post(self, path: str, **fields: str) -> Answer:
         """Send a form of the page that was shown last."""
         sent = {"form_token": self.form_token} | fields
-        return await self._ask(path, "POST", urlencode(sent).encode())
+        return await self._request(path, "POST", urlencode(sent).encode())
 
     async def sign_in(self, name: str, password: str = PASSWORD) -> Answer:
         """By the form, and on to the first page."""
@@ -50,7 +50,7 @@ class Person:
             await self.get(answer.headers["location"])
         return answer
 
-    async def _ask(self, path: str, method: str, body: bytes | None) -> Answer:
+    async def _request(self, path: str, method: str, body: bytes | None) -> Answer:
         headers = dict(self.headers)
         if self.cookies:
             headers["Cookie"] = "; ".join(f"{k}={v}" for k, v in self.cookies.items())
@@ -66,15 +66,15 @@ class Person:
 
 
 @asynccontextmanager
-async def store_of(directory: Path) -> AsyncIterator[Store]:
+async def open_store_of(directory: Path) -> AsyncIterator[Store]:
     """The store beside a sandbox that serves it."""
     url = f"sqlite:///{directory / 'gateway.db'}"
     async with open_store(url, serving=False, create=False) as store:
         yield store
 
 
-async def hire(directory: Path, **roles: str) -> None:
+async def add_users(directory: Path, **roles: str) -> None:
     """Make operators: their names, each with a role."""
-    async with store_of(directory) as store:
+    async with open_store_of(directory) as store:
         for name, role in roles.items():
             assert await store.admin.add_user(ConsoleUser(name, Role(role), HASH, Instant(0)))

@@ -110,8 +110,8 @@ async def database_proxy(url: str) -> AsyncIterator[DatabaseProxy]:
         proxy._open |= {client, server}
         try:
             async with trio.open_nursery() as nursery:
-                nursery.start_soon(_answers, server, client, nursery.cancel_scope)
-                await _requests(proxy, client, server)
+                nursery.start_soon(_forward_answers, server, client, nursery.cancel_scope)
+                await _forward_requests(proxy, client, server)
                 nursery.cancel_scope.cancel()
         finally:
             proxy._open -= {client, server}
@@ -125,7 +125,7 @@ async def database_proxy(url: str) -> AsyncIterator[DatabaseProxy]:
         nursery.cancel_scope.cancel()
 
 
-async def _answers(
+async def _forward_answers(
     server: trio.SocketStream, client: trio.SocketStream, end: trio.CancelScope
 ) -> None:
     with suppress(*BROKEN):
@@ -134,7 +134,7 @@ async def _answers(
     end.cancel()
 
 
-async def _requests(
+async def _forward_requests(
     proxy: DatabaseProxy, client: trio.SocketStream, server: trio.SocketStream
 ) -> None:
     messages = _Messages()

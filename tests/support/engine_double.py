@@ -27,7 +27,7 @@ def now() -> Instant:
 class EngineDouble:
     """`submit` is the door; `act` gets every intent, as the real engine's does."""
 
-    act: Callable[[WorkItem], object] = lambda work: None
+    dispatch: Callable[[WorkItem], object] = lambda work: None
     gateway: Gateway = Factory(Gateway)
     troubles: list[Exception] = Factory(list)
     """Raised by the next calls of `submit`, one each, with nothing stored."""
@@ -36,17 +36,17 @@ class EngineDouble:
     inputs: list[tuple[float, str]] = Factory(list)
     """When each input was decided, and its name."""
 
-    async def submit(self, given: Input) -> Reply:
+    async def submit(self, input_: Input) -> Reply:
         """Decide it, answer, and have what follows done."""
         await trio.lowlevel.checkpoint()
         if self.troubles:
             raise self.troubles.pop(0)
-        self.inputs.append((trio.current_time(), type(given).__name__))
-        reply = self.gateway.receive(given, now=now())
+        self.inputs.append((trio.current_time(), type(input_).__name__))
+        reply = self.gateway.receive(input_, now=now())
         if self.delays_s:
             await trio.sleep(self.delays_s.pop(0))
         for each in self.gateway.take_intents():
-            self.act(self.work(each))
+            self.dispatch(self.work(each))
         return reply
 
     def work(self, intent: Intent) -> WorkItem:

@@ -25,7 +25,7 @@ from mmo_trio.http.client.client import tls_context
 
 HOST = "receiver.merchant.example"
 
-Behaviour: TypeAlias = Callable[["Visit"], Awaitable[None]]
+Behaviour: TypeAlias = Callable[["ReceiverConnection"], Awaitable[None]]
 """What a receiver does with one connection."""
 
 
@@ -46,7 +46,7 @@ class Receiver:
 
 
 @define
-class Visit:
+class ReceiverConnection:
     """One connection to a receiver."""
 
     receiver: Receiver
@@ -57,7 +57,7 @@ class Visit:
     def __attrs_post_init__(self) -> None:
         self.stream = self.socket
 
-    async def greet(self) -> None:
+    async def start_tls(self) -> None:
         """Completes the TLS handshake."""
         self.stream = trio.SSLStream(
             self.socket, self.context, server_side=True, https_compatible=True
@@ -68,7 +68,7 @@ class Visit:
         """The whole request, which is noted."""
         octets = b""
         while b"\r\n\r\n" not in octets:
-            octets += await self._some()
+            octets += await self._receive()
         head, _, body = octets.partition(b"\r\n\r\n")
         length = next(
             int(line.partition(b":")[2])
@@ -76,12 +76,12 @@ class Visit:
             if line.lower().startswith(b"content-length:")
         )
         while len(body) < length:
-            body += await self._some()
+            body += await self._receive()
         request = head + b"\r\n\r\n" + body
         self.receiver.requests.append(request)
         return request
 
-    async def _some(self) -> bytes:
+    async def _receive(self) -> bytes:
         data = bytes(await self.stream.receive_some())
         if not data:
             raise trio.BrokenResourceError("the client closed before its request was whole")
@@ -98,7 +98,7 @@ class Visit:
 
 
 @asynccontextmanager
-async def receiving(
+async def running_receiver(
     behave: Behaviour, context: ssl.SSLContext, *, address: str = "127.0.0.1", port: int = 0
 ) -> AsyncIterator[Receiver]:
     """A receiver that does this with every connection, while the block runs."""
@@ -108,7 +108,7 @@ async def receiving(
     async def visit(stream: trio.SocketStream) -> None:
         receiver.connections += 1
         try:
-            await behave(Visit(receiver, stream, context))
+            await behave(ReceiverConnection(receiver, stream, context))
         except (trio.BrokenResourceError, trio.ClosedResourceError, ssl.SSLError):
             pass  # the client hung up, or liked nothing of this
         finally:
@@ -123,8 +123,8 @@ async def receiving(
 def answers(*pieces: bytes | float) -> Behaviour:
     """Reads the request, writes these octets, pausing for the seconds between, and stays."""
 
-    async def behave(visit: Visit) -> None:
-        await visit.greet()
+    async def behave(visit: ReceiverConnection) -> None:
+        await visit.start_tls()
         await visit.read_request()
         for piece in pieces:
             if isinstance(piece, bytes):
@@ -139,8 +139,8 @@ def answers(*pieces: bytes | float) -> Behaviour:
 def answers_and_closes(octets: bytes) -> Behaviour:
     """Reads the request, writes these octets and closes."""
 
-    async def behave(visit: Visit) -> None:
-        await visit.greet()
+    async def behave(visit: ReceiverConnection) -> None:
+        await visit.start_tls()
         await visit.read_request()
         await visit.write(octets)
         await visit.stream.aclose()
@@ -151,8 +151,8 @@ def answers_and_closes(octets: bytes) -> Behaviour:
 def drips(octets: bytes, *, before: bytes = b"") -> Behaviour:
     """Reads the request, writes `before` at once and these octets one each second, for ever."""
 
-    async def behave(visit: Visit) -> None:
-        await visit.greet()
+    async def behave(visit: ReceiverConnection) -> None:
+        await visit.start_tls()
         await visit.read_request()
         await visit.write(before)
         while True:
@@ -166,8 +166,8 @@ def drips(octets: bytes, *, before: bytes = b"") -> Behaviour:
 def floods(head: bytes, piece: bytes) -> Behaviour:
     """Reads the request, writes the head and then this piece without end."""
 
-    async def behave(visit: Visit) -> None:
-        await visit.greet()
+    async def behave(visit: ReceiverConnection) -> None:
+        await visit.start_tls()
         await visit.read_request()
         await visit.write(head)
         while True:
@@ -176,55 +176,55 @@ def floods(head: bytes, piece: bytes) -> Behaviour:
     return behave
 
 
-async def hangs_up_rudely(visit: Visit) -> None:
+async def closes_tls_without_notice(visit: ReceiverConnection) -> None:
     """Answers without saying how long, and closes TCP without closing TLS."""
-    await visit.greet()
+    await visit.start_tls()
     await visit.read_request()
     await visit.write(b"HTTP/1.1 200 OK\r\n\r\nall of it")
 
 
-async def only_accepts(visit: Visit) -> None:
+async def only_accepts(visit: ReceiverConnection) -> None:
     """Accepts the connection and never says anything."""
     await trio.sleep_forever()
 
 
-async def begins_tls_only(visit: Visit) -> None:
+async def begins_tls_only(visit: ReceiverConnection) -> None:
     """Takes the ClientHello, sends the first octets of a TLS record, and no more."""
     await visit.socket.receive_some()
     await visit.write(b"\x16\x03\x03\x00\x7a\x02")
     await trio.sleep_forever()
 
 
-async def speaks_no_tls(visit: Visit) -> None:
+async def speaks_no_tls(visit: ReceiverConnection) -> None:
     await visit.socket.receive_some()
     await visit.write(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
     await trio.sleep_forever()
 
 
-async def resets_at_once(visit: Visit) -> None:
+async def resets_at_once(visit: ReceiverConnection) -> None:
     visit.reset()
 
 
-async def resets_after_the_handshake(visit: Visit) -> None:
-    await visit.greet()
+async def resets_after_the_handshake(visit: ReceiverConnection) -> None:
+    await visit.start_tls()
     visit.reset()
 
 
-async def resets_after_the_request(visit: Visit) -> None:
-    await visit.greet()
+async def resets_after_the_request(visit: ReceiverConnection) -> None:
+    await visit.start_tls()
     await visit.read_request()
     visit.reset()
 
 
-async def resets_after_half_a_head(visit: Visit) -> None:
-    await visit.greet()
+async def resets_after_half_a_head(visit: ReceiverConnection) -> None:
+    await visit.start_tls()
     await visit.read_request()
     await visit.write(b"HTTP/1.1 200 OK\r\nContent-")
     visit.reset()
 
 
-async def resets_after_the_head(visit: Visit) -> None:
-    await visit.greet()
+async def resets_after_the_head(visit: ReceiverConnection) -> None:
+    await visit.start_tls()
     await visit.read_request()
     await visit.write(b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhalf")
     await trio.sleep(1)
@@ -238,25 +238,25 @@ def authority() -> trustme.CA:
 
 
 @cache
-def trusting() -> ssl.SSLContext:
+def trusting_context() -> ssl.SSLContext:
     """How a client judges servers that trusts this authority too."""
     with authority().cert_pem.tempfile() as file:
         return tls_context(Path(file))
 
 
 @cache
-def honest() -> ssl.SSLContext:
+def server_context() -> ssl.SSLContext:
     """How a receiver shows a good certificate."""
-    return server_showing(authority().issue_cert(HOST, "127.0.0.1"))
+    return server_with_certificate(authority().issue_cert(HOST, "127.0.0.1"))
 
 
-def server_showing(certificate: trustme.LeafCert) -> ssl.SSLContext:
+def server_with_certificate(certificate: trustme.LeafCert) -> ssl.SSLContext:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     certificate.configure_cert(context)
     return context
 
 
-class Names:
+class FixedResolver:
     """A resolver that gives these answers for any name, one after the other, the last for ever."""
 
     def __init__(self, *answers: Sequence[str], delay_s: float = 0.0) -> None:
@@ -275,7 +275,7 @@ PRIVATE = EgressRules(allow_private=True)
 """The rules under which loopback can be reached."""
 
 
-def callback(url: str) -> HttpRequest:
+def callback_to(url: str) -> HttpRequest:
     """A callback to this URL, as the callback worker asks for it."""
     headers = ((b"content-type", b"application/json"), (b"x-api-key", b"key-of-the-merchant"))
     return HttpRequest("POST", url.encode(), headers, b'{"status": "success"}')

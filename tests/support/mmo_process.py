@@ -23,7 +23,7 @@ from mmo_trio.http.handler import Admitted, RequestContext
 from mmo_trio.http.server.listener import serve_http
 from mmo_trio.sandbox.local_ca import ensure_authority
 from mmo_trio.system.ids import request_id_generator
-from tests.support.connection_owner import PORTS, NotingListener
+from tests.support.connection_owner import PORTS, RecordingListener
 from tests.support.merchant import PATIENCE_S
 
 COMMAND = (sys.executable, "-m", "mmo_trio.cli")
@@ -163,7 +163,7 @@ async def keeping(directory: Path) -> AsyncIterator[Keeper]:
             partial(
                 serve_http,
                 keeper,
-                cast(Sequence[trio.SocketListener], [NotingListener(listeners[0])]),
+                cast(Sequence[trio.SocketListener], [RecordingListener(listeners[0])]),
                 limits=ListenerLimits(),
                 error_docs_url="about:blank",
                 mint_request_id=request_id_generator(),

@@ -12,7 +12,7 @@ import trio
 from attrs import frozen
 
 from mmo_trio.sandbox.local_ca import ensure_authority
-from tests.support.hostile_receivers import Behaviour, Receiver, answers, receiving
+from tests.support.hostile_receivers import Behaviour, Receiver, answers, running_receiver
 from tests.support.merchant import PATIENCE_S
 
 NO_CONTENT = answers(b"HTTP/1.1 204 No Content\r\n\r\n")
@@ -30,7 +30,7 @@ async def receiver(
     directory: Path, behave: Behaviour = NO_CONTENT, *, name: str = "localhost"
 ) -> AsyncIterator[Receiver]:
     """A receiver whose certificate is for this name and comes from the sandbox's own authority."""
-    async with receiving(behave, ensure_authority(directory).issue(name)) as found:
+    async with running_receiver(behave, ensure_authority(directory).issue(name)) as found:
         yield found
 
 

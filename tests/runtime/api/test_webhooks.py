@@ -119,7 +119,7 @@ async def test_a_hint_makes_us_ask_and_is_answered_in_the_providers_words() -> N
     bench = Bench()
     await bench.a_payment_awaits_its_result()
     asked = []
-    bench.engine.act = lambda work: asked.append(work.intent)
+    bench.engine.dispatch = lambda work: asked.append(work.intent)
     bench.provider.told = hinted()
     answer = await bench.notify()
     assert (answer.status, answer.body) == (200, b"taken")

@@ -9,12 +9,12 @@ from typing import TypeAlias
 
 import pytest
 
-from tests.support.console_browser import Person, hire
+from tests.support.console_browser import ConsoleBrowser, add_users
 from tests.support.sandbox_gateway import Running, Serve, serving
 
 STAFF = {"vera": "viewer", "sam": "support", "ann": "approver", "abe": "approver", "ada": "admin"}
 
-SignedIn: TypeAlias = Callable[[str], Awaitable[Person]]
+SignedIn: TypeAlias = Callable[[str], Awaitable[ConsoleBrowser]]
 
 
 @pytest.fixture
@@ -27,22 +27,22 @@ def serve(tmp_path: Path) -> Serve:
 async def sandbox(tmp_path: Path) -> AsyncIterator[Running]:
     """A sandbox with its staff."""
     async with serving(tmp_path) as running:
-        await hire(running.directory, **STAFF)
+        await add_users(running.directory, **STAFF)
         yield running
 
 
 @pytest.fixture
-def person(sandbox: Running) -> Person:
+def person(sandbox: Running) -> ConsoleBrowser:
     """Somebody who hasn't signed in."""
-    return Person(sandbox.ready.console)
+    return ConsoleBrowser(sandbox.ready.console)
 
 
 @pytest.fixture
 def signed_in(sandbox: Running) -> SignedIn:
     """Signs somebody in by name."""
 
-    async def sign_in(name: str) -> Person:
-        person = Person(sandbox.ready.console)
+    async def sign_in(name: str) -> ConsoleBrowser:
+        person = ConsoleBrowser(sandbox.ready.console)
         assert (await person.sign_in(name)).status == 303
         return person
 

@@ -19,7 +19,7 @@ from mmo_trio.storage.interface.audit_chain import AuditChainVerifier
 from mmo_trio.storage.memory.store import MemoryState, MemoryStore
 from tests.runtime.console.conftest import STAFF, SignedIn
 from tests.runtime.console.test_sign_in import ACTS
-from tests.support.console_browser import Person, hire, store_of
+from tests.support.console_browser import ConsoleBrowser, add_users, open_store_of
 from tests.support.sandbox_gateway import Running, Serve
 
 NEVER = "254700000130"
@@ -32,7 +32,7 @@ async def under_way(sandbox: Running, number: str = NEVER) -> str:
     payer = {"id": "c", "msisdn": number}
     answer = await sandbox.merchant.create("direct/payin", payer=payer)
     reference = str(answer.json["gatewayReference"])
-    async with store_of(sandbox.directory) as store:
+    async with open_store_of(sandbox.directory) as store:
         with trio.fail_after(10):
             while True:
                 found = await store.transaction(reference)
@@ -48,7 +48,7 @@ async def status_of(sandbox: Running, reference: str) -> str:
 
 async def acts_of(sandbox: Running) -> list[tuple[str, str, str]]:
     """The audit log: who, what, to what."""
-    async with store_of(sandbox.directory) as store:
+    async with open_store_of(sandbox.directory) as store:
         rows = await store.admin.audit_after(0, limit=1_000)
         chain = AuditChainVerifier()
         assert chain.verify(rows) is None
@@ -90,7 +90,7 @@ async def test_of_two_who_approve_at_once_one_does(sandbox: Running, signed_in: 
     await sam.post(f"/payments/{reference}/resolutions", **PROPOSED | {"outcome": "user_timeout"})
     statuses = []
 
-    async def approve(who: Person) -> None:
+    async def approve(who: ConsoleBrowser) -> None:
         statuses.append((await who.post("/resolutions/1/approve")).status)
 
     async with trio.open_nursery() as nursery:
@@ -118,9 +118,9 @@ async def test_a_proposal_is_rejected_or_taken_back(sandbox: Running, signed_in:
 
 async def test_without_four_eyes_an_approver_ends_it_at_once(serve: Serve) -> None:
     async with serve(environment={"MMO_CONSOLE_FOUR_EYES": "false"}) as sandbox:
-        await hire(sandbox.directory, **STAFF)
+        await add_users(sandbox.directory, **STAFF)
         reference = await under_way(sandbox)
-        ann = Person(sandbox.ready.console)
+        ann = ConsoleBrowser(sandbox.ready.console)
         await ann.sign_in("ann")
         assert (await ann.post(f"/payments/{reference}/resolutions", **PROPOSED)).status == 303
         assert await status_of(sandbox, reference) == "success"
@@ -144,7 +144,7 @@ async def test_reason_and_evidence_are_needed(sandbox: Running, signed_in: Signe
 async def test_what_evidence_contradicts_is_refused(sandbox: Running, signed_in: SignedIn) -> None:
     reference = await under_way(sandbox)
     ann, abe = await signed_in("ann"), await signed_in("abe")
-    async with store_of(sandbox.directory) as store:
+    async with open_store_of(sandbox.directory) as store:
         told = SuspenseRecorded(
             Instant(1),
             SuspenseReason.LATE_RESULT,
@@ -215,7 +215,7 @@ async def test_a_provider_is_closed_and_opened(sandbox: Running, signed_in: Sign
     assert (await ada.post("/providers/sandbox/disable", reason="again")).status == 409
     page = (await ada.get("/providers")).body
     assert b"out of order" in page
-    async with store_of(sandbox.directory) as store:
+    async with open_store_of(sandbox.directory) as store:
         [closed] = await store.admin.closed_providers()
         assert (closed.name, closed.closed_by) == ("sandbox", "ada")
     assert (await ada.post("/providers/sandbox/enable")).status == 303
@@ -267,7 +267,7 @@ async def test_another_roles_act_is_refused_and_noted(
 
 async def test_every_act_stands_in_the_audit_log(sandbox: Running, signed_in: SignedIn) -> None:
     ada = await signed_in("ada")
-    await Person(sandbox.ready.console).sign_in("eve<script>", "wrong horse battery")
+    await ConsoleBrowser(sandbox.ready.console).sign_in("eve<script>", "wrong horse battery")
     await ada.post("/providers/sandbox/disable", reason="a test")
     await ada.post("/sign-out")
     assert await acts_of(sandbox) == [

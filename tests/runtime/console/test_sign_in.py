@@ -8,7 +8,7 @@ from attrs import evolve
 from mmo_sansio.values.clock import Instant
 from mmo_trio.console.sign_in_limit import FAILURES_PER_NAME_MAX
 from tests.runtime.console.conftest import SignedIn
-from tests.support.console_browser import PASSWORD, Person, hire, store_of
+from tests.support.console_browser import PASSWORD, ConsoleBrowser, add_users, open_store_of
 from tests.support.sandbox_gateway import Running, Serve
 
 PAGES = (
@@ -31,7 +31,7 @@ ACTS = (
 )
 
 
-async def test_nobody_sees_anything_without_signing_in(person: Person) -> None:
+async def test_nobody_sees_anything_without_signing_in(person: ConsoleBrowser) -> None:
     for path in (*PAGES, "/audit"):
         answer = await person.get(path)
         assert (answer.status, answer.headers["location"]) == (303, "/sign-in"), path
@@ -40,7 +40,7 @@ async def test_nobody_sees_anything_without_signing_in(person: Person) -> None:
 
 
 async def test_the_session_is_in_a_cookie_that_no_script_and_no_other_site_gets(
-    person: Person,
+    person: ConsoleBrowser,
 ) -> None:
     answer = await person.sign_in("ada")
     flags = answer.headers["set-cookie"]
@@ -54,15 +54,15 @@ async def test_the_session_is_in_a_cookie_that_no_script_and_no_other_site_gets(
 
 async def test_behind_a_trusted_proxy_with_tls_the_cookie_is_secure(serve: Serve) -> None:
     async with serve(environment={"MMO_LISTEN_PROXY_TRUSTED": "127.0.0.1/32"}) as running:
-        await hire(running.directory, ada="admin")
-        person = Person(running.ready.console, headers={"X-Forwarded-Proto": "https"})
+        await add_users(running.directory, ada="admin")
+        person = ConsoleBrowser(running.ready.console, headers={"X-Forwarded-Proto": "https"})
         answer = await person.sign_in("ada")
         assert answer.headers["set-cookie"].startswith("__Host-mmo_console=")
         assert "Secure" in answer.headers["set-cookie"].split("; ")
         assert (await person.get("/")).status == 200
 
 
-async def test_headers_leave_no_room_for_scripts(person: Person) -> None:
+async def test_headers_leave_no_room_for_scripts(person: ConsoleBrowser) -> None:
     for path in ("/sign-in", "/", "/nothing", "/static/console.css"):
         answer = await person.get(path)
         policy = answer.headers["content-security-policy"]
@@ -77,10 +77,10 @@ async def test_headers_leave_no_room_for_scripts(person: Person) -> None:
 
 
 async def test_unknown_disabled_and_wrong_are_told_the_same(
-    sandbox: Running, person: Person
+    sandbox: Running, person: ConsoleBrowser
 ) -> None:
-    await hire(sandbox.directory, old="admin")
-    async with store_of(sandbox.directory) as store:
+    await add_users(sandbox.directory, old="admin")
+    async with open_store_of(sandbox.directory) as store:
         [old] = [each for each in await store.admin.users() if each.name == "old"]
         assert await store.admin.replace_user(evolve(old, disabled_at=Instant(1)))
     answers = [
@@ -93,7 +93,7 @@ async def test_unknown_disabled_and_wrong_are_told_the_same(
     assert (await person.get("/")).status == 303
 
 
-async def test_too_many_tries_have_to_wait_whoever_is_tried(person: Person) -> None:
+async def test_too_many_tries_have_to_wait_whoever_is_tried(person: ConsoleBrowser) -> None:
     for name in ("ada", "nobody"):
         for _ in range(FAILURES_PER_NAME_MAX):
             assert (await person.sign_in(name, "wrong horse battery")).status == 403
@@ -103,7 +103,7 @@ async def test_too_many_tries_have_to_wait_whoever_is_tried(person: Person) -> N
     assert (await person.sign_in("ann")).status == 303
 
 
-async def test_signing_out_ends_the_session_on_the_server(person: Person) -> None:
+async def test_signing_out_ends_the_session_on_the_server(person: ConsoleBrowser) -> None:
     await person.sign_in("ada")
     kept = dict(person.cookies)
     assert (await person.post("/sign-out")).status == 303
@@ -112,7 +112,7 @@ async def test_signing_out_ends_the_session_on_the_server(person: Person) -> Non
 
 
 async def test_a_session_ends_when_it_rests_and_when_it_grows_old(
-    sandbox: Running, person: Person
+    sandbox: Running, person: ConsoleBrowser
 ) -> None:
     await person.sign_in("ada")
     await sandbox.advance("20m")
@@ -129,10 +129,10 @@ async def test_a_session_ends_when_it_rests_and_when_it_grows_old(
 
 
 async def test_a_changed_password_or_a_disabled_operator_ends_sessions(
-    sandbox: Running, person: Person
+    sandbox: Running, person: ConsoleBrowser
 ) -> None:
     await person.sign_in("ada")
-    async with store_of(sandbox.directory) as store:
+    async with open_store_of(sandbox.directory) as store:
         ada = await store.admin.user("ada")
         assert ada is not None
         assert await store.admin.replace_user(ada)
@@ -151,11 +151,11 @@ async def test_a_form_that_we_did_not_give_to_this_browser_is_refused(
     assert (await ada.post("/providers/sandbox/disable", reason="no")).status == 403
 
 
-async def test_a_guessed_session_is_nobodys(person: Person) -> None:
+async def test_a_guessed_session_is_nobodys(person: ConsoleBrowser) -> None:
     for guess in ("x", "x" * 43, "x" * 4000, "\xe9" * 8):
         person.cookies = {"mmo_console": guess}
         assert (await person.get("/")).status == 303
 
 
-async def test_metrics_need_no_session(person: Person) -> None:
+async def test_metrics_need_no_session(person: ConsoleBrowser) -> None:
     assert b"mmo_engine_batches" in (await person.get("/metrics")).body

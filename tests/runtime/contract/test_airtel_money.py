@@ -17,9 +17,9 @@ from tests.support.airtel_gateway import (
     KEY,
     NAME,
     Airtel,
-    Uganda,
-    airtel_playing,
-    until,
+    AirtelGateway,
+    running_airtel,
+    wait_until,
 )
 from tests.support.hostile_receivers import Receiver
 from tests.support.merchant import Merchant, ask
@@ -39,14 +39,14 @@ UNMOVED = {PAYER: "100000", "collection": "0", "disbursement": "1000000"}
 class Scene:
     """A gateway in this process, the operator, and the merchant's receiver."""
 
-    uganda: Uganda
+    uganda: AirtelGateway
     airtel: Airtel
     receiver: Receiver
 
     async def ended(self, reference: str) -> dict[str, Any]:
         """The transaction once it has ended and the merchant was called back, once and with it."""
         found = await self.uganda.merchant.ended(reference)
-        await until(lambda: self.calls(reference))
+        await wait_until(lambda: self.calls(reference))
         assert [each["status"] for each in self.calls(reference)] == [found["status"]]
         return found
 
@@ -58,15 +58,15 @@ class Scene:
 
 @pytest.fixture
 async def scene(serve: Serve, tmp_path: Path) -> AsyncIterator[Scene]:
-    async with airtel_playing() as airtel, receiver(tmp_path) as found:
+    async with running_airtel() as airtel, receiver(tmp_path) as found:
         environment = {
             f"MMO_PROVIDER__{NAME.upper()}__{name.upper()}": str(value)
             for name, value in airtel.options(collection_version="2").items()
         }
         async with serve(brands=BRANDS, environment=environment) as running:
             merchant = Merchant(running.ready.api, KEY, url_of(found), method="airtel")
-            uganda = Uganda(airtel, tmp_path, running.ready.pages, merchant)
-            uganda.tell_where()
+            uganda = AirtelGateway(airtel, tmp_path, running.ready.pages, merchant)
+            uganda.set_hook_url()
             yield Scene(uganda, airtel, found)
 
 
@@ -75,8 +75,8 @@ async def scene(serve: Serve, tmp_path: Path) -> AsyncIterator[Scene]:
 async def test_a_payin_ends_when_the_operator_calls_back(scene: Scene, operation: str) -> None:
     scene.airtel.script(operation, {"do": "end_after", "after_s": 60})
     reference = await scene.uganda.create(operation)
-    await scene.uganda.awaits_result(reference)
-    await scene.airtel.pass_time(60)
+    await scene.uganda.wait_for_acceptance(reference)
+    await scene.airtel.advance(60)
     found = await scene.ended(reference)
     (paid,) = scene.airtel.simulator.snapshot()["payments"]
     assert (found["status"], found["providerReference"]) == ("success", paid["receipt"])
@@ -102,7 +102,7 @@ async def test_an_answer_that_the_operator_timed_out_is_asked_about(scene: Scene
         {"do": "end_after", "after_s": 600},
     )
     reference = await scene.uganda.create("direct/payout")
-    await scene.uganda.awaits_result(reference)
+    await scene.uganda.wait_for_acceptance(reference)
     await scene.uganda.advance("5m", 300)
     assert (await scene.uganda.merchant.status(reference))["status"] == "pending"
     await scene.uganda.advance("30m", 1800)
@@ -114,7 +114,7 @@ async def test_an_answer_that_the_operator_timed_out_is_asked_about(scene: Scene
 async def test_a_forged_callback_is_kept_and_changes_nothing(scene: Scene) -> None:
     scene.airtel.script("direct/payin", {"do": "end_after", "after_s": None})
     reference = await scene.uganda.create("direct/payin")
-    await scene.uganda.awaits_result(reference)
+    await scene.uganda.wait_for_acceptance(reference)
     told = {"transaction": {"id": reference, "status_code": "TS"}, "hash": "AAAA"}
     body = json.dumps(told).encode()
     answer = await ask(scene.uganda.hook(), method="POST", headers=JSON, body=body)

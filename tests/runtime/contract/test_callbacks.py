@@ -12,7 +12,7 @@ import trio
 
 from tests.support.hostile_receivers import (
     Behaviour,
-    Visit,
+    ReceiverConnection,
     answers,
     answers_and_closes,
     begins_tls_only,
@@ -55,7 +55,7 @@ def in_turn(*behaviours: Behaviour) -> Behaviour:
     """Does this with the first connection, that with the second, the last with all others."""
     visits = 0
 
-    async def behave(visit: Visit) -> None:
+    async def behave(visit: ReceiverConnection) -> None:
         nonlocal visits
         visits += 1
         await behaviours[min(visits, len(behaviours)) - 1](visit)
@@ -66,8 +66,8 @@ def in_turn(*behaviours: Behaviour) -> Behaviour:
 def answers_after(event: trio.Event) -> Behaviour:
     """Takes the request, and answers once the event is set."""
 
-    async def behave(visit: Visit) -> None:
-        await visit.greet()
+    async def behave(visit: ReceiverConnection) -> None:
+        await visit.start_tls()
         await visit.read_request()
         await event.wait()
         await visit.write(b"HTTP/1.1 204 No Content\r\n\r\n")
@@ -112,8 +112,8 @@ async def test_a_look_up_from_inside_the_callback_sees_the_terminal_state(
 ) -> None:
     seen: list[bytes] = []
 
-    async def looks_up(visit: Visit) -> None:
-        await visit.greet()
+    async def looks_up(visit: ReceiverConnection) -> None:
+        await visit.start_tls()
         request = await visit.read_request()
         reference = request.partition(b'"gatewayReference":"')[2][:26].decode()
         answer = await sandbox.merchant.get(f"status/{reference}")

@@ -36,7 +36,7 @@ from tests.runtime.contract.test_kill import (
 )
 from tests.runtime.contract.test_kill import create_without_end as create_until_it_breaks
 from tests.runtime.contract.test_processes import served, until
-from tests.support.connection_owner import children_of, holder_of, is_known
+from tests.support.connection_owner import can_find_owner, children_of, owner_of
 from tests.support.http_listener import Answer, Client, NoAnswerError
 from tests.support.mmo_process import Called, Keeper, Process, keeping, mmo, serving_process
 
@@ -92,7 +92,7 @@ class Cluster:
 
     def sender(self, ports: tuple[int, int]) -> int | None:
         """The worker that has the connection between these ports."""
-        return holder_of(ports, children_of(node.process.pid for node in self.rest))
+        return owner_of(ports, children_of(node.process.pid for node in self.rest))
 
     def log(self, number: int) -> Path:
         """Where this node's standard error goes."""
@@ -264,7 +264,7 @@ def each_was_heard(keeper: Keeper, killed: Collection[int], references: set[str]
     unknown = [each for each in keeper.called if each.sender is None]
     under_way = DELIVERY_SLOTS_PER_BRAND * len(killed)
     assert len(repeated) <= under_way
-    assert len(unknown) <= under_way or not is_known()
+    assert len(unknown) <= under_way or not can_find_owner()
     print(
         f"{len(references)} callbacks, {len(repeated)} repeated, {len(killed)} kills,"
         f" {len(unknown)} of unknown senders"

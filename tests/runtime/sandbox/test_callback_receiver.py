@@ -16,7 +16,13 @@ from mmo_sansio.testing import REFERENCE, a_transaction
 from mmo_sansio.values.model import Stage
 from mmo_trio.http.client.client import HttpClient
 from mmo_trio.sandbox.callback_receiver import ReceivedCallback, receive_callbacks
-from tests.support.hostile_receivers import HOST, PRIVATE, Names, honest, trusting
+from tests.support.hostile_receivers import (
+    HOST,
+    PRIVATE,
+    FixedResolver,
+    server_context,
+    trusting_context,
+)
 
 KEY = b"key-of-acme"
 
@@ -43,7 +49,9 @@ class Endpoint:
         return await self.send(HttpRequest(genuine.method, genuine.target, genuine.headers, given))
 
     async def send(self, request: HttpRequest) -> DeliveryAttempt:
-        client = HttpClient(rules=PRIVATE, context=trusting(), resolver=Names(["127.0.0.1"]))
+        client = HttpClient(
+            rules=PRIVATE, context=trusting_context(), resolver=FixedResolver(["127.0.0.1"])
+        )
         with trio.fail_after(30):
             return await client.deliver(request)
 
@@ -58,7 +66,7 @@ async def listening() -> AsyncIterator[Endpoint]:
     async def serve(task_status: trio.TaskStatus[None]) -> None:
         await receive_callbacks(
             listeners,
-            tls=honest,
+            tls=server_context,
             expected_keys=[b"another", KEY],
             on_callback=endpoint.on_callback,
             task_status=task_status,

@@ -16,7 +16,13 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 from mmo_sansio.http.exchange import DeliveryOutcome
 from mmo_trio.http.client.client import HttpClient, tls_context
 from mmo_trio.sandbox.local_ca import ensure_authority
-from tests.support.hostile_receivers import PRIVATE, Names, answers, callback, receiving
+from tests.support.hostile_receivers import (
+    PRIVATE,
+    FixedResolver,
+    answers,
+    callback_to,
+    running_receiver,
+)
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"
 
@@ -30,23 +36,25 @@ async def test_a_client_with_its_file_believes_the_servers_it_issued_for(
     client = HttpClient(
         rules=PRIVATE,
         context=tls_context(authority.certificate_file),
-        resolver=Names(["127.0.0.1"]),
+        resolver=FixedResolver(["127.0.0.1"]),
     )
     context = authority.issue("localhost", "shop.localhost", "127.0.0.1", "::1")
-    async with receiving(answers(OK), context) as receiver:
+    async with running_receiver(answers(OK), context) as receiver:
         with trio.fail_after(30):
-            attempt = await client.deliver(callback(f"https://{host}:{receiver.port}/"))
-            stranger = await client.deliver(callback(f"https://other.localhost:{receiver.port}/"))
+            attempt = await client.deliver(callback_to(f"https://{host}:{receiver.port}/"))
+            stranger = await client.deliver(
+                callback_to(f"https://other.localhost:{receiver.port}/")
+            )
     assert attempt.outcome is DeliveryOutcome.DELIVERED
     assert stranger.outcome is DeliveryOutcome.TRANSPORT_ERROR
 
 
 async def test_a_client_without_its_file_believes_none(tmp_path: Path) -> None:
     context = ensure_authority(tmp_path).issue("localhost")
-    client = HttpClient(rules=PRIVATE, context=tls_context(), resolver=Names(["127.0.0.1"]))
-    async with receiving(answers(OK), context) as receiver:
+    client = HttpClient(rules=PRIVATE, context=tls_context(), resolver=FixedResolver(["127.0.0.1"]))
+    async with running_receiver(answers(OK), context) as receiver:
         with trio.fail_after(30):
-            attempt = await client.deliver(callback(f"https://localhost:{receiver.port}/"))
+            attempt = await client.deliver(callback_to(f"https://localhost:{receiver.port}/"))
     assert attempt.outcome is DeliveryOutcome.TRANSPORT_ERROR
 
 

@@ -92,7 +92,7 @@ class Shop:
 async def open_for_business(shop: Shop) -> AsyncIterator[Shop]:
     with trio.fail_after(7 * 86_400):
         async with trio.open_nursery() as nursery:
-            shop.engine.act = lambda work: (
+            shop.engine.dispatch = lambda work: (
                 shop.worker.try_enqueue(work)
                 if isinstance(work.intent, SubmitToProvider | PollProvider)
                 else None

@@ -16,15 +16,15 @@ from mmo_trio.http.client.dns import Resolver
 from tests.support.hostile_receivers import (
     HOST,
     PRIVATE,
-    Names,
-    Visit,
+    FixedResolver,
+    ReceiverConnection,
     answers,
     authority,
-    callback,
-    honest,
-    receiving,
-    server_showing,
-    trusting,
+    callback_to,
+    running_receiver,
+    server_context,
+    server_with_certificate,
+    trusting_context,
 )
 from tests.support.invalid_certificates import expired, self_signed, signed_with_sha1
 
@@ -32,11 +32,11 @@ OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 
 
 def client_with(resolver: Resolver) -> HttpClient:
-    return HttpClient(rules=PRIVATE, context=trusting(), resolver=resolver)
+    return HttpClient(rules=PRIVATE, context=trusting_context(), resolver=resolver)
 
 
 def old_tls() -> ssl.SSLContext:
-    context = server_showing(authority().issue_cert(HOST))
+    context = server_with_certificate(authority().issue_cert(HOST))
     context.set_ciphers("ALL:@SECLEVEL=0")
     with pytest.deprecated_call():
         context.minimum_version = ssl.TLSVersion.TLSv1
@@ -45,7 +45,7 @@ def old_tls() -> ssl.SSLContext:
 
 
 def asking_for_a_certificate(mode: ssl.VerifyMode) -> ssl.SSLContext:
-    context = server_showing(authority().issue_cert(HOST))
+    context = server_with_certificate(authority().issue_cert(HOST))
     authority().configure_trust(context)
     context.verify_mode = mode
     return context
@@ -54,16 +54,16 @@ def asking_for_a_certificate(mode: ssl.VerifyMode) -> ssl.SSLContext:
 SERVERS: dict[str, tuple[Callable[[], ssl.SSLContext], str]] = {
     "expired": (lambda: expired(authority(), HOST), "expired"),
     "wrong host": (
-        lambda: server_showing(authority().issue_cert("other.merchant.example")),
+        lambda: server_with_certificate(authority().issue_cert("other.merchant.example")),
         "Hostname mismatch",
     ),
     "wrong host: the name above": (
-        lambda: server_showing(authority().issue_cert("merchant.example")),
+        lambda: server_with_certificate(authority().issue_cert("merchant.example")),
         "Hostname mismatch",
     ),
     "self-signed": (lambda: self_signed(HOST), "self-signed"),
     "unknown authority": (
-        lambda: server_showing(trustme.CA().issue_cert(HOST)),
+        lambda: server_with_certificate(trustme.CA().issue_cert(HOST)),
         "unable to get local issuer",
     ),
     "SHA-1 signature": (lambda: signed_with_sha1(authority(), HOST), "too weak"),
@@ -79,9 +79,11 @@ SERVERS: dict[str, tuple[Callable[[], ssl.SSLContext], str]] = {
 @pytest.mark.parametrize("name", SERVERS)
 async def test_a_receiver_that_cant_prove_itself_gets_nothing(name: str) -> None:
     make, reason = SERVERS[name]
-    async with receiving(answers(OK), make()) as receiver:
+    async with running_receiver(answers(OK), make()) as receiver:
         with trio.fail_after(30):
-            attempt = await client_with(Names(["127.0.0.1"])).deliver(callback(receiver.url))
+            attempt = await client_with(FixedResolver(["127.0.0.1"])).deliver(
+                callback_to(receiver.url)
+            )
         assert attempt.outcome is DeliveryOutcome.TRANSPORT_ERROR
         assert reason in attempt.detail
         assert receiver.requests == []
@@ -91,17 +93,19 @@ async def test_a_receiver_that_cant_prove_itself_gets_nothing(name: str) -> None
 async def test_no_certificate_is_sent_to_a_receiver_that_asks_for_one() -> None:
     shown: list[object] = []
 
-    async def behave(visit: Visit) -> None:
-        await visit.greet()
+    async def behave(visit: ReceiverConnection) -> None:
+        await visit.start_tls()
         await visit.read_request()
         assert isinstance(visit.stream, trio.SSLStream)
         shown.append(visit.stream.getpeercert())
         await visit.write(OK)
 
     context = asking_for_a_certificate(ssl.VerifyMode.CERT_OPTIONAL)
-    async with receiving(behave, context) as receiver:
+    async with running_receiver(behave, context) as receiver:
         with trio.fail_after(30):
-            attempt = await client_with(Names(["127.0.0.1"])).deliver(callback(receiver.url))
+            attempt = await client_with(FixedResolver(["127.0.0.1"])).deliver(
+                callback_to(receiver.url)
+            )
         assert attempt.outcome is DeliveryOutcome.DELIVERED
         assert shown == [None]
 
@@ -110,29 +114,31 @@ async def test_no_certificate_is_sent_to_a_receiver_that_asks_for_one() -> None:
 async def test_a_receiver_that_speaks_http_2_only_fails_cleanly() -> None:
     offered: list[object] = []
 
-    async def behave(visit: Visit) -> None:
-        await visit.greet()
+    async def behave(visit: ReceiverConnection) -> None:
+        await visit.start_tls()
         assert isinstance(visit.stream, trio.SSLStream)
         offered.append(visit.stream.selected_alpn_protocol())
         await visit.write(b"\x00\x00\x00\x04\x00\x00\x00\x00\x00")
         await trio.sleep_forever()
 
-    context = server_showing(authority().issue_cert(HOST))
+    context = server_with_certificate(authority().issue_cert(HOST))
     context.set_alpn_protocols(["h2"])
-    async with receiving(behave, context) as receiver:
+    async with running_receiver(behave, context) as receiver:
         with trio.fail_after(30):
-            attempt = await client_with(Names(["127.0.0.1"])).deliver(callback(receiver.url))
+            attempt = await client_with(FixedResolver(["127.0.0.1"])).deliver(
+                callback_to(receiver.url)
+            )
         assert attempt.outcome is DeliveryOutcome.TRANSPORT_ERROR
         assert offered == [None]
 
 
 @pytest.mark.spec("K7")
 async def test_an_address_as_host_needs_a_certificate_for_the_address() -> None:
-    async with receiving(answers(OK), honest()) as receiver:
-        nobody = Names()
+    async with running_receiver(answers(OK), server_context()) as receiver:
+        nobody = FixedResolver()
         with trio.fail_after(30):
             attempt = await client_with(nobody).deliver(
-                callback(f"https://127.0.0.1:{receiver.port}/")
+                callback_to(f"https://127.0.0.1:{receiver.port}/")
             )
         assert attempt.outcome is DeliveryOutcome.DELIVERED
         assert nobody.asked == []

@@ -19,23 +19,23 @@ from tests.support.hostile_receivers import (
     HOST,
     PRIVATE,
     Behaviour,
-    Names,
+    FixedResolver,
     answers,
     answers_and_closes,
     begins_tls_only,
-    callback,
+    callback_to,
     drips,
     floods,
-    honest,
     only_accepts,
-    receiving,
     resets_after_half_a_head,
     resets_after_the_handshake,
     resets_after_the_head,
     resets_after_the_request,
     resets_at_once,
+    running_receiver,
+    server_context,
     speaks_no_tls,
-    trusting,
+    trusting_context,
 )
 
 DELIVERED = DeliveryOutcome.DELIVERED
@@ -245,10 +245,12 @@ ROWS = [
 @pytest.mark.spec("K2", "K3", "K4")
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
 async def test_a_delivery_ends_as_its_receiver_deserves(row: Row, jumping_clock: MockClock) -> None:
-    client = HttpClient(rules=PRIVATE, context=trusting(), resolver=Names(["127.0.0.1"]))
-    async with receiving(row.behave, honest()) as receiver:
+    client = HttpClient(
+        rules=PRIVATE, context=trusting_context(), resolver=FixedResolver(["127.0.0.1"])
+    )
+    async with running_receiver(row.behave, server_context()) as receiver:
         started = trio.current_time()
-        attempt = await client.deliver(callback(receiver.url))
+        attempt = await client.deliver(callback_to(receiver.url))
         assert trio.current_time() - started <= 15.0
         assert (attempt.outcome, attempt.status, attempt.body) == (
             row.outcome,

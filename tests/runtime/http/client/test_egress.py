@@ -20,14 +20,14 @@ from mmo_trio.http.streams import PlainStream
 from tests.support.hostile_receivers import (
     HOST,
     PRIVATE,
-    Names,
+    FixedResolver,
     answers,
     authority,
-    callback,
-    honest,
-    receiving,
-    server_showing,
-    trusting,
+    callback_to,
+    running_receiver,
+    server_context,
+    server_with_certificate,
+    trusting_context,
 )
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
@@ -41,7 +41,7 @@ def jumping_clock() -> MockClock:
 
 
 def client_with(resolver: Resolver, rules: EgressRules = PRIVATE) -> HttpClient:
-    return HttpClient(rules=rules, context=trusting(), resolver=resolver)
+    return HttpClient(rules=rules, context=trusting_context(), resolver=resolver)
 
 
 # --- what is sent
@@ -49,9 +49,11 @@ def client_with(resolver: Resolver, rules: EgressRules = PRIVATE) -> HttpClient:
 
 @pytest.mark.spec("K1", "K2", "K3")
 async def test_a_delivery_has_exactly_these_fields_and_this_body() -> None:
-    async with receiving(answers(OK), honest()) as receiver:
+    async with running_receiver(answers(OK), server_context()) as receiver:
         with trio.fail_after(30):
-            await client_with(Names(["127.0.0.1"])).deliver(callback(receiver.url + "?a=%2F"))
+            await client_with(FixedResolver(["127.0.0.1"])).deliver(
+                callback_to(receiver.url + "?a=%2F")
+            )
         (request,) = receiver.requests
     head, _, body = request.partition(b"\r\n\r\n")
     request_line, *fields = head.split(b"\r\n")
@@ -70,11 +72,11 @@ async def test_a_delivery_has_exactly_these_fields_and_this_body() -> None:
 @pytest.mark.spec("K3")
 async def test_a_cookie_is_not_sent_back_with_the_next_delivery() -> None:
     cookie = b"HTTP/1.1 200 OK\r\nSet-Cookie: a=b; Path=/\r\nContent-Length: 0\r\n\r\n"
-    async with receiving(answers(cookie), honest()) as receiver:
-        client = client_with(Names(["127.0.0.1"]))
+    async with running_receiver(answers(cookie), server_context()) as receiver:
+        client = client_with(FixedResolver(["127.0.0.1"]))
         with trio.fail_after(30):
-            await client.deliver(callback(receiver.url))
-            await client.deliver(callback(receiver.url))
+            await client.deliver(callback_to(receiver.url))
+            await client.deliver(callback_to(receiver.url))
         first, second = receiver.requests
         assert first == second
         assert receiver.connections == 2
@@ -83,13 +85,13 @@ async def test_a_cookie_is_not_sent_back_with_the_next_delivery() -> None:
 @pytest.mark.spec("K7")
 async def test_the_receiver_is_named_to_it_and_hosts_are_sent_as_a_labels() -> None:
     named: list[str | None] = []
-    context = server_showing(authority().issue_cert("xn--bcher-kva.merchant.example"))
+    context = server_with_certificate(authority().issue_cert("xn--bcher-kva.merchant.example"))
     context.sni_callback = lambda _socket, name, _context: named.append(name)
-    async with receiving(answers(OK), context) as receiver:
-        names = Names(["127.0.0.1"])
+    async with running_receiver(answers(OK), context) as receiver:
+        names = FixedResolver(["127.0.0.1"])
         url = f"https://Bücher.merchant.example.:{receiver.port}/ü"
         with trio.fail_after(30):
-            attempt = await client_with(names).deliver(callback(url))
+            attempt = await client_with(names).deliver(callback_to(url))
         assert attempt.outcome is DeliveryOutcome.DELIVERED
         assert names.asked == named == ["xn--bcher-kva.merchant.example"]
         assert receiver.requests[0].startswith(b"POST /%C3%BC HTTP/1.1\r\n")
@@ -99,18 +101,22 @@ async def test_the_receiver_is_named_to_it_and_hosts_are_sent_as_a_labels() -> N
 async def test_no_proxy_of_the_environment_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy"):
         monkeypatch.setenv(name, "http://127.0.0.1:1")
-    async with receiving(answers(OK), honest()) as receiver:
+    async with running_receiver(answers(OK), server_context()) as receiver:
         with trio.fail_after(30):
-            attempt = await client_with(Names(["127.0.0.1"])).deliver(callback(receiver.url))
+            attempt = await client_with(FixedResolver(["127.0.0.1"])).deliver(
+                callback_to(receiver.url)
+            )
     assert attempt.outcome is DeliveryOutcome.DELIVERED
 
 
 @pytest.mark.spec("K2", "K7")
 async def test_a_redirect_to_itself_is_one_request() -> None:
     redirect = b"HTTP/1.1 308 X\r\nLocation: /callbacks\r\nContent-Length: 0\r\n\r\n"
-    async with receiving(answers(redirect), honest()) as receiver:
+    async with running_receiver(answers(redirect), server_context()) as receiver:
         with trio.fail_after(30):
-            attempt = await client_with(Names(["127.0.0.1"])).deliver(callback(receiver.url))
+            attempt = await client_with(FixedResolver(["127.0.0.1"])).deliver(
+                callback_to(receiver.url)
+            )
         assert (attempt.outcome, attempt.status) == (DeliveryOutcome.NON_2XX, 308)
         await trio.testing.wait_all_tasks_blocked()
         assert (len(receiver.requests), receiver.connections) == (1, 1)
@@ -136,10 +142,10 @@ DIALLED = {
 @pytest.mark.spec("K7")
 @pytest.mark.parametrize("name", DIALLED)
 async def test_any_forbidden_address_behind_a_name_refuses_the_delivery(name: str) -> None:
-    async with receiving(answers(OK), honest()) as receiver:
+    async with running_receiver(answers(OK), server_context()) as receiver:
         with trio.fail_after(30):
-            attempt = await client_with(Names(DIALLED[name]), PUBLIC).deliver(
-                callback(receiver.url)
+            attempt = await client_with(FixedResolver(DIALLED[name]), PUBLIC).deliver(
+                callback_to(receiver.url)
             )
         assert attempt.outcome is DeliveryOutcome.EGRESS_REFUSED
         assert attempt.detail.endswith(".")
@@ -149,9 +155,11 @@ async def test_any_forbidden_address_behind_a_name_refuses_the_delivery(name: st
 @pytest.mark.spec("K7")
 @pytest.mark.parametrize("bad", ["169.254.169.254", "fd00:ec2::254", "100.100.100.200"])
 async def test_allow_private_still_refuses_metadata_behind_a_name(bad: str) -> None:
-    async with receiving(answers(OK), honest()) as receiver:
+    async with running_receiver(answers(OK), server_context()) as receiver:
         with trio.fail_after(30):
-            attempt = await client_with(Names(["127.0.0.1", bad])).deliver(callback(receiver.url))
+            attempt = await client_with(FixedResolver(["127.0.0.1", bad])).deliver(
+                callback_to(receiver.url)
+            )
         assert attempt.outcome is DeliveryOutcome.EGRESS_REFUSED
         assert receiver.connections == 0
 
@@ -161,33 +169,35 @@ async def test_allow_private_still_refuses_metadata_behind_a_name(bad: str) -> N
     "url", ["http://merchant.example/", "https://localhost/", "https://10.0.0.1/", "nonsense"]
 )
 async def test_a_url_the_rules_refuse_is_refused_again_when_it_is_due(url: str) -> None:
-    nobody = Names()
+    nobody = FixedResolver()
     with trio.fail_after(30):
-        attempt = await client_with(nobody, PUBLIC).deliver(callback(url))
+        attempt = await client_with(nobody, PUBLIC).deliver(callback_to(url))
     assert attempt.outcome is DeliveryOutcome.EGRESS_REFUSED
     assert nobody.asked == []
 
 
 @pytest.mark.spec("K7")
 async def test_row_51_a_name_is_looked_up_once_and_the_checked_address_dialled() -> None:
-    rebinding = Names(["127.0.0.1"], ["169.254.169.254"])
-    async with receiving(answers(OK), honest()) as receiver:
+    rebinding = FixedResolver(["127.0.0.1"], ["169.254.169.254"])
+    async with running_receiver(answers(OK), server_context()) as receiver:
         with trio.fail_after(30):
-            attempt = await client_with(rebinding).deliver(callback(receiver.url))
+            attempt = await client_with(rebinding).deliver(callback_to(receiver.url))
         assert attempt.outcome is DeliveryOutcome.DELIVERED
         assert rebinding.asked == [HOST]
 
 
 @pytest.mark.spec("K7")
 async def test_the_peer_is_checked_after_connecting(monkeypatch: pytest.MonkeyPatch) -> None:
-    async with receiving(answers(OK), honest()) as receiver:
+    async with running_receiver(answers(OK), server_context()) as receiver:
 
         async def elsewhere(_addresses: object, port: int) -> PlainStream:
             return await connect([IPv4Address("127.0.0.1")], port)
 
         monkeypatch.setattr(exchange, "connect", elsewhere)
         with trio.fail_after(30):
-            attempt = await client_with(Names(["127.0.0.2"])).deliver(callback(receiver.url))
+            attempt = await client_with(FixedResolver(["127.0.0.2"])).deliver(
+                callback_to(receiver.url)
+            )
         assert attempt.outcome is DeliveryOutcome.EGRESS_REFUSED
         assert receiver.requests == []
 
@@ -209,11 +219,11 @@ class Unknown:
     [
         ("NXDOMAIN", Unknown(socket.EAI_NONAME), DeliveryOutcome.TRANSPORT_ERROR),
         ("SERVFAIL", Unknown(socket.EAI_AGAIN), DeliveryOutcome.TRANSPORT_ERROR),
-        ("no address", Names([]), DeliveryOutcome.TRANSPORT_ERROR),
-        ("60 s", Names(["127.0.0.1"], delay_s=60), DeliveryOutcome.TIMEOUT),
+        ("no address", FixedResolver([]), DeliveryOutcome.TRANSPORT_ERROR),
+        ("60 s", FixedResolver(["127.0.0.1"], delay_s=60), DeliveryOutcome.TIMEOUT),
         (
             "500 addresses, the good one late",
-            Names([f"127.9.{n >> 8}.{n & 255}" for n in range(500)] + ["127.0.0.1"]),
+            FixedResolver([f"127.9.{n >> 8}.{n & 255}" for n in range(500)] + ["127.0.0.1"]),
             DeliveryOutcome.TRANSPORT_ERROR,
         ),
     ],
@@ -222,8 +232,8 @@ class Unknown:
 async def test_row_53_a_look_up_that_leads_nowhere_fails_in_time(
     name: str, resolver: Resolver, outcome: DeliveryOutcome, jumping_clock: MockClock
 ) -> None:
-    async with receiving(answers(OK), honest()) as receiver:
-        attempt = await client_with(resolver).deliver(callback(receiver.url))
+    async with running_receiver(answers(OK), server_context()) as receiver:
+        attempt = await client_with(resolver).deliver(callback_to(receiver.url))
         assert trio.current_time() <= 15.0
         assert attempt.outcome is outcome
         assert receiver.connections == 0
@@ -231,9 +241,9 @@ async def test_row_53_a_look_up_that_leads_nowhere_fails_in_time(
 
 @pytest.mark.spec("K2")
 async def test_an_address_that_refuses_is_passed_over_at_once(jumping_clock: MockClock) -> None:
-    async with receiving(answers(OK), honest()) as receiver:
-        attempt = await client_with(Names(["::1", "127.0.0.2", "127.0.0.1"])).deliver(
-            callback(receiver.url)
+    async with running_receiver(answers(OK), server_context()) as receiver:
+        attempt = await client_with(FixedResolver(["::1", "127.0.0.2", "127.0.0.1"])).deliver(
+            callback_to(receiver.url)
         )
         assert attempt.outcome is DeliveryOutcome.DELIVERED
         assert trio.current_time() == 0
@@ -241,13 +251,13 @@ async def test_an_address_that_refuses_is_passed_over_at_once(jumping_clock: Moc
 
 @pytest.mark.spec("K2")
 async def test_an_address_that_stays_silent_is_passed_over(jumping_clock: MockClock) -> None:
-    async with receiving(answers(OK), honest()) as receiver:
+    async with running_receiver(answers(OK), server_context()) as receiver:
         with socket.socket() as silent, socket.socket() as filler:
             silent.bind(("127.0.0.3", receiver.port))
             silent.listen(0)
             filler.connect(("127.0.0.3", receiver.port))  # its queue is full now: SYNs are dropped
-            attempt = await client_with(Names(["127.0.0.3", "127.0.0.1"])).deliver(
-                callback(receiver.url)
+            attempt = await client_with(FixedResolver(["127.0.0.3", "127.0.0.1"])).deliver(
+                callback_to(receiver.url)
             )
         assert attempt.outcome is DeliveryOutcome.DELIVERED
         assert trio.current_time() < 15

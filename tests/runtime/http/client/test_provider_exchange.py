@@ -23,23 +23,23 @@ from tests.support.client_process import DEADLINE_S
 from tests.support.hostile_receivers import (
     HOST,
     Behaviour,
-    Names,
-    Visit,
+    FixedResolver,
+    ReceiverConnection,
     answers,
     answers_and_closes,
     begins_tls_only,
+    closes_tls_without_notice,
     drips,
     floods,
-    hangs_up_rudely,
-    honest,
     only_accepts,
-    receiving,
     resets_after_half_a_head,
     resets_after_the_handshake,
     resets_after_the_head,
     resets_after_the_request,
     resets_at_once,
-    trusting,
+    running_receiver,
+    server_context,
+    trusting_context,
 )
 from tests.support.invalid_certificates import self_signed
 
@@ -52,7 +52,9 @@ def jumping_clock() -> MockClock:
 
 def client() -> HttpClient:
     """A client whose rules would refuse loopback to a merchant."""
-    return HttpClient(rules=EgressRules(), context=trusting(), resolver=Names(["127.0.0.1"]))
+    return HttpClient(
+        rules=EgressRules(), context=trusting_context(), resolver=FixedResolver(["127.0.0.1"])
+    )
 
 
 def submission(url: str) -> HttpRequest:
@@ -64,7 +66,7 @@ def submission(url: str) -> HttpRequest:
 @pytest.mark.parametrize("status", [200, 202, 302, 404, 500])
 async def test_a_providers_answer_comes_back_whatever_its_status(status: int) -> None:
     raw = b"HTTP/1.1 %d X\r\nLocation: /x\r\nContent-Length: 2\r\n\r\n{}" % status
-    async with receiving(answers(raw), honest()) as receiver:
+    async with running_receiver(answers(raw), server_context()) as receiver:
         with trio.fail_after(30):
             response = await client().call_provider(submission(receiver.url))
     headers = ((b"location", b"/x"), (b"content-length", b"2"))
@@ -73,11 +75,11 @@ async def test_a_providers_answer_comes_back_whatever_its_status(status: int) ->
 
 @pytest.mark.spec("K7")
 async def test_a_provider_may_be_reached_in_the_clear_and_at_any_address() -> None:
-    async def behave(visit: Visit) -> None:
+    async def behave(visit: ReceiverConnection) -> None:
         visit.receiver.requests.append(bytes(await visit.socket.receive_some()))
         await visit.write(b"HTTP/1.1 200 OK\r\n\r\nfine")
 
-    async with receiving(behave, honest()) as receiver:
+    async with running_receiver(behave, server_context()) as receiver:
         request = HttpRequest("GET", f"http://127.0.0.1:{receiver.port}/a?b=c".encode())
         with trio.fail_after(30):
             response = await client().call_provider(request)
@@ -88,7 +90,7 @@ async def test_a_provider_may_be_reached_in_the_clear_and_at_any_address() -> No
 
 
 async def test_an_answer_may_end_where_the_connection_ends() -> None:
-    async with receiving(hangs_up_rudely, honest()) as receiver:
+    async with running_receiver(closes_tls_without_notice, server_context()) as receiver:
         with trio.fail_after(30):
             response = await client().call_provider(submission(receiver.url))
     assert response.body == b"all of it"
@@ -122,7 +124,7 @@ PERHAPS_SENT: dict[str, Behaviour] = {
 async def test_a_failure_says_whether_the_request_may_have_been_received(
     behave: Behaviour, may_have_arrived: bool, jumping_clock: MockClock
 ) -> None:
-    async with receiving(behave, honest()) as receiver:
+    async with running_receiver(behave, server_context()) as receiver:
         with pytest.raises(ExchangeFailed) as failure:
             await client().call_provider(submission(receiver.url))
         assert failure.value.may_have_arrived == may_have_arrived
@@ -132,7 +134,7 @@ async def test_a_failure_says_whether_the_request_may_have_been_received(
 
 @pytest.mark.spec("S6")
 async def test_nothing_is_sent_to_a_provider_without_a_good_certificate() -> None:
-    async with receiving(answers(), self_signed(HOST)) as receiver:
+    async with running_receiver(answers(), self_signed(HOST)) as receiver:
         with trio.fail_after(30), pytest.raises(ExchangeFailed) as failure:
             await client().call_provider(submission(receiver.url))
     assert not failure.value.may_have_arrived
@@ -175,7 +177,7 @@ async def test_what_was_late_when_the_process_went_on_is_not_sent(mock_clock: Mo
         mock_clock.jump(60)
         return True
 
-    async with receiving(answers(), honest()) as receiver:
+    async with running_receiver(answers(), server_context()) as receiver:
         exchange = await client().exchange(
             submission(receiver.url), skip_egress_rules=True, may_send=stands_still
         )
@@ -190,15 +192,15 @@ async def test_a_process_that_was_stopped_and_goes_on_sends_nothing_too_late(
 ) -> None:
     connected, goes_on = trio.Event(), trio.Event()
 
-    async def behave(visit: Visit) -> None:
+    async def behave(visit: ReceiverConnection) -> None:
         connected.set()
         await goes_on.wait()
-        await visit.greet()
+        await visit.start_tls()
         await visit.read_request()
 
     program = str(Path(__file__).parents[3] / "support" / "client_process.py")
     context = ensure_authority(tmp_path).issue("127.0.0.1")
-    async with receiving(behave, context) as receiver, trio.open_nursery() as nursery:
+    async with running_receiver(behave, context) as receiver, trio.open_nursery() as nursery:
         command = [sys.executable, program, f"https://127.0.0.1:{receiver.port}/"]
         command.append(str(tmp_path / "ca.pem"))
         with trio.fail_after(60):
@@ -219,15 +221,18 @@ async def test_a_process_that_was_stopped_and_goes_on_sends_nothing_too_late(
 async def test_a_call_that_is_cancelled_leaves_no_connection_behind() -> None:
     closed = trio.Event()
 
-    async def behave(visit: Visit) -> None:
-        await visit.greet()
+    async def behave(visit: ReceiverConnection) -> None:
+        await visit.start_tls()
         await visit.read_request()
         begun.set()
         assert await visit.stream.receive_some() == b""
         closed.set()
 
     begun = trio.Event()
-    async with receiving(behave, honest()) as receiver, trio.open_nursery() as nursery:
+    async with (
+        running_receiver(behave, server_context()) as receiver,
+        trio.open_nursery() as nursery,
+    ):
         nursery.start_soon(client().call_provider, submission(receiver.url))
         with trio.fail_after(30):
             await begun.wait()

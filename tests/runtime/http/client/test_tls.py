@@ -12,20 +12,22 @@ from mmo_trio.http.streams import PlainStream
 from tests.support.hostile_receivers import (
     HOST,
     PRIVATE,
-    Names,
-    Visit,
+    FixedResolver,
+    ReceiverConnection,
     answers,
-    callback,
-    honest,
-    receiving,
-    trusting,
+    callback_to,
+    running_receiver,
+    server_context,
+    trusting_context,
 )
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 
 
 def a_client() -> HttpClient:
-    return HttpClient(rules=PRIVATE, context=trusting(), resolver=Names(["127.0.0.1"]))
+    return HttpClient(
+        rules=PRIVATE, context=trusting_context(), resolver=FixedResolver(["127.0.0.1"])
+    )
 
 
 async def test_the_end_of_the_handshake_and_the_request_leave_in_one_write(
@@ -39,9 +41,9 @@ async def test_the_end_of_the_handshake_and_the_request_leave_in_one_write(
         return send_now(self, data)
 
     monkeypatch.setattr(PlainStream, "try_send", recorded)
-    async with receiving(answers(OK), honest()) as receiver:
+    async with running_receiver(answers(OK), server_context()) as receiver:
         with trio.fail_after(30):
-            attempt = await a_client().deliver(callback(receiver.url))
+            attempt = await a_client().deliver(callback_to(receiver.url))
         assert attempt.outcome is DeliveryOutcome.DELIVERED
         (request,) = receiver.requests
     _hello, rest = sent
@@ -50,15 +52,15 @@ async def test_the_end_of_the_handshake_and_the_request_leave_in_one_write(
 
 @pytest.mark.spec("K1")
 async def test_a_request_larger_than_every_buffer_arrives_whole() -> None:
-    async def behave(visit: Visit) -> None:
-        await visit.greet()
+    async def behave(visit: ReceiverConnection) -> None:
+        await visit.start_tls()
         await trio.testing.wait_all_tasks_blocked()  # The client waits for room by now.
         await visit.read_request()
         await visit.write(OK)
 
     body = bytes(range(256)) * 16 * 1024
-    async with receiving(behave, honest()) as receiver:
-        request = evolve(callback(receiver.url), body=body)
+    async with running_receiver(behave, server_context()) as receiver:
+        request = evolve(callback_to(receiver.url), body=body)
         with trio.fail_after(60):
             attempt = await a_client().deliver(request)
         assert attempt.outcome is DeliveryOutcome.DELIVERED

@@ -13,13 +13,13 @@ from mmo_trio.http.client.client import HttpClient
 from tests.support.hostile_receivers import (
     HOST,
     PRIVATE,
-    Names,
-    Visit,
+    FixedResolver,
+    ReceiverConnection,
     authority,
-    callback,
-    receiving,
-    server_showing,
-    trusting,
+    callback_to,
+    running_receiver,
+    server_with_certificate,
+    trusting_context,
 )
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nok"
@@ -31,8 +31,8 @@ class Receiver:
     def __init__(self) -> None:
         self.resumed: list[bool | None] = []
 
-    async def behave(self, visit: Visit) -> None:
-        await visit.greet()
+    async def behave(self, visit: ReceiverConnection) -> None:
+        await visit.start_tls()
         await visit.read_request()
         assert isinstance(visit.stream, trio.SSLStream)
         self.resumed.append(visit.stream.session_reused)
@@ -40,11 +40,13 @@ class Receiver:
 
 
 def a_client() -> HttpClient:
-    return HttpClient(rules=PRIVATE, context=trusting(), resolver=Names(["127.0.0.1"]))
+    return HttpClient(
+        rules=PRIVATE, context=trusting_context(), resolver=FixedResolver(["127.0.0.1"])
+    )
 
 
 def shown_by(version: ssl.TLSVersion) -> ssl.SSLContext:
-    context = server_showing(authority().issue_cert(HOST))
+    context = server_with_certificate(authority().issue_cert(HOST))
     context.maximum_version = version
     return context
 
@@ -53,10 +55,10 @@ def shown_by(version: ssl.TLSVersion) -> ssl.SSLContext:
 @pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
 async def test_the_next_callback_goes_on_with_the_session(version: ssl.TLSVersion) -> None:
     client, receiver = a_client(), Receiver()
-    async with receiving(receiver.behave, shown_by(version)) as here:
+    async with running_receiver(receiver.behave, shown_by(version)) as here:
         for _ in range(3):
             with trio.fail_after(30):
-                attempt = await client.deliver(callback(here.url))
+                attempt = await client.deliver(callback_to(here.url))
             assert attempt.outcome is DeliveryOutcome.DELIVERED
     assert receiver.resumed == [False, True, True]
 
@@ -67,24 +69,24 @@ async def test_a_certificate_is_looked_at_again_after_a_while(
 ) -> None:
     monkeypatch.setattr(tls_sessions, "SESSION_LIFETIME_S", -1)
     client, receiver = a_client(), Receiver()
-    async with receiving(receiver.behave, shown_by(ssl.TLSVersion.TLSv1_3)) as here:
+    async with running_receiver(receiver.behave, shown_by(ssl.TLSVersion.TLSv1_3)) as here:
         for _ in range(2):
             with trio.fail_after(30):
-                await client.deliver(callback(here.url))
+                await client.deliver(callback_to(here.url))
     assert receiver.resumed == [False, False]
 
 
 @pytest.mark.spec("K7")
 async def test_another_server_in_its_place_must_prove_itself() -> None:
     client, receiver = a_client(), Receiver()
-    async with receiving(receiver.behave, shown_by(ssl.TLSVersion.TLSv1_3)) as here:
+    async with running_receiver(receiver.behave, shown_by(ssl.TLSVersion.TLSv1_3)) as here:
         with trio.fail_after(30):
-            await client.deliver(callback(here.url))
+            await client.deliver(callback_to(here.url))
         port, url = here.port, here.url
-    stranger = server_showing(authority().issue_cert("merchant.example"))
-    async with receiving(receiver.behave, stranger, port=port):
+    stranger = server_with_certificate(authority().issue_cert("merchant.example"))
+    async with running_receiver(receiver.behave, stranger, port=port):
         with trio.fail_after(30):
-            attempt = await client.deliver(callback(url))
+            attempt = await client.deliver(callback_to(url))
     assert attempt.outcome is DeliveryOutcome.TRANSPORT_ERROR
     assert "Hostname mismatch" in attempt.detail
     assert receiver.resumed == [False]

@@ -10,8 +10,19 @@ from trio.testing import MockClock
 
 from mmo_sansio.http.exchange import DeliveryOutcome
 from mmo_sansio.testing import numbered_reference
-from tests.support.callback_work import Books, Outside, delivery_client, work_for, working
-from tests.support.hostile_receivers import answers_and_closes, honest, only_accepts, receiving
+from tests.support.callback_work import (
+    DeliveryRecords,
+    MerchantServers,
+    delivery_client,
+    running_worker,
+    work_for,
+)
+from tests.support.hostile_receivers import (
+    answers_and_closes,
+    only_accepts,
+    running_receiver,
+    server_context,
+)
 
 DELIVERED = DeliveryOutcome.DELIVERED
 TIMEOUT = DeliveryOutcome.TIMEOUT
@@ -24,13 +35,13 @@ AGES_S = 600.0
 
 @pytest.mark.spec("K6")
 async def test_a_healthy_merchant_s_callbacks_arrive_while_201_others_hang() -> None:
-    books = Books()
+    books = DeliveryRecords()
     deliver = partial(delivery_client().deliver, deadline_s=AGES_S)
     healthy = range(10_000, 10_100)
     async with (
-        receiving(only_accepts, honest()) as dead,
-        receiving(answers_and_closes(NO_CONTENT), honest()) as alive,
-        working(books, deliver) as worker,
+        running_receiver(only_accepts, server_context()) as dead,
+        running_receiver(answers_and_closes(NO_CONTENT), server_context()) as alive,
+        running_worker(books, deliver) as worker,
     ):
         for number in range(500):
             worker.try_enqueue(work_for("hangs with 500", number, dead.url))
@@ -46,12 +57,12 @@ async def test_a_healthy_merchant_s_callbacks_arrive_while_201_others_hang() -> 
 
 @pytest.mark.spec("K6")
 async def test_a_newcomer_is_called_while_a_thousand_receivers_hang() -> None:
-    books = Books()
+    books = DeliveryRecords()
     deliver = partial(delivery_client().deliver, deadline_s=AGES_S)
     async with (
-        receiving(only_accepts, honest()) as dead,
-        receiving(answers_and_closes(NO_CONTENT), honest()) as alive,
-        working(books, deliver) as worker,
+        running_receiver(only_accepts, server_context()) as dead,
+        running_receiver(answers_and_closes(NO_CONTENT), server_context()) as alive,
+        running_worker(books, deliver) as worker,
     ):
         for number in range(1000):
             worker.try_enqueue(work_for(f"hangs {number}", number, dead.url))
@@ -66,8 +77,8 @@ async def test_a_thousand_merchants_with_backlogs_that_hang_leave_places(
     autojump_clock: MockClock,
 ) -> None:
     brands = [f"hangs {number}" for number in range(1000)]
-    books, outside = Books(), Outside(dict.fromkeys(brands, (TIMEOUT, 15)))
-    async with working(books, outside.deliver) as worker:
+    books, outside = DeliveryRecords(), MerchantServers(dict.fromkeys(brands, (TIMEOUT, 15)))
+    async with running_worker(books, outside.deliver) as worker:
         for number, brand in enumerate(brands):
             for backlog in range(20):
                 worker.try_enqueue(work_for(brand, 20 * number + backlog))
@@ -80,9 +91,9 @@ async def test_a_thousand_merchants_with_backlogs_that_hang_leave_places(
 async def test_a_backlog_of_10_000_that_times_out_is_soon_recorded_and_hardly_sent(
     autojump_clock: MockClock,
 ) -> None:
-    books, outside = Books(), Outside({"dead": (TIMEOUT, 15)})
+    books, outside = DeliveryRecords(), MerchantServers({"dead": (TIMEOUT, 15)})
     backlog, others = range(10_000), range(20_000, 20_100)
-    async with working(books, outside.deliver) as worker:
+    async with running_worker(books, outside.deliver) as worker:
         for number in backlog:
             worker.try_enqueue(work_for("dead", number))
         for number in others:

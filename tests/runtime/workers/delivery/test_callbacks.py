@@ -20,20 +20,20 @@ from mmo_trio.http.client.exchange import MaySend
 from mmo_trio.storage.interface.store import OutcomeUnknown, StoreUnavailable
 from mmo_trio.workers.delivery.callbacks import CallbackStatistics, CallbackWorker
 from tests.support.callback_work import (
-    Books,
-    Outside,
-    clock_of_trio,
+    DeliveryRecords,
+    MerchantServers,
     delivery_client,
     monotonic_of_trio,
+    running_worker,
+    trio_clock,
     work_for,
-    working,
 )
 from tests.support.hostile_receivers import (
     answers,
     answers_and_closes,
-    honest,
     only_accepts,
-    receiving,
+    running_receiver,
+    server_context,
 )
 
 DELIVERED = DeliveryOutcome.DELIVERED
@@ -61,10 +61,10 @@ def logged() -> Iterator[list[Any]]:
 
 @pytest.mark.spec("K1", "A4", "T4")
 async def test_a_callback_arrives_with_the_merchant_s_key_and_the_transaction() -> None:
-    books = Books(keys={"acme": b"the oldest key in use"})
+    books = DeliveryRecords(keys={"acme": b"the oldest key in use"})
     async with (
-        receiving(answers(EMPTY_OK), honest()) as receiver,
-        working(books, delivery_client().deliver) as worker,
+        running_receiver(answers(EMPTY_OK), server_context()) as receiver,
+        running_worker(books, delivery_client().deliver) as worker,
     ):
         work = work_for("acme", 1, receiver.url)
         assert worker.try_enqueue(work)
@@ -81,10 +81,10 @@ async def test_a_callback_arrives_with_the_merchant_s_key_and_the_transaction() 
 async def test_a_receiver_that_never_answers_has_timed_out_after_15_s(
     jumping_clock: MockClock,
 ) -> None:
-    books = Books()
+    books = DeliveryRecords()
     async with (
-        receiving(only_accepts, honest()) as receiver,
-        working(books, delivery_client().deliver) as worker,
+        running_receiver(only_accepts, server_context()) as receiver,
+        running_worker(books, delivery_client().deliver) as worker,
     ):
         worker.try_enqueue(work_for("acme", 1, receiver.url))
         assert await books.outcomes(1) == [TIMEOUT]
@@ -97,11 +97,11 @@ async def test_a_receiver_that_never_answers_has_timed_out_after_15_s(
 async def test_there_is_one_attempt_whatever_comes_of_it(
     status: bytes, jumping_clock: MockClock
 ) -> None:
-    books = Books()
+    books = DeliveryRecords()
     refusal = b"HTTP/1.1 " + status + b"\r\nLocation: /\r\nContent-Length: 0\r\n\r\n"
     async with (
-        receiving(answers_and_closes(refusal), honest()) as receiver,
-        working(books, delivery_client().deliver) as worker,
+        running_receiver(answers_and_closes(refusal), server_context()) as receiver,
+        running_worker(books, delivery_client().deliver) as worker,
     ):
         worker.try_enqueue(work_for("acme", 1, receiver.url))
         assert await books.outcomes(1) == [NON_2XX]
@@ -111,11 +111,11 @@ async def test_there_is_one_attempt_whatever_comes_of_it(
 
 @pytest.mark.spec("K4")
 async def test_the_answer_s_body_goes_into_the_record() -> None:
-    books = Books()
+    books = DeliveryRecords()
     answer = b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nthank you!"
     async with (
-        receiving(answers(answer), honest()) as receiver,
-        working(books, delivery_client().deliver) as worker,
+        running_receiver(answers(answer), server_context()) as receiver,
+        running_worker(books, delivery_client().deliver) as worker,
     ):
         worker.try_enqueue(work_for("acme", 1, receiver.url))
         await books.outcomes(1)
@@ -127,8 +127,8 @@ async def test_the_answer_s_body_goes_into_the_record() -> None:
 async def test_an_open_breaker_sends_nothing_until_a_probe_succeeds(
     autojump_clock: MockClock,
 ) -> None:
-    books, outside = Books(), Outside({"acme": (NON_2XX, 0)})
-    async with working(books, outside.deliver) as worker:
+    books, outside = DeliveryRecords(), MerchantServers({"acme": (NON_2XX, 0)})
+    async with running_worker(books, outside.deliver) as worker:
         for number in range(5):
             worker.try_enqueue(work_for("acme", number))
         assert await books.outcomes(*range(5)) == [NON_2XX] * 5
@@ -152,8 +152,8 @@ async def test_an_open_breaker_sends_nothing_until_a_probe_succeeds(
 async def test_one_merchant_s_breaker_doesn_t_stop_another_at_the_same_host(
     autojump_clock: MockClock,
 ) -> None:
-    books, outside = Books(), Outside({"acme": (TRANSPORT_ERROR, 0)})
-    async with working(books, outside.deliver) as worker:
+    books, outside = DeliveryRecords(), MerchantServers({"acme": (TRANSPORT_ERROR, 0)})
+    async with running_worker(books, outside.deliver) as worker:
         for number in range(5):
             worker.try_enqueue(work_for("acme", number))
         await books.outcomes(*range(5))
@@ -165,12 +165,12 @@ async def test_one_merchant_s_breaker_doesn_t_stop_another_at_the_same_host(
 async def test_a_sandbox_that_moves_its_clock_fails_nothing_that_is_under_way(
     autojump_clock: MockClock,
 ) -> None:
-    books, outside, ahead = Books(), Outside({"acme": (DELIVERED, 5)}), [0]
+    books, outside, ahead = DeliveryRecords(), MerchantServers({"acme": (DELIVERED, 5)}), [0]
     worker = CallbackWorker(
         deliver=outside.deliver,
-        find_api_key=books.key_for,
-        record_outcome=books.conclude,
-        now=lambda: later(clock_of_trio(), Span(ahead[0])),
+        find_api_key=books.find_api_key,
+        record_outcome=books.record,
+        now=lambda: later(trio_clock(), Span(ahead[0])),
         monotonic=lambda: later(monotonic_of_trio(), Span(ahead[0])),
         breaker=BreakerSettings(),
     )
@@ -187,11 +187,11 @@ async def test_a_sandbox_that_moves_its_clock_fails_nothing_that_is_under_way(
 
 @pytest.mark.spec("K7", "K5")
 async def test_what_egress_refuses_is_recorded_and_is_no_matter_of_the_breaker_s() -> None:
-    books = Books()
+    books = DeliveryRecords()
     public_only = delivery_client(EgressRules())
     async with (
-        receiving(answers(EMPTY_OK), honest()) as receiver,
-        working(books, public_only.deliver) as worker,
+        running_receiver(answers(EMPTY_OK), server_context()) as receiver,
+        running_worker(books, public_only.deliver) as worker,
     ):
         for number in range(10):
             worker.try_enqueue(work_for("acme", number, receiver.url))
@@ -202,8 +202,8 @@ async def test_what_egress_refuses_is_recorded_and_is_no_matter_of_the_breaker_s
 
 @pytest.mark.spec("K3")
 async def test_work_that_is_handed_out_twice_is_done_once(autojump_clock: MockClock) -> None:
-    books, outside = Books(), Outside({"acme": (DELIVERED, 1)})
-    async with working(books, outside.deliver) as worker:
+    books, outside = DeliveryRecords(), MerchantServers({"acme": (DELIVERED, 1)})
+    async with running_worker(books, outside.deliver) as worker:
         assert worker.try_enqueue(work_for("acme", 1))
         assert worker.try_enqueue(work_for("acme", 1))
         await wait_all_tasks_blocked()
@@ -218,8 +218,8 @@ async def test_work_that_is_handed_out_twice_is_done_once(autojump_clock: MockCl
 async def test_an_outcome_that_can_t_be_recorded_now_is_recorded_later_and_not_sent_again(
     error: type[Exception], autojump_clock: MockClock
 ) -> None:
-    books, outside = Books(times_closed=12, error=error), Outside()
-    async with working(books, outside.deliver) as worker:
+    books, outside = DeliveryRecords(failures_left=12, error=error), MerchantServers()
+    async with running_worker(books, outside.deliver) as worker:
         worker.try_enqueue(work_for("acme", 1))
         await trio.sleep(10)
         assert worker.try_enqueue(work_for("acme", 1))
@@ -231,8 +231,8 @@ async def test_an_outcome_that_can_t_be_recorded_now_is_recorded_later_and_not_s
 async def test_a_fault_of_ours_after_sending_costs_one_callback_and_sends_nothing_twice(
     autojump_clock: MockClock, logged: list[Any]
 ) -> None:
-    books, outside = Books(times_closed=1, error=RuntimeError), Outside()
-    async with working(books, outside.deliver) as worker:
+    books, outside = DeliveryRecords(failures_left=1, error=RuntimeError), MerchantServers()
+    async with running_worker(books, outside.deliver) as worker:
         worker.try_enqueue(work_for("acme", 1))
         await wait_all_tasks_blocked()
         assert worker.try_enqueue(work_for("acme", 1))
@@ -248,8 +248,8 @@ async def test_a_fault_of_ours_after_sending_costs_one_callback_and_sends_nothin
 async def test_a_brand_without_a_key_is_sent_nothing_and_its_breaker_stays_closed(
     autojump_clock: MockClock,
 ) -> None:
-    books, outside = Books(keys={"acme": None}), Outside()
-    async with working(books, outside.deliver) as worker:
+    books, outside = DeliveryRecords(keys={"acme": None}), MerchantServers()
+    async with running_worker(books, outside.deliver) as worker:
         for number in range(10):
             worker.try_enqueue(work_for("acme", number))
         assert await books.outcomes(*range(10)) == [TRANSPORT_ERROR] * 10
@@ -262,8 +262,8 @@ async def test_a_brand_without_a_key_is_sent_nothing_and_its_breaker_stays_close
 async def test_a_probe_that_is_not_sent_leaves_its_place_to_the_next_callback(
     autojump_clock: MockClock,
 ) -> None:
-    books, outside = Books(), Outside({"acme": (NON_2XX, 0)})
-    async with working(books, outside.deliver) as worker:
+    books, outside = DeliveryRecords(), MerchantServers({"acme": (NON_2XX, 0)})
+    async with running_worker(books, outside.deliver) as worker:
         for number in range(5):
             worker.try_enqueue(work_for("acme", number))
         await books.outcomes(*range(5))
@@ -279,8 +279,11 @@ async def test_a_probe_that_is_not_sent_leaves_its_place_to_the_next_callback(
 
 @pytest.mark.spec("A4")
 async def test_the_key_is_read_at_sending_time(autojump_clock: MockClock) -> None:
-    books, outside = Books(keys={"acme": b"first"}), Outside({"first": (DELIVERED, 5)})
-    async with working(books, outside.deliver, active_per_brand_max=1) as worker:
+    books, outside = (
+        DeliveryRecords(keys={"acme": b"first"}),
+        MerchantServers({"first": (DELIVERED, 5)}),
+    )
+    async with running_worker(books, outside.deliver, active_per_brand_max=1) as worker:
         worker.try_enqueue(work_for("acme", 1))
         worker.try_enqueue(work_for("acme", 2))
         await trio.sleep(1)
@@ -293,7 +296,11 @@ async def test_the_key_is_read_at_sending_time(autojump_clock: MockClock) -> Non
 async def test_a_worker_that_drains_ends_what_it_has_begun_and_begins_nothing(
     autojump_clock: MockClock,
 ) -> None:
-    books, outside, drain = Books(), Outside({"acme": (DELIVERED, 10)}), trio.Event()
+    books, outside, drain = (
+        DeliveryRecords(),
+        MerchantServers({"acme": (DELIVERED, 10)}),
+        trio.Event(),
+    )
     worker = a_worker(books, outside)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(lambda: worker.run(drain=drain, grace_s=20))
@@ -312,7 +319,11 @@ async def test_a_worker_that_drains_ends_what_it_has_begun_and_begins_nothing(
 async def test_what_shutdown_cancels_is_not_concluded_and_counts_as_neither(
     autojump_clock: MockClock,
 ) -> None:
-    books, outside, drain = Books(), Outside({"acme": (TIMEOUT, 15)}), trio.Event()
+    books, outside, drain = (
+        DeliveryRecords(),
+        MerchantServers({"acme": (TIMEOUT, 15)}),
+        trio.Event(),
+    )
     worker = a_worker(books, outside)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(lambda: worker.run(drain=drain, grace_s=3))
@@ -329,8 +340,8 @@ async def test_what_shutdown_cancels_is_not_concluded_and_counts_as_neither(
 async def test_a_full_worker_refuses_the_greedy_and_takes_from_newcomers(
     autojump_clock: MockClock,
 ) -> None:
-    books, outside = Books(), Outside({"greedy": (TIMEOUT, 15)})
-    async with working(books, outside.deliver, waiting_max=100) as worker:
+    books, outside = DeliveryRecords(), MerchantServers({"greedy": (TIMEOUT, 15)})
+    async with running_worker(books, outside.deliver, waiting_max=100) as worker:
         taken = [worker.try_enqueue(work_for("greedy", number)) for number in range(200)]
         assert taken == [True] * 66 + [False] * 134  # 16 under way, 50 waiting
         assert not worker.has_room_for("greedy")
@@ -343,13 +354,13 @@ async def test_a_full_worker_refuses_the_greedy_and_takes_from_newcomers(
 async def test_the_log_says_what_became_of_a_callback_without_key_url_and_body(
     logged: list[Any],
 ) -> None:
-    books = Books(keys={"acme": b"canary-key"})
+    books = DeliveryRecords(keys={"acme": b"canary-key"})
 
     async def deliver(request: HttpRequest, *, may_send: MaySend) -> DeliveryAttempt:
         await trio.lowlevel.checkpoint()
         return DeliveryAttempt(DELIVERED, request.target.decode(), 200, 7, "", b"canary-body")
 
-    async with working(books, deliver) as worker:
+    async with running_worker(books, deliver) as worker:
         worker.try_enqueue(work_for("acme", 1, "https://merchant.example/canary-path"))
         await books.outcomes(1)
         await wait_all_tasks_blocked()
@@ -360,13 +371,13 @@ async def test_the_log_says_what_became_of_a_callback_without_key_url_and_body(
     assert "canary" not in repr(line)
 
 
-def a_worker(books: Books, outside: Outside) -> CallbackWorker:
+def a_worker(books: DeliveryRecords, outside: MerchantServers) -> CallbackWorker:
     """A worker that nobody runs yet."""
     return CallbackWorker(
         deliver=outside.deliver,
-        find_api_key=books.key_for,
-        record_outcome=books.conclude,
-        now=clock_of_trio,
+        find_api_key=books.find_api_key,
+        record_outcome=books.record,
+        now=trio_clock,
         monotonic=monotonic_of_trio,
         breaker=BreakerSettings(),
     )

@@ -22,7 +22,7 @@ from mmo_trio.storage.postgres import open_postgres
 from mmo_trio.storage.sqlite import open_sqlite
 from mmo_trio.system.clock import WallClock
 from mmo_trio.workers.delivery.channel_owner import CLAIMED_PER_BRAND_MAX, SCAN_INTERVAL_S
-from tests.support.callback_nodes import Node, Receiver, TrioClock, recorded, running
+from tests.support.callback_nodes import Node, Receiver, TrioClock, recorded_outcomes, running_nodes
 
 DELIVERED = DeliveryOutcome.DELIVERED
 NON_2XX = DeliveryOutcome.NON_2XX
@@ -43,27 +43,27 @@ async def test_whoever_commits_it_a_callback_is_sent_once_and_by_the_channel_s_o
 ) -> None:
     receiver = Receiver(answering_s=1)
     one, other = nodes("one", "other", receiver=receiver)
-    async with running(one, other):
+    async with running_nodes(one, other):
         await one.pay(0)
-        await recorded(one.store, 0)
+        await recorded_outcomes(one.store, 0)
         for number in range(1, 41):
             await (one if number % 2 else other).pay(number)
-        outcomes = await recorded(one.store, *range(41))
+        outcomes = await recorded_outcomes(one.store, *range(41))
     assert set(outcomes.values()) == {DELIVERED}
-    assert sorted(receiver.by("one")) == [reference(number) for number in range(41)]
-    assert not receiver.by("other")
+    assert sorted(receiver.references_from("one")) == [reference(number) for number in range(41)]
+    assert not receiver.references_from("other")
 
 
 @pytest.mark.spec("K3")
 async def test_a_callback_committed_elsewhere_waits_for_one_poll(autojump_clock: MockClock) -> None:
     receiver = Receiver()
     one, other = nodes("one", "other", receiver=receiver)
-    async with running(one, other):
+    async with running_nodes(one, other):
         await one.pay(0)
-        await recorded(one.store, 0)
+        await recorded_outcomes(one.store, 0)
         await other.pay(1)
         ended_at = trio.current_time()
-        await recorded(one.store, 1)
+        await recorded_outcomes(one.store, 1)
     assert receiver.sent[1][0] == "one"
     assert receiver.sent[1][2] - ended_at <= 2 * SCAN_INTERVAL_S
 
@@ -74,11 +74,11 @@ async def test_two_nodes_let_through_what_one_breaker_lets_through(
 ) -> None:
     async def sent_by(*together: Node) -> list[float]:
         began = trio.current_time()
-        async with running(*together):
+        async with running_nodes(*together):
             for number in range(200):
                 await together[number % len(together)].pay(number)
                 await trio.sleep(0.5)
-            outcomes = await recorded(together[0].store, *range(200))
+            outcomes = await recorded_outcomes(together[0].store, *range(200))
         receiver = together[0].receiver
         refused = sum(1 for outcome in outcomes.values() if outcome is BREAKER_OPEN)
         assert refused == 200 - len(receiver.sent)
@@ -107,10 +107,10 @@ async def test_on_postgresql_a_dead_receiver_s_breaker_is_one_and_goes_with_the_
             before = len(receiver.sent)
             for number in numbers:
                 await payers[number % len(payers)].pay(number)
-            await recorded(second, *numbers)
+            await recorded_outcomes(second, *numbers)
             return len(receiver.sent) - before
 
-        async with running(one, other):
+        async with running_nodes(one, other):
             assert await sent_for(range(5), one, other) == 5, "five failures open it"
             assert await sent_for(range(5, 15), one, other) == 0
             time.advance(Span(31 * clock.SECOND))
@@ -131,17 +131,17 @@ async def test_on_postgresql_a_callback_is_sent_once_whoever_commits_it(database
         open_postgres(database, serving=True) as second,
     ):
         one, other = Node("one", first, receiver), Node("other", second, receiver)
-        async with running(one, other):
+        async with running_nodes(one, other):
             async with trio.open_nursery() as nursery:
                 for number in range(60):
                     node = (one, other)[number % 2]
                     of = ("acme", "globex")[number // 2 % 2]
                     nursery.start_soon(partial(node.pay, number, of=of))
-            outcomes = await recorded(first, *range(60))
+            outcomes = await recorded_outcomes(first, *range(60))
     assert set(outcomes.values()) == {DELIVERED}
     sent = [about for _, about, _ in receiver.sent]
     assert sorted(sent) == [reference(number) for number in range(60)]
-    assert not set(receiver.by("one")) & set(receiver.by("other"))
+    assert not set(receiver.references_from("one")) & set(receiver.references_from("other"))
 
 
 @pytest.mark.spec("K5", "K3")
@@ -150,23 +150,23 @@ async def test_after_a_kill_another_goes_on_from_the_breaker_within_the_lease(
 ) -> None:
     receiver = Receiver(NON_2XX)
     one, other = nodes("one", "other", receiver=receiver)
-    async with running(one, other) as processes:
+    async with running_nodes(one, other) as processes:
         for number in range(5):
             await one.pay(number)
-        await recorded(one.store, *range(5))
+        await recorded_outcomes(one.store, *range(5))
         opened_at = trio.current_time()
         await trio.sleep(15)
         processes["one"].cancel()
         await other.pay(5)
         killed_at = trio.current_time()
-        assert (await recorded(other.store, 5))[5] is BREAKER_OPEN
+        assert (await recorded_outcomes(other.store, 5))[5] is BREAKER_OPEN
         assert trio.current_time() - killed_at <= LEASE_S + 2 * SCAN_INTERVAL_S
         await trio.sleep(opened_at + 31 - trio.current_time())
         await other.pay(6)
         await other.pay(7)
-        outcomes = await recorded(other.store, 6, 7)
+        outcomes = await recorded_outcomes(other.store, 6, 7)
     assert sorted(outcomes.values()) == sorted([NON_2XX, BREAKER_OPEN]), "one probe"
-    assert len(receiver.by("other")) == 1
+    assert len(receiver.references_from("other")) == 1
 
 
 @pytest.mark.spec("K3")
@@ -175,14 +175,14 @@ async def test_what_a_killed_owner_had_claimed_and_not_recorded_is_sent_by_the_n
 ) -> None:
     receiver = Receiver(answering_s=5)
     one, other = nodes("one", "other", receiver=receiver)
-    async with running(one, other) as processes:
+    async with running_nodes(one, other) as processes:
         for number in range(40):
             await one.pay(number)
         await trio.sleep(1)
         processes["one"].cancel()
-        outcomes = await recorded(other.store, *range(40))
+        outcomes = await recorded_outcomes(other.store, *range(40))
     assert set(outcomes.values()) == {DELIVERED}
-    twice = set(receiver.by("one")) & set(receiver.by("other"))
+    twice = set(receiver.references_from("one")) & set(receiver.references_from("other"))
     assert len(receiver.sent) == 40 + len(twice)
     assert len(twice) == 16, "those that were under way when it died"
 
@@ -194,18 +194,18 @@ async def test_an_owner_that_was_stopped_for_longer_than_its_lease_sends_nothing
     slow, quick = Receiver(connecting_s=12), Receiver()
     memory = MemoryState(is_shared=True)
     one, other = Node("one", MemoryStore(memory), slow), Node("other", MemoryStore(memory), quick)
-    async with running(one, other):
+    async with running_nodes(one, other):
         for number in range(20):
             await one.pay(number)
         await trio.sleep(1)
         assert one.callbacks.statistics().active == 16
-        one.keeping.cancel()  # What stops a process stops the renewal of its lease.
-        outcomes = await recorded(other.store, *range(20))
+        one.channel_owner_scope.cancel()  # What stops a process stops the renewal of its lease.
+        outcomes = await recorded_outcomes(other.store, *range(20))
         await trio.sleep(60)
         assert not one.callbacks.claimed()
     assert set(outcomes.values()) == {DELIVERED}
     assert not slow.sent
-    assert sorted(quick.by("other")) == [reference(number) for number in range(20)]
+    assert sorted(quick.references_from("other")) == [reference(number) for number in range(20)]
 
 
 @pytest.mark.spec("K3")
@@ -213,13 +213,13 @@ async def test_of_two_who_sent_it_the_later_claim_is_recorded(autojump_clock: Mo
     slow, quick = Receiver(NON_2XX, answering_s=14), Receiver(answering_s=5)
     memory = MemoryState(is_shared=True)
     one, other = Node("one", MemoryStore(memory), slow), Node("other", MemoryStore(memory), quick)
-    async with running(one, other):
+    async with running_nodes(one, other):
         await one.pay(1)
         await trio.sleep(1)
-        one.keeping.cancel()
-        assert await recorded(other.store, 1) == {1: DELIVERED}
+        one.channel_owner_scope.cancel()
+        assert await recorded_outcomes(other.store, 1) == {1: DELIVERED}
         await trio.sleep(20)
-        assert await recorded(other.store, 1) == {1: DELIVERED}
+        assert await recorded_outcomes(other.store, 1) == {1: DELIVERED}
     assert (len(slow.sent), len(quick.sent)) == (1, 1)
 
 
@@ -229,11 +229,11 @@ async def test_what_nobody_else_has_claimed_is_recorded_though_the_lease_was_los
 ) -> None:
     receiver = Receiver(answering_s=14)
     (one,) = nodes("one", receiver=receiver)
-    async with running(one):
+    async with running_nodes(one):
         await one.pay(1)
         await trio.sleep(1)
-        one.keeping.cancel()
-        assert await recorded(one.store, 1) == {1: DELIVERED}
+        one.channel_owner_scope.cancel()
+        assert await recorded_outcomes(one.store, 1) == {1: DELIVERED}
         await trio.sleep(20)
     assert len(receiver.sent) == 1
 
@@ -244,7 +244,7 @@ async def test_no_merchant_s_backlog_keeps_another_s_callbacks_out(
 ) -> None:
     receiver = Receiver(answering_s=1000)
     (one,) = nodes("one", receiver=receiver)
-    async with running(one):
+    async with running_nodes(one):
         for number in range(300):
             await one.pay(number)
         await trio.sleep(5)
@@ -252,7 +252,7 @@ async def test_no_merchant_s_backlog_keeps_another_s_callbacks_out(
         receiver.answering_s = 0
         await one.pay(300, of="globex")
         asked_at = trio.current_time()
-        assert await recorded(one.store, 300) == {300: DELIVERED}
+        assert await recorded_outcomes(one.store, 300) == {300: DELIVERED}
         assert trio.current_time() - asked_at <= 2 * SCAN_INTERVAL_S
 
 
@@ -262,17 +262,17 @@ async def test_an_owner_that_drains_hands_its_channels_on_at_once(
 ) -> None:
     receiver = Receiver(answering_s=3)
     one, other = nodes("one", "other", receiver=receiver)
-    async with running(one, other):
+    async with running_nodes(one, other):
         for number in range(40):
             await one.pay(number)
         await trio.sleep(1)
         one.drain.set()
         drained_at = trio.current_time()
-        outcomes = await recorded(other.store, *range(40))
+        outcomes = await recorded_outcomes(other.store, *range(40))
         assert trio.current_time() - drained_at < LEASE_S + 3 * 3
     assert set(outcomes.values()) == {DELIVERED}
     assert len(receiver.sent) == 40, "nothing is sent twice"
-    assert len(receiver.by("one")) == 16
+    assert len(receiver.references_from("one")) == 16
     taken_over_at = min(at for sender, _, at in receiver.sent if sender == "other")
     assert taken_over_at - drained_at <= 3 + 4 * SCAN_INTERVAL_S
 
@@ -297,9 +297,9 @@ async def test_who_comes_later_gets_a_share_of_the_merchants(autojump_clock: Moc
         sent = [about for sender, about, at in receiver.sent if sender == node and at >= since]
         return {list(ended_at).index(about) % len(MERCHANTS) for about in sent}
 
-    async with running(one):
+    async with running_nodes(one):
         await pay_for(5)
-        async with running(Node("other", MemoryStore(memory), receiver)):
+        async with running_nodes(Node("other", MemoryStore(memory), receiver)):
             await pay_for(30)
             shared_since = trio.current_time()
             await pay_for(10)
@@ -330,13 +330,13 @@ async def test_a_channel_that_nobody_else_wants_is_soon_taken_back_and_kept(
             await idle.ownership.renew_lease()
             await trio.sleep(1)
 
-    async with running(one), trio.open_nursery() as nursery:
+    async with running_nodes(one), trio.open_nursery() as nursery:
         nursery.start_soon(renew)
         for number in range(240):
             await one.pay(number, of=MERCHANTS[number % 2])
             ended_at.append(trio.current_time())
             await trio.sleep(0.5)
-        await recorded(one.store, *range(240))
+        await recorded_outcomes(one.store, *range(240))
         nursery.cancel_scope.cancel()
     waited = [at - ended_at[int(about[-6:])] for _, about, at in receiver.sent]
     assert max(waited) <= left_alone_s + 2 * SCAN_INTERVAL_S
@@ -358,12 +358,12 @@ async def test_a_store_that_fails_for_a_while_costs_no_callback(
             monkeypatch.setattr(
                 node.store.ownership, name, failing(node.store.ownership, name, trouble, random)
             )
-    async with running(one, other):
+    async with running_nodes(one, other):
         for number in range(60):
             of = MERCHANTS[number % 5]
             await (one if number % 3 else other).pay(number, of=of)
             await trio.sleep(0.2)
-        outcomes = await recorded(one.store, *range(60))
+        outcomes = await recorded_outcomes(one.store, *range(60))
     assert set(outcomes.values()) == {DELIVERED}
     if trouble is StoreUnavailable:
         assert len(receiver.sent) == 60
@@ -394,9 +394,9 @@ async def test_a_restart_keeps_an_open_breaker_open(tmp_path: Path) -> None:
     for numbers, expected in ((range(5), NON_2XX), (range(5, 8), BREAKER_OPEN)):
         async with open_sqlite(tmp_path / "gateway.db", serving=True) as store:
             node = Node("alone", store, receiver, WallClock())
-            async with running(node):
+            async with running_nodes(node):
                 for number in numbers:
                     await node.pay(number)
-                outcomes = await recorded(store, *numbers)
+                outcomes = await recorded_outcomes(store, *numbers)
         assert set(outcomes.values()) == {expected}
     assert len(receiver.sent) == 5

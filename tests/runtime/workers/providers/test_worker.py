@@ -178,7 +178,7 @@ class Bench:
 async def at_work(bench: Bench) -> AsyncIterator[Bench]:
     with trio.fail_after(7 * 86_400):
         async with trio.open_nursery() as nursery:
-            bench.engine.act = bench.worker_takes
+            bench.engine.dispatch = bench.worker_takes
             await nursery.start(partial(bench.worker.run, drain=bench.drain, grace_s=5))
             yield bench
             nursery.cancel_scope.cancel()
@@ -389,7 +389,7 @@ async def drained(bench: Bench) -> None:
     """Set the worker to drain, and wait for its end."""
     with trio.fail_after(60):
         async with trio.open_nursery() as nursery:
-            bench.engine.act = bench.worker_takes
+            bench.engine.dispatch = bench.worker_takes
             await nursery.start(partial(bench.worker.run, drain=bench.drain, grace_s=5))
             for number in range(3):
                 await bench.create(number)

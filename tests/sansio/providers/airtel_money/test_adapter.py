@@ -39,7 +39,7 @@ from tests.support.airtel_conversation import (
     enquiry,
     json_answer,
     key_answer,
-    talk,
+    run_conversation,
 )
 
 LOST = ExchangeFailed("The connection was reset.", may_have_arrived=True)
@@ -51,7 +51,7 @@ NOW = later(START, MINUTE)
 def submitted(
     transaction: Transaction, *answers: HttpResponse | ExchangeFailed, **options: Any
 ) -> ProviderReport:
-    return talk(an_adapter(**options).submit(transaction, now=START), *answers)[0]
+    return run_conversation(an_adapter(**options).submit(transaction, now=START), *answers)[0]
 
 
 def asked(
@@ -61,7 +61,7 @@ def asked(
     now: Instant = NOW,
     **options: Any,
 ) -> ProviderReport:
-    return talk(an_adapter(**options).poll(transaction, now=now), given)[0]
+    return run_conversation(an_adapter(**options).poll(transaction, now=now), given)[0]
 
 
 def paid_out(**members: Any) -> ProviderReport:
@@ -76,7 +76,9 @@ def paid_out(**members: Any) -> ProviderReport:
 
 @pytest.mark.spec("S6")
 def test_a_payin_is_a_prompt_as_documented() -> None:
-    report, (request,) = talk(an_adapter().submit(a_payin(), now=START), answer("DP00800001006"))
+    report, (request,) = run_conversation(
+        an_adapter().submit(a_payin(), now=START), answer("DP00800001006")
+    )
     assert isinstance(report, ProviderAccepted)
     assert request == HttpRequest(
         "POST",
@@ -96,7 +98,7 @@ def test_a_payin_is_a_prompt_as_documented() -> None:
 
 def test_a_signed_payin_sends_exactly_the_bytes_that_were_encrypted() -> None:
     adapter = an_adapter(collection_version=2)
-    _, (key_question, request) = talk(
+    _, (key_question, request) = run_conversation(
         adapter.submit(a_payin(), now=START), key_answer(), answer("DP00800001006")
     )
     assert key_question.target == b"https://openapi.airtel.ug/v1/rsa/encryption-keys"
@@ -129,7 +131,7 @@ def test_a_payout_of_each_version_is_as_documented(
 ) -> None:
     party = a_party(msisdn="256752000000", first_name="Amina", last_name="Okello")
     adapter = an_adapter(disbursement_version=version)
-    _, requests = talk(
+    _, requests = run_conversation(
         adapter.submit(a_payout(party=party), now=START), key_answer(), answer("DP00900001006")
     )
     request = requests[1]
@@ -158,7 +160,7 @@ def test_whichever_padding_a_market_wants_can_be_had(
     options: dict[str, str], key: bytes, pin: bytes, x_key: bytes
 ) -> None:
     adapter = an_adapter(disbursement_version=3, **options)
-    _, requests = talk(
+    _, requests = run_conversation(
         adapter.submit(a_payout(), now=START), key_answer(key), answer("DP00900001006")
     )
     assert base64.b64decode(body_of(requests[1])["pin"]).startswith(pin)
@@ -168,7 +170,9 @@ def test_whichever_padding_a_market_wants_can_be_had(
 @pytest.mark.parametrize("member", ["pin", "pinstring"])
 def test_the_pin_stands_where_the_market_has_it(member: str) -> None:
     adapter = an_adapter(pin_member=member)
-    _, requests = talk(adapter.submit(a_payout(), now=START), key_answer(), answer("DP00900001006"))
+    _, requests = run_conversation(
+        adapter.submit(a_payout(), now=START), key_answer(), answer("DP00900001006")
+    )
     assert member in body_of(requests[1])
 
 
@@ -189,7 +193,9 @@ def test_each_market_has_its_currency_and_national_numbers(
         country=country, requested=Money(1000, currency), party=a_party(msisdn=msisdn)
     )
     adapter = an_adapter(country=country, currency=currency)
-    _, (request,) = talk(adapter.submit(transaction, now=START), answer("DP00800001006"))
+    _, (request,) = run_conversation(
+        adapter.submit(transaction, now=START), answer("DP00800001006")
+    )
     assert body_of(request)["subscriber"]["msisdn"] == national
     assert request.value(b"x-currency") == currency.encode()
 
@@ -199,7 +205,9 @@ def test_a_zero_that_belongs_to_a_national_number_can_be_kept() -> None:
         country="CG", requested=Money(5, "XAF"), party=a_party(msisdn="+242055000000")
     )
     adapter = an_adapter(country="CG", keep_leading_zero=True)
-    _, (request,) = talk(adapter.submit(transaction, now=START), answer("DP00800001006"))
+    _, (request,) = run_conversation(
+        adapter.submit(transaction, now=START), answer("DP00800001006")
+    )
     assert body_of(request)["subscriber"]["msisdn"] == "055000000"
 
 
@@ -212,7 +220,9 @@ def test_amounts_are_exact_numbers(minor: int, written: bytes) -> None:
         country="KE", requested=Money(minor, "KES"), party=a_party(msisdn="+254733000000")
     )
     adapter = an_adapter(country="KE")
-    _, (request,) = talk(adapter.submit(transaction, now=START), answer("DP00800001006"))
+    _, (request,) = run_conversation(
+        adapter.submit(transaction, now=START), answer("DP00800001006")
+    )
     assert b'"amount":' + written + b"," in request.body
 
 
@@ -222,7 +232,9 @@ def test_amounts_are_exact_numbers(minor: int, written: bytes) -> None:
 )
 def test_the_payer_sees_a_reference_of_letters_and_digits(merchant: str | None, shown: str) -> None:
     transaction = a_payin(merchant_reference=merchant)
-    _, (request,) = talk(an_adapter().submit(transaction, now=START), answer("DP00800001006"))
+    _, (request,) = run_conversation(
+        an_adapter().submit(transaction, now=START), answer("DP00800001006")
+    )
     assert body_of(request)["reference"] == shown
 
 
@@ -252,16 +264,30 @@ def test_what_would_reach_somebody_else_is_never_sent(
 def test_a_key_is_kept_for_an_hour_at_most_and_never_beyond_its_end() -> None:
     adapter = an_adapter()
     pending = answer("DP00900001006")
-    assert len(talk(adapter.submit(a_payout(), now=START), key_answer(), pending)[1]) == 2
     assert (
-        len(talk(adapter.submit(a_payout(), now=earlier(later(START, HOUR), Span(1))), pending)[1])
+        len(run_conversation(adapter.submit(a_payout(), now=START), key_answer(), pending)[1]) == 2
+    )
+    assert (
+        len(
+            run_conversation(
+                adapter.submit(a_payout(), now=earlier(later(START, HOUR), Span(1))), pending
+            )[1]
+        )
         == 1
     )
     ended = key_answer(valid_upto="01-01-2020 00:00:00")
-    assert len(talk(adapter.submit(a_payout(), now=later(START, HOUR)), ended, pending)[1]) == 2
+    assert (
+        len(run_conversation(adapter.submit(a_payout(), now=later(START, HOUR)), ended, pending)[1])
+        == 2
+    )
     odd = key_answer(valid_upto="soon")
-    assert len(talk(adapter.submit(a_payout(), now=later(START, HOUR)), odd, pending)[1]) == 2
-    assert len(talk(adapter.submit(a_payout(), now=later(START, HOUR)), pending)[1]) == 1
+    assert (
+        len(run_conversation(adapter.submit(a_payout(), now=later(START, HOUR)), odd, pending)[1])
+        == 2
+    )
+    assert (
+        len(run_conversation(adapter.submit(a_payout(), now=later(START, HOUR)), pending)[1]) == 1
+    )
 
 
 def test_a_key_can_be_given_and_is_never_fetched() -> None:
@@ -280,11 +306,15 @@ def test_an_old_key_is_fetched_anew_and_the_refused_request_sent_once_more(
 ) -> None:
     adapter = an_adapter(collection_version=2)
     taken, refused = answer("ESB000010"), answer(code, success=False, status=400)
-    talk(adapter.submit(transaction, now=START), key_answer(SHORT_KEY), taken)
-    report, requests = talk(adapter.submit(transaction, now=START), refused, key_answer(), taken)
+    run_conversation(adapter.submit(transaction, now=START), key_answer(SHORT_KEY), taken)
+    report, requests = run_conversation(
+        adapter.submit(transaction, now=START), refused, key_answer(), taken
+    )
     assert isinstance(report, ProviderAccepted)
     assert len(requests) == 3
-    report, _ = talk(adapter.submit(transaction, now=later(START, HOUR)), key_answer(), refused)
+    report, _ = run_conversation(
+        adapter.submit(transaction, now=later(START, HOUR)), key_answer(), refused
+    )
     assert isinstance(report, ProviderFailed)
     assert report.error_code is E.MERCHANT_MISCONFIGURED
 
@@ -549,7 +579,7 @@ def test_a_code_is_found_wherever_the_operator_puts_it(document: dict[str, Any])
     ids=["pay-in", "pay-out"],
 )
 def test_a_question_is_about_our_own_id(transaction: Transaction, target: str) -> None:
-    _, (request,) = talk(an_adapter().poll(transaction, now=NOW), enquiry("TIP"))
+    _, (request,) = run_conversation(an_adapter().poll(transaction, now=NOW), enquiry("TIP"))
     assert request.method == "GET"
     assert request.target == f"https://openapi.airtel.ug{target}{REFERENCE}".encode()
     assert request.value(b"x-country") == b"UG"
@@ -557,7 +587,7 @@ def test_a_question_is_about_our_own_id(transaction: Transaction, target: str) -
 
 def test_a_question_about_a_payout_can_name_its_type() -> None:
     adapter = an_adapter(ask_with_type=True)
-    _, (request,) = talk(adapter.poll(a_payout(), now=NOW), enquiry("TIP"))
+    _, (request,) = run_conversation(adapter.poll(a_payout(), now=NOW), enquiry("TIP"))
     assert request.target.endswith(f"{REFERENCE}?transactionType=B2C".encode())
 
 
