@@ -1,12 +1,12 @@
-"""The line between workers and a sandbox operator that lives in a process of its own, for all workers of a machine.
+"""Shares one simulated operator, in a process of its own, among the workers of a machine.
 
-A worker may ask about what another worker has submitted, so there is one operator and one book. The line is a Unix
-socket beside the book; each message is a line of JSON, and either side may begin:
+A worker may poll a payment that another worker has submitted, so there is one operator with one journal. Workers reach
+it through a Unix socket beside the journal. Each message is a line of JSON, and either end may send requests:
 
-    ["ask", 1, "POST", "https://...", "{...}"]    worker: a submission or a question
-    ["answer", 1, 202, "{...}"]                   operator
-    ["tell", 7, "{...}"]                          operator: a notification, to one worker
-    ["told", 7, "stored"]                         worker: it is durable; "later": not now; "fault": a fault of ours
+    ["request", 1, ["POST", "https://...", "{...}"]]    worker: a submission or a poll
+    ["reply", 1, [202, "{...}"]]                        operator: the response; status 0: no response, and why
+    ["request", 7, "{...}"]                             operator: a notification, to one worker
+    ["reply", 7, "stored"]                              worker: its `NotificationResult`
 """
 
 from __future__ import annotations
@@ -14,11 +14,10 @@ from __future__ import annotations
 import fcntl
 import itertools
 import json
-import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
-from typing import Any, Literal, TypeAlias, assert_never
+from typing import Any, BinaryIO, Literal, TypeAlias
 
 import structlog
 import trio
@@ -36,94 +35,96 @@ from mmo_trio.system.fault_report import describe_fault
 logger = structlog.get_logger(__name__)
 
 RETRY_DELAY_S = 0.1
-"""How long to wait before the operator is looked for again, or the book's lock is tried again."""
+"""Seconds before a worker connects again, or the journal's lock is tried again."""
 
 NOTIFICATION_TIMEOUT_S = 20.0
-"""How long one worker may take over a notification before another one gets it."""
+"""Seconds that one worker has for a notification before the next worker gets it."""
 
 DISCONNECTED_ERRORS = (trio.BrokenResourceError, trio.ClosedResourceError, trio.EndOfChannel)
-"""Raised when the other side has gone away, sooner or later."""
-
-RECEIVE_BYTES_MAX = 65_536
+"""Raised when the other end has closed the connection, sooner or later."""
 
 NotificationResult: TypeAlias = Literal["stored", "later", "fault"]
+"""Durable; not possible now; an internal error."""
+
+AnswerRequest: TypeAlias = Callable[[Any], Awaitable[object]]
+"""Returns the content of the reply to a request with this content."""
 
 
 def operator_socket_path(journal_path: Path) -> Path:
-    """The socket of the operator that keeps this book."""
+    """Return the socket of the operator that writes this journal."""
     return journal_path.with_suffix(".sock")
 
 
 @define(eq=False)
-class _JsonLines:
-    """One end of a connection: messages in, messages out, and who waits for which reply."""
+class _Connection:
+    """One end of a connection, which sends requests and answers the requests of the other end."""
 
     stream: trio.SocketStream
     _send_lock: trio.Lock = Factory(trio.Lock)
     _request_numbers: Iterator[int] = field(factory=itertools.count)
-    _pending_replies: dict[int, trio.MemorySendChannel[list[Any]]] = Factory(dict)
+    _pending_replies: dict[int, trio.MemorySendChannel[Any]] = Factory(dict)
 
-    async def send(self, *message: object) -> None:
-        line = json.dumps(message).encode() + b"\n"
-        async with self._send_lock:
-            try:
-                await self.stream.send_all(line)
-            except (
-                trio.Cancelled
-            ):  # Half a line may be out: nothing that follows could be understood.
-                self.stream.socket.close()
-                raise
-
-    async def messages(self) -> AsyncIterator[list[Any]]:
-        """What comes, replies excepted, until the connection ends."""
-        unread = bytearray()
-        while data := await self.stream.receive_some(RECEIVE_BYTES_MAX):
-            *lines, rest = (unread + data).split(b"\n")
-            unread = bytearray(rest)
-            for line in lines:
-                message = json.loads(line)
-                if message[0] in ("answer", "told"):
-                    waiting = self._pending_replies.pop(message[1], None)
-                    if waiting is not None:
-                        waiting.send_nowait(message)
-                else:
-                    yield message
-
-    async def request(self, kind: str, *content: object) -> list[Any]:
-        """The reply; raises trio.BrokenResourceError or trio.EndOfChannel when none will come."""
+    async def request(self, content: object) -> Any:
+        """Return the content of the reply. Raises one of DISCONNECTED_ERRORS when none will come."""
         number = next(self._request_numbers)
-        told, heard = trio.open_memory_channel[list[Any]](1)
-        self._pending_replies[number] = told
+        send_reply, receive_reply = trio.open_memory_channel[Any](1)
+        self._pending_replies[number] = send_reply
         try:
-            await self.send(kind, number, *content)
-            return await heard.receive()
+            await self._send("request", number, content)
+            return await receive_reply.receive()
         finally:
             self._pending_replies.pop(number, None)
 
-    def cancel_requests(self) -> None:
-        """Nobody shall wait any more."""
-        for each in self._pending_replies.values():
-            each.close()
-        self._pending_replies.clear()
+    async def run(self, answer: AnswerRequest) -> None:
+        """Answer requests and receive replies until the connection ends."""
+        try:
+            async with trio.open_nursery() as nursery:
+                async for kind, number, content in self._messages():
+                    if kind == "request":
+                        nursery.start_soon(self._reply, answer, number, content)
+                    elif number in self._pending_replies:
+                        self._pending_replies[number].send_nowait(content)
+        except* DISCONNECTED_ERRORS:
+            pass
+        finally:
+            for each in self._pending_replies.values():
+                each.close()
+
+    async def _reply(self, answer: AnswerRequest, number: int, content: object) -> None:
+        await self._send("reply", number, await answer(content))
+
+    async def _messages(self) -> AsyncIterator[list[Any]]:
+        unread = b""
+        async for data in self.stream:
+            *lines, unread = (unread + data).split(b"\n")
+            for line in lines:
+                yield json.loads(line)
+
+    async def _send(self, *message: object) -> None:
+        async with self._send_lock:
+            try:
+                await self.stream.send_all(json.dumps(message).encode() + b"\n")
+            except trio.Cancelled:
+                self.stream.socket.close()  # The other end can't read what follows half a line.
+                raise
 
 
 @define(eq=False)
 class OperatorClient:
-    """A worker's end: `exchange` is how providers reach the operator, `notify` what it tells is handed to."""
+    """Connects a worker to the operator: providers send requests by `exchange`, `notify` gets the notifications."""
 
     socket_path: Path
     notify: Notify
-    _connection: _JsonLines | None = None
+    _connection: _Connection | None = None
 
     async def exchange(self, request: HttpRequest) -> HttpResponse:
-        """The operator's answer; raises ExchangeFailed when there is none."""
-        wire = self._connection
-        if wire is None:
+        """Return the operator's response. Raises ExchangeFailed when there is none."""
+        if self._connection is None:
             await trio.lowlevel.checkpoint()
             raise ExchangeFailed("The sandbox operator isn't there.", may_have_arrived=False)
         try:
-            _, _, status, body = await wire.request(
-                "ask", request.method, request.target.decode("ascii"), _to_text(request.body)
+            status, body = await self._connection.request(
+                [request.method, request.target.decode("ascii"), _to_text(request.body)]
             )
         except DISCONNECTED_ERRORS:
             failed = ExchangeFailed("The sandbox operator went away.", may_have_arrived=True)
@@ -133,7 +134,7 @@ class OperatorClient:
         return HttpResponse(status, JSON_HEADERS, _to_bytes(body))
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """Keep the line until cancelled."""
+        """Connect, and connect again whenever the connection has ended, until cancelled."""
         task_status.started()
         while True:
             try:
@@ -142,32 +143,22 @@ class OperatorClient:
                 await trio.sleep(RETRY_DELAY_S)
                 continue
             async with stream:
-                await self._handle_connection(_JsonLines(stream))
+                self._connection = _Connection(stream)
+                try:
+                    await self._connection.run(self._store_notification)
+                finally:
+                    self._connection = None
 
-    async def _handle_connection(self, connection: _JsonLines) -> None:
-        self._connection = connection
+    async def _store_notification(self, body: str) -> NotificationResult:
+        request = HttpRequest("POST", WEBHOOK_TARGET, JSON_HEADERS, _to_bytes(body))
         try:
-            async with trio.open_nursery() as telling:
-                async for _, number, body in connection.messages():
-                    telling.start_soon(
-                        self._handle_notification, connection, number, _to_bytes(body)
-                    )
-        except* DISCONNECTED_ERRORS:
-            pass
-        finally:
-            self._connection = None
-            connection.cancel_requests()
-
-    async def _handle_notification(self, connection: _JsonLines, number: int, body: bytes) -> None:
-        verdict: NotificationResult = "stored"
-        try:
-            await self.notify(HttpRequest("POST", WEBHOOK_TARGET, JSON_HEADERS, body)).reply()
+            await self.notify(request).reply()
         except (StoreUnavailable, OutcomeUnknown):
-            verdict = "later"
+            return "later"
         except Exception as error:
             logger.error("sandbox_notification_failed", fault=describe_fault(error))
-            verdict = "fault"
-        await connection.send("told", number, verdict)
+            return "fault"
+        return "stored"
 
 
 @define(eq=False)
@@ -175,128 +166,105 @@ class _PendingNotification:
     """A notification on its way to the workers."""
 
     body: str
-    _concluded: trio.Event = Factory(trio.Event)
-    _failure: Exception | None = None
-
-    async def run(self, deliver: Callable[[str], Awaitable[None]]) -> None:
-        try:
-            await deliver(self.body)
-        except Exception as failure:
-            self._failure = failure
-        self._concluded.set()
+    result: NotificationResult | None = None
+    delivered: trio.Event = Factory(trio.Event)
 
     async def reply(self) -> None:
-        """Return once a worker has made it durable."""
-        await self._concluded.wait()
-        if self._failure is not None:
-            raise self._failure
+        """Return once a worker has stored it. Raises StoreUnavailable, or RuntimeError for an internal error."""
+        await self.delivered.wait()
+        if self.result == "later":
+            raise StoreUnavailable("the worker couldn't store it")
+        if self.result == "fault":
+            raise RuntimeError("the worker failed on it")
 
 
 @define(eq=False)
 class OperatorProcess:
-    """The operator's end: one operator, its book, and a line to every worker."""
+    """Runs the operator with its journal, and serves the connections of all workers."""
 
     journal_path: Path
     now: Callable[[], Instant]
-    _connections: list[_JsonLines] = Factory(list)
+    _connections: list[_Connection] = Factory(list)
     _connections_changed: trio.Event = Factory(trio.Event)
-    """Set, and replaced, when a worker has come or gone."""
+    """Set, and replaced, when a worker has connected or disconnected."""
 
     async def run(self) -> None:
-        """Serve until cancelled, from when no other process keeps the book."""
-        with await _acquire_lock(self.journal_path.with_suffix(".lock")):
+        """Wait until no other process uses the journal, then serve until cancelled."""
+        with _open_lock_file(self.journal_path) as lock_file:
+            await _acquire_lock(lock_file)
             path = operator_socket_path(self.journal_path)
             path.unlink(missing_ok=True)
-            door = trio.socket.socket(trio.socket.AF_UNIX, trio.socket.SOCK_STREAM)
-            await door.bind(str(path))
-            door.listen()
+            listening_socket = trio.socket.socket(trio.socket.AF_UNIX, trio.socket.SOCK_STREAM)
+            await listening_socket.bind(str(path))
+            listening_socket.listen()
             async with trio.open_nursery() as nursery:
 
                 def notify(request: HttpRequest) -> _PendingNotification:
-                    telling = _PendingNotification(_to_text(request.body))
-                    nursery.start_soon(telling.run, self._deliver)
-                    return telling
+                    notification = _PendingNotification(_to_text(request.body))
+                    nursery.start_soon(self._deliver, notification)
+                    return notification
 
-                operator = SandboxOperatorWorker(
-                    OperatorJournal(self.journal_path), self.now, notify
-                )
+                journal = OperatorJournal(self.journal_path)
+                operator = SandboxOperatorWorker(journal, self.now, notify)
                 await nursery.start(operator.run)
 
-                async def listen(stream: trio.SocketStream) -> None:
-                    await self._handle_connection(operator, _JsonLines(stream))
+                async def serve(stream: trio.SocketStream) -> None:
+                    await self._serve_worker(operator, _Connection(stream))
 
-                await trio.serve_listeners(listen, [trio.SocketListener(door)])
+                await trio.serve_listeners(serve, [trio.SocketListener(listening_socket)])
 
     async def wait_no_workers(self) -> None:
-        """Return once no worker has a line to it."""
+        """Return once no worker is connected."""
         while self._connections:
             await self._connections_changed.wait()
+
+    async def _serve_worker(self, operator: SandboxOperatorWorker, connection: _Connection) -> None:
+        async def respond(content: tuple[str, str, str]) -> tuple[int, str]:
+            method, target, body = content
+            request = HttpRequest(method, target.encode("ascii"), JSON_HEADERS, _to_bytes(body))
+            try:
+                response = await operator.exchange(request)
+            except ExchangeFailed as failure:
+                return 0, failure.reason
+            return response.status, _to_text(response.body)
+
+        self._connections.append(connection)
+        self._signal_connections_changed()
+        try:
+            await connection.run(respond)
+        finally:
+            self._connections.remove(connection)
+            self._signal_connections_changed()
 
     def _signal_connections_changed(self) -> None:
         self._connections_changed.set()
         self._connections_changed = trio.Event()
 
-    async def _handle_connection(
-        self, operator: SandboxOperatorWorker, connection: _JsonLines
-    ) -> None:
-        self._connections.append(connection)
-        self._signal_connections_changed()
-        try:
-            async for _, number, method, target, body in connection.messages():
-                asked = HttpRequest(method, target.encode("ascii"), JSON_HEADERS, _to_bytes(body))
-                try:
-                    answer = await operator.exchange(asked)
-                except ExchangeFailed as failure:
-                    await connection.send("answer", number, 0, failure.reason)
-                else:
-                    await connection.send("answer", number, answer.status, _to_text(answer.body))
-        except DISCONNECTED_ERRORS:
-            pass
-        finally:
-            self._connections.remove(connection)
-            self._signal_connections_changed()
-            connection.cancel_requests()
-
-    async def _deliver(self, body: str) -> None:
-        """Hand it to the workers in turn, until one has made it durable; when one is killed, to the next."""
-        while True:
+    async def _deliver(self, notification: _PendingNotification) -> None:
+        """Send it to one worker after the other until one has replied."""
+        while notification.result is None:
             while not self._connections:
                 await self._connections_changed.wait()
-            wire = self._connections.pop(0)
-            self._connections.append(wire)
-            verdict: NotificationResult | None = None
+            connection = self._connections.pop(0)
+            self._connections.append(connection)
             with suppress(*DISCONNECTED_ERRORS), trio.move_on_after(NOTIFICATION_TIMEOUT_S):
-                _, _, verdict = await wire.request("tell", body)
-            match verdict:
-                case "stored":
-                    return
-                case "later":
-                    raise StoreUnavailable("the worker couldn't store it")
-                case "fault":
-                    raise RuntimeError("the worker failed on it")
-                case None:
-                    await trio.lowlevel.checkpoint()
-                case _:
-                    assert_never(verdict)
+                notification.result = await connection.request(notification.body)
+            await trio.lowlevel.checkpoint()
+        notification.delivered.set()
 
 
-async def _acquire_lock(path: Path) -> Any:
-    """Wait until no other process holds this file's lock, and hold it."""
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+def _open_lock_file(journal_path: Path) -> BinaryIO:
+    return journal_path.with_suffix(".lock").open("wb")
+
+
+async def _acquire_lock(file: BinaryIO) -> None:
+    """Return once no other process holds the lock of this file; closing the file releases it."""
     while True:
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            return _closing_descriptor(descriptor)
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return
         except BlockingIOError:
             await trio.sleep(RETRY_DELAY_S)
-
-
-@contextmanager
-def _closing_descriptor(descriptor: int) -> Iterator[None]:
-    try:
-        yield
-    finally:
-        os.close(descriptor)
 
 
 def _to_text(octets: bytes) -> str:
