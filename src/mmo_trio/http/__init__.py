@@ -1,2 +1,1 @@
-"""HTTP on Trio: the listeners that merchants and providers reach, and the client that reaches out
-to them."""
+"""HTTP on Trio serves the merchants and providers that call the gateway, and calls them in turn."""

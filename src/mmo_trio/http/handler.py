@@ -1,10 +1,9 @@
-"""What a door serves: the contract between those who carry HTTP and the one service that answers
-it.
+"""Defines the contract between the listeners and the handler that answers their requests.
 
 A request is answered in two steps. `admit` sees the head and either answers for good or says how
-large the body may be; only then is the body read, and `respond` gets it whole. So a wrong key costs
-no body (A1), and a client that waits with `Expect: 100-continue` is not invited to send one in
-vain."""
+large the body may be; only then is the body read, and `respond` receives all of it. So a wrong key
+costs no body (A1), and a client that waits with `Expect: 100-continue` is not invited to send a
+body in vain."""
 
 from __future__ import annotations
 
@@ -17,49 +16,49 @@ from mmo_sansio.http.messages import HttpResponse, RequestHead
 from mmo_sansio.values.problems import Problem
 
 UNROUTED = "none"
-"""The route of a request that was refused before it had one."""
+"""The route of a request that was rejected before it had one."""
 
 
 @define
 class RequestContext:
-    """What a door knows of a request beside its bytes, and what the service tells it for its log and counts."""
+    """Carries what a listener knows of a request, and what the handler adds for the log."""
 
     request_id: str
-    """Minted at the edge, sent back in `X-Request-Id` and in a problem's `instance`; belongs into every
-    log line about the request (G9)."""
+    """The id that the listener gave, which is sent back in `X-Request-Id` and in a problem's
+    `instance`. It belongs into every log line about the request (G9)."""
     client: str
-    """The address at the other end of the connection, perhaps a proxy's; never taken from a
-    header."""
+    """The address at the other end of the connection, perhaps a proxy's; never taken from
+    a header."""
     is_secure: bool
     """Whether the connection itself is TLS."""
     route: str = UNROUTED
-    """Set by the service: one of few names, never a path."""
+    """Set by the handler: one of few names, never a path."""
     brand: str | None = None
-    """Set by the service once it knows who asks."""
+    """Set by the handler once the request is authenticated."""
 
 
 @frozen
 class Admitted:
-    """The head is good: read the body, then ask for the answer."""
+    """Accepts a head: the listener reads the body and calls `respond`."""
 
     body_limit: int
-    """Bytes the body may have; a larger one is a 413, unread."""
+    """Bytes that the body may have; a larger one is a 413, unread."""
     respond: Callable[[bytes], Awaitable[HttpResponse | Problem]]
-    """Gives the answer to the whole body. Called at most once, and not at all when the body never
-    comes."""
+    """Returns the response to the whole body. Called at most once, and not at all when the body
+    never arrives."""
 
 
 class Handler(Protocol):
-    """Answers requests, whichever door they came through."""
+    """Answers requests from any listener."""
 
     async def admit(
         self, head: RequestHead, context: RequestContext, /
     ) -> HttpResponse | Problem | Admitted:
-        """The final answer, or leave to send the body. A Problem is a refusal, which the door writes
-        down, counts and logs.
+        """Return the final response, or admit the body. The listener counts, logs and writes a
+        Problem.
 
-        HEAD arrives as HEAD; answer it as GET, the door drops the body. The door adds
-        `Content-Length`, `Date`, `PostgresConnection`, `X-Request-Id` and `Cache-Control: no-store`; the
-        service sets none of them. An exception here or in `respond` becomes a 500 that tells
-        nothing (P3)."""
+        HEAD arrives as HEAD; answer it as GET, the listener drops the body. The target is in
+        origin-form. The listener adds `Content-Length`, `Date`, `Connection`, `X-Request-Id` and
+        `Cache-Control: no-store`; the handler sets none of them. An exception here or in `respond`
+        becomes a 500 without details (P3)."""
         ...

@@ -1,5 +1,4 @@
-"""What a door says by itself, whichever door it is: requests that come late or too large, and
-faults of ours."""
+"""Defines the rejections that listeners make themselves: late or large requests and faults."""
 
 from __future__ import annotations
 
@@ -24,13 +23,15 @@ INTERNAL_ERROR: Final = INTERNAL.problem(
 
 
 def body_too_large(limit: int) -> ProblemError:
-    """The refusal of a body of more than `limit` bytes (G7)."""
+    """Return the error for a body of more than `limit` bytes (G7)."""
     return ProblemError(BODY_TOO_LARGE.problem(f"The body is larger than {limit} bytes."))
 
 
 def to_problem(error: Exception, context: RequestContext, metrics: HttpMetrics) -> Problem:
-    """The problem of a refusal; anything else goes into the log without its values, and the client
-    learns no more than where to ask (P3)."""
+    """Return the problem of a rejection, or of an internal error, and count and log it.
+
+    An internal error is logged without its values, and the client learns only the request id (P3).
+    """
     if isinstance(error, ProblemError):
         metrics.count_problem(context, error.problem)
         return error.problem

@@ -36,7 +36,9 @@ class LogRateLimit:
     _suppressed: int = 0
 
     def acquire(self, now: float) -> int | None:
-        """Ask to write a line at `now` (seconds): the number suppressed before it, or None to reject."""
+        """Return how many lines were suppressed before this one; None to suppress it as well.
+
+        `now` is a monotonic time in seconds."""
         self.tokens = min(self.burst, self.tokens + (now - self._updated_at) * self.per_second)
         self._updated_at = now
         if self.tokens < 1:
@@ -70,7 +72,8 @@ class HttpMetrics:
     def count_problem(
         self, context: RequestContext, problem: Problem, fault: str | None = None
     ) -> None:
-        """Count and log a rejected request; `fault` describes an internal error without values (P3)."""
+        """Count and log a rejected request; `fault` describes an internal error, without values
+        (P3)."""
         self.problems[problem.segment] += 1
         is_ours = problem.status == INTERNAL.status
         if not (self.log_refusals or is_ours):

@@ -1,5 +1,5 @@
-"""Answers as bytes: one string for head and body, so that one call sends them (RFC 9112 section
-4)."""
+"""Writes responses as bytes: head and body in one string, so that one call sends them (RFC 9112
+section 4)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from mmo_sansio.http.messages import Headers, HttpResponse
 CONTINUE_RESPONSE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
 
 NO_STORE: Final = b"no-store"
-"""What every answer says in `Cache-Control` (G9)."""
+"""The value of `Cache-Control` in every response (G9)."""
 
 _FIELD_LINE = re.compile(rb"[!#$%&'*+\-.^_`|~0-9A-Za-z]+: [\t\x20-\x7e\x80-\xff]*\r\n")
 _PHRASES = {status.value: status.phrase.encode("ascii") for status in HTTPStatus}
@@ -25,7 +25,7 @@ _BODYLESS_STATUSES = frozenset({204, 304})
 def response_bytes(
     response: HttpResponse, *, request_id: str, connection: bytes = b"", without_body: bool = False
 ) -> bytes:
-    """The whole answer with what every answer carries (G9).
+    """Return the whole response with the fields that every response has (G9).
 
     `connection` is the value of that field, empty for none. `without_body` answers HEAD: the length
     stays, the body goes. Raises ValueError for a header field that would break out of its line."""
@@ -49,8 +49,10 @@ def response_bytes(
 
 
 def response_fields(response: HttpResponse, *, request_id: str) -> list[tuple[bytes, bytes]]:
-    """The same fields as a list, names in lower case, for a server that writes them by itself; the
-    date and the connection are that server's. Raises ValueError like `response_bytes`."""
+    """Return the same fields as a list, with names in lower case, for a server that writes them
+    itself.
+
+    That server adds the date and the connection. Raises ValueError like `response_bytes`."""
     _status_line_and_fields(response.status, response.headers)
     fields = [
         *response.headers,
@@ -64,7 +66,7 @@ def response_fields(response: HttpResponse, *, request_id: str) -> list[tuple[by
 
 @lru_cache(maxsize=256)
 def _status_line_and_fields(status: int, headers: Headers) -> bytes:
-    """Status line and fields; an API has few different ones."""
+    """Return status line and fields; an API has few different ones."""
     lines = [b"%s: %s\r\n" % (name, value) for name, value in headers]
     if not all(map(_FIELD_LINE.fullmatch, lines)):
         raise ValueError("a header field of an answer holds what a header field cannot hold")

@@ -1,4 +1,4 @@
-"""TCP connections on the system's sockets: plain ones, and those that a listener has accepted."""
+"""Wraps the system's TCP sockets in streams, for both ends of a connection."""
 
 from __future__ import annotations
 
@@ -10,28 +10,28 @@ import trio
 SendBuffer = TypeVar("SendBuffer", bytes, memoryview)
 
 RECEIVE_BYTES_MAX = 64 * 1024
-"""Bytes of one read: a request with the largest body of the API comes in two."""
+"""Bytes of one read: a request with the largest body of the API arrives in two."""
 
 
 def unmap_ipv4(address: str) -> str:
-    """The address, an IPv4 one without the prefix that a dual-stack socket gives it."""
+    """Return the address; an IPv4 one loses the prefix that a dual-stack socket gives it."""
     return address.removeprefix("::ffff:")
 
 
 class PlainStream(trio.abc.Stream):
-    """A connection that owns the system's socket itself.
+    """Owns the system's socket of a connection.
 
-    Both ends wait before they read, as no peer has spoken yet when it is its turn, and what they
-    send fits into the socket's buffer, so neither needs Trio's careful detour for the contrary."""
+    Both ends wait before they read, as the peer has not sent yet when it is its turn, and what they
+    send fits into the socket's buffer. So neither needs Trio's checkpoints before each call."""
 
     def __init__(self, connected: socket.socket) -> None:
-        """The socket is the stream's from now on."""
+        """Take over the socket."""
         self._socket = connected
         self._socket.setblocking(False)
 
     def peer_address(self) -> str | None:
-        """The peer's address without its port, empty for a Unix socket; None when the peer is
-        gone."""
+        """Return the peer's address without its port; empty for a Unix socket, None when the peer
+        is gone."""
         try:
             address = self._socket.getpeername()
         except OSError:
@@ -41,8 +41,8 @@ class PlainStream(trio.abc.Stream):
         return unmap_ipv4(str(address[0]))
 
     def try_send(self, data: SendBuffer) -> SendBuffer:
-        """Send what the socket takes at once; what it left. Raises BrokenResourceError when the
-        peer is gone."""
+        """Send as much as the socket takes at once and return the remainder. Raises
+        BrokenResourceError when the peer is gone."""
         try:
             return data[self._socket.send(data) :]
         except BlockingIOError:
@@ -59,7 +59,7 @@ class PlainStream(trio.abc.Stream):
             rest = self.try_send(rest)
 
     async def send_all_now(self, data: bytes) -> None:
-        """The same, beginning at once: for whoever has just looked whether it may still be sent."""
+        """Send all of it and begin at once, for callers that have just checked their permission."""
         rest = self.try_send(data)
         if rest:
             await self.send_all(rest)
@@ -69,7 +69,8 @@ class PlainStream(trio.abc.Stream):
         await trio.lowlevel.wait_writable(self._socket)
 
     async def receive_some(self, max_bytes: int | None = None) -> bytes:
-        """What has arrived, b"" at the end; raises BrokenResourceError when the peer is gone."""
+        """Return the bytes that have arrived, b"" at the end; raises BrokenResourceError when the
+        peer is gone."""
         while True:
             self._check_open()
             await trio.lowlevel.wait_readable(self._socket)
@@ -86,7 +87,7 @@ class PlainStream(trio.abc.Stream):
         await trio.lowlevel.checkpoint()
 
     def close(self) -> None:
-        """Close at once, whatever is under way; again does no harm."""
+        """Close at once and interrupt all calls; a second call does nothing."""
         if self._socket.fileno() >= 0:
             trio.lowlevel.notify_closing(self._socket)
             self._socket.close()
@@ -97,20 +98,19 @@ class PlainStream(trio.abc.Stream):
 
 
 class LingeringStream(PlainStream):
-    """One accepted connection, whose graceful close lets the last answer arrive (RFC 9112 section
-    9.6).
+    """Closes an accepted connection so that its last response arrives (RFC 9112 section 9.6).
 
-    Closing a socket that holds unread input resets the connection, and the reset may overtake an
-    answer the client has not read yet. So `aclose` says that nothing more will come, then reads
-    away what still arrives until the client closes too. It may wait; cancelled, it closes at
-    once."""
+    Closing a socket that holds unread input resets the connection, and the reset may overtake a
+    response that the client has not read yet. So `aclose` ends the sending direction, then discards
+    what still arrives until the client closes too. It may wait; cancelled, it closes at once."""
 
     def __init__(self, accepted: trio.socket.SocketType) -> None:
         family, kind, protocol = accepted.family, accepted.type, accepted.proto
         super().__init__(socket.socket(family, kind, protocol, fileno=accepted.detach()))
 
     async def aclose(self) -> None:
-        """Close so that what was sent can still be read; the caller's deadline bounds the wait."""
+        """Close so that the client can still read what was sent; the caller's deadline bounds the
+        wait."""
         try:
             self._socket.shutdown(socket.SHUT_WR)
             while await self.receive_some():

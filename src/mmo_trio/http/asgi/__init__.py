@@ -1,1 +1,1 @@
-"""The same HTTP handler as an ASGI application, served by Hypercorn."""
+"""The ASGI applications run under Hypercorn: the API with HTTP/2, the pages and the console."""

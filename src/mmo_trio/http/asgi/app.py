@@ -1,9 +1,8 @@
-"""The second door: the same service in a Quart-Trio app, for those who host it under Hypercorn with
-HTTP/2.
+"""Serves a handler as a Quart-Trio app, for hosts that run it under Hypercorn with HTTP/2.
 
-The app hands HTTP requests to the service as they came, past Quart's routing, which would decode
-the path: a reference may hold an encoded slash (L3). The lifespan stays Quart's, so whoever hosts
-the app can use its hooks. Serve it with `mmo_trio.http.asgi.hypercorn_server.serve_app`."""
+The app hands HTTP requests to the handler as they came, past Quart's routing, which would decode
+the path: a reference may hold an encoded slash (L3). The lifespan stays Quart's, so the host of the
+app can use its hooks. Serve it with `mmo_trio.http.asgi.hypercorn_server.serve_app`."""
 
 from __future__ import annotations
 
@@ -44,19 +43,19 @@ def asgi_app(
     limits: ListenerLimits,
     metrics: HttpMetrics | None = None,
 ) -> QuartTrio:
-    """A Quart-Trio app whose every HTTP request is the service's to answer.
+    """Return a Quart-Trio app whose every HTTP request is answered by the handler.
 
     `error_docs_url` is the base of the `type` URIs of problems, without a slash at its end (P1).
-    `mint_request_id` gives every request its id: ASCII letters, digits and hyphens. Of the limits
-    it keeps those of the head and the body; writing is kept in time by the host. `traffic` counts
-    requests and tells refusals; None: only faults are told."""
-    watched = metrics or HttpMetrics(log_refusals=False)
-    return _HandlerApp(_AsgiContext(handler, error_docs_url, mint_request_id, limits, watched))
+    `mint_request_id` gives every request its id: ASCII letters, digits and hyphens. The app applies
+    the limits of the head and the body; the server limits the writing. `metrics` counts requests
+    and logs rejections; with None only internal errors are logged."""
+    http_metrics = metrics or HttpMetrics(log_refusals=False)
+    return _HandlerApp(_AsgiContext(handler, error_docs_url, mint_request_id, limits, http_metrics))
 
 
 @frozen
 class _AsgiContext:
-    """What all requests share."""
+    """Holds what all requests share."""
 
     handler: Handler
     error_docs_url: str
@@ -65,12 +64,12 @@ class _AsgiContext:
     metrics: HttpMetrics
 
     def problem_to_response(self, problem: Problem, context: RequestContext) -> HttpResponse:
-        """The answer that the problem becomes for this request."""
+        """Return the response that the problem becomes for this request."""
         return problem_response(problem, self.error_docs_url, context.request_id)
 
 
 class _HandlerApp(QuartTrio):
-    """Quart-Trio's life around somebody else's answers."""
+    """Passes HTTP requests to the handler and leaves the lifespan to Quart-Trio."""
 
     def __init__(self, asgi_context: _AsgiContext) -> None:
         super().__init__(__name__)
@@ -91,7 +90,7 @@ class _AsgiClientDisconnected(Exception):
 
 @define
 class _AsgiExchange:
-    """One request and its answer."""
+    """Handles one request and its response."""
 
     asgi_context: _AsgiContext
     scope: HTTPScope
@@ -100,43 +99,43 @@ class _AsgiExchange:
     is_body_read: bool = False
 
     async def run(self) -> None:
-        """Answer; nobody is told when the client has gone."""
+        """Answer the request; a client that has disconnected receives nothing."""
         client = unmap_ipv4(self.scope["client"][0]) if self.scope["client"] else ""
         request_id = self.asgi_context.mint_request_id()
         context = RequestContext(request_id, client, self.scope["scheme"] == "https")
-        began = trio.current_time()
+        started = trio.current_time()
         try:
-            answer = await self._call_handler(context)
-            fields = response_fields(answer, request_id=request_id)
+            response = await self._call_handler(context)
+            fields = response_fields(response, request_id=request_id)
         except _AsgiClientDisconnected:
             return
         except Exception as error:
             problem = to_problem(error, context, self.asgi_context.metrics)
-            answer = self.asgi_context.problem_to_response(problem, context)
-            fields = response_fields(answer, request_id=request_id)
+            response = self.asgi_context.problem_to_response(problem, context)
+            fields = response_fields(response, request_id=request_id)
             if self.scope["http_version"].startswith("1"):  # HTTP/2 has no such field
                 fields.append(CONNECTION_CLOSE)
         self.asgi_context.metrics.count_response(
-            context, answer.status, trio.current_time() - began
+            context, response.status, trio.current_time() - started
         )
-        await self._send_response(answer, fields)
+        await self._send_response(response, fields)
 
     async def _call_handler(self, context: RequestContext) -> HttpResponse:
-        """The service's answer; raises RefusedError for a request that may not be read."""
+        """Return the handler's response; raises ProblemError for a request that may not be read."""
         head = _request_head(self.scope)
         _check_head(head, self.scope["http_version"], self.asgi_context.limits)
-        answer = await self.asgi_context.handler.admit(
+        response = await self.asgi_context.handler.admit(
             RequestHead(head.method, to_origin_form(head.target), head.headers), context
         )
-        if isinstance(answer, Admitted):
-            answer = await answer.respond(await self._read_body(head, answer.body_limit))
-        if isinstance(answer, Problem):
-            self.asgi_context.metrics.count_problem(context, answer)
-            return self.asgi_context.problem_to_response(answer, context)
-        return answer
+        if isinstance(response, Admitted):
+            response = await response.respond(await self._read_body(head, response.body_limit))
+        if isinstance(response, Problem):
+            self.asgi_context.metrics.count_problem(context, response)
+            return self.asgi_context.problem_to_response(response, context)
+        return response
 
     async def _read_body(self, head: RequestHead, limit: int) -> bytes:
-        """The whole body, in time and within its limit, which a length is held against first."""
+        """Read the whole body in time and within its limit; a Content-Length is checked first."""
         if int(head.value(b"content-length") or b"0") > limit:
             raise body_too_large(limit)
         body = bytearray()
@@ -150,7 +149,7 @@ class _AsgiExchange:
         return bytes(body)
 
     async def _receive(self) -> bytes:
-        """The next piece of the body."""
+        """Return the next piece of the body."""
         event = await self.receive()
         if event["type"] != "http.request":
             raise _AsgiClientDisconnected
@@ -160,9 +159,9 @@ class _AsgiExchange:
     async def _send_response(
         self, response: HttpResponse, fields: list[tuple[bytes, bytes]]
     ) -> None:
-        """Send the answer while what is left of the body is read and thrown away.
+        """Send the response while the remainder of the body is read and discarded.
 
-        Unread it would block Hypercorn, which stops reading then; and an answer that ends before
+        Unread it would block Hypercorn, which stops reading then; and a response that ends before
         the request is followed by a reset, which may overtake it (RFC 9112 section 9.6)."""
         body = b"" if self.scope["method"] == "HEAD" else response.body
         async with trio.open_nursery() as nursery:
@@ -189,21 +188,21 @@ class _AsgiExchange:
 
 
 def _request_head(scope: HTTPScope) -> RequestHead:
-    """The head, its target as it was sent: neither decoded nor put together again."""
+    """Return the head; its target is as it was sent, neither decoded nor rebuilt."""
     query = scope["query_string"]
     target = scope["raw_path"] + (b"?" + query if query else b"")
     return RequestHead(scope["method"], target, tuple(cast(Headers, scope["headers"])))
 
 
 def _check_head(head: RequestHead, version: str, limits: ListenerLimits) -> None:
-    """Raises RefusedError by the rules of our own listener, as far as the head that Hypercorn
-    passes on still shows their breach (C9)."""
+    """Raise ProblemError by the rules of the gateway's own listener, as far as the head that
+    Hypercorn passes on still shows the breach (C9)."""
     minor = 0 if version == "1.0" else 1
     lines = [b"%s %s HTTP/1.%d" % (head.method.encode("ascii"), head.target, minor)]
     lines += [b"%s: %s" % each for each in head.headers]
-    fault = check_head(b"\r\n".join([*lines, b"", b""]), limits.head)
-    if fault is not None:
-        raise ProblemError(fault)
+    problem = check_head(b"\r\n".join([*lines, b"", b""]), limits.head)
+    if problem is not None:
+        raise ProblemError(problem)
 
 
 def _body_event(body: bytes, *, more: bool) -> HTTPResponseBodyEvent:

@@ -1,5 +1,5 @@
-"""Serves an ASGI app under Hypercorn, with what Hypercorn itself has no means for: a deadline for
-every write, sends that always end, and connections that fail alone."""
+"""Serves an ASGI app under Hypercorn and adds what Hypercorn lacks: a deadline for every write,
+sends that always end, and connections that fail alone."""
 
 from __future__ import annotations
 
@@ -41,32 +41,33 @@ async def serve_app(
     certificate: tuple[str, str] | None = None,
     task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
 ) -> None:
-    """Serve HTTP/1.1 and HTTP/2 on this listener, ours from now on, until `drain` is set; requests
-    in flight may then take `limits.drain_timeout_s`.
+    """Serve HTTP/1.1 and HTTP/2 on this listener until `drain` is set, and close the listener.
 
-    `certificate` names the files of a chain and its key; None serves in the clear.
-    """
+    Requests in flight may then take `limits.drain_timeout_s`. `certificate` names the files of a
+    chain and its key; None serves in the clear."""
     config = _hypercorn_config(limits, certificate)
-    patience = _WriteDeadlines(limits.write_timeout_s)
-    wrapper = ASGIWrapper(_ShieldedSend(app, patience))
+    deadlines = _WriteDeadlines(limits.write_timeout_s)
+    wrapper = ASGIWrapper(_ShieldedSend(app, deadlines))
     lifespan = Lifespan(wrapper, config, {})
     context = WorkerContext(None)
-    house = _HypercornContext(wrapper, config, context, config.create_ssl_context(), patience)
-    async with trio.open_nursery() as living:
-        await living.start(lifespan.handle_lifespan)
+    listener_context = _HypercornContext(
+        wrapper, config, context, config.create_ssl_context(), deadlines
+    )
+    async with trio.open_nursery() as lifespan_nursery:
+        await lifespan_nursery.start(lifespan.handle_lifespan)
         await lifespan.wait_for_startup()
         async with trio.open_nursery() as connections:
             async with trio.open_nursery() as accepting:
-                accepting.start_soon(_accept, house, listener, connections)
+                accepting.start_soon(_accept, listener_context, listener, connections)
                 task_status.started()
                 await drain.wait()
                 accepting.cancel_scope.cancel()
             await context.terminated.set()
             end = trio.current_time() + limits.drain_timeout_s
             connections.cancel_scope.deadline = end
-            patience.set_final_deadline(end)
+            deadlines.set_final_deadline(end)
         await lifespan.wait_for_shutdown()
-        living.cancel_scope.cancel()
+        lifespan_nursery.cancel_scope.cancel()
 
 
 def _hypercorn_config(limits: ListenerLimits, certificate: tuple[str, str] | None) -> Config:
@@ -88,7 +89,7 @@ def _hypercorn_config(limits: ListenerLimits, certificate: tuple[str, str] | Non
 
 @frozen
 class _HypercornContext:
-    """What all connections of one listener share."""
+    """Holds what all connections of one listener share."""
 
     app: ASGIWrapper
     config: Config
@@ -97,7 +98,7 @@ class _HypercornContext:
     write_deadlines: _WriteDeadlines
 
     async def handle_connection(self, accepted: trio.SocketStream) -> None:
-        """Let Hypercorn hold one connection; whatever it raises ends this connection only."""
+        """Let Hypercorn serve one connection; whatever it raises ends this connection only."""
         transport = _DeadlineStream(accepted, self.write_deadlines)
         stream: Any = transport
         if self.tls is not None:
@@ -111,8 +112,8 @@ class _HypercornContext:
 
 
 class _WriteDeadlines:
-    """How long writes may take: each its own time, and none beyond the end of a drain. They are
-    shielded from every other deadline, so somebody has to tell them."""
+    """Limits writes: each has its own time, and none lasts beyond the end of a drain. Writes are
+    shielded from every other deadline."""
 
     def __init__(self, write_timeout_s: float) -> None:
         self._write_timeout_s = write_timeout_s
@@ -121,7 +122,7 @@ class _WriteDeadlines:
 
     @contextmanager
     def limit_write(self, *, shield: bool = False) -> Iterator[None]:
-        """Bound what happens within; raises TooSlowError when its time is over."""
+        """Bound the writes within; raises TooSlowError when their time is over."""
         deadline = min(trio.current_time() + self._write_timeout_s, self._final_deadline)
         scope = trio.CancelScope(deadline=deadline, shield=shield)
         self._active.add(scope)
@@ -134,7 +135,7 @@ class _WriteDeadlines:
             raise trio.TooSlowError
 
     def set_final_deadline(self, deadline: float) -> None:
-        """From this moment of Trio's time on, nothing is written any more."""
+        """Cancel every write that lasts beyond this moment of Trio's time."""
         self._final_deadline = deadline
         for scope in self._active:
             scope.deadline = min(scope.deadline, deadline)
@@ -149,8 +150,8 @@ async def _accept(
 
 
 class _DeadlineStream(trio.abc.HalfCloseableStream):
-    """A connection that ends when a write takes longer than it may: Hypercorn shields its writes
-    from every deadline but the stream's own."""
+    """Closes a connection when a write takes too long: Hypercorn shields its writes from every
+    deadline but the stream's own."""
 
     def __init__(self, stream: trio.SocketStream, write_deadlines: _WriteDeadlines) -> None:
         self.socket = stream.socket
@@ -179,12 +180,12 @@ class _DeadlineStream(trio.abc.HalfCloseableStream):
 
 
 class _ShieldedSend:
-    """The app with a `send` that always ends.
+    """Gives the app a `send` that always ends.
 
     Hypercorn announces the disconnect while it still sends the last piece of a body; Quart-Trio
     then cancels the task that is inside that very `send`, and the socket would never be closed. So
-    nothing cancels a `send` but its own deadline, which a client that opens no HTTP/2 window meets.
-    """
+    nothing cancels a `send` but its own deadline, which takes effect when a client opens no HTTP/2
+    window."""
 
     def __init__(self, app: QuartTrio, write_deadlines: _WriteDeadlines) -> None:
         self._app: Any = app
@@ -193,8 +194,8 @@ class _ShieldedSend:
     async def __call__(
         self, scope: Scope, receive: ASGIReceiveCallable, send: ASGISendCallable
     ) -> None:
-        async def send_whole(event: ASGISendEvent) -> None:
+        async def send_event(event: ASGISendEvent) -> None:
             with self._write_deadlines.limit_write(shield=True):
                 await send(event)
 
-        await self._app(scope, receive, send_whole)
+        await self._app(scope, receive, send_event)

@@ -23,11 +23,10 @@ _ExceptionInfo: TypeAlias = tuple[type, BaseException, TracebackType] | tuple[No
 
 
 class WebApp(QuartTrio):
-    """A Quart app that protects its answers by headers and its log from personal data.
+    """A Quart app that adds security headers and logs no personal data.
 
-    `headers` are added to :data:`SECURITY_HEADERS`; `static_cache_control` is for static files,
-    and other answers are not stored unless they say so themselves.
-    """
+    `headers` are added to :data:`SECURITY_HEADERS`; `static_cache_control` is for static files, and
+    other responses are not stored unless they say so themselves."""
 
     def __init__(
         self, import_name: str, *, headers: Mapping[str, str], static_cache_control: str

@@ -1,1 +1,1 @@
-"""The HTTP client for callbacks and provider requests: one exchange on one connection."""
+"""The HTTP client sends callbacks and provider requests: one exchange on one connection."""

@@ -1,11 +1,9 @@
-"""The client that calls servers of others: merchants' receivers, which are not trusted, and
-providers.
+"""Calls the servers of others: merchants' receivers, which are not trusted, and providers.
 
 A delivery goes where the egress rules allow, and nowhere else: the name is looked up once, every
-address is checked, a checked one is dialled, and what answers must prove its name (K7). One hard
-deadline covers all of it, the look-up included (K2). Providers' addresses are configuration: the
-same call, exempt from the rules.
-"""
+address is checked, the connection goes to a checked one, and the server must prove its name (K7).
+One hard deadline covers all of it, the look-up included (K2). Providers' addresses are
+configuration, so the same call is exempt from the rules."""
 
 from __future__ import annotations
 
@@ -46,16 +44,16 @@ from mmo_trio.http.client.exchange import (
 from mmo_trio.http.client.tls_sessions import TlsSessionCache
 
 TARGETS_CACHED: Final = 512
-"""URLs that were taken apart and judged, by their own words only: a merchant's is the same again and again."""
+"""URLs that were parsed and checked by their text: a merchant's is the same again and again."""
 
 
 def tls_context(extra_ca_file: Path | None = None) -> ssl.SSLContext:
-    """How we judge servers: by the system's authorities and those in `extra_ca_file` (PEM), name
-    and dates checked, TLS 1.2 or newer, HTTP/1.1 only; we have no certificate of our own to show.
-
-    Takes milliseconds, so a client has one. Raises OSError when the file can't be read or holds no
+    """Return the context that verifies servers by the system's authorities and those in
+    `extra_ca_file` (PEM): name and dates checked, TLS 1.2 or newer, HTTP/1.1 only, without a client
     certificate.
-    """
+
+    Takes milliseconds, so a client has one. Raises OSError when the file cannot be read or holds no
+    certificate."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.set_alpn_protocols(["http/1.1"])
@@ -75,8 +73,7 @@ class HttpClient:
         context: ssl.SSLContext,
         resolver: Resolver | None = None,
     ) -> None:
-        """`rules`: where deliveries may go. `context`: a `tls_context`. `resolver`: the system's
-        by default."""
+        """Take the rules for deliveries, a `tls_context`, and a resolver (None: the system's)."""
         self._allow_private = rules.allow_private
         self._parse_target = lru_cache(maxsize=TARGETS_CACHED)(partial(_allowed_target, rules))
         self._context = context
@@ -90,10 +87,11 @@ class HttpClient:
         may_send: MaySend = always_may_send,
         deadline_s: float = DELIVERY_TIMEOUT_S,
     ) -> DeliveryAttempt:
-        """The one attempt to deliver this request to a merchant (K2, K3, K7): its target is the
-        merchant's URL, its headers are Content-Type and X-API-KEY. Whatever goes wrong is in the
-        attempt; nothing is raised but SendForbidden, when `may_send` forbids it once the connection
-        stands and is secured."""
+        """Make the one attempt to deliver this request to a merchant (K2, K3, K7).
+
+        The target is the merchant's URL, the headers are Content-Type and X-API-KEY. The attempt
+        records every failure; nothing is raised but SendForbidden, when `may_send` forbids sending
+        after the connection is secured."""
         exchange = await self.exchange(
             request, skip_egress_rules=False, may_send=may_send, deadline_s=deadline_s
         )
@@ -102,11 +100,10 @@ class HttpClient:
     async def call_provider(
         self, request: HttpRequest, *, deadline_s: float = DELIVERY_TIMEOUT_S
     ) -> HttpResponse:
-        """A provider's answer to this request, of whatever status; redirects are not followed.
+        """Return a provider's response of any status; redirects are not followed.
 
-        Raises ExchangeFailed when none came in time, or its body broke off or was larger than
-        RESPONSE_BODY_BYTES_MAX.
-        """
+        Raises ExchangeFailed when none arrived in time, or its body broke off or was larger than
+        RESPONSE_BODY_BYTES_MAX."""
         exchange = await self.exchange(request, skip_egress_rules=True, deadline_s=deadline_s)
         if isinstance(exchange, NoResponseReceived):
             raise ExchangeFailed(exchange.detail, may_have_arrived=exchange.may_have_arrived)
@@ -122,19 +119,19 @@ class HttpClient:
         may_send: MaySend = always_may_send,
         deadline_s: float = DELIVERY_TIMEOUT_S,
     ) -> ExchangeResult:
-        """How this request, its target in absolute form, ended; raises nothing that others cause,
-        and SendForbidden when `may_send` forbids it.
+        """Send this request, its target in absolute form, and return how the exchange ended.
 
-        `skip_egress_rules`: the URL is our own configuration, so that any address will do, and http too (K7).
-        """
+        Raises nothing that others cause, and SendForbidden when `may_send` forbids it.
+        `skip_egress_rules`: the URL comes from the configuration, so that any address is allowed,
+        and http too (K7)."""
         started = trio.current_time()
         try:
             target = self._parse_target(request.target, skip_egress_rules=skip_egress_rules)
-        except UrlError as fault:
+        except UrlError as error:
             return NoResponseReceived(
-                ExchangeFailure.FORBIDDEN, str(fault), may_have_arrived=False, duration_ms=0
+                ExchangeFailure.FORBIDDEN, str(error), may_have_arrived=False, duration_ms=0
             )
-        call = ClientExchange(
+        attempt = ClientExchange(
             target,
             allow_private=self._allow_private,
             skip_egress_rules=skip_egress_rules,
@@ -143,7 +140,7 @@ class HttpClient:
         failure, detail = ExchangeFailure.TIMEOUT, ""
         with trio.move_on_after(deadline_s):
             try:
-                await call.run(request, self._resolver, self._context, self._session_cache)
+                await attempt.run(request, self._resolver, self._context, self._session_cache)
             except ForbiddenAddress as error:
                 failure, detail = ExchangeFailure.FORBIDDEN, str(error)
             except ResponseHeadError as error:
@@ -151,30 +148,30 @@ class HttpClient:
             except TRANSPORT_ERRORS as error:
                 failure, detail = (
                     ExchangeFailure.TRANSPORT,
-                    f"{call.step} failed: {_failure_reason(error)}.",
+                    f"{attempt.step} failed: {_failure_reason(error)}.",
                 )
         duration_ms = round((trio.current_time() - started) * 1000)
-        if call.head is not None:
-            head, body = call.head, bytes(call.body)
+        if attempt.head is not None:
+            head, body = attempt.head, bytes(attempt.body)
             return ResponseReceived(
-                head.status, head.headers, body, call.is_body_complete, duration_ms
+                head.status, head.headers, body, attempt.is_body_complete, duration_ms
             )
         if failure is ExchangeFailure.TIMEOUT:
-            detail = f"{call.step} wasn't over after the {deadline_s:g} s that all may take."
-        return NoResponseReceived(failure, detail, call.may_have_arrived, duration_ms)
+            detail = f"{attempt.step} wasn't over after the {deadline_s:g} s that all may take."
+        return NoResponseReceived(failure, detail, attempt.may_have_arrived, duration_ms)
 
 
 def _allowed_target(rules: EgressRules, url: bytes, *, skip_egress_rules: bool) -> UrlTarget:
-    """Where a request to this URL goes. Raises UrlError when it may not."""
+    """Return the target of a request to this URL. Raises UrlError when the rules forbid it."""
     text = url.decode("utf-8", "surrogateescape")
-    fault = None if skip_egress_rules else delivery_url_error(text, rules=rules)
-    if fault is not None:
-        raise UrlError(fault)
+    error = None if skip_egress_rules else delivery_url_error(text, rules=rules)
+    if error is not None:
+        raise UrlError(error)
     return parse_url(text)
 
 
 def _failure_reason(error: BaseException) -> str:
-    """What the system or the TLS library says went wrong, without a final dot."""
+    """Return what the system or the TLS library reports as the cause, without a final dot."""
     cause = error.__cause__ or error
     match cause:
         case ssl.SSLCertVerificationError(verify_message=reason) if reason:

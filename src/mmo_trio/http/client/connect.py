@@ -1,4 +1,4 @@
-"""Connecting to the first of several addresses that answers (Happy Eyeballs, RFC 8305)."""
+"""Connects to the first of several addresses that answers (Happy Eyeballs, RFC 8305)."""
 
 from __future__ import annotations
 
@@ -15,27 +15,25 @@ from mmo_sansio.http.ip_rules import Address
 from mmo_trio.http.streams import PlainStream
 
 ATTEMPT_DELAY_S = 0.25
-"""Seconds an attempt has for itself before the next address is tried beside it (RFC 8305 section
-5)."""
+"""Seconds from one attempt to the next address, while the first goes on (RFC 8305 section 5)."""
 
 
 async def connect(addresses: Sequence[Address], port: int) -> PlainStream:
-    """A connection to one of these addresses, tried in turn, the families taking turns.
+    """Return a connection to one of these addresses, tried in turn with alternating families.
 
     Raises OSError when none answers, with the reason of the first. Never ends by itself when an
-    address stays silent: the caller has the deadline.
-    """
+    address stays silent: the caller has the deadline."""
     if len(addresses) == 1:
         return await _connect_one(addresses[0], port)
     connected: list[PlainStream] = []
     errors: list[OSError] = []
 
-    async def attempt(address: Address, over: trio.Event) -> None:
+    async def attempt(address: Address, ended: trio.Event) -> None:
         try:
             stream = await _connect_one(address, port)
         except OSError as error:
             errors.append(error)
-            over.set()
+            ended.set()
         else:
             connected.append(stream)
             nursery.cancel_scope.cancel()
@@ -43,10 +41,10 @@ async def connect(addresses: Sequence[Address], port: int) -> PlainStream:
     try:
         async with trio.open_nursery() as nursery:
             for address in interleave_families(addresses):
-                over = trio.Event()
-                nursery.start_soon(attempt, address, over)
+                ended = trio.Event()
+                nursery.start_soon(attempt, address, ended)
                 with trio.move_on_after(ATTEMPT_DELAY_S):
-                    await over.wait()
+                    await ended.wait()
     except BaseException:
         for stream in connected:
             stream.close()
@@ -76,16 +74,16 @@ async def _connect_one(address: Address, port: int) -> PlainStream:
 
 
 def _socket_address(address: Address, port: int) -> tuple[object, ...]:
-    """What the system calls an address; only its resolver reads the zone of one (RFC 4007)."""
+    """Return the system's form of an address; only the resolver reads a zone (RFC 4007)."""
     if isinstance(address, IPv6Address) and address.scope_id is not None:
-        (found, *_) = socket.getaddrinfo(str(address), port, flags=socket.AI_NUMERICHOST)
-        return found[4]
+        (resolved, *_) = socket.getaddrinfo(str(address), port, flags=socket.AI_NUMERICHOST)
+        return resolved[4]
     return str(address), port
 
 
 def interleave_families(addresses: Sequence[Address]) -> list[Address]:
-    """The addresses in their order, but the families in turn, so that one that is broken costs one
-    delay."""
+    """Return the addresses in their order, but with alternating families, so that a broken family
+    costs one delay."""
     first = [each for each in addresses if each.version == addresses[0].version]
     second = [each for each in addresses if each.version != addresses[0].version]
     return [each for each in chain(*zip_longest(first, second)) if each is not None]

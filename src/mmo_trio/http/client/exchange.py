@@ -1,9 +1,7 @@
-"""One request on a connection of its own, and as much of its answer as comes.
+"""Sends one request on a connection of its own, and receives as much of its response as arrives.
 
-A call is ended by its deadline wherever it happens to be, so it keeps what it knows in itself:
-what it is doing, whether the request may have been received, the head once it is whole, the body
-so far.
-"""
+A deadline may end an exchange in any state, so it keeps in itself what it knows: its current step,
+whether the request may have arrived, the head once it is whole, the body so far."""
 
 from __future__ import annotations
 
@@ -31,17 +29,17 @@ from mmo_trio.http.streams import PlainStream
 
 USER_AGENT = f"mmo-gateway/{__version__}".encode()
 ADDRESSES_MAX = 32
-"""Addresses of one name that are looked at; any that follow are neither checked nor dialled."""
+"""Addresses of one name that are used; any that follow are neither checked nor connected to."""
 ADDRESSES_CACHED = 512
-"""Addresses that were read and judged: merchants' servers have the same again and again."""
+"""Addresses that were parsed and checked: merchants' servers have the same again and again."""
 BODY_PIECES_MAX = 4096
 """Pieces (chunks, TLS records) of a body that are read: one sent byte by byte is cut early, as each
-piece costs us more than its sender."""
+piece costs the gateway more than its sender."""
 RECEIVE_BYTES = 16 * 1024
 
 
 class InvalidRequest(Exception):
-    """The request can't be written: a line of its head would be read otherwise than it is meant."""
+    """The request cannot be written: a reader would misunderstand a line of its head."""
 
 
 TRANSPORT_ERRORS = (
@@ -51,31 +49,31 @@ TRANSPORT_ERRORS = (
     ResponseBodyError,
     InvalidRequest,
 )
-"""What a call raises when the network, TLS or the other side's HTTP fails."""
+"""Errors that an exchange raises when the network, TLS or the other side's HTTP fails."""
 
 
 ClientStream: TypeAlias = PlainStream | TlsStream
 
 
 class ForbiddenAddress(Exception):
-    """An address behind the name is forbidden, so nothing was sent; the message says why."""
+    """An address of the name is forbidden, so nothing was sent; the message says why."""
 
 
 class SendForbidden(Exception):
-    """When it came to sending, the caller might not send any more; nothing was sent."""
+    """The caller forbade sending once the connection was ready; nothing was sent."""
 
 
 MaySend: TypeAlias = Callable[[], bool]
-"""Asked when nothing is left to do but to send: whether that is still wanted."""
+"""Called when the only step left is to send: whether the request may still be sent."""
 
 
 def always_may_send() -> bool:
-    """Nothing that happens meanwhile keeps it from being sent."""
+    """Allow every request to be sent."""
     return True
 
 
 class ClientExchange:
-    """One request and its answer."""
+    """Runs one request and keeps its response."""
 
     def __init__(
         self,
@@ -85,21 +83,22 @@ class ClientExchange:
         skip_egress_rules: bool,
         may_send: MaySend = always_may_send,
     ) -> None:
-        """`skip_egress_rules`: the target is our own configuration, so its addresses are not judged (K7)."""
+        """Prepare the exchange. `skip_egress_rules`: the target comes from the configuration, so
+        its addresses are not checked (K7)."""
         self._may_send = may_send
         self._target = target
         self._allow_private = allow_private
         self._skip_egress_rules = skip_egress_rules
         self.step = "Writing the request"
-        """The step the call is at, to begin a sentence: `Connecting failed`."""
+        """The current step, to begin a sentence: `Connecting failed`."""
         self.may_have_arrived = False
         """False only while it is certain that no byte of the request left (S6)."""
         self.head: FinalResponseHead | None = None
-        """The final answer's head, once it is whole."""
+        """The final response's head, once it is whole."""
         self.body = bytearray()
-        """The answer's body, as far as it came."""
+        """The response's body, as far as it arrived."""
         self.is_body_complete = False
-        """Whether the body came to its end."""
+        """Whether the body arrived to its end."""
 
     async def run(
         self,
@@ -108,12 +107,11 @@ class ClientExchange:
         context: ssl.SSLContext,
         session_cache: TlsSessionCache,
     ) -> None:
-        """Sends the request and takes in the answer until it ends, breaks off or is enough.
+        """Send the request and receive the response until it ends, breaks off or is large enough.
 
-        Raises SendForbidden, RefusedError or one of TRANSPORT_ERRORS when something breaks. Once there is a head,
-        that can't undo it any more: look at `head` first.
-        """
-        octets = _request_bytes(request, self._target)
+        Raises SendForbidden, ForbiddenAddress or one of TRANSPORT_ERRORS. Once there is a head, an
+        error cannot undo it: look at `head` first."""
+        data = _request_bytes(request, self._target)
         self.step = "Looking up the name"
         addresses = await self._resolve(resolver)
         self.step = "Connecting"
@@ -126,7 +124,7 @@ class ClientExchange:
             await _check_deadline()
             self.step = "Sending the request"
             self.may_have_arrived = True
-            await stream.send_all_now(octets)
+            await stream.send_all_now(data)
             self.step = "Waiting for the answer"
             self.head = await _receive_head(stream)
             await self._receive_body(stream, self.head)
@@ -136,22 +134,22 @@ class ClientExchange:
             tcp.close()
 
     async def _resolve(self, resolver: Resolver) -> list[Address]:
-        """The addresses of the target, looked up once, each of them checked."""
+        """Return the addresses of the target, looked up once, each of them checked."""
         if self._target.address is not None:
-            found = [str(self._target.address)]
+            addresses = [str(self._target.address)]
         else:
-            found = await resolver(self._target.host, self._target.port)
-        found = list(dict.fromkeys(found))[:ADDRESSES_MAX]
-        if not found:
+            addresses = await resolver(self._target.host, self._target.port)
+        addresses = list(dict.fromkeys(addresses))[:ADDRESSES_MAX]
+        if not addresses:
             raise OSError("the name has no address")
-        for address in found:
-            fault = _address_fault_cached(address, allow_private=self._allow_private)
-            if fault is not None and not self._skip_egress_rules:
-                raise ForbiddenAddress(fault)
-        return [_parse_address_cached(address) for address in found]
+        for address in addresses:
+            error = _address_fault_cached(address, allow_private=self._allow_private)
+            if error is not None and not self._skip_egress_rules:
+                raise ForbiddenAddress(error)
+        return [_parse_address_cached(address) for address in addresses]
 
     def _check_peer(self, tcp: PlainStream, addresses: list[Address]) -> None:
-        """Makes sure that we are connected to one of the addresses that were checked."""
+        """Raise ForbiddenAddress unless the connection leads to one of the checked addresses."""
         peer = tcp.peer_address()
         if peer is None:
             raise OSError("the connection is gone")
@@ -161,8 +159,8 @@ class ClientExchange:
     async def _start_tls(
         self, tcp: PlainStream, context: ssl.SSLContext, session_cache: TlsSessionCache
     ) -> ClientStream:
-        """The connection under TLS, the certificate checked against the target's name, now or in
-        the session that goes on."""
+        """Return the connection under TLS, with the certificate checked against the target's name,
+        now or in the session that is resumed."""
         if self._target.scheme == "http":
             return tcp
         self.step = "The TLS handshake"
@@ -199,15 +197,14 @@ _address_fault_cached = lru_cache(maxsize=ADDRESSES_CACHED)(address_error)
 
 
 async def _check_deadline() -> None:
-    """Ends the call here when its time is over, though Trio may not have noticed yet: a process that
-    was stopped goes on where it stood, and what it was about to send may have been asked about
-    meanwhile (S6)."""
+    """End the exchange here when its time is over, though Trio may not have noticed yet: a process
+    that was stopped goes on where it stood, and the payment may have been polled meanwhile (S6)."""
     if trio.current_time() >= trio.current_effective_deadline():
         await trio.sleep_forever()
 
 
 async def _receive_head(stream: ClientStream) -> FinalResponseHead:
-    """The final answer's head, its bytes checked."""
+    """Return the final response's head, its bytes checked."""
     reader = ResponseHeadReader()
     final = None
     while final is None:
@@ -220,7 +217,7 @@ _FIELD_LINE: Final = re.compile(rb"[!#$%&'*+.^_`|~0-9A-Za-z-]++: [\t\x20-\x7e\x8
 
 
 def _request_bytes(request: HttpRequest, target: UrlTarget) -> bytes:
-    """The request as it goes out: the fields that every request of ours has, and its own. Raises InvalidRequest."""
+    """Return the request's bytes with the fields that every request has. Raises InvalidRequest."""
     request_line = f"{request.method} {target.path_and_query} HTTP/1.1".encode("ascii")
     fields = [
         b"Host: " + target.authority.encode("ascii"),
@@ -236,6 +233,6 @@ def _request_bytes(request: HttpRequest, target: UrlTarget) -> bytes:
 
 
 def _field_name(name: bytes) -> bytes:
-    """Field names as people write them, `X-API-KEY` as the specification does (Events, rule 2):
-    the case means nothing (RFC 9110 section 5.1), but home-made receivers may look."""
+    """Return the field name as people write it, `X-API-KEY` as the specification does (Events, rule
+    2). The case means nothing (RFC 9110 section 5.1), but simple receivers may compare it."""
     return b"X-API-KEY" if name == b"x-api-key" else name.title()

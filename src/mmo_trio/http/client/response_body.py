@@ -1,5 +1,5 @@
-"""The body of an answer, out of what came behind its head: no socket, no waiting. h11 undoes the framing of a chunked
-one."""
+"""Decodes the body of a response from the bytes behind its head, without a socket and without
+waiting. h11 decodes a chunked body."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class ResponseBodyError(Exception):
 
 
 class PlainBody:
-    """So many bytes, or all that comes until the server closes."""
+    """Reads a body of known length, or one that lasts until the server closes."""
 
     def __init__(self, length: int | None, initial_data: bytes) -> None:
         self._remaining = length
@@ -24,7 +24,8 @@ class PlainBody:
         self.is_complete = False
 
     def receive(self, data: bytes) -> None:
-        """Take in what came, b"" at the end of the connection; raises ResponseBodyError when that is too soon."""
+        """Add bytes that arrived, b"" at the end of the connection; raises ResponseBodyError when
+        the end is too early."""
         if not data:
             if self._remaining is not None:
                 raise ResponseBodyError
@@ -32,7 +33,7 @@ class PlainBody:
         self._unread = data
 
     def read_available(self) -> Iterator[bytes]:
-        """What is new."""
+        """Yield the bytes that are new."""
         piece = self._unread[: self._remaining]
         if self._remaining is not None:
             self._remaining -= len(piece)
@@ -42,7 +43,7 @@ class PlainBody:
 
 
 class ChunkedBody:
-    """A chunked one (RFC 9112 section 7.1)."""
+    """Decodes a chunked body (RFC 9112 section 7.1)."""
 
     def __init__(self, head: FinalResponseHead) -> None:
         self._parser = h11.Connection(h11.CLIENT, max_incomplete_event_size=LINE_BYTES_MAX)
@@ -53,11 +54,11 @@ class ChunkedBody:
         self.is_complete = False
 
     def receive(self, data: bytes) -> None:
-        """Take in what came, b"" at the end of the connection."""
+        """Add bytes that arrived, b"" at the end of the connection."""
         self._parser.receive_data(data)
 
     def read_available(self) -> Iterator[bytes]:
-        """What is new; raises ResponseBodyError."""
+        """Yield the bytes that are new; raises ResponseBodyError."""
         try:
             while isinstance(event := self._parser.next_event(), h11.Data):
                 yield bytes(event.data)
@@ -67,14 +68,14 @@ class ChunkedBody:
 
 
 LINE_BYTES_MAX: Final = 32 * 1024
-"""Of the line before a chunk, and of the trailers."""
+"""Bytes of the line before a chunk, and of the trailers."""
 
 _PLACEHOLDER_REQUEST: Final = h11.Request(method="GET", target="/", headers=[("Host", "any")])
-"""The parser wants to know what was asked; only HEAD and CONNECT would change anything."""
+"""The parser needs a request; only HEAD and CONNECT would change the result."""
 
 
 def response_body(head: FinalResponseHead) -> PlainBody | ChunkedBody:
-    """The body behind this head."""
+    """Return the decoder for the body behind this head."""
     match head.framing:
         case BodyEnd.LAST_CHUNK:
             return ChunkedBody(head)

@@ -1,5 +1,5 @@
-"""TLS to servers of others, on the system's TLS library. What is to be sent waits for what follows it, so that the end
-of a handshake and the request leave in one write."""
+"""Runs TLS to other servers on the system's TLS library. Bytes to send wait for those that follow,
+so that the end of a handshake and the request leave in one write."""
 
 from __future__ import annotations
 
@@ -8,21 +8,21 @@ import ssl
 from mmo_trio.http.streams import PlainStream
 
 RECORD_BYTES_MAX = 17 * 1024
-"""Of one read: a whole record (RFC 8446 section 5.2)."""
+"""Bytes of one read: a whole record (RFC 8446 section 5.2)."""
 
 
 class TlsStream:
-    """The client's end of a connection under TLS, on a connection that its owner closes."""
+    """Is the client's end of a connection under TLS; the owner of the connection closes it."""
 
     def __init__(self, tcp: PlainStream, context: ssl.SSLContext, host: str) -> None:
-        """`host`: the name or address that the server has to prove."""
+        """Begin TLS; `host` is the name or address that the server has to prove."""
         self._tcp = tcp
         self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
         self.tls = context.wrap_bio(self._incoming, self._outgoing, server_hostname=host)
 
     async def do_handshake(self) -> None:
-        """Return once the server has proved itself; our last word to it waits for what is sent first. Raises
-        ssl.SSLError, or BrokenResourceError when the server is gone."""
+        """Return once the server has proved itself; the last message to it waits for the first
+        data. Raises ssl.SSLError, or BrokenResourceError when the server is gone."""
         while True:
             try:
                 return self.tls.do_handshake()
@@ -30,14 +30,14 @@ class TlsStream:
                 await self._exchange_records()
 
     async def send_all_now(self, data: bytes) -> None:
-        """Send all of it, beginning at once. Raises BrokenResourceError when the server is gone."""
+        """Send all of it and begin at once. Raises BrokenResourceError when the server is gone."""
         while data:
             data = data[self.tls.write(data) :]
         await self._flush()
 
     async def receive_some(self, max_bytes: int) -> bytes:
-        """What has come, b"" at the end; many end TCP without ending TLS first. Raises ssl.SSLError, or
-        BrokenResourceError when the server is gone."""
+        """Return the bytes that arrived, b"" at the end; many servers end TCP without ending TLS
+        first. Raises ssl.SSLError, or BrokenResourceError when the server is gone."""
         while True:
             try:
                 return self.tls.read(max_bytes)
@@ -47,7 +47,7 @@ class TlsStream:
                 return b""
 
     async def _exchange_records(self) -> None:
-        """Say what is to be said, then hear what comes."""
+        """Send the pending records, then receive."""
         await self._flush()
         data = await self._tcp.receive_some(RECORD_BYTES_MAX)
         if data:

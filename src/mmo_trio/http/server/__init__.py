@@ -1,1 +1,1 @@
-"""The HTTP/1.1 listener for merchants and providers."""
+"""The HTTP/1.1 server of the merchant API accepts connections, reads requests and answers them."""

@@ -1,13 +1,12 @@
-"""One connection from its first byte to its last: requests in, answers out, one at a time and in
-order.
+"""Serves one connection from its first byte to its last: one request at a time, in order.
 
 There is one cancel scope for the whole connection, whose deadline moves on from phase to phase:
 
     handshake ─▶ idle ─▶ head ─▶ (admit) ─▶ body ─▶ (respond) ─▶ write ─▶ idle … ─▶ linger
 
 What happens when a deadline passes depends on the phase alone: late heads and bodies are answered
-408, the rest is closed. While the service thinks there is no deadline; its time is its own matter.
-A request costs no task, no channel and no scope of its own."""
+408, every other connection is closed. There is no deadline while the handler works; it limits its
+own time. A request costs no task, no channel and no scope of its own."""
 
 from __future__ import annotations
 
@@ -37,7 +36,7 @@ logger = structlog.get_logger(__name__)
 
 @frozen
 class ListenerContext:
-    """What all conversations of one listener share."""
+    """Holds what all connections of one listener share."""
 
     handler: Handler
     limits: ListenerLimits
@@ -47,18 +46,18 @@ class ListenerContext:
     mint_request_id: Callable[[], str]
     """Gives every request its own id: ASCII letters, digits and hyphens."""
     drain: trio.Event
-    """Once it is set, the next answer on a connection is its last."""
+    """Once it is set, the next response on a connection is its last."""
     tls: Callable[[], ssl.SSLContext] | None
     """Gives the context of one connection; None for clear HTTP."""
     metrics: HttpMetrics
-    """Where requests are counted, and refusals told."""
+    """Counts requests and logs rejections."""
 
     def request_context(self, client: str) -> RequestContext:
-        """What is known of a request that begins now."""
+        """Return the context of a request that begins now."""
         return RequestContext(self.mint_request_id(), client, self.tls is not None)
 
     def problem_to_response(self, problem: Problem, context: RequestContext) -> HttpResponse:
-        """The answer that the problem becomes for this request."""
+        """Return the response that the problem becomes for this request."""
         return problem_response(problem, self.error_docs_url, context.request_id)
 
 
@@ -67,8 +66,7 @@ class _ClientDisconnected(Exception):
 
 
 class ServerConnection:
-    """One open connection, counted in the census by who accepted it. `run` owns it and sees it
-    off."""
+    """Serves one open connection, which its acceptor has added to the connection table."""
 
     def __init__(
         self, listener_context: ListenerContext, transport: LingeringStream, client: str
@@ -86,11 +84,11 @@ class ServerConnection:
         self._started_at = 0.0
 
     def close_at(self, deadline: float) -> None:
-        """Close at this moment of Trio's time; asked of an idle connection only."""
+        """Close an idle connection at this moment of Trio's time."""
         self._cancel_scope.deadline = min(self._cancel_scope.deadline, deadline)
 
     async def run(self) -> None:
-        """Hold the conversation to its end; raises nothing but cancellation."""
+        """Serve the connection to its end and close it; raises nothing but cancellation."""
         try:
             with self._cancel_scope:
                 await self._serve()
@@ -118,46 +116,49 @@ class ServerConnection:
         await self._stream.aclose()
 
     async def _wait_for_request(self) -> bool:
-        """Whether a next request begins; False when the client is done, or we are."""
+        """Wait for the next request; False when the client is done, or this listener is."""
         if not self._reader.is_empty:
-            await trio.lowlevel.checkpoint()  # Who pipelines lets others have their turn.
+            await trio.lowlevel.checkpoint()  # A client that pipelines must not starve others.
             return True
-        census = self._listener_context.connection_table
+        table = self._listener_context.connection_table
         now = trio.current_time()
-        if self._listener_context.drain.is_set() and now >= census.idle_deadline:
+        if self._listener_context.drain.is_set() and now >= table.idle_deadline:
             return False
         self.idle_since = now
-        self._cancel_scope.deadline = min(now + census.idle_timeout_s, census.idle_deadline)
+        self._cancel_scope.deadline = min(now + table.idle_timeout_s, table.idle_deadline)
         data = await self._stream.receive_some()
         self.idle_since = math.inf
         self._reader.receive(data)
         return bool(data)
 
     async def _handle_request(self) -> bool:
-        """Read one request and answer it; whether another one may follow on this connection."""
+        """Read one request and answer it; return whether another one may follow."""
         self._request_context = context = self._listener_context.request_context(self.client)
         self._started_at = trio.current_time()
-        opening: ParsedHead | None = None
+        parsed_head: ParsedHead | None = None
         try:
-            opening = await self._read_head()
-            answer, may_follow = await self._call_handler(opening, context)
-            wire = self._response_bytes(answer, opening, may_follow)
+            parsed_head = await self._read_head()
+            response, may_follow = await self._call_handler(parsed_head, context)
+            data = self._response_bytes(response, parsed_head, may_follow)
         except _ClientDisconnected:
             raise
         except Exception as error:
             problem = to_problem(error, context, self._listener_context.metrics)
-            answer, may_follow = self._listener_context.problem_to_response(problem, context), False
-            wire = self._response_bytes(answer, opening, may_follow)
+            response, may_follow = (
+                self._listener_context.problem_to_response(problem, context),
+                False,
+            )
+            data = self._response_bytes(response, parsed_head, may_follow)
         self._timeout_problem = None
         self._listener_context.metrics.count_response(
-            context, answer.status, trio.current_time() - self._started_at
+            context, response.status, trio.current_time() - self._started_at
         )
-        await self._send_response(wire)
+        await self._send_response(data)
         return may_follow
 
     async def _send_response(self, data: bytes) -> None:
-        """Send an answer; what the socket takes at once, which is nearly every one, needs no
-        deadline."""
+        """Send a response; the deadline is set only when the socket does not take all of it at
+        once."""
         if self._stream is self._transport:
             data = self._transport.try_send(data)
         if data:
@@ -167,29 +168,29 @@ class ServerConnection:
     async def _call_handler(
         self, parsed_head: ParsedHead, context: RequestContext
     ) -> tuple[HttpResponse, bool]:
-        """The service's answer, and whether another request may follow it."""
-        answer = await self._listener_context.handler.admit(parsed_head.head, context)
-        if isinstance(answer, Admitted):
-            body = await self._read_body(parsed_head, answer.body_limit)
-            answer, is_read = await answer.respond(body), True
+        """Return the handler's response, and whether another request may follow it."""
+        response = await self._listener_context.handler.admit(parsed_head.head, context)
+        if isinstance(response, Admitted):
+            body = await self._read_body(parsed_head, response.body_limit)
+            response, is_read = await response.respond(body), True
         else:
             is_read = self._reader.skip_body()
-        if isinstance(answer, Problem):
-            self._listener_context.metrics.count_problem(context, answer)
-            answer = self._listener_context.problem_to_response(answer, context)
+        if isinstance(response, Problem):
+            self._listener_context.metrics.count_problem(context, response)
+            response = self._listener_context.problem_to_response(response, context)
         return (
-            answer,
+            response,
             is_read and parsed_head.keep_alive and not self._listener_context.drain.is_set(),
         )
 
     async def _read_head(self) -> ParsedHead:
-        while (opening := self._reader.next_head()) is None:
+        while (parsed_head := self._reader.next_head()) is None:
             if self._timeout_problem is None:
                 self._timeout_problem = HEAD_TIMEOUT
                 self._set_deadline(self._limits.head_timeout_s)
             await self._receive_data()
         await self._clear_deadline()
-        return opening
+        return parsed_head
 
     async def _read_body(self, parsed_head: ParsedHead, limit: int) -> bytes:
         body = self._reader.next_body(limit)
@@ -220,12 +221,12 @@ class ServerConnection:
         self._reader.receive(data)
 
     async def _send_timeout_problem(self, problem: Problem) -> None:
-        traffic, context = self._listener_context.metrics, self._request_context
-        traffic.count_problem(context, problem)
-        traffic.count_response(context, problem.status, trio.current_time() - self._started_at)
-        answer = self._listener_context.problem_to_response(problem, context)
+        metrics, context = self._listener_context.metrics, self._request_context
+        metrics.count_problem(context, problem)
+        metrics.count_response(context, problem.status, trio.current_time() - self._started_at)
+        response = self._listener_context.problem_to_response(problem, context)
         with trio.move_on_after(self._limits.linger_timeout_s):
-            await self._stream.send_all(self._response_bytes(answer, None, keep_alive=False))
+            await self._stream.send_all(self._response_bytes(response, None, keep_alive=False))
             await self._stream.aclose()
 
     def _response_bytes(
@@ -243,12 +244,12 @@ class ServerConnection:
         )
 
     def _set_deadline(self, timeout_s: float) -> None:
-        """The phase that begins now may take this long in all."""
+        """Limit the phase that begins now to this time in all."""
         self._cancel_scope.deadline = trio.current_time() + timeout_s
 
     async def _clear_deadline(self) -> None:
-        """The request came in time: the service may think. One that came too late stops here, so
-        that the service never begins what would be cancelled at once."""
+        """Let the handler work without a deadline. A request that arrived too late stops here, so
+        that the handler never begins what would be cancelled at once."""
         await trio.lowlevel.checkpoint_if_cancelled()
         self._timeout_problem = None
         self._cancel_scope.deadline = math.inf

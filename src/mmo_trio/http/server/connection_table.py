@@ -1,5 +1,4 @@
-"""Who is connected to a listener: the caps, the idle ones, and what is asked of all when it gets
-crowded."""
+"""Counts the connections of a listener, applies their limits and closes idle ones under load."""
 
 from __future__ import annotations
 
@@ -11,41 +10,41 @@ from mmo_sansio.http.listener_limits import ListenerLimits
 
 
 class TrackedConnection(Protocol):
-    """One open connection, as far as the census cares."""
+    """One open connection, as far as the table needs to know it."""
 
     client: str
-    """The address it came from; empty for a Unix socket, which has none to count by."""
+    """The address of the client; empty for a Unix socket, which has none to count by."""
     idle_since: float
-    """Trio's time since when it waits for a request; infinity while it is busy."""
+    """Trio's time when it began to wait for a request; infinity while it is busy."""
 
     def close_at(self, deadline: float) -> None:
-        """Be gone at this moment of Trio's time unless a request begins before it."""
+        """Close at this moment of Trio's time unless a request begins before it."""
         ...
 
 
 class ConnectionTable:
-    """The open connections of one listener."""
+    """Tracks the open connections of one listener."""
 
     def __init__(self, limits: ListenerLimits) -> None:
         self._limits = limits
         self._connections: set[TrackedConnection] = set()
         self._per_address: Counter[str] = Counter()
         self.idle_timeout_s = limits.idle_timeout_s
-        """What a connection is granted now that begins to wait for a request."""
+        """The idle timeout of a connection that begins to wait now."""
         self.idle_deadline = math.inf
-        """From this moment of Trio's time on none waits for a request."""
+        """The moment of Trio's time after which no connection waits for a request."""
 
     def __len__(self) -> int:
         return len(self._connections)
 
     def has_room_for(self, client: str) -> bool:
-        """Whether one more connection from this address keeps within the limits."""
+        """Return whether the limits allow one more connection from this address."""
         return len(self._connections) < self._limits.connections and (
             self._per_address[client] < self._limits.connections_per_address or not client
         )
 
     def add(self, connection: TrackedConnection) -> None:
-        """Count one connection, until `leave`."""
+        """Count one connection until it is removed."""
         self._connections.add(connection)
         self._per_address[connection.client] += 1
         if len(self._connections) >= self._limits.short_idle_threshold:
@@ -54,27 +53,27 @@ class ConnectionTable:
             self.idle_timeout_s = self._limits.idle_timeout_s
 
     def remove(self, connection: TrackedConnection) -> None:
-        """The connection is closed."""
+        """Remove a closed connection."""
         self._connections.discard(connection)
         self._per_address[connection.client] -= 1
         if not self._per_address[connection.client]:
             del self._per_address[connection.client]
 
     def shorten_idle_timeout(self) -> None:
-        """Connections or descriptors run short: idle ones get the short idle time, now and from now
-        on, until a connection enters that finds room again."""
+        """Apply the short idle timeout, as connections or descriptors run short, until a connection
+        is added that finds enough room again."""
         if self.idle_timeout_s != self._limits.short_idle_timeout_s:
             self.idle_timeout_s = self._limits.short_idle_timeout_s
             self._close_idle_after(self.idle_timeout_s)
 
     def close_idle_at(self, deadline: float) -> None:
-        """From this moment of Trio's time on nobody needs to wait for a request any longer."""
+        """Close every connection that waits for a request at this moment of Trio's time."""
         self.idle_deadline = deadline
-        for resident in self._connections:
-            if resident.idle_since < math.inf:
-                resident.close_at(deadline)
+        for connection in self._connections:
+            if connection.idle_since < math.inf:
+                connection.close_at(deadline)
 
     def _close_idle_after(self, after_s: float) -> None:
-        for resident in self._connections:
-            if resident.idle_since < math.inf:
-                resident.close_at(resident.idle_since + after_s)
+        for connection in self._connections:
+            if connection.idle_since < math.inf:
+                connection.close_at(connection.idle_since + after_s)

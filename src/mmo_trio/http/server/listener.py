@@ -1,7 +1,7 @@
-"""The listener of the merchant API: accepts connections, holds a conversation on each, and drains.
+"""Accepts the connections of the merchant API, serves each in its own task, and drains.
 
-It stays up when descriptors run out, keeps the caps on connections, and ends in one of two ways:
-cancelled, all connections break off; told to drain, it answers what it has begun."""
+The listener survives a lack of descriptors, applies the limits on connections, and ends in one of
+two ways: cancelled, it breaks all connections off; drained, it answers what it has begun."""
 
 from __future__ import annotations
 
@@ -26,12 +26,11 @@ from mmo_trio.http.streams import LingeringStream
 logger = structlog.get_logger(__name__)
 
 OUT_OF_RESOURCES: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
-"""Errors of accept() that pass when something is closed; every other one is a fault of ours."""
+"""Errors of accept() that pass when something is closed; every other one is an internal error."""
 ACCEPT_PAUSE_S: Final = 0.1
-"""How long accepting rests then; the waiting connections stay in the kernel's queue."""
+"""How long accepting pauses then; the waiting connections stay in the kernel's queue."""
 BUSY_REJECTIONS_MAX: Final = 64
-"""Connections above the limit that are told so at one time; the rest of a flood is closed without a
-word."""
+"""503 responses that are sent concurrently; further connections are closed without a response."""
 
 TOO_MANY_CONNECTIONS: Final = UNAVAILABLE.problem(
     "Too many connections are open; send the request again soon."
@@ -54,39 +53,40 @@ async def serve_http(
     """Serve until `drain` is set and the requests in flight are answered, or
     `limits.drain_timeout_s` is over.
 
-    Owns the listeners: they are closed when accepting ends, so that another process that holds the
-    same sockets gets all new connections. `tls` is asked for its context at every connection, so a
-    renewed certificate needs no restart; None serves in the clear. `mint_request_id` gives each
-    request its id. `patience_s` is asked when it drains: so long an idle connection is left, for
-    a client that sends just then would find it closed. Its next answer is its last in any case.
-    `traffic` counts requests and tells refusals; None: only faults are told."""
-    census = ConnectionTable(limits)
-    house = ListenerContext(
+    Owns the listeners: they are closed when accepting ends, so that another process with the same
+    sockets gets all new connections. `tls` is called at every connection, so a renewed certificate
+    needs no restart; None serves in the clear. `mint_request_id` gives each request its id.
+    `idle_grace_s` is called when the drain begins: idle connections stay open for so long, because
+    a client that sends just then would find its connection closed. Their next response is their
+    last in any case. `metrics` counts requests and logs rejections; with None only internal errors
+    are logged."""
+    table = ConnectionTable(limits)
+    context = ListenerContext(
         handler,
         limits,
-        census,
+        table,
         error_docs_url,
         mint_request_id,
         drain,
         tls,
         metrics or HttpMetrics(log_refusals=False),
     )
-    async with trio.open_nursery() as conversations:
-        entrance = _Acceptor(house, conversations)
+    async with trio.open_nursery() as connections:
+        acceptor = _Acceptor(context, connections)
         async with trio.open_nursery() as accepting:
             for listener in listeners:
-                accepting.start_soon(entrance.accept_from, listener)
+                accepting.start_soon(acceptor.accept_from, listener)
             task_status.started()
             await drain.wait()
             accepting.cancel_scope.cancel()
         now = trio.current_time()
-        census.close_idle_at(now + idle_grace_s())
-        conversations.cancel_scope.deadline = now + limits.drain_timeout_s
+        table.close_idle_at(now + idle_grace_s())
+        connections.cancel_scope.deadline = now + limits.drain_timeout_s
 
 
 @frozen
 class _Acceptor:
-    """Where connections come in."""
+    """Accepts connections and starts a task for each."""
 
     listener_context: ListenerContext
     connection_nursery: trio.Nursery
@@ -95,7 +95,8 @@ class _Acceptor:
     )
 
     async def accept_from(self, listener: trio.SocketListener) -> None:
-        """Accept until cancelled, then close the listener; survives a want of descriptors."""
+        """Accept until cancelled, then close the listener; a lack of descriptors only pauses
+        accepting."""
         async with listener:
             while True:
                 try:
@@ -110,13 +111,13 @@ class _Acceptor:
     def _accept(self, accepted: trio.SocketStream) -> None:
         transport = LingeringStream(accepted.socket)
         client = transport.peer_address()
-        census = self.listener_context.connection_table
+        table = self.listener_context.connection_table
         if client is None:
             transport.close()
-        elif census.has_room_for(client):
-            conversation = ServerConnection(self.listener_context, transport, client)
-            census.add(conversation)
-            self.connection_nursery.start_soon(conversation.run)
+        elif table.has_room_for(client):
+            connection = ServerConnection(self.listener_context, transport, client)
+            table.add(connection)
+            self.connection_nursery.start_soon(connection.run)
         elif self.listener_context.tls is None and self.busy_rejections.available_tokens:
             self.busy_rejections.acquire_on_behalf_of_nowait(transport)
             self.connection_nursery.start_soon(self._reject_busy, transport, client)
@@ -124,19 +125,19 @@ class _Acceptor:
             transport.close()
 
     async def _reject_busy(self, transport: LingeringStream, client: str) -> None:
-        """Tell a client that there is no room; its request is not read, so nothing of it was stored
-        (P5)."""
+        """Send a 503 for lack of room; the request is not read, so nothing of it was
+        stored (P5)."""
         context = self.listener_context.request_context(client)
         self.listener_context.metrics.count_problem(context, TOO_MANY_CONNECTIONS)
         self.listener_context.metrics.count_response(context, TOO_MANY_CONNECTIONS.status, 0.0)
-        answer = response_bytes(
+        response = response_bytes(
             self.listener_context.problem_to_response(TOO_MANY_CONNECTIONS, context),
             request_id=context.request_id,
             connection=b"close",
         )
         try:
             with trio.move_on_after(self.listener_context.limits.linger_timeout_s):
-                await transport.send_all(answer)
+                await transport.send_all(response)
                 await transport.aclose()
         except trio.BrokenResourceError:
             pass

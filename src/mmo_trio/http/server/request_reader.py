@@ -1,8 +1,8 @@
-"""What one connection has received, taken apart into heads and bodies: no socket, no waiting.
+"""Parses the bytes of one connection into heads and bodies, without a socket and without waiting.
 
-Give it bytes with `receive`, ask `next_head`, then `next_body`; None means that more bytes are
-needed. The raw head is judged first (`mmo_sansio.http.request_head`), then h11 parses it and undoes the
-framing of a chunked body."""
+Give it bytes with `receive`, call `next_head`, then `next_body`; None means that more bytes are
+needed. The raw head is checked first (`mmo_sansio.http.request_head`), then h11 parses it and
+decodes a chunked body."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ from mmo_sansio.values.problems import MALFORMED, ProblemError
 from mmo_trio.http.rejections import body_too_large
 
 CHUNKS_MAX: Final = 2048
-"""Chunks of one body: 64 KiB in chunks of 32 bytes fit; chunks of one byte would only burn our
-time."""
+"""Chunks of one body: 64 KiB in chunks of 32 bytes fit; chunks of one byte would only
+waste time."""
 
 HEADS_CACHED: Final = 512
 CACHED_HEAD_BYTES_MAX: Final = 2048
-"""Bytes of the largest head that is remembered; larger ones are read anew."""
+"""Bytes of the largest head that is cached; larger ones are parsed each time."""
 
 
 @frozen
@@ -40,16 +40,15 @@ class ParsedHead:
     version: bytes
     """`1.0` or `1.1`."""
     keep_alive: bool
-    """Whether the client lets the connection live on after the answer (RFC 9112 section 9.3)."""
+    """Whether the client lets the connection live on after the response (RFC 9112 section 9.3)."""
     expects_continue: bool
-    """Whether the client holds its body back until it is told to go on (RFC 9110 section
-    10.1.1)."""
+    """Whether the client sends its body only after a 100 response (RFC 9110 section 10.1.1)."""
     body_length: int | None
-    """Bytes of the body that follows; None for a chunked one, which tells its length itself."""
+    """Bytes of the body that follows; None for a chunked one, which has its length in itself."""
 
 
 class RequestReader:
-    """The bytes that came in on one connection and were not used yet."""
+    """Holds the bytes that arrived on one connection and are not used yet."""
 
     def __init__(self, limits: HeadLimits) -> None:
         self._limits = limits
@@ -61,41 +60,41 @@ class RequestReader:
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing was received that is not used yet."""
+        """Tell whether every byte that arrived is used."""
         return not self._buffer
 
     def receive(self, data: bytes | bytearray) -> None:
-        """Take in what the connection brought."""
+        """Add bytes that arrived."""
         self._buffer += data
 
     def next_head(self) -> ParsedHead | None:
-        """The next request's head once it is complete; raises RefusedError for one that may not be
-        read."""
+        """Return the next request's head once it is complete; raises ProblemError for a malformed
+        one."""
         while self._buffer.startswith(
             b"\r\n"
         ):  # after a body, by old clients: RFC 9112 section 2.2
             self._buffer = self._buffer[2:]
         end = self._buffer.find(END_OF_HEAD, max(0, self._scanned_bytes - len(END_OF_HEAD)))
         if end < 0:
-            fault = check_partial_head(
+            problem = check_partial_head(
                 self._buffer, self._limits, checked_bytes=self._scanned_bytes
             )
             self._scanned_bytes = len(self._buffer)
-            if fault is not None:
-                raise ProblemError(fault)
+            if problem is not None:
+                raise ProblemError(problem)
             return None
         end += len(END_OF_HEAD)
         head, self._buffer, self._scanned_bytes = self._buffer[:end], self._buffer[end:], 0
-        read = _parse_head_cached if len(head) <= CACHED_HEAD_BYTES_MAX else _parse_head
-        opening = read(head, self._limits)
+        parse = _parse_head_cached if len(head) <= CACHED_HEAD_BYTES_MAX else _parse_head
+        parsed = parse(head, self._limits)
         self._pending_body = (
-            _ChunkedRequestBody(head) if opening.body_length is None else opening.body_length
+            _ChunkedRequestBody(head) if parsed.body_length is None else parsed.body_length
         )
-        return opening
+        return parsed
 
     def next_body(self, limit: int) -> bytes | None:
-        """The body once it is complete; raises RefusedError for one larger than `limit` bytes, as
-        soon as that shows, or with broken framing."""
+        """Return the body once it is complete. Raises ProblemError for a body larger than `limit`
+        bytes, as soon as that shows, or with broken framing."""
         if isinstance(self._pending_body, _ChunkedRequestBody):
             chunked = self._pending_body.receive(self._buffer, limit)
             self._buffer = b"" if chunked is None else self._pending_body.trailing_data
@@ -108,8 +107,8 @@ class RequestReader:
         return body
 
     def skip_body(self) -> bool:
-        """Throw the body away when all of it is here; False when some is yet to come, so that
-        nobody can tell where the next request begins unless it is read after all."""
+        """Discard the body when all of it is here. Return False when some is yet to come: the start
+        of the next request is unknown then unless the body is read after all."""
         if isinstance(self._pending_body, _ChunkedRequestBody) or self._pending_body > len(
             self._buffer
         ):
@@ -119,13 +118,13 @@ class RequestReader:
 
 
 def _parse_head(head: bytes, limits: HeadLimits) -> ParsedHead:
-    """What a whole head says; raises RefusedError for one that may not be read."""
-    fault = check_head(head, limits)
-    if fault is not None:
-        raise ProblemError(fault)
+    """Parse a whole head; raises ProblemError for one that must be rejected."""
+    problem = check_head(head, limits)
+    if problem is not None:
+        raise ProblemError(problem)
     parser = h11.Connection(h11.SERVER)
     parser.receive_data(head)
-    request = cast(h11.Request, _next_event(parser))  # a complete head is nothing else
+    request = cast(h11.Request, _next_event(parser))  # A complete head is a request.
     headers = tuple(request.headers)
     fields = dict(headers)
     is_chunked = b"transfer-encoding" in fields
@@ -142,11 +141,11 @@ def _parse_head(head: bytes, limits: HeadLimits) -> ParsedHead:
 
 
 _parse_head_cached = lru_cache(maxsize=HEADS_CACHED)(_parse_head)
-"""A client sends the same head again and again, but for the length of its body."""
+"""Caches heads: a client repeats the same head but for the length of its body."""
 
 
 class _ChunkedRequestBody:
-    """A chunked body on its way in (RFC 9112 section 7.1)."""
+    """Decodes a chunked body as it arrives (RFC 9112 section 7.1)."""
 
     def __init__(self, head: bytes) -> None:
         self._parser = h11.Connection(h11.SERVER)
@@ -158,11 +157,11 @@ class _ChunkedRequestBody:
 
     @property
     def trailing_data(self) -> bytes:
-        """What came after the complete body: the next request's."""
+        """The bytes after the complete body, which belong to the next request."""
         return self._parser.trailing_data[0]
 
     def receive(self, data: bytes, limit: int) -> bytes | None:
-        """Take in what came, none of it if it is empty; the whole body once it is complete."""
+        """Decode these bytes; return the whole body once it is complete."""
         if not data:
             return None
         self._parser.receive_data(data)
@@ -184,8 +183,8 @@ class _ChunkedRequestBody:
 
 
 def _next_event(parser: h11.Connection) -> object:
-    """h11's next event. It only sees heads that passed `check_head`, so its refusals are about
-    chunks, or doubts that we did not think of: either way the message can't be trusted."""
+    """Return h11's next event. It only sees heads that passed `check_head`, so what it rejects are
+    chunks, or doubts that the check does not know: either way the message cannot be trusted."""
     try:
         return parser.next_event()
     except h11.RemoteProtocolError as error:
