@@ -46,7 +46,8 @@ CHROMIUMS = ["chromium", "chromium-browser", "google-chrome"]
 
 
 def install(session: nox.Session, group: str, *, core_only: bool = False) -> None:
-    """Install the project and one dependency group; with `core_only`, of the dependencies only attrs."""
+    """Install the project and one dependency group; with `core_only`, of the dependencies only
+    attrs."""
     if core_only:
         session.install(*CORE_ONLY)
         session.install("--no-deps", ".")
@@ -76,7 +77,7 @@ def sansio(session: nox.Session) -> None:
 
 @nox.session(python=FULL)
 def runtime(session: nox.Session) -> None:
-    """Test the shell with real sockets, TLS, stores and processes; `nodes` repeats the long tests."""
+    """Test the shell with real sockets, TLS, stores and processes; `nodes` runs the long tests."""
     install(session, "test")
     session.run("pytest", "tests/runtime", *session.posargs, env=QUICK)
 
@@ -116,7 +117,8 @@ def browser(session: nox.Session) -> None:
     """Test the pages in a real Chromium; with MMO_SCREENSHOTS=1, write docs/screenshots again."""
     if not os.environ.get("MMO_CHROMIUM") and not any(map(shutil.which, CHROMIUMS)):
         session.skip(
-            "there is no Chromium. Install it (Debian: apt install chromium), or name one in MMO_CHROMIUM."
+            "there is no Chromium. Install it (Debian: apt install chromium), or name one in"
+            " MMO_CHROMIUM."
         )
     install(session, "browser")
     session.run("pytest", "tests/browser", *session.posargs)
@@ -187,6 +189,6 @@ def schemathesis(session: nox.Session) -> None:
 
 @nox.session(python=FULL)
 def bench(session: nox.Session) -> None:
-    """Measure ratios of programs run in turn; `nox -s bench -- life --minutes 10` runs one suite."""
+    """Measure ratios of programs run in turn; `nox -s bench -- life --minutes 10` runs one."""
     install(session, "bench")
     session.run("python", "-m", "bench", *session.posargs)

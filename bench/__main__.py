@@ -1,6 +1,7 @@
 """`python -m bench [NAME …]`: measure in turn, keep what was found, write RESULTS.md.
 
-Needs Linux, two cores, and the packages of the dependency group `bench`; wrk is used where it is installed.
+Needs Linux, two cores, and the packages of the dependency group `bench`; wrk is used where it is
+installed.
 """
 
 from __future__ import annotations

@@ -1,7 +1,9 @@
-"""A load generator of our own: where wrk isn't installed, and for load at a set rate or within a window.
+"""A load generator of our own: where wrk isn't installed, and for load at a set rate or within a
+window.
 
-Raw sockets and one selector. It prints one line, `RESULT per_s p50_ms p99_ms bad requests`, as wrk does with our
-script. At a rate, a request's time counts from when it was due, so that a server that stops is seen to have stopped.
+Raw sockets and one selector. It prints one line, `RESULT per_s p50_ms p99_ms bad requests`, as wrk
+does with our script. At a rate, a request's time counts from when it was due, so that a server that
+stops is seen to have stopped.
 """
 
 from __future__ import annotations
@@ -90,7 +92,8 @@ def drive(
     may_send: Callable[[int], bool] = lambda sent: True,
     is_over: Callable[[], bool] = lambda: False,
 ) -> Tally:
-    """Keep the connections busy, or as busy as the rate and `may_send` (told how many were sent) want them."""
+    """Keep the connections busy, or as busy as the rate and `may_send` (told how many were sent)
+    want them."""
     times_ms: list[float] = []
     bad = sent = 0
     with selectors.DefaultSelector() as selector:
@@ -143,7 +146,8 @@ def _connect(address: tuple[str, int], selector: selectors.BaseSelector) -> Conn
 def creates(
     host: str, path: str, body: str, run: str, merchants: list[tuple[str, str, str]]
 ) -> Iterator[bytes]:
-    """Creates of these merchants in turn: each is its key, its resultUrl and the mark before its references."""
+    """Creates of these merchants in turn: each is its key, its resultUrl and the mark before its
+    references."""
     for number, (key, url, mark) in enumerate(itertools.cycle(merchants)):
         reference = f"{mark}{run}-{number}"
         content = body.replace("REFERENCE", reference).replace("RESULT_URL", url).encode()

@@ -1,4 +1,5 @@
-"""Load on a server from the second core, and what it shows: rate, times, and processor for each request."""
+"""Load on a server from the second core, and what it shows: rate, times, and processor for each
+request."""
 
 from __future__ import annotations
 
@@ -16,7 +17,8 @@ from bench.servers import HERE, ROOT, Server
 
 CONNECTIONS = 64
 GONE = "https://127.0.0.1:9/results"
-"""A resultUrl where nobody listens: a callback is tried, fails, and the brand's breaker soon opens."""
+"""A resultUrl where nobody listens: a callback is tried, fails, and the brand's breaker soon opens.
+"""
 
 BODY = (
     '{"amount":{"value":100.00,"currency":"KES"},"payer":{"id":"u1","msisdn":"254712345678"},'
@@ -71,7 +73,8 @@ def read_result(printed: str) -> Shown:
 def round_of(
     server: Server, asked: Requests, *, seconds: int, run: str, connections: int = CONNECTIONS
 ) -> Shown:
-    """One round, with wrk where it is installed; returns once the server is at rest again. Nothing may go wrong."""
+    """One round, with wrk where it is installed; returns once the server is at rest again. Nothing
+    may go wrong."""
     before = _cpu(server)
     if machine.wrk() is None:
         child = start(server, asked, seconds=seconds, run=run, connections=connections)
@@ -121,8 +124,8 @@ def start(
     window: tuple[int, Path] | None = None,
     until: Path | None = None,
 ) -> subprocess.Popen[str]:
-    """Our own generator, in the background; `finish` waits for it. `window`: how many payments, counted where.
-    `until`: a file whose appearance ends it sooner."""
+    """Our own generator, in the background; `finish` waits for it. `window`: how many payments,
+    counted where. `until`: a file whose appearance ends it sooner."""
     command = [sys.executable, "-m", "bench.generator", server.url + asked.path]
     command += ["--connections", str(connections), "--seconds", str(seconds)]
     command += ["--key", server.key, "--run", run]

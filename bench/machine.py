@@ -1,4 +1,5 @@
-"""This machine: which core does what, what a process has used, and what to say of it all beside a figure."""
+"""This machine: which core does what, what a process has used, and what to say of it all beside a
+figure."""
 
 from __future__ import annotations
 
@@ -65,7 +66,8 @@ def family(pid: int) -> list[int]:
 
 
 def cpu_s(pid: int) -> float:
-    """Seconds of processor that a process and its children have used, those that have ended included."""
+    """Seconds of processor that a process and its children have used, those that have ended
+    included."""
     ticks = 0
     for each in family(pid):
         fields = _stat(each)
@@ -76,7 +78,8 @@ def cpu_s(pid: int) -> float:
 
 
 def _stat(pid: int) -> list[str]:
-    """The fields of /proc/PID/stat after the name, which may hold spaces; all zeros when it has ended."""
+    """The fields of /proc/PID/stat after the name, which may hold spaces; all zeros when it has
+    ended."""
     try:
         text = Path(f"/proc/{pid}/stat").read_text()
     except FileNotFoundError:
@@ -93,7 +96,8 @@ def resident_kib(pid: int) -> int:
 
 
 def wait_until_quiet(pid: int, *, patience_s: float = 60.0) -> None:
-    """Return once a process is at rest, or after the patience: what it still does isn't the next one's to bear."""
+    """Return once a process is at rest, or after the patience: what it still does isn't the next
+    one's to bear."""
     until, quiet = time.monotonic() + patience_s, 0
     while quiet < 3 and time.monotonic() < until:
         before, begin = cpu_s(pid), time.monotonic()
@@ -134,7 +138,8 @@ def load_generator() -> str:
     """What makes the load."""
     if wrk() is None:
         return (
-            "bench/generator.py, which takes more than wrk of the core that it shares with the rivals'"
+            "bench/generator.py, which takes more than wrk of the core that it shares with the"
+            " rivals'"
             " database: only ratios measured with wrk are fair to them"
         )
     told = subprocess.run(["wrk", "-v"], capture_output=True, text=True, check=False).stdout

@@ -1,4 +1,5 @@
-"""Merchants for the benchmarks: their brands, their receivers in another process, and what came back to them."""
+"""Merchants for the benchmarks: their brands, their receivers in another process, and what came
+back to them."""
 
 from __future__ import annotations
 
@@ -35,7 +36,8 @@ def key_of(number: int) -> str:
 def brands(count: int) -> str:
     """The text of a brands.toml."""
     return "".join(
-        f'[[brand]]\nid = "shop-{each}"\nname = "Shop {each}"\napi_keys = ["{key_of(each)}"]\n{_METHOD}'
+        f'[[brand]]\nid = "shop-{each}"\nname = "Shop {each}"\n'
+        f'api_keys = ["{key_of(each)}"]\n{_METHOD}'
         for each in range(count)
     )
 

@@ -1,4 +1,5 @@
-"""Many transactions, made once and kept: ours through the store's own rows, the rivals' in PostgreSQL."""
+"""Many transactions, made once and kept: ours through the store's own rows, the rivals' in
+PostgreSQL."""
 
 from __future__ import annotations
 
@@ -50,8 +51,8 @@ class Theirs:
 
 
 def our_million(kept: Path, rows: int) -> Ours:
-    """Made anew when the code that writes rows has changed. Read once, so that it is in the system's memory whatever
-    else was measured before."""
+    """Made anew when the code that writes rows has changed. Read once, so that it is in the
+    system's memory whatever else was measured before."""
     folder = kept / f"ours-{rows}-{_fingerprint()}"
     references = folder / "references"
     if not references.exists():
@@ -123,19 +124,21 @@ def _numbered(like: Transaction, number: int, at: Instant) -> Transaction:
 def _fingerprint() -> str:
     """Of all that says how a row looks."""
     source = Path(mmo_trio.__file__).parent
-    files = [*source.glob("storage/rows.py"), *source.glob("storage/sqlite/writing.py")]
-    files += source.glob("storage/office/*.py")
+    files = [*source.glob("storage/sql/*.py"), source / "storage/sqlite/batches.py"]
     files += [*source.glob("storage/schema/sqlite/*.sql"), Path(__file__)]
-    files.append(source.parent / "mmo_sansio" / "api" / "transaction_object.py")
+    files.append(source.parent / "mmo_sansio/api/outgoing/transaction_json.py")
     digest = hashlib.sha256(b"".join(file.read_bytes() for file in sorted(files)))
     return digest.hexdigest()[:12]
 
 
 _FILL = """
 insert into transactions
-select gen_random_uuid(), 'order-' || n, 'order-' || n, 'success', 'payin', 'direct', 'mpesa_ke', 'KE', 150.00, 'KES',
-    '{{"id": "customer-7", "msisdn": "254700000007", "firstName": null, "lastName": null, "email": null}}',
-    '{{"shop": "Nairobi 3"}}', 'https://acme.example/result', to_timestamp({begin} + n), to_timestamp({begin} + n + 1)
+select gen_random_uuid(), 'order-' || n, 'order-' || n, 'success', 'payin', 'direct',
+    'mpesa_ke', 'KE', 150.00, 'KES',
+    '{{"id": "customer-7", "msisdn": "254700000007", "firstName": null, "lastName": null,'
+    ' "email": null}}',
+    '{{"shop": "Nairobi 3"}}', 'https://acme.example/result',
+    to_timestamp({begin} + n), to_timestamp({begin} + n + 1)
 from generate_series(0, {rows} - 1) as n;
 analyze transactions
 """

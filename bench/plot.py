@@ -1,4 +1,5 @@
-"""Throughput and latency against rising load, as an SVG that is written by hand and reads well on light and dark."""
+"""Throughput and latency against rising load, as an SVG that is written by hand and reads well on
+light and dark."""
 
 from __future__ import annotations
 
@@ -16,7 +17,8 @@ Scale = Callable[[float], float]
 
 
 def plot(series: Series) -> str:
-    """Two panels side by side. Each series has `connections`, `per_s`, `p50_ms` and `p99_ms` of equal length."""
+    """Two panels side by side. Each series has `connections`, `per_s`, `p50_ms` and `p99_ms` of
+    equal length."""
     height = HEIGHT + LEGEND * len(series)
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{2 * WIDTH}" height="{height}"'
@@ -59,7 +61,8 @@ def _panel(
             dashes = ' stroke-dasharray="5 4"' if number else ""
             colour = COLOURS[place % len(COLOURS)]
             parts.append(
-                f'<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="2"{dashes}/>'
+                f'<polyline points="{path}" fill="none" stroke="{colour}"'
+                f' stroke-width="2"{dashes}/>'
             )
     return parts
 

@@ -1,9 +1,11 @@
-"""Merchants' receivers in a process of their own: one that answers, and one that accepts connections and hangs.
+"""Merchants' receivers in a process of their own: one that answers, and one that accepts
+connections and hangs.
 
     python -m bench.receivers DIRECTORY COUNTER KEY …
 
-It prints `WELL url HANGS url`, counts callbacks in the file COUNTER, and at the end of its standard input prints one
-line `RECEIVED …` as JSON: by the first letter of the merchantReference, how many came and how long after their result.
+It prints `WELL url HANGS url`, counts callbacks in the file COUNTER, and at the end of its standard
+input prints one line `RECEIVED …` as JSON: by the first letter of the merchantReference, how many
+came and how long after their result.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""What a benchmark has found, kept as JSON and told in Markdown: tables, what limits each figure, what was asked."""
+"""What a benchmark has found, kept as JSON and told in Markdown: tables, what limits each figure,
+what was asked."""
 
 from __future__ import annotations
 
@@ -17,9 +18,10 @@ Cells = Sequence[str]
 INTRODUCTION = """\
 # Measured
 
-`nox -s bench` runs everything in turn and writes this page; `nox -s bench -- NAME` runs one. The server that is
-measured has the first core of the machine, load generator and database share the second. Ratios, taken between
-rounds side by side, are the message: the machine's own speed comes and goes.
+`nox -s bench` runs everything in turn and writes this page; `nox -s bench -- NAME` runs one. The
+server that is measured has the first core of the machine, load generator and database share the
+second. Ratios, taken between rounds side by side, are the message: the machine's own speed comes
+and goes.
 """
 
 

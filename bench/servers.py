@@ -1,4 +1,5 @@
-"""The servers that are measured: ours and the rivals, as processes on the first core, and the rivals' PostgreSQL."""
+"""The servers that are measured: ours and the rivals, as processes on the first core, and the
+rivals' PostgreSQL."""
 
 from __future__ import annotations
 
@@ -128,7 +129,7 @@ def postgres(folder: Path) -> Iterator[Database]:
 def process(
     command: Sequence[str], *, log: Path, core: int, environment: Mapping[str, str] | None = None
 ) -> Iterator[subprocess.Popen[str]]:
-    """A process on one core, ended with the block; what it says on standard error goes to the log."""
+    """Run a process on one core until the end of the block; log its standard error."""
     with log.open("a") as errors:
         child = subprocess.Popen(
             command,
@@ -170,7 +171,8 @@ def gateway(
     environment: Mapping[str, str] | None = None,
     database_pid: int | None = None,
 ) -> Iterator[Server]:
-    """Ours: a sandbox with its data in this folder. `brands`: text of a brands.toml instead of the demo brand."""
+    """Ours: a sandbox with its data in this folder. `brands`: text of a brands.toml instead of the
+    demo brand."""
     folder.mkdir(parents=True, exist_ok=True)
     free = [f"--{door}=127.0.0.1:0" for door in ("api", "pages", "console")]
     command = [*MMO, "sandbox", "--data", str(folder), *free]
@@ -216,7 +218,8 @@ kind = "sandbox"
 
 @contextmanager
 def node(folder: Path, database: Database, *, workers: int) -> Iterator[Server]:
-    """Ours as it is operated: `mmo serve` with so many workers, on both cores with its database and the load."""
+    """Ours as it is operated: `mmo serve` with so many workers, on both cores with its database and
+    the load."""
     configuration = configured(folder, database.fresh(f"workers_{workers}"))
     key = secrets.token_hex(12)
     (folder / "brands.toml").write_text(BRAND.format(key=key))
@@ -256,8 +259,8 @@ def patient_gateway(
     environment: Mapping[str, str] | None = None,
     database_pid: int | None = None,
 ) -> Iterator[Server]:
-    """Ours with an operator in another process that takes seconds for each payment: what is created goes into the
-    outbox, and out of it at the operator's pace."""
+    """Ours with an operator in another process that takes seconds for each payment: what is created
+    goes into the outbox, and out of it at the operator's pace."""
     folder.mkdir(parents=True, exist_ok=True)
     log = folder / "operator.log"
     command = [sys.executable, "-m", "bench.slow_operator"]

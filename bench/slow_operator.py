@@ -1,8 +1,10 @@
-"""An operator of mobile money that takes nine seconds for each payment, as people do at their phones.
+"""An operator of mobile money that takes nine seconds for each payment, as people do at their
+phones.
 
     python -m bench.slow_operator
 
-It prints `AT url`, gives tokens and statuses at once as MTN MoMo does, and ends with its standard input.
+It prints `AT url`, gives tokens and statuses at once as MTN MoMo does, and ends with its standard
+input.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""Write `docs/errors.md` from the catalogues, so that it always agrees with the gateway's own pages.
+"""Write `docs/errors.md` from the catalogues, so that it always agrees with the gateway's own
+pages.
 
 PYTHONPATH=src python docs/make_errors.py
 """
@@ -21,9 +22,9 @@ ACTS = {
 HEAD = """\
 # Error codes
 
-This page is generated from the catalogues by `docs/make_errors.py`; a test compares the two. A gateway
-serves the same texts as pages: `{error_docs_url}/CODE` for each code, `/errors` for all, each with an
-example.
+This page is generated from the catalogues by `docs/make_errors.py`; a test compares the two. A
+gateway serves the same texts as pages: `{error_docs_url}/CODE` for each code, `/errors` for all,
+each with an example.
 
 A rejected request is answered with a problem document (RFC 7807):
 
@@ -37,11 +38,11 @@ EXAMPLE
 | `title`, `status` | the category, for people, and the HTTP status |
 | `detail` | what happened this time |
 | `errorCode` | the category for programs; for a 422 with a cause of its own the same as the cause |
-| `instance` | names this request: it ends in the request id, which is also in `X-Request-Id` and in the gateway's log |
-| `errors` | only for invalid fields: each field with its valid form, in the order of the specification |
+| `instance` | names this request: it ends in the request id, as in `X-Request-Id` and in the log |
+| `errors` | each invalid field with its valid form, in the order of the specification |
 
-Programs decide by `errorCode` and the last segment of `type`, never by `detail`, whose text may change.
-Quote the request id when you ask the staff who run the gateway."""
+Programs decide by `errorCode` and the last segment of `type`, never by `detail`, whose text may
+change. Quote the request id when you ask the staff who run the gateway."""
 
 
 def page() -> str:
@@ -54,9 +55,11 @@ def page() -> str:
         "\n\n".join(
             (
                 HEAD.replace("EXAMPLE", example),
-                "## Rejected requests\n\nNothing was stored, except where the advice says that it is unknown.",
+                "## Rejected requests\n\nNothing was stored, except where the advice says that it"
+                " is unknown.",
                 *(_section(each, f"HTTP {each.status}, {each.title}") for each in rejections),
-                "## Failed payments\n\nThe payment was accepted and has failed: its transaction object carries the code"
+                "## Failed payments\n\nThe payment was accepted and has failed: its transaction"
+                " object carries the code"
                 " in `errorCode`, and the sentence below in `errorMessage`.",
                 *(_section(each, "`errorCode` of a transaction") for each in failures),
             )
@@ -66,7 +69,10 @@ def page() -> str:
 
 
 def _section(each: ErrorPage, kind: str) -> str:
-    return f"### {each.code}\n\n{kind}. {each.meaning}\n\n*Who acts: {ACTS[each.who_acts]}.* {each.advice}"
+    return (
+        f"### {each.code}\n\n{kind}. {each.meaning}\n\n"
+        f"*Who acts: {ACTS[each.who_acts]}.* {each.advice}"
+    )
 
 
 if __name__ == "__main__":

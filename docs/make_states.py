@@ -1,4 +1,5 @@
-"""Write `docs/states.md` from the table of transitions, so that the page always agrees with the code.
+"""Write `docs/states.md` from the table of transitions, so that the page always agrees with the
+code.
 
 PYTHONPATH=src python docs/make_states.py
 """
@@ -29,12 +30,14 @@ def page() -> str:
         "\n\n".join(
             (
                 "# States of a payment",
-                "This page is generated from the table of transitions by `docs/make_states.py`; a test compares the two.",
+                "This page is generated from the table of transitions by `docs/make_states.py`; a"
+                " test compares the two.",
                 explanation,
                 "## The stages\n\n" + _stages(),
                 "## The transitions\n\n" + _diagram(),
                 "## The table\n\n"
-                "Rows are stages, columns are inputs; a cell names the stages that may follow. An empty cell changes "
+                "Rows are stages, columns are inputs; a cell names the stages that may follow. An"
+                " empty cell changes "
                 "nothing: a result that has an empty cell goes to the suspense book.\n\n"
                 + _table(),
             )

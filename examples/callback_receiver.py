@@ -1,10 +1,13 @@
-"""A receiver of result callbacks, with nothing but Python: checks the key, keeps each result once, answers.
+"""A receiver of result callbacks, with nothing but Python: checks the key, keeps each result once,
+answers.
 
-    API_KEY=... python callback_receiver.py --port 9443 --certificate cert.pem --key key.pem --results results
+    API_KEY=... python callback_receiver.py --port 9443 --certificate cert.pem --key key.pem \\
+        --results results
 
-`API_KEY` is your key; while you change keys it holds the old and the new one, with a space between. Without a
-certificate it serves clear HTTP on this machine only, for a web server in front of it. Each result becomes a file
-`results/<gatewayReference>.json`; the file is what makes a repeat a repeat.
+`API_KEY` is your key; while you change keys it holds the old and the new one, with a space between.
+Without a certificate it serves clear HTTP on this machine only, for a web server in front of it.
+Each result becomes a file `results/<gatewayReference>.json`; the file is what makes a repeat a
+repeat.
 """
 
 from __future__ import annotations
@@ -30,7 +33,8 @@ ULID = re.compile(r"[0-7][0-9A-HJKMNP-TV-Z]{25}")
 
 
 class Receiver(BaseHTTPRequestHandler):
-    """Answers one callback: 204 when the result is kept, 401 for a wrong key, 400 for what is no result."""
+    """Answers one callback: 204 when the result is kept, 401 for a wrong key, 400 for what is no
+    result."""
 
     keys: Sequence[str] = ()
     results = Path("results")
@@ -54,7 +58,8 @@ class Receiver(BaseHTTPRequestHandler):
         self.answer(204)
         word = "result" if is_new else "repeat"
         print(f"{word} {reference} {transaction.get('status')}\n", end="", flush=True)
-        # From here on the result is yours: do the work that follows from it elsewhere, not before the answer.
+        # From here on the result is yours: do the work that follows from it elsewhere, not before
+        # the answer.
         return None
 
     def read_body(self) -> bytes:
@@ -125,7 +130,8 @@ def main() -> None:
     if given.certificate:
         tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
         tls.load_cert_chain(given.certificate, given.key)
-        # The handshake is each connection's own affair: a slow one must not keep the others waiting.
+        # The handshake is each connection's own affair: a slow one must not keep the others
+        # waiting.
         server.socket = tls.wrap_socket(
             server.socket, server_side=True, do_handshake_on_connect=False
         )

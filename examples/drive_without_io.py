@@ -1,9 +1,10 @@
-"""A payout whose answer is lost, driven by hand: no network, no database, no clock but the numbers below.
+"""A payout whose answer is lost, driven by hand: no network, no database, no clock but the numbers
+below.
 
     python examples/drive_without_io.py
 
-The core says what is to be done; this script plays everybody else: the worker that carries it out, the operator
-that moves the money and loses its answer, and time.
+The core says what is to be done; this script plays everybody else: the worker that carries it out,
+the operator that moves the money and loses its answer, and time.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""Creates, look-ups and records as a team would write them today: FastAPI, pydantic, uvicorn, asyncpg, one statement
-a request."""
+"""Creates, look-ups and records as a team would write them today: FastAPI, pydantic, uvicorn,
+asyncpg, one statement a request."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""A floor for asyncio: the same create and look-up with no framework at all; it checks next to nothing, no key."""
+"""A floor for asyncio: the same create and look-up with no framework at all; it checks next to
+nothing, no key."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The statements that both rivals send: the reference check and the row together, and one row by its key."""
+"""The statements that both rivals send: the reference check and the row together, and one row by
+its key."""
 
 CREATE = """
 with used as (

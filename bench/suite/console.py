@@ -95,7 +95,8 @@ def run(options: Options) -> Outcome:
     ]
     slowest = max(percentile(times, 99) for times in shown.values())
     table = Table(
-        f"one browser, pages one after the other over {options.rows:,} payments; ms to the last byte",
+        f"one browser, pages one after the other over {options.rows:,} payments; ms to the last"
+        " byte",
         ("page", "median ms", "p99 ms", "longest ms"),
         rows,
         "the server's own core: templates, and the questions' at most 5,000 rows.",
@@ -103,8 +104,10 @@ def run(options: Options) -> Outcome:
     return Outcome(
         "console",
         "Pages of the console",
-        "SQLite, its file in the system's memory; signed in as an administrator. Each kind of page is asked for all"
-        " over the table: other payments, other days, other places to go on from; the filter that nothing fits looks"
+        "SQLite, its file in the system's memory; signed in as an administrator. Each kind of page"
+        " is asked for all"
+        " over the table: other payments, other days, other places to go on from; the filter that"
+        " nothing fits looks"
         " back as far as one look goes.",
         [table],
         [Goal("console's slowest page, p99", 100, slowest, " ms", at_most=True)],

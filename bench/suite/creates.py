@@ -23,7 +23,8 @@ WORKERS = (1, 2)
 OUR_SQLITE = "mmo-gateway, SQLite"
 OUR_POSTGRES = "mmo-gateway, PostgreSQL"
 WHOLE = "direct pay-in, sandbox operator"
-"""More than a create: its whole life goes on in the same process, so it isn't held against the rivals' creates."""
+"""More than a create: its whole life goes on in the same process, so it isn't held against the
+rivals' creates."""
 
 
 def run(options: Options) -> Outcome:
@@ -64,9 +65,12 @@ def run(options: Options) -> Outcome:
         "64 connections, medians",
         COMPARISON,
         [*comparison(told), _pgbench_row("the rivals' statement", told[0][1], by_pgbench)],
-        "the server's own core, which is full with ours and both rivals; with pgbench it is PostgreSQL's. Between ours"
-        " and the floor stands what the engine does for a create: deciding it, rendering its object, and writing its"
-        " reference, payment, outbox and journal, about 100 µs (see Creates in the engine); the floor binds one row.",
+        "the server's own core, which is full with ours and both rivals; with pgbench it is"
+        " PostgreSQL's. Between ours"
+        " and the floor stands what the engine does for a create: deciding it, rendering its"
+        " object, and writing its"
+        " reference, payment, outbox and journal, about 100 µs (see Creates in the engine); the"
+        " floor binds one row.",
     )
     fastapi, raw = told[-2][1], told[-1][1]
     creates_only = [each for each in told[:-2] if not each[0].name.endswith(WHOLE)]
@@ -77,12 +81,18 @@ def run(options: Options) -> Outcome:
     return Outcome(
         "creates",
         "Creates over HTTP",
-        f"One process, {options.rounds} rounds of {options.seconds} s for each in turn, the same bodies and full"
-        f" durability for all. Rivals and pgbench use {about_database}. After a web pay-in is answered nothing"
-        " follows until its page is used, as nothing follows a rival's create. A direct pay-in also goes into the"
-        " outbox. With an operator in another process that takes 9 s for each, as people at their phones do, 28 leave"
-        " the outbox each second. With the sandbox operator, which answers at once in our own process, each is"
-        " submitted, its result taken, and its callback concluded (nobody listens there), all on the same core: work"
+        f"One process, {options.rounds} rounds of {options.seconds} s for each in turn, the same"
+        " bodies and full"
+        f" durability for all. Rivals and pgbench use {about_database}. After a web pay-in is"
+        " answered nothing"
+        " follows until its page is used, as nothing follows a rival's create. A direct pay-in also"
+        " goes into the"
+        " outbox. With an operator in another process that takes 9 s for each, as people at their"
+        " phones do, 28 leave"
+        " the outbox each second. With the sandbox operator, which answers at once in our own"
+        " process, each is"
+        " submitted, its result taken, and its callback concluded (nobody listens there), all on"
+        " the same core: work"
         " that no rival does. Processor times hold all that follows a create.",
         [table, workers(options.folder / "workers", options.rounds, options.seconds)],
         goals,
@@ -91,7 +101,7 @@ def run(options: Options) -> Outcome:
 
 
 def workers(folder: Path, turns: int, seconds: int) -> Table:
-    """One worker and two on PostgreSQL, and what PostgreSQL does with their statements by itself."""
+    """Measure one worker and two on PostgreSQL, and their statements on PostgreSQL alone."""
     folder.mkdir()
     rounds: dict[str, list[tuple[Server, Shown]]] = {}
     by_pgbench = []
@@ -115,10 +125,12 @@ def workers(folder: Path, turns: int, seconds: int) -> Table:
     told = [(each[0][0], [shown for _, shown in each]) for each in rounds.values()]
     name = "our statements, one create in each transaction"
     return Table(
-        "Workers on PostgreSQL, 64 connections, medians; server, database and load share both cores",
+        "Workers on PostgreSQL, 64 connections, medians; server, database and load share both"
+        " cores",
         COMPARISON,
         [*comparison(told), _pgbench_row(name, told[1][1], by_pgbench)],
-        "both cores, which are full: what a second worker gains is what the others leave idle. Our batches write what"
+        "both cores, which are full: what a second worker gains is what the others leave idle. Our"
+        " batches write what"
         " pgbench writes one by one.",
     )
 
@@ -176,7 +188,8 @@ def pgbench(
     *,
     is_spread: bool = False,
 ) -> float:
-    """A script's transactions a second without any HTTP: prepared, pgbench on the server's core, or on both."""
+    """A script's transactions a second without any HTTP: prepared, pgbench on the server's core, or
+    on both."""
     command = [str(database.programs / "pgbench"), "-n", "-c", str(CLIENTS), "-j", "1"]
     command += ["-M", "prepared", "-T", str(seconds), "-f", str(script), *values, dsn]
     child = subprocess.Popen(

@@ -1,4 +1,5 @@
-"""`decide` alone: what the law costs for each kind of input, in the core, without any store or socket."""
+"""`decide` alone: what the law costs for each kind of input, in the core, without any store or
+socket."""
 
 from __future__ import annotations
 
@@ -80,6 +81,7 @@ def run(options: Options) -> Outcome:
     return Outcome(
         "decide",
         "Deciding",
-        f"The core by itself, {TIMES:,} times each in every round, on a ledger with one transaction.",
+        f"The core by itself, {TIMES:,} times each in every round, on a ledger with one"
+        " transaction.",
         [table],
     )

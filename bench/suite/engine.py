@@ -1,6 +1,8 @@
-"""Durable creates per second on the SQLite store (WAL, synchronous=FULL), one by one and in batches.
+"""Durable creates per second on the SQLite store (WAL, synchronous=FULL), one by one and in
+batches.
 
-Every create is decided, journaled and scheduled (reference, transaction, outbox and journal rows) before it counts.
+Every create is decided, journaled and scheduled (reference, transaction, outbox and journal rows)
+before it counts.
 """
 
 from __future__ import annotations
@@ -120,6 +122,7 @@ def run(options: Options) -> Outcome:
     return Outcome(
         "engine",
         "Creates in the engine",
-        "Decided, journaled and scheduled: reference, transaction, outbox and journal rows; no HTTP.",
+        "Decided, journaled and scheduled: reference, transaction, outbox and journal rows; no"
+        " HTTP.",
         [table],
     )

@@ -1,4 +1,5 @@
-"""Very many transactions whose time has come at once: how fast they expire, and what others feel of it."""
+"""Very many transactions whose time has come at once: how fast they expire, and what others feel of
+it."""
 
 from __future__ import annotations
 
@@ -23,7 +24,8 @@ PATIENCE_S = 600.0
 
 
 def run(options: Options) -> Outcome:
-    """They are due when the gateway starts; look-ups at a modest rate meanwhile, and again when all is done."""
+    """They are due when the gateway starts; look-ups at a modest rate meanwhile, and again when all
+    is done."""
     folder, due = options.folder, options.due
     like = a_transaction(
         Stage.AWAITING_RESULT,
@@ -84,14 +86,17 @@ def run(options: Options) -> Outcome:
                 f"{calm.p50_ms:.1f}, {calm.p99_ms:.1f}",
             ]
         ],
-        "the server's core: two decisions for each, and rounds of 500 between which it rests, so that others get their"
+        "the server's core: two decisions for each, and rounds of 500 between which it rests, so"
+        " that others get their"
         " turn.",
     )
     return Outcome(
         "expiry",
         "Expiry",
-        f"Every one fails with transaction_expired and is called back; nobody listens there, so that after five the"
-        f" breaker concludes the rest. Meanwhile {OTHERS_PER_S:g} look-ups a second from {OTHERS_CONNECTIONS}"
+        "Every one fails with transaction_expired and is called back; nobody listens there, so"
+        " that after five the"
+        f" breaker concludes the rest. Meanwhile {OTHERS_PER_S:g} look-ups a second from"
+        f" {OTHERS_CONNECTIONS}"
         " connections, timed from when each was due.",
         [table],
     )

@@ -1,4 +1,5 @@
-"""How soon a sandbox is ready, and how much memory it has: at rest, for each idle connection, under load."""
+"""How soon a sandbox is ready, and how much memory it has: at rest, for each idle connection, under
+load."""
 
 from __future__ import annotations
 
@@ -23,7 +24,8 @@ ROOM = {
 
 
 def run(options: Options) -> Outcome:
-    """Start-ups in a row on one folder; then one that is given connections, and one that is given load."""
+    """Start-ups in a row on one folder; then one that is given connections, and one that is given
+    load."""
     machine.raise_descriptor_limit(2 * options.idle + 1024)
     folder = options.folder / "sandbox"
     with servers.gateway(folder) as server:
@@ -51,7 +53,8 @@ def run(options: Options) -> Outcome:
                 f"{again_s:.2f}",
             ],
         ],
-        "importing modules, most of them for the pages (Quart, Hypercorn) and for TLS (cryptography).",
+        "importing modules, most of them for the pages (Quart, Hypercorn) and for TLS"
+        " (cryptography).",
     )
     memory = Table(
         "resident memory of the one process",
@@ -68,12 +71,14 @@ def run(options: Options) -> Outcome:
                 f"{under_load:.0f} MiB",
             ],
         ],
-        "Python and its modules; for a connection, its task, streams and buffers (the kernel's part isn't counted).",
+        "Python and its modules; for a connection, its task, streams and buffers (the kernel's part"
+        " isn't counted).",
     )
     return Outcome(
         "footprint",
         "Start-up and memory",
-        "`mmo sandbox` as it is, in the clear. Idle connections are opened by one client and kept open.",
+        "`mmo sandbox` as it is, in the clear. Idle connections are opened by one client and kept"
+        " open.",
         [start, memory],
         [
             Goal("ready after a first start", 1.5, again_s, " s", at_most=True),
@@ -83,7 +88,8 @@ def run(options: Options) -> Outcome:
 
 
 def _each_idle(server: Server, count: int, *, asks: bool) -> float:
-    """KiB for each of so many connections, beyond what the first hundred have warmed up; all are served in the end."""
+    """KiB for each of so many connections, beyond what the first hundred have warmed up; all are
+    served in the end."""
     parts = urlsplit(server.url)
     address = (parts.hostname or "", parts.port or 80)
     with ExitStack() as stack:

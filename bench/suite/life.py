@@ -1,4 +1,5 @@
-"""The whole life of a payment: create, submission, result, callback over TLS on a connection of its own."""
+"""The whole life of a payment: create, submission, result, callback over TLS on a connection of its
+own."""
 
 from __future__ import annotations
 
@@ -15,8 +16,8 @@ from bench.options import Options
 from bench.report import Goal, Outcome, Table
 
 WINDOW = 256
-"""Payments under way at one time: a new one begins when a callback has come. Each takes at least 0.2 s, as the
-sandbox operator does."""
+"""Payments under way at one time: a new one begins when a callback has come. Each takes at least
+0.2 s, as the sandbox operator does."""
 CONNECTIONS = 32
 STEADY_PER_S = 100.0
 STEADY_S = 20.0
@@ -78,15 +79,19 @@ def run(options: Options) -> Outcome:
                 f"{grown_kib:.2f} KiB",
             ]
         ],
-        "SQLite's page cache (16 MiB for the writer and for each of four readers) and the last 10,000 payments that"
+        "SQLite's page cache (16 MiB for the writer and for each of four readers) and the last"
+        " 10,000 payments that"
         " the sandbox operator remembers, until both are full.",
     )
     return Outcome(
         "life",
         "The whole life",
-        f"A direct pay-in for one of {MERCHANTS} brands is created and submitted to the sandbox operator, which"
-        " takes 0.2 s and notifies; the callback goes to a receiver in another process over a TLS connection of its own"
-        " (TLS 1.3; the session of the first is gone on with for five minutes). The time is from completedAt to the"
+        f"A direct pay-in for one of {MERCHANTS} brands is created and submitted to the sandbox"
+        " operator, which"
+        " takes 0.2 s and notifies; the callback goes to a receiver in another process over a TLS"
+        " connection of its own"
+        " (TLS 1.3; the session of the first is gone on with for five minutes). The time is from"
+        " completedAt to the"
         " receiver's having read the body.",
         [table, memory],
         [

@@ -42,12 +42,14 @@ def run(options: Options) -> Outcome:
         f"64 connections, medians, {options.rows:,} rows",
         COMPARISON,
         comparison(told),
-        "the server's own core; every row that is looked up is in the database's or the system's memory.",
+        "the server's own core; every row that is looked up is in the database's or the system's"
+        " memory.",
     )
     return Outcome(
         "look_ups",
         "Look-ups by gatewayReference",
-        f"One process, {options.rounds} rounds of {options.seconds} s for each in turn. All answer the whole"
+        f"One process, {options.rounds} rounds of {options.seconds} s for each in turn. All answer"
+        " the whole"
         " transaction object; both rivals leave providerData null, the floor checks no key.",
         [table],
         [Goal("look-ups : FastAPI", 1.5, ratio(rounds[0], rounds[1]), " x")],

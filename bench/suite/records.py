@@ -1,4 +1,5 @@
-"""Pages of records out of a big table: how fast they come, what they cost everybody else, and in memory."""
+"""Pages of records out of a big table: how fast they come, what they cost everybody else, and in
+memory."""
 
 from __future__ import annotations
 
@@ -57,7 +58,8 @@ class Paging:
 
 
 def run(options: Options) -> Outcome:
-    """Each server by itself; pages of one size back to back on one connection, others' look-ups at a modest rate."""
+    """Each server by itself; pages of one size back to back on one connection, others' look-ups at
+    a modest rate."""
     seconds = max(LEAST_S, options.seconds * options.rounds // 2)
     found: list[tuple[Server, int, Paging]] = []
     alone: dict[str, Shown] = {}
@@ -91,7 +93,8 @@ def run(options: Options) -> Outcome:
             "resident MiB before, peak, after",
         ),
         [_row(server, size, paging, alone[server.name]) for server, size, paging in found],
-        "the server's own core while it puts a page together; for the others, the longest step in which it does"
+        "the server's own core while it puts a page together; for the others, the longest step in"
+        " which it does"
         " nothing else.",
     )
     mine, fastapi = (each[2] for each in found if each[1] == SIZES[-1])
@@ -99,7 +102,8 @@ def run(options: Options) -> Outcome:
         "records",
         "Pages of records",
         f"Windows that begin all over the table. Meanwhile {OTHERS_PER_S:g} look-ups a second from"
-        f" {OTHERS_CONNECTIONS} other connections for {seconds} s, timed from when each was due. Our objects also hold"
+        f" {OTHERS_CONNECTIONS} other connections for {seconds} s, timed from when each was due."
+        " Our objects also hold"
         " providerData, which the rival leaves null.",
         [table],
         [
