@@ -72,13 +72,14 @@ _READER_SETUP = f"""
 """
 
 
+def hide_follow_up_errors() -> None:
+    """Keep psycopg from logging the errors that follow another one, which is raised: they say the same again, for each
+    broken pipeline, and may contain values of rows."""
+    logging.getLogger("psycopg").addFilter(_is_not_follow_up_error)
+
+
 def _is_not_follow_up_error(record: logging.LogRecord) -> bool:
-    """Not when it is about an error that follows another one, as that one is raised: to stderr it would say the same
-    again, for each broken pipeline, and may hold values of rows."""
     return not str(record.msg).startswith("error ignored")
-
-
-logging.getLogger("psycopg").addFilter(_is_not_follow_up_error)
 
 
 def build_conninfo(url: str) -> str:

@@ -6,15 +6,23 @@ it exclude each other, however long either's commit takes. So nobody takes a cha
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Mapping, Sequence
 from typing import TypeVar
 
 import psycopg
+import trio
 from attrs import define
 
 from mmo_sansio.messages.intents import IntentKind, durable_intent
 from mmo_sansio.resilience.circuit_breaker import INITIAL_SNAPSHOT
-from mmo_sansio.resilience.ownership import LEASE_DURATION, OVERDUE_AFTER, Channel, OwnershipCounts
+from mmo_sansio.resilience.ownership import (
+    LEASE_DURATION,
+    LEASE_RENEWAL_INTERVAL,
+    OVERDUE_AFTER,
+    Channel,
+    OwnershipCounts,
+)
 from mmo_sansio.values.clock import SECOND, Instant
 from mmo_trio.storage.interface.store import OutcomeUnknown, StoreUnavailable, WorkItem
 from mmo_trio.storage.postgres.bridge import AsyncioBridge, PostgresConnection, loop_time_s
@@ -26,8 +34,18 @@ from mmo_trio.storage.sql.serialization import parse_breaker, parse_transaction
 T = TypeVar("T")
 
 OWNERSHIP_TIMEOUT_S = 2.0
-"""How long a question may take: a lease has to be renewed in time."""
+"""How long a request may take: a lease has to be renewed in time."""
 
+NO_HOLDER = 0
+"""The holder of what commands schedule that serve nothing."""
+
+LEASE_DURATION_S = LEASE_DURATION / SECOND
+LEASE_RENEWAL_INTERVAL_S = LEASE_RENEWAL_INTERVAL / SECOND
+
+_BEGIN_LEASE = """
+    INSERT INTO holders (alive_until) VALUES (clock_timestamp() + make_interval(secs => %s))
+    RETURNING id
+"""
 _RENEW_LEASE = """
     UPDATE holders SET alive_until = clock_timestamp() + make_interval(secs => %s)
     WHERE id = %s AND NOT is_over AND alive_until > clock_timestamp() RETURNING id
@@ -35,6 +53,21 @@ _RENEW_LEASE = """
 _END_LEASE = "UPDATE holders SET is_over = true, alive_until = clock_timestamp() WHERE id = %s"
 _EXPIRE_LEASES = """
     UPDATE holders SET is_over = true WHERE NOT is_over AND alive_until <= clock_timestamp()
+"""
+_CLAIM_ABANDONED = """
+    WITH free AS (
+        SELECT i.brand, i.gateway_reference, i.kind
+        FROM holders AS h JOIN intents AS i ON i.holder = h.id
+        WHERE h.alive_until <= clock_timestamp() AND i.kind <> 'callback'
+        ORDER BY i.id LIMIT %s FOR UPDATE OF i SKIP LOCKED
+    ), taken AS (
+        UPDATE intents AS i SET holder = %s FROM free
+        WHERE i.brand = free.brand AND i.gateway_reference = free.gateway_reference
+            AND i.kind = free.kind
+        RETURNING i.id, i.brand, i.gateway_reference, i.kind
+    )
+    SELECT gateway_reference, kind, order_row, progress
+    FROM taken JOIN transactions USING (brand, gateway_reference) ORDER BY taken.id
 """
 _COUNT_OWNERSHIP = """
     SELECT count(DISTINCT h.id), count(c.brand)
@@ -122,19 +155,30 @@ class PostgresChannelOwnership:
     bridge: AsyncioBridge
     pool: Pool
     lease_number: int
-    """Of this process's lease."""
+    """The number of this process's lease."""
     _has_ended_lease: bool = False
+    _owner_renewed_at: float = -math.inf
+    """When the channel owner renewed the lease last, by Trio's clock."""
     _is_closed: bool = False
 
     async def renew_lease(self) -> int:
-        number = 0 if self._has_ended_lease else self.lease_number
+        self._owner_renewed_at = trio.current_time()
+        return await self._renew_lease()
+
+    async def renew_lease_without_owner(self) -> None:
+        """Renew the lease, unless this process has a channel owner that does."""
+        if trio.current_time() - self._owner_renewed_at > 2 * LEASE_RENEWAL_INTERVAL_S:
+            await self._renew_lease()
+
+    async def _renew_lease(self) -> int:
+        number = NO_HOLDER if self._has_ended_lease else self.lease_number
         self.lease_number = await self._call_once(lambda c: renew_lease(c, number))
         self._has_ended_lease = False
         return self.lease_number
 
     async def end_lease(self) -> None:
         self._has_ended_lease = True
-        await self._call_once(lambda c: release_lease(c, self.lease_number))
+        await self._call_once(lambda c: end_lease(c, self.lease_number))
 
     async def counts(self) -> OwnershipCounts:
         return await self._call_once(count_ownership)
@@ -179,16 +223,22 @@ async def _run_call_once(pool: Pool, call: PostgresCall[T]) -> T:
         raise translate_error(error) from error
 
 
-async def renew_lease(connection: PostgresConnection, holder: int) -> int:
-    """The number of this lease, if it is good, now for longer; else of a new one."""
-    if await fetch_rows(connection, _RENEW_LEASE, LEASE_S, holder):
-        return holder
+async def begin_lease(connection: PostgresConnection) -> int:
+    """Begin a lease and return its number."""
+    ((number,),) = await fetch_rows(connection, _BEGIN_LEASE, LEASE_DURATION_S)
+    return int(number)
+
+
+async def renew_lease(connection: PostgresConnection, number: int) -> int:
+    """Renew this lease, or begin another if it has ended; return the number of the lease that runs."""
+    if await fetch_rows(connection, _RENEW_LEASE, LEASE_DURATION_S, number):
+        return number
     return await begin_lease(connection)
 
 
-async def release_lease(connection: PostgresConnection, holder: int) -> None:
-    """End this lease."""
-    await connection.execute(_END_LEASE.encode(), (holder,))
+async def end_lease(connection: PostgresConnection, number: int) -> None:
+    """End this lease, so that other processes may claim at once what it holds."""
+    await connection.execute(_END_LEASE.encode(), (number,))
 
 
 async def count_ownership(connection: PostgresConnection) -> OwnershipCounts:
@@ -256,60 +306,6 @@ async def due(
     values = {"me": holder, "now": now, "overdue": now - OVERDUE_AFTER, "limit": limit}
     cursor = await connection.execute(_DUE.encode(), values)
     return [reference for (reference,) in await cursor.fetchall()]
-
-
-LEASE_S = LEASE_DURATION // SECOND
-"""How long a process counts as alive after it was last heard of."""
-
-LEASE_RENEWAL_INTERVAL_S = 3
-"""How often it is heard of."""
-
-NO_HOLDER = 0
-"""The holder of what administration schedules."""
-
-_CLAIM_ABANDONED = """
-    WITH free AS (
-        SELECT i.brand, i.gateway_reference, i.kind
-        FROM holders AS h JOIN intents AS i ON i.holder = h.id
-        WHERE h.alive_until <= clock_timestamp() AND i.kind <> 'callback'
-        ORDER BY i.id LIMIT %s FOR UPDATE OF i SKIP LOCKED
-    ), taken AS (
-        UPDATE intents AS i SET holder = %s FROM free
-        WHERE i.brand = free.brand AND i.gateway_reference = free.gateway_reference
-            AND i.kind = free.kind
-        RETURNING i.id, i.brand, i.gateway_reference, i.kind
-    )
-    SELECT gateway_reference, kind, order_row, progress
-    FROM taken JOIN transactions USING (brand, gateway_reference) ORDER BY taken.id
-"""
-
-
-async def begin_lease(connection: PostgresConnection) -> int:
-    """A new holder's number; alive from now on."""
-    ((id,),) = await fetch_rows(
-        connection,
-        "INSERT INTO holders (alive_until)"
-        " VALUES (clock_timestamp() + make_interval(secs => %s)) RETURNING id",
-        LEASE_S,
-    )
-    return int(id)
-
-
-async def extend_lease(connection: PostgresConnection, holder: int) -> None:
-    """This holder is alive, unless its lease has ended: it can't be renewed then, only begun anew."""
-    await connection.execute(
-        "UPDATE holders SET alive_until = clock_timestamp() + make_interval(secs => %s)"
-        " WHERE id = %s AND NOT is_over AND alive_until > clock_timestamp()",
-        (LEASE_S, holder),
-    )
-
-
-async def end_lease(connection: PostgresConnection, holder: int) -> None:
-    """This holder does nothing any more: others may take its work on at once."""
-    await connection.execute(
-        "UPDATE holders SET is_over = true, alive_until = clock_timestamp() WHERE id = %s",
-        (holder,),
-    )
 
 
 async def claim_abandoned(

@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 import structlog
 import trio
 
-from mmo_trio.storage.interface.store import StoreUnavailable, StoreUnusable
+from mmo_trio.storage.interface.store import OutcomeUnknown, StoreUnavailable, StoreUnusable
 from mmo_trio.storage.postgres import migrations, ownership
 from mmo_trio.storage.postgres.bridge import (
     PostgresConnection,
@@ -23,6 +23,7 @@ from mmo_trio.storage.postgres.connections import (
     call_when_reachable,
     create_reader_pool,
     create_writer_pool,
+    hide_follow_up_errors,
 )
 from mmo_trio.storage.postgres.store import PostgresStore
 
@@ -44,6 +45,7 @@ async def open_postgres(
     lives. Administration leaves what it schedules to them. Without `make` the tables must be there. Raises StoreUnusable
     when the database isn't as we need it, StoreUnavailable when it can't be reached.
     """
+    hide_follow_up_errors()
     conninfo = build_conninfo(url)
     with unwrap_single_exception():
         async with open_bridge() as bridge:
@@ -53,8 +55,8 @@ async def open_postgres(
                 await bridge.run(_open_pools, writing, reading)
                 store = PostgresStore(bridge, writing, reading, holder, timeout_s)
                 async with trio.open_nursery() as nursery:
-                    if serving:
-                        nursery.start_soon(_maintain_lease, store)
+                    if store.ownership is not None:
+                        nursery.start_soon(_maintain, store, store.ownership)
                     try:
                         yield store
                     finally:
@@ -108,15 +110,15 @@ async def _close_pools(writer_pool: Pool, reader_pool: Pool) -> None:
     await reader_pool.close()
 
 
-async def _maintain_lease(store: PostgresStore) -> None:
-    """Renew the lease as long as the store is open; when the server is away, as soon as it is back."""
-    tidied_at = trio.current_time()
+async def _maintain(store: PostgresStore, lease: ownership.PostgresChannelOwnership) -> None:
+    """While the store is open, renew the lease where no channel owner does, and purge what has expired."""
+    purged_at = trio.current_time()
     while True:
         await trio.sleep(ownership.LEASE_RENEWAL_INTERVAL_S)
         try:
-            await store.extend_lease()
-            if trio.current_time() - tidied_at > _PURGE_INTERVAL_S:
-                tidied_at = trio.current_time()
+            await lease.renew_lease_without_owner()
+            if trio.current_time() - purged_at > _PURGE_INTERVAL_S:
+                purged_at = trio.current_time()
                 await store.purge()
-        except StoreUnavailable as error:
+        except (StoreUnavailable, OutcomeUnknown) as error:
             logger.warning("lease_renewal_failed", error=str(error))

@@ -195,10 +195,6 @@ class PostgresStore(SqlStore):
 
         return await self._bridge.run(crossing)
 
-    async def extend_lease(self) -> None:
-        """Stay alive, as far as other processes can see."""
-        await self._read(lambda c: ownership.extend_lease(c, self._holder))
-
     async def purge(self) -> None:
         """Forget what nobody needs any more."""
         await self._read(ownership.purge)
