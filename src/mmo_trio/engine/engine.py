@@ -30,6 +30,7 @@ from mmo_trio.storage.interface.store import OutcomeUnknown, Store, StoreUnavail
 from mmo_trio.system.clock import WallClock
 from mmo_trio.system.fault_report import describe_fault
 from mmo_trio.system.latency import LatencyHistogram
+from mmo_trio.system.parking import ParkingSpot
 
 logger = structlog.get_logger(__name__)
 
@@ -77,14 +78,12 @@ class EngineStatistics:
 
 
 @define(eq=False)
-class PendingInput:
-    """An input on its way through the engine. It goes through even if nobody asks for the reply."""
+class PendingInput(ParkingSpot[Reply]):
+    """An input on its way through the engine. The engine decides it even if no task waits for the reply."""
 
     input: Input
     reads: Reads = field(init=False)
     keys: frozenset[Hashable] = field(init=False)
-    _task: trio.lowlevel.Task | None = None
-    """Who waits for the reply."""
     _outcome: outcome.Outcome[Reply] | None = None
 
     def __attrs_post_init__(self) -> None:
@@ -92,24 +91,15 @@ class PendingInput:
         self.keys = conflict_keys(self.input, self.reads)
 
     async def reply(self) -> Reply:
-        """The reply once what the input changed is durable; for one task, once. Raises what `Engine.submit` does."""
+        """Return the reply once what the input changed is durable; one task may call this, once. Raises what
+        `Engine.submit` does."""
         if self._outcome is not None:
             return self._outcome.unwrap()
-        self._task = trio.lowlevel.current_task()
-
-        def stop_waiting(_: object) -> trio.lowlevel.Abort:
-            self._task = None
-            return trio.lowlevel.Abort.SUCCEEDED
-
-        reply: Reply = await trio.lowlevel.wait_task_rescheduled(stop_waiting)
-        return reply
+        return await self.park()
 
     def complete(self, result: outcome.Outcome[Reply]) -> None:
-        """Tell whoever waits, now or later."""
-        if self._task is not None:
-            trio.lowlevel.reschedule(self._task, result)
-            self._task = None
-        else:
+        """Hand over the reply to the task that waits for it, now or later."""
+        if not self.unpark(result):
             self._outcome = result
 
 
@@ -134,7 +124,8 @@ class Engine:
     _queue: InputQueue[PendingInput] = Factory(InputQueue)
     _active_batches: int = 0
     """Batches."""
-    _idle_tasks: list[trio.lowlevel.Task] = Factory(list)
+    _idle: list[ParkingSpot[None]] = Factory(list)
+    """Where tasks of this engine wait for inputs."""
     _batches: int = 0
     _inputs: int = 0
     _rejected: int = 0
@@ -157,8 +148,8 @@ class Engine:
             raise StoreUnavailable("the queue into the engine is full")
         call = PendingInput(input_)
         self._queue.add(call)
-        if self._idle_tasks and self._can_start_batch():
-            trio.lowlevel.reschedule(self._idle_tasks.pop())
+        if self._idle and self._can_start_batch():
+            self._idle.pop().unpark(outcome.Value(None))
         return call
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
@@ -231,14 +222,9 @@ class Engine:
             batch.complete(self.outbox)
 
     async def _wait_for_batch(self) -> None:
-        task = trio.lowlevel.current_task()
-
-        def stop(_: object) -> trio.lowlevel.Abort:
-            self._idle_tasks.remove(task)
-            return trio.lowlevel.Abort.SUCCEEDED
-
-        self._idle_tasks.append(task)
-        await trio.lowlevel.wait_task_rescheduled(stop)
+        spot = ParkingSpot[None]()
+        self._idle.append(spot)
+        await spot.park(on_cancel=lambda: self._idle.remove(spot))
 
 
 @define(eq=False)

@@ -1,4 +1,4 @@
-"""Questions that wait together are asked together: one hop to where the rows are answers them all."""
+"""Coalesced requests: those that wait together are executed together, in one hop to where the rows are."""
 
 from __future__ import annotations
 
@@ -11,80 +11,74 @@ import trio
 from attrs import Factory, define
 
 from mmo_trio.storage.interface.store import StoreUnavailable
+from mmo_trio.system.parking import ParkingSpot
 
 QueryT = TypeVar("QueryT")
 ResultT = TypeVar("ResultT")
 
 COALESCED_MAX = 64
-"""Questions in one hop: beyond this the first to come waits longer, and the hop is cheap enough for each."""
+"""Requests in one hop: with more, the first would wait longer, and the hop is cheap enough for each."""
 
 
 @define(eq=False)
-class _Waiter(Generic[QueryT, ResultT]):
+class _Waiter(ParkingSpot[None], Generic[QueryT, ResultT]):
+    """A request; its task sleeps until there is a result, or until it is its turn to execute."""
+
     query: QueryT
-    task: trio.lowlevel.Task | None = None
-    """Who sleeps until there is an answer, or until it is its turn to ask."""
     result: outcome.Outcome[ResultT] | None = None
 
     def wake(self) -> None:
-        if self.task is not None:
-            trio.lowlevel.reschedule(self.task)
-            self.task = None
+        self.unpark(outcome.Value(None))
 
 
 @define(eq=False)
 class Coalescer(Generic[QueryT, ResultT]):
-    """Whoever comes while nobody is asking asks, for everybody who waits by then; the others sleep meanwhile. No task
-    and no timer of its own: a question that is alone isn't kept waiting for others."""
+    """Lets a task that finds no execution under way execute the requests of all tasks that wait by then; the others
+    sleep meanwhile. It needs no task and no timer of its own: a single request doesn't wait for others."""
 
     execute: Callable[[Sequence[QueryT]], Awaitable[Sequence[ResultT]]]
-    """An answer to each question, in order. Raises only StoreUnavailable for what others cause; it ends by itself."""
+    """Returns a result for each request, in order. Raises only StoreUnavailable for what others cause; it ends by
+    itself."""
     coalesced_max: int = COALESCED_MAX
     _waiting: deque[_Waiter[QueryT, ResultT]] = Factory(deque)
     _is_executing: bool = False
 
     async def __call__(self, query: QueryT) -> ResultT:
-        """The answer; raises what `ask` does."""
-        asked = _Waiter[QueryT, ResultT](query)
-        self._waiting.append(asked)
-        while asked.result is None:
+        """Return the result; raises what `execute` does."""
+        waiter = _Waiter[QueryT, ResultT](query)
+        self._waiting.append(waiter)
+        while waiter.result is None:
             if self._is_executing:
-                await self._wait(asked)
+                await waiter.park(on_cancel=lambda: self._withdraw(waiter))
             else:
                 await self._execute_waiting()
-        return asked.result.unwrap()
+        return waiter.result.unwrap()
 
-    async def _wait(self, waiter: _Waiter[QueryT, ResultT]) -> None:
-        def leave(_: object) -> trio.lowlevel.Abort:
-            waiter.task = None
-            if waiter.result is None and waiter in self._waiting:
-                self._waiting.remove(waiter)
-            return trio.lowlevel.Abort.SUCCEEDED
-
-        waiter.task = trio.lowlevel.current_task()
-        await trio.lowlevel.wait_task_rescheduled(leave)
+    def _withdraw(self, waiter: _Waiter[QueryT, ResultT]) -> None:
+        if waiter.result is None and waiter in self._waiting:
+            self._waiting.remove(waiter)
 
     async def _execute_waiting(self) -> None:
-        """Ask for those who came first. Others wait for the answer, too, so it isn't cut short when its asker is."""
+        """Execute the requests that came first. Other tasks wait for the results, so a cancellation waits for them."""
         waiting = self._waiting
-        gathered = [waiting.popleft() for _ in range(min(self.coalesced_max, len(waiting)))]
+        batch = [waiting.popleft() for _ in range(min(self.coalesced_max, len(waiting)))]
         self._is_executing = True
         try:
             with trio.CancelScope(shield=True):
-                answers = await self.execute([each.query for each in gathered])
-            for each, answer in zip(gathered, answers, strict=True):
-                each.result = outcome.Value(answer)
+                results = await self.execute([waiter.query for waiter in batch])
+            for waiter, result in zip(batch, results, strict=True):
+                waiter.result = outcome.Value(result)
         except Exception as error:
-            for each in gathered:
-                each.result = outcome.Error(_copy_error(error))
+            for waiter in batch:
+                waiter.result = outcome.Error(_copy_error(error))
         finally:
             self._is_executing = False
-            for each in gathered:
-                each.wake()
+            for waiter in batch:
+                waiter.wake()
             if waiting:
                 waiting[0].wake()
 
 
 def _copy_error(error: Exception) -> Exception:
-    """An exception for each who raises it: they add their own traceback to it."""
+    """Return an exception for each task that raises it, as each adds its own traceback."""
     return StoreUnavailable(str(error)) if isinstance(error, StoreUnavailable) else error
