@@ -13,11 +13,11 @@ from __future__ import annotations
 
 import asyncio
 import re
-from importlib.resources import files
 
 from mmo_trio.storage.interface.store import StoreUnusable
 from mmo_trio.storage.postgres.bridge import PostgresConnection
 from mmo_trio.storage.postgres.queries import fetch_rows
+from mmo_trio.storage.sql.schema import migration_scripts
 
 POSTGRES_VERSION_MIN = 140_000
 """Pipelines with prepared statements, and what the schema uses, are there since version 14."""
@@ -39,10 +39,8 @@ VERSION_TABLE = """
 
 
 def scripts() -> dict[int, str]:
-    """The migrations by number; each brings a database from the number before to its own."""
-    found = files("mmo_trio.storage").joinpath("schema", "postgres").iterdir()
-    named = {int(each.name[:4]): each for each in found if each.name.endswith(".sql")}
-    return {number: named[number].read_text("utf-8") for number in sorted(named)}
+    """Return the migrations by number."""
+    return migration_scripts("postgres")
 
 
 def latest_version() -> int:

@@ -37,7 +37,8 @@ from mmo_trio.storage.postgres.queries import run_in_snapshot
 from mmo_trio.storage.shared.net_effect import net_effect
 from mmo_trio.storage.sql.integrity import integrity_errors
 from mmo_trio.storage.sql.records_page import list_records
-from mmo_trio.storage.sql.statements import SqlQuery, SqlSchema, run_query_async
+from mmo_trio.storage.sql.schema import SqlSchema
+from mmo_trio.storage.sql.statements import SqlQuery, run_query_async
 from mmo_trio.storage.sql.store import SqlStore
 
 T = TypeVar("T")

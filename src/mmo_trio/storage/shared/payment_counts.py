@@ -13,22 +13,21 @@ from mmo_trio.storage.interface.admin_types import COUNT_SPANS, LATENCY_BOUNDS_S
 from mmo_trio.storage.shared.net_effect import NetEffect
 
 CountKey: TypeAlias = tuple[Span, Instant, str, str, str, str, int]
-"""Span, where it begins, brand, method, provider, status and class of latency."""
+"""Span, its beginning, brand, method, provider, status and class of latency."""
 
 
 def batch_counts(effect: NetEffect) -> Counter[CountKey]:
-    """New payments are counted where they were created, and those that end where they end."""
-    ended = (now for _, now in effect.advanced.values() if now.progress.stage.is_terminal)
-    begun = effect.created.values()
-    return count_by_span(
-        begun, (*ended, *(each for each in begun if each.progress.stage.is_terminal))
-    )
+    """Count new payments by when they were created, and those that end by when they end."""
+    advanced = (after for _, after in effect.advanced.values())
+    created = effect.created.values()
+    ended = [each for each in (*advanced, *created) if each.progress.stage.is_terminal]
+    return count_by_span(created, ended)
 
 
 def count_by_span(
     created: Iterable[Transaction], ended: Iterable[Transaction]
 ) -> Counter[CountKey]:
-    """Both, for every length of time."""
+    """Count both in spans of each length."""
     shortest = COUNT_SPANS[0]
     fine: Counter[tuple[Instant, str, str, str, str, int]] = Counter()
     for each in created:
@@ -38,17 +37,18 @@ def count_by_span(
     for each in ended:
         order, ended_at = each.order, each.progress.completed_at
         assert ended_at is not None
-        took = latency_class(elapsed(order.created_at, ended_at))
+        latency_s = latency_class(elapsed(order.created_at, ended_at))
         began_at = Instant(ended_at - ended_at % shortest)
-        fine[began_at, order.brand, order.method, order.provider, each.status.value, took] += 1
-    figures: Counter[CountKey] = Counter()
-    for (at, *kind), times in fine.items():
+        fine[began_at, order.brand, order.method, order.provider, each.status.value, latency_s] += 1
+    counts: Counter[CountKey] = Counter()
+    for (began_at, brand, method, provider, status, latency_s), count in fine.items():
         for span in COUNT_SPANS:
-            figures[(span, at - at % span, *kind)] += times  # type: ignore[index]
-    return figures
+            at = Instant(began_at - began_at % span)
+            counts[span, at, brand, method, provider, status, latency_s] += count
+    return counts
 
 
 def latency_class(latency: Span) -> int:
-    """The upper bound in seconds of the class that it falls into; 0 beyond the last."""
-    place = bisect_left(LATENCY_BOUNDS_S, latency / SECOND)
-    return LATENCY_BOUNDS_S[place] if place < len(LATENCY_BOUNDS_S) else 0
+    """Return the upper bound in seconds of the class that a latency falls into; 0 beyond the last."""
+    index = bisect_left(LATENCY_BOUNDS_S, latency / SECOND)
+    return LATENCY_BOUNDS_S[index] if index < len(LATENCY_BOUNDS_S) else 0

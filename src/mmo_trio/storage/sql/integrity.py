@@ -6,8 +6,9 @@ from collections.abc import Mapping, Sequence
 
 from mmo_trio.storage.interface.store import StoreCorrupt
 from mmo_trio.storage.sql.columns import CHECKED_COLUMNS, transaction_row_error
+from mmo_trio.storage.sql.schema import SqlSchema
 from mmo_trio.storage.sql.serialization import parse_brand, parse_breaker
-from mmo_trio.storage.sql.statements import SqlQuery, SqlSchema, execute
+from mmo_trio.storage.sql.statements import SqlQuery, execute
 
 _PAGE_SIZE = 1_000
 

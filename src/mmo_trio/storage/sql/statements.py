@@ -7,7 +7,7 @@ statement contains another `?`, nor a `%`.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Generator, Sequence
 from typing import Any, Protocol, TypeAlias, TypeVar
 
 from attrs import Factory, define, frozen
@@ -43,23 +43,6 @@ class RunWrite(Protocol):
     ) -> Awaitable[T]:
         """Commit what the conversation writes; no later decision has a stamp below this one."""
         ...
-
-
-@frozen
-class SqlSchema:
-    """In what the schemas of the databases differ."""
-
-    transaction_key: Sequence[str]
-    """The columns of other tables that name a transaction; they are its key."""
-    latest_stamp: str
-    """The query of the latest stored instant."""
-    reference_suffix: str
-    """The indexed expression of a gatewayReference's last twelve characters."""
-    breaker_table: str
-    clear_breaker: str
-    """The statement that removes a brand's breaker."""
-    invariant_violations: Mapping[str, str]
-    """Rows that only this schema could have and that break an invariant: a description, and what follows FROM."""
 
 
 def execute(text: str, *values: Any) -> SqlQuery[Sequence[Row]]:

@@ -14,8 +14,9 @@ from mmo_trio.storage.sql import brand_keys, monitoring
 from mmo_trio.storage.sql.admin_store import SqlAdminStore
 from mmo_trio.storage.sql.payment_search import only_transaction
 from mmo_trio.storage.sql.records_page import list_records
+from mmo_trio.storage.sql.schema import SqlSchema
 from mmo_trio.storage.sql.serialization import without_checksum
-from mmo_trio.storage.sql.statements import RunQuery, RunWrite, SqlSchema, execute
+from mmo_trio.storage.sql.statements import RunQuery, RunWrite, execute
 
 
 class SqlStore:

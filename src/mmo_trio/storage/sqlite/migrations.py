@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterator
-from importlib.resources import files
 
 from mmo_trio.storage.interface.store import StoreUnusable
+from mmo_trio.storage.sql.schema import migration_scripts
 
 SQLITE_VERSION_MIN = (3, 38, 0)
 """STRICT tables came with 3.37, the operator `->>` with 3.38."""
@@ -16,10 +16,8 @@ APPLICATION_ID = 0x4D4D4F47
 
 
 def scripts() -> dict[int, str]:
-    """The migrations by number; each brings a file from the number before to its own."""
-    found = files("mmo_trio.storage").joinpath("schema", "sqlite").iterdir()
-    named = {int(each.name[:4]): each for each in found if each.name.endswith(".sql")}
-    return {number: named[number].read_text("utf-8") for number in sorted(named)}
+    """Return the migrations by number."""
+    return migration_scripts("sqlite")
 
 
 def stored_version(connection: sqlite3.Connection) -> int:

@@ -19,7 +19,8 @@ from mmo_trio.storage.interface.admin_types import StoredApiKey
 from mmo_trio.storage.interface.store import DecideBatch, StoreUnavailable, WorkItem
 from mmo_trio.storage.shared.net_effect import net_effect
 from mmo_trio.storage.sql.integrity import integrity_errors
-from mmo_trio.storage.sql.statements import SqlQuery, SqlSchema, run_query
+from mmo_trio.storage.sql.schema import SqlSchema
+from mmo_trio.storage.sql.statements import SqlQuery, run_query
 from mmo_trio.storage.sql.store import SqlStore
 from mmo_trio.storage.sqlite import queries
 from mmo_trio.storage.sqlite.batches import advance_latest_stamp, load_batch, write_batch

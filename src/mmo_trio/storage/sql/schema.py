@@ -1,0 +1,33 @@
+"""The schemas of the SQL databases: in what they differ, and the migrations that make them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from importlib.resources import files
+
+from attrs import frozen
+
+
+@frozen
+class SqlSchema:
+    """In what the schemas of the databases differ."""
+
+    transaction_key: Sequence[str]
+    """The columns of other tables that name a transaction; they are its key."""
+    latest_stamp: str
+    """The query of the latest stored instant."""
+    reference_suffix: str
+    """The indexed expression of a gatewayReference's last twelve characters."""
+    breaker_table: str
+    clear_breaker: str
+    """The statement that removes a brand's breaker."""
+    invariant_violations: Mapping[str, str]
+    """Rows that only this schema could have and that break an invariant: a description, and what follows FROM."""
+
+
+def migration_scripts(database: str) -> dict[int, str]:
+    """Return the migrations of `sqlite` or `postgres` by number; each brings a database from the number before to its
+    own."""
+    found = files("mmo_trio.storage").joinpath("schema", database).iterdir()
+    named = {int(each.name[:4]): each for each in found if each.name.endswith(".sql")}
+    return {number: named[number].read_text("utf-8") for number in sorted(named)}
