@@ -1,1 +1,1 @@
-"""Where decisions are made durable: one protocol, several stores, one suite that all of them pass."""
+"""Stores, which make decisions durable: one interface, several implementations, one suite that all of them pass."""

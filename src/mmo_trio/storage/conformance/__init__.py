@@ -1,11 +1,11 @@
-"""The public suite for stores: every store that passes keeps the promises of `mmo_trio.storage.interface.store.Store`.
+"""The public suite for stores: every store that passes is a `mmo_trio.storage.interface.store.Store`.
 
     await check_store(fresh)                                     # all of it, or
     @pytest.mark.parametrize("check", CHECKS)                    # one test for each check
 
-`fresh()` makes an empty storage and gives a function that opens it, each time as its one serving process: closing
-and opening again is a restart. Of a store that several processes share, what they agree on is checked as well: it
-is then opened several times at once, as by processes of one gateway.
+`fresh()` makes an empty storage and returns a function that opens it, each time as its one serving process: closing
+and opening again is a restart. A store that several processes share has to pass further checks, which open it several
+times at once, as processes of one gateway do.
 
     @pytest.mark.parametrize("check", SHARED_CHECKS)
 """
@@ -57,7 +57,7 @@ SHARED_CHECKS: tuple[StoreCheck, ...] = (
     ownership.check_due_transactions_are_shared,
     ownership.check_abandoned_submissions,
 )
-"""The checks of what a store that is shared promises beyond that."""
+"""The further checks of a store that several processes share."""
 
 
 async def check_store(create_storage: Callable[[], OpenStore], *, is_shared: bool = False) -> None:

@@ -1,4 +1,4 @@
-"""What the engine relies on: batches, the batch law, kept intents, and what is due."""
+"""Checks of what the engine relies on: batches, durable intents, and due transactions."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ from mmo_trio.storage.interface.store import Store
 
 
 async def check_reference_is_consumed(open_store: OpenStore) -> None:
-    """A reuse within the window is refused, across batches and within one; after it the newest use counts (C12)."""
+    """A reuse within the window is rejected, across batches and within one; after it the newest use counts (C12)."""
 
     def use(number: int) -> Input:
         return creation(number, merchant_reference="order-1")
@@ -73,17 +73,17 @@ async def check_reference_is_consumed(open_store: OpenStore) -> None:
 
 
 async def check_batches_equal_single_inputs(open_store: OpenStore) -> None:
-    """Any partition of a list of inputs into batches ends as the façade does, feeding them one by one (law 5)."""
+    """Any partition of inputs into batches ends as `Gateway` does, which takes them one by one (law 5)."""
     random = Random(2026)
-    given = random_inputs(random, 700)
+    inputs = random_inputs(random, 700)
     oracle = Gateway()
-    expected = [oracle.receive(each, now=now) for each, now in given]
+    expected = [oracle.receive(each, now=now) for each, now in inputs]
     async with open_store() as store:
         replies: list[Reply] = []
         at = 0
-        while at < len(given):
+        while at < len(inputs):
             size = random.choice((1, 2, 5, 40))
-            replies += await submit_batch(store, *given[at : at + size])
+            replies += await submit_batch(store, *inputs[at : at + size])
             at += size
         assert replies == expected
         await _compare_with_oracle(store, oracle)
@@ -99,10 +99,10 @@ async def _compare_with_oracle(store: Store, oracle: Gateway) -> None:
     everything = list(oracle.ledger.transactions.values())
     for each in everything:
         mine = [line for line in oracle.journal if line.gateway_reference == each.reference]
-        told = [call for call in oracle.callbacks if call.gateway_reference == each.reference]
+        sent = [call for call in oracle.callbacks if call.gateway_reference == each.reference]
         assert await store.transaction(each.reference) == each
         assert await store.admin.timeline(each.reference) == mine
-        assert await store.admin.callbacks(gateway_reference=each.reference) == told
+        assert await store.admin.callbacks(gateway_reference=each.reference) == sent
         assert await store.look_up(LookUp(each.order.brand, each.reference)) == transaction_object(
             each
         )
@@ -138,7 +138,7 @@ def _suspense_rows(entries: Iterable[SuspenseEntry]) -> list[tuple[object, ...]]
 
 
 def _expected_suspense_rows(recorded: Iterable[SuspenseRecorded]) -> list[tuple[object, ...]]:
-    """The same told again for the same reason only counts up."""
+    """Return the rows of the book: what is repeated for the same reason is only counted."""
     book: dict[object, list[SuspenseRecorded]] = {}
     for each in recorded:
         identity = (each.provider, each.reason, each.gateway_reference, each.content)
@@ -187,7 +187,7 @@ async def check_unread_keys_are_not_visible(open_store: OpenStore) -> None:
     deposit = DepositNotified("sandbox", "D1", "Sandbox", reference(9), brand(), "mobile_ke",
                               Money(1_000, "KES"), PAYER)  # fmt: skip
 
-    def look(ledger: Ledger) -> Sequence[Decision]:
+    def read_unprefetched_key(ledger: Ledger) -> Sequence[Decision]:
         try:
             ledger.transaction(reference(2))
         except NotPrefetched:
@@ -201,7 +201,7 @@ async def check_unread_keys_are_not_visible(open_store: OpenStore) -> None:
             (creation(2), later(NOON, Span(1))),
             (deposit, later(NOON, Span(2))),
         )
-        await store.transact(Reads(transactions=frozenset((reference(1),))), look)
+        await store.transact(Reads(transactions=frozenset((reference(1),))), read_unprefetched_key)
         again = await submit_batch(
             store, (deposit, later(NOON, Span(3))), (deposit, later(NOON, Span(4)))
         )
@@ -210,7 +210,7 @@ async def check_unread_keys_are_not_visible(open_store: OpenStore) -> None:
 
 
 async def check_abandoned_work_is_claimed_once(open_store: OpenStore) -> None:
-    """Kept intents are with the process that wrote them; what it leaves is handed out, oldest first, once."""
+    """Durable intents belong to the process that wrote them; those it leaves are returned once, oldest first."""
     async with open_store() as store:
         await submit_batch(
             store, *((creation(number), later(NOON, Span(number))) for number in range(5))
@@ -245,7 +245,7 @@ async def check_abandoned_work_is_claimed_once(open_store: OpenStore) -> None:
 
 
 async def check_due_transactions(open_store: OpenStore) -> None:
-    """`woken` gives what is due, the earliest first; what has ended never wakes (S3)."""
+    """`due` returns due transactions, the earliest first; those that have ended never wake (S3)."""
     async with open_store() as store:
         await submit_batch(
             store, *((creation(number), later(NOON, Span(number))) for number in range(4))

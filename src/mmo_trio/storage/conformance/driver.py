@@ -1,4 +1,4 @@
-"""How the checks drive a store: whole batches, as an engine would."""
+"""The checks drive a store as an engine does: with batches."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ NOON = Instant(1_700_000_000 * clock.SECOND)
 
 
 async def submit_batch(store: Store, *inputs: tuple[Input, Instant]) -> Sequence[Reply]:
-    """One batch, as an engine would do it."""
+    """Decide one batch as an engine does; return the replies."""
 
     def decide_all(ledger: Ledger) -> Sequence[Decision]:
         decisions = []
@@ -38,16 +38,16 @@ async def submit_batch(store: Store, *inputs: tuple[Input, Instant]) -> Sequence
 
 
 async def claim_all_abandoned(store: Store, *, limit: int) -> Sequence[WorkItem]:
-    """What others have left, taken on by this process."""
-    orphans = await store.claim_abandoned(limit=limit)
-    if store.ownership is None or len(orphans) == limit:
-        return orphans
+    """Claim for this process all that others have left."""
+    abandoned = await store.claim_abandoned(limit=limit)
+    if store.ownership is None or len(abandoned) == limit:
+        return abandoned
     await store.ownership.claim()
-    room = {of: limit - len(orphans) for of in ("acme", "globex")}
-    return [*orphans, *await store.ownership.claim_callbacks(room)]
+    capacity = {brand: limit - len(abandoned) for brand in ("acme", "globex")}
+    return [*abandoned, *await store.ownership.claim_callbacks(capacity)]
 
 
 def intent_key(intent: Intent) -> IntentKey:
-    """What identifies a kept intent; a store hands out no other."""
+    """Return the key of a durable intent; a store returns no other."""
     assert not isinstance(intent, PollProvider)
     return (intent.gateway_reference, intent.kind)

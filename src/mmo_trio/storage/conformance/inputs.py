@@ -1,4 +1,4 @@
-"""What `check_store` puts into a store: one brand's payments, and random lists of everything that can happen."""
+"""The inputs of the checks: payments of one brand, and random lists of everything that can happen."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ DELIVERED = DeliveryAttempt(
 
 
 def brand(id: str = "acme") -> Brand:
-    """A brand with one method in two currencies."""
+    """Return a brand with one method in two currencies."""
     method = Method(
         key="mobile_ke",
         provider="sandbox",
@@ -73,7 +73,7 @@ def brand(id: str = "acme") -> Brand:
 
 
 def reference(number: int) -> str:
-    """A gatewayReference."""
+    """Return the gatewayReference of this number."""
     return f"01JD{number:022d}"
 
 
@@ -85,7 +85,7 @@ def creation(
     operation: Operation = Operation.DIRECT_PAYIN,
     currency: str = "KES",
 ) -> CreatePayment:
-    """A create request; its number makes its references."""
+    """Return a create request; its references come from its number."""
     return CreatePayment(
         brand=brand(brand_id),
         gateway_reference=reference(number),
@@ -107,7 +107,7 @@ def creation(
 
 
 def succeeded(number: int) -> ProviderSucceeded:
-    """The provider moved the money of that payment."""
+    """Return the input that the provider moved the money of this payment."""
     return ProviderSucceeded(
         reference(number),
         "sandbox",
@@ -119,16 +119,16 @@ def succeeded(number: int) -> ProviderSucceeded:
 
 
 def random_inputs(random: Random, count: int) -> Sequence[tuple[Input, Instant]]:
-    """A list of inputs about a few payments, with strictly increasing stamps: many are late, repeated or wrong."""
+    """Return inputs about a few payments, with strictly increasing stamps: many are late, repeated or wrong."""
     now = Instant(1_700_000_000 * clock.SECOND)
-    given: list[tuple[Input, Instant]] = []
+    inputs: list[tuple[Input, Instant]] = []
     for number in range(count):
         pause = random.choice((1, clock.SECOND, clock.MINUTE, 20 * clock.MINUTE))
         now = later(now, Span(pause))
         if random.random() < 0.005:
             now = later(now, Span(4 * clock.DAY))
-        given.append((_random_input(random, number), now))
-    return given
+        inputs.append((_random_input(random, number), now))
+    return inputs
 
 
 def _random_input(random: Random, number: int) -> Input:

@@ -1,4 +1,4 @@
-"""What processes that share a store rely on: one owner of a merchant's channel, claims under its fence, and shares."""
+"""Checks of what processes rely on that share a store: one owner of a channel, claims under its fence, shares."""
 
 from __future__ import annotations
 
@@ -40,13 +40,13 @@ async def check_breakers_survive_restart(open_store: OpenStore) -> None:
         await conclude_callback(store, 2, later(NOON, Span(31)), breaker=OPEN_BREAKER)
         await conclude_callback(store, 3, later(NOON, Span(32)))
     async with open_store() as store:
-        kept = await store.breakers()
-        assert kept["acme"] == OPEN_BREAKER
-        assert kept.get("globex", INITIAL_SNAPSHOT) == INITIAL_SNAPSHOT
+        breakers = await store.breakers()
+        assert breakers["acme"] == OPEN_BREAKER
+        assert breakers.get("globex", INITIAL_SNAPSHOT) == INITIAL_SNAPSHOT
 
 
 async def check_channel_has_one_owner(open_store: OpenStore) -> None:
-    """Whoever committed them, a merchant's callbacks go to the one process that holds its channel, each once (K3)."""
+    """Whichever process commits them, a merchant's callbacks go to the owner of its channel, each once (K3)."""
     async with open_store() as one, open_store() as other:
         ours, theirs = ownership_of(one), ownership_of(other)
         assert await ours.renew_lease() != await theirs.renew_lease()
@@ -69,7 +69,7 @@ async def check_channel_has_one_owner(open_store: OpenStore) -> None:
 
 
 async def check_ownership_counts(open_store: OpenStore) -> None:
-    """Who is alive is counted with what all of them hold, and a channel can be left to others (K3)."""
+    """Living processes are counted with their channels, and a channel can be left to others (K3)."""
     async with open_store() as one, open_store() as other:
         ours, theirs = ownership_of(one), ownership_of(other)
         assert await ours.counts() == OwnershipCounts(alive=2, held=0)
@@ -85,8 +85,8 @@ async def check_ownership_counts(open_store: OpenStore) -> None:
 
 
 async def check_next_owner_claims_again(open_store: OpenStore) -> None:
-    """What the holder before had claimed and not concluded is claimed again, before what came later, and the later
-    claim counts (K3, K5)."""
+    """The next owner claims again what the one before had claimed and not concluded, before what came later, and the
+    later claim counts (K3, K5)."""
     async with open_store() as one, open_store() as other:
         ours, theirs = ownership_of(one), ownership_of(other)
         for number in range(4):
@@ -125,7 +125,7 @@ async def check_next_owner_claims_again(open_store: OpenStore) -> None:
 
 
 async def check_channel_release(open_store: OpenStore) -> None:
-    """What is given up is free at once; an outdated fence frees nothing, and what is in hand isn't claimed (K3)."""
+    """A released channel is free at once; an outdated fence frees nothing, and excluded callbacks stay (K3)."""
     async with open_store() as one, open_store() as other:
         ours, theirs = ownership_of(one), ownership_of(other)
         await complete_payment(one, 1, NOON)
@@ -149,7 +149,7 @@ async def check_channel_release(open_store: OpenStore) -> None:
 
 
 async def check_due_transactions_are_shared(open_store: OpenStore) -> None:
-    """Each payment is woken by one process of those alive, and by any once it is long overdue (S3)."""
+    """Each payment is due in one living process, and in all once it is long overdue (S3)."""
     everything = {reference(number) for number in range(40)}
     expiry = later(NOON, Span(3 * clock.DAY))
     async with open_store() as one:
@@ -172,7 +172,7 @@ async def check_due_transactions_are_shared(open_store: OpenStore) -> None:
 
 
 async def check_abandoned_submissions(open_store: OpenStore) -> None:
-    """A submission is with the process that committed it, and with one of the others once that is gone (S6)."""
+    """A submission belongs to the process that committed it, and to one other once that is gone (S6)."""
     async with open_store() as one, open_store() as two:
         async with open_store() as other:
             await submit_batch(
@@ -186,7 +186,7 @@ async def check_abandoned_submissions(open_store: OpenStore) -> None:
 
 
 def ownership_of(store: Store) -> ChannelOwnership:
-    """How this store is shared."""
+    """Return the ownership of a store that is shared."""
     assert store.ownership is not None, "the store isn't shared"
     return store.ownership
 
@@ -194,7 +194,7 @@ def ownership_of(store: Store) -> ChannelOwnership:
 async def complete_payment(
     store: Store, number: int, now: Instant, *, brand_id: str = "acme"
 ) -> None:
-    """A payment, from its creation to its success."""
+    """Take a payment from its creation to its success."""
     await submit_batch(store, (creation(number, brand_id=brand_id), now))
     await submit_batch(store, (BeginSubmission(reference(number)), later(now, Span(1))))
     await submit_batch(store, (succeeded(number), later(now, Span(2))))
@@ -208,7 +208,7 @@ async def conclude_callback(
     fence: int = 0,
     breaker: BreakerSnapshot | None = None,
 ) -> object:
-    """The reply to the outcome of this payment's callback."""
+    """Conclude this payment's callback and return the reply."""
     (reply,) = await submit_batch(
         store, (CallbackConcluded(reference(number), DELIVERED, fence, breaker), now)
     )
@@ -216,7 +216,7 @@ async def conclude_callback(
 
 
 def claimed_fences(work_items: Sequence[WorkItem]) -> Sequence[tuple[int, int]]:
-    """The payments' numbers, and the fences under which their callbacks are claimed."""
+    """Return the payments' numbers, and the fences under which their callbacks are claimed."""
     return [
         (int(work.intent.gateway_reference[4:]), work.intent.fence)
         for work in work_items

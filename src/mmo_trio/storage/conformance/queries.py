@@ -1,6 +1,8 @@
-"""What merchants and people ask: look-ups, records, the suspense book, brands and keys."""
+"""Checks of what merchants and staff read: look-ups, records, the suspense book, brands and keys."""
 
 from __future__ import annotations
+
+from typing import Any
 
 from attrs import evolve
 
@@ -18,7 +20,7 @@ from mmo_trio.storage.interface.store import Store, StoreUnavailable
 
 
 async def check_empty_store(open_store: OpenStore) -> None:
-    """Nothing there: nothing found, nothing due, nothing to do."""
+    """An empty store finds nothing, and nothing is due."""
     async with open_store() as store:
         await store.check()
         assert await store.latest_stamp() == 0
@@ -39,17 +41,17 @@ async def check_empty_store(open_store: OpenStore) -> None:
 
 
 async def check_payment_survives_restart(open_store: OpenStore) -> None:
-    """What was answered is there after a restart: in every look-up, on its page, in its timeline (C6, L1, L2)."""
+    """An accepted payment is there after a restart: in every look-up, on its page, in its timeline (C6, L1, L2)."""
     web = creation(2, operation=Operation.WEB_PAYIN)
     async with open_store() as store:
         replies = await submit_batch(store, (creation(1), NOON), (web, later(NOON, Span(1))))
         assert all(isinstance(reply, Accepted) for reply in replies)
     async with open_store() as store:
-        kept = await store.transaction(reference(1))
-        assert kept is not None
+        stored = await store.transaction(reference(1))
+        assert stored is not None
         assert isinstance(replies[0], Accepted)
-        assert kept.order == replies[0].order
-        rendered = transaction_object(kept)
+        assert stored.order == replies[0].order
+        rendered = transaction_object(stored)
         assert await store.look_up(LookUp("acme", reference(1))) == rendered
         assert await store.look_up(LookUp("globex", reference(1))) is None
         assert await store.look_up(LookUpByMerchantReference("acme", "order/1 ü")) == rendered
@@ -65,7 +67,7 @@ async def check_payment_survives_restart(open_store: OpenStore) -> None:
 
 
 async def check_records_paging(open_store: OpenStore) -> None:
-    """Every row once in order, forwards and backwards, and exact ends, with filters and at any page size (R1, R6)."""
+    """Pages list every row once in order, in both directions, with exact ends, any filter and size (R1, R6)."""
     async with open_store() as store:
         for number in range(23):
             operation = Operation.DIRECT_PAYOUT if number % 3 == 0 else Operation.DIRECT_PAYIN
@@ -127,7 +129,7 @@ async def _check_paging(store: Store, query: ListRecords) -> None:
 
 
 async def check_find_transactions(open_store: OpenStore) -> None:
-    """By either reference, brand or status, the newest first."""
+    """Transactions are found by either reference, brand or status, the newest first."""
     async with open_store() as store:
         await submit_batch(
             store, *((creation(number), later(NOON, Span(number))) for number in range(3))
@@ -142,8 +144,9 @@ async def check_find_transactions(open_store: OpenStore) -> None:
             (succeeded(2), later(NOON, Span(5))),
         )
 
-        async def found(**how: object) -> list[int]:
-            return [int(each.reference[4:]) for each in await store.admin.find_transactions(**how)]  # type: ignore[arg-type]
+        async def found(**filters: Any) -> list[int]:
+            transactions = await store.admin.find_transactions(**filters)
+            return [int(each.reference[4:]) for each in transactions]
 
         assert await found() == [3, 2, 1, 0]
         assert await found(limit=2) == [3, 2]
@@ -156,7 +159,7 @@ async def check_find_transactions(open_store: OpenStore) -> None:
 
 
 async def check_suspense_book(open_store: OpenStore) -> None:
-    """An entry is counted up when told again, closed once with a reason, and stays closed (S5)."""
+    """An entry is counted up when repeated, closed once with a reason, and stays closed (S5)."""
     async with open_store() as store:
         for number in range(3):
             await submit_batch(
@@ -182,7 +185,7 @@ async def check_suspense_book(open_store: OpenStore) -> None:
 
 
 async def check_brands_and_keys(open_store: OpenStore) -> None:
-    """Brands come back as they were saved, keys oldest first; a retired key finds nothing any more (A4)."""
+    """Brands are read as they were saved, keys oldest first; a retired key finds nothing any more (A4)."""
     async with open_store() as store:
         await store.admin.save_brands([brand("globex"), brand("acme")])
         assert await store.admin.add_key("acme", b"digest-1", b"sealed-1", now=NOON)
@@ -243,7 +246,7 @@ async def check_unknown_outcomes(open_store: OpenStore) -> None:
 
 
 async def check_backlog(open_store: OpenStore) -> None:
-    """What is pending, stuck or overdue, called back or put in suspense is counted."""
+    """Pending, stuck and overdue payments, callbacks and suspense are counted."""
     stray = UnmatchedNotified("momo", '{"a":1}')
     async with open_store() as store:
         assert await store.admin.backlog(stuck_before=NOON, overdue_before=NOON) == Backlog(
@@ -281,7 +284,7 @@ async def check_closed_providers(open_store: OpenStore) -> None:
 
 
 async def check_closed_store_is_unavailable(open_store: OpenStore) -> None:
-    """After closing, every call says so."""
+    """After closing, every call raises StoreUnavailable."""
     async with open_store() as store:
         await store.aclose()
         for call in (

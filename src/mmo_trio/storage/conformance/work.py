@@ -1,4 +1,4 @@
-"""What the people who run the gateway ask: the office of a store."""
+"""Checks of the admin API: what the gateway's staff read and change."""
 
 from __future__ import annotations
 
@@ -56,58 +56,58 @@ async def check_audit_log(open_store: OpenStore) -> None:
 
 
 async def check_users_and_sessions(open_store: OpenStore) -> None:
-    """A name is given once; a session is its operator's as that one is now, and ends when the operator changes."""
+    """A name is unique; a session shows its user as it is now, and ends when the user is replaced."""
     async with open_store() as store:
-        office = store.admin
-        assert await office.add_user(ADA)
-        assert not await office.add_user(evolve(ADA, role=Role.VIEWER))
-        assert await office.add_user(evolve(ADA, name="bob"))
+        admin = store.admin
+        assert await admin.add_user(ADA)
+        assert not await admin.add_user(evolve(ADA, role=Role.VIEWER))
+        assert await admin.add_user(evolve(ADA, name="bob"))
         old, new = (
             ConsoleSession(b"1", "ada", NOON, NOON),
             ConsoleSession(b"2", "ada", later(NOON, Span(9)), later(NOON, Span(9))),
         )
-        await office.begin_session(old, expire_before=NOON)
-        assert await office.session(b"1") == (old, ADA)
-        await office.begin_session(new, expire_before=later(NOON, Span(1)))
-        assert await office.session(b"1") is None
-        await office.touch_session(b"2", later(NOON, Span(20)))
+        await admin.begin_session(old, expire_before=NOON)
+        assert await admin.session(b"1") == (old, ADA)
+        await admin.begin_session(new, expire_before=later(NOON, Span(1)))
+        assert await admin.session(b"1") is None
+        await admin.touch_session(b"2", later(NOON, Span(20)))
     async with open_store() as store:
-        office = store.admin
-        assert [each.name for each in await office.users()] == ["ada", "bob"]
-        assert await office.session(b"2") == (evolve(new, seen_at=later(NOON, Span(20))), ADA)
+        admin = store.admin
+        assert [each.name for each in await admin.users()] == ["ada", "bob"]
+        assert await admin.session(b"2") == (evolve(new, seen_at=later(NOON, Span(20))), ADA)
         disabled = evolve(ADA, disabled_at=later(NOON, Span(30)))
-        assert await office.replace_user(disabled)
-        assert not await office.replace_user(evolve(ADA, name="eve"))
-        assert await office.user("ada") == disabled
-        assert await office.user("eve") is None
-        assert await office.session(b"2") is None
-        await office.end_session(b"2")
+        assert await admin.replace_user(disabled)
+        assert not await admin.replace_user(evolve(ADA, name="eve"))
+        assert await admin.user("ada") == disabled
+        assert await admin.user("eve") is None
+        assert await admin.session(b"2") is None
+        await admin.end_session(b"2")
 
 
 async def check_proposals(open_store: OpenStore) -> None:
-    """Of two who decide on a proposal, one does."""
+    """Of two users who decide on a proposal, one succeeds."""
     async with open_store() as store:
-        office = store.admin
+        admin = store.admin
         made = Proposal(0, reference(1), "acme", None, "P1", "asked", "page 3", "ada", NOON)
-        id = await office.add_proposal(made)
-        other = await office.add_proposal(
+        id = await admin.add_proposal(made)
+        other = await admin.add_proposal(
             evolve(made, gateway_reference=reference(2), error_code="x")
         )
-        kept = evolve(made, id=id)
-        assert await office.proposal(id) == kept
-        assert await office.proposal(id + other) is None
+        stored = evolve(made, id=id)
+        assert await admin.proposal(id) == stored
+        assert await admin.proposal(id + other) is None
         decided = evolve(
-            kept, state=ProposalState.APPROVED, decided_by="bob", decided_at=later(NOON, Span(1))
+            stored, state=ProposalState.APPROVED, decided_by="bob", decided_at=later(NOON, Span(1))
         )
-        assert await office.update_proposal(ProposalState.OPEN, decided)
-        assert not await office.update_proposal(ProposalState.OPEN, decided)
-        assert [each.id for each in await office.proposals()] == [other, id]
-        assert list(await office.proposals(about=reference(1))) == [decided]
-        assert [each.id for each in await office.proposals(state=ProposalState.OPEN)] == [other]
+        assert await admin.update_proposal(ProposalState.OPEN, decided)
+        assert not await admin.update_proposal(ProposalState.OPEN, decided)
+        assert [each.id for each in await admin.proposals()] == [other, id]
+        assert list(await admin.proposals(about=reference(1))) == [decided]
+        assert [each.id for each in await admin.proposals(state=ProposalState.OPEN)] == [other]
 
 
 async def check_payment_search(open_store: OpenStore) -> None:
-    """By any reference or number, by brand, method and status, a page at a time, the newest first."""
+    """Payments are found by any reference or number, brand, method and status, by pages, the newest first."""
     async with open_store() as store:
         await submit_batch(
             store, *((creation(number), later(NOON, Span(number))) for number in range(5))
@@ -124,49 +124,49 @@ async def check_payment_search(open_store: OpenStore) -> None:
             (BeginSubmission(reference(2)), later(NOON, Span(6))),
             (succeeded(2), later(NOON, Span(7))),
         )
-        office = store.admin
-        assert _numbers(await office.search_payments(reference(3).lower(), msisdn=None)) == [3]
-        assert _numbers(await office.search_payments("order/1 ü", msisdn=None)) == [1]
-        assert _numbers(await office.search_payments("P2", msisdn=None)) == [2]
-        assert _numbers(await office.search_payments("nobody\x00", msisdn=None)) == []
-        assert _numbers(await office.search_payments("254700000000", msisdn=None)) == []
-        every = await office.search_payments("254700000000", msisdn="254700000000")
+        admin = store.admin
+        assert _numbers(await admin.search_payments(reference(3).lower(), msisdn=None)) == [3]
+        assert _numbers(await admin.search_payments("order/1 ü", msisdn=None)) == [1]
+        assert _numbers(await admin.search_payments("P2", msisdn=None)) == [2]
+        assert _numbers(await admin.search_payments("nobody\x00", msisdn=None)) == []
+        assert _numbers(await admin.search_payments("254700000000", msisdn=None)) == []
+        every = await admin.search_payments("254700000000", msisdn="254700000000")
         assert _numbers(every) == [4, 3, 2, 1, 0]
         assert every.next_position is None
-        page = await office.search_payments("254700000000", msisdn="254700000000", limit=3)
+        page = await admin.search_payments("254700000000", msisdn="254700000000", limit=3)
         assert _numbers(page) == [4, 3, 2]
-        rest = await office.search_payments(
+        rest = await admin.search_payments(
             "254700000000", msisdn="254700000000", before=page.next_position, limit=3
         )
         assert _numbers(rest) == [1, 0]
-        assert _numbers(await office.list_payments(PaymentFilter())) == [5, 4, 3, 2, 1, 0]
-        first = await office.list_payments(PaymentFilter(brand="acme", limit=2))
+        assert _numbers(await admin.list_payments(PaymentFilter())) == [5, 4, 3, 2, 1, 0]
+        first = await admin.list_payments(PaymentFilter(brand="acme", limit=2))
         assert _numbers(first) == [4, 3]
-        then = await office.list_payments(
+        then = await admin.list_payments(
             PaymentFilter(brand="acme", before=first.next_position, limit=9)
         )
         assert _numbers(then) == [2, 1, 0]
-        assert _numbers(await office.list_payments(PaymentFilter(status=Status.SUCCESS))) == [2]
-        assert _numbers(await office.list_payments(PaymentFilter(method="Mobile_KE"))) == []
+        assert _numbers(await admin.list_payments(PaymentFilter(status=Status.SUCCESS))) == [2]
+        assert _numbers(await admin.list_payments(PaymentFilter(method="Mobile_KE"))) == []
         pending = PaymentFilter(brand="acme", status=Status.PENDING, limit=1)
-        assert _numbers(await office.list_payments(pending)) == [4]
+        assert _numbers(await admin.list_payments(pending)) == [4]
 
 
 async def check_work_lists(open_store: OpenStore) -> None:
-    """What is unknown, suspense and failed callbacks, a page at a time."""
+    """Unknown outcomes, suspense and failed callbacks are listed by pages."""
     async with open_store() as store:
-        office = store.admin
+        admin = store.admin
         begun = [
             (BeginSubmission(reference(n)), later(later(NOON, Span(10)), Span(n)))
             for n in (0, 1, 3)
         ]
         await submit_batch(store, *((creation(n), later(NOON, Span(n))) for n in range(4)), *begun)
-        stuck = await office.unknown_outcomes(later(NOON, Span(12)), limit=1)
+        stuck = await admin.unknown_outcomes(later(NOON, Span(12)), limit=1)
         assert [each.reference for each in stuck] == [reference(0)]
-        place = await office.list_payments(PaymentFilter(limit=4))
+        place = await admin.list_payments(PaymentFilter(limit=4))
         oldest = place.transactions[-1]
         assert oldest.reference == reference(0)
-        then = await office.unknown_outcomes(
+        then = await admin.unknown_outcomes(
             later(NOON, Span(99)), after=position_of(oldest), limit=9
         )
         assert [each.reference for each in then] == [reference(1), reference(3)]
@@ -180,27 +180,27 @@ async def check_work_lists(open_store: OpenStore) -> None:
         second = CallbackConcluded(reference(1), DELIVERED)
         await submit_batch(store, (first, later(NOON, Span(22))))
         await submit_batch(store, (second, later(NOON, Span(23))))
-        [(id, failed)] = await office.failed_callbacks()
+        [(id, failed)] = await admin.failed_callbacks()
         assert failed.attempt == FAILED_ATTEMPT
-        assert not await office.failed_callbacks(before=id)
-        assert not await office.failed_callbacks(brand="globex")
-        [change] = await office.breaker_changes(brand="acme")
+        assert not await admin.failed_callbacks(before=id)
+        assert not await admin.failed_callbacks(brand="globex")
+        [change] = await admin.breaker_changes(brand="acme")
         assert (change.at, change.state) == (NOON + 22, BreakerState.OPEN.value)
         await submit_batch(store, (succeeded(1), later(NOON, Span(30))))
         await submit_batch(store, (UnmatchedNotified("sandbox", "?"), later(NOON, Span(31))))
-        unmatched, repeated = await office.suspense_entries()
+        unmatched, repeated = await admin.suspense_entries()
         assert unmatched.gateway_reference is None
-        assert list(await office.suspense_of_payment(reference(1))) == [repeated]
-        assert list(await office.suspense_entries(before=unmatched.id)) == [repeated]
+        assert list(await admin.suspense_of_payment(reference(1))) == [repeated]
+        assert list(await admin.suspense_entries(before=unmatched.id)) == [repeated]
         assert await store.admin.close_suspense(
             repeated.id, by="ada", note="seen", now=later(NOON, Span(40))
         )
-        assert list(await office.suspense_entries()) == [unmatched]
-        assert len(await office.suspense_entries(with_closed=True)) == 2
+        assert list(await admin.suspense_entries()) == [unmatched]
+        assert len(await admin.suspense_entries(with_closed=True)) == 2
 
 
 async def check_payment_counts(open_store: OpenStore) -> None:
-    """Payments count where they were created and where they ended, with how long they took."""
+    """Payments are counted when they are created and when they end, with their latency."""
     hour = earlier(NOON, Span(NOON % HOUR))
     async with open_store() as store:
         await submit_batch(
@@ -217,19 +217,19 @@ async def check_payment_counts(open_store: OpenStore) -> None:
             (creation(3), later(hour, Span(HOUR))),
             (succeeded(1), later(hour, Span(HOUR + 1))),
         )
-        office, both = store.admin, CountQuery(HOUR, hour, later(hour, Span(2 * HOUR)))
-        assert set(await office.count_payments(both, by=CountDimension.BRAND)) == {
+        admin, both = store.admin, CountQuery(HOUR, hour, later(hour, Span(2 * HOUR)))
+        assert set(await admin.count_payments(both, by=CountDimension.BRAND)) == {
             PaymentCount("acme", Status.PENDING, 0, 3),
             PaymentCount("acme", Status.SUCCESS, 5, 1),
             PaymentCount("acme", Status.SUCCESS, 3600, 1),
             PaymentCount("globex", Status.PENDING, 0, 1),
         }
         first = CountQuery(HOUR, hour, later(hour, HOUR), only=(CountDimension.BRAND, "acme"))
-        assert set(await office.count_payments(first, by=None)) == {
+        assert set(await admin.count_payments(first, by=None)) == {
             PaymentCount(str(hour), Status.PENDING, 0, 2),
             PaymentCount(str(hour), Status.SUCCESS, 5, 1),
         }
-        [methods, *_] = await office.count_payments(both, by=CountDimension.METHOD)
+        [methods, *_] = await admin.count_payments(both, by=CountDimension.METHOD)
         assert methods.key == "mobile_ke"
 
 

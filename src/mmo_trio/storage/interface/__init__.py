@@ -1,1 +1,1 @@
-"""The interface of every store, and the types that it speaks in."""
+"""The interface of every store, and the types of its arguments and results."""

@@ -15,7 +15,7 @@ from mmo_sansio.values.model import Brand, Status, Transaction
 
 @frozen
 class SuspenseEntry:
-    """A line of the suspense book."""
+    """An entry of the suspense book."""
 
     id: int
     reason: SuspenseReason
@@ -27,15 +27,15 @@ class SuspenseEntry:
     first_at: Instant
     last_at: Instant
     times: int
-    """How often the same was told for the same reason; counts on when it is told again after it was closed."""
+    """How often the same content came for the same reason, also after the entry was closed."""
     closed_at: Instant | None = None
     closed_by: str | None = None
     note: str | None = None
-    """Why a person closed it."""
+    """Why a user closed it."""
 
 
 class Role(StrEnum):
-    """What an operator may do; see :mod:`mmo_trio.console.permissions`."""
+    """What a user may do; see :mod:`mmo_trio.console.permissions`."""
 
     VIEWER = "viewer"
     SUPPORT = "support"
@@ -45,7 +45,7 @@ class Role(StrEnum):
 
 @frozen
 class ConsoleUser:
-    """A person who may sign in at the console."""
+    """A member of the staff who may sign in at the console."""
 
     name: str
     role: Role
@@ -59,71 +59,71 @@ class ConsoleSession:
     """A signed-in browser."""
 
     digest: bytes = field(repr=False)
-    """SHA-256 of the token that the browser holds; the token itself is kept nowhere."""
+    """SHA-256 of the browser's token; the token itself is stored nowhere."""
     user: str
     began_at: Instant
     seen_at: Instant
-    """When it was used last, to the minute."""
+    """The time of its last use, to the minute."""
 
 
 @frozen
 class AuditEvent:
-    """Something that somebody does, as the audit log tells it; written down before it is done."""
+    """An action of a user, as the audit log records it before the action is carried out."""
 
     at: Instant
     actor: str
-    """`operator:NAME`, or `cli:USER` for a command on a machine of the gateway's."""
+    """`operator:NAME` for a console user, or `cli:USER` for a command on a machine of the gateway."""
     action: str
-    """What is done, e.g. `signed_in`."""
+    """The action, e.g. `signed_in`."""
     about: str = ""
-    """To what: `payment:REFERENCE`, `suspense:ID`, `provider:NAME`, `operator:NAME`, `brand:ID`."""
+    """Its subject: `payment:REFERENCE`, `suspense:ID`, `provider:NAME`, `operator:NAME`, `brand:ID`."""
     detail: str = "{}"
     """Text of a JSON object."""
 
 
 @frozen
 class AuditRow:
-    """A row of the audit log. Each holds the hash of the one before, so none can be changed or taken out unnoticed."""
+    """A row of the audit log. Each contains the hash of the one before, so that no change or removal goes unnoticed."""
 
     number: int
-    """Counts from 1, without gaps."""
+    """Its number, from 1 without gaps."""
     event: AuditEvent
     previous_hash: str
-    """The hash of the row before; that of nothing for the first."""
+    """The hash of the row before; for the first row that of an empty log."""
     hash: str
     """SHA-256 of the row's canonical content, in hexadecimal; see `audit_chain.row_hash`."""
 
 
 @frozen
 class AuditHead:
-    """Where the audit log ends."""
+    """The end of the audit log."""
 
     number: int
     hash: str
 
 
 class ProposalState(StrEnum):
-    """How far a proposal to end a payment by hand has come."""
+    """The state of a proposal to end a payment by hand."""
 
     OPEN = "open"
     APPROVED = "approved"
-    """Decided, and not yet done: the gateway died in between. It may be carried out again; twice does no harm."""
+    """Decided, and not yet done: the process died in between. It may be carried out again; twice does no harm."""
     DONE = "done"
     REJECTED = "rejected"
     REFUSED = "refused"
-    """Approved, and then refused by the law or by evidence that came meanwhile."""
+    """Approved, and then rejected by the payment rules or by evidence that came meanwhile."""
 
 
 @frozen
 class Proposal:
-    """An operator wants to end a payment by hand; where four eyes are wanted, another one decides."""
+    """A user's proposal to end a payment by hand; where four eyes are required, another user decides."""
 
     id: int
-    """0 until it is kept."""
+    """0 until it is stored."""
     gateway_reference: str
     brand: str
     error_code: str | None
-    """None: the money has moved."""
+    """None when the money has moved."""
     provider_reference: str | None
     reason: str
     evidence: str
@@ -133,12 +133,12 @@ class Proposal:
     decided_by: str | None = None
     decided_at: Instant | None = None
     remark: str | None = None
-    """Why it was rejected or refused."""
+    """Why it was rejected or could not be carried out."""
 
 
 @frozen
 class PaymentFilter:
-    """Which payments to list, newest first."""
+    """A selection of payments, newest first."""
 
     brand: str | None = None
     method: str | None = None
@@ -149,16 +149,16 @@ class PaymentFilter:
 
 @frozen
 class PaymentPage:
-    """Payments, newest first, and where to go on."""
+    """Payments, newest first, and where the next page begins."""
 
     transactions: Sequence[Transaction]
     next_position: Position | None
-    """None when there is nothing older. There may be a place although few were found: one look goes over so many
-    payments at most, and then says how far it came."""
+    """None when there is nothing older. A page with few payments may have one: a search scans so many payments at
+    most, and then says how far it came."""
 
 
 class CountDimension(StrEnum):
-    """By what payments are counted."""
+    """A dimension by which payments are counted."""
 
     BRAND = "brand"
     METHOD = "method"
@@ -166,18 +166,18 @@ class CountDimension(StrEnum):
 
 
 COUNT_SPANS: Sequence[Span] = (HOUR, DAY)
-"""The lengths of time for which payments are counted."""
+"""The lengths of time for which payments are counted, the shortest first; each divides the next."""
 
 LATENCY_BOUNDS_S: Sequence[int] = (1, 2, 5, 10, 20, 30, 60, 120, 300, 900, 3_600)
-"""Upper bounds in seconds of the classes into which the time from creation to result falls; beyond the last is 0."""
+"""Upper bounds in seconds of the classes of latency, from creation to result; 0 stands for all beyond the last."""
 
 
 @frozen
 class PaymentCount:
-    """How many payments of one kind there were."""
+    """A number of payments of one kind."""
 
     key: str
-    """A brand, method or provider, or where a span of time begins, as text."""
+    """A brand, method or provider, or the beginning of a span of time, as text."""
     status: Status
     """`pending` counts payments by when they were created, the others by when they ended."""
     latency_s: int
@@ -187,7 +187,7 @@ class PaymentCount:
 
 @frozen
 class CountQuery:
-    """Which counts are wanted: spans of this length that begin in [begin, end), of one brand, method or provider."""
+    """A selection of counts: spans of this length that begin in [begin, end), of one brand, method or provider."""
 
     span: Span
     begin: Instant
@@ -197,7 +197,7 @@ class CountQuery:
 
 @frozen
 class BreakerChange:
-    """When a merchant's breaker opened or closed."""
+    """A moment at which a merchant's breaker opened or closed."""
 
     brand: str
     at: Instant
@@ -206,7 +206,7 @@ class BreakerChange:
 
 @frozen
 class StoredApiKey:
-    """An API key as it is kept: a digest to find it by, and sealed text to send back in callbacks (A4, A5)."""
+    """A stored API key: a digest to find it by, and encrypted text to send back in callbacks (A4, A5)."""
 
     id: int
     brand: str
@@ -218,7 +218,7 @@ class StoredApiKey:
 
 @frozen
 class ClosedProvider:
-    """A provider that a person has closed for new payments."""
+    """A provider that a user has closed for new payments."""
 
     name: str
     closed_at: Instant
@@ -228,16 +228,16 @@ class ClosedProvider:
 
 @frozen
 class Backlog:
-    """How much is waiting in a store, all nodes together."""
+    """How much is waiting in a store, for all processes together."""
 
     pending: int
     """Transactions that haven't ended."""
     stuck: int
     """Of these, those that were created before a given time."""
     overdue: int
-    """Of these, those that should have been woken before a given time, to be asked about or to expire."""
+    """Of these, those that were due before a given time, for a poll or to expire."""
     callbacks: int
-    """Callbacks that aren't concluded."""
+    """Open callbacks."""
     suspense: int
     """Open entries of the suspense book."""
 

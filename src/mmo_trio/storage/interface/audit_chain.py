@@ -1,4 +1,4 @@
-"""The audit log's chain of hashes: pure, so that anybody can check it with a few lines of their own.
+"""The audit log's chain of hashes: pure, and simple enough to be checked with a few lines in any language.
 
 A row's hash is the SHA-256 of the JSON array `[number, at, actor, act, about, detail, previous]`: no spaces, no
 non-ASCII characters but as `\\uXXXX`, `at` in microseconds since 1970, `detail` as the text that it is.
@@ -13,11 +13,11 @@ from hashlib import sha256
 from mmo_trio.storage.interface.admin_types import AuditEvent, AuditHead, AuditRow
 
 EMPTY_HEAD = AuditHead(0, "0" * 64)
-"""Where an empty log ends, and what its first row follows."""
+"""The end of an empty log, which its first row follows."""
 
 
 def row_hash(number: int, event: AuditEvent, previous_hash: str) -> str:
-    """The hash of a row, in hexadecimal."""
+    """Return the hash of a row, in hexadecimal."""
     content = (
         number,
         event.at,
@@ -31,7 +31,7 @@ def row_hash(number: int, event: AuditEvent, previous_hash: str) -> str:
 
 
 def next_row(head: AuditHead, event: AuditEvent) -> AuditRow:
-    """The row that follows."""
+    """Return the row that follows."""
     number = head.number + 1
     return AuditRow(number, event, head.hash, row_hash(number, event, head.hash))
 
@@ -41,10 +41,10 @@ class AuditChainVerifier:
 
     def __init__(self) -> None:
         self.verified_head = EMPTY_HEAD
-        """As far as it was followed."""
+        """The last row that was verified."""
 
     def verify(self, rows: Iterable[AuditRow]) -> str | None:
-        """What is wrong, in a sentence; None when nothing is."""
+        """Return a sentence that says what is wrong; None when nothing is."""
         for row in rows:
             expected = self.verified_head.number + 1
             if row.number != expected:
@@ -57,7 +57,7 @@ class AuditChainVerifier:
         return None
 
     def verify_end(self, head: AuditHead) -> str | None:
-        """What is wrong with the end of the log, all rows having been followed."""
+        """Return what is wrong with the end of the log, once all rows are verified; None when nothing is."""
         if self.verified_head == head:
             return None
         return (

@@ -191,11 +191,11 @@ class MemoryAdminStore:
         return (await self._state()).operators.setdefault(user.name, user) is user
 
     async def replace_user(self, user: ConsoleUser) -> bool:
-        kept = await self._state()
-        kept.sessions = {k: v for k, v in kept.sessions.items() if v.user != user.name}
-        if user.name not in kept.operators:
+        state = await self._state()
+        state.sessions = {k: v for k, v in state.sessions.items() if v.user != user.name}
+        if user.name not in state.operators:
             return False
-        kept.operators[user.name] = user
+        state.operators[user.name] = user
         return True
 
     async def users(self) -> Sequence[ConsoleUser]:
@@ -205,27 +205,27 @@ class MemoryAdminStore:
         return (await self._state()).operators.get(name)
 
     async def begin_session(self, session: ConsoleSession, *, expire_before: Instant) -> None:
-        kept = await self._state()
-        kept.sessions = {k: v for k, v in kept.sessions.items() if v.began_at >= expire_before}
-        kept.sessions[session.digest] = session
+        state = await self._state()
+        state.sessions = {k: v for k, v in state.sessions.items() if v.began_at >= expire_before}
+        state.sessions[session.digest] = session
 
     async def session(self, digest: bytes) -> tuple[ConsoleSession, ConsoleUser] | None:
-        kept = await self._state()
-        found = kept.sessions.get(digest)
-        return None if found is None else (found, kept.operators[found.user])
+        state = await self._state()
+        found = state.sessions.get(digest)
+        return None if found is None else (found, state.operators[found.user])
 
     async def touch_session(self, digest: bytes, at: Instant) -> None:
-        kept = await self._state()
-        if digest in kept.sessions:
-            kept.sessions[digest] = evolve(kept.sessions[digest], seen_at=at)
+        state = await self._state()
+        if digest in state.sessions:
+            state.sessions[digest] = evolve(state.sessions[digest], seen_at=at)
 
     async def end_session(self, digest: bytes) -> None:
         (await self._state()).sessions.pop(digest, None)
 
     async def add_proposal(self, proposal: Proposal) -> int:
-        kept = (await self._state()).proposals
-        kept.append(evolve(proposal, id=len(kept) + 1))
-        return len(kept)
+        stored = (await self._state()).proposals
+        stored.append(evolve(proposal, id=len(stored) + 1))
+        return len(stored)
 
     async def proposals(
         self, *, about: str | None = None, state: ProposalState | None = None, limit: int = 100
@@ -240,10 +240,10 @@ class MemoryAdminStore:
         return next((each for each in (await self._state()).proposals if each.id == id), None)
 
     async def update_proposal(self, expected_state: ProposalState, updated: Proposal) -> bool:
-        kept = (await self._state()).proposals
-        for index, each in enumerate(kept):
+        stored = (await self._state()).proposals
+        for index, each in enumerate(stored):
             if each.id == updated.id and each.state is expected_state:
-                kept[index] = updated
+                stored[index] = updated
                 return True
         return False
 
@@ -285,7 +285,7 @@ class MemoryAdminStore:
         return found
 
     async def _older_than(self, before: Position | None) -> Sequence[Transaction]:
-        """Newest first."""
+        """Return payments older than a position, newest first."""
         at = before or AFTER_NEWEST
         every = (await self._memory()).ledger.transactions.values()
         older = (

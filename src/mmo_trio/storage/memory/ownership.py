@@ -1,4 +1,4 @@
-"""Leases and channels of a store in memory that is open several times."""
+"""Leases and channels of a store in memory that is open several times, as by several processes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from mmo_trio.storage.memory.state import MemoryState
 
 
 def store_time() -> MonotonicInstant:
-    """The store's own clock: Trio's, which a test may move."""
+    """Return the time of the store's own clock: Trio's, which a test may move."""
     return MonotonicInstant(round(trio.current_time() * SECOND))
 
 
@@ -80,7 +80,7 @@ class MemoryChannelOwnership:
 
 
 def _open_callbacks(memory: MemoryState) -> Sequence[DeliverCallback]:
-    """The callbacks that are waiting, in the order in which they came up."""
+    """Return the callbacks that are waiting, in the order of their creation."""
     return [each for each in memory.ledger.intents.values() if isinstance(each, DeliverCallback)]
 
 

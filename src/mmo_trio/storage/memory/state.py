@@ -1,4 +1,4 @@
-"""What a store in memory keeps, and how a batch finds and leaves it."""
+"""The state of a store in memory, and how a batch reads and changes it."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from mmo_trio.storage.interface.admin_types import (
 
 @define
 class MemoryAdminState:
-    """The rest it finds among what the store has."""
+    """The part of the state that only the admin API uses."""
 
     operators: dict[str, ConsoleUser] = Factory(dict)
     sessions: dict[bytes, ConsoleSession] = Factory(dict)
@@ -39,7 +39,7 @@ class MemoryAdminState:
     breaker_changes: list[BreakerChange] = Factory(list)
 
     def record_breaker(self, saved: BreakerSaved, at: Instant) -> None:
-        """Note it when it has opened or closed."""
+        """Record the change if the breaker has opened or closed."""
         earlier = [each.state for each in self.breaker_changes if each.brand == saved.brand]
         before = earlier[-1] if earlier else BreakerState.CLOSED.value
         if saved.breaker.state.value != before:
@@ -49,13 +49,13 @@ class MemoryAdminState:
 
 @define
 class MemoryState:
-    """What a store in memory keeps. Opening it again is what a restart is to other stores."""
+    """The state of a store in memory. To open it again is what a restart is to other stores."""
 
     is_shared: bool = False
     """Whether it may be open several times at once, as a database is to several processes."""
     ledger: Ledger = Factory(Ledger)
     claims: dict[IntentKey, int] = Factory(dict)
-    """Kept intents that are with somebody, by the number of a lease; 0 is who has it to itself."""
+    """Claimed durable intents and the numbers of their leases; 0 for a store that is not shared."""
     ownership: OwnershipModel = Factory(OwnershipModel)
     journal: list[JournalEntry] = Factory(list)
     callbacks: list[CallbackRecorded] = Factory(list)
@@ -69,7 +69,7 @@ class MemoryState:
 
 
 def working_set(ledger: Ledger, reads: Reads) -> Ledger:
-    """What is read, and nothing else; a known deposit brings its transaction along."""
+    """Return what is read, and nothing else, with the transactions of known deposits."""
     deposits = {key: ledger.deposits[key] for key in reads.deposits & ledger.deposits.keys()}
     wanted = reads.transactions.union(deposits.values())
     return Ledger(
@@ -84,7 +84,7 @@ def working_set(ledger: Ledger, reads: Reads) -> Ledger:
 
 
 def record_change(memory: MemoryState, change: object) -> None:
-    """What people look at and no decision does."""
+    """Record what staff read and decisions don't."""
     match change:
         case JournalEntry():
             memory.journal.append(change)

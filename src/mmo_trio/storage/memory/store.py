@@ -1,4 +1,4 @@
-"""The store in memory: for tests and for reading; it keeps the same promises except surviving its process."""
+"""The store in memory, for tests and as an example: it passes the same checks, but ends with its process."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ __all__ = ["MemoryState", "MemoryStore", "open_memory"]
 
 @asynccontextmanager
 async def open_memory(memory: MemoryState | None = None) -> AsyncIterator[MemoryStore]:
-    """Open it as its one serving process, or as one of those that share it."""
+    """Open the store as its one serving process, or as one of those that share it."""
     store = MemoryStore(memory or MemoryState())
     try:
         yield store
@@ -57,7 +57,7 @@ class MemoryStore:
             memory.claims.clear()
 
     async def _open_state(self) -> MemoryState:
-        """What is kept, as long as the store is open."""
+        """Return the state, as long as the store is open."""
         await trio.lowlevel.checkpoint()
         if self._state is None:
             raise StoreUnavailable("the store is closed")
@@ -65,7 +65,7 @@ class MemoryStore:
 
     @property
     def _holder(self) -> int:
-        """What its kept intents are held under."""
+        """The number of the lease under which this process claims durable intents."""
         return 0 if self.ownership is None else self.ownership.lease_number
 
     async def transact(self, reads: Reads, decide: DecideBatch) -> Sequence[Decision]:
@@ -106,7 +106,7 @@ class MemoryStore:
         return [reference for _, reference in due[:limit]]
 
     def _is_in_share(self, memory: MemoryState, reference: str) -> bool:
-        """Whether this payment is this process's to wake."""
+        """Return whether this process has to wake this payment."""
         if self.ownership is None:
             return True
         return is_in_wake_share(reference, self._holder, memory.ownership.alive(now=store_time()))
@@ -207,7 +207,7 @@ def _pending_wakes(memory: MemoryState) -> Iterable[tuple[Instant, str]]:
 
 
 def _rows_in_order(memory: MemoryState) -> list[_RecordsRow]:
-    """All transactions in the total order of records."""
+    """Return all transactions in the total order of records."""
     rows = [
         _RecordsRow(Position(each.order.created_at, each.reference), each)
         for each in memory.ledger.transactions.values()

@@ -40,17 +40,17 @@ _SELECT_HORIZON = PreparedStatement("SELECT at FROM horizon")
 
 @frozen
 class LoadedBatch:
-    """A working set, and what a commit must find unchanged besides the versions of transactions."""
+    """A working set, and what a commit must find unchanged, besides the versions of transactions."""
 
     ledger: Ledger
     reference_use_counts: dict[ReferenceKey, int]
     """How often each merchantReference was used."""
     intent_fences: dict[IntentKey, int]
-    """Under which fence each was claimed last."""
+    """The fence of each one's last claim."""
 
 
 async def load_batch(connection: PostgresConnection, reads: Reads) -> LoadedBatch:
-    """The working set for these reads. A known deposit brings its transaction along."""
+    """Return the working set for these reads, with the transactions of known deposits."""
     references = [key for key in reads.references if is_storable(key[1])]
     deposits = {
         (provider, escape_text(reference)): (provider, reference)
@@ -58,8 +58,8 @@ async def load_batch(connection: PostgresConnection, reads: Reads) -> LoadedBatc
     }
     transactions = [each for each in reads.transactions if is_storable(each)]
     intents = [(reference, kind) for reference, kind in reads.intents if is_storable(reference)]
-    asked = [_SELECT_HORIZON.bind()]
-    asked += [
+    statements = [_SELECT_HORIZON.bind()]
+    statements += [
         statement.bind_rows(keys)
         for statement, keys in (
             (_SELECT_REFERENCE_USES, references),
@@ -69,29 +69,29 @@ async def load_batch(connection: PostgresConnection, reads: Reads) -> LoadedBatc
         )
         if keys
     ]
-    answers = dict(
+    results = dict(
         zip(
-            (each.statement for each in asked),
-            await execute_pipeline(connection, asked),
+            (each.statement for each in statements),
+            await execute_pipeline(connection, statements),
             strict=True,
         )
     )
     ledger, uses = Ledger(), dict[ReferenceKey, int]()
-    ((ledger.not_before,),) = answers[_SELECT_HORIZON]
-    for brand, merchant_reference, gateway_reference, at, nth in answers.get(
+    ((ledger.not_before,),) = results[_SELECT_HORIZON]
+    for brand, merchant_reference, gateway_reference, at, nth in results.get(
         _SELECT_REFERENCE_USES, ()
     ):
         ledger.references[brand, merchant_reference] = ReferenceUse(gateway_reference, at)
         uses[brand, merchant_reference] = nth
     fences = dict[IntentKey, int]()
-    for gateway_reference, kind, fence in answers.get(_SELECT_INTENTS, ()):
+    for gateway_reference, kind, fence in results.get(_SELECT_INTENTS, ()):
         key = (gateway_reference, IntentKind(kind))
         ledger.intents[key] = durable_intent(key[1], gateway_reference, fence)
         fences[key] = fence
-    for order, progress in answers.get(_SELECT_TRANSACTIONS, ()):
+    for order, progress in results.get(_SELECT_TRANSACTIONS, ()):
         transaction = parse_transaction(order, progress)
         ledger.transactions[transaction.reference] = transaction
-    for provider, reference, gateway_reference, order, progress in answers.get(
+    for provider, reference, gateway_reference, order, progress in results.get(
         _SELECT_DEPOSITS, ()
     ):
         ledger.deposits[deposits[provider, reference]] = gateway_reference

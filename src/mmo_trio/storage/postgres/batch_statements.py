@@ -1,4 +1,4 @@
-"""The net effect of a batch as statements, with conditions that fail when another node was quicker: pure."""
+"""The net effect of a batch as statements, with conditions that fail when another process was quicker: pure."""
 
 from __future__ import annotations
 
@@ -112,9 +112,9 @@ _INSERT_BREAKER_CHANGES = PreparedStatement("""
 def batch_statements(
     effect: NetEffect, loaded: LoadedBatch, *, holder: int
 ) -> Iterator[BoundStatement]:
-    """What writes each row of the batch, inside a transaction.
+    """Yield the statements that write each row of the batch, inside a transaction.
 
-    Rows that others may write, too, go in the order of their keys, so that two nodes don't wait for each other.
+    Rows that other processes may write, too, go in the order of their keys, so that no two wait for each other.
     """
     if effect.created:
         yield from _creation_statements(effect, loaded)
@@ -220,7 +220,7 @@ def _callback_row(callback: CallbackRecorded) -> tuple[object, ...]:
 
 
 def _suspense_rows(recorded: Iterable[SuspenseRecorded]) -> list[tuple[Any, ...]]:
-    """One row for all that is the same, in the order of their identities."""
+    """Return one row for all equal entries, in the order of their identities."""
     book: dict[bytes, list[SuspenseRecorded]] = {}
     for each in recorded:
         book.setdefault(suspense_identity(each), []).append(each)

@@ -3,7 +3,7 @@
 The trap: `import trio_asyncio` must come before `import psycopg`. psycopg binds `asyncio.get_running_loop` when it is
 imported, and trio-asyncio replaces that function when *it* is imported; the other way round every wait for the
 database fails with "no running event loop". So this module imports both, in this order, the package imports this module
-before any other of its own, and opening the bridge looks whether somebody else was quicker.
+before any other of its own, and `open_bridge` checks whether other code imported psycopg first.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ T = TypeVar("T")
 
 
 class PostgresConnection(psycopg.AsyncConnection[tuple[Any, ...]]):
-    """One to PostgreSQL."""
+    """A connection to PostgreSQL."""
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
         self.prepared: set[bytes] = set()
-        """Names of the statements that `pipelining` has prepared on it."""
+        """Names of the statements that `pipeline` has prepared on it."""
 
 
 class AsyncioBridge:
@@ -43,7 +43,7 @@ class AsyncioBridge:
         self._loop = loop
 
     async def run(self, work: Callable[..., Coroutine[Any, Any, T]], *arguments: Any) -> T:
-        """Run it to its end. Cancellation waits for that, as the work has a deadline of its own: see `aborted_at_deadline`."""
+        """Run the work to its end. A cancellation waits for that: the work has a deadline, see `aborted_at_deadline`."""
         try:
             with trio.CancelScope(shield=True):
                 result: T = await self._loop.run_aio_coroutine(work(*arguments))
@@ -54,7 +54,7 @@ class AsyncioBridge:
 
 @asynccontextmanager
 async def open_bridge() -> AsyncIterator[AsyncioBridge]:
-    """An asyncio loop on Trio, as long as the block lasts. Raises StoreUnusable when the trap has snapped."""
+    """Run an asyncio loop on Trio within the block. Raises StoreUnusable when psycopg was imported too early."""
     if vars(psycopg.waiting)["get_running_loop"] is not asyncio.get_running_loop:
         raise StoreUnusable(
             "this program imported psycopg before trio_asyncio: import mmo_trio.storage.postgres first"
@@ -65,7 +65,7 @@ async def open_bridge() -> AsyncIterator[AsyncioBridge]:
 
 @contextmanager
 def unwrap_single_exception() -> Iterator[None]:
-    """An exception that a nursery has wrapped by itself leaves the block as it was raised."""
+    """Raise an exception that a nursery has wrapped by itself as it was raised."""
     inner: BaseException | None = None
     try:
         yield
@@ -78,16 +78,16 @@ def unwrap_single_exception() -> Iterator[None]:
 
 
 def loop_time_s() -> float:
-    """The time that deadlines count in; inside the bridge only."""
+    """Return the time of the clock of deadlines; only to be called inside the bridge."""
     return asyncio.get_running_loop().time()
 
 
 @contextmanager
 def aborted_at_deadline(connection: PostgresConnection, deadline: float) -> Iterator[None]:
-    """Within the block: at the deadline the connection's socket is shut down.
+    """Within the block, shut down the connection's socket at the deadline.
 
-    Whatever waits for the server then fails at once, as on any lost connection, whether the server hangs or the
-    network swallows everything. Asking the server to cancel would only be one more thing to wait for.
+    Each wait for the server then fails at once, as on any lost connection, whether the server hangs or the network
+    drops everything. A request to the server to cancel would be one more thing to wait for.
     """
     timer = asyncio.get_running_loop().call_at(deadline, _shut_down_socket, connection)
     try:

@@ -1,4 +1,4 @@
-"""Commits whose outcome is known: each leaves a row that tells what became of it when its answer was lost."""
+"""Commits whose outcome is known: each leaves a row that says whether it took place when its reply was lost."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ from mmo_trio.storage.postgres.pipeline import BoundStatement, PreparedStatement
 T = TypeVar("T")
 
 CONFLICTS_MAX = 20
-"""How often a batch is decided again because another node was quicker."""
+"""How often a batch is decided again because another process was quicker."""
 
 _RESOLUTION_SHARE = 0.3
-"""The part of a caller's patience that is kept back for learning what became of a commit."""
+"""The share of a caller's timeout that is reserved to find out whether a commit took place."""
 
 _BEGIN = PreparedStatement("BEGIN")
 _INSERT_COMMIT_RECORD = PreparedStatement(
@@ -41,41 +41,41 @@ _RESOLVE_COMMIT = """
     ON CONFLICT (id) DO UPDATE SET touched_at = clock_timestamp()
     RETURNING NOT is_void
 """
-"""Whoever writes the row first settles it. When the commit in doubt is still under way, this waits for its end; when it
-hasn't begun, it can't succeed any more. As this writes in either case, its own commit waits for the standby, too: what
-is found won't be lost with the primary."""
+"""The first write of the row settles the question. While the commit in doubt is still running, this statement waits for
+its end; a commit that hasn't begun can't succeed any more. As the statement writes in either case, its own commit waits
+for the standby, too: its result won't be lost with the primary."""
 
 
 @frozen
 class CommitDeadlines:
-    """When a caller is to be answered, by the bridge's clock."""
+    """The deadlines of a caller, by the bridge's clock."""
 
     attempts_until: float
-    """Until then commits may be tried."""
+    """The end of attempts to commit."""
     resolution_until: float
-    """Until then it may be asked what became of one."""
+    """The end of attempts to find out whether one took place."""
 
     @classmethod
     def within(cls, timeout_s: float) -> CommitDeadlines:
-        """Counted from now."""
+        """Return deadlines that count from now."""
         now = loop_time_s()
         return cls(now + timeout_s * (1 - _RESOLUTION_SHARE), now + timeout_s)
 
 
 @define(eq=False)
 class Commit(Generic[T]):
-    """One attempt at making something durable."""
+    """One attempt to make something durable."""
 
     id: UUID = field(factory=uuid4)
     results: list[T] = field(factory=list)
-    """What it gives if it takes place; empty until the server may have seen COMMIT."""
+    """Its result if it takes place; empty until the server may have seen COMMIT."""
 
     async def begin(self, connection: PostgresConnection, stamp: Instant) -> None:
-        """BEGIN, and leave the row."""
+        """Run BEGIN and write the commit's row."""
         await execute_pipeline(connection, self._begin_statements(stamp))
 
     async def end(self, connection: PostgresConnection, result: T) -> None:
-        """COMMIT, which gives this result."""
+        """Run COMMIT, for this result."""
         self.results.append(result)
         await execute_pipeline(connection, [_COMMIT.bind()])
 
@@ -86,7 +86,7 @@ class Commit(Generic[T]):
         statements: Iterable[BoundStatement],
         result: T,
     ) -> None:
-        """From BEGIN to COMMIT in one round trip, which gives this result."""
+        """Run everything from BEGIN to COMMIT in one round trip, for this result."""
         every = [*self._begin_statements(stamp), *statements, _COMMIT.bind()]
         self.results.append(result)
         await execute_pipeline(connection, every)
@@ -96,7 +96,7 @@ class Commit(Generic[T]):
 
 
 class CommitInDoubt(OutcomeUnknown):
-    """For now it can't be learnt whether this commit took place; later it can."""
+    """Nobody can learn now whether this commit took place; later `is_committed` can."""
 
     def __init__(self, commit_id: UUID) -> None:
         super().__init__("PostgreSQL was lost during a commit and didn't come back in time")
@@ -104,16 +104,16 @@ class CommitInDoubt(OutcomeUnknown):
 
 
 CommitAttempt: TypeAlias = Callable[[PostgresConnection, "Commit[T]"], Awaitable[T]]
-"""Goes from `begin` to `end`, or `whole`, or does without when there is nothing to write; may be called again."""
+"""Goes from `begin` to `end`, or runs a whole transaction, or neither when there is nothing to write; may be repeated."""
 
 
 async def commit_until_known(
     pool: Pool, attempt: CommitAttempt[T], deadlines: CommitDeadlines
 ) -> T:
-    """What the attempt gave, once it is durable.
+    """Return the result of the attempt, once it is durable.
 
-    A lost race, or a server that is away, means another attempt. Raises StoreUnavailable when nothing was stored,
-    CommitInDoubt when that can't be learnt, and what the attempt itself raises.
+    A lost race, or an unreachable server, means another attempt. Raises StoreUnavailable when nothing was stored,
+    CommitInDoubt when nobody can learn that, and what the attempt itself raises.
     """
     backoff, races = Backoff(deadlines.attempts_until), 0
     while True:
@@ -144,15 +144,15 @@ def _bind_commit(attempt: CommitAttempt[T], commit: Commit[T]) -> PostgresCall[T
 
 
 async def is_committed(pool: Pool, id: UUID, deadline: float) -> bool:
-    """Whether this commit is stored; if not, it never will be. Raises CommitInDoubt."""
+    """Return whether this commit is stored; if not, it never will be. Raises CommitInDoubt."""
 
-    async def ask(connection: PostgresConnection) -> bool:
+    async def resolve(connection: PostgresConnection) -> bool:
         cursor = await connection.execute(_RESOLVE_COMMIT, (id,))
         row = await cursor.fetchone()
         assert row is not None
         return bool(row[0])
 
     try:
-        return await call_with_retry(pool, ask, deadline)
+        return await call_with_retry(pool, resolve, deadline)
     except (StoreUnavailable, psycopg.Error) as error:
         raise CommitInDoubt(id) from error

@@ -1,4 +1,4 @@
-"""Connections to PostgreSQL: how they are made, what they promise, and how long anything may take."""
+"""Connections to PostgreSQL: their settings, their pools, and the deadlines of calls."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ PostgresCall = Callable[[PostgresConnection], Awaitable[T]]
 Pool = AsyncConnectionPool[PostgresConnection]
 
 STORE_TIMEOUT_S = 10.0
-"""How long a caller waits for its answer before it is told that it can't be had (P5)."""
+"""Seconds that a caller waits before StoreUnavailable or OutcomeUnknown is raised (P5)."""
 
 WRITER_CONNECTIONS = 3
-"""Connections for commits: the engine's two batches, and what else is written beside them."""
+"""Connections for commits: the engine's two batches, and other writes at the same time."""
 
 READER_CONNECTIONS = 4
-"""Connections for questions; a commit never waits for them."""
+"""Connections for reads; a commit never waits for them."""
 
 _RECONNECT_TIMEOUT_S = 3.0
-"""How long the pool's back-off may grow before it begins anew with the next caller."""
+"""Seconds for which the pool's back-off may grow before it begins again with the next caller."""
 
 _POOL_WAIT_S = 1.0
-"""How long to wait for a connection before the pool is asked anew: it may have given up making one."""
+"""Seconds to wait for a connection before the pool is asked again: it may have given up connecting."""
 
 _CONNINFO_DEFAULTS: dict[str, Any] = {
     "target_session_attrs": "read-write",
@@ -53,7 +53,7 @@ _SESSION_SETUP = """
     SET lock_timeout = '5s';
     SET idle_in_transaction_session_timeout = '5s';
 """
-"""A commit is on disk, and on a synchronous standby, before it is answered; a paused process holds no lock for long."""
+"""A commit is on disk, and on a synchronous standby, before its reply; a paused process holds no lock for long."""
 
 _WRITER_SETUP = f"""
     {_SESSION_SETUP}
@@ -63,8 +63,9 @@ _WRITER_SETUP = f"""
     SET enable_mergejoin = off;
     SET plan_cache_mode = force_generic_plan;
 """
-"""Batches look up keys and nothing else: one plan, made once, whatever the statistics say at the time. No statement
-deadline: it would cut a COMMIT's wait for the standby short and call it done. The caller's deadline severs instead."""
+"""Batches look up keys and nothing else: one plan, made once, whatever the statistics say at the time. There is no
+statement deadline, which would cut a COMMIT's wait for the standby short and report success; the caller's deadline shuts
+the connection down instead."""
 
 _READER_SETUP = f"""
     {_SESSION_SETUP}
@@ -83,25 +84,25 @@ def _is_not_follow_up_error(record: logging.LogRecord) -> bool:
 
 
 def build_conninfo(url: str) -> str:
-    """The address with what it leaves open filled in. Raises StoreUnusable; the message doesn't repeat the address."""
+    """Return the address with defaults filled in. Raises StoreUnusable; the message doesn't repeat the address."""
     try:
-        said = conninfo_to_dict(url)
+        parameters = conninfo_to_dict(url)
     except psycopg.ProgrammingError:
         raise StoreUnusable(
             "database.url can't be read as an address of PostgreSQL: write it as"
             " postgresql://USER@HOST1,HOST2/DATABASE?target_session_attrs=read-write, with special"
             " characters of the password percent-encoded"
         ) from None
-    return make_conninfo("", **{**_CONNINFO_DEFAULTS, **said})
+    return make_conninfo("", **{**_CONNINFO_DEFAULTS, **parameters})
 
 
 def create_writer_pool(conninfo: str) -> Pool:
-    """Connections for commits."""
+    """Return the pool of connections for commits."""
     return _create_pool(conninfo, WRITER_CONNECTIONS, _WRITER_SETUP)
 
 
 def create_reader_pool(conninfo: str) -> Pool:
-    """Connections for questions."""
+    """Return the pool of connections for reads."""
     return _create_pool(conninfo, READER_CONNECTIONS, _READER_SETUP)
 
 
@@ -123,7 +124,7 @@ def _create_pool(conninfo: str, size: int, session: str) -> Pool:
 
 
 async def call_on_connection(pool: Pool, call: PostgresCall[T], deadline: float) -> T:
-    """Ask once, on a connection that is severed at the deadline; psycopg's errors come through."""
+    """Call once, on a connection that is shut down at the deadline; psycopg's errors come through."""
     remaining_s = max(0.0, deadline - loop_time_s())
     async with pool.connection(min(remaining_s, _POOL_WAIT_S)) as connection:
         try:
@@ -140,9 +141,9 @@ async def call_on_connection(pool: Pool, call: PostgresCall[T], deadline: float)
 async def call_when_reachable(
     conninfo: str, call: PostgresCall[T], deadline: float, *, extra_time_s: float = 0
 ) -> T:
-    """Ask once the server can be reached, on a connection of its own; what is wrong is told as the server tells it.
+    """Call as soon as the server can be reached, on a connection of its own; raises the store's errors.
 
-    `work_s`: how much longer than until the deadline the answer may take.
+    `extra_time_s`: how much longer than until the deadline the call may take.
     """
     backoff = Backoff(deadline)
     while True:
@@ -160,7 +161,7 @@ async def call_when_reachable(
 
 
 class Backoff:
-    """Waits between tries: doubling, jittered, and never beyond the deadline."""
+    """Waits between attempts: doubling, with jitter, and never beyond the deadline."""
 
     def __init__(self, deadline: float, *, initial_s: float = 0.01, max_s: float = 0.5) -> None:
         self._deadline = deadline
@@ -168,7 +169,7 @@ class Backoff:
         self._max_s = max_s
 
     async def wait(self, error: Exception) -> None:
-        """Wait a little; raises this error, as the store's, when the deadline would pass meanwhile."""
+        """Wait a little; raise this error, as the store's, when the deadline would pass meanwhile."""
         delay_s = self._next_s * random.uniform(0.5, 1.0)
         self._next_s = min(self._next_s * 2, self._max_s)
         if loop_time_s() + delay_s >= self._deadline:
@@ -177,7 +178,7 @@ class Backoff:
 
 
 async def call_with_retry(pool: Pool, call: PostgresCall[T], deadline: float) -> T:
-    """Ask a question, again and again while the server is away; raises the store's errors."""
+    """Call, again and again while the server is unreachable; raises the store's errors."""
     backoff = Backoff(deadline)
     while True:
         try:

@@ -1,4 +1,4 @@
-"""What PostgreSQL's errors mean to a caller: decide again, try again, give up for now, or call for help."""
+"""The meaning of PostgreSQL's errors for a caller: decide again, try again, give up for now, or repair."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from mmo_trio.storage.interface.store import StoreCorrupt, StoreUnavailable, Sto
 
 
 class PostgresErrorKind(Enum):
-    """What to do about an error."""
+    """A kind of error, by what a caller can do about it."""
 
-    CONFLICT = "lost race"
-    """Another node was quicker, and nothing was stored: load and decide again."""
-    DISCONNECTED = "away"
-    """This connection, or the server, is of no use: try on another one, a little later."""
+    CONFLICT = "conflict"
+    """Another process was quicker, and nothing was stored: load and decide again."""
+    DISCONNECTED = "disconnected"
+    """This connection, or the server, is lost: try on another one, a little later."""
     UNAVAILABLE = "unavailable"
-    """The server can't do it for now, and nothing was stored."""
+    """The server can't do it now, and nothing was stored."""
     CORRUPT = "corrupt"
-    UNUSABLE = "refused"
+    UNUSABLE = "unusable"
     """The database isn't as this program needs it."""
-    PROGRAMMING_ERROR = "fault"
-    """A fault of ours."""
+    PROGRAMMING_ERROR = "programming error"
+    """An error in this program."""
 
 
 _BY_SQLSTATE = {
@@ -56,7 +56,7 @@ _BY_SQLSTATE["57014"] = PostgresErrorKind.UNAVAILABLE  # query_canceled: the sta
 
 
 def classify_error(error: BaseException) -> PostgresErrorKind:
-    """What this error means."""
+    """Return the kind of this error."""
     if not isinstance(error, psycopg.Error):
         return PostgresErrorKind.PROGRAMMING_ERROR
     state = error.sqlstate or ""
@@ -68,23 +68,23 @@ def classify_error(error: BaseException) -> PostgresErrorKind:
 
 
 def translate_error(error: Exception) -> Exception:
-    """The error as a store's; faults stay what they are. It tells PostgreSQL's first line and no values."""
-    said = _first_line(error)
+    """Return the error as a store's, with PostgreSQL's first line and no values; programming errors stay as they are."""
+    line = _first_line(error)
     match classify_error(error):
         case PostgresErrorKind.CONFLICT:
-            return StoreUnavailable(f"other nodes were quicker again and again: {said}")
+            return StoreUnavailable(f"other processes were quicker again and again: {line}")
         case PostgresErrorKind.DISCONNECTED | PostgresErrorKind.UNAVAILABLE:
-            return StoreUnavailable(f"PostgreSQL: {said}")
+            return StoreUnavailable(f"PostgreSQL: {line}")
         case PostgresErrorKind.CORRUPT:
-            return StoreCorrupt(f"PostgreSQL: {said}: restore a backup, or run `mmo db check`")
+            return StoreCorrupt(f"PostgreSQL: {line}: restore a backup, or run `mmo db check`")
         case PostgresErrorKind.UNUSABLE:
             return StoreUnusable(
-                f"PostgreSQL: {said}: look at database.url and the user's rights, then run `mmo db migrate`"
+                f"PostgreSQL: {line}: look at database.url and the user's rights, then run `mmo db migrate`"
             )
         case PostgresErrorKind.PROGRAMMING_ERROR:
             return error
 
 
 def _first_line(error: Exception) -> str:
-    """Without DETAIL and CONTEXT, which hold values of rows."""
+    """Return the message without DETAIL and CONTEXT, which contain values of rows."""
     return str(error).strip().partition("\n")[0]

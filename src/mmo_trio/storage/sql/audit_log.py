@@ -1,4 +1,4 @@
-"""The audit log in SQL: its head is one row, so that rows are added one after the other by however many nodes."""
+"""The audit log in SQL: its head is one row, so that any number of processes append one after the other."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from collections.abc import Sequence
 
 from mmo_trio.storage.interface.admin_types import AuditEvent, AuditHead, AuditRow
 from mmo_trio.storage.interface.audit_chain import next_row
-from mmo_trio.storage.sql.statements import Row, SqlQuery, execute
+from mmo_trio.storage.sql.statements import Row, SqlQuery, Where, execute
 
 _AUDIT_COLUMNS = "number, at, actor, act, about, detail, previous, hash"
 
 
 def append_audit(event: AuditEvent) -> SqlQuery[AuditRow]:
-    """Who adds a row holds the head until it is committed."""
+    """Append a row; its update of the head keeps other processes waiting until it is committed."""
     rows = yield from execute("UPDATE audit_head SET number = number + 1 RETURNING number, hash")
     [(number, hash)] = rows
     row = next_row(AuditHead(number - 1, hash), event)
@@ -32,24 +32,18 @@ def append_audit(event: AuditEvent) -> SqlQuery[AuditRow]:
 
 
 def audit(before: int | None, about: str | None, limit: int) -> SqlQuery[Sequence[AuditRow]]:
-    """The newest first."""
-    conditions, values = ["1 = 1"], list[object]()
-    if before is not None:
-        conditions.append("number < ?")
-        values.append(before)
-    if about is not None:
-        conditions.append("about = ?")
-        values.append(about)
+    """Return the newest rows first."""
+    where = Where().and_("number < ?", before).and_("about = ?", about)
     rows = yield from execute(
-        f"SELECT {_AUDIT_COLUMNS} FROM audit WHERE {' AND '.join(conditions)} ORDER BY number DESC LIMIT ?",
-        *values,
+        f"SELECT {_AUDIT_COLUMNS} FROM audit {where} ORDER BY number DESC LIMIT ?",
+        *where.values,
         limit,
     )
     return [_parse_audit_row(row) for row in rows]
 
 
 def audit_after(number: int, limit: int) -> SqlQuery[Sequence[AuditRow]]:
-    """In order."""
+    """Return rows in order."""
     rows = yield from execute(
         f"SELECT {_AUDIT_COLUMNS} FROM audit WHERE number > ? ORDER BY number LIMIT ?",
         number,
@@ -59,7 +53,7 @@ def audit_after(number: int, limit: int) -> SqlQuery[Sequence[AuditRow]]:
 
 
 def audit_head() -> SqlQuery[AuditHead]:
-    """Where it ends."""
+    """Return where the log ends."""
     rows = yield from execute("SELECT number, hash FROM audit_head")
     return AuditHead(*rows[0])
 

@@ -1,4 +1,4 @@
-"""The columns that SQL stores repeat of a transaction, so that it can be searched, and whether they are true."""
+"""The columns in which SQL stores repeat parts of a transaction, so that it can be searched, and their check."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ CHECKED_COLUMNS = (
     "gateway_reference, brand, type, method, status, created_at, version, wake_at, page_token,"
     " order_row, progress, object"
 )
-"""What `transaction_row_error` looks at."""
+"""The columns that `transaction_row_error` checks, in its order."""
 
 
 def order_columns(transaction: Transaction) -> tuple[object, ...]:
-    """gateway_reference, brand, type, method, created_at, page_token, msisdn, reconciliation_reference, order_row: what
-    never changes."""
+    """Return gateway_reference, brand, type, method, created_at, page_token, msisdn, reconciliation_reference and
+    order_row, which never change."""
     order = transaction.order
     return (
         order.gateway_reference,
@@ -46,7 +46,7 @@ def order_columns(transaction: Transaction) -> tuple[object, ...]:
 
 
 def progress_columns(transaction: Transaction) -> tuple[object, ...]:
-    """status, version, wake_at, provider_receipt, progress, object: what each step writes anew."""
+    """Return status, version, wake_at, provider_receipt, progress and object, which each step writes."""
     progress = transaction.progress
     return (
         progress.stage.status.value,
@@ -59,7 +59,7 @@ def progress_columns(transaction: Transaction) -> tuple[object, ...]:
 
 
 def transaction_row_error(row: Sequence[Any]) -> str | None:
-    """What is wrong with a stored transaction, given as EXAMINED; None if nothing."""
+    """Return what is wrong with a stored transaction, a row of CHECKED_COLUMNS; None if nothing is."""
     try:
         transaction = parse_transaction(row[9], row[10])
         order, progress = transaction.order, transaction.progress

@@ -1,4 +1,4 @@
-"""Operators, their sessions and proposals in SQL."""
+"""Console users, their sessions and proposals in SQL."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from mmo_trio.storage.interface.admin_types import (
     ProposalState,
     Role,
 )
-from mmo_trio.storage.sql.statements import Row, SqlQuery, execute
+from mmo_trio.storage.sql.statements import Row, SqlQuery, Where, execute
 
 _USER_COLUMNS = "name, role, password_hash, added_at, disabled_at"
 
 
 def add_user(user: ConsoleUser) -> SqlQuery[bool]:
-    """False when the name is taken."""
+    """Add a user; return False when the name is taken."""
     added = yield from execute(
         f"INSERT INTO operators ({_USER_COLUMNS}) VALUES (?, ?, ?, ?, ?)"
         " ON CONFLICT (name) DO NOTHING RETURNING 1",
@@ -29,12 +29,12 @@ def add_user(user: ConsoleUser) -> SqlQuery[bool]:
 
 
 def replace_user(user: ConsoleUser) -> SqlQuery[bool]:
-    """Its sessions end with what it was."""
-    name, *rest = _user_values(user)
+    """Replace a user, and end the sessions of the old one."""
+    name, *values = _user_values(user)
     changed = yield from execute(
         "UPDATE operators SET role = ?, password_hash = ?, added_at = ?, disabled_at = ?"
         " WHERE name = ? RETURNING 1",
-        *rest,
+        *values,
         name,
     )
     yield from execute("DELETE FROM sessions WHERE operator = ?", name)
@@ -42,19 +42,19 @@ def replace_user(user: ConsoleUser) -> SqlQuery[bool]:
 
 
 def users() -> SqlQuery[Sequence[ConsoleUser]]:
-    """By name."""
+    """Return every user, by name."""
     rows = yield from execute(f"SELECT {_USER_COLUMNS} FROM operators ORDER BY name")
     return [_parse_user(row) for row in rows]
 
 
 def user(name: str) -> SqlQuery[ConsoleUser | None]:
-    """One of them."""
+    """Return the user of this name."""
     rows = yield from execute(f"SELECT {_USER_COLUMNS} FROM operators WHERE name = ?", name)
     return _parse_user(rows[0]) if rows else None
 
 
 def begin_session(session: ConsoleSession, expire_before: Instant) -> SqlQuery[None]:
-    """Old ones go at the same time."""
+    """Store a session, and delete old ones."""
     yield from execute("DELETE FROM sessions WHERE began_at < ?", expire_before)
     yield from execute(
         "INSERT INTO sessions (digest, operator, began_at, seen_at) VALUES (?, ?, ?, ?)",
@@ -66,7 +66,7 @@ def begin_session(session: ConsoleSession, expire_before: Instant) -> SqlQuery[N
 
 
 def session(digest: bytes) -> SqlQuery[tuple[ConsoleSession, ConsoleUser] | None]:
-    """With the operator as it is now."""
+    """Return a session with its user, as that user is now."""
     rows = yield from execute(
         f"SELECT digest, operator, began_at, seen_at, {_USER_COLUMNS}"
         " FROM sessions JOIN operators ON name = operator WHERE digest = ?",
@@ -76,12 +76,12 @@ def session(digest: bytes) -> SqlQuery[tuple[ConsoleSession, ConsoleUser] | None
 
 
 def touch_session(digest: bytes, at: Instant) -> SqlQuery[None]:
-    """Note that it is in use."""
+    """Record that a session is in use."""
     yield from execute("UPDATE sessions SET seen_at = ? WHERE digest = ?", at, digest)
 
 
 def end_session(digest: bytes) -> SqlQuery[None]:
-    """End it."""
+    """End a session."""
     yield from execute("DELETE FROM sessions WHERE digest = ?", digest)
 
 
@@ -92,7 +92,7 @@ _PROPOSAL_COLUMNS = (
 
 
 def add_proposal(proposal: Proposal) -> SqlQuery[int]:
-    """Its id."""
+    """Store a proposal and return its id."""
     rows = yield from execute(
         f"INSERT INTO proposals ({_PROPOSAL_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
         " RETURNING id",
@@ -115,31 +115,24 @@ def add_proposal(proposal: Proposal) -> SqlQuery[int]:
 def proposals(
     about: str | None, state: ProposalState | None, limit: int
 ) -> SqlQuery[Sequence[Proposal]]:
-    """The newest first."""
-    conditions, values = ["1 = 1"], list[Any]()
-    if about is not None:
-        conditions.append("gateway_reference = ?")
-        values.append(about)
-    if state is not None:
-        conditions.append("state = ?")
-        values.append(state.value)
+    """Return the newest proposals first."""
+    where = Where().and_("gateway_reference = ?", about).and_("state = ?", state and state.value)
     rows = yield from execute(
-        f"SELECT id, {_PROPOSAL_COLUMNS} FROM proposals WHERE {' AND '.join(conditions)}"
-        " ORDER BY id DESC LIMIT ?",
-        *values,
+        f"SELECT id, {_PROPOSAL_COLUMNS} FROM proposals {where} ORDER BY id DESC LIMIT ?",
+        *where.values,
         limit,
     )
     return [_parse_proposal(row) for row in rows]
 
 
 def proposal(id: int) -> SqlQuery[Proposal | None]:
-    """One of them."""
+    """Return the proposal with this id."""
     rows = yield from execute(f"SELECT id, {_PROPOSAL_COLUMNS} FROM proposals WHERE id = ?", id)
     return _parse_proposal(rows[0]) if rows else None
 
 
 def update_proposal(expected_state: ProposalState, updated: Proposal) -> SqlQuery[bool]:
-    """Of two who decide at once, one does."""
+    """Replace a proposal in this state; of two users who decide at once, one succeeds."""
     rows = yield from execute(
         "UPDATE proposals SET state = ?, decided_by = ?, decided_at = ?, remark = ?"
         " WHERE id = ? AND state = ? RETURNING 1",

@@ -1,7 +1,10 @@
-"""Rows in and out: transactions and brands as compact text that a store keeps, each with a checksum of its own.
+"""Transactions, breakers and brands as the compact text that a store holds, most with a checksum of their own.
 
 A row is eight hexadecimal digits of CRC-32, then JSON. A damaged row raises StoreCorrupt instead of giving wrong data.
-The arrays' order is the format: a new member goes to the end, and reading fills in what an older row lacks.
+The arrays' order is the format: a new member goes to the end, and parsing fills in what an older row lacks.
+
+The transaction object is rendered by the HTTP API's serializer and stored beside the transaction: look-ups, records and
+callbacks then send the same bytes without rendering them again (T4).
 """
 
 from __future__ import annotations
@@ -39,12 +42,12 @@ _encode_json = json.JSONEncoder(separators=(",", ":"), check_circular=False).enc
 
 
 def with_checksum(content: bytes) -> bytes:
-    """The content with its checksum in front."""
+    """Return the content with its checksum in front."""
     return b"%08x" % crc32(content) + content
 
 
 def without_checksum(row: bytes) -> bytes:
-    """The content of a row; raises StoreCorrupt when it isn't what was written."""
+    """Return the content of a row; raises StoreCorrupt when it isn't what was written."""
     content = row[_CHECKSUM_DIGITS:]
     if row[:_CHECKSUM_DIGITS] != b"%08x" % crc32(content):
         raise StoreCorrupt("a stored row is damaged: restore a backup, or run `mmo db check`")
@@ -52,7 +55,7 @@ def without_checksum(row: bytes) -> bytes:
 
 
 def serialize_order(order: Order) -> bytes:
-    """What was asked for."""
+    """Return an order as its row."""
     requested, party, page = order.requested, order.party, order.page
     return with_checksum(
         _encode_json(
@@ -89,7 +92,7 @@ def serialize_order(order: Order) -> bytes:
 
 
 def serialize_progress(progress: Progress) -> bytes:
-    """What happened so far."""
+    """Return what happened so far as its row."""
     data, final = progress.provider_data, progress.final
     return with_checksum(
         _encode_json(
@@ -122,12 +125,12 @@ def serialize_progress(progress: Progress) -> bytes:
 
 
 def serialize_object(transaction: Transaction) -> bytes:
-    """The transaction object, rendered once for all who will ask for it (T4)."""
+    """Return the transaction object, rendered once for all its readers (T4)."""
     return with_checksum(transaction_object(transaction))
 
 
 def parse_transaction(order: bytes, progress: bytes) -> Transaction:
-    """The transaction that these two rows are."""
+    """Return the transaction of these two rows."""
     return Transaction(
         _parse_order(json.loads(without_checksum(order))),
         _parse_progress(json.loads(without_checksum(progress))),
@@ -189,7 +192,7 @@ def _parse_money(row: list[Any] | None) -> Money | None:
 
 
 def serialize_breaker(breaker: BreakerSnapshot) -> bytes:
-    """A merchant's breaker."""
+    """Return a merchant's breaker as its row."""
     probe = breaker.probe
     return with_checksum(
         _encode_json(
@@ -205,7 +208,7 @@ def serialize_breaker(breaker: BreakerSnapshot) -> bytes:
 
 
 def parse_breaker(row: bytes) -> BreakerSnapshot:
-    """The breaker that this row is."""
+    """Return the breaker of this row."""
     state, open_until, probe, generation, sub_windows = json.loads(without_checksum(row))
     return BreakerSnapshot(
         BreakerState(state),
@@ -217,7 +220,7 @@ def parse_breaker(row: bytes) -> BreakerSnapshot:
 
 
 def serialize_brand(brand: Brand) -> str:
-    """A brand as the text of a JSON object; its keys are not in it."""
+    """Return a brand as the text of a JSON object, without its keys."""
     return _encode_json(
         {
             "id": brand.id,
@@ -233,7 +236,7 @@ def serialize_brand(brand: Brand) -> str:
 
 
 def parse_brand(row: str) -> Brand:
-    """The brand that this text is; raises StoreCorrupt when it is none."""
+    """Return the brand of this text; raises StoreCorrupt when it is none."""
     try:
         fields = json.loads(row)
         return Brand(

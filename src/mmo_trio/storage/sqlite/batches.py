@@ -1,4 +1,4 @@
-"""One batch in SQLite: the working set out of the tables, the net effect of its decisions into them."""
+"""One batch in SQLite: reads its working set from the tables, and writes the net effect of its decisions."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _SELECT_INTENTS = """
 
 
 def load_batch(connection: sqlite3.Connection, reads: Reads, recent: RecentTransactions) -> Ledger:
-    """The working set for these reads. A known deposit brings its transaction along."""
+    """Return the working set for these reads, with the transactions of known deposits."""
     ledger = Ledger()
     for row in _fetch_by_keys(connection, _SELECT_REFERENCE_USES, reads.references):
         brand, merchant_reference, gateway_reference, at = row
@@ -70,12 +70,12 @@ def _fetch_by_keys(
     statement: str,
     keys: Collection[str] | Collection[tuple[str, str]],
 ) -> Iterable[sqlite3.Row]:
-    """All keys travel in one parameter, so that a statement is prepared once, whatever their number."""
+    """Pass all keys as one parameter, so that a statement is prepared once, whatever their number."""
     return connection.execute(statement, (json.dumps(list(keys)),)) if keys else ()
 
 
 def write_batch(connection: sqlite3.Connection, effect: NetEffect, *, is_claimed: bool) -> None:
-    """Write each row of the batch. Raises AssertionError when a transaction isn't where it was decided from."""
+    """Write each row of the batch. Raises AssertionError when a transaction isn't in the version of its decision."""
     if effect.created:
         connection.executemany(
             "INSERT INTO transactions (gateway_reference, brand, type, method, created_at, page_token,"
@@ -94,7 +94,7 @@ def write_batch(connection: sqlite3.Connection, effect: NetEffect, *, is_claimed
             ],
         )
         assert moved.rowcount == len(effect.advanced), (
-            "a transaction isn't where it was decided from"
+            "a transaction isn't in the version of its decision"
         )
     if effect.references:
         connection.executemany(
@@ -152,7 +152,7 @@ def _write_intents(connection: sqlite3.Connection, effect: NetEffect, *, is_clai
 
 
 def _write_history(connection: sqlite3.Connection, effect: NetEffect) -> None:
-    """What people look at and no decision does."""
+    """Write what staff read and decisions don't."""
     if effect.journal:
         connection.executemany(
             "INSERT INTO journal (at, what, actor, gateway_reference, brand, stage_before, stage_after, detail)"
@@ -171,20 +171,20 @@ def _write_history(connection: sqlite3.Connection, effect: NetEffect) -> None:
                 for line in effect.journal
             ],
         )
-    for told in effect.suspense:
+    for entry in effect.suspense:
         connection.execute(
             "INSERT INTO suspense (identity, reason, provider, told, gateway_reference, brand,"
             " first_at, last_at, times) VALUES (?, ?, ?, ?, ?, ?, ?, ?, 1)"
             " ON CONFLICT (identity) DO UPDATE SET times = times + 1, last_at = excluded.last_at",
             (
-                suspense_identity(told),
-                told.reason.value,
-                told.provider,
-                told.content,
-                told.gateway_reference,
-                told.brand,
-                told.at,
-                told.at,
+                suspense_identity(entry),
+                entry.reason.value,
+                entry.provider,
+                entry.content,
+                entry.gateway_reference,
+                entry.brand,
+                entry.at,
+                entry.at,
             ),
         )
     for callback in effect.callbacks:

@@ -1,4 +1,4 @@
-"""Connections to the SQLite file: how they are opened, what their errors mean, and who may serve it."""
+"""Connections to the SQLite file: their settings, the meaning of their errors, and the lock of its serving process."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from mmo_trio.storage.sql.statements import Row, SqlStatement
 
 T = TypeVar("T")
 SqliteCall: TypeAlias = Callable[[sqlite3.Connection], T]
-"""Plain code that runs in a thread, inside one transaction."""
+"""Synchronous code that runs in a thread, inside one transaction."""
 
 BUSY_TIMEOUT_S = 2.0
-"""How long to wait for another process's write, e.g. an administrator's command, before the caller is told to retry."""
+"""Seconds to wait for another process's write, e.g. a command's, before the caller has to retry."""
 
 _PRAGMAS = """
     PRAGMA synchronous = FULL;
@@ -29,8 +29,8 @@ _PRAGMAS = """
     PRAGMA wal_autocheckpoint = 2000;
     PRAGMA journal_size_limit = 67108864;
 """
-"""Every commit is on the disk before it is answered; the write-ahead log is emptied every 2,000 pages (8 MB) and cut
-back to 64 MiB after a long reader let it grow. Each connection caches up to 16 MiB of pages."""
+"""Every commit is on the disk before its reply; the write-ahead log is emptied every 2,000 pages (8 MB) and cut back
+to 64 MiB after a long reader let it grow. Each connection caches up to 16 MiB of pages."""
 
 _TRANSIENT_CODES = {
     sqlite3.SQLITE_BUSY,
@@ -50,8 +50,8 @@ _CORRUPTION_CODES = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
 
 
 def connect(path: Path, *, create: bool = False, query_only: bool = False) -> sqlite3.Connection:
-    """A connection in autocommit mode: BEGIN and COMMIT are ours to say. Makes the file only if asked to, for its
-    owner only; SQLite gives the files beside it the same mode."""
+    """Open a connection in autocommit mode, so that the caller writes BEGIN and COMMIT. `create` makes the file, for
+    its owner only; SQLite gives the same mode to its log."""
     if create:
         try:
             os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
@@ -76,18 +76,18 @@ def connect(path: Path, *, create: bool = False, query_only: bool = False) -> sq
 
 
 def primary_code(error: sqlite3.Error) -> int:
-    """SQLite's primary result code; SQLITE_OK for errors of Python's module itself."""
+    """Return SQLite's primary result code; SQLITE_OK for errors of Python's module itself."""
     return (getattr(error, "sqlite_errorcode", None) or 0) & 0xFF
 
 
 def must_reconnect_after(error: BaseException) -> bool:
-    """Whether the connection that raised this is better opened anew."""
+    """Return whether the connection that raised this has to be opened again."""
     return isinstance(error, sqlite3.Error) and primary_code(error) not in _TRANSIENT_CODES
 
 
 @contextmanager
 def translate_errors() -> Iterator[None]:
-    """SQLite's errors as a store's; programming errors stay what they are."""
+    """Raise SQLite's errors as a store's; programming errors stay what they are."""
     try:
         yield
     except sqlite3.Error as error:
@@ -102,7 +102,7 @@ def translate_errors() -> Iterator[None]:
 
 
 class ServingLock:
-    """Holds `<database>.lock` as long as this process serves the file; the system lets go of it with the process."""
+    """Holds `<database>.lock` as long as this process serves the file; the system releases it with the process."""
 
     def __init__(self, path: Path) -> None:
         """Raises StoreUnusable when another process serves the file, StoreUnavailable when there is no place for it."""
@@ -121,7 +121,7 @@ class ServingLock:
             ) from error
 
     def release(self) -> None:
-        """Let others serve the file."""
+        """Let other processes serve the file."""
         os.close(self._descriptor)
 
 

@@ -1,4 +1,4 @@
-"""Bringing a database file to the schema of this version; the file itself knows its version."""
+"""Brings a database file to the schema of this version; the file itself holds its version."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ SQLITE_VERSION_MIN = (3, 38, 0)
 """STRICT tables came with 3.37, the operator `->>` with 3.38."""
 
 APPLICATION_ID = 0x4D4D4F47
-"""`MMOG` in the file's head: other people's databases are not touched."""
+"""`MMOG` in the file's header: databases of other programs are not touched."""
 
 
 def scripts() -> dict[int, str]:
@@ -21,7 +21,7 @@ def scripts() -> dict[int, str]:
 
 
 def stored_version(connection: sqlite3.Connection) -> int:
-    """The schema version of the file; 0 for an empty one. Raises StoreUnusable when it isn't ours to use."""
+    """Return the schema version of the file; 0 for an empty one. Raises StoreUnusable when it isn't ours to use."""
     if sqlite3.sqlite_version_info < SQLITE_VERSION_MIN:
         needed = ".".join(map(str, SQLITE_VERSION_MIN))
         raise StoreUnusable(
@@ -40,7 +40,7 @@ def stored_version(connection: sqlite3.Connection) -> int:
 
 
 def migrate(connection: sqlite3.Connection) -> None:
-    """Apply what is missing, each migration in a transaction of its own; two processes may try at once."""
+    """Apply the missing migrations, each in a transaction of its own; two processes may try at once."""
     for number, script in scripts().items():
         connection.execute("BEGIN IMMEDIATE")
         try:

@@ -16,7 +16,7 @@ from mmo_trio.storage.sql.serialization import parse_transaction
 
 
 def next_wake(connection: sqlite3.Connection) -> Instant | None:
-    """The earliest `wake_at`."""
+    """Return the earliest `wake_at`."""
     row = connection.execute(
         "SELECT min(wake_at) FROM transactions WHERE wake_at IS NOT NULL"
     ).fetchone()
@@ -24,7 +24,7 @@ def next_wake(connection: sqlite3.Connection) -> Instant | None:
 
 
 def due(connection: sqlite3.Connection, now: Instant, limit: int) -> Sequence[str]:
-    """What is due, the earliest first."""
+    """Return the references of due transactions, the earliest first."""
     rows = connection.execute(
         "SELECT gateway_reference FROM transactions WHERE wake_at <= ?"
         " ORDER BY wake_at, id LIMIT ?",
@@ -42,7 +42,7 @@ _SELECT_WORK = """
 def unclaimed_intents(
     connection: sqlite3.Connection, after_id: int, limit: int
 ) -> Sequence[tuple[int, WorkItem]]:
-    """Kept intents above the mark that nobody holds, oldest first, each with its id."""
+    """Return unclaimed durable intents with greater ids, oldest first, each with its id."""
     rows = connection.execute(
         f"{_SELECT_WORK} WHERE is_held = 0 AND intents.id > ? ORDER BY intents.id LIMIT ?",
         (after_id, limit),
@@ -51,7 +51,7 @@ def unclaimed_intents(
 
 
 def open_intents(connection: sqlite3.Connection, keys: Sequence[IntentKey]) -> Sequence[WorkItem]:
-    """Those of these kept intents that are open."""
+    """Return those of these durable intents that are open."""
     found: list[WorkItem] = []
     for reference, kind in keys:
         rows = connection.execute(
@@ -68,7 +68,7 @@ def _parse_work_item(row: tuple[Any, ...]) -> WorkItem:
 
 
 def look_up(connection: sqlite3.Connection, queries: Sequence[AnyLookUp]) -> Sequence[bytes | None]:
-    """For each of these the transaction object of the brand's transaction, still with its checksum."""
+    """Return for each query the transaction object of the brand's transaction, still with its checksum."""
     found = (connection.execute(*_look_up_statement(each)).fetchone() for each in queries)
     return [row and row[0] for row in found]
 
@@ -87,7 +87,7 @@ def _look_up_statement(query: AnyLookUp) -> tuple[str, tuple[str, str]]:
 
 
 def keys_of(connection: sqlite3.Connection, brand: str) -> Sequence[StoredApiKey]:
-    """The keys of a brand, the oldest first."""
+    """Return the keys of a brand, the oldest first."""
     rows = connection.execute(
         f"SELECT {KEY_COLUMNS} FROM api_keys WHERE brand = ? ORDER BY id", (brand,)
     )

@@ -1,4 +1,4 @@
-"""Opening the SQLite file: who may, and what is done first."""
+"""Opens the SQLite file: takes the lock of the serving process, and migrates the schema."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from mmo_trio.storage.sqlite.store import STORE_TIMEOUT_S, SqliteStore
 async def open_sqlite(
     path: str | Path, *, serving: bool, timeout_s: float = STORE_TIMEOUT_S
 ) -> AsyncIterator[SqliteStore]:
-    """Open the file, making it when it isn't there.
+    """Open the file, and make it when it isn't there.
 
-    The one serving process brings the schema up to date and takes on what its predecessor left. Administration may
-    open the file beside it: the kept intents that it writes are taken on by the serving process. Raises StoreUnusable
-    when another process serves the file or its schema isn't ours, StoreUnavailable when it can't be opened.
+    The one serving process migrates the schema and claims what its predecessor left. A command may open the file at
+    the same time: the serving process claims the durable intents that it writes. Raises StoreUnusable when another
+    process serves the file or its schema isn't ours, StoreUnavailable when it can't be opened.
     """
     store = await trio.to_thread.run_sync(_open_in_thread, Path(path), serving, timeout_s)
     try:
@@ -48,7 +48,7 @@ def _open_in_thread(path: Path, serving: bool, timeout_s: float) -> SqliteStore:
         if writer.execute("PRAGMA journal_mode = WAL").fetchone() != ("wal",):
             raise StoreUnusable(f"{path} can't have a write-ahead log: put it on a local disk")
         migrate(writer)
-        if serving:  # What a dead process held belongs to nobody.
+        if serving:  # What a dead process had claimed is free.
             writer.execute("UPDATE intents SET is_held = 0 WHERE is_held = 1")
         undo.pop_all()
     return SqliteStore(path, writer, lock, timeout_s)

@@ -1,4 +1,4 @@
-"""The store on SQLite: one writer thread that makes a whole batch durable in one hop, and readers beside it."""
+"""The store on SQLite: one writer thread that makes a whole batch durable in one hop, and concurrent readers."""
 
 from __future__ import annotations
 
@@ -45,10 +45,10 @@ SQLITE_SCHEMA = SqlSchema(
 )
 
 STORE_TIMEOUT_S = 10.0
-"""How long a caller waits for its answer before it is told that it can't be had (P5)."""
+"""Seconds that a caller waits before StoreUnavailable or OutcomeUnknown is raised (P5)."""
 
 READERS_MAX = 4
-"""How many questions are answered at once; a commit never waits for them."""
+"""Reads at once; a commit never waits for them."""
 
 _PROGRESS_HANDLER_STEPS = 50_000
 
@@ -72,22 +72,20 @@ class SqliteStore(SqlStore):
         self._read_limiter = trio.CapacityLimiter(READERS_MAX)
         self._is_closed = False
         self._last_claimed_id = 0
-        """Id of the last kept intent of nobody that was handed out."""
-
-    # What the engine and the workers need
+        """Id of the last unclaimed durable intent that was returned."""
 
     @property
     def batches_in_flight(self) -> int:
-        """There is one writer."""
+        """One, as there is one writer."""
         return 1
 
     @property
     def ownership(self) -> None:
-        """One process has the file to itself."""
+        """None, as one process has the file to itself."""
         return None
 
     async def transact(self, reads: Reads, decide: DecideBatch) -> Sequence[Decision]:
-        """One hop: BEGIN IMMEDIATE, load, decide, write, COMMIT."""
+        """Make one hop: BEGIN IMMEDIATE, load, decide, write, COMMIT."""
         attempt, recent = WriteAttempt(), self._writer.recent
 
         def work(connection: sqlite3.Connection) -> Sequence[Decision]:
@@ -109,20 +107,20 @@ class SqliteStore(SqlStore):
         return await self._read(lambda c: queries.due(c, now, limit))
 
     async def claim_abandoned(self, *, limit: int) -> Sequence[WorkItem]:
-        """Only a serving process takes on work. What was handed out lies at or below a mark: nothing is written."""
-        assert self._serving_lock is not None, "administration takes on no work"
+        """Claim work for a serving process. Ids up to `_last_claimed_id` are claimed, so nothing has to be written."""
+        assert self._serving_lock is not None, "only a serving process claims work"
         settled = [each for each in self._writer.in_doubt if each.has_ended]
-        strays = [key for each in settled for key in each.scheduled]
-        mark = self._last_claimed_id
+        keys = [key for each in settled for key in each.scheduled]
+        last_id = self._last_claimed_id
 
-        def ask(connection: sqlite3.Connection) -> Sequence[tuple[int, WorkItem]]:
-            stray = [(0, work) for work in queries.open_intents(connection, strays)]
-            return (*stray, *queries.unclaimed_intents(connection, mark, limit))
+        def claim(connection: sqlite3.Connection) -> Sequence[tuple[int, WorkItem]]:
+            in_doubt = [(0, work) for work in queries.open_intents(connection, keys)]
+            return (*in_doubt, *queries.unclaimed_intents(connection, last_id, limit))
 
-        found = await self._read(ask)
-        assert self._last_claimed_id == mark, "one task at a time takes on work"
+        found = await self._read(claim)
+        assert self._last_claimed_id == last_id, "one task at a time claims work"
         self._writer.in_doubt = [each for each in self._writer.in_doubt if each not in settled]
-        self._last_claimed_id = max((mark, *(id for id, _ in found)))
+        self._last_claimed_id = max((last_id, *(id for id, _ in found)))
         return [work for _, work in found]
 
     async def _look_up_all(self, look_ups: Sequence[AnyLookUp]) -> Sequence[bytes | None]:
@@ -135,12 +133,12 @@ class SqliteStore(SqlStore):
         await self._writer.write(lambda c: advance_latest_stamp(c, Instant(0)))
 
     async def integrity_errors(self) -> Sequence[str]:
-        """Everything that is wrong with the file, in words; empty when it is sound. Reads all of it."""
+        """Return a sentence for each error in the file. Reads all of it."""
         return await trio.to_thread.run_sync(self._check_integrity, limiter=self._read_limiter)
 
     async def aclose(self) -> None:
-        """Let go of the file, and of the right to serve it, once the write that is under way has ended. A write that
-        hangs is left to the end of the process."""
+        """Close the file and release the serving lock, once the current write has ended. A write that hangs lasts until
+        the end of the process."""
         if self._is_closed:
             return
         self._is_closed = True
@@ -172,7 +170,7 @@ class SqliteStore(SqlStore):
         raise StoreUnavailable(f"the store didn't answer within {self._timeout_s:g} s")
 
     def _read_in_thread(self, call: SqliteCall[T]) -> T:
-        """One snapshot for all statements, and a deadline for them (SQLite looks at it itself)."""
+        """Run all statements in one snapshot, with a deadline that SQLite itself checks."""
         if self._is_closed:
             raise StoreUnavailable("the store is closed")
         deadline = time.monotonic() + self._timeout_s

@@ -1,5 +1,5 @@
-"""Writes to the SQLite file: one at a time, each a transaction in one hop to a thread, none longer than its caller's
-patience."""
+"""Writes to the SQLite file: one at a time, each a transaction in one hop to a thread; its caller waits for a limited
+time."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ T = TypeVar("T")
 
 
 class SqliteWriter:
-    """Has the one connection that writes."""
+    """Owns the one connection that writes."""
 
     def __init__(self, path: Path, connection: sqlite3.Connection, timeout_s: float) -> None:
         self._path = path
         self._is_closed = False
         self.connection: sqlite3.Connection | None = connection
-        """None once it broke, until the next write opens another."""
+        """None after an error, until the next write opens another."""
         self.timeout_s = timeout_s
         self.write_limiter = trio.CapacityLimiter(1)
         """Held while a write is under way."""
@@ -41,8 +41,8 @@ class SqliteWriter:
         """Attempts whose caller doesn't know what became of them, and so can't do what they scheduled."""
 
     async def write(self, call: SqliteCall[T], attempt: WriteAttempt | None = None) -> T:
-        """Run it in the thread and commit. Whoever loses patience leaves the thread to itself. Raises StoreUnavailable
-        when nothing was stored, OutcomeUnknown when that can't be told."""
+        """Run the call in the thread and commit; after the timeout the thread goes on alone. Raises StoreUnavailable when
+        nothing was stored, OutcomeUnknown when nobody can learn that."""
         attempt = attempt or WriteAttempt()
         in_doubt = True
         with trio.move_on_after(self.timeout_s):
@@ -66,11 +66,11 @@ class SqliteWriter:
         raise StoreUnavailable(f"the store didn't answer within {self.timeout_s:g} s")
 
     def stop_accepting(self) -> None:
-        """Begin no further write."""
+        """Let no further write begin."""
         self._is_closed = True
 
     def close(self) -> None:
-        """Let go of the file. Only while no write is under way."""
+        """Close the file. Only to be called while no write is under way."""
         if self.connection is not None:
             self.connection.close()
 
@@ -119,7 +119,7 @@ class SqliteWriter:
 
 
 class WriteAttempt:
-    """Settles who was first: the thread beginning to commit, or its caller losing patience."""
+    """Settles which came first: the begin of the thread's commit, or the timeout of its caller."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -127,17 +127,17 @@ class WriteAttempt:
         self._is_committing = False
         self.has_ended = False
         self.scheduled: Sequence[IntentKey] = ()
-        """Kept intents that it writes, if it comes to that."""
+        """Durable intents that it writes if it commits."""
 
     def begin_commit(self) -> None:
-        """Called by the thread; raises StoreUnavailable when nobody waits any more."""
+        """Mark the begin of the commit, in the thread; raises StoreUnavailable when the caller has given up."""
         with self._lock:
             if self._is_abandoned:
                 raise StoreUnavailable("the caller has given up")
             self._is_committing = True
 
     def abandon(self) -> bool:
-        """Called by the caller; True when it is too late to keep the thread from committing."""
+        """Mark the end of the caller's wait; return True when it is too late to prevent the commit."""
         with self._lock:
             self._is_abandoned = True
             return self._is_committing
