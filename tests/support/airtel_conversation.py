@@ -76,14 +76,14 @@ def a_payout(**members: Any) -> Transaction:
 
 
 @define
-class Line:
+class ScriptedExchange:
     """Answers in turn, an exception in the place of one that never came; what was asked is kept."""
 
     answers: list[HttpResponse | ExchangeFailed]
-    asked: list[HttpRequest]
+    requests: list[HttpRequest]
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
-        self.asked.append(request)
+        self.requests.append(request)
         answer = self.answers.pop(0)
         if isinstance(answer, ExchangeFailed):
             raise answer
@@ -94,10 +94,10 @@ def run_conversation(
     conversation: Conversation, *answers: HttpResponse | ExchangeFailed
 ) -> tuple[ProviderReport, list[HttpRequest]]:
     """What the conversation came to, and what it asked; every answer was wanted."""
-    line = Line(list(answers), [])
-    report = drive(conversation, line)
-    assert line.answers == []
-    return report, line.asked
+    exchange = ScriptedExchange(list(answers), [])
+    report = drive(conversation, exchange)
+    assert exchange.answers == []
+    return report, exchange.requests
 
 
 def json_answer(document: Any, status: int = 200) -> HttpResponse:

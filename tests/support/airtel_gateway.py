@@ -23,7 +23,7 @@ from mmo_trio.simulators.base import PlannedFault, parse_planned_fault
 from mmo_trio.simulators.server import serve_simulator
 from mmo_trio.system.clock import WallClock
 from tests.support.airtel_account import PAYER, a_simulator, options
-from tests.support.merchant import PATIENCE_S, Merchant, ask
+from tests.support.merchant import TIMEOUT_S, Merchant, ask
 from tests.support.storages import storages
 
 NAME = "airtel_ug"
@@ -48,7 +48,7 @@ AT = {"direct/payin": "collection", "web/payin": "collection", "direct/payout": 
 
 async def wait_until(condition: Callable[[], object]) -> None:
     """Return once it has happened."""
-    with trio.fail_after(PATIENCE_S):
+    with trio.fail_after(TIMEOUT_S):
         while True:
             if condition():
                 return
@@ -146,8 +146,8 @@ class AirtelGateway:
 
     async def wait_for_acceptance(self, reference: str) -> None:
         """Return once the gateway has the operator's word that the payment is under way."""
-        async with storages.of(self.directory).beside() as store:
-            with trio.fail_after(PATIENCE_S):
+        async with storages.of(self.directory).open_for_admin() as store:
+            with trio.fail_after(TIMEOUT_S):
                 while True:
                     found = await store.transaction(reference)
                     if found is not None and found.progress.stage is Stage.AWAITING_RESULT:
@@ -163,7 +163,7 @@ class AirtelGateway:
 
     async def suspense(self, count: int = 0) -> list[dict[str, Any]]:
         """What waits for a person, once there is so much of it."""
-        with trio.fail_after(PATIENCE_S):
+        with trio.fail_after(TIMEOUT_S):
             while True:
                 found: list[dict[str, Any]] = (await ask(f"{self.pages}/sandbox/suspense")).json
                 if len(found) >= count:

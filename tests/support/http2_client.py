@@ -16,7 +16,7 @@ Fields = Sequence[tuple[bytes, bytes]]
 
 
 @define(eq=False)
-class _Coming:
+class _PendingAnswer:
     """An answer on its way."""
 
     headers: dict[str, str] = Factory(dict)
@@ -35,15 +35,15 @@ class Http2Client:
         )
     )
 
-    _coming: dict[int, _Coming] = Factory(dict)
+    _coming: dict[int, _PendingAnswer] = Factory(dict)
 
     @classmethod
     async def connect(cls, port: int) -> Http2Client:
         """A new connection in the clear."""
-        return await cls.begun(await trio.open_tcp_stream("127.0.0.1", port))
+        return await cls.start(await trio.open_tcp_stream("127.0.0.1", port))
 
     @classmethod
-    async def begun(cls, stream: trio.abc.Stream) -> Http2Client:
+    async def start(cls, stream: trio.abc.Stream) -> Http2Client:
         """A new connection on this stream."""
         client = cls(stream)
         client._talk.initiate_connection()
@@ -60,7 +60,7 @@ class Http2Client:
     async def begin(self, method: bytes, target: bytes, fields: Fields, *, ends: bool) -> int:
         """Send a head; the number of its stream."""
         number = self._talk.get_next_available_stream_id()
-        self._coming[number] = _Coming()
+        self._coming[number] = _PendingAnswer()
         pseudo = [
             (b":method", method),
             (b":scheme", b"http"),
@@ -96,10 +96,10 @@ class Http2Client:
         data = bytes(await self.stream.receive_some())
         assert data, "the connection ended before the answer did"
         for event in self._talk.receive_data(data):
-            self._take(event)
+            self._handle_event(event)
         await self._flush()
 
-    def _take(self, event: h2.events.Event) -> None:
+    def _handle_event(self, event: h2.events.Event) -> None:
         assert not isinstance(event, h2.events.StreamReset | h2.events.ConnectionTerminated)
         if isinstance(event, h2.events.ResponseReceived):
             fields = [(bytes(n).decode(), bytes(v).decode()) for n, v in event.headers or ()]

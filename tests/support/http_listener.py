@@ -162,7 +162,7 @@ class Client:
 
 
 @define(eq=False)
-class Listening:
+class RunningListener:
     """A running listener."""
 
     service: SmallService
@@ -196,10 +196,10 @@ async def listening(
     tls: Callable[[], ssl.SSLContext] | None = None,
     service: SmallService | None = None,
     patience_s: float = 10,
-) -> AsyncIterator[Listening]:
+) -> AsyncIterator[RunningListener]:
     """A listener that serves as long as the block lasts, which fails after so long."""
     sockets = await trio.open_tcp_listeners(0, host="127.0.0.1")
-    here = Listening(service or SmallService(), sockets[0].socket.getsockname()[1])
+    here = RunningListener(service or SmallService(), sockets[0].socket.getsockname()[1])
     ids = (f"request-{number}" for number in itertools.count())
 
     async def serve(task_status: trio.TaskStatus[None]) -> None:
@@ -239,7 +239,7 @@ def open_descriptors() -> int:
     return len(os.listdir("/dev/fd"))
 
 
-async def descriptors_are_back(before: int) -> None:
+async def wait_for_descriptors(before: int) -> None:
     """Wait until no more are open than before; nobody announces a closed descriptor."""
     while open_descriptors() > before:  # noqa: ASYNC110
         await trio.sleep(0.01)

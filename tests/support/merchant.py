@@ -13,10 +13,10 @@ import h11
 import trio
 from attrs import Factory, define, frozen
 
-from tests.support.openapi_conformance import creation_agrees, look_up_agrees
+from tests.support.openapi_conformance import check_creation, check_look_up
 
 ROOT = "/gateway/mmo/v2"
-PATIENCE_S = 20.0
+TIMEOUT_S = 20.0
 """How long a test waits for anything before it fails."""
 
 
@@ -50,13 +50,13 @@ async def ask(
     """One request on a connection of its own; the target goes out exactly as it stands in the URL."""
     parts = urlsplit(url)
     target = url.split(parts.netloc, 1)[1] or "/"
-    given = {"Connection": "close"} | dict(headers or {})
-    if not any(name.lower() == "host" for name in given):
-        given["Host"] = parts.netloc
+    all_headers = {"Connection": "close"} | dict(headers or {})
+    if not any(name.lower() == "host" for name in all_headers):
+        all_headers["Host"] = parts.netloc
     if body is not None:
-        given["Content-Length"] = str(len(body))
-    lines = [(name.encode(), value.encode("latin-1")) for name, value in given.items()]
-    with trio.fail_after(PATIENCE_S):
+        all_headers["Content-Length"] = str(len(body))
+    lines = [(name.encode(), value.encode("latin-1")) for name, value in all_headers.items()]
+    with trio.fail_after(TIMEOUT_S):
         stream = await trio.open_tcp_stream(parts.hostname or "", parts.port or 80)
         async with stream:
             talk = h11.Connection(h11.CLIENT)
@@ -68,13 +68,13 @@ async def ask(
             return await _read(stream, talk)
 
 
-async def _read(stream: trio.SocketStream, talk: h11.Connection) -> Answer:
+async def _read(stream: trio.SocketStream, connection: h11.Connection) -> Answer:
     head: h11.Response | None = None
     body = bytearray()
     while True:
-        event = talk.next_event()
+        event = connection.next_event()
         if event is h11.NEED_DATA:
-            talk.receive_data(await stream.receive_some())
+            connection.receive_data(await stream.receive_some())
         elif isinstance(event, h11.Response):
             head = event
         elif isinstance(event, h11.Data):
@@ -139,7 +139,7 @@ class Merchant:
         lines = {"X-Api-Key": self.key, "Content-Type": "application/json"} | self.extra
         target = f"{self.api}{ROOT}/{operation}/{quote(method or self.method, safe='')}"
         answer = await ask(target, method="POST", headers=lines | dict(headers or {}), body=raw)
-        creation_agrees(operation, raw, answer.status, answer.headers, answer.body)
+        check_creation(operation, raw, answer.status, answer.headers, answer.body)
         return answer
 
     async def create(self, operation: str = "direct/payin", **changes: Any) -> Answer:
@@ -159,7 +159,7 @@ class Merchant:
         """GET a path below the root of the merchant API, exactly as it stands."""
         lines = {"X-Api-Key": self.key} | self.extra | headers
         answer = await ask(f"{self.api}{ROOT}/{path}", headers=lines)
-        look_up_agrees(path, answer.status, answer.headers, answer.body)
+        check_look_up(path, answer.status, answer.headers, answer.body)
         return answer
 
     async def status(self, gateway_reference: str) -> dict[str, Any]:
@@ -171,7 +171,7 @@ class Merchant:
 
     async def ended(self, gateway_reference: str) -> dict[str, Any]:
         """The transaction once it isn't pending any more."""
-        with trio.fail_after(PATIENCE_S):
+        with trio.fail_after(TIMEOUT_S):
             while True:
                 found = await self.status(gateway_reference)
                 if found["status"] != "pending":

@@ -42,14 +42,14 @@ def developer(
 
 async def deposit(running: Running, **changes: Any) -> Answer:
     """The provider tells of an offline deposit of 250 KES to the demo brand, with these changes."""
-    told: dict[str, Any] = {
+    members: dict[str, Any] = {
         "brand": "demo",
         "method": "mpesa_ke",
         "amount": {"value": 250, "currency": "KES"},
         "party": {"msisdn": "254711000111", "id": "ACC-7"},
         "providerReference": "SBX-DEPOSIT-1",
     }
-    return await running.control("push", **(told | changes))
+    return await running.control("push", **(members | changes))
 
 
 async def deposited(running: Running, **changes: Any) -> str:

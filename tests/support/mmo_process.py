@@ -24,24 +24,24 @@ from mmo_trio.http.server.listener import serve_http
 from mmo_trio.sandbox.local_ca import ensure_authority
 from mmo_trio.system.ids import request_id_generator
 from tests.support.connection_owner import PORTS, RecordingListener
-from tests.support.merchant import PATIENCE_S
+from tests.support.merchant import TIMEOUT_S
 
 COMMAND = (sys.executable, "-m", "mmo_trio.cli")
 READY = re.compile(r"READY (.*)\n")
 BODY_LIMIT = 1024 * 1024
 
 
-def outside() -> dict[str, str]:
+def environment_without_settings() -> dict[str, str]:
     """This process's environment without settings of a gateway."""
     return {name: value for name, value in os.environ.items() if not name.startswith("MMO_")}
 
 
 async def mmo(*arguments: str | Path) -> str:
     """What a command prints on standard output; it must succeed."""
-    with trio.fail_after(3 * PATIENCE_S):
+    with trio.fail_after(3 * TIMEOUT_S):
         done = await trio.run_process(
             [*COMMAND, *map(str, arguments)],
-            env=outside(),
+            env=environment_without_settings(),
             capture_stdout=True,
             capture_stderr=True,
             check=False,
@@ -81,7 +81,7 @@ async def serving_process(
     with log.open("ab") as errors:
         process = await trio.lowlevel.open_process(
             [*command, *map(str, arguments)],
-            env=outside(),
+            env=environment_without_settings(),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=errors,
@@ -89,7 +89,7 @@ async def serving_process(
     assert process.stdout is not None
     try:
         said = b""
-        with trio.fail_after(3 * PATIENCE_S):
+        with trio.fail_after(3 * TIMEOUT_S):
             while (line := READY.search(said.decode())) is None:
                 more = await process.stdout.receive_some()
                 assert more, _text(log)
@@ -98,7 +98,7 @@ async def serving_process(
         yield Process(process, {name: value for name, _, value in words})
         if process.returncode is None:
             process.terminate()
-            with trio.fail_after(2 * PATIENCE_S):
+            with trio.fail_after(2 * TIMEOUT_S):
                 assert await process.wait() == 0, _text(log)
     finally:
         if process.returncode is None:
@@ -111,7 +111,7 @@ def _text(log: Path) -> str:
 
 
 @frozen
-class Called:
+class RecordedCallback:
     """One callback, as it came."""
 
     gateway_reference: str
@@ -124,7 +124,7 @@ class Called:
 
 
 @define(eq=False)
-class Keeper:
+class CallbackRecorder:
     """Keeps all callbacks, in the order of their coming, and answers 204."""
 
     url: str
@@ -132,7 +132,7 @@ class Keeper:
     """To be set by the test: which process of the gateway may be calling now."""
     find_sender: Callable[[tuple[int, int]], int | None] = field(default=lambda _: None)
     """To be set by the test: the process that has the connection between these ports."""
-    called: list[Called] = Factory(list)
+    callbacks: list[RecordedCallback] = Factory(list)
 
     async def admit(self, head: RequestHead, context: RequestContext) -> HttpResponse | Admitted:
         ports = PORTS.get()
@@ -145,24 +145,24 @@ class Keeper:
         async def respond(body: bytes) -> HttpResponse:
             reference = json.loads(body)["gatewayReference"]
             key = head.value(b"x-api-key")
-            self.called.append(Called(reference, body, key, self.run, sender))
+            self.callbacks.append(RecordedCallback(reference, body, key, self.run, sender))
             return HttpResponse(204)
 
         return respond
 
 
 @asynccontextmanager
-async def keeping(directory: Path) -> AsyncIterator[Keeper]:
+async def recording_callbacks(directory: Path) -> AsyncIterator[CallbackRecorder]:
     """A receiver over TLS as long as the block lasts; the authority in this directory vouches for it."""
     listeners = await trio.open_tcp_listeners(0, host="127.0.0.1", backlog=1024)
     port = listeners[0].socket.getsockname()[1]
-    keeper = Keeper(f"https://127.0.0.1:{port}/callback")
+    recorder = CallbackRecorder(f"https://127.0.0.1:{port}/callback")
     context = ensure_authority(directory).issue("127.0.0.1")
     async with trio.open_nursery() as nursery:
         await nursery.start(
             partial(
                 serve_http,
-                keeper,
+                recorder,
                 cast(Sequence[trio.SocketListener], [RecordingListener(listeners[0])]),
                 limits=ListenerLimits(),
                 error_docs_url="about:blank",
@@ -171,5 +171,5 @@ async def keeping(directory: Path) -> AsyncIterator[Keeper]:
                 tls=lambda: context,
             )
         )
-        yield keeper
+        yield recorder
         nursery.cancel_scope.cancel()

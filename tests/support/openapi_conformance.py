@@ -24,19 +24,19 @@ LARGE = 200_000
 """Bytes of an answer beyond which one look at its status and type is enough."""
 
 
-def creation_agrees(
+def check_creation(
     operation: str, sent: bytes, status: int, headers: Mapping[str, str], body: bytes
 ) -> None:
     """An exchange with a creation endpoint; raises AssertionError or ValidationError."""
     path = f"{ROOT}/{operation}/{{method}}"
     if path not in DOCUMENT["paths"]:
         return
-    answer_agrees(path, "post", status, headers, body)
+    check_answer(path, "post", status, headers, body)
     if status == 200:
         _validator(request_name(Operation(operation))).validate(json.loads(sent))
 
 
-def look_up_agrees(target: str, status: int, headers: Mapping[str, str], body: bytes) -> None:
+def check_look_up(target: str, status: int, headers: Mapping[str, str], body: bytes) -> None:
     """An exchange with a look-up or the records."""
     match target.partition("?")[0].split("/"):
         case ["status", _]:
@@ -47,10 +47,10 @@ def look_up_agrees(target: str, status: int, headers: Mapping[str, str], body: b
             path = f"{ROOT}/records"
         case _:
             return
-    answer_agrees(path, "get", status, headers, body)
+    check_answer(path, "get", status, headers, body)
 
 
-def answer_agrees(
+def check_answer(
     path: str, method: str, status: int, headers: Mapping[str, str], body: bytes
 ) -> None:
     """The answer is one that the document knows for this endpoint."""
@@ -64,13 +64,13 @@ def answer_agrees(
     assert all(name.lower() in headers for name in response["headers"]), (path, headers)
     if len(body) > LARGE:
         return
-    told = json.loads(body)
+    document = json.loads(body)
     shape = response["content"][kind]["schema"]["$ref"].rpartition("/")[2]
     if shape == "Problem":
-        cause = told["type"].rpartition("/")[2]
+        cause = document["type"].rpartition("/")[2]
         assert cause in response["content"][kind]["examples"], (path, status, cause)
-        told["type"] = f"{DOCS}/{cause}"  # Its base is each gateway's own.
-    _validator(shape).validate(told)
+        document["type"] = f"{DOCS}/{cause}"  # Its base is each gateway's own.
+    _validator(shape).validate(document)
 
 
 @cache

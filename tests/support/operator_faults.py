@@ -23,7 +23,7 @@ from mmo_trio.simulators.base import (
 
 
 @frozen
-class Misfortune:
+class FaultSource:
     """A source of faults."""
 
     random: Random
@@ -31,7 +31,7 @@ class Misfortune:
     failures: Sequence[str]
     """Codes that a submission may come to."""
 
-    def meet(self, is_submission: bool) -> tuple[Fault, ...]:
+    def next_faults(self, is_submission: bool) -> tuple[Fault, ...]:
         """What meets the next request."""
         faults: list[Fault] = []
         broken = HttpResponse(self.random.choice((200, 500, 502, 503, 504)), (), b"<html>Oops")

@@ -19,7 +19,7 @@ from mmo_trio.settings.providers import provider_variable
 from mmo_trio.simulators.base import Simulator
 from mmo_trio.simulators.server import serve_simulator
 from mmo_trio.system.clock import WallClock
-from tests.support.merchant import PATIENCE_S, ask
+from tests.support.merchant import TIMEOUT_S, ask
 from tests.support.sandbox_gateway import Running, serving
 
 API_KEY = "operators-test-key"
@@ -51,7 +51,7 @@ class Market:
 
 
 @define(eq=False)
-class Played:
+class RunningSimulator:
     """An operator's simulator on its socket; its time is the test's to move."""
 
     simulator: Simulator
@@ -64,17 +64,19 @@ class Played:
         """Its own time."""
         return later(WallClock().now(), self.ahead)
 
-    async def let_pass(self, seconds: int) -> None:
+    async def advance(self, seconds: int) -> None:
         """Let its time pass, and everything that is due happen."""
         self.ahead = Span(self.ahead + seconds * SECOND)
         await ask(f"{self.origin}/_simulator/book")  # Whoever asks has it look at its clock.
 
 
 @asynccontextmanager
-async def playing(simulator: Simulator) -> AsyncIterator[Played]:
+async def run_simulator(simulator: Simulator) -> AsyncIterator[RunningSimulator]:
     """The operator, as long as the block lasts."""
     listeners = await trio.open_tcp_listeners(0, host="127.0.0.1")
-    played = Played(simulator, f"http://127.0.0.1:{listeners[0].socket.getsockname()[1]}")
+    running = RunningSimulator(
+        simulator, f"http://127.0.0.1:{listeners[0].socket.getsockname()[1]}"
+    )
     client = HttpClient(rules=EgressRules(allow_private=True), context=tls_context())
     async with trio.open_nursery() as nursery:
         await nursery.start(
@@ -83,29 +85,29 @@ async def playing(simulator: Simulator) -> AsyncIterator[Played]:
                 simulator,
                 listeners,
                 send_callback=client.call_provider,
-                now=played.now,
+                now=running.now,
             )
         )
-        yield played
+        yield running
         nursery.cancel_scope.cancel()
 
 
 @define(eq=False)
-class Operated:
+class OperatorGateway:
     """A gateway that serves, and its operator."""
 
     running: Running
-    played: Played
+    running_simulator: RunningSimulator
     market: Market
 
     @property
     def simulator(self) -> Simulator:
         """The operator."""
-        return self.played.simulator
+        return self.running_simulator.simulator
 
-    async def let_pass(self, seconds: int) -> None:
+    async def advance(self, seconds: int) -> None:
         """Let time pass for both, the operator first."""
-        await self.played.let_pass(seconds)
+        await self.running_simulator.advance(seconds)
         await self.running.advance(f"{seconds}s")
 
     def hook_url(self) -> str:
@@ -115,7 +117,7 @@ class Operated:
 
     async def pay(self, operation: str = "direct/payin", amount: int = 150, **changes: Any) -> str:
         """The gatewayReference of a payment that was accepted; one with a page is confirmed there."""
-        taken = await self.running.merchant.accepted(
+        accepted = await self.running.merchant.accepted(
             operation,
             **{
                 "msisdn": self.market.msisdn,
@@ -125,12 +127,12 @@ class Operated:
             },
         )
         if operation == "web/payin":
-            await ask(taken["pageUrl"], method="POST", headers=FORM, body=b"")
-        return str(taken["gatewayReference"])
+            await ask(accepted["pageUrl"], method="POST", headers=FORM, body=b"")
+        return str(accepted["gatewayReference"])
 
-    async def ended(self, reference: str) -> dict[str, Any]:
+    async def wait_for_end(self, reference: str) -> dict[str, Any]:
         """The payment once it has ended, time being helped along so that questions come early."""
-        with trio.fail_after(PATIENCE_S):
+        with trio.fail_after(TIMEOUT_S):
             while True:
                 found = await self.running.merchant.status(reference)
                 if found["status"] != "pending":
@@ -140,17 +142,17 @@ class Operated:
 
 
 @asynccontextmanager
-async def operating(
+async def run_operator_gateway(
     directory: Path,
     *,
     kind: str,
     simulator: Simulator,
     market: Market,
     options: Mapping[str, str],
-) -> AsyncIterator[Operated]:
+) -> AsyncIterator[OperatorGateway]:
     """Serve the simulator, then a gateway with an account of this kind at it, called `operator`. The account's
     base_url leads to the simulator, whose time passes as `Operated.let_pass` says."""
-    async with playing(simulator) as played:
+    async with run_simulator(simulator) as played:
         account = {"kind": kind, **options, "base_url": played.origin}
         environment = {provider_variable("operator", key): text for key, text in account.items()}
         brands = BRANDS.format(
@@ -164,4 +166,4 @@ async def operating(
             directory, environment=environment, brands=brands, api_key=API_KEY
         ) as running:
             running.merchant.method = METHOD
-            yield Operated(running, played, market)
+            yield OperatorGateway(running, played, market)

@@ -64,12 +64,12 @@ def late_successes(world: World) -> dict[str, Decimal]:
     """What stands in the suspense book as paid, of payments that the gateway doesn't report as paid."""
     late = {}
     for each in world.suspense:
-        told = json.loads(each.content)
-        if each.gateway_reference is None or told.get("result") != "success":
+        content = json.loads(each.content)
+        if each.gateway_reference is None or content.get("result") != "success":
             continue
         about = world.transactions[each.gateway_reference]
         if about.progress.stage is not Stage.SUCCEEDED:
-            amount = told["amount"] or str(about.order.requested)
+            amount = content["amount"] or str(about.order.requested)
             late[about.reference] = Decimal(amount.partition(" ")[0])
     return late
 
@@ -146,12 +146,12 @@ def _check_deposits(world: World) -> None:
             booked[receipt] = final(each)
             world.tally["deposits"] += 1
     for entry in world.suspense:
-        told = json.loads(entry.content)
-        told = json.loads(told["told"]) if "told" in told else told
-        if entry.gateway_reference is None and told.get("providerReference"):
-            receipt = told["providerReference"]
+        content = json.loads(entry.content)
+        content = json.loads(content["told"]) if "told" in content else content
+        if entry.gateway_reference is None and content.get("providerReference"):
+            receipt = content["providerReference"]
             assert receipt not in booked, f"deposit {receipt} of seed {world.seed} counts twice"
-            booked[receipt] = Decimal(told["amount"].partition(" ")[0])
+            booked[receipt] = Decimal(content["amount"].partition(" ")[0])
             world.tally["deposits in the suspense book"] += 1
     assert booked == received
 

@@ -66,7 +66,7 @@ from mmo_trio.system.ids import ReferenceGenerator
 from mmo_trio.workers.providers.account import ProviderAccount
 from mmo_trio.workers.providers.worker import ProviderWorker
 from mmo_trio.workers.scheduler import Scheduler
-from tests.support.operator_faults import Misfortune
+from tests.support.operator_faults import FaultSource
 from tests.support.operator_kinds import CONSUMER, KENYANS, Operator
 
 ANSWER_WITHIN_S = 10.0
@@ -95,7 +95,7 @@ class VirtualClock(WallClock):
 
 
 @define(eq=False)
-class Watched(RedactingProvider):
+class RecordingProvider(RedactingProvider):
     """The adapter, and when each pending payment was asked about for the last time."""
 
     asked_at: dict[str, Instant] = Factory(dict)
@@ -107,7 +107,7 @@ class Watched(RedactingProvider):
 
 
 @define
-class Answered:
+class PendingAnswer:
     """Where an answer arrives."""
 
     event: trio.Event = Factory(trio.Event)
@@ -123,9 +123,9 @@ class World:
         self.tally: Counter[str] = Counter()
         """What happened, so that a test can tell that it did."""
         self.random = Random(seed)
-        self.misfortune = Misfortune(self.random, self.tally, operator.failures)
+        self.misfortune = FaultSource(self.random, self.tally, operator.failures)
         adapter, self.simulator = operator.open()
-        self.provider = Watched(adapter)
+        self.provider = RecordingProvider(adapter)
         self.memory = MemoryState()
         self.opening = self.balances()
         self.stuck: defaultdict[str, list[Instant]] = defaultdict(list)
@@ -176,9 +176,9 @@ class World:
         async with trio.open_nursery() as network:
             self.network = network
             self.news = trio.Event()
-            network.start_soon(self._live)
+            network.start_soon(self._run_lives)
             network.start_soon(self._call_back)
-            network.start_soon(self._look)
+            network.start_soon(self._look_up)
             await trio.sleep(1)
             await self._register()
             for number in range(payments):
@@ -195,7 +195,7 @@ class World:
 
     # The gateway.
 
-    async def _live(self) -> None:
+    async def _run_lives(self) -> None:
         """One life after the other, all with the same store."""
         while True:
             async with open_memory(self.memory) as store, trio.open_nursery() as life:
@@ -222,7 +222,9 @@ class World:
         outbox = Outbox()
         outbox.subscribe(hand_over)
         engine = Engine(store, clock, outbox)
-        account = self.account = ProviderAccount(self.provider, self._ask, now, clock.monotonic)
+        account = self.account = ProviderAccount(
+            self.provider, self._exchange, now, clock.monotonic
+        )
         name = self.provider.name
         providers = ProviderWorker(
             engine.submit, {name: self.provider}, lambda _: account.exchange, now
@@ -255,16 +257,16 @@ class World:
             self.tally["killed between sending and knowing"] += self.life is not None
         self._kill()
 
-    async def _submit(self, given: Input) -> None:
+    async def _submit(self, input_: Input) -> None:
         """Tell the gateway, once it lives."""
         while True:
             if self.life is not None and self.engine is not None:
                 with contextlib.suppress(StoreUnavailable):
-                    await self.engine.submit(given)
+                    await self.engine.submit(input_)
                     return
             await trio.sleep(60)
 
-    async def _look(self) -> None:
+    async def _look_up(self) -> None:
         """A person looks at `mmo tx list --stuck` now and then."""
         while True:
             await trio.sleep(SAMPLED_EVERY / SECOND)
@@ -287,7 +289,7 @@ class World:
         if operation is None:
             await self._deposit(amount, "SHOP" if chance < 0.7 else "NOBODY")
             return
-        given = a_create_payment(
+        input_ = a_create_payment(
             numbered_reference(number),
             brand=self._brand(),
             operation=operation,
@@ -299,7 +301,7 @@ class World:
             party=None if operation.type is Type.TAX else a_party(msisdn=msisdn),
             display_qr_url="https://acme.example/qr" if operation.flow is Flow.QR else None,
         )
-        await self._submit(given)
+        await self._submit(input_)
         await trio.sleep(delay / SECOND)
         if operation.flow is Flow.WEB and chance < 0.9:
             await self._submit(ConfirmPage(numbered_reference(number)))
@@ -332,7 +334,7 @@ class World:
         answer = self.simulator.handle_request(request, now=now())
         assert isinstance(answer, HttpResponse)
         assert answer.status == 200, answer.body
-        self._tell_news()
+        self._send_notifications()
         await trio.lowlevel.checkpoint()
 
     async def _register(self) -> None:
@@ -369,7 +371,7 @@ class World:
 
     # The network.
 
-    async def _ask(self, request: HttpRequest) -> HttpResponse:
+    async def _exchange(self, request: HttpRequest) -> HttpResponse:
         """A request leaves, and may or may not arrive; so may its answer."""
         is_submission = self.operator.is_submission(request)
         if is_submission and not self.is_healed and self.random.random() < 0.03:
@@ -381,15 +383,15 @@ class World:
             self.tally["not connected"] += 1
             await trio.sleep(1)
             raise ExchangeFailed("No connection.", may_have_arrived=False)
-        answered = Answered()
+        answered = PendingAnswer()
         if chance < 0.08:
             self.tally["request lost"] += 1
         elif chance < 0.12:
             self.tally["request late"] += 1
             late = Span(self.random.randrange(LATE_BY))
-            self.network.start_soon(self._arrive, request, late, (), Answered())
+            self.network.start_soon(self._arrive, request, late, (), PendingAnswer())
         else:
-            faults = () if self.is_healed else self.misfortune.meet(is_submission)
+            faults = () if self.is_healed else self.misfortune.next_faults(is_submission)
             soon = Span(self.random.randrange(SECOND))
             self.network.start_soon(self._arrive, request, soon, faults, answered)
         with trio.move_on_after(ANSWER_WITHIN_S):
@@ -401,7 +403,7 @@ class World:
         raise ExchangeFailed("No answer came in time.", may_have_arrived=True)
 
     async def _arrive(
-        self, request: HttpRequest, after: Span, faults: Sequence[Fault], answered: Answered
+        self, request: HttpRequest, after: Span, faults: Sequence[Fault], answered: PendingAnswer
     ) -> None:
         """At the operator, whether or not anybody waits still."""
         await trio.sleep(after / SECOND)
@@ -410,9 +412,9 @@ class World:
         answered.answer = self.simulator.handle_request(request, now=now())
         script.plan(())
         answered.event.set()
-        self._tell_news()
+        self._send_notifications()
 
-    def _tell_news(self) -> None:
+    def _send_notifications(self) -> None:
         self.news.set()
         self.news = trio.Event()
 
@@ -421,31 +423,31 @@ class World:
         while True:
             news = self.news
             for request in self.simulator.take_due_callbacks(now=now()):
-                self.network.start_soon(self._tell, request)
+                self.network.start_soon(self._notify, request)
             due = self.simulator.next_due_at()
             wait_s = float("inf") if due is None else max(0.0, (due - now()) / SECOND)
             with trio.move_on_after(wait_s):
                 await news.wait()
 
-    async def _tell(self, request: HttpRequest) -> None:
+    async def _notify(self, request: HttpRequest) -> None:
         """A callback arrives, or doesn't; one that tells of a deposit comes until it is heard, as nobody can ask."""
         is_deposit = b'"BillRefNumber"' in request.body
         while True:
             is_lost = not self.is_healed and self.random.random() < 0.1
-            answer = None if is_lost else await self._hear(request)
+            answer = None if is_lost else await self._receive_notification(request)
             if answer is None:
                 self.tally["callback lost"] += 1
             if answer is not None or not is_deposit:
                 break
             await trio.sleep(60)
         self.simulator.on_callback_response(request, answer, now=now())
-        self._tell_news()
+        self._send_notifications()
         if answer is not None and not self.is_healed and self.random.random() < 0.1:
             self.tally["callback told again"] += 1
             await trio.sleep(self.random.randrange(HOUR) / SECOND)
-            await self._hear(request)
+            await self._receive_notification(request)
 
-    async def _hear(self, request: HttpRequest) -> HttpResponse | None:
+    async def _receive_notification(self, request: HttpRequest) -> HttpResponse | None:
         """The gateway's answer, if it lives to give one; what it had begun to do may be done all the same."""
         if self.life is None or self.hooks is None:
             return None

@@ -22,7 +22,7 @@ import mmo_trio.storage.postgres  # noqa: F401  (before psycopg)
 # isort: split
 import psycopg
 
-PATIENCE_S = 60.0
+TIMEOUT_S = 60.0
 USER = "pgserver"
 """Whom the wheel runs PostgreSQL as when we are root."""
 
@@ -70,7 +70,7 @@ class Cluster:
         with psycopg.connect(self._direct(self.primary_port), autocommit=True) as connection:
             connection.execute("ALTER SYSTEM SET synchronous_standby_names = 'standby'")
             connection.execute("SELECT pg_reload_conf()")
-            until = time.monotonic() + PATIENCE_S
+            until = time.monotonic() + TIMEOUT_S
             while not connection.execute(
                 "SELECT 1 FROM pg_stat_replication WHERE sync_state = 'sync'"
             ).fetchone():
@@ -80,7 +80,7 @@ class Cluster:
     def kill_primary(self) -> None:
         """SIGKILL to all of it."""
         os.killpg(self.running[0].pid, signal.SIGKILL)
-        self.running[0].wait(PATIENCE_S)
+        self.running[0].wait(TIMEOUT_S)
 
     def promote(self) -> None:
         """Let the standby be the primary; returns once it is."""
@@ -92,7 +92,7 @@ class Cluster:
         for each in self.running:
             with suppress(ProcessLookupError):
                 os.killpg(each.pid, signal.SIGKILL)
-            each.wait(PATIENCE_S)
+            each.wait(TIMEOUT_S)
 
     def _start(self, data: Path, port: int) -> None:
         self.running.append(
@@ -110,7 +110,7 @@ class Cluster:
                 **_as_user(),  # type: ignore[call-overload]
             )
         )
-        until = time.monotonic() + PATIENCE_S
+        until = time.monotonic() + TIMEOUT_S
         while True:
             try:
                 psycopg.connect(self._direct(port)).close()
@@ -128,7 +128,7 @@ class Cluster:
             check=True,
             cwd=self.folder,
             stdout=subprocess.DEVNULL,
-            timeout=PATIENCE_S,
+            timeout=TIMEOUT_S,
             **_as_user(),  # type: ignore[call-overload]
         )
 

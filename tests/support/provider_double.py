@@ -28,7 +28,7 @@ class ScriptedProvider:
 
     name: str = "test"
     title: str = "Test Money"
-    told: ProviderNotification = Factory(lambda: UnmatchedNotified("test", "?"))
+    notification: ProviderNotification = Factory(lambda: UnmatchedNotified("test", "?"))
     operations: Mapping[OperationKey, ProviderOperation] = Factory(dict)
 
     def scope_of(self, request: HttpRequest) -> str | None:
@@ -50,7 +50,7 @@ class ScriptedProvider:
         raise NotImplementedError
 
     def read_notification(self, request: HttpRequest) -> ProviderNotification:
-        return self.told
+        return self.notification
 
     def answer_notification(self, request: HttpRequest, accepted: bool) -> HttpResponse:
         return HttpResponse(200, (), b"taken" if accepted else b"refused")

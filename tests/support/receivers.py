@@ -13,13 +13,13 @@ from attrs import frozen
 
 from mmo_trio.sandbox.local_ca import ensure_authority
 from tests.support.hostile_receivers import Behaviour, Receiver, answers, running_receiver
-from tests.support.merchant import PATIENCE_S
+from tests.support.merchant import TIMEOUT_S
 
 NO_CONTENT = answers(b"HTTP/1.1 204 No Content\r\n\r\n")
 """What a merchant answers to a callback."""
 
 
-def says(status: str, *headers: str) -> Behaviour:
+def answers_status(status: str, *headers: str) -> Behaviour:
     """Answers every request with this status line's end, and no body."""
     lines = (f"HTTP/1.1 {status}", "Content-Length: 0", *headers)
     return answers("".join(f"{line}\r\n" for line in lines).encode() + b"\r\n")
@@ -34,14 +34,14 @@ async def receiver(
         yield found
 
 
-def url_of(found: Receiver) -> str:
+def url_of(receiver: Receiver) -> str:
     """Where it is called back."""
-    return f"https://localhost:{found.port}/callback"
+    return f"https://localhost:{receiver.port}/callback"
 
 
-async def arrived(found: Receiver, count: int = 1) -> None:
+async def wait_for_requests(found: Receiver, count: int = 1) -> None:
     """Return once this many requests have arrived whole."""
-    with trio.fail_after(PATIENCE_S):
+    with trio.fail_after(TIMEOUT_S):
         while True:
             if len(found.requests) >= count:
                 return

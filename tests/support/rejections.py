@@ -12,7 +12,7 @@ import trio
 
 from tests.support.http_listener import Answer as WireAnswer
 from tests.support.http_listener import Client
-from tests.support.merchant import PATIENCE_S, ROOT, Answer
+from tests.support.merchant import ROOT, TIMEOUT_S, Answer
 from tests.support.sandbox_gateway import Running
 
 TITLES_AND_CODES: Mapping[int, tuple[str, str]] = MappingProxyType(
@@ -80,7 +80,7 @@ def _title_and_code(status: int, segment: str) -> tuple[str, str]:
 async def connected(running: Running) -> AsyncIterator[Client]:
     """A connection to the merchant API that says exactly the bytes it is given."""
     api = urlsplit(running.ready.api)
-    with trio.fail_after(PATIENCE_S):
+    with trio.fail_after(TIMEOUT_S):
         stream = await trio.open_tcp_stream(api.hostname or "", api.port or 0)
         try:
             yield Client(stream)
@@ -88,7 +88,7 @@ async def connected(running: Running) -> AsyncIterator[Client]:
             await trio.aclose_forcefully(stream)
 
 
-async def say(running: Running, request: bytes) -> WireAnswer:
+async def send_raw(running: Running, request: bytes) -> WireAnswer:
     """The answer to these bytes on a connection of their own."""
     async with connected(running) as client:
         return await client.ask(request)
@@ -98,13 +98,13 @@ def head(
     method: str, path: str, *lines: bytes, key: str | None = None, host: bytes = b"h"
 ) -> bytes:
     """A request head for a path below the root of the merchant API, with these further lines."""
-    given = [
+    header_lines = [
         b"%s %s%s HTTP/1.1" % (method.encode(), ROOT.encode(), path.encode()),
         b"Host: " + host,
     ]
     if key is not None:
-        given.append(b"X-Api-Key: " + key.encode())
-    return b"\r\n".join([*given, *lines]) + b"\r\n\r\n"
+        header_lines.append(b"X-Api-Key: " + key.encode())
+    return b"\r\n".join([*header_lines, *lines]) + b"\r\n\r\n"
 
 
 ENDPOINTS = (

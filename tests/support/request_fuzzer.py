@@ -25,7 +25,7 @@ import trio
 
 from tests.support.request_mutations import mutant
 
-PATIENCE_S: Final = 20.0
+TIMEOUT_S: Final = 20.0
 """Longer than any limit that ends a connection whose client has said all it will say."""
 WORKERS: Final = 16
 """Connections at one time."""
@@ -55,7 +55,7 @@ async def fuzz(
     async def work() -> None:
         for number in numbers:
             sent = mutant(valid_requests, seed, number)
-            came = await _converse(address, sent)
+            came = await _exchange(address, sent)
             try:
                 statuses = check_answers(came, allowed=allowed, lenient=b"HEAD" in sent)
             except ViolationError as violation:
@@ -69,14 +69,14 @@ async def fuzz(
     return tally
 
 
-async def _converse(address: tuple[str, int], sent: bytes) -> bytes:
+async def _exchange(address: tuple[str, int], sent: bytes) -> bytes:
     """Say it all, say that it was all, and hear everything."""
     came = bytearray()
-    with trio.move_on_after(PATIENCE_S) as patience:
+    with trio.move_on_after(TIMEOUT_S) as timeout:
         stream = await trio.open_tcp_stream(*address)
         try:
             async with trio.open_nursery() as nursery:
-                nursery.start_soon(_say, stream, sent)
+                nursery.start_soon(_send, stream, sent)
                 async for data in stream:
                     came += data
                 nursery.cancel_scope.cancel()
@@ -84,12 +84,12 @@ async def _converse(address: tuple[str, int], sent: bytes) -> bytes:
             pass  # a reset is an end, too; an answer cut short by it fails the check
         finally:
             await trio.aclose_forcefully(stream)
-    if patience.cancelled_caught:
+    if timeout.cancelled_caught:
         raise ViolationError(f"hangs: sent {sent[:2000]!r}; came {bytes(came[:2000])!r}")
     return bytes(came)
 
 
-async def _say(stream: trio.SocketStream, sent: bytes) -> None:
+async def _send(stream: trio.SocketStream, sent: bytes) -> None:
     try:
         await stream.send_all(sent)
         await stream.send_eof()

@@ -218,8 +218,8 @@ NASTY_JSON: Final = (
 
 def _with_body(request: bytes, body: bytes) -> bytes:
     lines, _ = _split(request)
-    kept = [line for line in lines if not line.lower().startswith(b"content-length:")]
-    return _join([*kept, b"Content-Length: %d" % len(body)], body)
+    other_lines = [line for line in lines if not line.lower().startswith(b"content-length:")]
+    return _join([*other_lines, b"Content-Length: %d" % len(body)], body)
 
 
 def _nasty_value(rng: random.Random, request: bytes) -> bytes:
@@ -247,14 +247,14 @@ def _large_body(rng: random.Random, request: bytes) -> bytes:
 def _chunked(rng: random.Random, request: bytes) -> bytes:
     """The same body in chunks, now and then in broken ones."""
     lines, body = _split(request)
-    kept = [line for line in lines if not line.lower().startswith(b"content-length:")]
+    other_lines = [line for line in lines if not line.lower().startswith(b"content-length:")]
     size = rng.choice((1, 7, 100, 100_000))
     pieces = [body[start : start + size] for start in range(0, len(body), size)]
     chunks = b"".join(b"%x\r\n%s\r\n" % (len(piece), piece) for piece in pieces)
     end = rng.choice(
         (b"0\r\n\r\n", b"0\r\n\r\n", b"0\r\nX: y\r\n\r\n", b"0\r\n\n", b"-1\r\n", b"5;\r\n")
     )
-    return _join([*kept, b"Transfer-Encoding: chunked"], chunks + end)
+    return _join([*other_lines, b"Transfer-Encoding: chunked"], chunks + end)
 
 
 def _wrong_length(rng: random.Random, request: bytes) -> bytes:

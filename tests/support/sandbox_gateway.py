@@ -18,7 +18,7 @@ from mmo_trio.sandbox.local_ca import ensure_authority
 from mmo_trio.service.process import ExtraListener, run_service
 from mmo_trio.settings import load_settings
 from mmo_trio.settings.service import ServiceAddresses, ServiceConfig, sandbox_presets
-from tests.support.merchant import PATIENCE_S, Answer, Merchant, ask
+from tests.support.merchant import TIMEOUT_S, Answer, Merchant, ask
 from tests.support.storages import Storage, storages
 
 
@@ -59,7 +59,7 @@ class Running:
 
     async def callback_for(self, reference: str) -> ReceivedCallback:
         """The callback of this payment, once it has come."""
-        with trio.fail_after(PATIENCE_S):
+        with trio.fail_after(TIMEOUT_S):
             while True:
                 for each in self.received:
                     if each.gateway_reference == reference:
@@ -68,7 +68,7 @@ class Running:
 
     async def outcome_of(self, reference: str) -> dict[str, Any]:
         """The recorded outcome of this payment's callback, once there is one."""
-        with trio.fail_after(PATIENCE_S):
+        with trio.fail_after(TIMEOUT_S):
             while True:
                 for each in await self.seen("callbacks"):
                     if each["gatewayReference"] == reference:
@@ -86,7 +86,7 @@ async def serving(
     environment: dict[str, str] | None = None,
     brands: str | None = None,
     api_key: str = "",
-    further_doors: Sequence[ExtraListener] = (),
+    extra_listeners: Sequence[ExtraListener] = (),
     provider_kinds: Mapping[str, ProviderKind] | None = None,
 ) -> AsyncIterator[Running]:
     """A sandbox in this directory and a receiver for its demo brand; both end with the block.
@@ -112,20 +112,23 @@ async def serving(
         brands_file=brands_file,
     )
     drain = trio.Event()
-    told, heard = trio.open_memory_channel[ServiceAddresses](1)
+    send_ready, receive_ready = trio.open_memory_channel[ServiceAddresses](1)
     async with trio.open_nursery() as nursery:
         ended = trio.Event()
 
         async def serve_until_drained() -> None:
             with storage.opened_by_service():
                 await run_service(
-                    config, on_ready=told.send_nowait, drain=drain, extra_listeners=further_doors
+                    config,
+                    on_ready=send_ready.send_nowait,
+                    drain=drain,
+                    extra_listeners=extra_listeners,
                 )
             ended.set()
 
         nursery.start_soon(serve_until_drained)
-        with trio.fail_after(PATIENCE_S):
-            ready = await heard.receive()
+        with trio.fail_after(TIMEOUT_S):
+            ready = await receive_ready.receive()
         listeners = await trio.open_tcp_listeners(0, host="127.0.0.1")
         port = listeners[0].socket.getsockname()[1]
         key = ready.api_key or api_key
@@ -145,6 +148,6 @@ async def serving(
         )
         yield running
         drain.set()
-        with trio.fail_after(PATIENCE_S):
+        with trio.fail_after(TIMEOUT_S):
             await ended.wait()
         nursery.cancel_scope.cancel()

@@ -19,7 +19,7 @@ from mmo_trio.simulators.base import DroppedConnection, Simulator
 
 
 @define
-class Line:
+class SimulatorAccount:
     """What the shell does for an account, as far as an adapter can tell."""
 
     provider: Provider
@@ -33,7 +33,7 @@ class Line:
         """Hold the conversation of a submission."""
         return drive(self.provider.submit(transaction, now=self.now), self.exchange)
 
-    def ask(self, transaction: Transaction) -> ProviderReport:
+    def poll(self, transaction: Transaction) -> ProviderReport:
         """Hold the conversation of a question."""
         return drive(self.provider.poll(transaction, now=self.now), self.exchange)
 

@@ -31,7 +31,7 @@ class Storage:
         return {} if self.url is None else {"database.url": self.url}
 
     @asynccontextmanager
-    async def beside(self) -> AsyncIterator[Store]:
+    async def open_for_admin(self) -> AsyncIterator[Store]:
         """Open for administration, while a gateway serves it or afterwards."""
         if self.url is not None:
             async with open_store(self.url, serving=False, create=False) as store:
@@ -82,7 +82,7 @@ class Storages:
             self._known[directory] = Storage(self._url(directory))
         return self._known[directory]
 
-    def forget(self, folder: Path = Path("/")) -> None:
+    def remove(self, folder: Path = Path("/")) -> None:
         """Remove what was kept for directories in this folder."""
         for directory in [each for each in self._known if each.is_relative_to(folder)]:
             url = self._known.pop(directory).url

@@ -17,7 +17,7 @@ from tests.support.sandbox_gateway import Running
 
 
 @frozen
-class Office:
+class BrandAdmin:
     """The store, opened for administration, and the keys to it."""
 
     store: Store
@@ -44,8 +44,8 @@ def _now() -> int:
 
 
 @asynccontextmanager
-async def office(running: Running) -> AsyncIterator[Office]:
+async def brand_admin(running: Running) -> AsyncIterator[BrandAdmin]:
     """An administrator's moment beside this gateway."""
     keyring = KeyRing(load_master_key(running.directory / "master.key", create=False))
-    async with running.storage.beside() as store:
-        yield Office(store, keyring)
+    async with running.storage.open_for_admin() as store:
+        yield BrandAdmin(store, keyring)

@@ -120,7 +120,7 @@ async def test_a_hint_makes_us_ask_and_is_answered_in_the_providers_words() -> N
     await bench.a_payment_awaits_its_result()
     asked = []
     bench.engine.dispatch = lambda work: asked.append(work.intent)
-    bench.provider.told = hinted()
+    bench.provider.notification = hinted()
     answer = await bench.notify()
     assert (answer.status, answer.body) == (200, b"taken")
     assert asked == [PollProvider(REFERENCE)]
@@ -130,10 +130,10 @@ async def test_a_hint_makes_us_ask_and_is_answered_in_the_providers_words() -> N
 async def test_results_are_applied_once_and_what_fits_nothing_is_kept() -> None:
     bench = Bench()
     await bench.a_payment_awaits_its_result()
-    bench.provider.told = succeeded()
+    bench.provider.notification = succeeded()
     assert (await bench.notify()).status == 200
     assert (await bench.notify()).status == 200
-    bench.provider.told = hinted("01K5NOBODYNOBODYNOBODYNOBO")
+    bench.provider.notification = hinted("01K5NOBODYNOBODYNOBODYNOBO")
     assert (await bench.notify()).status == 200
     assert bench.engine.transaction().status is Status.SUCCESS
     kept = [each.reason for each in bench.engine.gateway.suspense]
@@ -155,7 +155,7 @@ async def test_a_deposit_becomes_a_payment_once_and_one_of_nobody_is_kept() -> N
     deposit = DepositReport("test", "RKL51ZDR4F", "600966", "acme-77", KES(5), a_party())
     async with open_memory() as store:
         bench = Bench(store)
-        bench.provider.told = deposit
+        bench.provider.notification = deposit
         await bench.notify()
         assert [each.reason for each in bench.engine.gateway.suspense] == ["unmatched_deposit"]
         await store.admin.save_brands([a_brand()])

@@ -28,13 +28,13 @@ def _kept_in(request: pytest.FixtureRequest) -> Iterator[None]:
     if kind == "postgres":
         storages.postgres = request.getfixturevalue("postgres")
     yield
-    storages.forget()
+    storages.remove()
 
 
 @pytest.fixture(autouse=True)
 def _forgotten_afterwards(tmp_path: Path) -> Iterator[None]:
     yield
-    storages.forget(tmp_path)
+    storages.remove(tmp_path)
 
 
 @pytest.fixture

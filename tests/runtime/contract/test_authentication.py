@@ -10,10 +10,10 @@ import trio
 
 from mmo_trio.sandbox.callback_receiver import ReceivedCallback, receive_callbacks
 from mmo_trio.sandbox.local_ca import ensure_authority
-from tests.support.merchant import PATIENCE_S, ROOT, Merchant, ask
-from tests.support.rejections import ENDPOINTS, anonymous, assert_problem, connected, head, say
+from tests.support.merchant import ROOT, TIMEOUT_S, Merchant, ask
+from tests.support.rejections import ENDPOINTS, anonymous, assert_problem, connected, head, send_raw
 from tests.support.sandbox_gateway import Running, Serve
-from tests.support.store_admin import office
+from tests.support.store_admin import brand_admin
 
 WRONG_KEYS = (
     ("row 1: no key", b"X-Other: 1"),
@@ -52,19 +52,22 @@ async def test_a_wrong_key_is_a_401_before_the_body_is_looked_at(sandbox: Runnin
 async def test_a_repeated_key_is_a_401_even_when_both_are_right(sandbox: Running) -> None:
     line = b"X-Api-Key: " + sandbox.merchant.key.encode()
     assert_problem(
-        await say(sandbox, head("GET", f"/{WINDOW}", line, line)), 401, "unauthorized", note="row 4"
+        await send_raw(sandbox, head("GET", f"/{WINDOW}", line, line)),
+        401,
+        "unauthorized",
+        note="row 4",
     )
-    assert (await say(sandbox, head("GET", f"/{WINDOW}", line))).status == 200
+    assert (await send_raw(sandbox, head("GET", f"/{WINDOW}", line))).status == 200
 
 
 @pytest.mark.spec("A1", "G2")
 async def test_every_endpoint_wants_the_key_in_its_header(sandbox: Running) -> None:
     for method, path in ENDPOINTS:
-        assert_problem(await say(sandbox, head(method, path)), 401, "unauthorized", note=path)
+        assert_problem(await send_raw(sandbox, head(method, path)), 401, "unauthorized", note=path)
     in_query = head("GET", f"/{WINDOW}&X-Api-Key={sandbox.merchant.key}")
-    assert_problem(await say(sandbox, in_query), 401, "unauthorized", note="row 6")
+    assert_problem(await send_raw(sandbox, in_query), 401, "unauthorized", note="row 6")
     other_case = head("GET", f"/{WINDOW}", b"x-API-kEy: " + sandbox.merchant.key.encode())
-    assert (await say(sandbox, other_case)).status == 200, "row 7"
+    assert (await send_raw(sandbox, other_case)).status == 200, "row 7"
 
 
 @pytest.mark.spec("A1")
@@ -89,7 +92,7 @@ async def test_the_key_of_a_disabled_brand_is_a_400_everywhere_before_the_body(
     async with serve(brands=brand + METHOD) as sandbox:
         for method, path in ENDPOINTS:
             lines = [b"Content-Length: 1000"] if method == "POST" else []
-            answer = await say(sandbox, head(method, path, *lines, key=key))
+            answer = await send_raw(sandbox, head(method, path, *lines, key=key))
             problem = assert_problem(answer, 400, "merchant_disabled", note=f"row 8, {path}")
             assert problem["errorCode"] == "validation_failed"
 
@@ -99,7 +102,7 @@ async def test_disabling_stops_requests_but_neither_payments_nor_their_callbacks
     sandbox: Running,
 ) -> None:
     reference = (await sandbox.merchant.accepted(scenario="slow"))["gatewayReference"]
-    async with office(sandbox) as administration:
+    async with brand_admin(sandbox) as administration:
         await administration.change("demo", enabled=False)
     await sandbox.advance("60s")
     assert_problem(await sandbox.merchant.create(), 400, "merchant_disabled")
@@ -111,7 +114,7 @@ async def test_disabling_stops_requests_but_neither_payments_nor_their_callbacks
 @pytest.mark.spec("A3")
 async def test_a_retired_key_is_refused_within_sixty_seconds(sandbox: Running) -> None:
     assert (await sandbox.merchant.get(WINDOW)).status == 200
-    async with office(sandbox) as administration:
+    async with brand_admin(sandbox) as administration:
         await administration.retire_key("demo", sandbox.merchant.key)
     await sandbox.advance("60s")
     assert_problem(await sandbox.merchant.get(WINDOW), 401, "unauthorized", note="row 9")
@@ -139,7 +142,7 @@ async def test_keys_rotate_with_overlap_and_callbacks_carry_the_oldest_in_use(
         renewed = Merchant(merchant.api, new_key, f"https://localhost:{port}/callback")
 
         assert_problem(await renewed.create(), 401, "unauthorized")
-        async with office(sandbox) as administration:
+        async with brand_admin(sandbox) as administration:
             await administration.add_key("demo", new_key)
             overlap = (await renewed.accepted(resultUrl=merchant.result_url))["gatewayReference"]
             await merchant.accepted()
@@ -274,7 +277,7 @@ async def test_no_header_decides_where_the_payment_page_is(sandbox: Running) -> 
 async def test_a_key_that_was_just_made_works_at_once(sandbox: Running) -> None:
     fresh = Merchant(sandbox.ready.api, "the-key-of-tomorrow")
     assert (await fresh.get(WINDOW)).status == 401
-    async with office(sandbox) as administration:
+    async with brand_admin(sandbox) as administration:
         await administration.add_key("demo", fresh.key)
-    with trio.fail_after(PATIENCE_S):
+    with trio.fail_after(TIMEOUT_S):
         assert (await fresh.get(WINDOW)).status == 200

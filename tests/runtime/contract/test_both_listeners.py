@@ -20,7 +20,7 @@ from attrs import evolve, frozen
 from mmo_trio.service.process import http2_listener
 from tests.support.http2_client import Http2Client
 from tests.support.http_listener import Answer, Client
-from tests.support.merchant import PATIENCE_S, ROOT
+from tests.support.merchant import ROOT, TIMEOUT_S
 from tests.support.merchants import ACME_KEY, a_brand, developer
 from tests.support.sandbox_gateway import serving
 
@@ -71,7 +71,7 @@ class Doors:
 
     async def ask(self, door: str, asked: Asked) -> Answer:
         """What this door answers."""
-        with trio.fail_after(PATIENCE_S):
+        with trio.fail_after(TIMEOUT_S):
             if door == "http2":
                 fast = await Http2Client.connect(self.ports["asgi"])
                 async with fast.stream:
@@ -124,10 +124,10 @@ def doors(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Doors]:
     main = partial(_serve, tmp_path_factory.mktemp("gateway"), started)
     thread = threading.Thread(target=trio.run, args=(main,), daemon=True)
     thread.start()
-    found, token, stop = started.get(timeout=PATIENCE_S)
+    found, token, stop = started.get(timeout=TIMEOUT_S)
     yield found
     token.run_sync_soon(stop.set)
-    thread.join(PATIENCE_S)
+    thread.join(TIMEOUT_S)
     assert not thread.is_alive()
 
 
@@ -138,7 +138,7 @@ async def _serve(
     port = listener.socket.getsockname()[1]
     stop = trio.Event()
     async with serving(
-        directory, brands=BRANDS, further_doors=[http2_listener(listener)]
+        directory, brands=BRANDS, extra_listeners=[http2_listener(listener)]
     ) as running:
         acme = developer(running, ACME_KEY)
         ended = await acme.accepted(merchantReference="a/b %+é~")

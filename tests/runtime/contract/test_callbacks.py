@@ -24,7 +24,14 @@ from tests.support.hostile_receivers import (
     speaks_no_tls,
 )
 from tests.support.merchants import ACME, ACME_KEY, ZENITH, ZENITH_KEY, developer
-from tests.support.receivers import NO_CONTENT, arrived, calls_to, receiver, says, url_of
+from tests.support.receivers import (
+    NO_CONTENT,
+    answers_status,
+    calls_to,
+    receiver,
+    url_of,
+    wait_for_requests,
+)
 from tests.support.sandbox_gateway import Running, Serve
 from tests.support.storages import Storage, storages
 
@@ -46,7 +53,7 @@ async def _outcomes(sandbox: Running, url: str, count: int) -> list[str]:
 
 async def _logged_body(storage: Storage, reference: str) -> bytes:
     """What the delivery record has of the answer's body."""
-    async with storage.beside() as store:
+    async with storage.open_for_admin() as store:
         (recorded,) = await store.admin.callbacks(gateway_reference=reference)
         return recorded.attempt.body
 
@@ -86,7 +93,7 @@ async def test_a_result_is_posted_as_json_with_the_brands_key(
     async with receiver(tmp_path) as found:
         url = url_of(found) + "?order=a%2Fb"
         accepted = await sandbox.merchant.accepted(resultUrl=url, scenario=scenario)
-        await arrived(found)
+        await wait_for_requests(found)
         (call,) = calls_to(found)
         assert call.line == "POST /callback?order=a%2Fb HTTP/1.1"
         assert call.headers["content-type"] == "application/json"
@@ -133,7 +140,7 @@ async def test_a_look_up_from_inside_the_callback_sees_the_terminal_state(
 @pytest.mark.spec("K2")
 @pytest.mark.parametrize("status", [200, 201, 202, 204, 299])
 async def test_any_2xx_is_delivered(sandbox: Running, tmp_path: Path, status: int) -> None:
-    async with receiver(tmp_path, says(f"{status} Any")) as found:
+    async with receiver(tmp_path, answers_status(f"{status} Any")) as found:
         shown = await _outcome(sandbox, url_of(found))
         assert (shown["outcome"], shown["status"]) == ("delivered", status)
 
@@ -143,7 +150,7 @@ async def test_any_2xx_is_delivered(sandbox: Running, tmp_path: Path, status: in
 async def test_any_other_status_has_failed_and_is_not_sent_again(
     sandbox: Running, tmp_path: Path, status: int
 ) -> None:
-    async with receiver(tmp_path, says(f"{status} Any", "Retry-After: 1")) as found:
+    async with receiver(tmp_path, answers_status(f"{status} Any", "Retry-After: 1")) as found:
         shown = await _outcome(sandbox, url_of(found))
         assert (shown["outcome"], shown["status"]) == ("non_2xx", status)
         await sandbox.advance("4d")
@@ -154,7 +161,7 @@ async def test_any_other_status_has_failed_and_is_not_sent_again(
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
 async def test_a_redirect_is_not_followed(sandbox: Running, tmp_path: Path, status: int) -> None:
     async with receiver(tmp_path) as elsewhere:
-        moved = says(f"{status} Moved", f"Location: {url_of(elsewhere)}")
+        moved = answers_status(f"{status} Moved", f"Location: {url_of(elsewhere)}")
         async with receiver(tmp_path, moved) as found:
             shown = await _outcome(sandbox, url_of(found))
             assert (shown["outcome"], shown["status"]) == ("non_2xx", status)
@@ -205,7 +212,7 @@ async def test_where_nobody_listens_is_a_transport_error(sandbox: Running, tmp_p
 
 @pytest.mark.spec("K3")
 async def test_there_is_one_attempt_through_time_and_restarts(serve: Serve, tmp_path: Path) -> None:
-    async with receiver(tmp_path, says("500 Oh dear")) as found:
+    async with receiver(tmp_path, answers_status("500 Oh dear")) as found:
         async with serve() as sandbox:
             shown = await _outcome(sandbox, url_of(found))
             assert shown["outcome"] == "non_2xx"
@@ -221,7 +228,7 @@ async def test_there_is_one_attempt_through_time_and_restarts(serve: Serve, tmp_
 async def test_what_a_merchant_answers_never_changes_the_transaction(
     sandbox: Running, tmp_path: Path
 ) -> None:
-    async with receiver(tmp_path, says("500 Oh dear")) as found:
+    async with receiver(tmp_path, answers_status("500 Oh dear")) as found:
         accepted = await sandbox.merchant.accepted(resultUrl=url_of(found))
         reference = accepted["gatewayReference"]
         before = await sandbox.merchant.ended(reference)
@@ -273,7 +280,7 @@ async def test_reading_the_body_ends_with_the_same_deadline_and_a_2xx_stays_one(
 async def test_five_failures_open_the_breaker_and_nothing_is_sent_while_it_is_open(
     sandbox: Running, tmp_path: Path
 ) -> None:
-    async with receiver(tmp_path, says("500 Oh dear")) as found:
+    async with receiver(tmp_path, answers_status("500 Oh dear")) as found:
         assert await _outcomes(sandbox, url_of(found), 6) == ["non_2xx"] * 5 + ["breaker_open"]
         shown = (await sandbox.seen("callbacks"))[-1]
         assert (shown["outcome"], shown["status"]) == ("breaker_open", None)
@@ -288,7 +295,7 @@ async def test_five_failures_open_the_breaker_and_nothing_is_sent_while_it_is_op
 async def test_after_30_seconds_one_probe_that_succeeds_closes_it(
     sandbox: Running, tmp_path: Path
 ) -> None:
-    behave = in_turn(*[says("500 Oh dear")] * 5, NO_CONTENT)
+    behave = in_turn(*[answers_status("500 Oh dear")] * 5, NO_CONTENT)
     async with receiver(tmp_path, behave) as found:
         await _outcomes(sandbox, url_of(found), 5)
         await sandbox.advance("20s")
@@ -301,7 +308,7 @@ async def test_after_30_seconds_one_probe_that_succeeds_closes_it(
 async def test_a_probe_that_fails_opens_it_for_another_30_seconds(
     sandbox: Running, tmp_path: Path
 ) -> None:
-    async with receiver(tmp_path, says("500 Oh dear")) as found:
+    async with receiver(tmp_path, answers_status("500 Oh dear")) as found:
         await _outcomes(sandbox, url_of(found), 5)
         await sandbox.advance("30s")
         assert await _outcomes(sandbox, url_of(found), 2) == ["non_2xx", "breaker_open"]
@@ -314,13 +321,13 @@ async def test_while_the_probe_is_out_nothing_else_is_sent(
     sandbox: Running, tmp_path: Path
 ) -> None:
     answered = trio.Event()
-    behave = in_turn(*[says("500 Oh dear")] * 5, answers_after(answered))
+    behave = in_turn(*[answers_status("500 Oh dear")] * 5, answers_after(answered))
     async with receiver(tmp_path, behave) as found:
         url = url_of(found)
         await _outcomes(sandbox, url, 5)
         await sandbox.advance("30s")
         probe = await sandbox.merchant.accepted(resultUrl=url)
-        await arrived(found, 6)
+        await wait_for_requests(found, 6)
         assert await _outcomes(sandbox, url, 2) == ["breaker_open"] * 2
         answered.set()
         shown = await sandbox.outcome_of(probe["gatewayReference"])
@@ -353,7 +360,7 @@ async def test_while_the_probe_is_out_nothing_else_is_sent(
 async def test_it_opens_at_half_of_at_least_five_when_a_failure_is_recorded(
     sandbox: Running, tmp_path: Path, statuses: Sequence[int], is_open: bool
 ) -> None:
-    behave = in_turn(*(says(f"{status} Any") for status in statuses), NO_CONTENT)
+    behave = in_turn(*(answers_status(f"{status} Any") for status in statuses), NO_CONTENT)
     async with receiver(tmp_path, behave) as found:
         outcomes = await _outcomes(sandbox, url_of(found), len(statuses) + 1)
         assert "breaker_open" not in outcomes[:-1]
@@ -364,7 +371,7 @@ async def test_it_opens_at_half_of_at_least_five_when_a_failure_is_recorded(
 async def test_failures_of_more_than_a_minute_ago_do_not_count(
     sandbox: Running, tmp_path: Path
 ) -> None:
-    async with receiver(tmp_path, says("500 Oh dear")) as found:
+    async with receiver(tmp_path, answers_status("500 Oh dear")) as found:
         await _outcomes(sandbox, url_of(found), 4)
         await sandbox.advance("66s")
         assert await _outcomes(sandbox, url_of(found), 5) == ["non_2xx"] * 5
@@ -375,7 +382,7 @@ async def test_a_breaker_is_one_merchants_and_over_all_of_its_urls(
     serve: Serve, tmp_path: Path
 ) -> None:
     async with (
-        receiver(tmp_path, says("500 Oh dear")) as bad,
+        receiver(tmp_path, answers_status("500 Oh dear")) as bad,
         receiver(tmp_path) as good,
         serve(brands=ACME + ZENITH) as sandbox,
     ):
@@ -407,7 +414,7 @@ async def test_a_merchant_that_hangs_delays_no_other_and_holds_16_places_at_most
         acme = developer(sandbox, ACME_KEY, result_url=url_of(hanging))
         zenith = developer(sandbox, ZENITH_KEY, result_url=url_of(quick))
         held = [(await acme.accepted())["gatewayReference"] for _ in range(20)]
-        await arrived(hanging, 16)
+        await wait_for_requests(hanging, 16)
         prompt = [(await zenith.accepted())["gatewayReference"] for _ in range(3)]
         for reference in prompt:
             shown = await sandbox.outcome_of(reference)

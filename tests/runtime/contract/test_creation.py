@@ -142,7 +142,7 @@ async def test_the_reconciliation_reference_is_the_merchant_reference_unless_giv
 @pytest.mark.spec("C6", "L1", "L2")
 async def test_a_payment_is_durable_before_its_answer_leaves(sandbox: Running) -> None:
     accepted = await sandbox.merchant.accepted()
-    async with sandbox.storage.beside() as store:
+    async with sandbox.storage.open_for_admin() as store:
         by_its_own = await store.admin.find_transactions(reference=accepted["gatewayReference"])
         by_the_merchants = await store.admin.find_transactions(
             reference=accepted["merchantReference"]

@@ -11,8 +11,8 @@ import trio
 from attrs import evolve
 
 from mmo_sansio.resilience.fair_queue import DELIVERY_SLOTS_PER_BRAND
-from tests.support.merchant import PATIENCE_S, Merchant
-from tests.support.mmo_process import keeping
+from tests.support.merchant import TIMEOUT_S, Merchant
+from tests.support.mmo_process import recording_callbacks
 from tests.support.sandbox_gateway import Serve
 
 OTHERS = 200
@@ -66,7 +66,7 @@ class Hanging:
 
     async def keeps_waiting(self, count: int) -> None:
         """Return once so many wait."""
-        with trio.fail_after(2 * PATIENCE_S):
+        with trio.fail_after(2 * TIMEOUT_S):
             while self.waiting < count:  # noqa: ASYNC110
                 await trio.sleep(0.02)
 
@@ -91,7 +91,7 @@ async def create_all(merchants: Sequence[Merchant]) -> set[str]:
         for merchant in left:
             made.add((await merchant.accepted())["gatewayReference"])
 
-    with trio.fail_after(3 * PATIENCE_S):
+    with trio.fail_after(3 * TIMEOUT_S):
         async with trio.open_nursery() as nursery:
             for _ in range(AT_ONCE):
                 nursery.start_soon(create)
@@ -105,7 +105,7 @@ async def test_callbacks_of_a_healthy_merchant_arrive_while_those_of_201_others_
     brands = brands_toml([HANGS_WITH_MANY, *HANG, "healthy"])
     async with (
         serve(environment=AGES, brands=brands) as gateway,
-        keeping(gateway.directory) as keeper,
+        recording_callbacks(gateway.directory) as keeper,
         hanging() as dead,
     ):
         merchant = partial(Merchant, gateway.ready.api)
@@ -116,8 +116,8 @@ async def test_callbacks_of_a_healthy_merchant_arrive_while_those_of_201_others_
 
         healthy = evolve(hangs[0], key=key_of("healthy"), result_url=keeper.url)
         made = await create_all([healthy] * HEALTHY)
-        with trio.fail_after(PATIENCE_S):
-            while len(keeper.called) < HEALTHY:  # noqa: ASYNC110
+        with trio.fail_after(TIMEOUT_S):
+            while len(keeper.callbacks) < HEALTHY:  # noqa: ASYNC110
                 await trio.sleep(0.02)
-        assert {each.gateway_reference for each in keeper.called} == made
+        assert {each.gateway_reference for each in keeper.callbacks} == made
         assert dead.waiting == all_places

@@ -20,7 +20,7 @@ from attrs import Factory, define
 
 from mmo_trio.storage.sqlite.store import READERS_MAX
 from tests.support.http_listener import Client, NoAnswerError, open_descriptors
-from tests.support.merchant import PATIENCE_S, ROOT
+from tests.support.merchant import ROOT, TIMEOUT_S
 from tests.support.sandbox_gateway import Running, Serve
 
 REQUESTS = 500 if os.environ.get("MMO_TEST_QUICK") else 10_000
@@ -151,7 +151,7 @@ async def visit(crowd: Crowd, requests: int) -> None:
 async def at_rest(gateway: Running) -> None:
     """Wait until every payment has its callback's outcome, so that nothing of ours is open on their behalf."""
     merchant = gateway.merchant
-    with trio.fail_after(PATIENCE_S):
+    with trio.fail_after(TIMEOUT_S):
         while True:
             answer = await merchant.records(begin="2020-01-01", to="2100-01-01", pageSize=5000)
             made = {each["gatewayReference"] for each in answer.json["data"]}
@@ -185,7 +185,7 @@ async def test_after_a_crowd_no_descriptor_is_left_open(serve: Serve) -> None:
         await trio.testing.wait_all_tasks_blocked(0.1)
         before, _ = open_files()
         await visit(crowd, REQUESTS)
-        with trio.fail_after(PATIENCE_S):
+        with trio.fail_after(TIMEOUT_S):
             while open_files()[0] > before:  # noqa: ASYNC110
                 await trio.sleep(0.02)
         assert open_files()[1] <= STORE_FILES
@@ -219,7 +219,7 @@ async def test_who_sends_a_body_slowly_is_cut_off(serve: Serve) -> None:
 
 async def is_cut_off(client: Client, octets: bytes) -> None:
     """Who sends these slowly is told 408 in the midst of them, and the connection is closed."""
-    with trio.fail_after(PATIENCE_S):
+    with trio.fail_after(TIMEOUT_S):
         async with trio.open_nursery() as nursery:
             nursery.start_soon(trickle, client, octets)
             answer = await client.answer()
@@ -240,7 +240,7 @@ async def test_who_reads_slowly_is_cut_off(serve: Serve) -> None:
         answer = await client.ask(request)
         wanted = 20_000_000 // len(answer.body)  # More than all buffers on the way hold.
         before = open_descriptors()
-        with trio.fail_after(PATIENCE_S):
+        with trio.fail_after(TIMEOUT_S):
             await client.send(request * wanted)
             while open_descriptors() >= before:  # noqa: ASYNC110
                 await trio.sleep(0.02)

@@ -10,8 +10,8 @@ import trio
 
 from mmo_sansio.values.model import Operation
 from mmo_trio.storage.sqlite.store import READERS_MAX
-from tests.support.http_listener import descriptors_are_back, open_descriptors
-from tests.support.merchant import PATIENCE_S, ROOT
+from tests.support.http_listener import open_descriptors, wait_for_descriptors
+from tests.support.merchant import ROOT, TIMEOUT_S
 from tests.support.request_fuzzer import fuzz
 from tests.support.sandbox_gateway import Running, Serve
 
@@ -70,8 +70,8 @@ async def test_no_mutated_request_breaks_the_gateway(
         with trio.fail_after(60 + wanted / PER_S_AT_LEAST):
             tally = await fuzz(address, valid, seed=1, count=wanted)
         print(f"{wanted} requests: {sorted(tally.items())}")
-        with trio.fail_after(PATIENCE_S):
-            await descriptors_are_back(before + 2 * READERS_MAX)
+        with trio.fail_after(TIMEOUT_S):
+            await wait_for_descriptors(before + 2 * READERS_MAX)
         assert (await gateway.merchant.create()).status == 200
         assert tally.total() >= wanted
         assert {0, 200, 400, 401, 404, 405} <= tally.keys(), "the mutations reach everywhere"

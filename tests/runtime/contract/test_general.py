@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.support.merchant import ROOT, ask
-from tests.support.rejections import ENDPOINTS, assert_field_refused, assert_problem, head, say
+from tests.support.rejections import ENDPOINTS, assert_field_refused, assert_problem, head, send_raw
 from tests.support.sandbox_gateway import Running
 
 OK = (b'"ok"', b'"ok"')
@@ -91,7 +91,7 @@ async def test_a_body_is_declared_as_json_in_utf_8(sandbox: Running) -> None:
         )
         assert_problem(answer, 400, "bad_request", note=coding)
     missing = head("POST", "/direct/payin/mpesa_ke", b"Content-Length: 0", key=merchant.key)
-    assert_problem(await say(sandbox, missing), 400, "bad_request", note="row 15")
+    assert_problem(await send_raw(sandbox, missing), 400, "bad_request", note="row 15")
 
 
 @pytest.mark.spec("G4")
@@ -228,7 +228,7 @@ async def test_a_body_has_at_most_64_kib(sandbox: Running) -> None:
     assert_problem(answer, 413, "body_too_large", note="row 36")
     lines = (b"Content-Type: application/json", b"Content-Length: 1000000000000")
     announced = head("POST", "/direct/payin/mpesa_ke", *lines, key=sandbox.merchant.key)
-    refused = await say(sandbox, announced)
+    refused = await send_raw(sandbox, announced)
     assert_problem(refused, 413, "body_too_large", note="row 36: not a byte of it was waited for")
     assert refused.is_last
 
@@ -267,7 +267,7 @@ async def test_every_answer_has_an_id_of_its_own_and_is_not_kept(sandbox: Runnin
         await ask(sandbox.ready.api + "/healthz"),
         await ask(sandbox.ready.api + "/readyz"),
     ]
-    nonsense = await say(sandbox, b"NONSENSE\r\n\r\n")
+    nonsense = await send_raw(sandbox, b"NONSENSE\r\n\r\n")
     heads = [each.headers for each in answers] + [nonsense.headers]
     assert {each["cache-control"] for each in heads} == {"no-store"}
     assert len({each["x-request-id"] for each in heads}) == len(heads)

@@ -29,7 +29,13 @@ from mmo_trio.storage.interface.store import Store
 from mmo_trio.storage.open_store import open_store
 from tests.support.http_listener import Client, NoAnswerError
 from tests.support.merchant import ROOT, Merchant
-from tests.support.mmo_process import Keeper, Process, keeping, mmo, serving_process
+from tests.support.mmo_process import (
+    CallbackRecorder,
+    Process,
+    mmo,
+    recording_callbacks,
+    serving_process,
+)
 
 pytestmark = pytest.mark.own_store
 
@@ -194,7 +200,7 @@ async def test_what_was_answered_survives_every_kill_and_happens_once(tmp_path: 
     chance = random.Random(SEED)
     log = Log()
     url = f"sqlite:///{tmp_path / 'gateway.db'}"
-    async with keeping(tmp_path) as keeper:
+    async with recording_callbacks(tmp_path) as keeper:
         for keeper.run in range(KILLS):
             async with started(tmp_path) as gateway:
                 await load_and_kill(gateway, log, keeper.url, after=chance.randint(60, 160))
@@ -250,12 +256,12 @@ def each_was_submitted_once(directory: Path, found: Sequence[Transaction]) -> No
     assert paid <= submitted.keys()
 
 
-def each_was_called_back(keeper: Keeper, references: set[str]) -> None:
+def each_was_called_back(keeper: CallbackRecorder, references: set[str]) -> None:
     """Each was called back: in one run of the gateway at most once, and again only if the kill fell between sending
     and recording, which is so for as many as may be under way."""
     runs: defaultdict[str, list[int]] = defaultdict(list)
     bodies: defaultdict[str, set[bytes]] = defaultdict(set)
-    for each in keeper.called:
+    for each in keeper.callbacks:
         assert each.key == KEY.encode()
         runs[each.gateway_reference].append(each.run)
         bodies[each.gateway_reference].add(each.body)

@@ -9,17 +9,17 @@ from pathlib import Path
 import pytest
 import trio
 
-from tests.support.merchant import PATIENCE_S, Merchant
-from tests.support.mmo_process import Keeper, keeping, mmo, serving_process
+from tests.support.merchant import TIMEOUT_S, Merchant
+from tests.support.mmo_process import CallbackRecorder, mmo, recording_callbacks, serving_process
 
 pytestmark = pytest.mark.own_store
 
 
-async def callback_of(keeper: Keeper, reference: str) -> bytes:
+async def callback_of(keeper: CallbackRecorder, reference: str) -> bytes:
     """The body of this payment's callback, once it has come."""
-    with trio.fail_after(PATIENCE_S):
+    with trio.fail_after(TIMEOUT_S):
         while True:
-            for each in keeper.called:
+            for each in keeper.callbacks:
                 if each.gateway_reference == reference:
                     return each.body
             await trio.sleep(0.02)
@@ -33,7 +33,7 @@ async def test_what_is_never_heard_of_expires_and_what_comes_later_waits_for_a_p
     advance = partial(mmo, "sandbox-clock", "advance", "--data", tmp_path)
     suspense = partial(mmo, "suspense", "list", "--json", "--data", tmp_path)
     async with (
-        keeping(tmp_path) as keeper,
+        recording_callbacks(tmp_path) as keeper,
         serving_process("sandbox", "--data", tmp_path, *free, log=tmp_path / "log") as sandbox,
     ):
         ready = sandbox.ready
@@ -62,5 +62,5 @@ async def test_what_is_never_heard_of_expires_and_what_comes_later_waits_for_a_p
         assert (await merchant.status(late))["status"] == "failed"
         assert (await merchant.status(usual))["status"] == "success"
         await callback_of(keeper, usual)
-        called_back = [each.gateway_reference for each in keeper.called]
+        called_back = [each.gateway_reference for each in keeper.callbacks]
         assert sorted(called_back) == sorted([never, late, usual]), "each once"

@@ -30,9 +30,9 @@ from mmo_trio.simulators.server import serve_simulator
 from mmo_trio.system.ciphers import SystemCiphers
 from mmo_trio.system.clock import WallClock
 from tests.support.hostile_receivers import Receiver
-from tests.support.merchant import PATIENCE_S, Merchant, ask
+from tests.support.merchant import TIMEOUT_S, Merchant, ask
 from tests.support.merchants import ACME_KEY, a_brand, developer
-from tests.support.mmo_process import COMMAND, outside
+from tests.support.mmo_process import COMMAND, environment_without_settings
 from tests.support.receivers import calls_to, receiver, url_of
 from tests.support.sandbox_gateway import Running, Serve
 
@@ -44,7 +44,7 @@ SOON = {"at": "*", "do": "end_after", "after_s": 0.2, "times": 1000}
 
 async def until(holds: Callable[[], bool]) -> None:
     """Return once this holds."""
-    with trio.fail_after(PATIENCE_S):
+    with trio.fail_after(TIMEOUT_S):
         while True:
             if holds():
                 return
@@ -102,7 +102,7 @@ class Kenya:
 
     async def submitted(self, reference: str) -> None:
         """Return once the payment was sent to the provider."""
-        with trio.fail_after(PATIENCE_S):
+        with trio.fail_after(TIMEOUT_S):
             while True:
                 if (await self.merchant.status(reference))["providerData"] is not None:
                     return
@@ -291,7 +291,7 @@ async def test_a_qr_code_that_nobody_saw_expires_and_money_that_comes_later_is_k
         assert (await kenya.ended(reference))["errorCode"] == "transaction_expired"
         await kenya.deposit(150, account_reference(reference))
         kept: list[Any] = []
-        with trio.fail_after(PATIENCE_S):
+        with trio.fail_after(TIMEOUT_S):
             while True:
                 kept = await kenya.running.seen("suspense")
                 if kept:
@@ -354,10 +354,10 @@ async def test_a_payout_is_found_by_either_originator_conversation_id(
 
 async def registered(kenya: Kenya) -> None:
     """Our addresses for deposits are told to M-Pesa, as `mmo providers register` does."""
-    with trio.fail_after(PATIENCE_S):
+    with trio.fail_after(TIMEOUT_S):
         done = await trio.run_process(
             [*COMMAND, "providers", "register", "kenya", "--data", str(kenya.running.directory)],
-            env=outside() | kenya.environment,
+            env=environment_without_settings() | kenya.environment,
             capture_stdout=True,
             capture_stderr=True,
             check=False,

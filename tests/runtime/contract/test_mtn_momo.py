@@ -23,8 +23,8 @@ from mmo_trio.simulators.mtn.api import (
     MtnSimulator,
 )
 from mmo_trio.simulators.mtn.sandbox_numbers import IMMEDIATE_REJECTION_STATUSES, OUTCOMES_BY_NUMBER
-from tests.support.merchant import PATIENCE_S, ask
-from tests.support.operator_gateway import Market, Operated, operating
+from tests.support.merchant import TIMEOUT_S, ask
+from tests.support.operator_gateway import Market, OperatorGateway, run_operator_gateway
 
 LATER = LAST_INSTANT
 """When everything has come to its result."""
@@ -43,8 +43,8 @@ BOTH = pytest.mark.parametrize("operation", ["direct/payin", "direct/payout"])
 
 
 @pytest.fixture
-async def momo(tmp_path: Path) -> AsyncIterator[Operated]:
-    async with operating(
+async def momo(tmp_path: Path) -> AsyncIterator[OperatorGateway]:
+    async with run_operator_gateway(
         tmp_path,
         kind="mtn_momo",
         simulator=MtnSimulator(accounts=SimulatedMtnAccounts(approval_delay=Span(SECOND // 10))),
@@ -54,7 +54,7 @@ async def momo(tmp_path: Path) -> AsyncIterator[Operated]:
         yield operated
 
 
-async def began(momo: Operated, operation: str, faults: Sequence[Fault] = ()) -> str:
+async def began(momo: OperatorGateway, operation: str, faults: Sequence[Fault] = ()) -> str:
     """A payment that the operator has taken, with this in store for it."""
     simulator = momo.simulator
     simulator.faults.plan([PlannedFault(KINDS[operation], each) for each in faults])
@@ -62,7 +62,7 @@ async def began(momo: Operated, operation: str, faults: Sequence[Fault] = ()) ->
     if operation == "web/payin":
         paid = await momo.running.control("pay", gatewayReference=reference)
         assert paid.status == 200, paid.body
-    with trio.fail_after(PATIENCE_S):
+    with trio.fail_after(TIMEOUT_S):
         while True:
             if any(each["reference"] == reference for each in simulator.snapshot()["payments"]):
                 return reference
@@ -72,7 +72,7 @@ async def began(momo: Operated, operation: str, faults: Sequence[Fault] = ()) ->
 @pytest.mark.spec("E1", "S2", "S6")
 @BOTH
 async def test_a_number_that_is_refused_at_once_fails_at_once(
-    momo: Operated, operation: str
+    momo: OperatorGateway, operation: str
 ) -> None:
     assert isinstance(momo.simulator, MtnSimulator)
     momo.simulator.rejects_immediately = True
@@ -80,7 +80,7 @@ async def test_a_number_that_is_refused_at_once_fails_at_once(
     for number, reason in OUTCOMES_BY_NUMBER[kind].items():
         if reason in IMMEDIATE_REJECTION_STATUSES.keys() - INCONCLUSIVE_REASONS:
             there = evolve(momo, market=evolve(momo.market, msisdn=number))
-            done = await momo.ended(await there.pay(operation))
+            done = await momo.wait_for_end(await there.pay(operation))
             meaning = REASONS[reason]
             code = meaning.payin if operation == "direct/payin" else meaning.payout
             assert (done["status"], done["errorCode"]) == ("failed", code)
@@ -90,7 +90,7 @@ async def test_a_number_that_is_refused_at_once_fails_at_once(
 @pytest.mark.spec("S5", "S6")
 @BOTH
 async def test_a_callback_that_nobody_has_signed_ends_nothing(
-    momo: Operated, operation: str
+    momo: OperatorGateway, operation: str
 ) -> None:
     reference = await began(momo, operation, faults=[EndAfter(HOUR), CallBack(())])
     address, body = told(momo, reference)
@@ -106,7 +106,7 @@ async def test_a_callback_that_nobody_has_signed_ends_nothing(
     assert (await momo.running.merchant.status(reference))["status"] == "pending"
 
 
-def told(momo: Operated, reference: str) -> tuple[str, bytes]:
+def told(momo: OperatorGateway, reference: str) -> tuple[str, bytes]:
     """Where the operator would call back about this payment, and what it would say if that had succeeded."""
     assert isinstance(momo.simulator, MtnSimulator)
     till = momo.simulator.accounts

@@ -38,7 +38,14 @@ from tests.runtime.contract.test_kill import create_without_end as create_until_
 from tests.runtime.contract.test_processes import served, until
 from tests.support.connection_owner import can_find_owner, children_of, owner_of
 from tests.support.http_listener import Answer, Client, NoAnswerError
-from tests.support.mmo_process import Called, Keeper, Process, keeping, mmo, serving_process
+from tests.support.mmo_process import (
+    CallbackRecorder,
+    Process,
+    RecordedCallback,
+    mmo,
+    recording_callbacks,
+    serving_process,
+)
 
 pytestmark = pytest.mark.own_store
 
@@ -163,7 +170,7 @@ async def loaded(here: Cluster, log: Log, result_url: str) -> AsyncIterator[Faul
         load.cancel_scope.cancel()
 
 
-async def all_is_well(here: Cluster, log: Log, keeper: Keeper) -> None:
+async def all_is_well(here: Cluster, log: Log, keeper: CallbackRecorder) -> None:
     """Once everything has ended: nothing is lost, and each payment happened, and was told, as often as it may."""
     nodes = here.rest
     await all_ended(nodes[0])
@@ -185,7 +192,7 @@ async def test_workers_of_two_nodes_die_and_every_payment_happens_once(
 ) -> None:
     chance, log = random.Random(SEED), Log()
     kills = pytestconfig.getoption("--kills")
-    async with keeping(tmp_path) as keeper, cluster(tmp_path, database) as here:
+    async with recording_callbacks(tmp_path) as keeper, cluster(tmp_path, database) as here:
         keeper.find_sender = here.sender
         async with loaded(here, log, keeper.url) as faults:
             for round in range(1, kills + 1):
@@ -203,7 +210,7 @@ async def test_a_node_that_is_killed_whole_leaves_its_payments_to_the_other(
     tmp_path: Path, database: str
 ) -> None:
     log = Log()
-    async with keeping(tmp_path) as keeper, cluster(tmp_path, database) as here:
+    async with recording_callbacks(tmp_path) as keeper, cluster(tmp_path, database) as here:
         keeper.find_sender = here.sender
         first = here.nodes[0]
         async with trio.open_nursery() as load:
@@ -224,7 +231,7 @@ async def test_replacing_every_worker_of_both_nodes_under_load_costs_nothing(
     tmp_path: Path, database: str
 ) -> None:
     log = Log()
-    async with keeping(tmp_path) as keeper, cluster(tmp_path, database) as here:
+    async with recording_callbacks(tmp_path) as keeper, cluster(tmp_path, database) as here:
         keeper.find_sender = here.sender
         async with loaded(here, log, keeper.url) as faults:
             for number, node in enumerate(here.nodes):
@@ -251,17 +258,17 @@ def each_was_recorded_in_time(
     assert max(waits) <= HEARD_WITHIN
 
 
-def each_was_heard(keeper: Keeper, killed: Collection[int], references: set[str]) -> None:
+def each_was_heard(keeper: CallbackRecorder, killed: Collection[int], references: set[str]) -> None:
     """Once, and again only when its sender was killed before that was recorded."""
-    heard: defaultdict[str, list[Called]] = defaultdict(list)
-    for each in keeper.called:
+    heard: defaultdict[str, list[RecordedCallback]] = defaultdict(list)
+    for each in keeper.callbacks:
         heard[each.gateway_reference].append(each)
     assert heard.keys() == references
     assert all(len({each.body for each in all}) == 1 for all in heard.values()), "they say the same"
     repeated = [each for all in heard.values() for each in all[:-1]]
     # A sender that was dead when its callback was read can't be looked up any more.
     assert all(each.sender is None or each.sender in killed for each in repeated), repeated
-    unknown = [each for each in keeper.called if each.sender is None]
+    unknown = [each for each in keeper.callbacks if each.sender is None]
     under_way = DELIVERY_SLOTS_PER_BRAND * len(killed)
     assert len(repeated) <= under_way
     assert len(unknown) <= under_way or not can_find_owner()

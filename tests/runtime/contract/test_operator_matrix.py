@@ -14,8 +14,8 @@ from attrs import frozen
 
 from mmo_sansio.values.clock import SECOND
 from mmo_trio.simulators.base import PlannedFault
-from tests.support.merchant import PATIENCE_S
-from tests.support.operator_gateway import Operated, operating
+from tests.support.merchant import TIMEOUT_S
+from tests.support.operator_gateway import OperatorGateway, run_operator_gateway
 from tests.support.operator_matrix import AFTER_EXPIRY, OPERATORS, SUCCESS, Course, Operator, Way
 from tests.support.operator_matrix_page import table
 
@@ -48,7 +48,7 @@ async def test_whatever_happens_the_books_agree_and_the_merchant_hears_it_once(
     tmp_path: Path, operator: Operator
 ) -> None:
     simulator = operator.make()
-    async with operating(
+    async with run_operator_gateway(
         tmp_path,
         kind=operator.kind,
         simulator=simulator,
@@ -67,7 +67,7 @@ async def test_whatever_happens_the_books_agree_and_the_merchant_hears_it_once(
         found |= await ended(operated, began.keys() - found, step_s=900, steps=9)
         await operated.running.advance(f"{AFTER_EXPIRY // SECOND}s")
         found |= await ended(operated, began.keys() - found, step_s=1, steps=5)
-        await operated.played.let_pass(AFTER_EXPIRY // SECOND)
+        await operated.running_simulator.advance(AFTER_EXPIRY // SECOND)
         suspended = sorted(name for name, each in began.items() if each.course.is_suspended)
         suspense = await suspended_results(operated, len(suspended))
         received = Counter(each.gateway_reference for each in operated.running.received)
@@ -78,14 +78,14 @@ async def test_whatever_happens_the_books_agree_and_the_merchant_hears_it_once(
         check_books(operated, began)
 
 
-async def begin(operated: Operated, way: Way, course: Course, msisdn: str) -> str:
+async def begin(operated: OperatorGateway, way: Way, course: Course, msisdn: str) -> str:
     """A payment that has met what is in store for it: its gatewayReference."""
     planned = [PlannedFault(way.at, each) for each in course.faults]
     operated.simulator.faults.plan(planned)
     reference = await operated.pay(
         way.operation, msisdn=msisdn, reconciliationReference="PRN1234XN"
     )
-    with trio.fail_after(PATIENCE_S):
+    with trio.fail_after(TIMEOUT_S):
         while True:
             book = operated.simulator.snapshot()["payments"]
             is_taken = any(reference.endswith(each["reference"] or "?") for each in book)
@@ -95,7 +95,7 @@ async def begin(operated: Operated, way: Way, course: Course, msisdn: str) -> st
 
 
 async def ended(
-    operated: Operated, references: Collection[str], *, step_s: int, steps: int
+    operated: OperatorGateway, references: Collection[str], *, step_s: int, steps: int
 ) -> dict[str, Any]:
     """Those that end while so much time passes."""
     found: dict[str, Any] = {}
@@ -106,20 +106,20 @@ async def ended(
                 found |= {each: now} if now["status"] != "pending" else {}
         if len(found) == len(references):
             break
-        await operated.let_pass(step_s)
+        await operated.advance(step_s)
         await trio.sleep(0.05)
     return found
 
 
-async def suspended_results(operated: Operated, count: int) -> list[str]:
+async def suspended_results(operated: OperatorGateway, count: int) -> list[str]:
     """The payments of which results stand in the suspense book, once there are so many."""
-    with trio.fail_after(PATIENCE_S):
+    with trio.fail_after(TIMEOUT_S):
         while True:
             seen = await operated.running.seen("suspense")
             if len(seen) >= count:
                 assert {each["reason"] for each in seen} <= {"late_result"}, seen
                 return sorted(each["gatewayReference"] for each in seen)
-            await operated.let_pass(60)
+            await operated.advance(60)
             await trio.sleep(0.05)
 
 
@@ -135,7 +135,7 @@ def came_to(found: dict[str, Any]) -> tuple[str, str | None, str | None]:
     return found["status"], found["errorCode"], data.get("errorCode")
 
 
-def check_books(operated: Operated, began: Mapping[str, Payment]) -> None:
+def check_books(operated: OperatorGateway, began: Mapping[str, Payment]) -> None:
     """The operator has paid what it should, each once and no other."""
     paid = Counter(
         name

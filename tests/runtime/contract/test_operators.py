@@ -17,8 +17,8 @@ from mmo_trio.simulators.mtn.api import (
     MtnSimulator,
 )
 from mmo_trio.storage.interface.admin_types import ClosedProvider
-from tests.support.merchant import PATIENCE_S, ask
-from tests.support.operator_gateway import Market, Operated, operating
+from tests.support.merchant import TIMEOUT_S, ask
+from tests.support.operator_gateway import Market, OperatorGateway, run_operator_gateway
 
 MOMO = {
     "market": "sandbox",
@@ -37,8 +37,8 @@ BOTH = pytest.mark.parametrize(
 
 
 @pytest.fixture
-async def momo(tmp_path: Path) -> AsyncIterator[Operated]:
-    async with operating(
+async def momo(tmp_path: Path) -> AsyncIterator[OperatorGateway]:
+    async with run_operator_gateway(
         tmp_path,
         kind="mtn_momo",
         simulator=MtnSimulator(),
@@ -48,7 +48,7 @@ async def momo(tmp_path: Path) -> AsyncIterator[Operated]:
         yield operated
 
 
-def paid(operated: Operated) -> list[tuple[str, str]]:
+def paid(operated: OperatorGateway) -> list[tuple[str, str]]:
     """Reference and result of every payment in the operator's book."""
     return [
         (each["reference"], each["result"]) for each in operated.simulator.snapshot()["payments"]
@@ -56,7 +56,7 @@ def paid(operated: Operated) -> list[tuple[str, str]]:
 
 
 @pytest.mark.spec("S5", "S6")
-async def test_who_does_not_know_the_token_is_not_heard(momo: Operated) -> None:
+async def test_who_does_not_know_the_token_is_not_heard(momo: OperatorGateway) -> None:
     for path in ("operator/0123", "nobody/0123", "operator/0123/01K5"):
         answer = await ask(
             f"{momo.running.ready.api}/hooks/{path}", method="PUT", headers={}, body=b"{}"
@@ -66,20 +66,20 @@ async def test_who_does_not_know_the_token_is_not_heard(momo: Operated) -> None:
 
 
 @pytest.mark.spec("E1", "S6")
-async def test_a_closed_provider_is_sent_nothing_that_moves_money(momo: Operated) -> None:
+async def test_a_closed_provider_is_sent_nothing_that_moves_money(momo: OperatorGateway) -> None:
     pending = await momo.pay()
-    async with momo.running.storage.beside() as administration:
+    async with momo.running.storage.open_for_admin() as administration:
         closed = ClosedProvider("operator", Instant(1), "amina", "out of order")
         assert await administration.admin.close_provider(closed)
-        with trio.fail_after(PATIENCE_S):
-            while (await momo.ended(await momo.pay()))["status"] != "failed":
+        with trio.fail_after(TIMEOUT_S):
+            while (await momo.wait_for_end(await momo.pay()))["status"] != "failed":
                 pass
         book = paid(momo)
-        done = await momo.ended(await momo.pay())
+        done = await momo.wait_for_end(await momo.pay())
         assert (done["status"], done["errorCode"]) == ("failed", "provider_unavailable")
-        assert (await momo.ended(pending))["status"] == "success"
+        assert (await momo.wait_for_end(pending))["status"] == "success"
         assert [each for each in paid(momo) if each not in book] == []
         assert await administration.admin.open_provider("operator")
-        with trio.fail_after(PATIENCE_S):
-            while (await momo.ended(await momo.pay()))["status"] != "success":
+        with trio.fail_after(TIMEOUT_S):
+            while (await momo.wait_for_end(await momo.pay()))["status"] != "success":
                 pass

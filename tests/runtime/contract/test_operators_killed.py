@@ -17,9 +17,14 @@ from attrs import Factory, define, evolve
 from mmo_sansio.values.clock import MINUTE, SECOND
 from mmo_trio.sandbox.local_ca import ensure_authority
 from mmo_trio.simulators.base import EndAfter, Fault, LoseAnswer, LoseRequest, PlannedFault
-from tests.support.merchant import PATIENCE_S, Merchant, ask
-from tests.support.mmo_process import Keeper, Process, keeping, serving_process
-from tests.support.operator_gateway import API_KEY, FORM, Played, playing
+from tests.support.merchant import TIMEOUT_S, Merchant, ask
+from tests.support.mmo_process import (
+    CallbackRecorder,
+    Process,
+    recording_callbacks,
+    serving_process,
+)
+from tests.support.operator_gateway import API_KEY, FORM, RunningSimulator, run_simulator
 from tests.support.operator_matrix import AFTER_EXPIRY, NEVER, OPERATORS, Course, Operator, Way
 
 LOST = ("lost answer", "lost request")
@@ -49,10 +54,10 @@ class Stage:
     """Every operator's simulator, and what a gateway needs to be started beside them."""
 
     directory: Path
-    keeper: Keeper
+    keeper: CallbackRecorder
     port: int
     """The gateway's, the same after a restart, so that callbacks still find it."""
-    played: dict[str, Played] = Factory(dict)
+    played: dict[str, RunningSimulator] = Factory(dict)
     """By kind of provider."""
 
     @asynccontextmanager
@@ -83,7 +88,7 @@ class Stage:
         )
         if way.operation == "web/payin":
             await ask(taken["pageUrl"], method="POST", headers=FORM, body=b"")
-        with trio.fail_after(PATIENCE_S):
+        with trio.fail_after(TIMEOUT_S):
             while True:
                 if not any(each.times for each in planned):
                     break
@@ -94,7 +99,7 @@ class Stage:
     async def let_pass(self, process: Process, seconds: int) -> None:
         """Let time pass everywhere, at the operators first."""
         for each in self.played.values():
-            await each.let_pass(seconds)
+            await each.advance(seconds)
         answer = await ask(
             f"{process.ready['pages']}/sandbox/clock",
             method="POST",
@@ -109,12 +114,12 @@ class Stage:
 async def staging(directory: Path) -> AsyncIterator[Stage]:
     ensure_authority(directory)
     async with AsyncExitStack() as stack:
-        keeper = await stack.enter_async_context(keeping(directory))
+        keeper = await stack.enter_async_context(recording_callbacks(directory))
         [free] = await trio.open_tcp_listeners(0, host="127.0.0.1")
         stage = Stage(directory, keeper, free.socket.getsockname()[1])
         await free.aclose()
         for operator in OPERATORS:
-            played = await stack.enter_async_context(playing(operator.make()))
+            played = await stack.enter_async_context(run_simulator(operator.make()))
             stage.played[operator.kind] = played
         sections = "".join(a_section(each, stage.played[each.kind]) for each in OPERATORS)
         (directory / "mmo.toml").write_text(sections, "utf-8")
@@ -124,7 +129,7 @@ async def staging(directory: Path) -> AsyncIterator[Stage]:
         yield stage
 
 
-def a_section(operator: Operator, played: Played) -> str:
+def a_section(operator: Operator, played: RunningSimulator) -> str:
     account = {
         "kind": operator.kind,
         **operator.options(played.simulator),
@@ -164,7 +169,7 @@ async def test_a_kill_between_sending_and_knowing(tmp_path: Path) -> None:
             found = await ended(stage, process, merchant, begun)
         wanted = {each.reference: each.wanted for each in begun}
         assert {name: (each["status"], each["errorCode"]) for name, each in found.items()} == wanted
-        told = Counter(each.gateway_reference for each in stage.keeper.called)
+        told = Counter(each.gateway_reference for each in stage.keeper.callbacks)
         assert told == dict.fromkeys(wanted, 1)
         for operator in OPERATORS:
             paid = [

@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 import pytest
 import trio
 
-from tests.support.merchant import PATIENCE_S, Answer, ask
+from tests.support.merchant import TIMEOUT_S, Answer, ask
 from tests.support.sandbox_gateway import Running, Serve
 
 
@@ -273,7 +273,7 @@ async def test_the_state_is_told_as_it_changes_and_a_stop_ends_the_telling(
 
         async def until(word: bytes) -> None:
             nonlocal said
-            with trio.fail_after(PATIENCE_S):
+            with trio.fail_after(TIMEOUT_S):
                 while word not in said:
                     more = await stream.receive_some()
                     assert more, said

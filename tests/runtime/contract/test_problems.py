@@ -11,8 +11,8 @@ import trio
 import trustme
 
 from tests.support.http_listener import Client
-from tests.support.merchant import PATIENCE_S, ROOT
-from tests.support.rejections import ENDPOINTS, assert_problem, connected, head, say
+from tests.support.merchant import ROOT, TIMEOUT_S
+from tests.support.rejections import ENDPOINTS, assert_problem, connected, head, send_raw
 from tests.support.sandbox_gateway import Running, Serve
 
 LINES = (b"Content-Type: application/json", b"Content-Length: 100")
@@ -28,7 +28,7 @@ async def test_a_problem_names_its_page_below_the_error_docs(serve: Serve) -> No
             (await sandbox.merchant.get("nowhere"), "not_found"),
         ):
             assert answer.json["type"] == f"https://docs.example/mmo/errors/{segment}"
-        refused = await say(sandbox, b"NONSENSE\r\n\r\n")
+        refused = await send_raw(sandbox, b"NONSENSE\r\n\r\n")
         assert refused.json["type"] == "https://docs.example/mmo/errors/bad_request"
 
 
@@ -89,11 +89,11 @@ async def test_a_method_that_a_resource_does_not_know_is_a_405_with_those_it_kno
         for method in ("GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "BREW"):
             if method in known:
                 continue
-            answer = await say(sandbox, head(method, path))
+            answer = await send_raw(sandbox, head(method, path))
             assert_problem(answer, 405, "method_not_allowed", note=("rows 11 and 13", method, path))
             assert answer.headers["allow"] == known
     assert_problem(
-        await say(sandbox, b"OPTIONS * HTTP/1.1\r\nHost: h\r\n\r\n"),
+        await send_raw(sandbox, b"OPTIONS * HTTP/1.1\r\nHost: h\r\n\r\n"),
         404,
         "not_found",
         note="row 13",
@@ -203,8 +203,8 @@ async def test_a_connection_too_many_is_a_503(serve: Serve) -> None:
                 await client.send(busy)
             async with connected(sandbox) as third:
                 assert_problem(await third.answer(), 503, "service_unavailable")
-        with trio.fail_after(PATIENCE_S):
-            while (await say(sandbox, head("GET", "/status/x"))).status == 503:
+        with trio.fail_after(TIMEOUT_S):
+            while (await send_raw(sandbox, head("GET", "/status/x"))).status == 503:
                 await trio.lowlevel.checkpoint()
 
 
@@ -222,7 +222,7 @@ async def test_the_door_can_have_tls_of_its_own(serve: Serve, tmp_path: Path) ->
     async with serve(environment=door) as sandbox:
         api = urlsplit(sandbox.ready.api)
         assert (api.scheme, urlsplit(sandbox.ready.pages).scheme) == ("https", "https")
-        with trio.fail_after(PATIENCE_S):
+        with trio.fail_after(TIMEOUT_S):
             stream = await trio.open_ssl_over_tcp_stream(
                 "localhost", api.port or 0, ssl_context=trust, https_compatible=True
             )

@@ -24,9 +24,16 @@ from tests.support.hostile_receivers import (
     resets_after_the_request,
     speaks_no_tls,
 )
-from tests.support.merchant import PATIENCE_S, Merchant
+from tests.support.merchant import TIMEOUT_S, Merchant
 from tests.support.mmo_process import mmo, serving_process
-from tests.support.receivers import Call, arrived, calls_to, receiver, says, url_of
+from tests.support.receivers import (
+    Call,
+    answers_status,
+    calls_to,
+    receiver,
+    url_of,
+    wait_for_requests,
+)
 from tests.support.sandbox_gateway import Running, Serve
 from tests.support.storages import storages
 
@@ -36,8 +43,8 @@ PNG = b"\x89PNG\r\n\x1a\n"
 
 async def outcome_of(sandbox: Running, reference: str) -> dict[str, Any]:
     """The recorded outcome of this payment's QR code, once there is one."""
-    with trio.fail_after(PATIENCE_S):
-        async with storages.of(sandbox.directory).beside() as store:
+    with trio.fail_after(TIMEOUT_S):
+        async with storages.of(sandbox.directory).open_for_admin() as store:
             while True:
                 for each in await store.admin.timeline(reference):
                     if each.input_name == "QrConcluded":
@@ -50,7 +57,7 @@ async def outcome_of(sandbox: Running, reference: str) -> dict[str, Any]:
 
 async def come(codes: Sequence[ReceivedQrCode]) -> ReceivedQrCode:
     """The first code, once it has come."""
-    with trio.fail_after(PATIENCE_S):
+    with trio.fail_after(TIMEOUT_S):
         while True:
             if codes:
                 return codes[0]
@@ -67,7 +74,7 @@ async def test_the_code_is_posted_once_to_display_qr_url(sandbox: Running, tmp_p
             reconciliationReference="r-1",
         )
         reference = accepted["gatewayReference"]
-        await arrived(found)
+        await wait_for_requests(found)
         (call,) = calls_to(found)
         assert call.line == "POST /callback?till=7 HTTP/1.1"
         assert call.headers["content-type"] == "application/json"
@@ -100,8 +107,8 @@ async def test_the_code_is_posted_once_to_display_qr_url(sandbox: Running, tmp_p
 @pytest.mark.parametrize(
     ("behaviour", "outcome", "status"),
     [
-        (says("500 Oh"), "non_2xx", 500),
-        (says("302 Found", "Location: https://localhost/"), "non_2xx", 302),
+        (answers_status("500 Oh"), "non_2xx", 500),
+        (answers_status("302 Found", "Location: https://localhost/"), "non_2xx", 302),
         (only_accepts, "timeout", None),
         (speaks_no_tls, "transport_error", None),
         (resets_after_the_request, "transport_error", None),
@@ -124,7 +131,7 @@ async def test_a_failed_delivery_is_recorded_and_changes_nothing(
 @pytest.mark.own_store
 @pytest.mark.spec("Q1")
 async def test_a_failed_delivery_is_explained(sandbox: Running, tmp_path: Path) -> None:
-    async with receiver(tmp_path, says("500 Oh")) as found:
+    async with receiver(tmp_path, answers_status("500 Oh")) as found:
         made = await sandbox.merchant.accepted("qr/payin", displayQrUrl=url_of(found))
         await outcome_of(sandbox, made["gatewayReference"])
         told = await mmo("explain", made["gatewayReference"], "--data", sandbox.directory)
@@ -134,7 +141,7 @@ async def test_a_failed_delivery_is_explained(sandbox: Running, tmp_path: Path) 
 
 @pytest.mark.spec("Q1", "K5")
 async def test_it_is_outside_the_breaker(sandbox: Running, tmp_path: Path) -> None:
-    async with receiver(tmp_path, says("500 Oh")) as broken, receiver(tmp_path) as sound:
+    async with receiver(tmp_path, answers_status("500 Oh")) as broken, receiver(tmp_path) as sound:
         for _ in range(6):
             made = await sandbox.merchant.accepted("qr/payin", displayQrUrl=url_of(broken))
             callback = await sandbox.outcome_of(made["gatewayReference"])
@@ -145,7 +152,7 @@ async def test_it_is_outside_the_breaker(sandbox: Running, tmp_path: Path) -> No
         assert callback["outcome"] == "delivered"
         assert (await sandbox.outcome_of(made["gatewayReference"]))["outcome"] == "breaker_open"
         await sandbox.merchant.accepted("qr/payin", displayQrUrl=url_of(sound))
-        await arrived(sound)  # An open breaker stops no code.
+        await wait_for_requests(sound)  # An open breaker stops no code.
 
 
 @pytest.mark.spec("Q1", "K7")
@@ -191,7 +198,7 @@ async def test_a_code_that_was_not_delivered_when_the_gateway_died_is_delivered_
         made = await merchant.accepted(
             "qr/payin", scenario="never", displayQrUrl=f"https://localhost:{port}/qr"
         )
-        with trio.fail_after(PATIENCE_S):
+        with trio.fail_after(TIMEOUT_S):
             stream = await listeners[0].accept()  # It is about to be sent, and isn't answered.
         await first.kill()
         await stream.aclose()
@@ -225,7 +232,7 @@ async def test_whom_the_code_pays_is_the_accounts_option(serve: Serve, tmp_path:
     }
     async with receiver(tmp_path) as found, serve(environment=options) as sandbox:
         await sandbox.merchant.accepted("qr/payin", displayQrUrl=url_of(found))
-        await arrived(found)
+        await wait_for_requests(found)
         objects = parse_payload(code_of(calls_to(found)[0])["qrPayload"])
         assert (objects["59"], objects["60"]) == ("Duka la Asha", "Kisumu")
         assert parse_objects(objects["26"]) == {"00": "com.example.till", "01": "174379"}

@@ -10,7 +10,7 @@ import pytest
 import trio
 
 from tests.runtime.contract.test_authentication import METHOD
-from tests.support.merchant import PATIENCE_S, Answer, Merchant, a_reference
+from tests.support.merchant import TIMEOUT_S, Answer, Merchant, a_reference
 from tests.support.rejections import (
     anonymous,
     assert_field_refused,
@@ -194,7 +194,7 @@ async def test_a_client_that_leaves_before_its_answer_finds_its_payment(sandbox:
     whole, start = _request(merchant, reference)
     async with connected(sandbox) as client:
         await client.send(start + whole)
-    with trio.fail_after(PATIENCE_S):
+    with trio.fail_after(TIMEOUT_S):
         while (found := await merchant.get(f"status/mref/{reference}")).status == 404:
             await trio.lowlevel.checkpoint()
     assert found.json["merchantReference"] == reference, "row 92"

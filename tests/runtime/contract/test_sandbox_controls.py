@@ -13,9 +13,9 @@ import trio
 from mmo_trio.service.process import run_service
 from mmo_trio.settings import load_settings
 from mmo_trio.settings.service import ServiceAddresses, ServiceConfig, sandbox_presets
-from tests.support.merchant import PATIENCE_S, Answer, Merchant, ask
+from tests.support.merchant import TIMEOUT_S, Answer, Merchant, ask
 from tests.support.merchants import ACME, ACME_KEY, deposit, deposited
-from tests.support.receivers import arrived, receiver, url_of
+from tests.support.receivers import receiver, url_of, wait_for_requests
 from tests.support.sandbox_gateway import Running, Serve
 from tests.support.storages import storages
 
@@ -207,7 +207,7 @@ async def test_in_production_a_payment_goes_through_and_no_control_exists(
     )
     async with receiver(tmp_path) as found, trio.open_nursery() as nursery:
         nursery.start_soon(storages.of(tmp_path).serve, serving)
-        with trio.fail_after(PATIENCE_S):
+        with trio.fail_after(TIMEOUT_S):
             ready = await heard.receive()
             assert ready.api_key is None
             for method, name in (
@@ -225,7 +225,7 @@ async def test_in_production_a_payment_goes_through_and_no_control_exists(
             accepted = await merchant.accepted(scenario="no_such")  # A header like any other.
             ended = await merchant.ended(accepted["gatewayReference"])
             assert ended["status"] == "success"
-            await arrived(found)
+            await wait_for_requests(found)
         drain.set()
 
 
@@ -233,7 +233,7 @@ async def _prompted(sandbox: Running, number: str) -> str:
     """The reference of a payment that this phone shows."""
     accepted = await sandbox.merchant.accepted(msisdn=number)
     reference = str(accepted["gatewayReference"])
-    with trio.fail_after(PATIENCE_S):
+    with trio.fail_after(TIMEOUT_S):
         while True:
             if reference.encode() in (await ask(f"{sandbox.ready.pages}/phone/{number}")).body:
                 return reference

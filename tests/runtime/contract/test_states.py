@@ -22,7 +22,7 @@ from mmo_trio.sandbox.operator_journal import read_operator_journal
 from mmo_trio.settings.service import CLOCK_OFFSET_FILE
 from mmo_trio.system.clock import read_offset, write_offset
 from tests.support.merchant import Merchant
-from tests.support.receivers import arrived, calls_to, receiver, url_of
+from tests.support.receivers import calls_to, receiver, url_of, wait_for_requests
 from tests.support.sandbox_gateway import Running, Serve
 
 
@@ -102,7 +102,7 @@ async def test_after_three_days_a_pending_payment_has_expired_and_is_called_back
         expired = await sandbox.merchant.status(reference)
         assert (expired["status"], expired["errorCode"]) == ("failed", "transaction_expired")
         assert expired["completionSource"] == "expiry"
-        await arrived(found)
+        await wait_for_requests(found)
         await sandbox.advance("4d")
         (call,) = calls_to(found)
         assert call.body == (await sandbox.merchant.get(f"status/{reference}")).body

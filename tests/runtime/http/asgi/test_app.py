@@ -21,13 +21,13 @@ from tests.support.http2_client import Http2Client
 from tests.support.http_listener import (
     ERROR_DOCS,
     SECRET,
-    Listening,
+    RunningListener,
     SmallService,
     assert_problem,
-    descriptors_are_back,
     get,
     open_descriptors,
     post,
+    wait_for_descriptors,
 )
 
 RIGHT = (b"x-api-key", b"right")
@@ -36,11 +36,11 @@ RIGHT = (b"x-api-key", b"right")
 @asynccontextmanager
 async def second_door(
     limits: ListenerLimits | None = None, *, certificate: tuple[str, str] | None = None
-) -> AsyncIterator[Listening]:
+) -> AsyncIterator[RunningListener]:
     """The app under Hypercorn with a small service behind it, as long as the block lasts."""
     limits = limits or ListenerLimits()
     (listener,) = await trio.open_tcp_listeners(0, host="127.0.0.1")
-    here = Listening(SmallService(), listener.socket.getsockname()[1])
+    here = RunningListener(SmallService(), listener.socket.getsockname()[1])
     ids = (f"request-{number}" for number in itertools.count())
     app = asgi_app(
         here.service, error_docs_url=ERROR_DOCS, mint_request_id=ids.__next__, limits=limits
@@ -165,7 +165,7 @@ async def test_a_client_that_does_not_read_is_sent_away() -> None:
         before = open_descriptors()
         client = await door.connect()
         await client.send(get(b"/large"))
-        await descriptors_are_back(before + 1)
+        await wait_for_descriptors(before + 1)
         await trio.aclose_forcefully(client.stream)
 
         fast = await Http2Client.connect(door.port)
@@ -173,7 +173,7 @@ async def test_a_client_that_does_not_read_is_sent_away() -> None:
             await fast.begin(b"GET", b"/large", [RIGHT], ends=True)
             answer = await fast.ask(b"GET", b"/nothing", [RIGHT])
             assert answer.status == 204
-        await descriptors_are_back(before)
+        await wait_for_descriptors(before)
 
 
 async def test_no_connection_is_left_open() -> None:
@@ -183,7 +183,7 @@ async def test_no_connection_is_left_open() -> None:
         before = open_descriptors()
         for _ in range(20):
             assert (await door.ask(get(b"/", b"Connection: close"))).status == 200
-        await descriptors_are_back(before)
+        await wait_for_descriptors(before)
 
 
 @pytest.mark.parametrize("path", [b"/\xff", b"/%ff\xc3\xa9"])
@@ -303,7 +303,7 @@ async def test_under_tls_http2_is_agreed_on(tmp_path: Path) -> None:
         async with tls:
             await tls.do_handshake()
             assert tls.selected_alpn_protocol() == "h2"
-            client = await Http2Client.begun(tls)
+            client = await Http2Client.start(tls)
             assert (await client.ask(b"GET", b"/", [RIGHT])).status == 200
         (context,) = door.service.contexts
         assert context.is_secure

@@ -15,12 +15,12 @@ from mmo_sansio.http.listener_limits import ListenerLimits
 from tests.support.http_listener import (
     KEY,
     Client,
-    Listening,
-    descriptors_are_back,
+    RunningListener,
     get,
     listening,
     open_descriptors,
     post,
+    wait_for_descriptors,
 )
 
 REQUESTS = 500 if os.environ.get("MMO_TEST_QUICK") else 10_000
@@ -70,7 +70,7 @@ WAYS: tuple[Callable[[Client], Awaitable[None]], ...] = (
 """Each visitor is left idle once: that takes the whole idle time."""
 
 
-async def keep_visiting(here: Listening) -> None:
+async def keep_visiting(here: RunningListener) -> None:
     """One connection after the other, each in another way, until there were enough requests."""
     for way in cycle(WAYS):
         client = Client(await trio.open_tcp_stream("127.0.0.1", here.port))
@@ -87,4 +87,4 @@ async def test_after_the_crowd_has_gone_no_descriptor_is_left_open() -> None:
         async with trio.open_nursery() as nursery:
             for _ in range(VISITORS):
                 nursery.start_soon(keep_visiting, here)
-        await descriptors_are_back(before)
+        await wait_for_descriptors(before)

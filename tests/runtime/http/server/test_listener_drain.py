@@ -6,7 +6,7 @@ import pytest
 import trio
 
 from mmo_sansio.http.listener_limits import ListenerLimits
-from tests.support.http_listener import Client, Listening, get, listening, post
+from tests.support.http_listener import Client, RunningListener, get, listening, post
 
 LIMITS = ListenerLimits(idle_timeout_s=9, linger_timeout_s=9, drain_timeout_s=9)
 
@@ -73,7 +73,7 @@ async def test_a_draining_listener_accepts_nobody() -> None:
         assert not here.ended.is_set()
 
 
-async def connect_until_refused(here: Listening) -> None:
+async def connect_until_refused(here: RunningListener) -> None:
     while True:  # the first may still come in time
         await here.connect()
 

@@ -19,7 +19,14 @@ from structlog.testing import capture_logs
 
 from mmo_sansio.http.listener_limits import ListenerLimits
 from mmo_trio.http.server.listener import BUSY_REJECTIONS_MAX
-from tests.support.http_listener import Client, Listening, assert_problem, get, listening, post
+from tests.support.http_listener import (
+    Client,
+    RunningListener,
+    assert_problem,
+    get,
+    listening,
+    post,
+)
 
 PATIENT = ListenerLimits(
     idle_timeout_s=9, head_timeout_s=9, body_timeout_s=9, write_timeout_s=9, linger_timeout_s=9
@@ -31,7 +38,7 @@ STALL_S = 1.0
 
 
 @asynccontextmanager
-async def listening_with(**limits: Any) -> AsyncIterator[Listening]:
+async def listening_with(**limits: Any) -> AsyncIterator[RunningListener]:
     """A listener with these limits and else patient ones."""
     async with listening(attrs.evolve(PATIENT, **limits)) as here:
         yield here

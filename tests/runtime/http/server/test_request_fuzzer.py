@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mmo_sansio.http.listener_limits import ListenerLimits
-from tests.support.http_listener import descriptors_are_back, get, listening, open_descriptors, post
+from tests.support.http_listener import get, listening, open_descriptors, post, wait_for_descriptors
 from tests.support.request_fuzzer import ViolationError, check_answers, fuzz
 from tests.support.request_mutations import mutant
 
@@ -23,7 +23,7 @@ async def test_no_mutated_request_breaks_an_invariant() -> None:
     async with listening(limits, patience_s=120) as here:
         before = open_descriptors()
         tally = await fuzz(("127.0.0.1", here.port), VALID, seed=1, count=COUNT)
-        await descriptors_are_back(before)
+        await wait_for_descriptors(before)
     assert tally.total() >= COUNT
     assert {0, 200, 400, 401, 413, 414, 431} <= tally.keys(), "the mutations reach everywhere"
 

@@ -53,7 +53,7 @@ from mmo_trio.simulators.mtn.sandbox_numbers import (
     ONGOING,
     OUTCOMES_BY_NUMBER,
 )
-from tests.support.simulator_exchange import Line
+from tests.support.simulator_exchange import SimulatorAccount
 
 HOOKS = "https://gw.example/hooks/mtn/token"
 OPTIONS = {
@@ -69,9 +69,9 @@ KINDS = {Type.PAYIN: "requesttopay", Type.PAYOUT: "transfer"}
 BOTH = pytest.mark.parametrize("type", [Type.PAYIN, Type.PAYOUT], ids=["pay-in", "pay-out"])
 
 
-def a_line(simulator: MtnSimulator | None = None, **options: str) -> Line:
+def a_line(simulator: MtnSimulator | None = None, **options: str) -> SimulatorAccount:
     provider = MtnMomoProvider("mtn", "MTN", read_account({**OPTIONS, **options}, hooks_url=HOOKS))
-    return Line(provider, simulator or MtnSimulator(), START)
+    return SimulatorAccount(provider, simulator or MtnSimulator(), START)
 
 
 def a_payment(type: Type = Type.PAYIN, msisdn: str = "+46733123999", **members: Any) -> Transaction:
@@ -85,18 +85,20 @@ def a_payment(type: Type = Type.PAYIN, msisdn: str = "+46733123999", **members: 
     )
 
 
-def plan(line: Line, at: str, *faults: Fault) -> None:
+def plan(line: SimulatorAccount, at: str, *faults: Fault) -> None:
     line.simulator.faults.plan([PlannedFault(at, each) for each in faults])
 
 
-def outcome(line: Line, transaction: Transaction, after: Span = MINUTE) -> ProviderReport:
+def outcome(
+    line: SimulatorAccount, transaction: Transaction, after: Span = MINUTE
+) -> ProviderReport:
     """Submit it, and ask when it is decided."""
     assert isinstance(line.submit(transaction), ProviderAccepted)
     line.now = later(line.now, after)
-    return line.ask(transaction)
+    return line.poll(transaction)
 
 
-def balances(line: Line) -> dict[str, str]:
+def balances(line: SimulatorAccount) -> dict[str, str]:
     return {each["account"]: each["balance"] for each in line.simulator.snapshot()["accounts"]}
 
 
@@ -141,7 +143,7 @@ def test_each_number_of_the_sandbox_ends_as_it_does_there(
     if ending in (ONGOING, DELAYED):
         assert isinstance(report, ProviderAccepted)
         line.now = later(line.now, SECOND)
-        end = line.ask(a_payment(type, msisdn))
+        end = line.poll(a_payment(type, msisdn))
         assert isinstance(end, ProviderSucceeded if ending == ONGOING else ProviderAccepted)
     else:
         assert isinstance(report, ProviderFailed)
@@ -175,7 +177,7 @@ def test_a_repeated_submission_moves_money_once(type: Type) -> None:
     assert isinstance(line.submit(a_payment(type)), ProviderUnreachable)
     assert isinstance(line.submit(a_payment(type)), ProviderAccepted)
     line.now = later(line.now, MINUTE)
-    assert isinstance(line.ask(a_payment(type)), ProviderSucceeded)
+    assert isinstance(line.poll(a_payment(type)), ProviderSucceeded)
     assert len(line.simulator.snapshot()["payments"]) == 1
 
 
@@ -186,9 +188,9 @@ def test_a_lost_submission_is_not_found_and_may_be_made_again(type: Type) -> Non
     plan(line, KINDS[type], LoseRequest())
     assert isinstance(line.submit(payment), ProviderUnreachable)
     line.now = later(line.now, Span(10 * SECOND))
-    assert isinstance(line.ask(payment), ProviderUnreachable)
+    assert isinstance(line.poll(payment), ProviderUnreachable)
     line.now = later(line.now, MINUTE)
-    assert isinstance(line.ask(payment), ProviderNeverReceived)
+    assert isinstance(line.poll(payment), ProviderNeverReceived)
     assert isinstance(outcome(line, payment), ProviderSucceeded)
 
 
@@ -233,7 +235,7 @@ def test_a_script_says_what_a_payment_comes_to_and_when_it_is_told() -> None:
     }
     assert {at: count for at, count in told.items() if count} == {6: 1, 8: 1}
     line.now = later(line.now, Span(10 * SECOND))
-    report = line.ask(payment)
+    report = line.poll(payment)
     assert isinstance(report, ProviderFailed)
     assert report.error_code is ErrorCode.TRANSACTION_EXPIRED
     assert line.simulator.next_due_at() is None
@@ -255,10 +257,10 @@ def test_a_token_expires_and_is_fetched_again(type: Type) -> None:
     first = line.submit(a_payment(type))
     token = next(iter(line.tokens.values()))
     line.now = later(line.now, Span(89 * SECOND))
-    line.ask(a_payment(type))
+    line.poll(a_payment(type))
     assert list(line.tokens.values()) == [token]
     line.now = later(line.now, SECOND)
-    assert isinstance(line.ask(a_payment(type)), ProviderSucceeded)
+    assert isinstance(line.poll(a_payment(type)), ProviderSucceeded)
     assert list(line.tokens.values()) != [token]
     assert isinstance(first, ProviderAccepted)
 
