@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from fnmatch import fnmatchcase
 
-from tests.sansio.structure.sources import MODULES, TREES
+from tests.sansio.structure.sources import MODULES, ROOT, TREES
 
 LINES_MAX = 500
 SHORT_LINES = 40
@@ -150,6 +151,16 @@ def test_few_modules_are_very_short() -> None:
         and lines_of(name) < SHORT_LINES
     ]
     assert len(short) <= SHORT_MODULES_MAX, f"merge some of them: {short}"
+
+
+def test_the_files_that_the_sessions_name_are_there() -> None:
+    named = [
+        path
+        for file in ("noxfile.py", "pyproject.toml")
+        for path in re.findall(r"(?:src|tests)/[\w/*.]+\.py", (ROOT / file).read_text("utf-8"))
+    ]
+    assert len(named) > 20
+    assert [path for path in named if not any(ROOT.glob(path))] == []
 
 
 def test_these_tests_find_each_fault() -> None:
