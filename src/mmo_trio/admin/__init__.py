@@ -1,1 +1,1 @@
-"""What staff do, whichever way they come: explain a payment, resolve it, leave an audit event."""
+"""Holds the use cases of staff: explaining a payment, resolving it, and recording audit events."""

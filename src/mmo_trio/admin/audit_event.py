@@ -1,4 +1,4 @@
-"""Deeds as the audit log has them: whatever anybody calls himself stands there as plain text."""
+"""Audit events are made here; names and subjects in them are plain text."""
 
 from __future__ import annotations
 
@@ -10,30 +10,30 @@ from mmo_trio.storage.interface.admin_types import AuditEvent
 from mmo_trio.storage.interface.store import Store
 
 TEXT_CHARACTERS_MAX = 2_000
-"""Characters of one detail that are kept."""
+"""Limit on the characters of one detail; longer text is cut."""
 
 
 def audit_event(
     at: Instant, actor: str, action: str, about: str = "", **detail: object
 ) -> AuditEvent:
-    """A deed; details that are None are left out."""
-    told = {
+    """Return an audit event without the details that are None."""
+    members = {
         name: value[:TEXT_CHARACTERS_MAX] if isinstance(value, str) else value
         for name, value in detail.items()
         if value is not None
     }
     return AuditEvent(
-        at, _replace_unprintable(actor), action, _replace_unprintable(about), json.dumps(told)
+        at, _replace_unprintable(actor), action, _replace_unprintable(about), json.dumps(members)
     )
 
 
 def _replace_unprintable(text: str) -> str:
-    """Neither control characters nor what a store can't hold."""
+    """Replace control characters and characters that a store can't store."""
     return "".join(each if each.isprintable() else "?" for each in text[:300])
 
 
 def cli_actor(user: str | None = None) -> str:
-    """Who gives a command on a machine of the gateway's."""
+    """Return the actor of a command that a user gives on a machine of the gateway."""
     return f"cli:{user or getpass.getuser()}"
 
 
@@ -45,5 +45,5 @@ async def record_command(
     user: str | None = None,
     **detail: object,
 ) -> None:
-    """Write down what a command is about to do."""
+    """Append an audit event: what a command is about to do."""
     await store.admin.append_audit(audit_event(now, cli_actor(user), action, about, **detail))

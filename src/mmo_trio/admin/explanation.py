@@ -1,4 +1,4 @@
-"""Why a payment ended as it did, in sentences: pure, from what the store has about it."""
+"""Explains in sentences why a payment ended as it did, from what the store has about it."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from mmo_trio.storage.interface.store import Store
 
 @frozen
 class PaymentHistory:
-    """All that the store has about one payment."""
+    """Holds what the store has about one payment."""
 
     transaction: Transaction
     journal: Sequence[JournalEntry]
     callbacks: Sequence[CallbackRecorded]
     suspense: Sequence[SuspenseEntry]
     brand: BrandRecord | None
-    """None when the brand was removed since."""
+    """The brand of the payment; None when it was removed."""
 
 
 async def load_payment_history(store: Store, transaction: Transaction) -> PaymentHistory:
@@ -43,7 +43,7 @@ async def load_payment_history(store: Store, transaction: Transaction) -> Paymen
 
 @frozen
 class TimelineEntry:
-    """A line of the story."""
+    """Describes one event of a payment for a person."""
 
     at: Instant
     actor: str
@@ -51,7 +51,7 @@ class TimelineEntry:
 
 
 def timeline(history: PaymentHistory) -> list[TimelineEntry]:
-    """Everything that happened, in order: the journal's lines and what was kept in the suspense book."""
+    """Return the journal's lines and the suspense entries of a payment, in order of time."""
     lines = [TimelineEntry(each.at, each.actor, _journal_text(each)) for each in history.journal]
     lines += [
         TimelineEntry(each.first_at, f"provider:{each.provider}", _suspense_text(each))
@@ -62,7 +62,7 @@ def timeline(history: PaymentHistory) -> list[TimelineEntry]:
 
 
 def conclusions(history: PaymentHistory) -> list[str]:
-    """What it comes to: how it ended, whether the merchant knows, what a person may have to do."""
+    """Return sentences that say how a payment ended, whether the merchant knows, and what to do."""
     return [
         *_outcome_sentences(history.transaction),
         *_qr_code_sentences(history),
@@ -81,10 +81,10 @@ _INPUT_TEXTS = {
     "ProviderFailed": "says that the money will not move",
     "ProviderUnreachable": "gave no usable answer; it may or may not have the payment",
     "ProviderNeverReceived": "never received the payment; it may be sent again",
-    "ProviderCannotTell": "can't be asked about the payment",
-    "ProviderHinted": "sent word of the payment, so it is asked about",
-    "DepositNotified": "told of an offline deposit",
-    "TransactionWoke": "struck",
+    "ProviderCannotTell": "can't be polled about the payment",
+    "ProviderHinted": "sent a hint about the payment, so it is polled",
+    "DepositNotified": "reported an offline deposit",
+    "TransactionWoke": "reached a time to act",
     "CallbackConcluded": "concluded the callback",
     "QrConcluded": "concluded the delivery of the QR code",
     "ResolveManually": "completed it by hand",
@@ -97,17 +97,17 @@ def _journal_text(line: JournalEntry) -> str:
         before = line.stage_before or "nothing"
         words.append(f"[{before} → {line.stage_after}]")
     details = json.loads(line.detail)
-    told = ", ".join(
+    members = ", ".join(
         f"{name} {value}" for name, value in details.items() if value not in (None, "")
     )
-    if told:
-        words.append(f"({told})")
+    if members:
+        words.append(f"({members})")
     return " ".join(words)
 
 
 def _suspense_text(entry: SuspenseEntry) -> str:
     again = f", {entry.times} times" if entry.times > 1 else ""
-    return f"told what was kept in the suspense book: {entry.reason}{again}"
+    return f"reported a result, now in the suspense book: {entry.reason}{again}"
 
 
 def _outcome_sentences(transaction: Transaction) -> Iterator[str]:
@@ -119,7 +119,9 @@ def _outcome_sentences(transaction: Transaction) -> Iterator[str]:
         case Status.SUCCESS:
             yield f"It succeeded with {progress.final}, {_source_text(progress.completion_source)}."
             if progress.final != order.requested:
-                yield f"The merchant asked for {order.requested}: the provider settled another amount."
+                yield (
+                    f"The merchant asked for {order.requested}: the provider settled another amount."
+                )
         case Status.FAILED:
             assert progress.error_code is not None
             why = EXPLANATIONS[progress.error_code]
@@ -140,8 +142,8 @@ def _pending_reason(stage: Stage) -> str:
 def _source_text(source: Source | None) -> str:
     return {
         Source.WEBHOOK: "as the provider notified us",
-        Source.POLL: "as the provider answered when asked",
-        Source.MANUAL: "as an operator decided by hand",
+        Source.POLL: "as the provider answered when polled",
+        Source.MANUAL: "as a user decided by hand",
         Source.EXPIRY: "as our own time limit passed",
     }.get(source or Source.EXPIRY, "")
 
@@ -158,13 +160,18 @@ _DELIVERY_FAILURE_TEXTS = {
 def _qr_code_sentences(history: PaymentHistory) -> Iterator[str]:
     if history.transaction.order.display_qr_url is None:
         return
-    told = [json.loads(each.detail) for each in history.journal if each.input_name == "QrConcluded"]
-    for each in told:
+    deliveries = [
+        json.loads(each.detail) for each in history.journal if each.input_name == "QrConcluded"
+    ]
+    for each in deliveries:
         if each["outcome"] == DeliveryOutcome.DELIVERED:
             yield f"The QR code was brought to the merchant, who answered {each['status']}."
         else:
-            yield f"The QR code was not brought to the merchant: {each['detail']} It is not sent again."
-    if not told:
+            yield (
+                f"The QR code was not brought to the merchant: {each['detail']}"
+                " It is not sent again."
+            )
+    if not deliveries:
         yield "The QR code has not been brought to the merchant."
 
 
@@ -203,7 +210,10 @@ def _brand_sentences(history: PaymentHistory) -> Iterator[str]:
     if not brand.enabled:
         yield f"The brand {brand.id} is disabled: its requests are refused with merchant_disabled."
     if not in_use:
-        yield f"The brand {brand.id} has no API key in use: it can't look this up nor verify callbacks."
+        yield (
+            f"The brand {brand.id} has no API key in use:"
+            " it can't look this up nor verify callbacks."
+        )
     elif len(in_use) > 1:
         yield (
             f"The brand {brand.id} has {len(in_use)} API keys in use; callbacks carry the oldest,"

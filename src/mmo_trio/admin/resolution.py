@@ -1,7 +1,7 @@
-"""Resolution by hand: people end a payment on evidence, in the console with proposals (four eyes).
+"""Resolves payments by hand: people end them on evidence, in the console by proposals (four eyes).
 
-The rules for proposals are one pure function, :func:`next_state`; :func:`resolve_payment` is the only way in which
-a person's decision reaches the payment rules.
+The rules for proposals are one pure function, :func:`next_state`; :func:`resolve_payment` is the
+only way in which a person's decision reaches the payment rules.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ UNFINISHED_STATES = (ProposalState.OPEN, ProposalState.APPROVED)
 
 
 class ProposalAction(StrEnum):
-    """What a user may do with a proposal."""
+    """Names an action of a user on a proposal."""
 
     PROPOSE = "propose"
     APPROVE = "approve"
@@ -39,7 +39,7 @@ class ProposalAction(StrEnum):
 
 
 class ProposalActor(StrEnum):
-    """The relation of a user to a proposal."""
+    """Says how a user is related to a proposal."""
 
     VIEWER = "viewer"
     """May neither propose nor approve."""
@@ -52,7 +52,7 @@ class ProposalActor(StrEnum):
 
 
 class ResolutionRefusal(StrEnum):
-    """The reason why an action on a proposal, or a resolution, is refused."""
+    """Says why an action on a proposal, or a resolution, is refused."""
 
     NOT_PERMITTED = "Your role does not permit it."
     OWN_PROPOSAL = "You proposed it: another user has to approve it."
@@ -155,7 +155,8 @@ async def resolve_payment(
 ) -> Transaction:
     """Check the evidence, record, resolve the payment and record a failure; return the payment.
 
-    A resolution that nobody approved before is recorded before it is done. Raises ResolutionRefused.
+    Unless its approval was recorded, a resolution is recorded before it is done. Raises
+    ResolutionRefused.
     """
     try:
         succeeded = resolution.error_code is None
@@ -175,7 +176,7 @@ async def resolve_payment(
 
 
 async def check_evidence(store: Store, transaction: Transaction, *, succeeded: bool) -> None:
-    """Raise ResolutionRefused when an entry of the suspense book, open or closed, says otherwise."""
+    """Raise ResolutionRefused if an entry of the suspense book, open or closed, contradicts."""
     entries = await store.admin.suspense_of_payment(transaction.reference)
     results = [(each.reason, each.content) for each in entries]
     provider = transaction.order.provider_title
@@ -272,7 +273,7 @@ class Resolutions:
         action: ProposalAction,
         remark: str | None = None,
     ) -> Proposal:
-        """RecordResolution the decision, then store it unless the proposal is in another state meanwhile."""
+        """Record the decision, then store it unless the state changed meanwhile."""
         after = self._next_state(proposal, action, user)
         if proposal is None or after is ResolutionRefusal.NOT_PERMITTED:
             assert isinstance(after, ResolutionRefusal)

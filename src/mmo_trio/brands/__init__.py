@@ -1,1 +1,1 @@
-"""Brands and their API keys: the file brands.toml, applying it, and keys at rest."""
+"""Holds the brands' configuration: the file brands.toml, its application, and API keys at rest."""

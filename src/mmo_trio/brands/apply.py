@@ -1,4 +1,4 @@
-"""From the brands that a file wants to the brands in the store: first a plan to show, then its application."""
+"""Brings the brands of a file into the store: first a plan to show, then its application."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class NewApiKey:
 
 @frozen
 class BrandsPlan:
-    """What applying a file will do."""
+    """Describes the changes that a file makes to the store."""
 
     added: tuple[Brand, ...]
     changed: tuple[Brand, ...]
@@ -36,11 +36,11 @@ class BrandsPlan:
     unchanged: tuple[str, ...]
     keys_to_add: tuple[NewApiKey, ...]
     brands_needing_keys: tuple[str, ...]
-    """Ids of brands that have no key in use and are given none."""
+    """The ids of brands that have no key in use, and none in the file."""
 
     @property
     def is_empty(self) -> bool:
-        """Whether there is nothing to do."""
+        """Return whether the plan changes nothing."""
         return not (
             self.added
             or self.changed
@@ -57,10 +57,10 @@ def plan_brands(
     *,
     prune: bool,
 ) -> BrandsPlan:
-    """What is to be done so that the store has the wanted brands; pure.
+    """Return the changes that bring the brands of a file into the store.
 
-    Keys are only ever added: one that was retired stays so, one that the file doesn't name stays in use. Raises
-    SettingsError when a wanted key is another brand's.
+    Keys are only added: a retired one stays retired, and one that the file doesn't name stays in
+    use. Raises SettingsError when a key of the file belongs to another brand.
     """
     stored = {record.brand.id: record for record in current}
     owners = {key.digest: key.brand for record in current for key in record.keys}
@@ -101,14 +101,15 @@ def plan_brands(
 async def apply_plan(
     store: Store, keyring: KeyRing, plan: BrandsPlan, *, now: Instant
 ) -> Mapping[str, str]:
-    """Do it. The answer holds the keys that were made, by brand: the only time that they can be seen (A5).
+    """Carry out the plan; return the new keys by brand, the only time that they can be seen (A5).
 
-    Brands are saved at once, then keys one by one; after a fault in between, planning again finds what is missing.
+    Brands are saved at once, then keys one by one; after a fault in between, a new plan has the
+    missing changes.
     """
     if plan.added or plan.changed or plan.removed:
         await store.admin.save_brands((*plan.added, *plan.changed), removed=plan.removed)
-    for given in plan.keys_to_add:
-        await add_key(store, keyring, given.brand, given.api_key, now=now)
+    for new_key in plan.keys_to_add:
+        await add_key(store, keyring, new_key.brand, new_key.api_key, now=now)
     return {
         brand: await create_key(store, keyring, brand, now=now)
         for brand in plan.brands_needing_keys
@@ -116,7 +117,7 @@ async def apply_plan(
 
 
 async def create_key(store: Store, keyring: KeyRing, brand: str, *, now: Instant) -> str:
-    """Make a further key for the brand; it is shown now and never again. Raises KeyError for an unknown brand."""
+    """Make another key for the brand, and return it. Raises KeyError for an unknown brand."""
     api_key = generate_api_key()
     await add_key(store, keyring, brand, api_key, now=now)
     return api_key
@@ -125,7 +126,7 @@ async def create_key(store: Store, keyring: KeyRing, brand: str, *, now: Instant
 async def add_key(
     store: Store, keyring: KeyRing, brand: str, api_key: str, *, now: Instant
 ) -> bool:
-    """Give the brand this key; False when it is there already. Raises KeyError for an unknown brand."""
+    """Add the key to the brand; return False if it has it already. Raises KeyError."""
     octets = api_key.encode()
     return await store.admin.add_key(
         brand, keyring.digest(octets), keyring.seal(brand, octets), now=now
@@ -145,9 +146,9 @@ async def apply_brands_file(
     *,
     now: Instant,
 ) -> None:
-    """Give the store the brands of this file; raises SettingsError, also when a brand would have no key."""
-    wanted = read_brands_file(file, providers=provider_titles, rules=rules)
-    plan = plan_brands(await store.admin.brands(), wanted, keyring, prune=False)
+    """Store the brands of this file. Raises SettingsError, also when a brand would have no key."""
+    configured = read_brands_file(file, providers=provider_titles, rules=rules)
+    plan = plan_brands(await store.admin.brands(), configured, keyring, prune=False)
     if plan.brands_needing_keys:
         raise SettingsError(
             f"{file}",

@@ -1,4 +1,4 @@
-"""`brands.toml`: the merchants and their methods, read strictly; whatever is wrong is named with its remedy."""
+"""Reads `brands.toml`, the brands and their methods, strictly; each fault is named with its remedy."""
 
 from __future__ import annotations
 
@@ -45,18 +45,20 @@ _METHOD_KEYS = (
 
 @frozen
 class ConfiguredBrand:
-    """A brand as the file wants it."""
+    """Holds a brand as the file describes it."""
 
     brand: Brand
     api_keys: tuple[str, ...] = field(repr=False)
-    """Keys that it shall have; empty: one is made if it has none."""
+    """The keys of the brand; empty: one is made if it has none."""
 
 
 def read_brands_file(
     path: Path, *, providers: Mapping[str, str], rules: EgressRules
 ) -> Sequence[ConfiguredBrand]:
-    """The brands in this file. `providers` are the configured providers' titles by name; `rules` say where
-    push_result_url may lead. Raises SettingsError."""
+    """Read the brands in this file. Raises SettingsError.
+
+    `providers` are the titles of the configured providers by name; `rules` check push_result_url.
+    """
     try:
         text = path.read_text("utf-8")
     except (OSError, UnicodeDecodeError) as error:
@@ -68,7 +70,7 @@ def read_brands_file(
 def parse_brands(
     text: str, *, source: str, providers: Mapping[str, str], rules: EgressRules
 ) -> Sequence[ConfiguredBrand]:
-    """The brands in this text; `source` is where it stands, for messages. Raises SettingsError."""
+    """Parse the brands in this text; `source` names it in messages. Raises SettingsError."""
     try:
         document = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
@@ -86,7 +88,7 @@ def parse_brands(
 
 @frozen
 class _TomlTable:
-    """A table of the file and where it stands."""
+    """Reads the values of one table of the file, and knows its location."""
 
     location: str
     values: Mapping[str, Any]
@@ -100,7 +102,7 @@ class _TomlTable:
                 self.fail(key, "there is no such key.", near_match(key, known))
 
     def text(self, key: str, length_max: int = 255) -> str:
-        """Required text that isn't blank."""
+        """Return a required text that is not blank."""
         value = self.values.get(key)
         if not isinstance(value, str) or not value.strip() or len(value) > length_max:
             self.fail(key, "it is missing or no text.", f"Give 1 to {length_max} characters.")
@@ -262,7 +264,7 @@ def _parse_limits(table: _TomlTable) -> Mapping[str, Limits]:
 
 
 def _parse_amount(table: _TomlTable, key: str, value: object, currency: str) -> Money:
-    """Exact: a TOML float has lost what was written before it gets here (G6)."""
+    """Parse an exact amount; a TOML float would have lost digits already (G6)."""
     if isinstance(value, bool) or not isinstance(value, str | int):
         table.fail(key, f"{value!r} is no exact amount.", 'Put it in quotes: "10.50".')
     try:

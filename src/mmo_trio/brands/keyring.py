@@ -1,4 +1,4 @@
-"""API keys at rest: sealed so that callbacks can carry them, digested so that requests find their brand (A4, A5)."""
+"""API keys at rest are sealed for callbacks and digested for look-ups by requests (A4, A5)."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ from mmo_trio.settings.errors import SettingsError
 
 MASTER_KEY_BYTES = 32
 _NONCE_BYTES = 12
-"""What AES-GCM takes without hashing (NIST SP 800-38D section 8.2)."""
+"""The nonce length that AES-GCM uses without hashing (NIST SP 800-38D section 8.2)."""
 
 _KEY_ENTROPY_BYTES = 32
 
 
 class SealError(Exception):
-    """Sealed text can't be opened: it is damaged, another brand's, or sealed with another master key."""
+    """Sealed text is damaged, belongs to another brand, or was sealed with another master key."""
 
 
 class KeyRing:
-    """Keys derived from the master key (HKDF, RFC 5869): one seals API keys, one digests them, one signs cursors."""
+    """Holds keys derived from the master key (HKDF, RFC 5869) to seal, to digest and to sign."""
 
     def __init__(self, master_key: bytes) -> None:
-        """Raises ValueError when it isn't 32 bytes."""
+        """Raise ValueError when the master key does not have 32 bytes."""
         if len(master_key) != MASTER_KEY_BYTES:
             raise ValueError(f"a master key has {MASTER_KEY_BYTES} bytes")
         self._cipher = AESGCM(_derive_key(master_key, b"mmo-gateway api keys: seal"))
@@ -45,43 +45,45 @@ class KeyRing:
         return "<KeyRing>"
 
     def digest(self, api_key: bytes) -> bytes:
-        """What finds the key in a store (keyed BLAKE2b, RFC 7693). Who can't compute it learns nothing from how long
-        a look-up takes (A1)."""
+        """Return the digest by which a store finds the key (keyed BLAKE2b, RFC 7693).
+
+        The time of a look-up reveals nothing to a client that can't compute the digest (A1).
+        """
         return hashlib.blake2b(api_key, key=self._digest_key, digest_size=32).digest()
 
     def webhook_token(self, provider: str) -> str:
-        """What stands in the address of this provider's notifications; 128 bits, the same on every node."""
+        """Return the secret part of the URL for a provider's notifications: 128 bits, equal on all nodes."""
         return hashlib.blake2b(provider.encode(), key=self._webhook_key, digest_size=16).hexdigest()
 
     def seal(self, brand: str, api_key: bytes) -> bytes:
-        """The key, encrypted for this brand; each time another text."""
+        """Encrypt the key for this brand; each time with another result."""
         nonce = os.urandom(_NONCE_BYTES)
         return nonce + self._cipher.encrypt(nonce, api_key, brand.encode())
 
     def unseal(self, brand: str, sealed: bytes) -> bytes:
-        """The key that was sealed for this brand. Raises SealError."""
+        """Return the key that was sealed for this brand. Raises SealError."""
         try:
             return self._cipher.decrypt(
                 sealed[:_NONCE_BYTES], sealed[_NONCE_BYTES:], brand.encode()
             )
         except (InvalidTag, ValueError):
             raise SealError(
-                f"a stored API key of brand '{brand}' can't be opened: use the master key file that it was sealed with"
+                f"a stored API key of brand '{brand}' can't be opened:"
+                " use the master key file that it was sealed with"
             ) from None
 
 
 def generate_api_key() -> str:
-    """A fresh API key: 43 characters that may stand in a header, and, as it doesn't begin with a dash, on a command
-    line."""
+    """Return a new API key: 43 characters for a header, and for a command line (no leading dash)."""
     while (api_key := secrets.token_urlsafe(_KEY_ENTROPY_BYTES)).startswith("-"):
         pass
     return api_key
 
 
 def load_master_key(path: Path, *, create: bool) -> bytes:
-    """The master key in this file, readable by its owner only; with `create` one is made when there is none.
+    """Load the master key from its file; `create` makes a missing one, for its owner only.
 
-    Raises SettingsError when it can't be read, is readable by everybody, or holds something else.
+    Raises SettingsError when the file can't be read, is readable by everybody, or has no key.
     """
     where = f"keys.master_key_file ({path})"
     if create and not path.exists():
@@ -105,7 +107,7 @@ def load_master_key(path: Path, *, create: bool) -> bytes:
 
 
 def _create_master_key(path: Path) -> None:
-    """Write it whole or not at all, so that of two processes that start at once both use the same."""
+    """Write the file completely or not at all, so that two starting processes use the same key."""
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""The command `mmo` with all its commands."""
+"""Builds the command `mmo` from all its commands."""
 
 from __future__ import annotations
 

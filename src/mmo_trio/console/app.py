@@ -1,4 +1,4 @@
-"""The web app of the console listener."""
+"""Creates the web app of the console listener."""
 
 from __future__ import annotations
 

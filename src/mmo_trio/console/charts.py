@@ -1,4 +1,4 @@
-"""Volume, success rate and latency, drawn on the server: pure, from counts to shapes that a template writes as SVG."""
+"""Charts of volume, success rate and latency are computed from counts; a template draws the SVG."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from mmo_trio.storage.interface.admin_types import LATENCY_BOUNDS_S, PaymentCoun
 
 WIDTH, HEIGHT = 720, 150
 MARGIN_LEFT, MARGIN_BOTTOM, MARGIN_TOP = 48, 20, 8
-"""Room for the labels, in the units of the drawing."""
+"""The space for labels, in the units of the drawing."""
 
 LATENCY_BUCKETS: Sequence[int] = (*LATENCY_BOUNDS_S, 0)
 
 
 @define
 class PaymentStatistics:
-    """The payments of one span of time, or of one brand, method or provider."""
+    """Counts the payments of one period, or of one brand, method or provider."""
 
     key: str
     created: int = 0
@@ -30,52 +30,52 @@ class PaymentStatistics:
 
     @property
     def ended(self) -> int:
-        """With either result."""
+        """Return the number of payments with either result."""
         return self.succeeded + self.failed
 
     @property
     def success_rate(self) -> float | None:
-        """The share of those that ended; None when none did."""
+        """Return the share of successes among ended payments; None without any."""
         return self.succeeded / self.ended if self.ended else None
 
     def quantile(self, share: float) -> int | None:
-        """The upper bound in seconds below which this share of the results came; 0: beyond the last, None: none."""
-        wanted, seen = share * sum(self.latencies.values()), 0
+        """Return the upper bound in seconds for this share of results; 0: above all, None: no result."""
+        required, seen = share * sum(self.latencies.values()), 0
         for each in LATENCY_BUCKETS:
             seen += self.latencies[each]
-            if seen and seen >= wanted:
+            if seen and seen >= required:
                 return each
         return None
 
 
 def statistics_by_key(counts: Iterable[PaymentCount]) -> dict[str, PaymentStatistics]:
-    """By key."""
-    figures: dict[str, PaymentStatistics] = {}
+    """Add up the counts by their key."""
+    by_key: dict[str, PaymentStatistics] = {}
     for each in counts:
-        figure = figures.setdefault(each.key, PaymentStatistics(each.key))
+        statistics = by_key.setdefault(each.key, PaymentStatistics(each.key))
         match each.status:
             case Status.PENDING:
-                figure.created += each.count
+                statistics.created += each.count
             case Status.SUCCESS:
-                figure.succeeded += each.count
+                statistics.succeeded += each.count
             case Status.FAILED:
-                figure.failed += each.count
+                statistics.failed += each.count
         if each.status is not Status.PENDING:
-            figure.latencies[each.latency_s] += each.count
-    return figures
+            statistics.latencies[each.latency_s] += each.count
+    return by_key
 
 
 def statistics_over_time(
     counts: Iterable[PaymentCount], begin: Instant, end: Instant, span: Span
 ) -> list[PaymentStatistics]:
-    """One figure for each span of the time, also where nothing happened."""
-    found = statistics_by_key(counts)
-    return [found.get(str(at), PaymentStatistics(str(at))) for at in range(begin, end, span)]
+    """Return the statistics of each span in [begin, end), also of those without payments."""
+    by_key = statistics_by_key(counts)
+    return [by_key.get(str(at), PaymentStatistics(str(at))) for at in range(begin, end, span)]
 
 
 @frozen
 class Bar:
-    """A bar."""
+    """Describes a bar of a chart."""
 
     x: float
     y: float
@@ -86,7 +86,7 @@ class Bar:
 
 @frozen
 class AxisLabel:
-    """A label beside an axis, with its line."""
+    """Describes a label of an axis, and its line."""
 
     position: float
     text: str
@@ -94,16 +94,16 @@ class AxisLabel:
 
 @frozen
 class Polyline:
-    """A line through points, broken where there is nothing."""
+    """Describes a line through points; a gap in the data begins another one."""
 
     css_class: str
     points: str
-    """As `<polyline>` takes them."""
+    """The attribute `points` of `<polyline>`."""
 
 
 @frozen
 class Chart:
-    """One drawing."""
+    """Describes one chart."""
 
     id: str
     title: str
@@ -117,18 +117,18 @@ class Chart:
 def build_charts(
     statistics: Sequence[PaymentStatistics], format_label: Callable[[Instant], str]
 ) -> tuple[Chart, Chart, Chart]:
-    """Volume, success rate, latency."""
+    """Return the charts of volume, success rate and latency."""
     step = (WIDTH - MARGIN_LEFT) / max(1, len(statistics))
     every = max(1, len(statistics) // 8)
-    moments = [
-        AxisLabel(MARGIN_LEFT + (place + 0.5) * step, format_label(Instant(int(each.key))))
-        for place, each in enumerate(statistics)
-        if place % every == 0
+    x_labels = [
+        AxisLabel(MARGIN_LEFT + (index + 0.5) * step, format_label(Instant(int(each.key))))
+        for index, each in enumerate(statistics)
+        if index % every == 0
     ]
     return (
-        _volume_chart(statistics, step, moments),
-        _success_rate_chart(statistics, step, moments),
-        _latency_chart(statistics, step, moments),
+        _volume_chart(statistics, step, x_labels),
+        _success_rate_chart(statistics, step, x_labels),
+        _latency_chart(statistics, step, x_labels),
     )
 
 
@@ -136,17 +136,17 @@ def _volume_chart(
     statistics: Sequence[PaymentStatistics], step: float, x_labels: Sequence[AxisLabel]
 ) -> Chart:
     most = _round_up_scale(max((max(each.ended, each.created) for each in statistics), default=1))
-    boxes = []
-    for place, each in enumerate(statistics):
-        x = MARGIN_LEFT + place * step
+    bars = []
+    for index, each in enumerate(statistics):
+        x = MARGIN_LEFT + index * step
         good, bad = _height(each.succeeded / most), _height(each.failed / most)
         floor = float(HEIGHT - MARGIN_BOTTOM)
-        boxes.append(_bar(x + step * 0.1, floor - good, step * 0.55, good, "success"))
-        boxes.append(_bar(x + step * 0.1, floor - good - bad, step * 0.55, bad, "failed"))
+        bars.append(_bar(x + step * 0.1, floor - good, step * 0.55, good, "success"))
+        bars.append(_bar(x + step * 0.1, floor - good - bad, step * 0.55, bad, "failed"))
         begun = _height(each.created / most)
-        boxes.append(_bar(x + step * 0.68, floor - begun, step * 0.2, begun, "started"))
+        bars.append(_bar(x + step * 0.68, floor - begun, step * 0.2, begun, "started"))
     levels = [AxisLabel(_y(share), f"{most * share:,.0f}") for share in (0.0, 0.5, 1.0)]
-    return Chart("volume", "Payments", boxes, (), (), levels, x_labels)
+    return Chart("volume", "Payments", bars, (), (), levels, x_labels)
 
 
 def _success_rate_chart(
@@ -181,11 +181,11 @@ def _polylines(
     heights: Sequence[float | None], step: float, css_class: str
 ) -> tuple[list[Polyline], list[tuple[float, float, str]]]:
     runs: list[list[tuple[float, float]]] = [[]]
-    for place, height in enumerate(heights):
+    for index, height in enumerate(heights):
         if height is None:
             runs.append([])
         else:
-            runs[-1].append((round(MARGIN_LEFT + (place + 0.5) * step, 1), _y(height)))
+            runs[-1].append((round(MARGIN_LEFT + (index + 0.5) * step, 1), _y(height)))
     strokes = [
         Polyline(css_class, " ".join(f"{x:g},{y:g}" for x, y in run))
         for run in runs
@@ -207,7 +207,7 @@ def _y(share: float) -> float:
 
 
 def _round_up_scale(number: int) -> int:
-    """To one or two digits and zeros, so that the scale reads well."""
+    """Round up to one or two digits followed by zeros, for a readable scale."""
     scale = 1
     while number > 10 * scale:
         scale *= 10
@@ -215,7 +215,7 @@ def _round_up_scale(number: int) -> int:
 
 
 def format_latency(upper_s: int | None) -> str:
-    """`≤ 5 s`, `≤ 15 min`, `> 1 h`; a dash for None."""
+    """Format a class of latency: `≤ 5 s`, `≤ 15 min`, `> 1 h`; a dash for None."""
     if upper_s is None:
         return "–"
     if upper_s == 0:
@@ -224,5 +224,5 @@ def format_latency(upper_s: int | None) -> str:
 
 
 def format_rate(rate: float | None) -> str:
-    """`98.4 %`; a dash for None."""
+    """Format a rate, `98.4 %`; a dash for None."""
     return "–" if rate is None else f"{rate * 100:.1f} %"

@@ -1,4 +1,4 @@
-"""The console's context: the parts of the gateway that its pages use."""
+"""Defines the context of the console: the parts of the gateway that its pages use."""
 
 from __future__ import annotations
 

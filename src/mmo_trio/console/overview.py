@@ -38,7 +38,7 @@ class OverviewPeriod:
 
     @property
     def length(self) -> Span:
-        """The length of the whole period."""
+        """Return the length of the whole period."""
         return Span(self.step_count * self.step)
 
 

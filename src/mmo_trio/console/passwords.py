@@ -1,4 +1,4 @@
-"""Operators' passwords: kept as Argon2id hashes (RFC 9106), and as costly to check for a name that isn't there."""
+"""Passwords are stored as Argon2id hashes (RFC 9106); a check costs as much for an unknown name."""
 
 from __future__ import annotations
 
@@ -10,28 +10,29 @@ import trio
 
 PASSWORD_LENGTH_MIN = 12
 PASSWORD_LENGTH_MAX = 256
-"""Characters; a longer one would only cost time."""
+"""Limits in characters; a longer password would only cost time."""
 
 _HASHER = argon2.PasswordHasher()
 _CONCURRENT_CHECKS_MAX = 2
-"""Each check takes 64 MiB for a moment."""
+"""A check needs 64 MiB while it runs."""
 
 
 class UnusablePassword(ValueError):
-    """The message says what a password must be."""
+    """The password can not be used; the message says which rule it breaks."""
 
 
 def hash_password(password: str) -> str:
-    """The hash of a new password. Raises UnusablePassword; takes a moment, on purpose."""
+    """Return the hash of a new password, which is slow on purpose. Raises UnusablePassword."""
     if not PASSWORD_LENGTH_MIN <= len(password) <= PASSWORD_LENGTH_MAX:
         raise UnusablePassword(
-            f"a password has {PASSWORD_LENGTH_MIN} to {PASSWORD_LENGTH_MAX} characters: take a few words"
+            f"a password has {PASSWORD_LENGTH_MIN} to {PASSWORD_LENGTH_MAX} characters:"
+            " take a few words"
         )
     return _HASHER.hash(_normalize(password))
 
 
 def verify_password(password: str, password_hash: str | None) -> bool:
-    """Whether it is the password; without a hash it takes as long, and is not."""
+    """Return whether the password is right; without a hash, False after the same time."""
     try:
         _HASHER.verify(password_hash or _dummy_hash(), _normalize(password[:PASSWORD_LENGTH_MAX]))
     except (argon2.exceptions.VerificationError, argon2.exceptions.InvalidHashError):
@@ -40,7 +41,7 @@ def verify_password(password: str, password_hash: str | None) -> bool:
 
 
 class PasswordVerifier:
-    """Checks passwords beside everything else, a few at a time."""
+    """Checks passwords in threads, a few at a time."""
 
     def __init__(self) -> None:
         self._threads = trio.CapacityLimiter(_CONCURRENT_CHECKS_MAX)
@@ -57,5 +58,5 @@ def _dummy_hash() -> str:
 
 
 def _normalize(password: str) -> str:
-    """As every keyboard types it (RFC 8265, section 4.2.1: NFC)."""
+    """Normalize the input of different keyboards (RFC 8265, section 4.2.1: NFC)."""
     return unicodedata.normalize("NFC", password)

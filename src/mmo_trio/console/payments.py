@@ -1,4 +1,4 @@
-"""The pages about payments: a list by brand, a search, and one payment with its timeline."""
+"""The pages about payments show a list, a search, and one payment with its timeline."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The permissions of each role: what a user of the console may do, and what they may see."""
+"""Defines the permissions of each role: what a user of the console may do and see."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The pages about providers and breakers: their state, their history, and closing a provider."""
+"""The pages about providers and breakers show their state and history, and close a provider."""
 
 from __future__ import annotations
 

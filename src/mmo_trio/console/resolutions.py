@@ -1,4 +1,4 @@
-"""The pages for ending payments by hand: one user proposes, on evidence, and another approves."""
+"""The pages end payments by hand: one user proposes, on evidence, and another approves."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sessions of signed-in users, form tokens, and the check of permissions at every request."""
+"""Keeps sessions and form tokens, and checks permissions at every request."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ FORM_FIELD = "form_token"
 
 @frozen
 class CurrentUser:
-    """The signed-in user of one request."""
+    """Holds the signed-in user of one request."""
 
     account: ConsoleUser
     session: ConsoleSession
@@ -34,17 +34,17 @@ class CurrentUser:
 
     @property
     def name(self) -> str:
-        """The user's name."""
+        """Return the user's name."""
         return self.account.name
 
     @property
     def actor(self) -> str:
-        """The user's name in the audit log."""
+        """Return the user's name in the audit log."""
         return f"operator:{self.account.name}"
 
     @property
     def mask(self) -> PersonalDataMask:
-        """The mask for other people's data."""
+        """Return the mask for other people's data."""
         return PersonalDataMask(self.has_permission(Permission.SEE_PERSONAL_DATA))
 
     def has_permission(self, permission: Permission) -> bool:
@@ -116,9 +116,7 @@ async def begin_session(account: ConsoleUser, response: Response) -> None:
 
 
 def set_cookie(response: Response, name: str, value: str, *, max_age_s: int | None = None) -> None:
-    """Set a cookie that no script can read and that no other site and, with TLS, no plain connection
-    can send.
-    """
+    """Set a cookie that no script can read and no other site can send, and TLS only if in use."""
     secure = is_secure()
     response.set_cookie(
         cookie_name(name, secure=secure),
@@ -163,7 +161,7 @@ async def check_form_token(expected: str) -> None:
 
 
 def cookie_name(name: str, *, secure: bool) -> str:
-    """Return the cookie's full name; with TLS, browsers bind it to this host (RFC 6265bis, 4.1.3.2)."""
+    """Return the cookie's full name; with TLS it is bound to this host (RFC 6265bis, 4.1.3.2)."""
     return f"__Host-{name}" if secure else name
 
 

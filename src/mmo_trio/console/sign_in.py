@@ -1,4 +1,4 @@
-"""The pages for signing in and out. A failure reveals nothing but that it failed."""
+"""These pages begin and end sessions; a failure reveals nothing about its cause."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How often one may try to sign in: pure, in memory, for each name and each address."""
+"""Limits attempts to sign in for each name and each address, in memory."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from mmo_sansio.values.clock import MINUTE, Instant, Span
 WINDOW = Span(15 * MINUTE)
 FAILURES_PER_NAME_MAX = 10
 FAILURES_PER_ADDRESS_MAX = 50
-"""Failures within the window after which nobody is let try. Many operators may come from one address."""
+"""Limits of failures within the window. Many users may share one address."""
 
 _KEYS_MAX = 10_000
 
 
 @define
 class SignInLimiter:
-    """Failures of late."""
+    """Remembers the failures within the window."""
 
     _failures: OrderedDict[str, list[Instant]] = Factory(OrderedDict)
 
     def retry_after(self, name: str, address: str, now: Instant) -> Span:
-        """How long until this name may be tried from this address; 0 when it may be now."""
+        """Return the time until this name may be tried from this address; 0 when it may be now."""
         limits = (
             (f"name:{name}", FAILURES_PER_NAME_MAX),
             (f"address:{address}", FAILURES_PER_ADDRESS_MAX),
@@ -35,7 +35,7 @@ class SignInLimiter:
         return Span(recent[-failures_max] + WINDOW - now if len(recent) >= failures_max else 0)
 
     def record_failure(self, name: str, address: str, now: Instant) -> None:
-        """One more failure."""
+        """Record a failure, or an attempt whose result is not known yet."""
         for key in (f"name:{name}", f"address:{address}"):
             earlier = self._failures.pop(key, [])
             self._failures[key] = [at for at in earlier if now - WINDOW < at <= now] + [now]
@@ -43,7 +43,7 @@ class SignInLimiter:
             self._failures.popitem(last=False)
 
     def record_success(self, name: str, address: str) -> None:
-        """It was no failure after all: whoever knows the password starts anew."""
+        """Forget the failures of a name after a success, and one failure of its address."""
         self._failures.pop(f"name:{name}", None)
         if of_address := self._failures.get(f"address:{address}"):
             of_address.pop()

@@ -1,4 +1,4 @@
-"""Payments and moments as operators read them: pure."""
+"""Formats payments, callbacks and suspense entries for the console."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from mmo_trio.console.permissions import HIDDEN_TEXT, PersonalDataMask
 from mmo_trio.storage.interface.admin_types import SuspenseEntry
 
 RESPONSE_CHARACTERS_MAX = 4_000
-"""Characters of a merchant's answer that are shown."""
+"""Limit on the characters of a merchant's response that are shown."""
 
 
 def format_utc_seconds(at: Instant | None) -> str:
-    """`2026-11-21 15:04:05`, in UTC; empty for None."""
+    """Format an instant in UTC, `2026-11-21 15:04:05`; empty for None."""
     return "" if at is None else format_with_microseconds(at)[:19].replace("T", " ")
 
 
 @frozen
 class PaymentRow:
-    """A payment in a list."""
+    """Holds the cells of a payment in a list."""
 
     reference: str
     created: str
@@ -40,7 +40,7 @@ class PaymentRow:
 
 
 def to_payment_row(transaction: Transaction, mask: PersonalDataMask) -> PaymentRow:
-    """One row."""
+    """Return the row of a payment."""
     order, progress = transaction.order, transaction.progress
     return PaymentRow(
         transaction.reference,
@@ -60,7 +60,7 @@ def to_payment_row(transaction: Transaction, mask: PersonalDataMask) -> PaymentR
 def list_payment_fields(
     transaction: Transaction, mask: PersonalDataMask
 ) -> Sequence[tuple[str, str]]:
-    """All that is known of a payment, in words for each member; what is absent is left out."""
+    """Return the names and values of a payment's members; absent ones are left out."""
     order, progress = transaction.order, transaction.progress
     data, party = progress.provider_data, order.party
     rows = [
@@ -91,7 +91,7 @@ def list_payment_fields(
             "Provider's error",
             data and _provider_error_text(data.error_code, data.error_message, mask),
         ),
-        ("Provider's words on the customer", data and mask.third_party_text(data.party_data)),
+        ("Provider's data on the customer", data and mask.third_party_text(data.party_data)),
         ("resultUrl", order.result_url and mask.url(order.result_url)),
     ]
     return [(name, str(value)) for name, value in rows if value]
@@ -103,7 +103,7 @@ def _provider_error_text(code: str | None, message: str | None, mask: PersonalDa
 
 @frozen
 class CallbackView:
-    """A callback as it went."""
+    """Holds the texts about an attempted callback."""
 
     at: str
     outcome: str
@@ -115,7 +115,7 @@ class CallbackView:
 
 
 def to_callback_view(record: CallbackRecorded, mask: PersonalDataMask) -> CallbackView:
-    """With the beginning of the merchant's answer, for those who may read it."""
+    """Return the view of a callback; the response is hidden without permission."""
     attempt = record.attempt
     body = attempt.body.decode("utf-8", "replace")
     answer = body[:RESPONSE_CHARACTERS_MAX] + (" …" if len(body) > RESPONSE_CHARACTERS_MAX else "")
@@ -132,7 +132,7 @@ def to_callback_view(record: CallbackRecorded, mask: PersonalDataMask) -> Callba
 
 @frozen
 class SuspenseEntryView:
-    """An entry of the suspense book."""
+    """Holds the texts about an entry of the suspense book."""
 
     id: int
     reason: str
@@ -149,15 +149,15 @@ class SuspenseEntryView:
 
 
 def to_suspense_entry_view(entry: SuspenseEntry, mask: PersonalDataMask) -> SuspenseEntryView:
-    """What providers say may hold anything about a customer."""
-    told = json.dumps(json.loads(entry.content), indent=2, ensure_ascii=False)
+    """Return the view of an entry; its content is masked, as it may contain anything."""
+    content = json.dumps(json.loads(entry.content), indent=2, ensure_ascii=False)
     return SuspenseEntryView(
         entry.id,
         entry.reason.value.replace("_", " "),
         entry.provider,
         entry.brand or "",
         entry.gateway_reference,
-        mask.third_party_text(told) or "",
+        mask.third_party_text(content) or "",
         entry.times,
         format_utc_seconds(entry.first_at),
         format_utc_seconds(entry.last_at),

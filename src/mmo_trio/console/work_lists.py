@@ -1,4 +1,4 @@
-"""The lists for staff: stuck payments, the suspense book, failed callbacks and the audit log."""
+"""The pages show lists: stuck payments, the suspense book, failed callbacks and the audit log."""
 
 from __future__ import annotations
 

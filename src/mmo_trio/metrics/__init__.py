@@ -1,1 +1,1 @@
-"""Metrics of the gateway in the Prometheus format."""
+"""Writes the metrics of the gateway in the Prometheus format."""

@@ -1,5 +1,8 @@
-"""Where the processes of one service see each other's figures: a directory with a file for each, written anew every few
-seconds. Whoever is asked tells of all, as nobody can choose which process answers."""
+"""Files in one directory, by which the processes of one service exchange their metrics.
+
+Each process writes its file every few seconds, and exports the metrics of all, as a scrape can't
+choose its process.
+"""
 
 from __future__ import annotations
 
@@ -17,20 +20,20 @@ logger = structlog.get_logger(__name__)
 
 WRITE_INTERVAL_S: Final = 5.0
 STALE_AFTER_S: Final = 20.0
-"""Figures that are older are those of a process that has ended."""
+"""A file that is older belongs to a process that has ended."""
 SUFFIX: Final = ".prom"
 
 
 @frozen
 class ProcessMetricsFiles:
-    """One process's place on it."""
+    """Writes the metrics of one process and reads those of the others."""
 
     directory: Path
     process_name: str
-    """Of this process among those of the service: `worker-1`. Whoever replaces it has its place."""
+    """The name of this process in the service, `worker-1`; its replacement has the same name."""
 
     async def run(self, render: Callable[[], Awaitable[bytes]]) -> None:
-        """Write this text again and again, until cancelled; what can't be written is tried again."""
+        """Write the metrics every few seconds until cancelled, also after a failure."""
         while True:
             try:
                 self.write(await render())
@@ -39,13 +42,13 @@ class ProcessMetricsFiles:
             await trio.sleep(WRITE_INTERVAL_S)
 
     def write(self, text: bytes) -> None:
-        """Write this process's figures; raises OSError."""
-        made = self.directory / f"{self.process_name}.new"
-        made.write_bytes(text)
-        os.replace(made, self.directory / f"{self.process_name}{SUFFIX}")
+        """Write the metrics of this process. Raises OSError."""
+        draft = self.directory / f"{self.process_name}.new"
+        draft.write_bytes(text)
+        os.replace(draft, self.directory / f"{self.process_name}{SUFFIX}")
 
     def read_others(self) -> Iterator[str]:
-        """The figures of the other processes that live."""
+        """Yield the metrics of the other processes that are alive."""
         for file in sorted(self.directory.glob(f"*{SUFFIX}")):
             try:
                 if (
@@ -54,4 +57,4 @@ class ProcessMetricsFiles:
                 ):
                     yield file.read_text(encoding="utf-8")
             except OSError:
-                continue  # It has just been taken away.
+                continue  # The file was removed meanwhile.

@@ -1,7 +1,7 @@
-"""The figures of one gateway process, in the text form that Prometheus reads.
+"""Exports the metrics of one gateway process in the text format of Prometheus.
 
-Nothing here is on the path of a request: the parts keep plain counts, and whoever asks has them made into text. Every
-label is one of a closed set, or the name of a configured provider; no brand, reference or number is one.
+The parts keep plain counts, which a scrape formats, so no request is slowed. Every label has a
+closed set of values or is the name of a provider; none is a brand, a reference or a number.
 """
 
 from __future__ import annotations
@@ -44,19 +44,19 @@ from mmo_trio.workers.providers.counters import REPORT_LABELS, ProviderStatistic
 logger = structlog.get_logger(__name__)
 
 PENDING_ALERT_AFTER: Final = clock.HOUR
-"""A transaction that has been pending for so long needs a person."""
+"""The age from which a pending transaction needs a person."""
 OVERDUE_AFTER: Final = clock.MINUTE
-"""A transaction that should have been woken so long ago is part of a backlog."""
+"""A transaction whose next step is late by more than this counts as overdue."""
 ROUTES: Final = (*ROUTE_NAMES, UNROUTED)
 BACKLOG_TTL_S: Final = 10.0
-"""The store is asked at most this often, however many ask us."""
+"""The store is queried at most once in this time."""
 
 Labels = Mapping[str, str]
 
 
 @define(eq=False)
 class BacklogCache:
-    """What is waiting in the store, asked for now and then."""
+    """Reads the backlog of the store, at most once in BACKLOG_TTL_S."""
 
     store: Store
     now: Callable[[], Instant]
@@ -65,7 +65,7 @@ class BacklogCache:
     _lock: trio.Lock = Factory(trio.Lock)
 
     async def backlog(self) -> Backlog | None:
-        """At most ten seconds old; None while the store can't serve."""
+        """Return the backlog, at most ten seconds old; None while the store is unavailable."""
         async with self._lock:
             if trio.current_time() >= self._expires_at:
                 self._backlog = await self._read()
@@ -86,38 +86,38 @@ class BacklogCache:
 
 @frozen
 class PrometheusExporter:
-    """Reads the statistics of the parts whenever it is asked."""
+    """Reads the statistics of the parts at each scrape."""
 
     http_metrics: HttpMetrics
     engine: Callable[[], EngineStatistics]
     providers: Callable[[], ProviderStatistics]
     callbacks: Callable[[], CallbackStatistics]
     qr_codes: Mapping[DeliveryOutcome, int]
-    """Concluded so far."""
+    """The number of concluded deliveries of QR codes, by outcome."""
     accounts: Mapping[str, ProviderAccount]
-    """By the name of their provider."""
+    """The accounts by the name of their provider."""
     is_provider_closed: Callable[[str], bool]
-    """Whether a person has closed the provider with this name for new payments."""
+    """Returns whether the provider with this name is closed for new payments."""
     backlog_cache: BacklogCache
     process_files: ProcessMetricsFiles | None = None
-    """Where other processes of this service leave theirs; None: there are none."""
+    """The files of the service's processes; None when this process is the only one."""
 
     async def render(self) -> bytes:
-        """All of them, now; of other processes as they were a few seconds ago."""
+        """Return all metrics; those of other processes are a few seconds old."""
         own = tuple(self._own_families(await self.backlog_cache.backlog()))
         if self.process_files is None:
             return _to_text(own)
-        told = [
+        others = [
             family
             for text in self.process_files.read_others()
             for family in text_string_to_metric_families(text)
         ]
         return _to_text(
-            _merge_families([*_label_with_process(own, self.process_files.process_name), *told])
+            _merge_families([*_label_with_process(own, self.process_files.process_name), *others])
         )
 
     async def publish(self) -> None:
-        """Leave ours to the other processes, until cancelled; nothing to do where there are none."""
+        """Write this process's metrics for the others until cancelled; return if it is the only one."""
         if self.process_files is not None:
             await self.process_files.run(self._render_own)
 
@@ -300,7 +300,7 @@ def _outcome_counter(name: str, help_text: str, outcomes: Mapping[DeliveryOutcom
 
 
 def _label_with_process(families: Iterable[Metric], name: str) -> list[Metric]:
-    """The same, each sample with the process that it is of."""
+    """Label each sample with the name of its process."""
     for family in families:
         family.samples = [
             each._replace(labels={**each.labels, "process": name}) for each in family.samples
@@ -309,7 +309,7 @@ def _label_with_process(families: Iterable[Metric], name: str) -> list[Metric]:
 
 
 def _merge_families(families: Iterable[Metric]) -> list[Metric]:
-    """One family for each name."""
+    """Merge the families with the same name."""
     found: dict[str, Metric] = {}
     for family in families:
         found.setdefault(family.name, family)

@@ -1,1 +1,1 @@
-"""What people see and what a sandbox can be told: Quart-Trio under Hypercorn, on a listener of its own."""
+"""Holds the public web pages: payment pages, documentation, and a sandbox's controls."""

@@ -9,10 +9,10 @@ from attrs import frozen
 
 from mmo_sansio.http.listener_limits import ListenerLimits
 from mmo_trio.api.api_handler import ApiHandler
-from mmo_trio.console import PrometheusExporter
 from mmo_trio.console.context import ConsoleContext
 from mmo_trio.engine.engine import Engine
 from mmo_trio.http.request_metrics import HttpMetrics
+from mmo_trio.metrics.prometheus import PrometheusExporter
 from mmo_trio.pages.context import PagesContext, SandboxContext
 from mmo_trio.pages.docs.pages import ApiDocs
 from mmo_trio.sandbox.operator_process import OperatorClient

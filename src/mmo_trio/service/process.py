@@ -20,7 +20,7 @@ import structlog
 import trio
 from attrs import define, frozen
 
-from mmo_trio.console import create_console_app
+from mmo_trio.console.app import create_console_app
 from mmo_trio.http.asgi.app import asgi_app
 from mmo_trio.http.asgi.hypercorn_server import serve_app
 from mmo_trio.http.server.listener import serve_http

@@ -1,1 +1,1 @@
-"""The commands of `mmo`, one module each."""
+"""Holds the commands of `mmo`, one module for each."""

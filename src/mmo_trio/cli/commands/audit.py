@@ -1,4 +1,4 @@
-"""`mmo audit`: lists the audit log and verifies its hash chain."""
+"""`mmo audit` lists the audit log and verifies its hash chain."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _HEAD_PATTERN = re.compile(r"([0-9]{1,18}):([0-9a-f]{64})")
 
 @click.group()
 def audit() -> None:
-    """The audit log: sign-ins, and all actions of users and of commands."""
+    """Show the audit log: sign-ins, and all actions of users and of commands."""
 
 
 @audit.command("list")

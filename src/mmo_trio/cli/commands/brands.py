@@ -1,4 +1,4 @@
-"""`mmo brands`: lists and changes brands, their methods and their keys."""
+"""`mmo brands` shows and changes brands, their methods and their keys."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from mmo_trio.storage.interface.store import Store
 
 @click.group()
 def brands() -> None:
-    """Merchants, their methods and keys."""
+    """Show and change brands, their methods and keys."""
 
 
 @brands.command("apply")
@@ -134,7 +134,7 @@ def show(brand: str, target: CommandTarget, as_json: bool) -> None:
 
 @brands.group()
 def key() -> None:
-    """A brand's API keys: several may be in use at once."""
+    """Manage a brand's API keys: several may be in use at once."""
 
 
 @key.command()

@@ -1,4 +1,4 @@
-"""`mmo check-config`: checks the settings and shows those in force."""
+"""`mmo check-config` checks the settings and shows those in force."""
 
 from __future__ import annotations
 

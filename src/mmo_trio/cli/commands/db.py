@@ -1,4 +1,4 @@
-"""`mmo db`: migrates the store and checks its integrity."""
+"""`mmo db` migrates the store and checks its integrity."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from mmo_trio.storage.interface.store import Store
 
 @click.group()
 def db() -> None:
-    """The store."""
+    """Migrate and check the store."""
 
 
 @db.command()

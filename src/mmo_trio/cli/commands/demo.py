@@ -1,4 +1,4 @@
-"""`mmo demo`: shows a whole payment over real sockets and real TLS, with its own receiver."""
+"""`mmo demo` shows a whole payment over real sockets and real TLS, with its own receiver."""
 
 from __future__ import annotations
 

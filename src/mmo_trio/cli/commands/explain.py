@@ -1,4 +1,4 @@
-"""`mmo explain`: the timeline of one payment, and the reasons for its outcome."""
+"""`mmo explain` shows the timeline of one payment, and the reasons for its outcome."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from mmo_trio.storage.interface.store import Store
 @target_options
 @json_option
 def explain(reference: str, brand: str | None, target: CommandTarget, as_json: bool) -> None:
-    """Say what became of a payment, and why.
+    """Explain the outcome of a payment.
 
     REFERENCE is its gatewayReference or merchantReference.
     """

@@ -1,4 +1,4 @@
-"""`mmo listen`: receives callbacks on this machine, as a merchant would."""
+"""`mmo listen` receives callbacks on this machine, as a merchant would."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`mmo operators`: lists and changes the users of the console."""
+"""`mmo operators` shows and changes the users of the console."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ password_option = click.option(
 
 @click.group()
 def operators() -> None:
-    """Users of the console."""
+    """Show and change the users of the console."""
 
 
 @operators.command()

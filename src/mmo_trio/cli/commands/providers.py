@@ -1,4 +1,4 @@
-"""`mmo providers`: lists the providers, and closes one for new payments while it has a fault."""
+"""`mmo providers` lists the providers, and closes one for new payments while it has a fault."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from mmo_trio.storage.interface.store import Store
 
 @click.group()
 def providers() -> None:
-    """Providers of mobile money."""
+    """Show, close and open providers of mobile money."""
 
 
 @providers.command("list")

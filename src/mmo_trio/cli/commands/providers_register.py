@@ -1,4 +1,4 @@
-"""`mmo providers address` and `register`: the address for an operator's notifications."""
+"""`mmo providers address` and `register` print or register where an operator notifies us."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`mmo records export`: writes all transactions of a period for reconciliation."""
+"""`mmo records export` writes all transactions of a period for reconciliation."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _datetime_type = click.DateTime(["%Y-%m-%d", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%dT%H:%
 
 @click.group()
 def records() -> None:
-    """Transactions for reconciliation."""
+    """Write transactions for reconciliation."""
 
 
 @records.command()

@@ -1,4 +1,4 @@
-"""`mmo sandbox-clock`: moves the clock of a sandbox, running or not."""
+"""`mmo sandbox-clock` sets the clock of a sandbox forward, running or not."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ADVANCE_TIMEOUT_S = 300.0
 
 @click.group("sandbox-clock")
 def sandbox_clock() -> None:
-    """The sandbox's clock."""
+    """Set the sandbox's clock forward."""
 
 
 @sandbox_clock.command()

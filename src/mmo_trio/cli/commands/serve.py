@@ -1,4 +1,4 @@
-"""`mmo sandbox` and `mmo serve`: run the gateway until it is stopped."""
+"""`mmo sandbox` and `mmo serve` run the gateway until it is stopped."""
 
 from __future__ import annotations
 
@@ -150,7 +150,7 @@ def apply_log_settings(settings: Settings) -> None:
 
 
 def tune_interpreter() -> None:
-    """Tune the garbage collector and thread switches for serving.
+    """Adjust the garbage collector and thread switches for serving.
 
     Objects that exist by now stay, so the collector need not examine them again. Those of a request
     are freed by reference counts, so collections can be rare.

@@ -1,4 +1,4 @@
-"""`mmo simulate`: serves a simulated mobile money operator, to test a gateway against."""
+"""`mmo simulate` serves a simulated mobile money operator, to test a gateway against."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ OPERATORS = ("airtel", "mpesa", "mtn")
 @click.option(
     "--ca-file",
     type=click.Path(path_type=Path, dir_okay=False, exists=True),
-    help="Whom to trust, beside the system's authorities, when callbacks are sent (PEM).",
+    help="Further trusted authorities (PEM) for the callbacks that are sent.",
 )
 def simulate(operator: str, port: int, ca_file: Path | None) -> None:
     """Simulate a mobile money operator, with money of no value.

@@ -1,4 +1,4 @@
-"""`mmo suspense`: lists and closes reports of providers that could not be applied (S5)."""
+"""`mmo suspense` lists and closes reports of providers that could not be applied (S5)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ENTRY_ID_MAX = 2**63 - 1
 
 @click.group()
 def suspense() -> None:
-    """The suspense book."""
+    """Show and close entries of the suspense book."""
 
 
 @suspense.command("list")

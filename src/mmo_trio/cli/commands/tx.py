@@ -1,4 +1,4 @@
-"""`mmo tx`: shows transactions, and resolves one by hand."""
+"""`mmo tx` shows transactions, and resolves one by hand."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ async def _find_stuck(
 
 @click.group()
 def tx() -> None:
-    """Transactions."""
+    """Show transactions, and resolve one by hand."""
 
 
 @tx.command()

@@ -1,1 +1,1 @@
-"""What the commands share: targets, output, errors and an HTTP client."""
+"""Provides what all commands use: targets, output, errors and an HTTP client."""

@@ -1,4 +1,4 @@
-"""CSV columns of transaction objects; every number is exactly as in JSON."""
+"""Writes transaction objects as CSV cells; every number is exactly as in JSON."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ REQUEST_TIMEOUT_S = 30.0
 
 @frozen
 class CliResponse:
-    """The status and body of a response."""
+    """Holds the status and the body of a response."""
 
     status: int
     body: bytes

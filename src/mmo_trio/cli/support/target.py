@@ -1,4 +1,4 @@
-"""The target of a command: a gateway's settings, data directory and store."""
+"""Finds the gateway that a command is for: its settings, data directory and store."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def default_data_directory() -> Path:
 
 @frozen
 class CommandTarget:
-    """The gateway that a command administers."""
+    """Gives access to the gateway that a command administers."""
 
     settings: Settings
     data_directory: Path | None

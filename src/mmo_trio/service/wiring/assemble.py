@@ -12,10 +12,11 @@ from mmo_trio.api.brand_hosts import BrandHosts
 from mmo_trio.api.forwarded import TrustedProxies
 from mmo_trio.api.merchant_api import MerchantApi
 from mmo_trio.api.webhooks import Webhooks
-from mmo_trio.console import BacklogCache, ProcessMetricsFiles, PrometheusExporter
 from mmo_trio.console.context import ConsoleContext
 from mmo_trio.engine.engine import Engine, Outbox
 from mmo_trio.http.request_metrics import HttpMetrics
+from mmo_trio.metrics.process_files import ProcessMetricsFiles
+from mmo_trio.metrics.prometheus import BacklogCache, PrometheusExporter
 from mmo_trio.pages.context import PagesContext, SandboxContext
 from mmo_trio.pages.docs.pages import build_docs
 from mmo_trio.sandbox.clock import SandboxClock
