@@ -21,9 +21,9 @@ nox.options.sessions = [
 nox.options.error_on_missing_interpreters = False
 nox.options.reuse_venv = "yes"
 
-FULL = "3.11"
-OTHERS = ["3.12", "3.13"]
-IN_FULL = [
+MAIN_PYTHON = "3.11"
+OTHER_PYTHONS = ["3.12", "3.13"]
+LONG_TESTS = [
     "tests/runtime/contract/test_nodes.py",
     "tests/runtime/contract/test_callback_ownership.py",
     "tests/runtime/contract/test_kill.py",
@@ -34,13 +34,13 @@ IN_FULL = [
     "tests/runtime/storage/postgres/test_failover.py",
     "tests/runtime/workers/delivery/test_channel_owner.py",
 ]
-STORELESS = [
+STORE_INDEPENDENT = [
     *("test_airtel*", "test_mpesa*", "test_mtn*", "test_operator*", "test_provider*"),
     *("test_both_listeners*", "test_deploy*", "test_metrics*", "test_fuzz*", "test_general*"),
     *("test_logs*", "test_money*", "test_api_docs*", "test_problems*"),
 ]
 """Tests whose result does not depend on the store."""
-QUICK = {"MMO_TEST_QUICK": "1"}
+FEW_REPETITIONS = {"MMO_TEST_QUICK": "1"}
 CORE_ONLY = ["attrs>=24.2,<27"]
 CHROMIUMS = ["chromium", "chromium-browser", "google-chrome"]
 
@@ -56,7 +56,7 @@ def install(session: nox.Session, group: str, *, core_only: bool = False) -> Non
     session.install(*nox.project.dependency_groups(nox.project.load_toml("pyproject.toml"), group))
 
 
-@nox.session(python=FULL)
+@nox.session(python=MAIN_PYTHON)
 def lint(session: nox.Session) -> None:
     """Check format, style, types, unused definitions and retired words."""
     install(session, "typing")
@@ -67,7 +67,7 @@ def lint(session: nox.Session) -> None:
     session.run("python", "tests/unused.py")
 
 
-@nox.session(python=[FULL, *OTHERS])
+@nox.session(python=[MAIN_PYTHON, *OTHER_PYTHONS])
 def sansio(session: nox.Session) -> None:
     """Test the core with only attrs and the test tools installed."""
     install(session, "sansio", core_only=True)
@@ -75,22 +75,22 @@ def sansio(session: nox.Session) -> None:
     session.run("pytest", "tests/sansio", *session.posargs)
 
 
-@nox.session(python=FULL)
+@nox.session(python=MAIN_PYTHON)
 def runtime(session: nox.Session) -> None:
     """Test the shell with real sockets, TLS, stores and processes; `nodes` runs the long tests."""
     install(session, "test")
-    session.run("pytest", "tests/runtime", *session.posargs, env=QUICK)
+    session.run("pytest", "tests/runtime", *session.posargs, env=FEW_REPETITIONS)
 
 
-@nox.session(python=FULL)
+@nox.session(python=MAIN_PYTHON)
 def contract(session: nox.Session) -> None:
     """Test the merchant API on PostgreSQL, except what does not depend on the store."""
     install(session, "test")
-    left_out = [f"--ignore-glob=tests/runtime/contract/{each}" for each in STORELESS]
+    left_out = [f"--ignore-glob=tests/runtime/contract/{each}" for each in STORE_INDEPENDENT]
     session.run("pytest", "tests/runtime/contract", "--store=postgres", *left_out, *session.posargs)
 
 
-@nox.session(python=FULL)
+@nox.session(python=MAIN_PYTHON)
 @nox.parametrize("store", ["postgres", "memory"], ids=["postgres", "memory"])
 def contract_in_full(session: nox.Session, store: str) -> None:
     """Test the whole merchant API on another store: `nox -s "contract_in_full(memory)"`."""
@@ -98,21 +98,21 @@ def contract_in_full(session: nox.Session, store: str) -> None:
     session.run("pytest", "tests/runtime/contract", f"--store={store}", *session.posargs)
 
 
-@nox.session(python=OTHERS)
+@nox.session(python=OTHER_PYTHONS)
 def smoke(session: nox.Session) -> None:
     """Test a payment end to end on the other interpreters."""
     install(session, "test")
     session.run("pytest", "tests/runtime", "-m", "smoke", *session.posargs)
 
 
-@nox.session(python=FULL)
+@nox.session(python=MAIN_PYTHON)
 def docs(session: nox.Session) -> None:
     """Check that generated pages are current, and run the examples of all pages."""
     install(session, "test")
     session.run("pytest", "tests/docs", *session.posargs)
 
 
-@nox.session(python=FULL)
+@nox.session(python=MAIN_PYTHON)
 def browser(session: nox.Session) -> None:
     """Test the pages in a real Chromium; with MMO_SCREENSHOTS=1, write docs/screenshots again."""
     if not os.environ.get("MMO_CHROMIUM") and not any(map(shutil.which, CHROMIUMS)):
@@ -124,14 +124,14 @@ def browser(session: nox.Session) -> None:
     session.run("pytest", "tests/browser", *session.posargs)
 
 
-@nox.session(python=FULL)
+@nox.session(python=MAIN_PYTHON)
 def clauses(session: nox.Session) -> None:
     """List every clause of the specification with the tests that prove it through a socket."""
     install(session, "test")
     session.run("python", "tests/clauses.py", *session.posargs)
 
 
-@nox.session(python=FULL)
+@nox.session(python=MAIN_PYTHON)
 def simulate(session: nox.Session) -> None:
     """Run the long simulation of the core: `nox -s simulate -- --seeds 20000`."""
     install(session, "sansio", core_only=True)
@@ -140,7 +140,7 @@ def simulate(session: nox.Session) -> None:
     )
 
 
-@nox.session(python=FULL)
+@nox.session(python=MAIN_PYTHON)
 def books(session: nox.Session) -> None:
     """Compare the accounts after 1,000 payments with each simulator, with faults and kills."""
     install(session, "test")
@@ -152,14 +152,14 @@ def books(session: nox.Session) -> None:
     )
 
 
-@nox.session(python=FULL)
+@nox.session(python=MAIN_PYTHON)
 def mutants(session: nox.Session) -> None:
     """Change the payment rules on purpose and see whether a test notices."""
     install(session, "mutants", core_only=True)
     session.run("python", "tests/mutants/run.py", *session.posargs)
 
 
-@nox.session(python=FULL)
+@nox.session(python=MAIN_PYTHON)
 def fuzz(session: nox.Session) -> None:
     """Send 100,000 mutated requests to a complete gateway."""
     install(session, "test")
@@ -172,22 +172,22 @@ def fuzz(session: nox.Session) -> None:
     )
 
 
-@nox.session(python=FULL)
+@nox.session(python=MAIN_PYTHON)
 def nodes(session: nox.Session) -> None:
     """Run the long tests in full: 20 kills of a gateway and 20 of workers of two nodes, 100 races,
     200 cuts at COMMIT, 50 walks over records, crowds of 10,000 requests."""
     install(session, "test")
-    session.run("pytest", "-s", *IN_FULL, "--kills", "20", "--races", "100", *session.posargs)
+    session.run("pytest", "-s", *LONG_TESTS, "--kills", "20", "--races", "100", *session.posargs)
 
 
-@nox.session(python=FULL)
+@nox.session(python=MAIN_PYTHON)
 def schemathesis(session: nox.Session) -> None:
     """Send requests generated from the OpenAPI document to a sandbox (`-- --max-examples 500`)."""
     install(session, "schemathesis")
     session.run("python", "-m", "tests.fuzzing", *session.posargs)
 
 
-@nox.session(python=FULL)
+@nox.session(python=MAIN_PYTHON)
 def bench(session: nox.Session) -> None:
     """Measure ratios of programs run in turn; `nox -s bench -- life --minutes 10` runs one."""
     install(session, "bench")

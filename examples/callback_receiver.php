@@ -1,30 +1,31 @@
 <?php
-// A receiver of result callbacks, with nothing but PHP 8.1: checks the key, keeps each result once, answers.
+// A receiver of result callbacks in plain PHP 8.1: it checks the key and stores each result once.
 //
-// Put it behind your web server's HTTPS, with two environment variables: `API_KEY`, your key (while you change keys:
-// the old and the new one, with a space between), and `RESULTS`, a directory that only this script writes to, outside
-// of what the web server serves. To try it on your own machine:
+// Put it behind your web server's HTTPS, with two environment variables: `API_KEY`, your key (while
+// you change keys: the old and the new one, separated by a space), and `RESULTS`, a directory that only
+// this script writes to and that the web server does not serve. To try it on your own machine:
 //
 //     API_KEY=... RESULTS=results php -S 127.0.0.1:9080 callback_receiver.php
 //
-// Each result becomes a file `<gatewayReference>.json`; the file is what makes a repeat a repeat.
+// It stores each result as a file `<gatewayReference>.json`, and recognises a repeated callback by
+// that file.
 
 declare(strict_types=1);
 
-const BODY_BYTES_MAX = 1024 * 1024; // more than any transaction object has
+const BODY_BYTES_MAX = 1024 * 1024; // transaction objects are smaller
 const ULID = '/\A[0-7][0-9A-HJKMNP-TV-Z]{25}\z/';
 
-/** Whether this is one of our keys; takes as long whichever character is wrong. */
-function is_ours(string $given): bool
+/** Whether a received key is one of ours, in constant time. */
+function is_ours(string $received): bool
 {
     $found = false;
     foreach (preg_split('/\s+/', (string) getenv('API_KEY'), -1, PREG_SPLIT_NO_EMPTY) as $key) {
-        $found = hash_equals(hash('sha256', $key), hash('sha256', $given)) || $found;
+        $found = hash_equals(hash('sha256', $key), hash('sha256', $received)) || $found;
     }
     return $found;
 }
 
-/** The transaction object in this body, or null when it isn't one. */
+/** The transaction object in a body, or null. */
 function transaction_in(string $body): ?array
 {
     $found = json_decode($body, true, 64);
@@ -33,34 +34,34 @@ function transaction_in(string $body): ?array
 }
 
 /**
- * Store the result, whole or not at all; false when it was there already. `link` is the judge: of two that come at
- * once, one makes the name and the other finds it taken. The body is kept as it came: json_decode reads amounts as
- * binary floats, so take amounts from the text with a decimal library.
+ * Store a result completely or not at all; return false if it was stored before. Of two callbacks at
+ * the same time, `link` succeeds for only one. The body is stored unchanged: json_decode reads amounts
+ * as binary floats, so read amounts from the text with a decimal library.
  */
-function keep(string $body, string $reference): bool
+function store(string $body, string $reference): bool
 {
     $directory = getenv('RESULTS') ?: throw new RuntimeException('Set RESULTS to a directory.');
-    $kept = "$directory/$reference.json";
+    $stored = "$directory/$reference.json";
     $draft = "$directory/" . bin2hex(random_bytes(16)) . '.new';
     $file = fopen($draft, 'xb') ?: throw new RuntimeException("Cannot write in $directory.");
     try {
         if (fwrite($file, $body) !== strlen($body) || !fsync($file)) {
             throw new RuntimeException("Cannot write $draft.");
         }
-        if (@link($draft, $kept)) {
+        if (@link($draft, $stored)) {
             return true;
         }
-        if (file_exists($kept)) {
+        if (file_exists($stored)) {
             return false;
         }
-        throw new RuntimeException("Cannot make $kept.");
+        throw new RuntimeException("Cannot create $stored.");
     } finally {
         fclose($file);
         unlink($draft);
     }
 }
 
-/** The key first; then the body is worth reading; then keep it; then answer. */
+/** Check the key, read the body, store it, then answer. */
 function receive(): int
 {
     if ($_SERVER['REQUEST_METHOD'] !== 'POST') {
@@ -74,9 +75,9 @@ function receive(): int
     if ($transaction === null) {
         return 400;
     }
-    $word = keep($body, $transaction['gatewayReference']) ? 'result' : 'repeat';
+    $word = store($body, $transaction['gatewayReference']) ? 'result' : 'repeat';
     error_log("$word {$transaction['gatewayReference']} {$transaction['status']}");
-    // From here on the result is yours: do the work that follows from it elsewhere, not before the answer.
+    // The result is stored: do your own work with it in another place, not before the answer.
     return 204;
 }
 

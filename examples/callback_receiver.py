@@ -1,13 +1,12 @@
-"""A receiver of result callbacks, with nothing but Python: checks the key, keeps each result once,
-answers.
+"""A receiver of result callbacks in plain Python: it checks the key and stores each result once.
 
     API_KEY=... python callback_receiver.py --port 9443 --certificate cert.pem --key key.pem \\
         --results results
 
-`API_KEY` is your key; while you change keys it holds the old and the new one, with a space between.
-Without a certificate it serves clear HTTP on this machine only, for a web server in front of it.
-Each result becomes a file `results/<gatewayReference>.json`; the file is what makes a repeat a
-repeat.
+`API_KEY` is your key; while you change keys it has the old and the new one, separated by a space.
+Without a certificate the receiver serves plain HTTP on this machine only, behind a web server. It
+stores each result as a file `results/<gatewayReference>.json`, and recognises a repeated callback by
+that file.
 """
 
 from __future__ import annotations
@@ -27,22 +26,21 @@ from pathlib import Path
 from typing import Any
 
 BODY_BYTES_MAX = 1024 * 1024
-"""More than any transaction object has."""
+"""The size limit of a body; transaction objects are smaller."""
 
 ULID = re.compile(r"[0-7][0-9A-HJKMNP-TV-Z]{25}")
 
 
 class Receiver(BaseHTTPRequestHandler):
-    """Answers one callback: 204 when the result is kept, 401 for a wrong key, 400 for what is no
-    result."""
+    """Answers one callback: 204 for a stored result, 401 for a wrong key, 400 for other bodies."""
 
     keys: Sequence[str] = ()
     results = Path("results")
     timeout = 10
-    """Seconds that a silent sender may hold a connection."""
+    """The seconds after which a silent connection is closed."""
 
     def do_POST(self) -> None:
-        """The key first; then the body is worth reading; then keep it; then answer."""
+        """Check the key, read the body, store it, then answer."""
         if not is_one_of(self.keys, ", ".join(self.headers.get_all("X-API-KEY", []))):
             return self.answer(401)
         body = self.read_body()
@@ -51,44 +49,43 @@ class Receiver(BaseHTTPRequestHandler):
             return self.answer(400)
         reference = transaction["gatewayReference"]
         try:
-            is_new = keep(body, self.results / f"{reference}.json")
+            is_new = store(body, self.results / f"{reference}.json")
         except OSError as error:
             print(error, file=sys.stderr, flush=True)
             return self.answer(500)
         self.answer(204)
         word = "result" if is_new else "repeat"
         print(f"{word} {reference} {transaction.get('status')}\n", end="", flush=True)
-        # From here on the result is yours: do the work that follows from it elsewhere, not before
-        # the answer.
+        # The result is stored: do your own work with it in another place, not before the answer.
         return None
 
     def read_body(self) -> bytes:
-        """The whole body; empty when its length isn't said or is out of bounds."""
+        """Return the body; empty when its length is missing or out of bounds."""
         length = self.headers.get("Content-Length", "")
         if not re.fullmatch(r"[0-9]{1,7}", length) or int(length) > BODY_BYTES_MAX:
             return b""
         return self.rfile.read(int(length))
 
     def answer(self, status: int) -> None:
-        """A status and no body."""
+        """Send a status and no body."""
         self.send_response(status)
         self.send_header("Content-Length", "0")
         self.end_headers()
 
     def log_message(self, *_: object) -> None:
-        """Say nothing about requests: the lines about results are enough."""
+        """Log no requests: the lines about results are enough."""
 
 
-def is_one_of(keys: Sequence[str], given: str) -> bool:
-    """Whether this is one of our keys; takes as long whichever character is wrong."""
+def is_one_of(keys: Sequence[str], received: str) -> bool:
+    """Return whether a received key is one of ours, in constant time."""
     found = False
     for key in keys:
-        found |= hmac.compare_digest(given.encode(), key.encode())
+        found |= hmac.compare_digest(received.encode(), key.encode())
     return found
 
 
 def transaction_in(body: bytes) -> dict[str, Any] | None:
-    """The transaction object in this body, amounts as exact decimals, or None when it isn't one."""
+    """Return the transaction object in a body, with amounts as exact decimals, or None."""
     try:
         found = json.loads(body, parse_float=Decimal)
     except (ValueError, RecursionError):
@@ -97,10 +94,10 @@ def transaction_in(body: bytes) -> dict[str, Any] | None:
     return found if isinstance(reference, str) and ULID.fullmatch(reference) else None
 
 
-def keep(body: bytes, file: Path) -> bool:
-    """Store the result, whole or not at all; False when it was there already.
+def store(body: bytes, file: Path) -> bool:
+    """Store a result completely or not at all; return False if it was stored before.
 
-    `link` is the judge: of two that come at once, one makes the name and the other finds it taken.
+    Of two callbacks at the same time, `link` succeeds for only one.
     """
     with tempfile.NamedTemporaryFile(dir=file.parent, suffix=".new") as draft:
         draft.write(body)
@@ -114,24 +111,25 @@ def keep(body: bytes, file: Path) -> bool:
 
 
 def main() -> None:
-    """Listen until stopped."""
+    """Listen until the process is stopped."""
     parser = argparse.ArgumentParser(description="Receives result callbacks.")
     parser.add_argument("--port", type=int, default=9443, help="0 picks a free one")
     parser.add_argument("--certificate", type=Path, help="certificate chain (PEM)")
     parser.add_argument("--key", type=Path, help="its private key (PEM)")
     parser.add_argument("--results", type=Path, default=Receiver.results, help="where results go")
-    given = parser.parse_args()
+    arguments = parser.parse_args()
     Receiver.keys = os.environ.get("API_KEY", "").split()
     if not Receiver.keys:
-        sys.exit("Set API_KEY to your key: without it every callback would be refused.")
-    Receiver.results = given.results
-    given.results.mkdir(parents=True, exist_ok=True)
-    server = ThreadingHTTPServer(("" if given.certificate else "127.0.0.1", given.port), Receiver)
-    if given.certificate:
+        sys.exit("Set API_KEY to your key: without it every callback would be rejected.")
+    Receiver.results = arguments.results
+    arguments.results.mkdir(parents=True, exist_ok=True)
+    server = ThreadingHTTPServer(
+        ("" if arguments.certificate else "127.0.0.1", arguments.port), Receiver
+    )
+    if arguments.certificate:
         tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-        tls.load_cert_chain(given.certificate, given.key)
-        # The handshake is each connection's own affair: a slow one must not keep the others
-        # waiting.
+        tls.load_cert_chain(arguments.certificate, arguments.key)
+        # Each connection does its own handshake, so that a slow one does not delay the others.
         server.socket = tls.wrap_socket(
             server.socket, server_side=True, do_handshake_on_connect=False
         )

@@ -1,10 +1,9 @@
-"""A payout whose answer is lost, driven by hand: no network, no database, no clock but the numbers
-below.
+"""A payout whose response is lost, driven by hand without network, database or real clock.
 
     python examples/drive_without_io.py
 
-The core says what is to be done; this script plays everybody else: the worker that carries it out,
-the operator that moves the money and loses its answer, and time.
+The core decides; this script is the worker, the operator that moves the money and loses its
+responses, and the clock.
 """
 
 from __future__ import annotations
@@ -66,24 +65,24 @@ DRAFT = Draft(
 
 
 class PaperOperator:
-    """Pays at once, but its first answers never arrive."""
+    """Pays at once, but its first responses never arrive."""
 
-    def __init__(self, answers_lost: int) -> None:
-        self.answers_lost = answers_lost
+    def __init__(self, responses_lost: int) -> None:
+        self.responses_lost = responses_lost
         self.paid: list[str] = []
 
     def submit(self, reference: str) -> ProviderSucceeded | ProviderUnreachable:
-        """Move the money, and answer if the wire holds."""
+        """Move the money, and respond unless the response is lost."""
         self.paid.append(reference)
-        return self._answer(reference)
+        return self._respond(reference)
 
-    def ask(self, reference: str) -> ProviderSucceeded | ProviderUnreachable:
-        """What became of it."""
-        return self._answer(reference)
+    def poll(self, reference: str) -> ProviderSucceeded | ProviderUnreachable:
+        """Report the state of the payout."""
+        return self._respond(reference)
 
-    def _answer(self, reference: str) -> ProviderSucceeded | ProviderUnreachable:
-        if self.answers_lost > 0:
-            self.answers_lost -= 1
+    def _respond(self, reference: str) -> ProviderSucceeded | ProviderUnreachable:
+        if self.responses_lost > 0:
+            self.responses_lost -= 1
             return ProviderUnreachable(reference, METHOD.provider, "the connection broke")
         return ProviderSucceeded(
             reference, METHOD.provider, Source.POLL, "PAPER-1", fee=Money(2_500, "KES")
@@ -91,18 +90,18 @@ class PaperOperator:
 
 
 def carry_out(gateway: Gateway, operator: PaperOperator, intent: Intent, *, now: Instant) -> None:
-    """What a worker does with one intent."""
+    """Carry out one intent, as a worker does."""
     match intent:
         case SubmitToProvider(reference):
-            leave = gateway.receive(BeginSubmission(reference), now=now)
-            if isinstance(leave, Applied):  # anything else forbids to send
-                say(now, "the payout goes out to the operator")
+            reply = gateway.receive(BeginSubmission(reference), now=now)
+            if isinstance(reply, Applied):  # any other reply forbids it
+                say(now, "the payout is sent to the operator")
                 gateway.receive(operator.submit(reference), now=now)
         case PollProvider(reference):
-            say(now, "the operator is asked what became of it")
-            gateway.receive(operator.ask(reference), now=now)
+            say(now, "the operator is polled")
+            gateway.receive(operator.poll(reference), now=now)
         case DeliverCallback(reference):
-            say(now, "the merchant is called back")
+            say(now, "the merchant gets the callback")
             attempt = DeliveryAttempt(DeliveryOutcome.DELIVERED, DRAFT.result_url, 200)
             gateway.receive(CallbackConcluded(reference, attempt), now=now)
         case DeliverQr():
@@ -111,14 +110,14 @@ def carry_out(gateway: Gateway, operator: PaperOperator, intent: Intent, *, now:
             assert_never(intent)
 
 
-def say(now: Instant, what: str) -> None:
-    """One line of the story."""
-    print(f"{format_with_seconds(now)[11:19]}  {what}")
+def say(now: Instant, event: str) -> None:
+    """Print one line of the timeline."""
+    print(f"{format_with_seconds(now)[11:19]}  {event}")
 
 
 def main() -> None:
-    """Ask for the payout, then do what is to be done until nothing is left."""
-    gateway, operator = Gateway(), PaperOperator(answers_lost=3)
+    """Create the payout, then carry out intents until none is left."""
+    gateway, operator = Gateway(), PaperOperator(responses_lost=3)
     now: Instant | None = START
     reply = gateway.receive(CreatePayment(BRAND, REFERENCE, DRAFT), now=START)
     assert isinstance(reply, Accepted)
@@ -132,8 +131,8 @@ def main() -> None:
     payment = gateway.transaction(REFERENCE)
     print(f"{payment.status}: {payment.progress.final}, paid {len(operator.paid)} time")
     for line in gateway.journal:
-        way = f"{line.stage_before or ''} -> {line.stage_after}" if line.stage_after else ""
-        print(f"  {line.actor:15} {line.input_name:20} {way}".rstrip())
+        move = f"{line.stage_before or ''} -> {line.stage_after}" if line.stage_after else ""
+        print(f"  {line.actor:15} {line.input_name:20} {move}".rstrip())
 
 
 if __name__ == "__main__":
