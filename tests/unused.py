@@ -65,12 +65,7 @@ ALLOWED: Mapping[str, tuple[str, ...]] = {
         "unavailable",
     ),
     "public helpers for tests of code that uses the core": ("crash", "with_history"),
-    "the QR code module also reads codes and writes static ones": (
-        "parse_payload",
-        "static_payload",
-    ),
     "a test compares the tables with the page about Airtel Money": ("CODE_TABLES",),
-    "the definition in plain Python that the stores' statements follow": ("is_stuck",),
 }
 """Names without a use in our own code, by the reason why they stay."""
 

@@ -30,7 +30,6 @@ from mmo_sansio.messages.intents import (
     PollProvider,
     SubmitToProvider,
 )
-from mmo_sansio.payments.stuck import STUCK_AFTER
 from mmo_sansio.providers.common.interface import Conversation, ExchangeFailed, Finished, resume
 from mmo_sansio.providers.common.redaction import RedactingProvider
 from mmo_sansio.providers.mpesa_daraja.adapter import DarajaProvider
@@ -50,7 +49,6 @@ from mmo_sansio.values.clock import (
     Instant,
     MonotonicInstant,
     Span,
-    earlier,
     later,
 )
 from mmo_sansio.values.model import Brand, Flow, Limits, Operation, Stage, Transaction, Type
@@ -272,9 +270,7 @@ class World:
             await trio.sleep(SAMPLED_EVERY / SECOND)
             self.looked.append(now())
             async with open_memory(MemoryState(ledger=self.memory.ledger)) as store:
-                for each in await store.admin.unknown_outcomes(
-                    later(earlier(now(), STUCK_AFTER), Span(1)), limit=10_000
-                ):
+                for each in await store.admin.stuck_transactions(now(), limit=10_000):
                     self.stuck[each.reference].append(now())
 
     # Merchants and payers.

@@ -6,25 +6,25 @@ import json
 from collections.abc import Iterable
 
 from mmo_sansio.messages.changes import SuspenseReason
-from mmo_sansio.values.clock import HOUR, Instant, Span, earlier, later
+from mmo_sansio.values.clock import HOUR, Instant, elapsed
 from mmo_sansio.values.model import Stage, Transaction
 
-STUCK_AFTER: Span = HOUR
-"""How long after its submission began a payment without a result stands before a person."""
+STUCK_AFTER = HOUR
+"""How long after the beginning of its submission a payment without a result is stuck."""
 
 _NOT_EVIDENCE = frozenset({SuspenseReason.WRONG_PROVIDER, SuspenseReason.UNREADABLE})
 
 
 def is_stuck(transaction: Transaction, *, now: Instant) -> bool:
-    """Whether the provider may have been told to move the money for an hour, and nobody knows whether it did."""
-    return has_unknown_outcome(transaction, later(earlier(now, STUCK_AFTER), Span(1)))
+    """Tell whether the outcome of a payment has been unknown for too long (S6).
 
-
-def has_unknown_outcome(transaction: Transaction, submitted_before: Instant) -> bool:
-    """Whether a submission that began before this time is without a result."""
+    Its submission began at least STUCK_AFTER ago, so that its provider may have moved the money,
+    and there is no result. Lists, the metric and its alert all mean this.
+    """
     if transaction.progress.stage not in (Stage.SUBMITTING, Stage.AWAITING_RESULT):
         return False
-    return (transaction.progress.submitted_at or transaction.order.created_at) < submitted_before
+    began_at = transaction.progress.submitted_at or transaction.order.created_at
+    return elapsed(began_at, now) >= STUCK_AFTER
 
 
 def contradicting_entry(

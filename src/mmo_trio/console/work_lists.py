@@ -5,8 +5,6 @@ from __future__ import annotations
 from quart import Blueprint, Response, render_template, request
 from werkzeug.exceptions import Conflict
 
-from mmo_sansio.payments.stuck import STUCK_AFTER
-from mmo_sansio.values.clock import Span, earlier, later
 from mmo_trio.console.context import console
 from mmo_trio.console.parameters import (
     PAGE_SIZE,
@@ -32,8 +30,8 @@ pages = Blueprint("work_lists", __name__)
 @pages.get("/stuck")
 async def stuck() -> str:
     """List the payments whose outcome has been unknown for too long, the oldest first."""
-    found = await console().store.admin.unknown_outcomes(
-        later(earlier(console().now(), STUCK_AFTER), Span(1)),
+    found = await console().store.admin.stuck_transactions(
+        console().now(),
         after=parse_position(query_argument("after")),
         limit=PAGE_SIZE + 1,
     )

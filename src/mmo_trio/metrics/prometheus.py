@@ -43,10 +43,8 @@ from mmo_trio.workers.providers.counters import REPORT_LABELS, ProviderStatistic
 
 logger = structlog.get_logger(__name__)
 
-PENDING_ALERT_AFTER: Final = clock.HOUR
-"""The age from which a pending transaction needs a person."""
-OVERDUE_AFTER: Final = clock.MINUTE
-"""A transaction whose next step is late by more than this counts as overdue."""
+OVERDUE_METRIC_AFTER: Final = clock.MINUTE
+"""How long after its `wake_at` a transaction that was not woken counts as overdue."""
 ROUTES: Final = (*ROUTE_NAMES, UNROUTED)
 BACKLOG_TTL_S: Final = 10.0
 """The store is queried at most once in this time."""
@@ -76,8 +74,7 @@ class BacklogCache:
         now = self.now()
         try:
             return await self.store.admin.backlog(
-                stuck_before=earlier(now, PENDING_ALERT_AFTER),
-                overdue_before=earlier(now, OVERDUE_AFTER),
+                now, overdue_before=earlier(now, OVERDUE_METRIC_AFTER)
             )
         except StoreUnavailable as error:
             logger.warning("backlog_read_failed", error=str(error))
@@ -255,7 +252,7 @@ def _store_metrics(backlog: Backlog | None) -> Iterator[Metric]:
     )
     yield _gauge(
         "mmo_transactions_stuck",
-        "Transactions pending for more than an hour.",
+        "Transactions whose outcome has been unknown for an hour, counted up to 1,000.",
         ({}, backlog.stuck),
     )
     yield _gauge(

@@ -97,6 +97,12 @@ async def test_what_waits_in_the_store_is_told(sandbox: Running) -> None:
     assert found["mmo_provider_closed", ("sandbox",)] == 0
 
 
+async def test_a_payment_is_stuck_after_an_hour_without_a_result(sandbox: Running) -> None:
+    await sandbox.merchant.accepted(scenario="never")
+    await sandbox.advance("61m")
+    assert (await figures(sandbox))["mmo_transactions_stuck", ()] == 1
+
+
 @pytest.mark.spec("G9")
 async def test_the_request_id_of_a_problem_is_its_header_and_new_each_time(
     sandbox: Running,

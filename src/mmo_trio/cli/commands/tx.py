@@ -10,8 +10,7 @@ import click
 
 from mmo_sansio.messages.inputs import ResolveManually
 from mmo_sansio.messages.queries import Position
-from mmo_sansio.payments.stuck import STUCK_AFTER
-from mmo_sansio.values.clock import Instant, Span, earlier, later
+from mmo_sansio.values.clock import Instant
 from mmo_sansio.values.error_codes import ErrorCode
 from mmo_sansio.values.model import Status, Transaction
 from mmo_trio.admin.resolution import SUCCESS, ResolutionRefused, resolve_payment
@@ -57,15 +56,13 @@ async def find_transaction(store: Store, reference: str, brand: str | None) -> T
 
 
 async def _find_stuck(
-    store: Store, submitted_before: Instant, brand: str | None, limit: int
+    store: Store, now: Instant, brand: str | None, limit: int
 ) -> Sequence[Transaction]:
-    """Return transactions whose outcome has been unknown since then, the oldest first."""
+    """Return the stuck transactions, the oldest first."""
     found: list[Transaction] = []
     after: Position | None = None
     while len(found) < limit:
-        page = await store.admin.unknown_outcomes(
-            submitted_before, after=after, limit=STUCK_PAGE_SIZE
-        )
+        page = await store.admin.stuck_transactions(now, after=after, limit=STUCK_PAGE_SIZE)
         found += [each for each in page if brand in (None, each.order.brand)]
         if len(page) < STUCK_PAGE_SIZE:
             break
@@ -115,8 +112,8 @@ def list_(
     only_status = None if status is None else Status(status)
     found: Sequence[Transaction]
     if stuck:
-        before = later(earlier(target.clock().now(), STUCK_AFTER), Span(1))
-        found = target.with_store(lambda store: _find_stuck(store, before, brand, limit))
+        now = target.clock().now()
+        found = target.with_store(lambda store: _find_stuck(store, now, brand, limit))
     else:
         found = target.with_store(
             lambda store: store.admin.find_transactions(

@@ -35,7 +35,7 @@ CHECKS: tuple[StoreCheck, ...] = (
     queries.check_find_transactions,
     queries.check_suspense_book,
     queries.check_brands_and_keys,
-    queries.check_unknown_outcomes,
+    queries.check_stuck_transactions,
     queries.check_backlog,
     queries.check_closed_providers,
     queries.check_closed_store_is_unavailable,

@@ -10,6 +10,7 @@ from mmo_sansio.api.outgoing.transaction_json import transaction_object
 from mmo_sansio.messages.inputs import BeginSubmission, UnmatchedNotified
 from mmo_sansio.messages.queries import ListRecords, LookUp, LookUpByMerchantReference, Records
 from mmo_sansio.messages.replies import Accepted
+from mmo_sansio.payments.stuck import STUCK_AFTER
 from mmo_sansio.values import clock
 from mmo_sansio.values.clock import Instant, Span, later
 from mmo_sansio.values.model import Operation, ReferenceReuse, Status, Type
@@ -224,7 +225,7 @@ async def check_brands_and_keys(open_store: OpenStore) -> None:
         assert await store.admin.add_key("acme", b"digest-2", b"sealed-4", now=later(NOON, Span(5)))
 
 
-async def check_unknown_outcomes(open_store: OpenStore) -> None:
+async def check_stuck_transactions(open_store: OpenStore) -> None:
     """Submissions without a result are found by their age, and a payment by the end of its reference (S6)."""
     async with open_store() as store:
         begun = [
@@ -234,11 +235,12 @@ async def check_unknown_outcomes(open_store: OpenStore) -> None:
         await submit_batch(store, *((creation(number), NOON) for number in (1, 2, 3, 4)), *begun)
         await submit_batch(store, (succeeded(2), later(NOON, Span(20))))
     async with open_store() as store:
-        found = await store.admin.unknown_outcomes(later(NOON, Span(13)))
+        found = await store.admin.stuck_transactions(later(NOON, Span(STUCK_AFTER + 12)))
         assert [each.reference for each in found] == [reference(1)]
-        found = await store.admin.unknown_outcomes(later(NOON, Span(14)))
+        now = later(NOON, Span(STUCK_AFTER + 13))
+        found = await store.admin.stuck_transactions(now)
         assert [each.reference for each in found] == [reference(1), reference(3)]
-        assert len(await store.admin.unknown_outcomes(later(NOON, Span(14)), limit=1)) == 1
+        assert len(await store.admin.stuck_transactions(now, limit=1)) == 1
         named = await store.transaction_by_suffix(reference(3)[-12:])
         assert named is not None
         assert named.reference == reference(3)
@@ -249,24 +251,33 @@ async def check_backlog(open_store: OpenStore) -> None:
     """Pending, stuck and overdue payments, callbacks and suspense are counted."""
     stray = UnmatchedNotified("momo", '{"a":1}')
     async with open_store() as store:
-        assert await store.admin.backlog(stuck_before=NOON, overdue_before=NOON) == Backlog(
-            0, 0, 0, 0, 0
-        )
-        begun = [(BeginSubmission(reference(number)), later(NOON, Span(10))) for number in (1, 2)]
+        assert await store.admin.backlog(NOON, overdue_before=NOON) == Backlog(0, 0, 0, 0, 0)
+        begun = [
+            (BeginSubmission(reference(number)), later(NOON, Span(9 + number)))
+            for number in (1, 2, 4)
+        ]
         await submit_batch(
-            store, *((creation(number), later(NOON, Span(number))) for number in (1, 2, 3)), *begun
+            store,
+            *((creation(number), later(NOON, Span(number))) for number in (1, 2, 3, 4)),
+            *begun,
         )
         await submit_batch(
             store, (succeeded(2), later(NOON, Span(20))), (stray, later(NOON, Span(21)))
         )
     async with open_store() as store:
-        found = await store.admin.backlog(stuck_before=later(NOON, Span(2)), overdue_before=NOON)
-        assert found == Backlog(pending=2, stuck=1, overdue=0, callbacks=1, suspense=1)
+        now = later(NOON, Span(STUCK_AFTER + 10))
+        found = await store.admin.backlog(now, overdue_before=NOON)
+        assert found == Backlog(pending=3, stuck=1, overdue=0, callbacks=1, suspense=1)
+        assert [each.reference for each in await store.admin.stuck_transactions(now)] == [
+            reference(1)
+        ]
         (entry,) = await store.admin.suspense()
         await store.admin.close_suspense(entry.id, by="ada", note="seen", now=later(NOON, Span(30)))
         after = clock.LAST_INSTANT
-        found = await store.admin.backlog(stuck_before=after, overdue_before=after)
-        assert found == Backlog(pending=2, stuck=2, overdue=2, callbacks=1, suspense=0)
+        found = await store.admin.backlog(after, overdue_before=after)
+        assert found == Backlog(pending=3, stuck=2, overdue=3, callbacks=1, suspense=0)
+        listed = await store.admin.stuck_transactions(after)
+        assert [each.reference for each in listed] == [reference(1), reference(4)]
 
 
 async def check_closed_providers(open_store: OpenStore) -> None:

@@ -6,6 +6,7 @@ from attrs import evolve
 
 from mmo_sansio.http.exchange import DeliveryAttempt, DeliveryOutcome
 from mmo_sansio.messages.inputs import BeginSubmission, CallbackConcluded, UnmatchedNotified
+from mmo_sansio.payments.stuck import STUCK_AFTER
 from mmo_sansio.resilience.circuit_breaker import BreakerSnapshot, BreakerState
 from mmo_sansio.values.clock import HOUR, SECOND, MonotonicInstant, Span, earlier, later
 from mmo_sansio.values.model import Operation, Status
@@ -161,13 +162,13 @@ async def check_work_lists(open_store: OpenStore) -> None:
             for n in (0, 1, 3)
         ]
         await submit_batch(store, *((creation(n), later(NOON, Span(n))) for n in range(4)), *begun)
-        stuck = await admin.unknown_outcomes(later(NOON, Span(12)), limit=1)
+        stuck = await admin.stuck_transactions(later(NOON, Span(STUCK_AFTER + 11)), limit=1)
         assert [each.reference for each in stuck] == [reference(0)]
         place = await admin.list_payments(PaymentFilter(limit=4))
         oldest = place.transactions[-1]
         assert oldest.reference == reference(0)
-        then = await admin.unknown_outcomes(
-            later(NOON, Span(99)), after=position_of(oldest), limit=9
+        then = await admin.stuck_transactions(
+            later(NOON, Span(STUCK_AFTER + 98)), after=position_of(oldest), limit=9
         )
         assert [each.reference for each in then] == [reference(1), reference(3)]
         await submit_batch(

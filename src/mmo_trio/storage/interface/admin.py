@@ -60,11 +60,11 @@ class AdminStore(Protocol):
         """Return payments, newest first; one call scans PAYMENTS_SCANNED_MAX of them at most."""
         ...
 
-    async def unknown_outcomes(
-        self, submitted_before: Instant, *, after: Position | None = None, limit: int = 50
+    async def stuck_transactions(
+        self, now: Instant, *, after: Position | None = None, limit: int = 50
     ) -> Sequence[Transaction]:
-        """Return pending transactions that may have reached their provider before this time, the oldest first, a page
-        at a time: those after a position."""
+        """Return the transactions that are stuck (`mmo_sansio.payments.stuck.is_stuck`), the oldest
+        first, a page at a time: those after a position."""
         ...
 
     async def timeline(self, gateway_reference: str) -> Sequence[JournalEntry]:
@@ -139,8 +139,8 @@ class AdminStore(Protocol):
 
     # Numbers
 
-    async def backlog(self, *, stuck_before: Instant, overdue_before: Instant) -> Backlog:
-        """Count pending transactions created or due before these times, open callbacks and suspense."""
+    async def backlog(self, now: Instant, *, overdue_before: Instant) -> Backlog:
+        """Count pending, stuck and overdue transactions, open callbacks and suspense."""
         ...
 
     async def count_payments(

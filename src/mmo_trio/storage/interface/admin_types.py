@@ -226,6 +226,10 @@ class ClosedProvider:
     reason: str
 
 
+STUCK_COUNT_MAX = 1_000
+"""Stuck transactions are counted up to this number: it is often read, and more need staff as well."""
+
+
 @frozen
 class Backlog:
     """How much is waiting in a store, for all processes together."""
@@ -233,7 +237,7 @@ class Backlog:
     pending: int
     """Transactions that haven't ended."""
     stuck: int
-    """Of these, those that were created before a given time."""
+    """Of these, those that are stuck, as `stuck_transactions` lists them; at most STUCK_COUNT_MAX."""
     overdue: int
     """Of these, those that were due before a given time, for a poll or to expire."""
     callbacks: int

@@ -11,11 +11,12 @@ from mmo_sansio.http.exchange import DeliveryOutcome
 from mmo_sansio.messages.changes import CallbackRecorded, JournalEntry
 from mmo_sansio.messages.intents import DeliverCallback
 from mmo_sansio.messages.queries import Position
-from mmo_sansio.payments.stuck import has_unknown_outcome
+from mmo_sansio.payments.stuck import is_stuck
 from mmo_sansio.values.clock import Instant
 from mmo_sansio.values.model import Brand, Status, Transaction
 from mmo_trio.storage.interface.admin import PAYMENTS_SCANNED_MAX
 from mmo_trio.storage.interface.admin_types import (
+    STUCK_COUNT_MAX,
     AuditEvent,
     AuditHead,
     AuditRow,
@@ -142,13 +143,13 @@ class MemoryAdminStore:
                 return True
         return False
 
-    async def backlog(self, *, stuck_before: Instant, overdue_before: Instant) -> Backlog:
+    async def backlog(self, now: Instant, *, overdue_before: Instant) -> Backlog:
         memory = await self._memory()
         every = memory.ledger.transactions.values()
         pending = [each for each in every if each.progress.wake_at is not None]
         return Backlog(
             pending=len(pending),
-            stuck=sum(each.order.created_at < stuck_before for each in pending),
+            stuck=min(sum(is_stuck(each, now=now) for each in pending), STUCK_COUNT_MAX),
             overdue=sum((each.progress.wake_at or 0) < overdue_before for each in pending),
             callbacks=sum(
                 isinstance(each, DeliverCallback) for each in memory.ledger.intents.values()
@@ -295,14 +296,14 @@ class MemoryAdminStore:
         )
         return sorted(older, key=lambda e: (e.order.created_at, e.reference), reverse=True)
 
-    async def unknown_outcomes(
-        self, submitted_before: Instant, *, after: Position | None = None, limit: int = 50
+    async def stuck_transactions(
+        self, now: Instant, *, after: Position | None = None, limit: int = 50
     ) -> Sequence[Transaction]:
         at = after or Position(Instant(0), "")
         return [
             each
             for each in reversed(await self._older_than(None))
-            if has_unknown_outcome(each, submitted_before)
+            if is_stuck(each, now=now)
             and (each.order.created_at, each.reference) > (at.created_at, at.gateway_reference)
         ][:limit]
 

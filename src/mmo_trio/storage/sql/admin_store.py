@@ -100,8 +100,8 @@ class SqlAdminStore:
     async def open_provider(self, name: str) -> bool:
         return await self.write(lambda: monitoring.open_provider(name))
 
-    async def backlog(self, *, stuck_before: Instant, overdue_before: Instant) -> Backlog:
-        return await self.read(lambda: monitoring.backlog(stuck_before, overdue_before))
+    async def backlog(self, now: Instant, *, overdue_before: Instant) -> Backlog:
+        return await self.read(lambda: monitoring.backlog(now, overdue_before))
 
     async def append_audit(self, event: AuditEvent) -> AuditRow:
         return await self.write(lambda: audit_log.append_audit(event))
@@ -163,12 +163,10 @@ class SqlAdminStore:
     async def list_payments(self, payment_filter: PaymentFilter) -> PaymentPage:
         return await self.read(lambda: payment_search.list_payments(payment_filter))
 
-    async def unknown_outcomes(
-        self, submitted_before: Instant, *, after: Position | None = None, limit: int = 50
+    async def stuck_transactions(
+        self, now: Instant, *, after: Position | None = None, limit: int = 50
     ) -> Sequence[Transaction]:
-        return await self.read(
-            lambda: payment_search.unknown_outcomes(submitted_before, after, limit)
-        )
+        return await self.read(lambda: payment_search.stuck_transactions(now, after, limit))
 
     async def failed_callbacks(
         self, *, brand: str | None = None, before: int | None = None, limit: int = 50

@@ -8,6 +8,7 @@ from mmo_sansio.resilience.circuit_breaker import BreakerSnapshot
 from mmo_sansio.values.clock import Instant
 from mmo_sansio.values.model import Status
 from mmo_trio.storage.interface.admin_types import (
+    STUCK_COUNT_MAX,
     Backlog,
     BreakerChange,
     ClosedProvider,
@@ -15,22 +16,23 @@ from mmo_trio.storage.interface.admin_types import (
     CountQuery,
     PaymentCount,
 )
+from mmo_trio.storage.sql.payment_search import stuck_transactions
 from mmo_trio.storage.sql.serialization import parse_breaker
 from mmo_trio.storage.sql.statements import SqlQuery, Where, execute
 
 
-def backlog(stuck_before: Instant, overdue_before: Instant) -> SqlQuery[Backlog]:
+def backlog(now: Instant, overdue_before: Instant) -> SqlQuery[Backlog]:
     """Count what is waiting."""
+    stuck = yield from stuck_transactions(now, None, STUCK_COUNT_MAX)
     rows = yield from execute(
-        "SELECT count(*), count(*) FILTER (WHERE created_at < ?),"
-        " count(*) FILTER (WHERE wake_at < ?),"
+        "SELECT count(*), count(*) FILTER (WHERE wake_at < ?),"
         " (SELECT count(*) FROM intents WHERE kind = 'callback'),"
         " (SELECT count(*) FROM suspense WHERE closed_at IS NULL)"
         " FROM transactions WHERE wake_at IS NOT NULL",
-        stuck_before,
         overdue_before,
     )
-    return Backlog(*rows[0])
+    pending, overdue, callbacks, suspense = rows[0]
+    return Backlog(pending, len(stuck), overdue, callbacks, suspense)
 
 
 def count_payments(

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from mmo_sansio.messages.queries import Position
-from mmo_sansio.payments.stuck import has_unknown_outcome
-from mmo_sansio.values.clock import Instant
+from mmo_sansio.payments.stuck import STUCK_AFTER, is_stuck
+from mmo_sansio.values.clock import Instant, earlier
 from mmo_sansio.values.model import Status, Transaction
 from mmo_trio.storage.interface.admin import PAYMENTS_SCANNED_MAX
 from mmo_trio.storage.interface.admin_types import PaymentFilter, PaymentPage
@@ -108,24 +108,25 @@ def list_payments(payment_filter: PaymentFilter) -> SqlQuery[PaymentPage]:
     return PaymentPage(page.transactions, Position(*last_scanned[0]) if last_scanned else None)
 
 
-def unknown_outcomes(
-    submitted_before: Instant, after: Position | None, limit: int
+def stuck_transactions(
+    now: Instant, after: Position | None, limit: int
 ) -> SqlQuery[Sequence[Transaction]]:
-    """Scan pending payments in the order of creation; few of them wait for something else than a result."""
+    """Scan pending payments in the order of creation; few of them wait for something else than a
+    result."""
     found: list[Transaction] = []
     at = after or Position(Instant(0), "")
     while len(found) < limit:
         rows = yield from execute(
             f"{_SELECT} WHERE t.wake_at IS NOT NULL"
-            " AND t.created_at < ? AND (t.created_at, t.gateway_reference) > (?, ?)"
+            " AND t.created_at <= ? AND (t.created_at, t.gateway_reference) > (?, ?)"
             " ORDER BY t.created_at, t.gateway_reference LIMIT ?",
-            submitted_before,
+            earlier(now, STUCK_AFTER),
             at.created_at,
             at.gateway_reference,
             limit,
         )
         scanned = _parse_transactions(rows)
-        found += [each for each in scanned if has_unknown_outcome(each, submitted_before)]
+        found += [each for each in scanned if is_stuck(each, now=now)]
         if len(rows) < limit:
             break
         at = position_of(scanned[-1])
