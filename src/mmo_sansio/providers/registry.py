@@ -1,4 +1,5 @@
-"""The kinds of provider: each says what `kind = "..."` in a `[provider.NAME]` of the settings opens."""
+"""Defines the kinds of provider: each says what `kind = "..."` in a `[provider.NAME]` of the
+settings opens."""
 
 from __future__ import annotations
 
@@ -25,8 +26,8 @@ class AdapterContext:
     """Holds what the shell gives to an adapter in addition to its options."""
 
     hooks_url: str
-    """The address of this account's notifications: `https://HOST/hooks/NAME/TOKEN`. An adapter may append further
-    segments; they come back in the target of the notification's request."""
+    """The address of this account's notifications: `https://HOST/hooks/NAME/TOKEN`. An adapter may
+    append further segments; they come back in the target of the notification's request."""
     ciphers: Ciphers
 
 
@@ -57,7 +58,8 @@ class ProviderKind:
     def open_adapter(
         self, name: str, title: str, options: Mapping[str, Any], context: AdapterContext
     ) -> Provider:
-        """Return the adapter of one account. Raises OptionError for an option that is unknown, missing or unusable."""
+        """Return the adapter of one account. Raises OptionError for an option that is unknown,
+        missing or unusable."""
         check_option_names(options, (*self.options, *self.secrets))
         return self.factory(name, title, options, context)
 

@@ -1,4 +1,4 @@
-"""An adapter under test, and what the suite in `adapter_conformance` puts to it."""
+"""Describes an adapter under test, and what the suite in `adapter_conformance` sends to it."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ UNREADABLE_BODIES: Final = (
 """Bodies that no operator means: empty, in another format, of another shape, nested too deeply."""
 
 AMBIGUOUS_STATUSES: Final = (200, 302, 500, 502, 503, 504)
-"""Statuses that don't tell, with a body that says nothing, what became of a submission."""
+"""Statuses that, with a body that says nothing, don't tell the outcome of a submission."""
 
 UNUSABLE_VALUES: Final[tuple[Any, ...]] = (
     [],
@@ -58,7 +58,8 @@ TARGET: Final = re.compile(rb"https?://[!-~]+")
 
 @frozen
 class TransparentCiphers:
-    """Ciphers that encrypt nothing, with bytes that aren't random, so that a check can repeat itself."""
+    """Ciphers that encrypt nothing, with bytes that aren't random, so that a check can repeat
+    itself."""
 
     def random_bytes(self, count: int) -> bytes:
         """Return zeros."""
@@ -99,7 +100,8 @@ class AdapterCase:
     msisdn: str = "+254708374149"
     ciphers: Ciphers = Factory(TransparentCiphers)
     prepare: Callable[[HttpRequest], HttpResponse | None] = _no_preparation
-    """The operator's answer to a request that prepares a submission, such as one for a key; None for any other."""
+    """The operator's response to a request that prepares a submission, such as one for a key; None
+    for any other."""
 
     def open_adapter(self, options: Mapping[str, Any] | None = None) -> Provider:
         """Return the adapter. Raises OptionError."""

@@ -1,10 +1,10 @@
-"""The public suite for providers' adapters: an adapter that passes keeps the promises of `Provider`.
+"""Checks that a provider's adapter keeps the promises of `Provider`: the public suite for adapters.
 
     check_adapter(AdapterCase(KIND, OPTIONS))                # all of it, or
     @pytest.mark.parametrize("check", ADAPTER_CHECKS)        # one test for each check
 
-The checks know no operator's protocol: they answer with what no operator means, with broken connections, and with
-nothing. What the operator's own words come to is for the adapter's own tests.
+The checks know no operator's protocol: they answer with unreadable bodies, with broken connections,
+and with nothing. The adapter's own tests show what the operator's own words mean.
 """
 
 from __future__ import annotations
@@ -71,7 +71,8 @@ def check_operations(case: AdapterCase) -> None:
 
 
 def check_requests(case: AdapterCase) -> None:
-    """Check that the same payment makes the same requests, each absolute and without an access token."""
+    """Check that the same payment makes the same requests, each absolute and without an access
+    token."""
     provider = case.open_adapter()
     for transaction in _transactions(case, provider):
         sent = sent_requests(case, provider.submit(transaction, now=START))
@@ -139,7 +140,8 @@ def check_polls(case: AdapterCase) -> None:
 
 
 def check_notifications(case: AdapterCase) -> None:
-    """Check that a notification without proof of its origin is a hint at most, and that none raises."""
+    """Check that a notification without proof of its origin is a hint at most, and that none
+    raises."""
     provider = case.open_adapter()
     named = b'{"id":"%s","status":"SUCCESSFUL","amount":"150"}' % REFERENCE.encode()
     targets = (b"/hooks/conformance/token", b"/hooks/conformance/token/x/y?z", b"/", b"\xff")
@@ -156,7 +158,8 @@ def check_notifications(case: AdapterCase) -> None:
 
 
 def check_sign_in(case: AdapterCase) -> None:
-    """Check that a sign-in without a usable answer fails without a secret, and that tokens aren't rejected early."""
+    """Check that a sign-in without a usable response fails and shows no secret, and that a success
+    is no rejected token."""
     provider = case.open_adapter()
     assert not provider.rejects_token(HttpResponse(200, (), b"{}"))
     provider.scope_of(HttpRequest("GET", b"https://elsewhere.example/"))
@@ -174,7 +177,7 @@ def check_sign_in(case: AdapterCase) -> None:
 
 
 def check_options(case: AdapterCase) -> None:
-    """Check that the declared options are those that are read, and that an unusable one is named."""
+    """Check that the declared options are those read, and that errors name an unusable one."""
     recorded = RecordedOptions(case.options)
     case.kind.factory(NAME, case.kind.title, recorded, AdapterContext(HOOKS_URL, case.ciphers))
     declared = {*case.kind.options, *case.kind.secrets}

@@ -1,4 +1,4 @@
-"""Kinds of provider and of store that other distributions bring, as entry points.
+"""Finds kinds of provider and of store that other distributions bring, as entry points.
 
     [project.entry-points."mmo_gateway.providers"]
     pesaplus = "mmo_pesaplus:PESAPLUS"
@@ -21,7 +21,8 @@ from mmo_trio.settings.errors import SettingsError
 from mmo_trio.storage.open_store import STORE_KINDS, StoreKind
 
 PROVIDERS_GROUP: Final = "mmo_gateway.providers"
-"""Group of entry points; a value is a ProviderKind or a function without parameters that returns one."""
+"""Group of entry points; a value is a ProviderKind or a function without parameters that returns
+one."""
 
 STORES_GROUP: Final = "mmo_gateway.stores"
 """Group of entry points; a value is a StoreKind or a StoreOpener."""
@@ -39,7 +40,8 @@ _NAMES: Final = {
 def find_extensions(group: str, given: Collection[str]) -> Mapping[str, EntryPoint]:
     """Return the entry points of a group by name; none is loaded.
 
-    `given` are names that the caller brings itself. Raises SettingsError for a name that is unusable or taken.
+    `given` are names that the caller brings itself. Raises SettingsError for a name that is
+    unusable or taken.
     """
     for name in given:
         if name in _BUILT_IN[group]:

@@ -1,4 +1,4 @@
-"""The providers of `mmo.toml`: a table each, whose keys its own kind knows and checks."""
+"""Parses the providers of `mmo.toml`: a table for each, whose keys its kind checks."""
 
 from __future__ import annotations
 
@@ -17,10 +17,11 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}", re.ASCII)
 def parse_providers(
     tables: Any, file: str, environment: Mapping[str, str], kinds: Collection[str]
 ) -> Mapping[str, ProviderSection]:
-    """The providers by name, the environment's values over the file's.
+    """Return the providers by name; the environment's values replace the file's.
 
-    `MMO_PROVIDER__MPESA_KE__PASSKEY` is the key `passkey` of `[provider.mpesa_ke]` or `[provider.mpesa-ke]`,
-    whichever the file has. Raises SettingsError for a name, a table or a kind that can't be used.
+    `MMO_PROVIDER__MPESA_KE__PASSKEY` is the key `passkey` of `[provider.mpesa_ke]` or
+    `[provider.mpesa-ke]`, depending on the file. Raises SettingsError for an unusable name, table
+    or kind.
     """
     if not isinstance(tables, dict):
         raise SettingsError(
@@ -48,7 +49,7 @@ def parse_providers(
 
 
 def provider_variable(name: str, key: str) -> str:
-    """The environment variable for a provider's key."""
+    """Return the environment variable for a provider's key."""
     return f"{PROVIDER_PREFIX}{name.replace('-', '_').upper()}__{key.upper()}"
 
 

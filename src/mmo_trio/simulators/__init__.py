@@ -1,1 +1,1 @@
-"""Simulators of mobile money operators: what a gateway, ours or another, can be tried against."""
+"""Simulates mobile money operators, to test a gateway (ours or another) against."""

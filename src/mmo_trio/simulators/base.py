@@ -1,69 +1,71 @@
-"""What every operator's simulator is, and what all of them share: scripted faults, callbacks that wait, controls.
+"""Defines what an operator's simulator is, and what all of them share: scripted faults, scheduled
+callbacks, controls.
 
-A simulator never waits and never asks the time: it is given requests and instants, and gives answers and callbacks.
-:mod:`.serving` puts it on a socket.
+A simulator never waits and reads no clock: it is given requests and instants, and returns responses
+and callbacks. `server` puts it on a socket.
 
-    POST /_simulator/faults     {"faults": [{"at": "b2c", "do": "lose_answer", "skip": 0, "times": 1}, ...]}
-    POST /_simulator/accounts   {"accounts": [{...}, ...]}, members as the simulator's own
-    GET  /_simulator/book       what it did, to the unit
+    POST /_simulator/faults     {"faults": [{"at": "b2c", "do": "lose_answer", "times": 1}, ...]}
+    POST /_simulator/accounts   {"accounts": [{...}, ...]}, with the simulator's own members
+    GET  /_simulator/book       all accounts and payments
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from heapq import heappop, heappush
-from typing import Any, Final, Protocol, TypeAlias, TypeVar
+from typing import Any, Final, Generic, Protocol, TypeAlias, TypeVar
 
 from attrs import Factory, define, frozen
 
 from mmo_sansio.http.messages import HttpRequest, HttpResponse
 from mmo_sansio.values.clock import SECOND, Instant, Span
+from mmo_sansio.values.money import Money
 
 JSON_HEADERS: Final = ((b"content-type", b"application/json"),)
 ANY_OPERATION: Final = "*"
-"""As a fault's `at`: at any of the operator's own paths."""
+"""The `at` of a fault for any of the operator's own paths."""
 
 
 @frozen
 class DroppedConnection:
-    """The connection is closed without an answer."""
+    """The connection is closed without a response."""
 
     close_after: Span = Span(0)
-    """How long it stays open before."""
+    """How long the connection stays open before that."""
 
 
 @frozen
 class LoseRequest:
-    """The request is lost before anything was done; `lose_request`."""
+    """The request is lost before anything is done; `lose_request`."""
 
     close_after: Span = Span(0)
 
 
 @frozen
 class LoseAnswer:
-    """The request is carried out, and its answer is lost; `lose_answer`."""
+    """The request is carried out, and its response is lost; `lose_answer`."""
 
     close_after: Span = Span(0)
 
 
 @frozen
 class AnswerInstead:
-    """The operator answers so, and does nothing; `answer_instead`."""
+    """The operator sends this response and does nothing; `answer_instead`."""
 
     response: HttpResponse
 
 
 @frozen
 class AnswerAfter:
-    """The operator carries the request out, and answers so all the same; `answer_after`."""
+    """The operator carries the request out and sends this response; `answer_after`."""
 
     response: HttpResponse
 
 
 @frozen
 class EndWith:
-    """The submission is taken and comes to this result, in the operator's own code; `end_with`."""
+    """The submission is accepted and gets this result, in the operator's own code; `end_with`."""
 
     code: str
     message: str | None = None
@@ -71,17 +73,17 @@ class EndWith:
 
 @frozen
 class EndAfter:
-    """The submission comes to its result this long after it was taken; `end_after`. None: never."""
+    """The submission gets its result this long after it was accepted; `end_after`. None: never."""
 
     span: Span | None
 
 
 @frozen
 class CallBack:
-    """The result is called back this long after it is reached, once for each; `send_due_callbacks`.
+    """The result is called back this long after it is reached, once for each span; `call_back`.
 
-    None at all: the callback never comes. Two: it comes twice. One that is longer than the next payment's: they come
-    in the wrong order.
+    An empty tuple means that the callback never comes; two spans, that it comes twice. A span
+    longer than the next payment's changes the order of callbacks.
     """
 
     after: tuple[Span, ...]
@@ -94,7 +96,7 @@ Fault: TypeAlias = (
 
 @define
 class PlannedFault:
-    """A fault, and the requests that it shall meet."""
+    """A fault, and the requests that it applies to."""
 
     operation: str
     """The simulator's name of an operation, or `*`."""
@@ -102,21 +104,22 @@ class PlannedFault:
     skip: int = 0
     """How many such requests pass before."""
     times: int = 1
-    """How many it meets then."""
+    """How many requests it applies to then."""
 
 
 @define
 class FaultScript:
-    """A script of faults."""
+    """Holds the faults that are planned."""
 
     _planned: list[PlannedFault] = Factory(list)
 
     def plan(self, planned: Iterable[PlannedFault]) -> None:
-        """Follow this script from now on, whatever was left of another."""
+        """Replace the script by this one."""
         self._planned = list(planned)
 
     def take_matching(self, operation: str) -> tuple[Fault, ...]:
-        """What meets the request that has just come in for this operation; it is used up by that."""
+        """Return the faults for the request that has just arrived for this operation, and use them
+        up."""
         met = []
         for each in self._planned:
             if each.operation not in (operation, ANY_OPERATION):
@@ -133,14 +136,14 @@ FaultT = TypeVar("FaultT", EndWith, EndAfter, CallBack)
 
 
 def find_fault(fault_type: type[FaultT], faults: Sequence[Fault]) -> FaultT | None:
-    """The first fault of this kind among those that a request met."""
+    """Return the first fault of this type, or None."""
     return next((each for each in faults if isinstance(each, fault_type)), None)
 
 
 def respond_with_faults(
     faults: Sequence[Fault], handle: Callable[[], HttpResponse]
 ) -> HttpResponse | DroppedConnection:
-    """The answer to a request that met these faults; `act` carries it out, at most once."""
+    """Return the response to a request with these faults; `handle` is called at most once."""
     for fault in faults:
         match fault:
             case LoseRequest(hold):
@@ -158,75 +161,83 @@ def respond_with_faults(
     return handle()
 
 
-@define
-class CallbackQueue:
-    """Requests that wait for their time, told in the order of their times."""
+ItemT = TypeVar("ItemT")
 
-    _queue: list[tuple[Instant, int, HttpRequest]] = Factory(list)
+
+@define
+class DueQueue(Generic[ItemT]):
+    """Holds items until they are due, in the order of their times."""
+
+    _heap: list[tuple[Instant, int, ItemT]] = Factory(list)
     _count: int = 0
 
-    def schedule(self, request: HttpRequest, *, at: Instant) -> None:
-        """Send this request then; its target is in absolute form."""
+    def schedule(self, item: ItemT, *, at: Instant) -> None:
+        """Add an item that is due then."""
         self._count += 1
-        heappush(self._queue, (at, self._count, request))
+        heappush(self._heap, (at, self._count, item))
 
-    def take_due(self, *, now: Instant) -> Sequence[HttpRequest]:
-        """Those whose time has come; they wait no longer."""
-        told = []
-        while self._queue and self._queue[0][0] <= now:
-            told.append(heappop(self._queue)[2])
-        return told
+    def take_due(self, *, now: Instant) -> Iterator[tuple[Instant, ItemT]]:
+        """Remove and yield what is due, with its time, also what is scheduled meanwhile."""
+        while self._heap and self._heap[0][0] <= now:
+            at, _, item = heappop(self._heap)
+            yield at, item
 
     def next_due_at(self) -> Instant | None:
-        """When the next one's time comes."""
-        return self._queue[0][0] if self._queue else None
+        """Return when the next item is due; None when there is none."""
+        return self._heap[0][0] if self._heap else None
+
+
+def earliest(*instants: Instant | None) -> Instant | None:
+    """Return the first of these instants; None when all are None."""
+    return min((each for each in instants if each is not None), default=None)
 
 
 class Simulator(Protocol):
-    """A make-believe operator."""
+    """Simulates an operator: responds to requests and calls back."""
 
     @property
     def faults(self) -> FaultScript:
-        """The script that it follows."""
+        """Return the script that it follows."""
         ...
 
     def handle_request(
         self, request: HttpRequest, *, now: Instant
     ) -> HttpResponse | DroppedConnection:
-        """Its answer to a request of its API, the target in origin-form or absolute-form; never raises for a bad
-        one."""
+        """Return the response to a request of its API, whose target is in origin-form or
+        absolute-form. Never raises for a bad request."""
         ...
 
     def take_due_callbacks(self, *, now: Instant) -> Sequence[HttpRequest]:
-        """The callbacks to send now, in absolute form; each is given out once."""
+        """Return the callbacks to send now, in absolute form; each is returned once."""
         ...
 
     def next_due_at(self) -> Instant | None:
-        """When to ask `due` again; None while nothing will happen by itself."""
+        """Return when to call `take_due_callbacks` again; None while nothing is scheduled."""
         ...
 
     def on_callback_response(
         self, request: HttpRequest, response: HttpResponse | None, *, now: Instant
     ) -> None:
-        """What came of a callback of `due`: the gateway's answer, or None when there was none."""
+        """Take the gateway's response to a callback, or None when there was none."""
         ...
 
     def open_accounts(self, accounts: Sequence[Mapping[str, Any]]) -> None:
-        """Open these accounts, or set those that exist; raises ValueError when one of them makes no sense."""
+        """Open these accounts, or change those that exist. Raises ValueError for an invalid one."""
         ...
 
     def snapshot(self) -> Mapping[str, Any]:
-        """Everything that it did, as JSON: `{"accounts": [{"account", "currency", "balance"}, ...],
-        "payments": [{"kind", "reference", "receipt", "account", "amount", "currency", "result", "told"}, ...]}`.
+        """Return everything it did, as JSON: `{"accounts": [account_row, ...], "payments":
+        [payment_row, ...]}`.
 
-        Amounts are text such as `150.00`; `reference` is what the gateway called the payment; `receipt` the operator's
-        own number; `result` is null, `success` or the native code; `told` counts the callbacks given out.
+        Amounts are text such as `150.00`; `reference` is the gateway's name of the payment;
+        `receipt` is the operator's own number; `result` is null, `success` or the native code; the
+        last member counts the callbacks.
         """
         ...
 
 
 def handle_control_request(simulator: Simulator, request: HttpRequest) -> HttpResponse | None:
-    """The answer to a request that is about the simulation itself; None when it isn't one of those."""
+    """Return the response to a request that controls the simulation; None for any other request."""
     path, _ = path_and_query(request)
     try:
         match request.method, path:
@@ -247,20 +258,20 @@ def handle_control_request(simulator: Simulator, request: HttpRequest) -> HttpRe
 
 
 def parse_planned_fault(document: Mapping[str, Any]) -> PlannedFault:
-    """A line of a script; raises ValueError when it makes no sense.
+    """Parse a line of a script. Raises ValueError for an invalid one.
 
-    `{"at", "do", "skip", "times"}` and what `do` takes: `hold_s`; `status`, `headers`, `body`; `code`, `message`;
-    `after_s` (a number, null or, for `send_due_callbacks`, a list).
+    The line is `{"at", "do", "skip", "times"}` and the parameters of `do`: `hold_s`; `status`,
+    `headers`, `body`; `code`, `message`; `after_s` (a number, null or, for `call_back`, a list).
     """
-    given = dict(document)
-    at, do = given.pop("at", ANY_OPERATION), given.pop("do", None)
-    skip, times = given.pop("skip", 0), given.pop("times", 1)
+    parameters = dict(document)
+    at, do = parameters.pop("at", ANY_OPERATION), parameters.pop("do", None)
+    skip, times = parameters.pop("skip", 0), parameters.pop("times", 1)
     if do not in _FAULT_PARSERS or not isinstance(at, str):
         raise ValueError(f"do must be one of {', '.join(_FAULT_PARSERS)}")
     if not isinstance(skip, int) or not isinstance(times, int) or min(skip, times) < 0:
         raise ValueError("skip and times must be counts")
     try:
-        fault = _FAULT_PARSERS[do](**given)
+        fault = _FAULT_PARSERS[do](**parameters)
     except (TypeError, AttributeError) as error:
         raise ValueError(f"{do}: {error}") from None
     return PlannedFault(at, fault, skip, times)
@@ -289,11 +300,38 @@ _FAULT_PARSERS: Final[Mapping[str, Callable[..., Fault]]] = {
     "end_after": lambda after_s: EndAfter(None if after_s is None else _to_span(after_s)),
     "call_back": lambda after_s: CallBack(tuple(map(_to_span, after_s))),
 }
-"""How a script's line is read, by what it does."""
+"""By the `do` of a script's line."""
+
+
+def account_row(account: str, balance: Money) -> dict[str, str]:
+    """Return an account as `Simulator.snapshot` shows it."""
+    return {"account": account, "currency": balance.currency, "balance": balance.text}
+
+
+def payment_row(
+    kind: str,
+    reference: str,
+    receipt: str | None,
+    account: str,
+    amount: Money,
+    result: str | None,
+    callback_count: int,
+) -> dict[str, Any]:
+    """Return a payment as `Simulator.snapshot` shows it."""
+    return {
+        "kind": kind,
+        "reference": reference,
+        "receipt": receipt,
+        "account": account,
+        "amount": amount.text,
+        "currency": amount.currency,
+        "result": result,
+        "told": callback_count,
+    }
 
 
 def path_and_query(request: HttpRequest) -> tuple[str, str]:
-    """The path and the query of a request, whichever form its target has."""
+    """Return the path and the query of a request, for either form of target."""
     target = request.target.decode("ascii", "replace")
     scheme, separator, rest = target.partition("://")
     if separator and "/" not in scheme:
@@ -304,12 +342,12 @@ def path_and_query(request: HttpRequest) -> tuple[str, str]:
 
 
 def json_response(status: int, document: object) -> HttpResponse:
-    """An answer in JSON."""
+    """Return a response in JSON."""
     return HttpResponse(status, JSON_HEADERS, json.dumps(document, ensure_ascii=False).encode())
 
 
 def parse_json_object(body: bytes) -> dict[str, Any]:
-    """The JSON object in a body; raises ValueError for anything else."""
+    """Parse the JSON object in a body. Raises ValueError for anything else."""
     try:
         document = json.loads(body)
     except RecursionError:

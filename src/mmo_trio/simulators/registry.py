@@ -1,4 +1,4 @@
-"""The simulators there are, by the name that `mmo simulate` calls them."""
+"""Lists the simulators by the name that `mmo simulate` gives them."""
 
 from __future__ import annotations
 
@@ -14,4 +14,4 @@ from mmo_trio.simulators.mtn.api import MtnSimulator
 SIMULATORS: Final[Mapping[str, Callable[[], Simulator]]] = MappingProxyType(
     {"airtel": open_airtel, "mpesa": open_mpesa, "mtn": MtnSimulator}
 )
-"""Each opens a new operator, with accounts to begin with."""
+"""Functions that open a new operator, with accounts to begin with."""

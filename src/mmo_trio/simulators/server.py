@@ -1,4 +1,4 @@
-"""Serves a simulator on a socket, and sends its callbacks when they are due."""
+"""Serves a simulator on a socket and sends its callbacks when they are due."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ from mmo_trio.simulators.base import DroppedConnection, Simulator, handle_contro
 from mmo_trio.system.ids import request_id_generator
 
 BODY_BYTES_MAX: Final = 1024 * 1024
-"""Bytes that a request to a simulator may have."""
+"""Largest request body in bytes."""
 
 DOCS_URL: Final = "about:blank"
-"""Base of the type URIs of problems that the listener finds by itself."""
+"""Base of the type URIs of the problems that the listener itself reports."""
 
 UNSENT_RESPONSE: Final = HttpResponse(503)
 """Stands for the response to a dropped connection, which no longer takes any."""
 
 SendCallback: TypeAlias = Callable[[HttpRequest], Awaitable[HttpResponse]]
-"""Sends a callback; raises ExchangeFailed when there is no usable answer."""
+"""Sends a callback; raises ExchangeFailed when there is no usable response."""
 
 
 async def serve_simulator(
@@ -42,7 +42,7 @@ async def serve_simulator(
     now: Callable[[], Instant],
     task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
 ) -> None:
-    """Serve clear HTTP until cancelled, and send the callbacks."""
+    """Serve plain HTTP until cancelled, and send the callbacks."""
     server = _SimulatorServer(simulator, send_callback, now)
     async with trio.open_nursery() as nursery:
         await nursery.start(trio.serve_listeners, server.serve_connection, listeners)

@@ -1,4 +1,4 @@
-"""The kinds of store, and how the store that `database.url` names is opened."""
+"""Defines the kinds of store, and opens the store that `database.url` names."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ class StoreOpener(Protocol):
     ) -> AbstractAsyncContextManager[Store]:
         """Return the store for the one service (`serving`), or for administration at the same time.
 
-        Without `create` the store must exist: entering raises StoreUnavailable otherwise. Entering raises
-        StoreUnusable for a store that can't be opened as it is.
+        Without `create` the store must exist: entering raises StoreUnavailable otherwise. Entering
+        raises StoreUnusable for a store that can't be opened as it is.
         """
         ...
 

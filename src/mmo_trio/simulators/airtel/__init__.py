@@ -1,1 +1,1 @@
-"""A simulator of Airtel Money."""
+"""Simulates Airtel Money."""

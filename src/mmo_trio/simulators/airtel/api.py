@@ -1,8 +1,9 @@
-"""Airtel Money, make-believe: tokens, collections v1 and v2, disbursements v1 to v3, enquiries and callbacks.
+"""Simulates Airtel Money: tokens, collections v1 and v2, disbursements v1 to v3, enquiries and
+callbacks.
 
-Strict about what the operator's documents name: headers, numbers without a country code, signatures and PINs that
-really decrypt. For a script of faults its operations are `token`, `key`, `collection`, `collection_enquiry`,
-`disbursement` and `disbursement_enquiry`.
+It is strict about what the operator's documents name: headers, numbers without a country code,
+signatures and PINs that can be decrypted. For a script of faults its operations are `token`, `key`,
+`collection`, `collection_enquiry`, `disbursement` and `disbursement_enquiry`.
 """
 
 from __future__ import annotations
@@ -12,7 +13,6 @@ import hashlib
 import hmac
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from heapq import heappop, heappush
 from typing import Any, Final, TypeAlias
 
 from attrs import Factory, define, evolve, field
@@ -48,21 +48,23 @@ from mmo_trio.simulators.airtel.responses import build_callback, payment_respons
 from mmo_trio.simulators.base import (
     CallBack,
     DroppedConnection,
+    DueQueue,
     EndAfter,
     EndWith,
     Fault,
     FaultScript,
+    earliest,
     find_fault,
     json_response,
     path_and_query,
+    payment_row,
     respond_with_faults,
 )
 
 PROMPT_ANSWER_DELAY = Span(2 * SECOND)
 """How long a person takes to answer a prompt."""
 
-PaymentQueue: TypeAlias = list[tuple[Instant, int, SimulatedAirtelPayment]]
-"""A heap of (when, number, payment)."""
+PaymentQueue: TypeAlias = DueQueue[SimulatedAirtelPayment]
 
 _COLLECTION_PATHS: Final = ("/merchant/v1/payments", "/merchant/v2/payments")
 _DISBURSEMENT_PATHS: Final = tuple(f"/standard/v{n}/disbursements" for n in (1, 2, 3))
@@ -74,16 +76,16 @@ _ENQUIRY_PREFIXES: Final = {
 
 @define(eq=False)
 class AirtelSimulator:
-    """One country of the operator's."""
+    """Simulates the operator in one country."""
 
     market: SimulatedAirtelMarket
     faults: FaultScript = Factory(FaultScript)
     wallets: SimulatedAirtelWallets = field(init=False)
     _payments: dict[tuple[str, str], SimulatedAirtelPayment] = Factory(dict)
-    _pending_results: PaymentQueue = Factory(list)
-    _pending_callbacks: PaymentQueue = Factory(list)
+    _pending_results: PaymentQueue = Factory(DueQueue)
+    _pending_callbacks: PaymentQueue = Factory(DueQueue)
     _token_expiries: dict[str, Instant] = Factory(dict)
-    """Until when each may be used."""
+    """The end of each token."""
     _sequence: int = 0
 
     def __attrs_post_init__(self) -> None:
@@ -92,7 +94,7 @@ class AirtelSimulator:
     def handle_request(
         self, request: HttpRequest, *, now: Instant
     ) -> HttpResponse | DroppedConnection:
-        """Its answer to a request of its API; never raises for a bad one."""
+        """Return the response to a request of its API; never raises for a bad one."""
         self._complete_due(now)
         path = path_and_query(request)[0].rstrip("/")
         try:
@@ -110,33 +112,28 @@ class AirtelSimulator:
         return respond_with_faults(met, carry_out)
 
     def take_due_callbacks(self, *, now: Instant) -> Sequence[HttpRequest]:
-        """The callbacks to send now; each is given out once."""
+        """Return the callbacks to send now; each is returned once."""
         self._complete_due(now)
-        told = []
-        while self._pending_callbacks and self._pending_callbacks[0][0] <= now:
-            payment = heappop(self._pending_callbacks)[2]
-            if self.market.callback_url is not None:
-                payment.callback_count += 1
-                told.append(
-                    build_callback(payment, self.market.callback_url, self.market.callback_key)
-                )
-        return told
+        url, key = self.market.callback_url, self.market.callback_key
+        payments = [each for _, each in self._pending_callbacks.take_due(now=now)]
+        if url is None:
+            return ()
+        for each in payments:
+            each.callback_count += 1
+        return [build_callback(each, url, key) for each in payments]
 
     def next_due_at(self) -> Instant | None:
-        """When `due` has something to do."""
-        return min(
-            (agenda[0][0] for agenda in (self._pending_results, self._pending_callbacks) if agenda),
-            default=None,
-        )
+        """Return when the next result or callback is due."""
+        return earliest(self._pending_results.next_due_at(), self._pending_callbacks.next_due_at())
 
     def on_callback_response(
         self, request: HttpRequest, response: HttpResponse | None, *, now: Instant
     ) -> None:
-        """Whether the operator repeats a callback isn't known; this one doesn't."""
+        """Ignore the response: the operator's documents name no repetition of a callback."""
 
     def open_accounts(self, accounts: Sequence[Mapping[str, Any]]) -> None:
-        """Open wallets; see :meth:`.airtel_wallets.SimulatedAirtelWallets.open`. The merchant's own, `collection`, takes what is set
-        in the portal besides: `callback_url` and `callback_key`. Raises ValueError."""
+        """Open wallets, see `SimulatedAirtelWallets.open`. The merchant's own, `collection`, takes
+        the portal's settings as well: `callback_url` and `callback_key`. Raises ValueError."""
         for each in accounts:
             wallet = dict(each)
             if wallet.get("account") == COLLECTION:
@@ -144,26 +141,25 @@ class AirtelSimulator:
             self.wallets.open(wallet)
 
     def snapshot(self) -> Mapping[str, Any]:
-        """Wallets and payments, to the unit."""
+        """Return all wallets and payments."""
         return {
             "accounts": self.wallets.balances(),
             "payments": [
-                {
-                    "kind": each.kind,
-                    "reference": each.id,
-                    "receipt": each.receipt,
-                    "account": each.number,
-                    "amount": each.amount.text,
-                    "currency": each.amount.currency,
-                    "result": "success" if each.is_paid else each.result,
-                    "told": each.callback_count,
-                }
+                payment_row(
+                    each.kind,
+                    each.id,
+                    each.receipt,
+                    each.number,
+                    each.amount,
+                    "success" if each.is_paid else each.result,
+                    each.callback_count,
+                )
                 for each in self._payments.values()
             ],
         }
 
     def _apply_portal_settings(self, wallet: dict[str, Any]) -> None:
-        """Take the portal's settings out of it, and keep them."""
+        """Move the portal's settings from the wallet's members to the market."""
         changes = {
             name: wallet.pop(name) for name in ("callback_url", "callback_key") if name in wallet
         }
@@ -174,7 +170,8 @@ class AirtelSimulator:
     def _route(
         self, request: HttpRequest, path: str, *, now: Instant
     ) -> tuple[str, Callable[[Sequence[Fault]], HttpResponse]]:
-        """The operation's name, and what it does. Raises Refusal."""
+        """Return the operation's name and the function that carries it out. Raises
+        AirtelRequestRejected."""
         if (request.method, path) == ("POST", "/auth/oauth2/token"):
             return "token", lambda _: self._issue_token(request, now=now)
         if (request.method, path) == ("GET", "/v1/rsa/encryption-keys"):
@@ -222,9 +219,9 @@ class AirtelSimulator:
         return operator_response(data, "DP02010001001", "SUCCESS")
 
     def _check_headers(self, request: HttpRequest, *, now: Instant) -> None:
-        """The token, and the headers that all money calls have. Raises Refusal."""
-        given = (request.value(b"authorization") or b"").decode("latin-1")
-        scheme, _, token = given.partition(" ")
+        """Check the token and the headers of all money calls. Raises AirtelRequestRejected."""
+        authorization = (request.value(b"authorization") or b"").decode("latin-1")
+        scheme, _, token = authorization.partition(" ")
         if scheme.lower() != "bearer" or now >= self._token_expiries.get(token, now):
             raise AirtelRequestRejected("401", "Unauthorized", 401)
         check_market_headers(request, self.market)
@@ -244,9 +241,9 @@ class AirtelSimulator:
         span = find_fault(EndAfter, faults)
         delay = PROMPT_ANSWER_DELAY if span is None else span.span
         if delay is not None:
-            self._enqueue(self._pending_results, later(now, delay), payment)
-        told = {"transaction": {"id": payment.id, "status": "SUCCESS"}}
-        return operator_response(told, "DP00800001006", "SUCCESS")
+            self._pending_results.schedule(payment, at=later(now, delay))
+        data = {"transaction": {"id": payment.id, "status": "SUCCESS"}}
+        return operator_response(data, "DP00800001006", "SUCCESS")
 
     def _disburse(
         self, request: HttpRequest, path: str, faults: Sequence[Fault], *, now: Instant
@@ -266,7 +263,7 @@ class AirtelSimulator:
         if span is None:
             self._complete(payment, at=now)
         elif span.span is not None:
-            self._enqueue(self._pending_results, later(now, span.span), payment)
+            self._pending_results.schedule(payment, at=later(now, span.span))
         return payment_response(payment)
 
     def _enquire(
@@ -289,7 +286,7 @@ class AirtelSimulator:
         *,
         now: Instant,
     ) -> SimulatedAirtelPayment:
-        """The payment, taken on. Raises Refusal."""
+        """Accept and return the payment. Raises AirtelRequestRejected."""
         id = required_alphanumeric(transaction, "id")
         if (kind, id) in self._payments:
             code = "ESB000041" if kind == COLLECTION else "DP00900001017"
@@ -320,21 +317,16 @@ class AirtelSimulator:
         self.wallets.complete(payment)
         if payment.result != CODE_PREFIXES[payment.kind] + AMBIGUOUS:
             for after in payment.callback_delays:
-                self._enqueue(self._pending_callbacks, later(at, after), payment)
+                self._pending_callbacks.schedule(payment, at=later(at, after))
 
     def _complete_due(self, now: Instant) -> None:
-        """Let everything come to its result that should have by now."""
-        while self._pending_results and self._pending_results[0][0] <= now:
-            at, _, payment = heappop(self._pending_results)
+        """Give every payment its result that should have one by now."""
+        for at, payment in self._pending_results.take_due(now=now):
             self._complete(payment, at=at)
-
-    def _enqueue(self, queue: PaymentQueue, at: Instant, payment: SimulatedAirtelPayment) -> None:
-        self._sequence += 1
-        heappush(queue, (at, self._sequence, payment))
 
 
 def open_airtel() -> AirtelSimulator:
-    """An operator in Uganda with a fresh key, two payers and money to pay out."""
+    """Return an operator in Uganda with a fresh key, two payers and money to pay out."""
     simulator = AirtelSimulator(SimulatedAirtelMarket(generate_private_key(65537, 2048)))
     simulator.open_accounts(
         [

@@ -1,4 +1,5 @@
-"""What Airtel Money's simulator insists on: headers, members, numbers, signatures and PINs that really decrypt."""
+"""Checks the requests to the simulated Airtel Money: headers, members, numbers, signatures and PINs
+that can be decrypted."""
 
 from __future__ import annotations
 
@@ -19,8 +20,8 @@ from cryptography.hazmat.primitives.padding import PKCS7
 from mmo_sansio.http.messages import HttpRequest, HttpResponse
 from mmo_sansio.providers.common.ciphers import RsaPadding
 from mmo_sansio.values.clock import SECOND, Span
-from mmo_sansio.values.money import AmountError, Money, parse_number
-from mmo_trio.simulators.airtel.accounts import CODE_PREFIXES, amount_of
+from mmo_sansio.values.money import AmountError, Money, parse_number, to_money
+from mmo_trio.simulators.airtel.accounts import CODE_PREFIXES
 from mmo_trio.simulators.base import json_response
 from mmo_trio.system.ciphers import rsa_padding
 
@@ -33,7 +34,7 @@ _PIN_PATTERN: Final = re.compile(rb"[0-9]{4}")
 
 @frozen
 class SimulatedAirtelMarket:
-    """Where the simulator plays, and the application that it knows."""
+    """Describes the country of the simulator, and the application that it knows."""
 
     private_key: RSAPrivateKey = field(repr=False)
     country: str = "UG"
@@ -50,7 +51,7 @@ class SimulatedAirtelMarket:
 
 
 class AirtelRequestRejected(Exception):
-    """A request that isn't carried out, with the operator's code."""
+    """A request is rejected with the operator's code."""
 
     def __init__(self, code: str, message: str, status: int = 400) -> None:
         super().__init__(message)
@@ -60,19 +61,19 @@ class AirtelRequestRejected(Exception):
 def operator_response(
     data: Mapping[str, Any], code: str, message: str, *, success: bool = True, status: int = 200
 ) -> HttpResponse:
-    """An answer as the operator writes them."""
-    told = {
+    """Return a response in the operator's form."""
+    status_document = {
         "code": str(status),
         "message": message,
         "result_code": "ESB000010" if success else "ESB000011",
         "response_code": code,
         "success": success,
     }
-    return json_response(status, {"data": data, "status": told})
+    return json_response(status, {"data": data, "status": status_document})
 
 
 def parse_document(request: HttpRequest) -> Mapping[str, Any]:
-    """The JSON object that was sent, numbers as Decimal. Raises Refusal."""
+    """Parse the JSON object of a request, numbers as Decimal. Raises AirtelRequestRejected."""
     media_type = (request.value(b"content-type") or b"").partition(b";")[0].strip().lower()
     if media_type != b"application/json":
         raise AirtelRequestRejected("ROUTER003", "Content-Type must be application/json", 415)
@@ -86,7 +87,7 @@ def parse_document(request: HttpRequest) -> Mapping[str, Any]:
 
 
 def required_object(document: Mapping[str, Any], name: str) -> Mapping[str, Any]:
-    """The object under this name. Raises Refusal."""
+    """Return the object under this name. Raises AirtelRequestRejected."""
     value = document.get(name)
     if not isinstance(value, dict):
         raise AirtelRequestRejected("ROUTER003", f"{name} is missing")
@@ -94,7 +95,7 @@ def required_object(document: Mapping[str, Any], name: str) -> Mapping[str, Any]
 
 
 def required_alphanumeric(document: Mapping[str, Any], name: str) -> str:
-    """Text of letters and digits under this name. Raises Refusal."""
+    """Return the text of letters and digits under this name. Raises AirtelRequestRejected."""
     value = document.get(name)
     if not isinstance(value, str) or _ALPHANUMERIC_PATTERN.fullmatch(value) is None:
         raise AirtelRequestRejected("ROUTER003", f"{name} must be 1 to 64 letters and digits")
@@ -102,7 +103,8 @@ def required_alphanumeric(document: Mapping[str, Any], name: str) -> str:
 
 
 def parse_national_number(party: Mapping[str, Any]) -> str:
-    """The number in `msisdn`, text or number, without country code and leading zero. Raises Refusal."""
+    """Return the number in `msisdn`, text or number, without country code and leading zero. Raises
+    AirtelRequestRejected."""
     number = str(party.get("msisdn", ""))
     if _NATIONAL_NUMBER_PATTERN.fullmatch(number) is None:
         raise AirtelRequestRejected("ESB000033", "Invalid MSISDN length")
@@ -110,12 +112,12 @@ def parse_national_number(party: Mapping[str, Any]) -> str:
 
 
 def parse_amount(transaction: Mapping[str, Any], kind: str, market: SimulatedAirtelMarket) -> Money:
-    """A positive amount that the currency has. Raises Refusal."""
+    """Return a positive amount that the currency has. Raises AirtelRequestRejected."""
     value = transaction.get("amount")
     if not isinstance(value, Decimal):
         raise AirtelRequestRejected("ROUTER003", "transaction.amount must be a number")
     try:
-        amount = amount_of(value, market.currency)
+        amount = to_money(value, market.currency)
     except AmountError:
         amount = Money(0, market.currency)
     if amount.minor <= 0:
@@ -124,7 +126,7 @@ def parse_amount(transaction: Mapping[str, Any], kind: str, market: SimulatedAir
 
 
 def check_market_headers(request: HttpRequest, market: SimulatedAirtelMarket) -> None:
-    """`X-Country` and `X-Currency` are this market's. Raises Refusal."""
+    """Check that `X-Country` and `X-Currency` are this market's. Raises AirtelRequestRejected."""
     if request.value(b"x-country") != market.country.encode():
         raise AirtelRequestRejected("ROUTER006", "Invalid country in X-Country")
     currency = request.value(b"x-currency")
@@ -134,7 +136,7 @@ def check_market_headers(request: HttpRequest, market: SimulatedAirtelMarket) ->
 
 
 def check_country_and_currency(document: Mapping[str, Any], market: SimulatedAirtelMarket) -> None:
-    """Country and currency within the body, where they are given. Raises Refusal."""
+    """Check country and currency in the body, if given. Raises AirtelRequestRejected."""
     if document.get("country", market.country) != market.country:
         raise AirtelRequestRejected("ROUTER006", "Invalid country")
     if document.get("currency", market.currency) != market.currency:
@@ -144,7 +146,8 @@ def check_country_and_currency(document: Mapping[str, Any], market: SimulatedAir
 def check_version_fields(
     path: str, payee: Mapping[str, Any], transaction: Mapping[str, Any]
 ) -> None:
-    """What newer versions of a disbursement want beside. Raises Refusal."""
+    """Check the members that newer versions of a disbursement require. Raises
+    AirtelRequestRejected."""
     if "/v1/" not in path and transaction.get("type") not in ("B2C", "B2B"):
         raise AirtelRequestRejected("ROUTER003", "transaction.type must be B2C or B2B")
     if "/v3/" in path and payee.get("wallet_type") not in ("NORMAL", "SALARY"):
@@ -152,11 +155,11 @@ def check_version_fields(
 
 
 def check_pin(document: Mapping[str, Any], market: SimulatedAirtelMarket) -> None:
-    """The merchant's PIN, encrypted. Raises Refusal."""
-    sealed = document.get("pin", document.get("pinstring"))
-    if not isinstance(sealed, str):
+    """Check the merchant's encrypted PIN. Raises AirtelRequestRejected."""
+    encrypted = document.get("pin", document.get("pinstring"))
+    if not isinstance(encrypted, str):
         raise AirtelRequestRejected("ROUTER114", "The PIN is missing")
-    pin = _rsa_decrypt(sealed.encode(), market, market.pin_padding)
+    pin = _rsa_decrypt(encrypted.encode(), market, market.pin_padding)
     if pin is None or _PIN_PATTERN.fullmatch(pin) is None:
         raise AirtelRequestRejected("ROUTER116", "The PIN can't be decrypted")
     if pin != market.pin.encode():
@@ -166,7 +169,8 @@ def check_pin(document: Mapping[str, Any], market: SimulatedAirtelMarket) -> Non
 def check_signature(
     request: HttpRequest, path: str, market: SimulatedAirtelMarket, code: str
 ) -> None:
-    """The signature is of exactly this body; older versions may leave it out. Raises Refusal with the code."""
+    """Check that the signature is of exactly this body; older versions may leave it out. Raises
+    AirtelRequestRejected with the code."""
     signature, key = request.value(b"x-signature"), request.value(b"x-key")
     if signature is None and key is None and path not in _SIGNED_PATHS:
         return
@@ -175,26 +179,28 @@ def check_signature(
         raise AirtelRequestRejected(code, "x-signature and payload do not match")
 
 
-def _rsa_decrypt(sealed: bytes, market: SimulatedAirtelMarket, padding: RsaPadding) -> bytes | None:
-    """What was encrypted for the operator; None when it can't be opened."""
+def _rsa_decrypt(
+    encrypted: bytes, market: SimulatedAirtelMarket, padding: RsaPadding
+) -> bytes | None:
+    """Decrypt what was encrypted for the operator; None when that is impossible."""
     is_short = market.private_key.key_size <= _SHORT_KEY_BITS
     used = RsaPadding.PKCS1V15 if is_short else padding
     try:
         return market.private_key.decrypt(
-            base64.b64decode(sealed, validate=True), rsa_padding(used)
+            base64.b64decode(encrypted, validate=True), rsa_padding(used)
         )
     except ValueError:
         return None
 
 
 def _decrypt_signature(signature: bytes, key_and_vector: bytes) -> bytes | None:
-    """The text that was signed; None when that can't be found out."""
+    """Return the text that was signed; None when it can't be decrypted."""
     try:
         key, vector = (base64.b64decode(each) for each in key_and_vector.split(b":"))
-        sealed = base64.b64decode(signature, validate=True)
+        encrypted = base64.b64decode(signature, validate=True)
         decryptor = Cipher(AES(key), CBC(vector)).decryptor()
         unpadder = PKCS7(AES.block_size).unpadder()
-        padded = decryptor.update(sealed) + decryptor.finalize()
+        padded = decryptor.update(encrypted) + decryptor.finalize()
         return unpadder.update(padded) + unpadder.finalize()
     except ValueError:
         return None

@@ -1,4 +1,4 @@
-"""What the make-believe Airtel Money says of payments: in answers, and in callbacks."""
+"""Builds the responses and callbacks about payments of the simulated Airtel Money."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from mmo_trio.simulators.base import JSON_HEADERS
 
 
 def payment_response(payment: SimulatedAirtelPayment) -> HttpResponse:
-    """What an enquiry, or the answer to a pay-out, says of a payment."""
+    """Return the response to an enquiry or a pay-out."""
     transaction = {"id": payment.id, "message": payment.message, "status": payment.status}
     if payment.is_paid:
         transaction["airtel_money_id"] = payment.receipt
@@ -23,7 +23,7 @@ def payment_response(payment: SimulatedAirtelPayment) -> HttpResponse:
 
 
 def build_callback(payment: SimulatedAirtelPayment, url: str, key: str | None) -> HttpRequest:
-    """The callback about a payment, with its hash where there is a key for that."""
+    """Return the callback about a payment, with its hash where there is a key for that."""
     transaction = {
         "id": payment.id,
         "message": payment.message,

@@ -1,1 +1,1 @@
-"""A simulator of M-Pesa (Daraja)."""
+"""Simulates M-Pesa (Daraja)."""

@@ -1,4 +1,4 @@
-"""The simulated M-Pesa's book: whose money is where, and every payment, to the cent."""
+"""Holds the accounts and payments of the simulated M-Pesa, exact to the cent."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ from attrs import Factory, define, field
 
 from mmo_sansio.values.clock import SECOND, Instant, Span
 from mmo_sansio.values.money import Money
+from mmo_trio.simulators.base import account_row, payment_row
 
 SANDBOX_PASSKEY: Final = "bfb279f9aa9bdbcf158e97dd71a467cd2e0c893059b10f78e6b72ada1ed2c919"
-"""Daraja's published one for the paybill 174379."""
+"""Daraja's published passkey for the paybill 174379."""
 
 TAX_AUTHORITY: Final = "572572"
 CUSTOMER_BALANCE_MAX_MINOR: Final = 500_000_00
@@ -26,7 +27,7 @@ PROMPT_TIMEOUT: Final = Span(60 * SECOND)
 
 @define
 class SimulatedMpesaAccount:
-    """A customer's telephone or an organisation's shortcode."""
+    """An account is a customer's telephone or an organisation's shortcode."""
 
     id: str
     balance_minor: int = 0
@@ -34,7 +35,7 @@ class SimulatedMpesaAccount:
     name: str = "JANE DOE"
     pin: str = field(default="1234", repr=False)
     enters: str | None = field(default="1234", repr=False)
-    """What the person enters when a prompt comes: a PIN, `cancel`, or nothing at all."""
+    """What the person enters when a prompt comes: a PIN, `cancel`, or nothing (None)."""
     passkey: str | None = field(default=None, repr=False)
     initiator: str | None = None
     initiator_password: str | None = field(default=None, repr=False)
@@ -42,12 +43,12 @@ class SimulatedMpesaAccount:
     validation_url: str | None = None
     response_type: str = "Completed"
     validates: bool = False
-    """Whether M-Pesa asks the shortcode before a deposit."""
+    """Whether M-Pesa asks the shortcode to validate a deposit."""
 
 
 @define
 class SimulatedMpesaPayment:
-    """A movement of money that was asked for."""
+    """A movement of money that was requested."""
 
     kind: str
     reference: str
@@ -68,36 +69,36 @@ class SimulatedMpesaPayment:
 
     @property
     def shillings(self) -> int:
-        """The amount, which is whole."""
+        """Return the amount, which is a whole number of shillings."""
         return self.amount_minor // 100
 
 
 @define
 class SimulatedMpesaAccounts:
-    """All accounts and payments."""
+    """Holds all accounts and payments."""
 
     accounts: dict[str, SimulatedMpesaAccount] = Factory(dict)
     payments: list[SimulatedMpesaPayment] = Factory(list)
     _receipt_count: int = 0
 
     def open_account(self, document: Mapping[str, Any]) -> None:
-        """Open or change an account: `{"account", "balance", "name", "pin", "enters", "passkey", "initiator",
-        "initiator_password", "validates"}`. Raises ValueError when it makes no sense."""
-        given = dict(document)
-        id = str(given.pop("account", ""))
+        """Open or change an account: `{"account", "balance", "name", "pin", "enters", "passkey",
+        "initiator", "initiator_password", "validates"}`. Raises ValueError for an invalid one."""
+        members = dict(document)
+        id = str(members.pop("account", ""))
         if not (id.isascii() and id.isdigit()) or len(id) not in (5, 6, 7, 12):
             raise ValueError("account must be a number of 12 digits or a shortcode")
         account = self.accounts.get(id) or SimulatedMpesaAccount(id)
-        if "balance" in given:
-            account.balance_minor = _parse_minor(given.pop("balance"))
-        for name, value in given.items():
+        if "balance" in members:
+            account.balance_minor = _parse_minor(members.pop("balance"))
+        for name, value in members.items():
             if name not in _SETTABLE_FIELDS:
                 raise ValueError(f"{name} is no member of an account")
             setattr(account, name, value)
         self.accounts[id] = account
 
     def find_account(self, id: str) -> SimulatedMpesaAccount | None:
-        """The account, if there is one."""
+        """Return the account, or None."""
         return self.accounts.get(id)
 
     def transfer(self, payment: SimulatedMpesaPayment) -> None:
@@ -113,7 +114,7 @@ class SimulatedMpesaAccounts:
     def payout_error_code(
         self, payment: SimulatedMpesaPayment, is_initiator_valid: bool
     ) -> str | None:
-        """Why a pay-out fails, `may` saying whether the initiator may make it; None when it doesn't."""
+        """Return the result code of a pay-out that fails; None for one that succeeds."""
         payee = self.find_account(payment.payee)
         if not is_initiator_valid:
             return "2001"
@@ -132,7 +133,7 @@ class SimulatedMpesaAccounts:
     def find_payment(
         self, *, conversation_id: str = "", originator_id: str = "", receipt: str = ""
     ) -> SimulatedMpesaPayment | None:
-        """The payment that one of these names."""
+        """Return the payment with one of these ids, or None."""
         for each in self.payments:
             if conversation_id and each.conversation_id == conversation_id:
                 return each
@@ -143,27 +144,22 @@ class SimulatedMpesaAccounts:
         return None
 
     def snapshot(self) -> Mapping[str, Any]:
-        """All of it as JSON."""
+        """Return everything as JSON."""
         return {
             "accounts": [
-                {
-                    "account": each.id,
-                    "currency": "KES",
-                    "balance": _format_minor(each.balance_minor),
-                }
+                account_row(each.id, Money(each.balance_minor, "KES"))
                 for each in self.accounts.values()
             ],
             "payments": [
-                {
-                    "kind": each.kind,
-                    "reference": each.reference,
-                    "receipt": each.receipt,
-                    "account": each.payee if each.kind == "b2c" else each.payer,
-                    "amount": _format_minor(each.amount_minor),
-                    "currency": "KES",
-                    "result": "success" if each.result == "0" else each.result,
-                    "told": each.callback_count,
-                }
+                payment_row(
+                    each.kind,
+                    each.reference,
+                    each.receipt,
+                    each.payee if each.kind == "b2c" else each.payer,
+                    Money(each.amount_minor, "KES"),
+                    "success" if each.result == "0" else each.result,
+                    each.callback_count,
+                )
                 for each in self.payments
             ],
         }
@@ -184,12 +180,8 @@ def _parse_minor(text: object) -> int:
     return int(value)
 
 
-def _format_minor(minor: int) -> str:
-    return Money(minor, "KES").text
-
-
 def default_accounts() -> SimulatedMpesaAccounts:
-    """One in which the accounts stand that every simulator begins with."""
+    """Return the accounts that every simulator begins with."""
     book = SimulatedMpesaAccounts()
     book.open_account({"account": "174379", "passkey": SANDBOX_PASSKEY})
     book.open_account(

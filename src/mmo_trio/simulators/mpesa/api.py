@@ -1,11 +1,12 @@
-"""A simulated M-Pesa behind a simulated Daraja: strict about what it is sent, exact about what it holds.
+"""Simulates M-Pesa behind Daraja: strict about requests, exact about money.
 
-It has one app (`consumer-key`, `consumer-secret`), the paybill 174379 with Daraja's published passkey, the shortcode
-600997 that pays out as `testapi`, and the telephone 254708374149; more are opened by `POST /_simulator/accounts`.
-`GET /_simulator/certificate` is what an initiator's password is encrypted with.
+It has one app (`consumer-key`, `consumer-secret`), the paybill 174379 with Daraja's published
+passkey, the shortcode 600997 that pays out as `testapi`, and the telephone 254708374149; `POST
+/_simulator/accounts` opens more. `GET /_simulator/certificate` returns the certificate that an
+initiator's password is encrypted for.
 
-Operations, as faults name them: token, stk_push, stk_query, b2c, tax, status, qr, register, c2b. `end_with` takes a
-result code; `queue_timeout` lets a request expire in Daraja's queue instead.
+For a script of faults its operations are token, stk_push, stk_query, b2c, tax, status, qr, register
+and c2b. `end_with` takes a result code; `queue_timeout` lets a request expire in Daraja's queue.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from mmo_trio.simulators.base import (
     path_and_query,
     respond_with_faults,
 )
-from mmo_trio.simulators.mpesa import responses as tales
+from mmo_trio.simulators.mpesa import responses
 from mmo_trio.simulators.mpesa.accounts import (
     PIN_ENTRY_DELAY,
     PROMPT_TIMEOUT,
@@ -56,32 +57,32 @@ ANSWER_DELAY: Final = SECOND
 
 @define(eq=False)
 class MpesaSimulator:
-    """The operator; see the module."""
+    """Simulates the operator."""
 
     certificate: str
-    """The X.509 certificate (PEM) that it gives out."""
+    """The X.509 certificate (PEM) that it publishes."""
     decrypt: Callable[[bytes], bytes | None]
-    """Undoes what was encrypted for that certificate; None when it wasn't."""
+    """Decrypts what was encrypted for that certificate; None when it wasn't."""
     consumer_key: str = "consumer-key"
     consumer_secret: str = field(default="consumer-secret", repr=False)
     keeps_originator_id: bool = True
-    """Whether a pay-out keeps the OriginatorConversationID that came with it, or is given another besides."""
+    """Whether a pay-out keeps its OriginatorConversationID, or is given another one in addition."""
     confirms_pushes: bool = False
-    """Whether a push to a shortcode with registered addresses is confirmed there as well."""
+    """Whether a push to a shortcode with registered URLs is also confirmed there, as a deposit."""
     faults: FaultScript = Factory(FaultScript)
     _schedule: MpesaSchedule = Factory(lambda: MpesaSchedule(default_accounts()))
     _token: tuple[str, Instant] = ("", Instant(0))
     _pending_validations: dict[HttpRequest, tuple[SimulatedMpesaPayment, tuple[Fault, ...]]] = (
         Factory(dict)
     )
-    """Deposits about which the gateway was asked."""
+    """Deposits that the gateway was asked to validate."""
     _used_originator_ids: set[str] = Factory(set)
-    """Every OriginatorConversationID that came."""
+    """Every OriginatorConversationID that was received."""
 
     def handle_request(
         self, request: HttpRequest, *, now: Instant
     ) -> HttpResponse | DroppedConnection:
-        """Its answer; see :class:`~mmo_trio.simulators.base.Simulator`."""
+        """Return the response to a request of its API; see `Simulator`."""
         self._schedule.run_due(now)
         path, query = path_and_query(request)
         if path == "/_simulator/certificate" and request.method == "GET":
@@ -99,22 +100,23 @@ class MpesaSimulator:
         )
 
     def take_due_callbacks(self, *, now: Instant) -> Sequence[HttpRequest]:
-        """The callbacks to send now."""
+        """Return the callbacks to send now."""
         return self._schedule.take_due(now)
 
     def next_due_at(self) -> Instant | None:
-        """When `due` has something to do."""
+        """Return when the next action or callback is due."""
         return self._schedule.next_due_at()
 
     def on_callback_response(
         self, request: HttpRequest, response: HttpResponse | None, *, now: Instant
     ) -> None:
-        """A deposit goes on as the gateway says, or as the shortcode's response type does where it says nothing."""
+        """Continue a deposit as the gateway's validation says, or as the shortcode's response type
+        does without an answer."""
         asked = self._pending_validations.pop(request, None)
         if asked is None:
             return
         payment, met = asked
-        verdict = tales.is_deposit_accepted(response)
+        verdict = responses.is_deposit_accepted(response)
         if verdict is None:
             verdict = self._accounts.accounts[payment.payee].response_type == "Completed"
         if verdict:
@@ -123,12 +125,12 @@ class MpesaSimulator:
             payment.result = "rejected"
 
     def open_accounts(self, accounts: Sequence[Mapping[str, Any]]) -> None:
-        """Open or change accounts; see :meth:`.mpesa_book.Book.open_account`."""
+        """Open or change accounts; see `SimulatedMpesaAccounts.open_account`."""
         for each in accounts:
             self._accounts.open_account(each)
 
     def snapshot(self) -> Mapping[str, Any]:
-        """Everything that it did."""
+        """Return all accounts and payments."""
         return self._accounts.snapshot()
 
     @property
@@ -172,8 +174,8 @@ class MpesaSimulator:
 
     def _check_headers(self, request: HttpRequest, now: Instant) -> None:
         value, expires_at = self._token
-        given = request.values(b"authorization")
-        if not value or now >= expires_at or given != (b"Bearer " + value.encode(),):
+        authorization = request.values(b"authorization")
+        if not value or now >= expires_at or authorization != (b"Bearer " + value.encode(),):
             raise MpesaRequestRejected(404, "404.001.03", "Invalid Access Token")
         kind = (request.value(b"content-type") or b"").partition(b";")[0].strip().lower()
         if kind != b"application/json":
@@ -204,10 +206,10 @@ class MpesaSimulator:
             takes,
             faults,
             now,
-            lambda: tales.stk_push_error_code(payer, payment, is_right),
+            lambda: responses.stk_push_error_code(payer, payment, is_right),
             on_paid=self._confirm_push,
         )
-        return json_response(200, tales.stk_push_response(payment))
+        return json_response(200, responses.stk_push_response(payment))
 
     def _stk_query(
         self, form: dict[str, str], faults: tuple[Fault, ...], now: Instant
@@ -218,7 +220,7 @@ class MpesaSimulator:
             raise invalid_field("CheckoutRequestID")
         if payment.result is None:
             raise MpesaRequestRejected(500, "500.001.1001", "The transaction is being processed")
-        return json_response(200, tales.stk_query_response(payment))
+        return json_response(200, responses.stk_query_response(payment))
 
     def _b2c(self, form: dict[str, str], faults: tuple[Fault, ...], now: Instant) -> HttpResponse:
         own = form["OriginatorConversationID"]
@@ -241,7 +243,7 @@ class MpesaSimulator:
             lambda: self._accounts.payout_error_code(payment, may),
             form,
         )
-        return json_response(200, tales.payment_accepted_response(payment))
+        return json_response(200, responses.payment_accepted_response(payment))
 
     def _remit_tax(
         self, form: dict[str, str], faults: tuple[Fault, ...], now: Instant
@@ -259,7 +261,7 @@ class MpesaSimulator:
             return "1" if payer.balance_minor < payment.amount_minor else None
 
         self._schedule.schedule_result(payment, RESULT_DELAY, faults, now, fault, form)
-        return json_response(200, tales.payment_accepted_response(payment))
+        return json_response(200, responses.payment_accepted_response(payment))
 
     def _transaction_status(
         self, form: dict[str, str], faults: tuple[Fault, ...], now: Instant
@@ -277,12 +279,14 @@ class MpesaSimulator:
             )
             code = ending.code if ending else "2001" if not may else None
             self._schedule.send(
-                tales.callback_request(form["ResultURL"], tales.status_callback(found, code, ids))
+                responses.callback_request(
+                    form["ResultURL"], responses.status_callback(found, code, ids)
+                )
             )
 
         for after in callback_delays(faults):
             self._schedule.schedule(later(later(now, ANSWER_DELAY), after), answer)
-        return json_response(200, tales.accepted_response(*ids))
+        return json_response(200, responses.accepted_response(*ids))
 
     def _generate_qr(
         self, form: dict[str, str], faults: tuple[Fault, ...], now: Instant
@@ -293,7 +297,7 @@ class MpesaSimulator:
                 "ResponseCode": "00",
                 "RequestID": f"simulated-{self._schedule.next_number()}",
                 "ResponseDescription": "QR Code Successfully Generated.",
-                "QRCode": tales.QR_IMAGE,
+                "QRCode": responses.QR_IMAGE,
             },
         )
 
@@ -328,10 +332,10 @@ class MpesaSimulator:
             if payer.balance_minor < payment.amount_minor:
                 payment.result = "1"
             elif payee.validates and payee.validation_url:
-                asked = tales.deposit_callback(
+                asked = responses.deposit_callback(
                     payment, payee, payer, then, receipt=payment.conversation_id
                 )
-                request = tales.callback_request(payee.validation_url, asked)
+                request = responses.callback_request(payee.validation_url, asked)
                 self._pending_validations[request] = (payment, faults)
                 self._schedule.send(request)
             else:
@@ -339,7 +343,7 @@ class MpesaSimulator:
 
         self._schedule.schedule(later(now, ANSWER_DELAY), begin)
         return json_response(
-            200, tales.accepted_response(payment.conversation_id, payment.originator_id)
+            200, responses.accepted_response(payment.conversation_id, payment.originator_id)
         )
 
     def _complete_deposit(
@@ -360,10 +364,12 @@ class MpesaSimulator:
             self._accounts.accounts[payment.payer],
         )
         if payee.confirmation_url is not None:
-            told = tales.deposit_callback(payment, payee, payer, now, receipt=payment.receipt or "")
+            document = responses.deposit_callback(
+                payment, payee, payer, now, receipt=payment.receipt or ""
+            )
             self._schedule.schedule_callback(
                 payment,
-                tales.callback_request(payee.confirmation_url, told),
+                responses.callback_request(payee.confirmation_url, document),
                 callback_delays(faults),
                 now,
             )
@@ -412,4 +418,4 @@ _OPERATION_HANDLERS: Final[Mapping[str, OperationHandler]] = {
     "register": MpesaSimulator._register_urls,
     "c2b": MpesaSimulator._simulate_c2b,
 }
-"""What carries each operation out."""
+"""By operation."""

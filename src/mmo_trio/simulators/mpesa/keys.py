@@ -1,4 +1,4 @@
-"""The simulated M-Pesa's key pair, for what only it may read."""
+"""Creates the simulated M-Pesa's key pair, for secrets that only the operator may read."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _NAME = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "simulated M-Pes
 
 
 def open_mpesa() -> MpesaSimulator:
-    """An operator with a fresh key. Its certificate has run out long ago, as the real ones have."""
+    """Return an operator with a fresh key. Its certificate has expired, as the real ones have."""
     key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
     ended = datetime.now(UTC) - timedelta(days=365)
     certificate = (

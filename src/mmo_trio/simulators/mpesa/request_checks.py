@@ -1,5 +1,5 @@
-"""Where the simulated Daraja is asked, and what it wants there: every field, and what it may hold. It refuses as Daraja
-does, by the name of the field."""
+"""Defines the endpoints of the simulated Daraja and the fields that each requires. A rejection
+names the field, as Daraja's do."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ ENDPOINTS: Final[Mapping[str, tuple[str, str]]] = {
     "/mpesa/c2b/v1/simulate": ("POST", "c2b"),
     "/mpesa/c2b/v2/simulate": ("POST", "c2b"),
 }
-"""What it offers: path, and then the method and the operation's name."""
+"""By path: the method and the operation's name."""
 
 
 class MpesaRequestRejected(Exception):
-    """A request that Daraja refuses."""
+    """A request is rejected as Daraja does."""
 
     def __init__(self, status: int, code: str, message: str) -> None:
         super().__init__(message)
@@ -41,7 +41,7 @@ class MpesaRequestRejected(Exception):
 
 
 def invalid_field(field: str) -> MpesaRequestRejected:
-    """The refusal of a field."""
+    """Return the rejection of a field."""
     return MpesaRequestRejected(400, "400.002.02", f"Bad Request - Invalid {field}")
 
 
@@ -154,8 +154,8 @@ FORM_FIELDS: Final[Mapping[str, Mapping[str, FieldCheck]]] = {
 
 
 def check_form(operation: str, document: Mapping[str, Any]) -> dict[str, str]:
-    """The fields as text, numbers as well; raises Refused for the first that is missing or wrong. Others
-    are passed over, as clients spell some in several ways."""
+    """Return the fields as text, numbers as well. Raises MpesaRequestRejected for the first that is
+    missing or invalid. Unknown fields are ignored, as clients spell some in several ways."""
     form, taken = FORM_FIELDS[operation], {}
     for marked, is_good in form.items():
         name = marked.removesuffix("?")

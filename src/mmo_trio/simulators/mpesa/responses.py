@@ -1,4 +1,4 @@
-"""What the simulated M-Pesa says: answers and callbacks, in Daraja's own shapes."""
+"""Builds the responses and callbacks of the simulated M-Pesa in Daraja's own shapes."""
 
 from __future__ import annotations
 
@@ -30,22 +30,22 @@ RESULT_DESCRIPTIONS: Final[Mapping[str, str]] = {
     "2040": "Credit Party customer type can't be supported by the service.",
     "queue_timeout": "The request timed out in the queue.",
 }
-"""What it says with a result code."""
+"""By result code."""
 
 DUMMY_RECEIPT: Final = "SIM0000000"
 
 QR_IMAGE: Final = b64encode(b"\x89PNG\r\n\x1a\nsimulated").decode()
-"""What it draws in place of a code to scan."""
+"""The image that stands in for a code to scan."""
 
 
 def callback_request(url: str, document: Mapping[str, Any]) -> HttpRequest:
-    """A callback."""
+    """Return a callback."""
     body = json.dumps(document, ensure_ascii=False).encode()
     return HttpRequest("POST", url.encode(), JSON_HEADERS, body)
 
 
 def accepted_response(conversation_id: str, originator_id: str) -> dict[str, str]:
-    """The answer to a request that is carried out later."""
+    """Return the response to a request that is carried out later."""
     return {
         "ConversationID": conversation_id,
         "OriginatorConversationID": originator_id,
@@ -55,12 +55,12 @@ def accepted_response(conversation_id: str, originator_id: str) -> dict[str, str
 
 
 def payment_accepted_response(payment: SimulatedMpesaPayment) -> dict[str, str]:
-    """The answer to a pay-out or a tax payout."""
+    """Return the response to a pay-out or a tax payout."""
     return accepted_response(payment.conversation_id, payment.originator_id)
 
 
 def stk_push_response(payment: SimulatedMpesaPayment) -> dict[str, str]:
-    """The answer to a push."""
+    """Return the response to a push."""
     return {
         "MerchantRequestID": payment.originator_id,
         "CheckoutRequestID": payment.conversation_id,
@@ -71,7 +71,7 @@ def stk_push_response(payment: SimulatedMpesaPayment) -> dict[str, str]:
 
 
 def stk_query_response(payment: SimulatedMpesaPayment) -> dict[str, str]:
-    """The answer to a question about a push that has ended; its code is text."""
+    """Return the response to a query about a push that has ended; its code is text."""
     return {
         "ResponseCode": "0",
         "ResponseDescription": "The service request has been accepted successfully",
@@ -85,7 +85,8 @@ def stk_query_response(payment: SimulatedMpesaPayment) -> dict[str, str]:
 def stk_push_error_code(
     payer: SimulatedMpesaAccount, payment: SimulatedMpesaPayment, is_destination_valid: bool
 ) -> str | None:
-    """Why a push fails when the person has had the time to react; None when it doesn't."""
+    """Return the result code of a push that fails once the person has had time to react; None for
+    one that succeeds."""
     if not is_destination_valid:
         return "2028"
     if payer.enters is None:
@@ -100,11 +101,11 @@ def stk_push_error_code(
 def result_callback(
     payment: SimulatedMpesaPayment, accounts: SimulatedMpesaAccounts
 ) -> dict[str, Any]:
-    """How a payment ended, as it is called back."""
+    """Return the callback with the result of a payment."""
     if payment.kind == "stk_push":
         return _stk_result_callback(payment)
     is_good = payment.result == "0"
-    told: dict[str, Any] = {
+    document: dict[str, Any] = {
         "ResultType": 0 if payment.result != "queue_timeout" else 1,
         "ResultCode": _json_code(payment.result if payment.result != "queue_timeout" else "1"),
         "ResultDesc": payment.message,
@@ -118,7 +119,7 @@ def result_callback(
     if is_good:
         amount = "TransactionAmount" if payment.kind == "b2c" else "Amount"
         left = accounts.accounts[payment.payer].balance_minor / 100
-        told["ResultParameters"] = {
+        document["ResultParameters"] = {
             "ResultParameter": [
                 {"Key": amount, "Value": payment.shillings},
                 {"Key": "TransactionReceipt", "Value": payment.receipt},
@@ -127,16 +128,16 @@ def result_callback(
                 {"Key": "DebitPartyCharges"},
             ]
         }
-    return {"Result": told}
+    return {"Result": document}
 
 
 def status_callback(
     payment: SimulatedMpesaPayment | None, code: str | None, ids: tuple[str, str]
 ) -> dict[str, Any]:
-    """What became of a payment, as it is asked; `code` in place of the answer."""
+    """Return the callback with the state of a queried payment; `code` replaces the result."""
     if payment is None and code is None:
         code = "SFC_IC0003"
-    told: dict[str, Any] = {
+    document: dict[str, Any] = {
         "ResultType": 0,
         "ResultCode": _json_code(code or "0"),
         "ResultDesc": "The service request is processed successfully." if not code else "Failed.",
@@ -145,7 +146,7 @@ def status_callback(
         "TransactionID": DUMMY_RECEIPT,
     }
     if payment is not None and code is None:
-        told["ResultParameters"] = {
+        document["ResultParameters"] = {
             "ResultParameter": [
                 {"Key": "TransactionReason"},
                 {"Key": "ConversationID", "Value": payment.conversation_id},
@@ -155,7 +156,7 @@ def status_callback(
                 {"Key": "ReceiptNo", "Value": payment.receipt or ""},
             ]
         }
-    return {"Result": told}
+    return {"Result": document}
 
 
 def deposit_callback(
@@ -166,7 +167,7 @@ def deposit_callback(
     *,
     receipt: str,
 ) -> dict[str, str]:
-    """A deposit, as it is asked about and confirmed."""
+    """Return the callback that asks to validate a deposit, or confirms it."""
     first, _, last = payer.name.partition(" ")
     return {
         "TransactionType": "Pay Bill",
@@ -186,7 +187,7 @@ def deposit_callback(
 
 
 def is_deposit_accepted(response: HttpResponse | None) -> bool | None:
-    """Whether the gateway welcomes a deposit; None when it says nothing that can be read."""
+    """Return whether the gateway accepts a deposit; None when its response can't be read."""
     if response is None or response.status != 200:
         return None
     try:
@@ -196,7 +197,7 @@ def is_deposit_accepted(response: HttpResponse | None) -> bool | None:
 
 
 def _stk_result_callback(payment: SimulatedMpesaPayment) -> dict[str, Any]:
-    told: dict[str, Any] = {
+    document: dict[str, Any] = {
         "MerchantRequestID": payment.originator_id,
         "CheckoutRequestID": payment.conversation_id,
         "ResultCode": _json_code(payment.result),
@@ -204,7 +205,7 @@ def _stk_result_callback(payment: SimulatedMpesaPayment) -> dict[str, Any]:
     }
     if payment.result == "0":
         moment = int(to_nairobi_time(payment.accepted_at).strftime("%Y%m%d%H%M%S"))
-        told["CallbackMetadata"] = {
+        document["CallbackMetadata"] = {
             "Item": [
                 {"Name": "Amount", "Value": payment.amount_minor / 100},
                 {"Name": "MpesaReceiptNumber", "Value": payment.receipt},
@@ -213,11 +214,11 @@ def _stk_result_callback(payment: SimulatedMpesaPayment) -> dict[str, Any]:
                 {"Name": "PhoneNumber", "Value": int(payment.payer)},
             ]
         }
-    return {"Body": {"stkCallback": told}}
+    return {"Body": {"stkCallback": document}}
 
 
 def _json_code(code: str | None) -> int | str:
-    """A number in callbacks, where it is one."""
+    """Return the code as callbacks have it: a number, where it is one."""
     return int(code) if code is not None and code.isdigit() else code or ""
 
 

@@ -1,49 +1,49 @@
-"""What the simulated M-Pesa does later: results are reached and callbacks sent, in the order of their times."""
+"""Schedules what the simulated M-Pesa does later: it reaches results and sends callbacks in the
+order of their times."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from heapq import heappop, heappush
 from typing import Final, TypeAlias
 
 from attrs import Factory, define
 
 from mmo_sansio.http.messages import HttpRequest
 from mmo_sansio.values.clock import Instant, Span, later
-from mmo_trio.simulators.base import CallBack, EndAfter, EndWith, Fault, find_fault
-from mmo_trio.simulators.mpesa import responses as tales
+from mmo_trio.simulators.base import CallBack, DueQueue, EndAfter, EndWith, Fault, find_fault
+from mmo_trio.simulators.mpesa import responses
 from mmo_trio.simulators.mpesa.accounts import SimulatedMpesaAccounts, SimulatedMpesaPayment
 
 QUEUE_TIMEOUT: Final = "queue_timeout"
-"""As a result: the request expires in Daraja's queue."""
+"""The result of a request that expires in Daraja's queue."""
 
 ScheduledAction: TypeAlias = Callable[[Instant], None]
-"""Something that happens at a time."""
+"""An action that happens at a time."""
 
 
 @define(eq=False)
 class MpesaSchedule:
-    """The book, and what will happen to it."""
+    """Holds the accounts and the actions to come."""
 
     accounts: SimulatedMpesaAccounts
     _sequence: int = 0
-    _queue: list[tuple[Instant, int, ScheduledAction]] = Factory(list)
+    _queue: DueQueue[ScheduledAction] = Factory(DueQueue)
     _outbox: list[HttpRequest] = Factory(list)
 
     def take_due(self, now: Instant) -> Sequence[HttpRequest]:
-        """What is to be sent now."""
+        """Run the actions that are due, and return the callbacks to send now."""
         self.run_due(now)
-        told, self._outbox = self._outbox, []
-        return told
+        requests, self._outbox = self._outbox, []
+        return requests
 
     def next_due_at(self) -> Instant | None:
-        """When something happens next."""
+        """Return when the next action or callback is due."""
         if self._outbox:
             return Instant(0)
-        return self._queue[0][0] if self._queue else None
+        return self._queue.next_due_at()
 
     def send(self, request: HttpRequest) -> None:
-        """Send this at once."""
+        """Send this callback at once."""
         self._outbox.append(request)
 
     def accept_payment(
@@ -56,7 +56,7 @@ class MpesaSchedule:
         faults: Sequence[Fault],
         now: Instant,
     ) -> SimulatedMpesaPayment:
-        """A payment that was asked for; `url` is the field that says where its result is told."""
+        """Add a payment; `result_url_field` is the form's field with the URL for its result."""
         number = self.next_number()
         own = f"ws_CO_{number:09d}" if kind == "stk_push" else f"AG_{number:09d}"
         payment = SimulatedMpesaPayment(
@@ -84,7 +84,7 @@ class MpesaSchedule:
         form: Mapping[str, str] | None = None,
         on_paid: Callable[[SimulatedMpesaPayment, Instant], None] | None = None,
     ) -> None:
-        """Bring a payment to its result when its time comes, and tell it."""
+        """Schedule the payment's result and its callback."""
         delay, ending = find_fault(EndAfter, faults), find_fault(EndWith, faults)
         span = default_delay if delay is None else delay.span
         if span is None:
@@ -98,15 +98,15 @@ class MpesaSchedule:
                     on_paid(payment, then)
             else:
                 payment.result = code
-                payment.message = (ending and ending.message) or tales.RESULT_DESCRIPTIONS.get(
+                payment.message = (ending and ending.message) or responses.RESULT_DESCRIPTIONS.get(
                     code, "Failed."
                 )
             url = payment.result_url
             if code == QUEUE_TIMEOUT and form is not None:
                 url = form["QueueTimeOutURL"]
-            told = tales.result_callback(payment, self.accounts)
+            document = responses.result_callback(payment, self.accounts)
             self.schedule_callback(
-                payment, tales.callback_request(url, told), payment.callback_delays, then
+                payment, responses.callback_request(url, document), payment.callback_delays, then
             )
 
         self.schedule(later(now, span), end)
@@ -118,7 +118,7 @@ class MpesaSchedule:
         delays: Sequence[Span],
         now: Instant,
     ) -> None:
-        """Send a payment's callback so long from now, once for each."""
+        """Send a payment's callback after each of these delays."""
 
         def send(then: Instant) -> None:
             payment.callback_count += 1
@@ -128,22 +128,21 @@ class MpesaSchedule:
             self.schedule(later(now, span), send)
 
     def schedule(self, when: Instant, action: ScheduledAction) -> None:
-        """Let this happen then."""
-        heappush(self._queue, (when, self.next_number(), action))
+        """Schedule an action."""
+        self._queue.schedule(action, at=when)
 
     def run_due(self, now: Instant) -> None:
-        """Let everything happen whose time has come."""
-        while self._queue and self._queue[0][0] <= now:
-            when, _, step = heappop(self._queue)
-            step(when)
+        """Run every action that is due."""
+        for at, action in self._queue.take_due(now=now):
+            action(at)
 
     def next_number(self) -> int:
-        """A number that was never given before."""
+        """Return a number that was not returned before."""
         self._sequence += 1
         return self._sequence
 
 
 def callback_delays(faults: Sequence[Fault]) -> tuple[Span, ...]:
-    """How long after its result each callback is told."""
+    """Return how long after its result each callback is sent."""
     scripted = find_fault(CallBack, faults)
     return (Span(0),) if scripted is None else scripted.after

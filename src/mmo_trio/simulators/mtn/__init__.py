@@ -1,1 +1,1 @@
-"""A simulator of MTN MoMo."""
+"""Simulates MTN MoMo."""

@@ -1,9 +1,9 @@
-"""The money of a make-believe MTN MoMo: wallets, payments on their way to a result, and callbacks about them."""
+"""Holds the money of the simulated MTN MoMo: wallets, payments that wait for a result, and their
+callbacks."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from heapq import heappop, heappush
 from typing import Any, Final
 
 from attrs import Factory, define
@@ -14,12 +14,15 @@ from mmo_sansio.values.money import Money, parse_number, to_money
 from mmo_trio.simulators.base import (
     JSON_HEADERS,
     CallBack,
-    CallbackQueue,
+    DueQueue,
     EndAfter,
     EndWith,
     Fault,
+    account_row,
+    earliest,
     find_fault,
     json_response,
+    payment_row,
 )
 from mmo_trio.simulators.mtn.sandbox_numbers import DELAYED, ONGOING, OUTCOMES_BY_NUMBER, SUCCESSFUL
 
@@ -28,29 +31,29 @@ PRODUCTS_BY_OPERATION: Final = {
     "transfer": "disbursement",
     "deposit": "disbursement",
 }
-"""Which product offers an operation; it is the merchant's account, too."""
+"""The product that offers an operation; it is also the merchant's account."""
 
 PARTY_FIELDS: Final = {"requesttopay": "payer", "transfer": "payee", "deposit": "payee"}
-"""What an operation calls the one at the other end."""
+"""The name of the other party in each operation."""
 
 OPENING_BALANCE: Final = "1000000"
-"""What a wallet or account holds in whole units that nobody has opened before."""
+"""The balance in whole units of a wallet or account that was not opened before."""
 
 ONGOING_DELAY = Span(30 * SECOND)
 
 
 @define(eq=False)
 class SimulatedMtnPayment:
-    """A submission that was taken."""
+    """A submission that was accepted."""
 
     kind: str
     reference_id: str
     document: Mapping[str, Any]
-    """What was submitted."""
+    """The submission's body."""
     amount: Money
     callback_url: str | None
     outcome: str
-    """What it will come to: SUCCESSFUL or a reason; money may be too short for the former."""
+    """The result to come: SUCCESSFUL or a reason; a lack of money may prevent the former."""
     message: str | None
     callback_delays: tuple[Span, ...]
     result: str | None = None
@@ -59,26 +62,27 @@ class SimulatedMtnPayment:
 
     @property
     def party(self) -> str:
-        """Whose wallet it is about."""
+        """Return the wallet of the other party."""
         return str(self.document[PARTY_FIELDS[self.kind]]["partyId"])
 
 
 @define(eq=False)
 class SimulatedMtnAccounts:
-    """The accounts of one market, with one merchant."""
+    """Holds the accounts of one market, with one merchant."""
 
     currency: str = "EUR"
     approval_delay: Span = Span(2 * SECOND)
     """How long a payer takes to approve."""
     has_implicit_wallets: bool = True
-    """Whether a number that nobody opened a wallet for has one all the same."""
+    """Whether a number without an opened wallet has one all the same."""
     has_reason_objects: bool = False
-    """Whether a failed payment's reason is `{"code", "message"}`; otherwise it is the code alone."""
+    """Whether a failed payment's reason is `{"code", "message"}`; otherwise it is the code alone.
+    """
     callback_method: str = "PUT"
     _balances: dict[str, Money] = Factory(dict)
     _payments: dict[str, SimulatedMtnPayment] = Factory(dict)
-    _pending_results: list[tuple[Instant, int, SimulatedMtnPayment]] = Factory(list)
-    _callbacks: CallbackQueue = Factory(CallbackQueue)
+    _pending_results: DueQueue[SimulatedMtnPayment] = Factory(DueQueue)
+    _pending_callbacks: DueQueue[HttpRequest] = Factory(DueQueue)
     _callback_payments: dict[HttpRequest, SimulatedMtnPayment] = Factory(dict)
 
     def __attrs_post_init__(self) -> None:
@@ -86,17 +90,17 @@ class SimulatedMtnAccounts:
             self.open_account(account, OPENING_BALANCE)
 
     def open_account(self, account: str, balance: str) -> None:
-        """Open an account, or set it; raises ValueError for what is no balance."""
+        """Open an account, or change it. Raises ValueError for an invalid balance."""
         self._balances[account] = to_money(parse_number(balance), self.currency)
 
     def balance(self, account: str) -> Money | None:
-        """What an account holds; None when there is no such wallet."""
+        """Return the balance of an account; None when there is no such wallet."""
         if account not in self._balances and self.has_implicit_wallets:
             self.open_account(account, OPENING_BALANCE)
         return self._balances.get(account)
 
     def find_payment(self, reference_id: str) -> SimulatedMtnPayment | None:
-        """The payment with this X-Reference-Id."""
+        """Return the payment with this X-Reference-Id."""
         return self._payments.get(reference_id)
 
     def accept_submission(
@@ -110,8 +114,8 @@ class SimulatedMtnAccounts:
         *,
         now: Instant,
     ) -> None:
-        """Take a submission; a fault that met it says what it comes to, or else its number."""
-        scripted, span, told = (
+        """Accept a submission; a fault decides its result, or else its number."""
+        scripted, span, calls = (
             find_fault(EndWith, faults),
             find_fault(EndAfter, faults),
             find_fault(CallBack, faults),
@@ -126,16 +130,15 @@ class SimulatedMtnAccounts:
             callback_url,
             ending,
             scripted.message if scripted else None,
-            told.after if told else (Span(0),),
+            calls.after if calls else (Span(0),),
         )
         after = span.span if span else self._result_delay(ending)
         if after is not None:
-            heappush(self._pending_results, (later(now, after), len(self._payments), payment))
+            self._pending_results.schedule(payment, at=later(now, after))
 
     def complete_due(self, *, now: Instant) -> None:
-        """Let everything come to its result whose time has come."""
-        while self._pending_results and self._pending_results[0][0] <= now:
-            at, _, payment = heappop(self._pending_results)
+        """Give every payment its result that is due."""
+        for at, payment in self._pending_results.take_due(now=now):
             payment.result = self._transfer(payment)
             if payment.result == SUCCESSFUL and payment.kind != "deposit":
                 payment.receipt = str(1_000_000_000 + int(payment.reference_id[:8], 16))
@@ -145,25 +148,22 @@ class SimulatedMtnAccounts:
                 request = HttpRequest(self.callback_method, target, JSON_HEADERS, body)
                 self._callback_payments[request] = payment
                 for delay in payment.callback_delays:
-                    self._callbacks.schedule(request, at=later(at, delay))
+                    self._pending_callbacks.schedule(request, at=later(at, delay))
 
     def take_due_callbacks(self, *, now: Instant) -> Sequence[HttpRequest]:
-        """The callbacks to send now."""
-        requests = self._callbacks.take_due(now=now)
+        """Return the callbacks to send now."""
+        requests = [each for _, each in self._pending_callbacks.take_due(now=now)]
         for each in requests:
             self._callback_payments[each].callback_count += 1
         return requests
 
     def next_due_at(self) -> Instant | None:
-        """When something happens by itself."""
-        dues = [
-            self._callbacks.next_due_at(),
-            self._pending_results[0][0] if self._pending_results else None,
-        ]
-        return min((at for at in dues if at is not None), default=None)
+        """Return when the next result or callback is due."""
+        return earliest(self._pending_results.next_due_at(), self._pending_callbacks.next_due_at())
 
     def payment_document(self, payment: SimulatedMtnPayment) -> dict[str, Any]:
-        """The payment as the operator tells it: its amount formatted anew, a receipt only with success."""
+        """Return the payment in the operator's form: its amount formatted anew, a receipt only with
+        success."""
         names = ("externalId", "currency", PARTY_FIELDS[payment.kind], "payerMessage", "payeeNote")
         document = {name: payment.document[name] for name in names}
         document["amount"] = format_plain(payment.amount)
@@ -178,23 +178,21 @@ class SimulatedMtnAccounts:
         return {**document, "status": "FAILED", "reason": reason}
 
     def snapshot(self) -> Mapping[str, Any]:
-        """Every balance and every submission that was taken."""
+        """Return every balance and every submission that was accepted."""
         return {
             "accounts": [
-                {"account": account, "currency": balance.currency, "balance": balance.text}
-                for account, balance in self._balances.items()
+                account_row(account, balance) for account, balance in self._balances.items()
             ],
             "payments": [
-                {
-                    "kind": each.kind,
-                    "reference": each.document["externalId"],
-                    "receipt": each.receipt,
-                    "account": each.party,
-                    "amount": each.amount.text,
-                    "currency": each.amount.currency,
-                    "result": "success" if each.result == SUCCESSFUL else each.result,
-                    "told": each.callback_count,
-                }
+                payment_row(
+                    each.kind,
+                    each.document["externalId"],
+                    each.receipt,
+                    each.party,
+                    each.amount,
+                    "success" if each.result == SUCCESSFUL else each.result,
+                    each.callback_count,
+                )
                 for each in self._payments.values()
             ],
         }
@@ -205,7 +203,7 @@ class SimulatedMtnAccounts:
         return ONGOING_DELAY if outcome == ONGOING else self.approval_delay
 
     def _transfer(self, payment: SimulatedMtnPayment) -> str:
-        """Move the money, if it is to be moved and there is enough; the result."""
+        """Move the money, if it is to be moved and there is enough, and return the result."""
         if payment.outcome not in (SUCCESSFUL, ONGOING):
             return payment.outcome
         is_payin = payment.kind == "requesttopay"
@@ -224,6 +222,6 @@ class SimulatedMtnAccounts:
 
 
 def format_plain(amount: Money) -> str:
-    """The amount without zeros that say nothing."""
+    """Format the amount without trailing zeros."""
     whole, _, decimals = amount.text.partition(".")
     return f"{whole}.{decimals.rstrip('0')}" if decimals.strip("0") else whole

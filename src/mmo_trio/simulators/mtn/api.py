@@ -1,15 +1,19 @@
-"""A make-believe MTN MoMo: the Open API of Collection and Disbursement, with wallets, tokens and callbacks.
+"""Simulates MTN MoMo: the Open API of Collection and Disbursement, with wallets, tokens and
+callbacks.
 
-    POST /v1_0/apiuser, POST /v1_0/apiuser/{id}/apikey, GET /v1_0/apiuser/{id}      an API user of one's own
-    POST /{product}/token/                                                           an access token
-    POST /collection/v1_0/requesttopay     POST /disbursement/v1_0/transfer          a submission
-    POST /disbursement/v1_0/deposit        POST /disbursement/v2_0/deposit           another
-    GET  .../{X-Reference-Id}                                                        what became of it
+    POST /v1_0/apiuser                                            an API user of one's own
+    POST /v1_0/apiuser/{id}/apikey, GET /v1_0/apiuser/{id}        its key and its data
+    POST /{product}/token/                                        an access token
+    POST /collection/v1_0/requesttopay                            a submission
+    POST /disbursement/v1_0/transfer                              another
+    POST /disbursement/v1_0/deposit, /disbursement/v2_0/deposit   another
+    GET  .../{X-Reference-Id}                                     the state of a submission
     GET  /{product}/v1_0/account/balance
-    GET  /{product}/v1_0/accountholder/msisdn/{number}/active                        and .../basicuserinfo
+    GET  /{product}/v1_0/accountholder/msisdn/{number}/active     and .../basicuserinfo
 
-Numbers of the operator's own sandbox mean what they mean there (:mod:`.mtn_parties`); any other has a wallet. A fault
-is planned `at` token, requesttopay, transfer, deposit, ask (a question about a payment) or account (all else).
+Numbers of the operator's own sandbox mean what they mean there (`sandbox_numbers`); any other has a
+wallet. A fault is planned `at` token, requesttopay, transfer, deposit, ask (a poll) or account (all
+else).
 """
 
 from __future__ import annotations
@@ -29,7 +33,6 @@ from mmo_trio.simulators.base import (
     Fault,
     FaultScript,
     find_fault,
-    handle_control_request,
     json_response,
     parse_json_object,
     path_and_query,
@@ -59,7 +62,7 @@ API_USER: Final = "c72025f5-5cd1-4630-99e4-8ba4722fad56"
 API_KEY: Final = "f1db798c98df4bcf83b538175893bbf0"
 COLLECTION_KEY: Final = "simulated-collection-key"
 DISBURSEMENT_KEY: Final = "simulated-disbursement-key"
-"""What opens a simulator that was given no other keys."""
+"""The credentials of a simulator that was given no others."""
 
 TOKEN_LIFETIME = Span(3600 * SECOND)
 
@@ -79,7 +82,7 @@ class _ApiUser:
 
 @define(eq=False)
 class MtnSimulator:
-    """One market of the operator, with one merchant."""
+    """Simulates the operator in one market, with one merchant."""
 
     market: str = "sandbox"
     accounts: SimulatedMtnAccounts = Factory(SimulatedMtnAccounts)
@@ -88,10 +91,10 @@ class MtnSimulator:
     )
     """By product."""
     rejects_immediately: bool = False
-    """Whether test numbers that stand for a fault are refused when submitted; otherwise they end as failed payments.
-    The documentation doesn't say which, and clients have seen both."""
+    """Whether test numbers that stand for an error are rejected when submitted; otherwise they end
+    as failed payments. The documentation doesn't say which, and clients have seen both."""
     callback_host: str | None = None
-    """What the given API user has registered; None: anything goes."""
+    """The host that the given API user has registered; None: any host is accepted."""
     token_lifetime: Span = TOKEN_LIFETIME
     faults: FaultScript = Factory(FaultScript)
     _users: dict[str, _ApiUser] = Factory(dict)
@@ -105,10 +108,8 @@ class MtnSimulator:
     def handle_request(
         self, request: HttpRequest, *, now: Instant
     ) -> HttpResponse | DroppedConnection:
-        """Its answer to a request of its API."""
+        """Return the response to a request of its API."""
         self.accounts.complete_due(now=now)
-        if (answer := handle_control_request(self, request)) is not None:
-            return answer
         path, _ = path_and_query(request)
         met = self.faults.take_matching(_operation_name(request.method, path))
 
@@ -121,21 +122,22 @@ class MtnSimulator:
         return respond_with_faults(met, act)
 
     def take_due_callbacks(self, *, now: Instant) -> Sequence[HttpRequest]:
-        """The callbacks to send now."""
+        """Return the callbacks to send now."""
         self.accounts.complete_due(now=now)
         return self.accounts.take_due_callbacks(now=now)
 
     def next_due_at(self) -> Instant | None:
-        """When to ask `due` again."""
+        """Return when the next result or callback is due."""
         return self.accounts.next_due_at()
 
     def on_callback_response(
         self, request: HttpRequest, response: HttpResponse | None, *, now: Instant
     ) -> None:
-        """A callback is sent once, whatever comes of it."""
+        """Ignore the response: a callback is sent once."""
 
     def open_accounts(self, accounts: Sequence[Mapping[str, Any]]) -> None:
-        """`{"account": "46733123999", "balance": "100.00"}`; `collection` and `disbursement` are the merchant's."""
+        """Open `{"account": "46733123999", "balance": "100.00"}`; `collection` and `disbursement`
+        are the merchant's accounts."""
         for each in accounts:
             account, balance = each.get("account"), each.get("balance")
             if not isinstance(account, str) or not isinstance(balance, str):
@@ -143,7 +145,7 @@ class MtnSimulator:
             self.accounts.open_account(account, balance)
 
     def snapshot(self) -> Mapping[str, Any]:
-        """Every balance and every submission that was taken."""
+        """Return every balance and every submission that was accepted."""
         return self.accounts.snapshot()
 
     def _route(
@@ -179,7 +181,7 @@ class MtnSimulator:
                 raise _no_such_route()
 
     def _provision_api_user(self, request: HttpRequest, rest: list[str]) -> HttpResponse:
-        """What the operator offers in its sandbox only: API users made by those who use them."""
+        """Handle what the operator offers in its sandbox only: API users that clients create."""
         self._check_subscription(request, tuple(self.subscription_keys))
         match request.method, rest:
             case "POST", []:
@@ -243,14 +245,12 @@ class MtnSimulator:
         return json_response(200, self.accounts.payment_document(payment))
 
     def _check_subscription(self, request: HttpRequest, products: Sequence[str]) -> None:
-        given = get_header(request, "Ocp-Apim-Subscription-Key") or ""
-        if not any(
-            _is_equal_constant_time(self.subscription_keys[each], given) for each in products
-        ):
+        key = get_header(request, "Ocp-Apim-Subscription-Key") or ""
+        if not any(_is_equal_constant_time(self.subscription_keys[each], key) for each in products):
             raise unauthorized("Access denied due to invalid subscription key")
 
     def _check_token(self, request: HttpRequest, product: str, *, now: Instant) -> str:
-        """Whose token it is."""
+        """Return the user of the request's token. Raises MtnRequestRejected."""
         its_product, user, expires_at = self._tokens.get(parse_bearer_token(request), ("", "", 0))
         if its_product != product or now >= expires_at:
             raise unauthorized("invalid or expired access token")
@@ -266,13 +266,13 @@ class MtnSimulator:
             raise _not_found()
 
     def _generate_secret(self, what: str, whose: str) -> str:
-        """A key or token that nobody has been given before."""
+        """Return a new key or token."""
         self._secret_count += 1
         return hashlib.sha256(f"{what} {whose} {self._secret_count}".encode()).hexdigest()[:32]
 
 
 def _operation_name(method: str, path: str) -> str:
-    """What a request is, for the script of faults."""
+    """Return the operation of a request, for the script of faults."""
     if method == "POST" and path in _SUBMISSIONS:
         return _SUBMISSIONS[path]
     if path.endswith("/token/"):

@@ -1,4 +1,5 @@
-"""What MTN MoMo demands of a request before it looks at the money: each demand that is documented, and no other."""
+"""Checks the requests to the simulated MTN MoMo for what its documentation requires, and nothing
+else."""
 
 from __future__ import annotations
 
@@ -22,7 +23,7 @@ _MSISDN_PATTERN = re.compile(r"[1-9][0-9]{5,18}", re.ASCII)
 
 
 class MtnRequestRejected(Exception):
-    """A request that the operator answers so."""
+    """A request is rejected with this response."""
 
     def __init__(self, response: HttpResponse) -> None:
         super().__init__(response.status)
@@ -30,22 +31,22 @@ class MtnRequestRejected(Exception):
 
 
 def rejection(status: int, code: str, message: str) -> MtnRequestRejected:
-    """An error in the operator's form."""
+    """Return an error in the operator's form."""
     return MtnRequestRejected(json_response(status, {"code": code, "message": message}))
 
 
 def unauthorized(message: str) -> MtnRequestRejected:
-    """A 401 in the form of the API manager before the operator's own services."""
+    """Return a 401 in the form of the API manager in front of the operator's own services."""
     return MtnRequestRejected(json_response(401, {"statusCode": 401, "message": message}))
 
 
 def invalid_request(message: str) -> MtnRequestRejected:
-    """A 400."""
+    """Return a rejection with status 400."""
     return rejection(400, "VALIDATION_ERROR", message)
 
 
 def get_header(request: HttpRequest, name: str) -> str | None:
-    """The header with this name; raises Refused when it is there twice."""
+    """Return the header with this name. Raises MtnRequestRejected when it occurs twice."""
     values = request.values(name.lower().encode())
     if len(values) > 1:
         raise invalid_request(f"{name} is there {len(values)} times")
@@ -53,7 +54,7 @@ def get_header(request: HttpRequest, name: str) -> str | None:
 
 
 def parse_basic_credentials(request: HttpRequest) -> tuple[str, str]:
-    """User and key of an HTTP Basic Authorization; raises Refused."""
+    """Return user and key of an HTTP Basic Authorization. Raises MtnRequestRejected."""
     scheme, _, encoded = (get_header(request, "Authorization") or "").partition(" ")
     try:
         user, separator, key = base64.b64decode(encoded, validate=True).decode().partition(":")
@@ -65,7 +66,7 @@ def parse_basic_credentials(request: HttpRequest) -> tuple[str, str]:
 
 
 def parse_bearer_token(request: HttpRequest) -> str:
-    """The token of an Authorization; raises Refused."""
+    """Return the token of an Authorization. Raises MtnRequestRejected."""
     scheme, _, token = (get_header(request, "Authorization") or "").partition(" ")
     if scheme.lower() != "bearer" or not token:
         raise unauthorized("Authorization must be Bearer, with an access token")
@@ -73,7 +74,7 @@ def parse_bearer_token(request: HttpRequest) -> str:
 
 
 def parse_reference_id(request: HttpRequest) -> str:
-    """The X-Reference-Id, a UUID of version 4, in lower case; raises Refused."""
+    """Return the X-Reference-Id, a UUID of version 4, in lower case. Raises MtnRequestRejected."""
     value = get_header(request, "X-Reference-Id") or ""
     if _UUID4_PATTERN.fullmatch(value) is None:
         raise invalid_request("X-Reference-Id must be a UUID of version 4")
@@ -81,7 +82,8 @@ def parse_reference_id(request: HttpRequest) -> str:
 
 
 def parse_callback_url(request: HttpRequest, registered: str | None) -> str | None:
-    """The X-Callback-Url, on the registered host if one is registered; raises Refused."""
+    """Return the X-Callback-Url, on the registered host if one is registered. Raises
+    MtnRequestRejected."""
     value = get_header(request, "X-Callback-Url")
     if value is None:
         return None
@@ -98,14 +100,15 @@ def parse_callback_url(request: HttpRequest, registered: str | None) -> str | No
 
 
 def registered_host(registered: str) -> str:
-    """The host of a providerCallbackHost, which is a host name or a whole URL."""
+    """Return the host of a providerCallbackHost, which is a host name or a URL."""
     return urlsplit(registered if "//" in registered else f"//{registered}").hostname or ""
 
 
 def parse_submission(
     request: HttpRequest, party: str, currency: str
 ) -> tuple[dict[str, Any], Money]:
-    """The body of a submission and its amount; `party` is `payer` or `payee`. Raises Refused."""
+    """Return the body of a submission and its amount; `party` is `payer` or `payee`. Raises
+    MtnRequestRejected."""
     if (get_header(request, "Content-Type") or "").partition(";")[0].strip() != "application/json":
         raise invalid_request("Content-Type must be application/json")
     try:
@@ -127,13 +130,13 @@ def parse_submission(
         raise invalid_request(f"unsupported amount or decimals: amount {error}") from None
 
 
-def _check_party(given: Any, name: str) -> None:
-    if not isinstance(given, dict) or given.get("partyIdType") not in PARTY_ID_TYPES:
+def _check_party(party: Any, name: str) -> None:
+    if not isinstance(party, dict) or party.get("partyIdType") not in PARTY_ID_TYPES:
         raise invalid_request(f"{name}.partyIdType must be one of {', '.join(PARTY_ID_TYPES)}")
-    value = given.get("partyId")
+    value = party.get("partyId")
     if not isinstance(value, str) or not value:
         raise invalid_request(f"{name}.partyId must be a string")
-    if given["partyIdType"] == "MSISDN" and _MSISDN_PATTERN.fullmatch(value) is None:
+    if party["partyIdType"] == "MSISDN" and _MSISDN_PATTERN.fullmatch(value) is None:
         raise invalid_request(
             f"{name}.partyId must be digits with the country code and without a plus"
         )

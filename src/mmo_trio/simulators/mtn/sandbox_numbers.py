@@ -1,4 +1,4 @@
-"""The numbers for tests that MTN's own sandbox gives a meaning to, and what becomes of a payment with each."""
+"""Lists the test numbers of MTN's own sandbox, and the result of a payment with each."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ SUCCESSFUL: Final = "SUCCESSFUL"
 ONGOING: Final = "ONGOING"
 """Pending, and successful half a minute later."""
 DELAYED: Final = "DELAYED"
-"""Pending for good."""
+"""Pending forever."""
 
 _FIRST_TEST_NUMBER = 46733123450
 
@@ -64,7 +64,7 @@ OUTCOMES_BY_NUMBER: Final[Mapping[str, Mapping[str, str]]] = MappingProxyType(
         "deposit": _outcomes_by_number(_DEPOSIT),
     }
 )
-"""By operation and number: the reason that the payment fails for, or one of the words above."""
+"""By operation and number: the reason that the payment fails for, or one of the constants above."""
 
 IMMEDIATE_REJECTION_STATUSES: Final[Mapping[str, int]] = MappingProxyType(
     {
@@ -81,4 +81,5 @@ IMMEDIATE_REJECTION_STATUSES: Final[Mapping[str, int]] = MappingProxyType(
         "SERVICE_UNAVAILABLE": 503,
     }
 )
-"""Which of them a simulator that refuses at once answers the submission with, and the status."""
+"""The reasons that a simulator which rejects immediately answers the submission with, and the
+status."""

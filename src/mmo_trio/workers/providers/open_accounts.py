@@ -1,4 +1,5 @@
-"""The configured providers, opened: options checked, secrets read from their files, each with its own way out."""
+"""Opens the configured providers: checks their options, reads secrets from files, and gives each
+its own way out."""
 
 from __future__ import annotations
 
@@ -42,7 +43,8 @@ from mmo_trio.settings.values import NETWORKS, Network
 from mmo_trio.workers.providers.account import ProviderAccount, WebhookEndpoint
 
 FILE_SUFFIX = "_file"
-"""`KEY_file` names a file whose text is the value of KEY: a secret then stands in neither settings nor environment."""
+"""`KEY_file` names a file whose text is the value of KEY, so that a secret is neither in the
+settings nor in the environment."""
 
 SECRET_BYTES_MAX = 64 * 1024
 
@@ -56,19 +58,19 @@ COMMON_OPTION_KEYS = (
 
 
 class SendWithDeadline(Protocol):
-    """Sends one request; raises ExchangeFailed when there is no usable answer by then."""
+    """Sends one request; raises ExchangeFailed when there is no usable response by the deadline."""
 
     async def __call__(self, request: HttpRequest, *, deadline_s: float) -> HttpResponse: ...
 
 
 @frozen
 class OpenAccount:
-    """One configured account, ready to be used."""
+    """Holds one configured account, ready for use."""
 
     adapter: Provider
-    """What its kind made, for what only this kind can do."""
+    """The adapter itself, for what only its kind can do."""
     provider: Provider
-    """The adapter for everybody else: it gives away no secret."""
+    """The adapter for all other uses: it redacts the account's secrets."""
     account: ProviderAccount
     webhook_name: str
     webhook_endpoint: WebhookEndpoint
@@ -76,7 +78,7 @@ class OpenAccount:
 
 @frozen
 class AccountEnvironment:
-    """What accounts need of the process around them."""
+    """Holds what accounts need of the process around them."""
 
     send_request: SendWithDeadline
     now: Callable[[], Instant]
@@ -94,7 +96,7 @@ def open_accounts(
     titles: Mapping[str, str],
     environment: AccountEnvironment,
 ) -> Mapping[str, OpenAccount]:
-    """Every account with an operator, by name. Raises SettingsError."""
+    """Open every account with an operator, by name. Raises SettingsError."""
     opened: dict[str, OpenAccount] = {}
     for name, section in sections.items():
         if section.kind == "sandbox":
@@ -111,8 +113,8 @@ def open_accounts(
 def open_account(
     section: ProviderSection, title: str, environment: AccountEnvironment
 ) -> OpenAccount:
-    """The account of `[provider.NAME]`. Beside those of its kind it has the options of every kind: `title` and those
-    of `COMMON_OPTION_KEYS`. Raises SettingsError."""
+    """Open the account of `[provider.NAME]`. In addition to the options of its kind it takes
+    `title` and the options of every kind. Raises SettingsError."""
     options = _read_option_files(section)
     options.pop("title", None)
     try:
@@ -172,8 +174,8 @@ def _integer_in_range(options: Mapping[str, Any], option: CommonOption) -> int:
 
 
 def open_sandbox_account(name: str, section: ProviderSection | None, title: str) -> SandboxProvider:
-    """The account with the sandbox operator: `[provider.NAME]` of its kind, or None where nothing is configured.
-    Raises SettingsError."""
+    """Open the account with the sandbox operator: `[provider.NAME]` of its kind, or None where
+    nothing is configured. Raises SettingsError."""
     if section is None:
         return open_sandbox(name, title, {})
     options = _read_option_files(section)

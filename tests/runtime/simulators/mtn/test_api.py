@@ -419,7 +419,7 @@ def test_its_controls_open_accounts_and_show_the_book() -> None:
     )
     assert opened is not None
     assert opened.status == 200
-    book = simulator.handle_request(HttpRequest("GET", b"/_simulator/book"), now=START)
+    book = handle_control_request(simulator, HttpRequest("GET", b"/_simulator/book"))
     assert isinstance(book, HttpResponse)
     assert json.loads(book.body)["accounts"][-1] == {
         "account": "46733123999",
