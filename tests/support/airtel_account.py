@@ -16,12 +16,12 @@ PAYER = "752000000"
 
 @cache
 def private_key(bits: int = 1024) -> RSAPrivateKey:
-    """A key, made once."""
+    """Return an RSA key, which is generated once."""
     return generate_private_key(65537, bits)
 
 
 def a_simulator(bits: int = 1024, **market: Any) -> AirtelSimulator:
-    """Uganda, with a payer who has UGX 100000 and the right PIN, and UGX 1000000 to pay out."""
+    """Return a simulator for Uganda: the payer has UGX 100000, and UGX 1000000 can be paid out."""
     simulator = AirtelSimulator(SimulatedAirtelMarket(private_key(bits), **market))
     currency = simulator.market.currency
     simulator.open_accounts(
@@ -34,7 +34,7 @@ def a_simulator(bits: int = 1024, **market: Any) -> AirtelSimulator:
 
 
 def options(base_url: str, **more: Any) -> dict[str, Any]:
-    """What the gateway is configured with to reach it."""
+    """Return the gateway's options for an account with this simulator."""
     standard = {
         "base_url": base_url,
         "country": "UG",

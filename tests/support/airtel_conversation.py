@@ -1,5 +1,5 @@
-"""Half of a conversation with Airtel Money: an account, ciphers that can be read, and answers as the operator writes
-them."""
+"""Provides the other side of conversations with Airtel Money: an account, readable ciphers, and
+answers in the operator's form."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ OPTIONS: dict[str, Any] = {
 
 @frozen
 class ReadableCiphers:
-    """Ciphers that hide nothing, and chance that counts."""
+    """Implements ciphers with readable results and random numbers that count."""
 
     def random_bytes(self, count: int) -> bytes:
         return bytes(range(count))
@@ -52,7 +52,7 @@ class ReadableCiphers:
 
 
 def an_adapter(**options: Any) -> AirtelMoneyProvider:
-    """An account in Uganda; options by name, None leaves one out."""
+    """Return the adapter of an account in Uganda; an option None is left out."""
     settings = {name: value for name, value in {**OPTIONS, **options}.items() if value is not None}
     return open_airtel_money("airtel_ug", "Airtel Uganda", settings, ReadableCiphers())
 
@@ -71,13 +71,14 @@ def a_payin(**members: Any) -> Transaction:
 
 
 def a_payout(**members: Any) -> Transaction:
-    """The same the other way."""
+    """UGX 1000 to +256752000000, submitted at START."""
     return a_payin(**{"type": Type.PAYOUT, "flow": Flow.DIRECT, **members})
 
 
 @define
 class ScriptedExchange:
-    """Answers in turn, an exception in the place of one that never came; what was asked is kept."""
+    """Gives scripted answers, or raises an exception for a lost answer, and records the
+    requests."""
 
     answers: list[HttpResponse | ExchangeFailed]
     requests: list[HttpRequest]
@@ -93,7 +94,7 @@ class ScriptedExchange:
 def run_conversation(
     conversation: Conversation, *answers: HttpResponse | ExchangeFailed
 ) -> tuple[ProviderReport, list[HttpRequest]]:
-    """What the conversation came to, and what it asked; every answer was wanted."""
+    """Return a conversation's report and its requests; every answer must be used."""
     exchange = ScriptedExchange(list(answers), [])
     report = drive(conversation, exchange)
     assert exchange.answers == []
@@ -113,7 +114,7 @@ def answer(
     status: int = 200,
     message: str | None = None,
 ) -> HttpResponse:
-    """An answer as the documentation shows them."""
+    """Return an answer in the documented form."""
     fields = {
         "code": str(status),
         "message": message,
@@ -130,7 +131,7 @@ def answer(
 def enquiry(
     transaction_status: str | None, code: str | None = None, **members: Any
 ) -> HttpResponse:
-    """An answer to a question about REFERENCE."""
+    """Return an answer to a poll of REFERENCE."""
     transaction = {"id": REFERENCE, "message": "told", "status": transaction_status}
     if transaction_status == "TS":
         transaction["airtel_money_id"] = "MP240101.1200.A00001"
@@ -138,13 +139,13 @@ def enquiry(
 
 
 def key_answer(key: bytes = KEY, **members: Any) -> HttpResponse:
-    """The operator's key."""
+    """Return an answer with the operator's key."""
     data = {"key_id": 7, "key": base64.b64encode(key).decode(), **members}
     status_object = {"response_code": "DP02010001001", "success": True}
     return json_answer({"data": data, "status": status_object})
 
 
 def body_of(request: HttpRequest) -> dict[str, Any]:
-    """The JSON that was sent."""
+    """Return the JSON body of a request."""
     document: dict[str, Any] = json.loads(request.body)
     return document

@@ -1,5 +1,4 @@
-"""Airtel Money's simulator on a socket and gateways with an account at it; the simulator's time is the test's to
-move."""
+"""Runs Airtel Money's simulator on a socket, and gateways with an account; tests move its clock."""
 
 from __future__ import annotations
 
@@ -43,11 +42,11 @@ flows = ["direct/payin", "web/payin", "direct/payout"]
 limits.UGX = {{ min = "1", max = "1000000" }}
 """
 AT = {"direct/payin": "collection", "web/payin": "collection", "direct/payout": "disbursement"}
-"""What the simulator calls it."""
+"""The simulator's name of the operation."""
 
 
 async def wait_until(condition: Callable[[], object]) -> None:
-    """Return once it has happened."""
+    """Return once the condition holds."""
     with trio.fail_after(TIMEOUT_S):
         while True:
             if condition():
@@ -65,45 +64,45 @@ class Airtel:
     """How far its clock is ahead, in microseconds."""
 
     def now(self) -> Instant:
-        """Its own time."""
+        """Return the simulator's time."""
         return later(WallClock().now(), Span(self.offset))
 
     def options(self, **more: Any) -> dict[str, str]:
-        """An account with it."""
+        """Return the options of an account with this simulator."""
         settings = options(self.origin, callback_key=CALLBACK_KEY, **more)
         return {"kind": "airtel_money", "title": "Airtel", **settings}
 
     def script(self, operation: str, *faults: Mapping[str, Any]) -> Sequence[PlannedFault]:
-        """What meets the next submission of this operation."""
+        """Plan faults for the next submissions of this operation."""
         planned = [parse_planned_fault({"at": AT[operation], **each}) for each in faults]
         self.simulator.faults.plan(planned)
         return planned
 
     def payments(self) -> dict[str, str | None]:
-        """What every payment that was taken came to, by gatewayReference."""
+        """Return the result of every accepted payment, by gatewayReference."""
         return {each["reference"]: each["result"] for each in self.simulator.snapshot()["payments"]}
 
     def balances(self) -> dict[str, str]:
-        """What every wallet holds."""
+        """Return the balance of every wallet."""
         return {each["account"]: each["balance"] for each in self.simulator.snapshot()["accounts"]}
 
     async def advance(self, seconds: float) -> None:
-        """Let its time pass, and everything that is due happen."""
+        """Advance its clock and run everything that is due."""
         self.offset += round(seconds * SECOND)
         await ask(f"{self.origin}/_simulator/book")  # Whoever asks has it look at its clock.
 
     async def wait_for_payment(self, reference: str) -> None:
-        """Return once the payment has been taken."""
+        """Return once the simulator has accepted the payment."""
         await wait_until(lambda: reference in self.payments())
 
     async def wait_for_faults(self, planned: Sequence[PlannedFault]) -> None:
-        """Return once all of this has met its requests."""
+        """Return once all planned faults have occurred."""
         await wait_until(lambda: not any(each.times for each in planned))
 
 
 @asynccontextmanager
 async def running_airtel() -> AsyncIterator[Airtel]:
-    """The operator, as long as the block lasts."""
+    """Run the simulator during the block."""
     listeners = await trio.open_tcp_listeners(0, host="127.0.0.1")
     origin = f"http://127.0.0.1:{listeners[0].socket.getsockname()[1]}"
     airtel = Airtel(a_simulator(callback_key=CALLBACK_KEY), origin)
@@ -124,7 +123,7 @@ async def running_airtel() -> AsyncIterator[Airtel]:
 
 @define(eq=False)
 class AirtelGateway:
-    """A gateway with an account at the simulator, seen from outside."""
+    """Controls a gateway with an account at the simulator from outside."""
 
     airtel: Airtel
     directory: Path
@@ -132,7 +131,7 @@ class AirtelGateway:
     merchant: Merchant
 
     async def create(self, operation: str, **changes: Any) -> str:
-        """A payment of UGX 1000; its gatewayReference."""
+        """Create a payment of UGX 1000 and return its gatewayReference."""
         members = {
             "msisdn": f"+256{PAYER}",
             "country": "UG",
@@ -145,7 +144,7 @@ class AirtelGateway:
         return str(made["gatewayReference"])
 
     async def wait_for_acceptance(self, reference: str) -> None:
-        """Return once the gateway has the operator's word that the payment is under way."""
+        """Return once the gateway knows that the operator has accepted the payment."""
         async with storages.of(self.directory).open_for_admin() as store:
             with trio.fail_after(TIMEOUT_S):
                 while True:
@@ -155,14 +154,14 @@ class AirtelGateway:
                     await trio.sleep(0.01)
 
     async def advance(self, span: str, seconds: float) -> None:
-        """Let time pass for both."""
+        """Advance both clocks."""
         await self.airtel.advance(seconds)
         body = json.dumps({"advance": span}).encode()
         answer = await ask(f"{self.pages}/sandbox/clock", method="POST", headers=JSON, body=body)
         assert answer.status == 200, answer.body
 
     async def suspense(self, count: int = 0) -> list[dict[str, Any]]:
-        """What waits for a person, once there is so much of it."""
+        """Return the suspense entries, once there are this many."""
         with trio.fail_after(TIMEOUT_S):
             while True:
                 found: list[dict[str, Any]] = (await ask(f"{self.pages}/sandbox/suspense")).json
@@ -171,7 +170,7 @@ class AirtelGateway:
                 await trio.sleep(0.01)
 
     def hook(self) -> str:
-        """Where the operator sends callbacks."""
+        """Return the URL for the operator's callbacks."""
         ring = KeyRing(load_master_key(self.directory / "master.key", create=False))
         return f"{self.merchant.api}/hooks/{NAME}/{ring.webhook_token(NAME)}"
 

@@ -1,4 +1,4 @@
-"""Requests to the merchant API, and a brand to make them for."""
+"""Builds requests to the merchant API, and a brand that sends them."""
 
 from __future__ import annotations
 
@@ -48,7 +48,8 @@ BRAND = Brand(
 
 
 def body(operation: Operation = Operation.DIRECT_PAYIN, **changes: Any) -> dict[str, Any]:
-    """A good body for this operation; `...` takes a member away, `payer__msisdn=` reaches into an object."""
+    """Return a valid body for this operation; `...` removes a member, `payer__msisdn=` changes a
+    nested one."""
     party = {"id": "user-1", "msisdn": "+254700000000"}
     members: dict[str, Any] = {"amount": {"value": 150, "currency": "KES"}}
     if operation is Operation.DIRECT_PAYOUT:
@@ -96,7 +97,7 @@ def request(
 def call(
     http_request: HttpRequest, *, brand: Brand = BRAND, settings: ApiSettings = SETTINGS
 ) -> CreatePayment:
-    """The whole way of a creation request, in the order of C9."""
+    """Check a creation request completely, in the order of C9."""
     route = routes.find_route(http_request)
     assert isinstance(route, routes.CreateRoute)
     requests.read_api_key(http_request)
@@ -113,13 +114,13 @@ def call(
 
 
 def draft(content: bytes, operation: Operation = Operation.DIRECT_PAYIN) -> Draft:
-    """What this body asks for; raises RefusedError."""
+    """Parse this body; raises RefusedError."""
     target = b"/gateway/mmo/v2/%s/mpesa_ke" % operation.value.encode()
     return call(request(content, target=target)).draft
 
 
 def problem_of(content: bytes, operation: Operation = Operation.DIRECT_PAYIN) -> Problem:
-    """Why this body is refused."""
+    """Return the problem for which this body is rejected."""
     try:
         accepted = draft(content, operation)
     except ProblemError as error:
@@ -128,7 +129,7 @@ def problem_of(content: bytes, operation: Operation = Operation.DIRECT_PAYIN) ->
 
 
 def document(answer: HttpResponse) -> Any:
-    """What the answer's body says."""
+    """Return the parsed body of an answer."""
     return json.loads(answer.body)
 
 

@@ -1,4 +1,4 @@
-"""Chromium as the tests drive it: what a page may never do, axe, and screenshots."""
+"""Drives Chromium: forbidden behaviour of pages, axe, and screenshots."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ FLAGS = [
     "--disable-sync",
     "--host-resolver-rules=MAP * ~NOTFOUND , EXCLUDE 127.0.0.1 , EXCLUDE localhost",
 ]
-"""Nothing but this machine is reachable, so that a test needs nobody else and tells nobody anything."""
+"""Only this machine is reachable, so that no test contacts another one."""
 
 THREE_G = {
     "offline": False,
@@ -43,7 +43,8 @@ THREE_G = {
 
 
 def chromium_path() -> str | None:
-    """Where the browser is; None: there is none. `MMO_CHROMIUM` names another one than those of the PATH."""
+    """Where the browser is; None: there is none. `MMO_CHROMIUM` names another one than those of the
+    PATH."""
     named = os.environ.get("MMO_CHROMIUM")
     if named:
         return named if Path(named).is_file() else None
@@ -61,13 +62,14 @@ def launch_browser(playwright: Playwright, path: str) -> Browser:
 
 @define(eq=False, slots=False)  # Playwright keeps a note with the handlers it is given.
 class PageWatcher:
-    """What the pages of a context did that a page of ours never does."""
+    """Records forbidden behaviour of the pages of a context."""
 
     dialogs: list[str] = Factory(list)
     elsewhere: list[str] = Factory(list)
     """Requests to other machines than this one."""
     complaints: list[str] = Factory(list)
-    """What Chromium complained about: scripts that failed, and what the content security policy stopped."""
+    """Errors in Chromium's console: failed scripts, and violations of the content security
+    policy."""
 
     def watch(self, context: BrowserContext) -> None:
         """Watch every page of this context from now on."""
@@ -76,7 +78,7 @@ class PageWatcher:
         context.on("weberror", lambda error: self.complaints.append(str(error.error)))
 
     def check(self) -> None:
-        """Fail if a page did any of it."""
+        """Fail if a page did anything forbidden."""
         assert not self.dialogs, self.dialogs
         assert not self.elsewhere, self.elsewhere
         assert not self.complaints, self.complaints
@@ -102,7 +104,8 @@ class PageWatcher:
 
 @contextmanager
 def browser_page(browser: Browser, *, slow: bool = False, **options: Any) -> Iterator[Page]:
-    """A page in a context of its own with Playwright's options for contexts; no page of it may misbehave.
+    """A page in a context of its own with Playwright's options for contexts; no page of it may
+    misbehave.
 
     `slow`: over a link like 3G.
     """
@@ -132,7 +135,8 @@ def check_axe(page: Page) -> None:
 
 
 def screenshot(page: Page, name: str) -> None:
-    """Write `docs/screenshots/NAME.png`, when MMO_SCREENSHOTS=1 asks for it: a usual run changes no file."""
+    """Write `docs/screenshots/NAME.png`, when MMO_SCREENSHOTS=1 asks for it: a usual run changes no
+    file."""
     if os.environ.get("MMO_SCREENSHOTS") != "1":
         return
     SCREENSHOTS.mkdir(parents=True, exist_ok=True)

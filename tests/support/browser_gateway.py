@@ -1,4 +1,5 @@
-"""A sandbox in a process of its own, a merchant who asks it for payments, and the shop that payers come back to."""
+"""Runs a sandbox in its own process, a merchant that creates payments, and the shop that payers
+return to."""
 
 from __future__ import annotations
 
@@ -21,7 +22,7 @@ from urllib.parse import urlsplit
 from attrs import Factory, field, frozen
 
 PATIENCE_S = 30.0
-"""How long a test waits for anything before it fails."""
+"""Seconds that a test waits for an event before it fails."""
 
 _READY = re.compile(r"READY (.*)\n")
 _NUMBERS = count(1)
@@ -29,7 +30,7 @@ _NUMBERS = count(1)
 
 @frozen
 class Sandbox:
-    """A running `mmo sandbox`."""
+    """Controls a running `mmo sandbox`."""
 
     api: str
     pages: str
@@ -55,7 +56,8 @@ class Sandbox:
         return answer.status, json.loads(answer.body) if is_json else answer.body.decode()
 
     def create(self, operation: str = "web/payin", method: str = "mpesa_ke", **changes: Any) -> Any:
-        """Create a payment that must be accepted; the answer's members. A change to None leaves a member out."""
+        """Create a payment that must be accepted; the answer's members. A change to None leaves a
+        member out."""
         scenario = changes.pop("scenario", None)
         msisdn = changes.pop("msisdn", "254712345678")
         members = {
@@ -90,7 +92,7 @@ class Sandbox:
 
 @frozen
 class Answer:
-    """What came back."""
+    """Holds an answer."""
 
     status: int
     headers: dict[str, str]
@@ -125,7 +127,8 @@ def fetch(
 
 @contextmanager
 def serving_sandbox(directory: Path, *options: str, **settings: str) -> Iterator[Sandbox]:
-    """`mmo sandbox` on free ports with these further options and `MMO_…` variables; it ends with the block.
+    """`mmo sandbox` on free ports with these further options and `MMO_…` variables; it ends with
+    the block.
 
     Without its demo brand it knows no API key: give it one with `evolve`.
     """
@@ -183,7 +186,7 @@ def _ready_line(process: subprocess.Popen[bytes], directory: Path) -> str:
 
 @frozen
 class Shop:
-    """Where payers come back to: any path of it answers with a plain page."""
+    """Serves the page that payers return to, under any path."""
 
     url: str
     """`http://127.0.0.1:PORT`."""
@@ -193,7 +196,7 @@ class Shop:
 
 @contextmanager
 def open_shop() -> Iterator[Shop]:
-    """A shop's own server, as long as the block lasts."""
+    """Run a shop's server during the block."""
     visited: list[str] = []
 
     class Counter(BaseHTTPRequestHandler):

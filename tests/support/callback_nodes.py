@@ -1,4 +1,5 @@
-"""Nodes that share a store, for tests: each an engine, a callback worker and a keeper of channels, in Trio's time."""
+"""Runs several nodes on one store, each with an engine, a callback worker and a channel owner, in
+Trio's time."""
 
 from __future__ import annotations
 
@@ -26,7 +27,7 @@ from tests.support.callback_work import monotonic_of_trio
 
 
 class TrioClock(WallClock):
-    """Begins in 2023 and goes with Trio's time; nodes that share one are moved together."""
+    """Starts in 2023 and follows Trio's time; nodes may share it."""
 
     def now(self) -> Instant:
         return Instant(1_700_000_000 * clock.SECOND + self.monotonic())
@@ -37,15 +38,15 @@ class TrioClock(WallClock):
 
 @define(eq=False)
 class Receiver:
-    """A merchant's server: what it was sent, by whom, and when."""
+    """Records the callbacks to a merchant's server, with sender and time."""
 
     answers: DeliveryOutcome = DeliveryOutcome.DELIVERED
     connecting_s: float = 0.0
-    """Until the request's bytes leave."""
+    """Seconds until the request is sent."""
     answering_s: float = 0.0
-    """From then on."""
+    """Seconds from then until the answer."""
     sent: list[tuple[str, str, float]] = field(factory=list)
-    """Node, gatewayReference, Trio's time."""
+    """Tuples of node, gatewayReference and Trio's time."""
 
     def references_from(self, node: str) -> list[str]:
         return [reference for sender, reference, _ in self.sent if sender == node]
@@ -53,7 +54,7 @@ class Receiver:
 
 @define(eq=False)
 class Node:
-    """One process of a gateway."""
+    """Represents one process of a gateway."""
 
     name: str
     store: Store
@@ -64,7 +65,7 @@ class Node:
     channel_owner: ChannelOwner | None = field(init=False)
     engine: Engine = field(init=False)
     channel_owner_scope: trio.CancelScope = field(factory=trio.CancelScope)
-    """Cancelled, its keeper is gone: no renewal, no question."""
+    """To cancel it stops the channel owner: no renewals and no queries."""
 
     def __attrs_post_init__(self) -> None:
         outbox = Outbox()
@@ -86,7 +87,7 @@ class Node:
         )
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """As the service does: until it is drained, or cancelled as by kill -9."""
+        """Run like the service until it is drained, or cancelled as by kill -9."""
         if self.channel_owner is None:
             for brand, snapshot in (await self.store.breakers()).items():
                 self.callbacks.load_breaker(brand, snapshot)
@@ -101,7 +102,7 @@ class Node:
             engine.cancel_scope.cancel()
 
     async def pay(self, number: int, *, of: str = "acme") -> None:
-        """A payment that this node brings to its success."""
+        """Bring a payment to its success on this node."""
         await self.engine.submit(creation(number, brand_id=of))
         await self.engine.submit(BeginSubmission(reference(number)))
         await self.engine.submit(succeeded(number))
@@ -134,7 +135,7 @@ class Node:
 
 @asynccontextmanager
 async def running_nodes(*nodes: Node) -> AsyncIterator[dict[str, trio.CancelScope]]:
-    """The nodes at work; to cancel one's scope is to kill it."""
+    """Run these nodes during the block; to cancel a scope kills its node."""
     async with trio.open_nursery() as nursery:
         scopes = {node.name: trio.CancelScope() for node in nodes}
 
@@ -149,7 +150,7 @@ async def running_nodes(*nodes: Node) -> AsyncIterator[dict[str, trio.CancelScop
 
 
 async def recorded_outcomes(store: Store, *numbers: int) -> dict[int, DeliveryOutcome]:
-    """What became of these payments' callbacks, once all are recorded; each once."""
+    """Return the outcomes of these payments' callbacks, once each is recorded exactly once."""
     numbers_by_reference = {reference(number): number for number in numbers}
     with trio.fail_after(200):
         while True:

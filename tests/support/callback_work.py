@@ -1,4 +1,4 @@
-"""A callback worker and what stands around it, for tests: work, keys, and the record of outcomes."""
+"""Provides a callback worker with work, API keys, merchants' servers and recorded outcomes."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from tests.support.hostile_receivers import PRIVATE, FixedResolver, trusting_con
 
 
 def work_for(brand: str, number: int, url: str = "https://merchant.example/callbacks") -> WorkItem:
-    """A callback of this brand that is due; its reference is that of the number."""
+    """Return the work of one callback of this brand; the number determines its reference."""
     transaction = a_transaction(
         Stage.SUCCEEDED, gateway_reference=numbered_reference(number), brand=brand, result_url=url
     )
@@ -45,16 +45,16 @@ def monotonic_of_trio() -> MonotonicInstant:
 
 @define(eq=False)
 class DeliveryRecords:
-    """Gives out keys and records outcomes, unless it is closed for a while."""
+    """Provides API keys and records outcomes; recording may fail for a while."""
 
     keys: dict[str, bytes | None] = field(factory=dict)
-    """By brand, where it isn't `key of BRAND`."""
+    """The keys by brand, where they are not `key of BRAND`."""
     failures_left: int = 0
-    """How often recording fails before it works."""
+    """The number of failures before recording succeeds."""
     error: type[Exception] = StoreUnavailable
-    """How it fails then."""
+    """The type of those failures."""
     recorded: dict[str, DeliveryAttempt] = field(factory=dict)
-    """By reference."""
+    """The attempts by gatewayReference."""
     _changed: trio.Event = field(factory=trio.Event)
 
     async def find_api_key(self, brand: str) -> bytes | None:
@@ -72,7 +72,7 @@ class DeliveryRecords:
         self._changed = trio.Event()
 
     async def outcomes(self, *numbers: int) -> list[DeliveryOutcome]:
-        """What became of the callbacks with these numbers, once all are recorded."""
+        """Return the outcomes of the callbacks with these numbers, once all are recorded."""
         references = [numbered_reference(number) for number in numbers]
         with trio.fail_after(60):
             while not all(each in self.recorded for each in references):
@@ -81,17 +81,16 @@ class DeliveryRecords:
 
 
 def delivery_client(rules: EgressRules = PRIVATE, *, address: str = "127.0.0.1") -> HttpClient:
-    """The real client; every name is at this address."""
+    """Return the real client; every host name has this address."""
     return HttpClient(rules=rules, context=trusting_context(), resolver=FixedResolver([address]))
 
 
 @define(eq=False)
 class MerchantServers:
-    """Merchants' servers, where a test needs no sockets: what each brand's answers with, after how
-    long, and what it was sent."""
+    """Replaces merchants' servers without sockets, with an outcome and a delay for each brand."""
 
     answers: dict[str, tuple[DeliveryOutcome, float]] = field(factory=dict)
-    """By brand: the outcome and the seconds it takes; else delivered at once."""
+    """Outcome and duration in seconds by brand; others are delivered at once."""
     sent: list[tuple[str, HttpRequest]] = field(factory=list)
 
     async def deliver(self, request: HttpRequest, *, may_send: MaySend) -> DeliveryAttempt:
@@ -109,7 +108,7 @@ class MerchantServers:
 async def running_worker(
     books: DeliveryRecords, deliver: SendCallback, **settings: Any
 ) -> AsyncIterator[CallbackWorker]:
-    """A worker at work while the block runs; what is under way then is broken off."""
+    """Run a worker during the block; active deliveries are cancelled at its end."""
     worker = CallbackWorker(
         deliver=deliver,
         find_api_key=books.find_api_key,

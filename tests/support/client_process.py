@@ -1,4 +1,5 @@
-"""A process to be stopped: asks a server once, in three seconds altogether, and says what came of it."""
+"""Sends one request to a server within three seconds and prints the result; a test stops this
+process."""
 
 from __future__ import annotations
 
@@ -17,7 +18,7 @@ DEADLINE_S = 3.0
 
 
 async def main(url: str, authority: Path) -> None:
-    """One line."""
+    """Print the result in one line."""
     client = HttpClient(rules=EgressRules(), context=tls_context(authority))
     request = HttpRequest("POST", url.encode(), (), b"{}")
     try:

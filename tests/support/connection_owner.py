@@ -1,4 +1,5 @@
-"""Which process a connection of this machine comes from, as Linux's `/proc` tells; elsewhere nobody knows."""
+"""Finds the process that owns a connection of this machine, from Linux's `/proc`; unknown
+elsewhere."""
 
 from __future__ import annotations
 
@@ -19,20 +20,20 @@ SOCK_DIAG_BY_FAMILY = 20
 REQUEST = 1
 ANY = 0xFFFF_FFFF
 INODE_AT = 16 + 4 + 48 + 16
-"""In an answer: behind its head, the state, the addresses, and four numbers."""
+"""The offset in an answer: after its head, the state, the addresses, and four numbers."""
 
 PORTS: ContextVar[tuple[int, int] | None] = ContextVar("PORTS", default=None)
-"""In the task of a conversation: the ports that its connection comes from and goes to."""
+"""The source and destination port of the connection that a task serves."""
 
 
 class RecordingListener:
-    """A listener whose conversations know their ports."""
+    """Accepts connections and records their ports for the tasks that serve them."""
 
     def __init__(self, listener: trio.SocketListener) -> None:
         self._listener = listener
 
     async def accept(self) -> trio.SocketStream:
-        """The task that is started for this connection inherits what is set here."""
+        """Accept a connection; its task inherits the ports that are set here."""
         stream = await self._listener.accept()
         with suppress(OSError):
             PORTS.set((stream.socket.getpeername()[1], stream.socket.getsockname()[1]))
@@ -46,19 +47,19 @@ class RecordingListener:
 
 
 def can_find_owner() -> bool:
-    """Whether this machine tells."""
+    """Tell whether this machine can find owners."""
     return sys.platform == "linux"
 
 
 def children_of(pids: Iterable[int]) -> list[int]:
-    """Their child processes."""
+    """Return the child processes of these processes."""
     lists = [PROC / f"{pid}/task/{pid}/children" for pid in pids if can_find_owner()]
     return [int(child) for each in lists for child in each.read_text().split()]
 
 
 def owner_of(ports: tuple[int, int], pids: Iterable[int]) -> int | None:
-    """Which of these processes has the connection from the first port to the second, both of the loopback address;
-    None when it has gone already."""
+    """Return which of these processes owns the loopback connection between these ports; None when
+    it has ended."""
     inode = _inode_of(ports) if can_find_owner() else 0
     for pid in pids if inode else ():
         with suppress(OSError):
@@ -70,7 +71,8 @@ def owner_of(ports: tuple[int, int], pids: Iterable[int]) -> int | None:
 
 
 def _inode_of(ports: tuple[int, int]) -> int:
-    """Asked of the kernel for this one connection (sock_diag(7)), as the table of all may be long; 0 for none."""
+    """Asked of the kernel for this one connection (sock_diag(7)), as the table of all may be long;
+    0 for none."""
     loopback = socket.inet_aton("127.0.0.1") + bytes(12)
     which = struct.pack("!HH16s16sIII", *ports, loopback, loopback, 0, ANY, ANY)
     asked = struct.pack("=BBBBI", socket.AF_INET, socket.IPPROTO_TCP, 0, 0, ANY) + which

@@ -1,4 +1,4 @@
-"""An operator at a browser without scripts: cookies, links and forms, over a real socket."""
+"""Acts as a user's browser without scripts: cookies, links and forms, over a real socket."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _TOKEN = re.compile(r'name="form_token" value="([0-9a-f]{64})"')
 
 @define
 class ConsoleBrowser:
-    """One browser."""
+    """Holds the session of one browser."""
 
     console: str
     cookies: dict[str, str] = Factory(dict)
@@ -38,12 +38,12 @@ class ConsoleBrowser:
         return await self._request(path, "GET", None)
 
     async def post(self, path: str, **fields: str) -> Answer:
-        """Send a form of the page that was shown last."""
+        """Send a form of the last page."""
         sent = {"form_token": self.form_token} | fields
         return await self._request(path, "POST", urlencode(sent).encode())
 
     async def sign_in(self, name: str, password: str = PASSWORD) -> Answer:
-        """By the form, and on to the first page."""
+        """Sign in with the form and follow to the first page."""
         await self.get("/sign-in")
         answer = await self.post("/sign-in", name=name, password=password)
         if answer.status == 303:
@@ -67,14 +67,14 @@ class ConsoleBrowser:
 
 @asynccontextmanager
 async def open_store_of(directory: Path) -> AsyncIterator[Store]:
-    """The store beside a sandbox that serves it."""
+    """Open the store of a sandbox for administration while the sandbox serves it."""
     url = f"sqlite:///{directory / 'gateway.db'}"
     async with open_store(url, serving=False, create=False) as store:
         yield store
 
 
 async def add_users(directory: Path, **roles: str) -> None:
-    """Make operators: their names, each with a role."""
+    """Add users with these names and roles."""
     async with open_store_of(directory) as store:
         for name, role in roles.items():
             assert await store.admin.add_user(ConsoleUser(name, Role(role), HASH, Instant(0)))

@@ -1,4 +1,4 @@
-"""A TCP proxy before PostgreSQL that reads the client's messages and cuts connections at their COMMIT."""
+"""Runs a TCP proxy in front of PostgreSQL that cuts connections at their COMMIT."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ BROKEN = (trio.BrokenResourceError, trio.ClosedResourceError)
 
 
 class Cut(Enum):
-    """What happens to a connection at its COMMIT."""
+    """Says what happens to a connection at its COMMIT."""
 
     NOT = "not at all"
     BEFORE = "it ends before the server sees COMMIT"
@@ -29,14 +29,14 @@ LATE_S = 0.05
 
 @define(eq=False)
 class DatabaseProxy:
-    """Where it listens, and what it does."""
+    """Holds the address and the behaviour of the proxy."""
 
     url: str
     choose: Callable[[], Cut] = lambda: Cut.NOT
-    """Asked at each COMMIT."""
+    """Decides at each COMMIT."""
     cuts: dict[Cut, int] = Factory(dict)
     accepts: bool = True
-    """Whether anything new is let through."""
+    """Whether new connections are forwarded."""
     _open: set[trio.SocketStream] = Factory(set)
 
     async def cut_all(self) -> None:
@@ -87,7 +87,7 @@ class _Messages:
 
 @asynccontextmanager
 async def database_proxy(url: str) -> AsyncIterator[DatabaseProxy]:
-    """A proxy before the server of this address, which it gives for its own place."""
+    """Run a proxy in front of the server of this URL; its own URL has the proxy's port."""
     known = conninfo_to_dict(url)
     host, port = str(known.get("host", "localhost")), int(known.get("port") or 5432)
 

@@ -1,4 +1,5 @@
-"""An engine in memory around the façade, in virtual time: it decides at once and hands intents on at once."""
+"""Provides an engine in memory around the façade, in virtual time, that decides and dispatches at
+once."""
 
 from __future__ import annotations
 
@@ -19,25 +20,25 @@ from mmo_trio.storage.interface.store import WorkItem
 
 
 def now() -> Instant:
-    """Wall time, by Trio's clock: a test's whole life begins at START."""
+    """Return wall time by Trio's clock; a test starts at START."""
     return later(START, Span(round(trio.current_time() * clock.SECOND)))
 
 
 @define
 class EngineDouble:
-    """`submit` is the door; `act` gets every intent, as the real engine's does."""
+    """Decides each input of `submit` at once; `dispatch` receives every intent."""
 
     dispatch: Callable[[WorkItem], object] = lambda work: None
     gateway: Gateway = Factory(Gateway)
     troubles: list[Exception] = Factory(list)
-    """Raised by the next calls of `submit`, one each, with nothing stored."""
+    """Errors that the next calls of `submit` raise, with nothing stored."""
     delays_s: list[float] = Factory(list)
-    """How long the next calls of `submit` take to answer after they have decided, one each."""
+    """Seconds between decision and reply of the next calls of `submit`."""
     inputs: list[tuple[float, str]] = Factory(list)
-    """When each input was decided, and its name."""
+    """The time and type name of each decided input."""
 
     async def submit(self, input_: Input) -> Reply:
-        """Decide it, answer, and have what follows done."""
+        """Decide an input, dispatch its intents, and return the reply."""
         await trio.lowlevel.checkpoint()
         if self.troubles:
             raise self.troubles.pop(0)
@@ -50,9 +51,9 @@ class EngineDouble:
         return reply
 
     def work(self, intent: Intent) -> WorkItem:
-        """The intent with its transaction as it is now."""
+        """Return the intent with the present transaction."""
         return WorkItem(intent, self.gateway.transaction(intent.gateway_reference))
 
     def transaction(self, gateway_reference: str = REFERENCE) -> Transaction:
-        """The payment as it is now."""
+        """Return the present transaction."""
         return self.gateway.transaction(gateway_reference)

@@ -1,8 +1,7 @@
-"""Receivers that misbehave, each in its own way: real sockets, real TLS, on loopback.
+"""Provides receivers that misbehave, each in its own way: real sockets, real TLS, on loopback.
 
-A receiver is what it does with a connection. What a delivery to each of them ends in stands in
-`test_delivery_client`.
-"""
+A receiver is a function of a connection. `test_delivery_client` has the outcome of a delivery to
+each of them."""
 
 from __future__ import annotations
 
@@ -26,19 +25,19 @@ from mmo_trio.http.client.client import tls_context
 HOST = "receiver.merchant.example"
 
 Behaviour: TypeAlias = Callable[["ReceiverConnection"], Awaitable[None]]
-"""What a receiver does with one connection."""
+"""The behaviour of a receiver on one connection."""
 
 
 @define
 class Receiver:
-    """A listening receiver, and what has happened to it."""
+    """Records the connections and requests of a receiver."""
 
     port: int
     requests: list[bytes] = field(factory=list)
-    """Every request that arrived whole: its head and body."""
+    """Every complete request: its head and body."""
     connections: int = 0
     written: int = 0
-    """Bytes that clients took, or the system for them."""
+    """Bytes that the clients or their systems accepted."""
 
     @property
     def url(self) -> str:
@@ -47,7 +46,7 @@ class Receiver:
 
 @define
 class ReceiverConnection:
-    """One connection to a receiver."""
+    """Represents one connection to a receiver."""
 
     receiver: Receiver
     socket: trio.SocketStream
@@ -65,7 +64,7 @@ class ReceiverConnection:
         await self.stream.do_handshake()
 
     async def read_request(self) -> bytes:
-        """The whole request, which is noted."""
+        """Read and record a complete request."""
         octets = b""
         while b"\r\n\r\n" not in octets:
             octets += await self._receive()
@@ -101,7 +100,7 @@ class ReceiverConnection:
 async def running_receiver(
     behave: Behaviour, context: ssl.SSLContext, *, address: str = "127.0.0.1", port: int = 0
 ) -> AsyncIterator[Receiver]:
-    """A receiver that does this with every connection, while the block runs."""
+    """Run a receiver with this behaviour during the block."""
     (listener,) = await trio.open_tcp_listeners(port, host=address)
     receiver = Receiver(listener.socket.getsockname()[1])
 
@@ -233,20 +232,20 @@ async def resets_after_the_head(visit: ReceiverConnection) -> None:
 
 @cache
 def authority() -> trustme.CA:
-    """The authority that the client under test trusts."""
+    """Return the authority that the client under test trusts."""
     return trustme.CA(key_type=trustme.KeyType.RSA)
 
 
 @cache
 def trusting_context() -> ssl.SSLContext:
-    """How a client judges servers that trusts this authority too."""
+    """Return a client's TLS context that trusts this authority too."""
     with authority().cert_pem.tempfile() as file:
         return tls_context(Path(file))
 
 
 @cache
 def server_context() -> ssl.SSLContext:
-    """How a receiver shows a good certificate."""
+    """Return a receiver's TLS context with a valid certificate."""
     return server_with_certificate(authority().issue_cert(HOST, "127.0.0.1"))
 
 
@@ -257,7 +256,7 @@ def server_with_certificate(certificate: trustme.LeafCert) -> ssl.SSLContext:
 
 
 class FixedResolver:
-    """A resolver that gives these answers for any name, one after the other, the last for ever."""
+    """Resolves any name to these answers, one after the other; the last one repeats."""
 
     def __init__(self, *answers: Sequence[str], delay_s: float = 0.0) -> None:
         self._answers = answers
@@ -276,6 +275,6 @@ PRIVATE = EgressRules(allow_private=True)
 
 
 def callback_to(url: str) -> HttpRequest:
-    """A callback to this URL, as the callback worker asks for it."""
+    """Return the request of a callback to this URL."""
     headers = ((b"content-type", b"application/json"), (b"x-api-key", b"key-of-the-merchant"))
     return HttpRequest("POST", url.encode(), headers, b'{"status": "success"}')

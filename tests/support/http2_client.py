@@ -1,4 +1,4 @@
-"""A client that speaks HTTP/2, in the clear with prior knowledge (RFC 9113 section 3.3)."""
+"""Provides an HTTP/2 client with prior knowledge, without TLS (RFC 9113 section 3.3)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Fields = Sequence[tuple[bytes, bytes]]
 
 @define(eq=False)
 class _PendingAnswer:
-    """An answer on its way."""
+    """Collects an answer."""
 
     headers: dict[str, str] = Factory(dict)
     body: bytearray = Factory(bytearray)
@@ -26,7 +26,7 @@ class _PendingAnswer:
 
 @define(eq=False)
 class Http2Client:
-    """One connection; its requests go out one after the other."""
+    """Sends requests on one connection, one after the other."""
 
     stream: trio.abc.Stream
     _talk: h2.connection.H2Connection = Factory(

@@ -1,5 +1,5 @@
-"""A listener on a free port of the loopback interface with a small service behind it, and a client
-that says exactly the bytes it is given and reads answers strictly."""
+"""Runs a listener with a small service on a loopback port, and a client that sends exactly the
+given bytes and reads answers strictly."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def post(body: bytes, *lines: bytes, target: bytes = b"/") -> bytes:
 
 @define(eq=False)
 class SmallService:
-    """Says back what it was asked; a wrong key is a 401; what it has seen can be looked at."""
+    """Echoes requests, rejects a wrong key with 401, and records what it has received."""
 
     heads: list[RequestHead] = Factory(list)
     contexts: list[RequestContext] = Factory(list)

@@ -1,4 +1,4 @@
-"""Certificates that nobody should accept, made for the test."""
+"""Generates certificates that clients must reject."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Brands for tests that need more than the demo's: their `brands.toml`, their clients, their deposits."""
+"""Brands for tests that need more than the demo's: their `brands.toml`, their clients, their
+deposits."""
 
 from __future__ import annotations
 
@@ -36,12 +37,12 @@ ZENITH = a_brand("zenith", ZENITH_KEY)
 def developer(
     running: Running, key: str, *, result_url: str = "https://localhost:9/callback"
 ) -> Merchant:
-    """The developer who holds this key."""
+    """Return a merchant with this key."""
     return Merchant(running.ready.api, key, result_url=result_url)
 
 
 async def deposit(running: Running, **changes: Any) -> Answer:
-    """The provider tells of an offline deposit of 250 KES to the demo brand, with these changes."""
+    """Report an offline deposit of 250 KES to the demo brand, with these changes."""
     members: dict[str, Any] = {
         "brand": "demo",
         "method": "mpesa_ke",

@@ -1,4 +1,5 @@
-"""What can go wrong at an operator's, chosen by chance: answers lost or broken, results and callbacks late or never."""
+"""What can go wrong at an operator's, chosen by chance: answers lost or broken, results and
+callbacks late or never."""
 
 from __future__ import annotations
 
@@ -24,15 +25,15 @@ from mmo_trio.simulators.base import (
 
 @frozen
 class FaultSource:
-    """A source of faults."""
+    """Chooses random faults."""
 
     random: Random
     tally: Counter[str]
     failures: Sequence[str]
-    """Codes that a submission may come to."""
+    """Codes with which a submission may fail."""
 
     def next_faults(self, is_submission: bool) -> tuple[Fault, ...]:
-        """What meets the next request."""
+        """Return the faults of the next request."""
         faults: list[Fault] = []
         broken = HttpResponse(self.random.choice((200, 500, 502, 503, 504)), (), b"<html>Oops")
         chance = self.random.random()
@@ -60,6 +61,6 @@ class FaultSource:
         return Span(self.random.randrange(4 * MINUTE))
 
     def _callbacks(self) -> tuple[Span, ...]:
-        """None, one or two, and not always soon. (What is decided after the expiry nobody would hear of without.)"""
+        """Return the delays of none, one or two callbacks."""
         count = self.random.choice((0, 1, 1, 1, 2))
         return tuple(Span(self.random.randrange(10 * MINUTE)) for _ in range(count))

@@ -1,4 +1,4 @@
-"""A gateway with one operator's account, the operator being a simulator behind a real socket."""
+"""Runs a gateway with one operator's account; the operator is a simulator behind a real socket."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ limits.{currency} = {{ min = "1", max = "150000" }}
 
 @frozen
 class Market:
-    """What the operator is asked for there."""
+    """Describes the payments of one market."""
 
     country: str
     currency: str
@@ -52,7 +52,7 @@ class Market:
 
 @define(eq=False)
 class RunningSimulator:
-    """An operator's simulator on its socket; its time is the test's to move."""
+    """Holds an operator's simulator on its socket; tests move its clock."""
 
     simulator: Simulator
     origin: str
@@ -61,18 +61,18 @@ class RunningSimulator:
     """How far its clock is ahead."""
 
     def now(self) -> Instant:
-        """Its own time."""
+        """Return the simulator's time."""
         return later(WallClock().now(), self.ahead)
 
     async def advance(self, seconds: int) -> None:
-        """Let its time pass, and everything that is due happen."""
+        """Advance its clock and run everything that is due."""
         self.ahead = Span(self.ahead + seconds * SECOND)
         await ask(f"{self.origin}/_simulator/book")  # Whoever asks has it look at its clock.
 
 
 @asynccontextmanager
 async def run_simulator(simulator: Simulator) -> AsyncIterator[RunningSimulator]:
-    """The operator, as long as the block lasts."""
+    """Run the simulator during the block."""
     listeners = await trio.open_tcp_listeners(0, host="127.0.0.1")
     running = RunningSimulator(
         simulator, f"http://127.0.0.1:{listeners[0].socket.getsockname()[1]}"
@@ -94,7 +94,7 @@ async def run_simulator(simulator: Simulator) -> AsyncIterator[RunningSimulator]
 
 @define(eq=False)
 class OperatorGateway:
-    """A gateway that serves, and its operator."""
+    """Holds a serving gateway and its operator's simulator."""
 
     running: Running
     running_simulator: RunningSimulator
@@ -106,17 +106,18 @@ class OperatorGateway:
         return self.running_simulator.simulator
 
     async def advance(self, seconds: int) -> None:
-        """Let time pass for both, the operator first."""
+        """Advance both clocks, the operator's first."""
         await self.running_simulator.advance(seconds)
         await self.running.advance(f"{seconds}s")
 
     def hook_url(self) -> str:
-        """Where the operator's callbacks arrive."""
+        """Return the URL for the operator's callbacks."""
         ring = KeyRing(load_master_key(self.running.directory / "master.key", create=False))
         return f"{self.running.ready.api}/hooks/operator/{ring.webhook_token('operator')}"
 
     async def pay(self, operation: str = "direct/payin", amount: int = 150, **changes: Any) -> str:
-        """The gatewayReference of a payment that was accepted; one with a page is confirmed there."""
+        """Create a payment and return its gatewayReference; a web pay-in is confirmed on its
+        page."""
         accepted = await self.running.merchant.accepted(
             operation,
             **{
@@ -131,7 +132,8 @@ class OperatorGateway:
         return str(accepted["gatewayReference"])
 
     async def wait_for_end(self, reference: str) -> dict[str, Any]:
-        """The payment once it has ended, time being helped along so that questions come early."""
+        """Return the transaction once it has ended; the clock is advanced so that polls come
+        early."""
         with trio.fail_after(TIMEOUT_S):
             while True:
                 found = await self.running.merchant.status(reference)
@@ -150,8 +152,8 @@ async def run_operator_gateway(
     market: Market,
     options: Mapping[str, str],
 ) -> AsyncIterator[OperatorGateway]:
-    """Serve the simulator, then a gateway with an account of this kind at it, called `operator`. The account's
-    base_url leads to the simulator, whose time passes as `Operated.let_pass` says."""
+    """Serve the simulator, then a gateway with an account of this kind at it, called `operator`.
+    The account's base_url leads to the simulator, whose time passes as `Operated.let_pass` says."""
     async with run_simulator(simulator) as played:
         account = {"kind": kind, **options, "base_url": played.origin}
         environment = {provider_variable("operator", key): text for key, text in account.items()}

@@ -1,4 +1,4 @@
-"""The operators that there are, each with its simulator and an account with it: what a world is played with."""
+"""Describes the operators for simulated worlds, each with its simulator and an account."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from tests.support import airtel_account as airtel_stage
 
 @frozen
 class Operator:
-    """What the world has to know of an operator."""
+    """Describes an operator for a world."""
 
     open: Callable[[], tuple[Provider, Simulator]]
     operations: tuple[Operation | None, ...]
@@ -44,7 +44,7 @@ class Operator:
     accounts: Mapping[Type, str]
     """The merchant's own account, by what is done with it."""
     msisdns: Sequence[str]
-    """Who pays and is paid."""
+    """The telephone numbers of payers and payees."""
     amounts: tuple[int, int] = (10, 1_000)
     """In whole units."""
 

@@ -1,5 +1,5 @@
-"""What can become of a payment with an operator, as data: each operator, each flow that it offers, each course of
-events. `test_operator_matrix.py` plays them all."""
+"""Describes, as data, every course of a payment with each operator and flow.
+`test_operator_matrix.py` runs them all."""
 
 from __future__ import annotations
 

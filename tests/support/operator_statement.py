@@ -1,4 +1,4 @@
-"""The operator's statement beside the gateway's: what each says was paid, to the unit."""
+"""Compares the operator's statement with the gateway's: each payment and deposit, to the unit."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from tests.support.operator_world import World
 
 
 def check(world: World) -> None:
-    """The operator's book is the gateway's successes and its suspense book; AssertionError says where it isn't."""
+    """The operator's book is the gateway's successes and its suspense book; AssertionError says
+    where it isn't."""
     paid, late = paid_by_operator(world), late_successes(world)
     every = world.transactions.values()
     for each in every:
@@ -40,8 +41,8 @@ def check(world: World) -> None:
 
 
 def paid_by_operator(world: World) -> dict[str, Decimal]:
-    """What the operator's book says was paid, once for each gatewayReference; without what came as a deposit of
-    somebody's own accord or of another amount."""
+    """What the operator's book says was paid, once for each gatewayReference; without what came as
+    a deposit of somebody's own accord or of another amount."""
     paid: dict[str, Decimal] = {}
     for each in world.simulator.snapshot()["payments"]:
         if each["result"] != "success":
@@ -55,13 +56,15 @@ def paid_by_operator(world: World) -> dict[str, Decimal]:
 
 
 def named(world: World, known_as: str) -> Transaction | None:
-    """The payment that the operator knows by this name: the gatewayReference, or its ending where it is cut."""
+    """The payment that the operator knows by this name: the gatewayReference, or its ending where
+    it is cut."""
     found = [each for name, each in world.transactions.items() if name.endswith(known_as)]
     return found[0] if len(found) == 1 else None
 
 
 def late_successes(world: World) -> dict[str, Decimal]:
-    """What stands in the suspense book as paid, of payments that the gateway doesn't report as paid."""
+    """What stands in the suspense book as paid, of payments that the gateway doesn't report as
+    paid."""
     late = {}
     for each in world.suspense:
         content = json.loads(each.content)
@@ -75,8 +78,9 @@ def late_successes(world: World) -> dict[str, Decimal]:
 
 
 def cannot_be_asked(world: World, about: Transaction) -> bool:
-    """Whether the operator can't be asked about this payment: it knows it by a name of its own, which it has never
-    told, or tells nothing at all. A person has to compare such a one with the operator's statement."""
+    """Whether the operator can't be asked about this payment: it knows it by a name of its own,
+    which it has never told, or tells nothing at all. A person has to compare such a one with the
+    operator's statement."""
     operation = world.provider.operations[operation_key(about)]
     is_unnamed = about.progress.provider_reference is None and about.progress.hint is None
     return not operation.can_be_polled or (
@@ -85,7 +89,7 @@ def cannot_be_asked(world: World, about: Transaction) -> bool:
 
 
 def final(about: Transaction) -> Decimal:
-    """What the gateway says was settled."""
+    """Return the amount that the gateway reports as settled."""
     assert about.progress.final is not None
     return Decimal(about.progress.final.text)
 
@@ -97,7 +101,8 @@ def _is_of_another_amount(payment: Mapping[str, str], about: Transaction) -> boo
 
 
 def _check_stood_before_a_person(world: World, about: Transaction) -> None:
-    """Whoever looked at `mmo tx list --stuck` saw it, from the first unknown hour to its end."""
+    """Check that `mmo tx list --stuck` showed the payment from the first unknown hour to its
+    end."""
     begun = about.progress.submitted_at
     assert begun is not None
     since = [each for each in world.looked if begun + STUCK_AFTER <= each < about.order.expires_at]
@@ -127,7 +132,8 @@ def _check_payment(
 
 
 def _check_deposits(world: World) -> None:
-    """Every deposit of somebody's own accord is one transaction or one entry in the suspense book, to the unit."""
+    """Every deposit of somebody's own accord is one transaction or one entry in the suspense book,
+    to the unit."""
     received = {
         each["receipt"]: Decimal(each["amount"])
         for each in world.simulator.snapshot()["payments"]

@@ -1,4 +1,5 @@
-"""A primary and a synchronous standby on loopback, from the wheel's programs: one to be killed, one to be promoted."""
+"""Runs a primary and a synchronous standby on loopback, with the wheel's programs; tests kill the
+primary and promote the standby."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""A real PostgreSQL for tests, from a wheel: nothing is installed by hand. `MMO_TEST_DATABASE_URL` names a server of
-one's own instead, whose user may make databases."""
+"""Runs a real PostgreSQL from a wheel, without an installation. `MMO_TEST_DATABASE_URL` names
+another server, whose user may create databases."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class PostgresServer:
         return urlunsplit(urlsplit(self.url)._replace(path=f"/{name}"))
 
     def drop(self, url: str) -> None:
-        """Remove a database that `fresh` made, whoever is still connected."""
+        """Remove a database of `fresh`, even if clients are connected."""
         self.run(
             sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)"), urlsplit(url).path.removeprefix("/")
         )

@@ -1,4 +1,4 @@
-"""A provider whose notifications and tokens a test writes itself."""
+"""Provides a provider whose notifications and tokens a test writes itself."""
 
 from __future__ import annotations
 

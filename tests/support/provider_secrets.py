@@ -1,4 +1,5 @@
-"""Good options for each kind of provider, and secrets that can be found again wherever they turn up."""
+"""Provides valid options for each kind of provider, with secrets that can be found wherever they
+appear."""
 
 from __future__ import annotations
 
@@ -12,7 +13,7 @@ from mmo_trio.simulators.mpesa.keys import open_mpesa
 from tests.support.airtel_account import private_key
 
 CANARY = "canary-7f3e"
-"""What every planted secret begins with."""
+"""The prefix of every planted secret."""
 
 SECRETS: dict[str, tuple[str, ...]] = {
     "airtel_money": ("client_secret", "pin", "callback_key"),
@@ -24,7 +25,7 @@ SECRETS: dict[str, tuple[str, ...]] = {
         "disbursement_api_key",
     ),
 }
-"""The options of each kind that nobody may see."""
+"""The secret options of each kind."""
 
 
 def canary(name: str) -> str:

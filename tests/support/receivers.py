@@ -1,4 +1,4 @@
-"""Receivers of a test's own making that a sandbox trusts: they keep what came, and may misbehave."""
+"""Runs receivers that a sandbox trusts; they record requests and may misbehave."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.support.hostile_receivers import Behaviour, Receiver, answers, runnin
 from tests.support.merchant import TIMEOUT_S
 
 NO_CONTENT = answers(b"HTTP/1.1 204 No Content\r\n\r\n")
-"""What a merchant answers to a callback."""
+"""The answer of a merchant to a callback."""
 
 
 def answers_status(status: str, *headers: str) -> Behaviour:
@@ -35,7 +35,7 @@ async def receiver(
 
 
 def url_of(receiver: Receiver) -> str:
-    """Where it is called back."""
+    """Return the URL of its callbacks."""
     return f"https://localhost:{receiver.port}/callback"
 
 
@@ -50,7 +50,7 @@ async def wait_for_requests(found: Receiver, count: int = 1) -> None:
 
 @frozen
 class Call:
-    """A callback as it came in."""
+    """Holds a received callback."""
 
     line: str
     headers: dict[str, str]

@@ -1,4 +1,5 @@
-"""What every refusal must look like: the specification's table of errors, and a client that can say wrong bytes."""
+"""Checks rejections against the specification's table of errors, with a client that can send
+invalid bytes."""
 
 from __future__ import annotations
 
@@ -29,13 +30,14 @@ TITLES_AND_CODES: Mapping[int, tuple[str, str]] = MappingProxyType(
         503: ("Service unavailable", "service_unavailable"),
     }
 )
-"""By status; a 400 has two kinds, told apart by its segment (P2, P4)."""
+"""Titles and codes by status; a 400 has two kinds, which its segment distinguishes (P2, P4)."""
 
 
 def assert_problem(
     answer: Answer | WireAnswer, status: int, segment: str, *, note: object = ""
 ) -> dict[str, Any]:
-    """The answer is the problem document of this cause, whole and nothing more (G3, G9, P1, P2); its members."""
+    """The answer is the problem document of this cause, whole and nothing more (G3, G9, P1, P2);
+    its members."""
     assert answer.status == status, (note, answer.status, answer.body)
     assert answer.headers["content-type"] == "application/problem+json", note
     assert answer.headers["cache-control"] == "no-store", note
@@ -57,12 +59,13 @@ def assert_problem(
 
 
 def anonymous(answer: Answer | WireAnswer) -> bytes:
-    """The body without its request's id: refusals that may tell nothing differ in nothing else."""
+    """Return the body without its request id: rejections that must not differ have nothing else."""
     return answer.body.replace(answer.headers["x-request-id"].encode(), b"ID")
 
 
 def assert_field_refused(answer: Answer, *fields: str, note: object = "") -> None:
-    """These fields, and no others, are refused in this order, the first one in the detail (P1, C9)."""
+    """Check that exactly these fields are rejected in this order, the first one in the detail (P1,
+    C9)."""
     problem = assert_problem(answer, 400, "validation_failed", note=note)
     assert [each["field"] for each in problem["errors"]] == list(fields), (note, problem)
     assert problem["detail"] == problem["errors"][0]["detail"], (note, problem)
@@ -78,7 +81,7 @@ def _title_and_code(status: int, segment: str) -> tuple[str, str]:
 
 @asynccontextmanager
 async def connected(running: Running) -> AsyncIterator[Client]:
-    """A connection to the merchant API that says exactly the bytes it is given."""
+    """Open a connection to the merchant API that sends exactly the given bytes."""
     api = urlsplit(running.ready.api)
     with trio.fail_after(TIMEOUT_S):
         stream = await trio.open_tcp_stream(api.hostname or "", api.port or 0)
@@ -89,7 +92,7 @@ async def connected(running: Running) -> AsyncIterator[Client]:
 
 
 async def send_raw(running: Running, request: bytes) -> WireAnswer:
-    """The answer to these bytes on a connection of their own."""
+    """Return the answer to these bytes on a new connection."""
     async with connected(running) as client:
         return await client.ask(request)
 

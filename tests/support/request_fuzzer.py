@@ -26,7 +26,7 @@ import trio
 from tests.support.request_mutations import mutant
 
 TIMEOUT_S: Final = 20.0
-"""Longer than any limit that ends a connection whose client has said all it will say."""
+"""Longer than any limit after which the server closes an idle connection."""
 WORKERS: Final = 16
 """Connections at one time."""
 
@@ -70,7 +70,7 @@ async def fuzz(
 
 
 async def _exchange(address: tuple[str, int], sent: bytes) -> bytes:
-    """Say it all, say that it was all, and hear everything."""
+    """Send the bytes, end the stream, and read everything."""
     came = bytearray()
     with trio.move_on_after(TIMEOUT_S) as timeout:
         stream = await trio.open_tcp_stream(*address)

@@ -1,4 +1,4 @@
-"""A whole gateway in this process, on free ports, with a receiver that speaks TLS beside it."""
+"""Runs a complete gateway in this process, on free ports, and a TLS receiver for its callbacks."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ from tests.support.storages import Storage, storages
 
 @define(eq=False)
 class Running:
-    """A sandbox that serves, and what its demo brand's receiver has got."""
+    """Controls a serving sandbox and holds the deliveries to its demo brand."""
 
     ready: ServiceAddresses
     directory: Path
     merchant: Merchant
-    """The demo brand's developer."""
+    """The client of the demo brand."""
     storage: Storage
     received: list[ReceivedCallback] = Factory(list)
     codes: list[ReceivedQrCode] = Factory(list)
     refused: list[str] = Factory(list)
-    """One entry for each callback whose key the receiver refused."""
+    """One entry for each callback whose key the receiver rejected."""
 
     async def control(self, name: str, **body: Any) -> Answer:
         """POST to a sandbox control."""
@@ -53,12 +53,12 @@ class Running:
         return found
 
     async def advance(self, span: str) -> None:
-        """Let time pass in the sandbox."""
+        """Advance the sandbox's clock."""
         answer = await self.control("clock", advance=span)
         assert answer.status == 200, answer.body
 
     async def callback_for(self, reference: str) -> ReceivedCallback:
-        """The callback of this payment, once it has come."""
+        """Return the callback of this payment, once it has arrived."""
         with trio.fail_after(TIMEOUT_S):
             while True:
                 for each in self.received:
@@ -67,7 +67,7 @@ class Running:
                 await trio.sleep(0.02)
 
     async def outcome_of(self, reference: str) -> dict[str, Any]:
-        """The recorded outcome of this payment's callback, once there is one."""
+        """Return the recorded outcome of this payment's callback, once there is one."""
         with trio.fail_after(TIMEOUT_S):
             while True:
                 for each in await self.seen("callbacks"):
@@ -91,8 +91,9 @@ async def serving(
 ) -> AsyncIterator[Running]:
     """A sandbox in this directory and a receiver for its demo brand; both end with the block.
 
-    `environment`: further settings as MMO_… variables. `brands`: text of a brands.toml to serve instead of the demo
-    brand, whose `api_key` the receiver then expects. `provider_kinds`: further kinds of provider.
+    `environment`: further settings as MMO_… variables. `brands`: text of a brands.toml to serve
+    instead of the demo brand, whose `api_key` the receiver then expects. `provider_kinds`: further
+    kinds of provider.
     """
     authority = ensure_authority(directory)
     storage = storages.of(directory)

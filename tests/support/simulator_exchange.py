@@ -1,4 +1,5 @@
-"""A line from an adapter to an operator's simulator, in virtual time and without sockets: tokens and lost answers."""
+"""Connects an adapter to an operator's simulator, in virtual time and without sockets, with tokens
+and lost answers."""
 
 from __future__ import annotations
 
@@ -20,21 +21,21 @@ from mmo_trio.simulators.base import DroppedConnection, Simulator
 
 @define
 class SimulatorAccount:
-    """What the shell does for an account, as far as an adapter can tell."""
+    """Acts as the shell's account for an adapter."""
 
     provider: Provider
     simulator: Simulator
     now: Instant
     tokens: dict[str, AccessToken] = Factory(dict)
     requests: list[HttpRequest] = Factory(list)
-    """What was sent, without tokens."""
+    """The sent requests, without tokens."""
 
     def submit(self, transaction: Transaction) -> ProviderReport:
-        """Hold the conversation of a submission."""
+        """Run the conversation of a submission."""
         return drive(self.provider.submit(transaction, now=self.now), self.exchange)
 
     def poll(self, transaction: Transaction) -> ProviderReport:
-        """Hold the conversation of a question."""
+        """Run the conversation of a poll."""
         return drive(self.provider.poll(transaction, now=self.now), self.exchange)
 
     def exchange(self, request: HttpRequest) -> HttpResponse:

@@ -1,4 +1,4 @@
-"""Where the gateways of these tests keep their payments: `--store=sqlite`, `postgres` or `memory`."""
+"""Provides the stores of the tests' gateways: `--store=sqlite`, `postgres` or `memory`."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from tests.support.postgres_server import PostgresServer
 
 @define(eq=False)
 class Storage:
-    """What is kept for the gateways in one directory; it outlives each of them."""
+    """Holds the store of the gateways in one directory; it outlives each of them."""
 
     url: str | None
-    """None: memory."""
+    """The database URL; None for memory."""
     memory: MemoryState = Factory(MemoryState)
     served: list[Store] = Factory(list)
     """The store in memory that a gateway has open."""
@@ -32,7 +32,7 @@ class Storage:
 
     @asynccontextmanager
     async def open_for_admin(self) -> AsyncIterator[Store]:
-        """Open for administration, while a gateway serves it or afterwards."""
+        """Open the store for administration, even while a gateway serves it."""
         if self.url is not None:
             async with open_store(self.url, serving=False, create=False) as store:
                 yield store
@@ -83,7 +83,7 @@ class Storages:
         return self._known[directory]
 
     def remove(self, folder: Path = Path("/")) -> None:
-        """Remove what was kept for directories in this folder."""
+        """Remove the stores of directories in this folder."""
         for directory in [each for each in self._known if each.is_relative_to(folder)]:
             url = self._known.pop(directory).url
             if self.postgres is not None and url is not None:
@@ -96,4 +96,4 @@ class Storages:
 
 
 storages = Storages()
-"""Of the session; `conftest.py` says which."""
+"""The stores of the test session; `conftest.py` chooses their kind."""

@@ -1,4 +1,4 @@
-"""What the operator's office does beside a running gateway, through the store, as `mmo brands` does it."""
+"""Administers brands in the store of a running gateway, as `mmo brands` does."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.support.sandbox_gateway import Running
 
 @frozen
 class BrandAdmin:
-    """The store, opened for administration, and the keys to it."""
+    """Changes brands and their API keys in an open store."""
 
     store: Store
     keyring: KeyRing
@@ -45,7 +45,7 @@ def _now() -> int:
 
 @asynccontextmanager
 async def brand_admin(running: Running) -> AsyncIterator[BrandAdmin]:
-    """An administrator's moment beside this gateway."""
+    """Open the store of this gateway for administration."""
     keyring = KeyRing(load_master_key(running.directory / "master.key", create=False))
     async with running.storage.open_for_admin() as store:
         yield BrandAdmin(store, keyring)

@@ -1,4 +1,5 @@
-"""A process to be killed: makes payments on a SQLite file and says which ones were answered, until it dies."""
+"""Creates payments in a SQLite file and prints the answered ones until a test kills this
+process."""
 
 from __future__ import annotations
 
@@ -13,7 +14,8 @@ from mmo_trio.storage.sqlite import open_sqlite
 
 
 async def main(path: str) -> None:
-    """Batches of seven, for ever; one line with the last number of each batch once it was answered."""
+    """Batches of seven, for ever; one line with the last number of each batch once it was
+    answered."""
     async with open_sqlite(path, serving=True) as store:
         for begin in range(0, 1_000_000, 7):
             await submit_batch(
