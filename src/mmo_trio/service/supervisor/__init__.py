@@ -1,1 +1,1 @@
-"""Several processes as one service: what to do when (`policy`), and the processes themselves (`processes`)."""
+"""Runs several processes as one service: `policy` decides what to do, `processes` does it."""

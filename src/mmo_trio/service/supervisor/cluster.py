@@ -1,10 +1,10 @@
-"""The gateway as a service of several processes: what is done once, and what each process does.
+"""Runs the gateway as a service of several processes.
 
-    supervisor ─┬─ worker-1, worker-2, ...    each a whole gateway with its own engine and store
-                └─ sandbox-operator           only when the sandbox is a provider
+    supervisor ─┬─ worker-1, worker-2, ...    each a complete gateway with its own engine and store
+                └─ sandbox-operator           only with a provider of kind `sandbox`
 
-The supervisor opens the doors, has the store prepared, and from then on only watches. It has imported everything that
-a worker needs, and holds neither a connection nor a thread.
+The supervisor opens the listening sockets, lets a child prepare the store, and from then on only watches. It has
+imported everything that a worker needs, and has neither a connection nor a thread.
 """
 
 from __future__ import annotations
@@ -43,10 +43,10 @@ logger = structlog.get_logger(__name__)
 SANDBOX_OPERATOR_SLOT = "sandbox-operator"
 
 WORK_DRAIN_TIMEOUT_S = 40.0
-"""How long conversations and callbacks under way may take at most once the doors are closed."""
+"""Seconds that active conversations and callbacks have once the listeners are closed."""
 
 RunReportingErrors = Callable[[Callable[[], None]], int]
-"""Does the work of a process, says to a person what went wrong, and makes an exit code of it."""
+"""Does the work of a process, reports an error to a person, and returns the exit code."""
 
 
 def supervise(
@@ -57,44 +57,45 @@ def supervise(
     on_ready: Callable[[ServiceAddresses], None],
     on_serving: Callable[[], None],
 ) -> int:
-    """Serve with `config.workers` processes until SIGTERM or SIGINT; the service's exit code.
+    """Serve with `config.workers` processes until SIGTERM or SIGINT, and return the service's exit code.
 
-    SIGHUP has every worker read its certificates again; SIGUSR2 reads the settings by `read` and replaces one worker
-    after the other. `on_serving` is called in each worker once it serves. Raises SettingsError when it can't begin.
+    On SIGHUP every worker reads its certificates again; on SIGUSR2 the supervisor reads the settings by
+    `read_settings` and replaces one worker after the other. `on_serving` is called in each worker once it serves.
+    Raises SettingsError when the service can't begin.
     """
     import_module("mmo_trio.storage.postgres")  # Before the first fork: no worker has to load it.
     open_certificates(config.settings.listen)
-    doors = open_listening_sockets(config.settings.listen)
-    ready = listener_urls(config, doors)
-    code = run_in_child(partial(run_reporting_errors, partial(_prepare_store, config, ready)))
-    if code != 0:
-        return code
-    with TemporaryDirectory(prefix="mmo-figures-") as board:
-        has_operator = _has_sandbox(config.settings)
-        crew = _ProcessJobs(
+    listening_sockets = open_listening_sockets(config.settings.listen)
+    addresses = listener_urls(config, listening_sockets)
+    prepare = partial(_prepare_store, config, addresses)
+    exit_code = run_in_child(partial(run_reporting_errors, prepare))
+    if exit_code != 0:
+        return exit_code
+    with TemporaryDirectory(prefix="mmo-metrics-") as metrics_directory:
+        processes = _ProcessJobs(
             config,
-            doors,
+            listening_sockets,
             read_settings,
             run_reporting_errors,
             on_serving,
-            Path(board),
-            has_operator,
+            Path(metrics_directory),
+            _has_sandbox(config.settings),
         )
         workers = tuple(f"worker-{number}" for number in range(1, config.workers + 1))
-        jobs: dict[str, ProcessJob] = dict.fromkeys(workers, crew.run_worker)
-        if crew.has_sandbox_operator:
-            jobs[SANDBOX_OPERATOR_SLOT] = crew.run_sandbox_operator
-        state = SupervisorState(
-            workers,
-            helpers=(SANDBOX_OPERATOR_SLOT,) if crew.has_sandbox_operator else (),
-            stop_timeout_s=to_seconds(config.settings.limits.drain_timeout) + WORK_DRAIN_TIMEOUT_S,
-        )
-        return Supervisor(jobs, state, lambda: on_ready(ready), crew.reload_settings).run()
+        jobs: dict[str, ProcessJob] = dict.fromkeys(workers, processes.run_worker)
+        helpers: tuple[str, ...] = ()
+        if processes.has_sandbox_operator:
+            helpers = (SANDBOX_OPERATOR_SLOT,)
+            jobs[SANDBOX_OPERATOR_SLOT] = processes.run_sandbox_operator
+        stop_timeout_s = to_seconds(config.settings.limits.drain_timeout) + WORK_DRAIN_TIMEOUT_S
+        state = SupervisorState(workers, helpers, stop_timeout_s)
+        on_all_serving = partial(on_ready, addresses)
+        return Supervisor(jobs, state, on_all_serving, processes.reload_settings).run()
 
 
 @define(eq=False)
 class _ProcessJobs:
-    """What the processes do, by the settings as they were read last."""
+    """Runs as each kind of process, with the settings that were read last."""
 
     config: ServiceConfig
     listening_sockets: Mapping[str, socket.socket]
@@ -102,16 +103,16 @@ class _ProcessJobs:
     run_reporting_errors: RunReportingErrors
     on_serving: Callable[[], None]
     metrics_directory: Path
-    """The directory in which the workers leave their figures to each other."""
+    """The directory in which the workers exchange their metrics."""
     has_sandbox_operator: bool
-    """Whether one of the processes is the sandbox operator's."""
+    """Whether one of the processes is the simulated operator's."""
 
     @property
     def journal_path(self) -> Path:
         return operator_journal_file(self.config).absolute()
 
     def reload_settings(self) -> bool:
-        """Read the settings for the workers to come; where to listen stays as it is."""
+        """Read the settings for the next workers, which keep the listening sockets. Return False if they can't be used."""
         try:
             settings = self.read_settings()
             open_certificates(settings.listen)
@@ -126,29 +127,31 @@ class _ProcessJobs:
         return True
 
     def run_worker(self, link: SupervisorLink) -> int:
-        """A worker's whole life."""
-        line = operator_socket_path(self.journal_path) if self.has_sandbox_operator else None
+        """Run as a worker, and return its exit code."""
+        operator_socket = None
+        if self.has_sandbox_operator:
+            operator_socket = operator_socket_path(self.journal_path)
         config = evolve(
             self.config,
             brands_file=None,
-            operator_socket=line,
+            operator_socket=operator_socket,
             metrics_files=(self.metrics_directory, link.slot),
         )
         inherited = Inherited(self.listening_sockets, link.parent_pipe)
 
-        def serves(_: ServiceAddresses) -> None:
+        def report_serving(_: ServiceAddresses) -> None:
             link.report_serving()
             self.on_serving()
 
         async def serve() -> None:
-            await run_service(config, on_ready=serves, inherited=inherited)
+            await run_service(config, on_ready=report_serving, inherited=inherited)
 
         return self.run_reporting_errors(partial(trio.run, serve, clock=BootClock()))
 
     def run_sandbox_operator(self, link: SupervisorLink) -> int:
-        """The sandbox operator's whole life."""
-        for door in self.listening_sockets.values():
-            door.close()
+        """Run as the simulated operator, and return its exit code."""
+        for each in self.listening_sockets.values():
+            each.close()
         os.umask(0o077)
         operator = OperatorProcess(self.journal_path, WallClock().now)
 
@@ -159,9 +162,8 @@ class _ProcessJobs:
                     nursery.start_soon(_stop_after_workers, link.parent_pipe, operator, nursery)
                     link.report_serving()
                     async for number in signals:
-                        if (
-                            number == signal.SIGTERM
-                        ):  # Ctrl-C is for all at once: workers come first.
+                        # Ctrl-C reaches all processes at once, and the workers have to end first.
+                        if number == signal.SIGTERM:
                             nursery.cancel_scope.cancel()
 
         return self.run_reporting_errors(partial(trio.run, serve))
@@ -171,12 +173,12 @@ def _has_sandbox(settings: Settings) -> bool:
     return any(each.kind == "sandbox" for each in settings.providers.values())
 
 
-def _prepare_store(config: ServiceConfig, ready: ServiceAddresses) -> None:
+def _prepare_store(config: ServiceConfig, addresses: ServiceAddresses) -> None:
     async def prepare() -> None:
         settings = config.settings
         url, kinds = settings.database.url, settings.store_kinds
         async with open_store(url, serving=True, kinds=kinds) as store:
-            await prepare_store(build_resources(config, store, ready))
+            await prepare_store(build_resources(config, store, addresses))
 
     trio.run(prepare)
 
@@ -184,7 +186,7 @@ def _prepare_store(config: ServiceConfig, ready: ServiceAddresses) -> None:
 async def _stop_after_workers(
     parent_pipe: int, operator: OperatorProcess, nursery: trio.Nursery
 ) -> None:
-    """End without the supervisor's word when it is gone, and the workers are, too."""
+    """Stop the operator once the supervisor and the workers are gone."""
     await trio.lowlevel.wait_readable(parent_pipe)
     with trio.move_on_after(WORK_DRAIN_TIMEOUT_S):
         await operator.wait_no_workers()

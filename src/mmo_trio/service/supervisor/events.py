@@ -1,7 +1,8 @@
-"""What can happen to a supervisor, and what it can do."""
+"""Defines the events that a supervisor reacts to, and its actions."""
 
 from __future__ import annotations
 
+import signal
 from enum import Enum
 from typing import TypeAlias
 
@@ -9,35 +10,35 @@ from attrs import frozen
 
 
 class ProcessCommand(Enum):
-    """What a process can be told."""
+    """Defines the commands to a process, each with its signal."""
 
-    DRAIN = "drain"
-    """End; what is under way is finished, and idle connections are closed."""
-    RETIRE = "retire"
-    """End, but leave idle connections time for one last request: somebody else serves already."""
-    RELOAD = "reload"
+    DRAIN = signal.SIGTERM
+    """Finish active requests and deliveries, close idle connections, and end."""
+    RETIRE = signal.SIGUSR2
+    """Drain, but leave idle connections time for one last request: a successor serves already."""
+    RELOAD = signal.SIGHUP
     """Read the certificates again."""
-    KILL = "kill"
+    KILL = signal.SIGKILL
 
 
 @frozen
 class StopRequested:
-    """The service is to end."""
+    """The service shall end."""
 
 
 @frozen
 class RollingRestartRequested:
-    """Every worker is to be replaced, one after the other."""
+    """Every worker shall be replaced, one after the other."""
 
 
 @frozen
 class ReloadRequested:
-    """The certificates are to be read again."""
+    """The certificates shall be read again."""
 
 
 @frozen
 class ProcessForked:
-    """A process was started for this post."""
+    """A process was started for this slot."""
 
     slot: str
     pid: int
@@ -45,21 +46,21 @@ class ProcessForked:
 
 @frozen
 class ForkFailed:
-    """The system gives no process for this post now."""
+    """The system can start no process for this slot now."""
 
     slot: str
 
 
 @frozen
 class ProcessServing:
-    """The process says that it serves."""
+    """The process reports that it serves."""
 
     pid: int
 
 
 @frozen
 class ProcessExited:
-    """The process is gone: with this exit code, or by a signal, whose number is negative then."""
+    """The process has ended with this exit code; the negative number of a signal if that ended it."""
 
     pid: int
     exit_code: int
@@ -67,7 +68,7 @@ class ProcessExited:
 
 @frozen
 class TimePassed:
-    """Nothing has happened but time."""
+    """Time has passed without another event."""
 
 
 SupervisorEvent: TypeAlias = (
@@ -84,14 +85,14 @@ SupervisorEvent: TypeAlias = (
 
 @frozen
 class StartProcess:
-    """Start a process for this post, and say `ProcessForked`."""
+    """Start a process for this slot; `ProcessForked` or `ForkFailed` follows."""
 
     slot: str
 
 
 @frozen
 class SendCommand:
-    """Tell a process."""
+    """Send a command to a process."""
 
     pid: int
     command: ProcessCommand
@@ -99,7 +100,7 @@ class SendCommand:
 
 @frozen
 class AnnounceReady:
-    """Say, once, that the service is ready."""
+    """Announce, once, that the service is ready."""
 
 
 @frozen
@@ -114,7 +115,7 @@ class LogMessage:
 
 @frozen
 class ExitService:
-    """All processes are gone: end with this exit code. `reason` is for a person, when there is something to say."""
+    """End the service with this exit code, as all processes have ended; `reason` explains a failure to a person."""
 
     exit_code: int
     reason: str | None = None

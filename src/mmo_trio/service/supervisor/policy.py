@@ -1,10 +1,10 @@
-"""What a supervisor does, on what: a pure function from its state and an event to the next state and actions.
+"""Decides what the supervisor does: a pure function from a state and an event to the next state and actions.
 
-    state, actions = decide(state, event, now=now)
+    state, actions = transition(state, event, now=now)
 
-A *post* is a place that a process fills: `worker-1`, `worker-2`, ..., and one for what all workers share. A process is
-*starting* until it says that it serves, *serving*, and *leaving* once it was told to end. `now` is monotonic, in
-seconds; `next_due_at` says when to come again without an event.
+A *slot* is a place that one process fills: `worker-1`, `worker-2`, and so on. A process is *starting* until it reports
+that it serves, then *serving*, and *stopping* once it was sent a command to end. `now` is monotonic, in seconds;
+`next_due` says when to call again without an event.
 """
 
 from __future__ import annotations
@@ -36,26 +36,24 @@ from mmo_trio.service.supervisor.events import (
 )
 
 UPTIME_MIN_S = 1.0
-"""A process that ends sooner than this after it began to serve counts as one that couldn't start."""
+"""A process that ends sooner than this after it began to serve counts as a failed start."""
 
 START_FAILURES_MAX = 5
-"""So many failed starts of one post in a row end the service, when no worker serves."""
+"""This many failed starts of one slot in a row end the service, unless another worker serves."""
 
 RESTART_DELAY_S = 0.2
-"""The wait before the second start in a row; twice as long each time. The first one is at once."""
+"""Seconds before the second start in a row, doubled each time. The first start is immediate."""
 
 RESTART_DELAY_MAX_S = 10.0
 FORK_RETRY_DELAY_S = 1.0
-"""The wait when the system has no room for another process."""
+"""Seconds before the next start after the system could start no process."""
 
 START_TIMEOUT_S = 60.0
-"""A process that doesn't serve by then is killed."""
-
-ROLL_ABORTED = "rolling_restart_aborted"
+"""Seconds that a process has to begin to serve before it is killed."""
 
 
 class ProcessPhase(Enum):
-    """How far a process is in its life."""
+    """Defines the phases of a process's life."""
 
     STARTING = "starting"
     SERVING = "serving"
@@ -64,7 +62,7 @@ class ProcessPhase(Enum):
 
 @frozen
 class Process:
-    """A process of ours."""
+    """Describes a process of the service."""
 
     slot: str
     phase: ProcessPhase
@@ -74,34 +72,35 @@ class Process:
 
 @frozen
 class RestartBackoff:
-    """How a post fares that has lost its process."""
+    """Says when a slot gets its next process."""
 
     failures: int = 0
     """Failed starts in a row."""
     start_at: float | None = None
-    """When the next process is to be started for it; None when there is one."""
+    """When to start the next process; None while the slot has one."""
 
 
 @frozen
 class SupervisorState:
-    """Everything a supervisor has to know."""
+    """Holds everything that the supervisor knows."""
 
     workers: tuple[str, ...]
     helpers: tuple[str, ...] = ()
-    """Posts that workers need: first to start, last to end, never rolled."""
+    """Slots that the workers need, which start first, end last and are never rolled. Only the simulated operator of a
+    sandbox provider has one."""
     stop_timeout_s: float = 60.0
-    """How long a process may take to end before it is killed."""
+    """Seconds that a process has to end before it is killed."""
     processes: Mapping[int, Process] = MappingProxyType({})
     backoffs: Mapping[str, RestartBackoff] = MappingProxyType({})
     workers_to_restart: tuple[str, ...] = ()
-    """Workers that still are to be replaced, in this order."""
+    """Workers that a rolling restart has still to replace, in this order."""
     is_announced: bool = False
     is_stopping: bool = False
     exit_code: int = 0
     reason: str | None = None
 
     def pids_in(self, slot: str, *phases: ProcessPhase) -> list[int]:
-        """The processes of a post that are in one of these phases."""
+        """Return the processes of a slot that are in one of these phases."""
         return [
             pid
             for pid, each in self.processes.items()
@@ -109,22 +108,25 @@ class SupervisorState:
         ]
 
     def worker_pids(self, *phases: ProcessPhase) -> list[int]:
-        """The workers' processes that are in one of these phases."""
-        return [pid for post in self.workers for pid in self.pids_in(post, *phases)]
+        """Return the workers' processes that are in one of these phases."""
+        return [pid for slot in self.workers for pid in self.pids_in(slot, *phases)]
+
+    @property
+    def all_workers_serve(self) -> bool:
+        return all(self.pids_in(slot, ProcessPhase.SERVING) for slot in self.workers)
 
 
 Transition: TypeAlias = tuple[SupervisorState, tuple[SupervisorAction, ...]]
 
 
 def begin(state: SupervisorState, *, now: float) -> Transition:
-    """The first actions: a process for every post."""
-    posts = (*state.helpers, *state.workers)
-    setbacks = {post: RestartBackoff(start_at=now) for post in posts}
-    return transition(evolve(state, backoffs=setbacks), TimePassed(), now=now)
+    """Return the first actions, which start a process for every slot."""
+    backoffs = {slot: RestartBackoff(start_at=now) for slot in (*state.helpers, *state.workers)}
+    return transition(evolve(state, backoffs=backoffs), TimePassed(), now=now)
 
 
 def transition(state: SupervisorState, event: SupervisorEvent, *, now: float) -> Transition:
-    """What follows from the event."""
+    """Return the next state and the actions that follow from the event."""
     state, first = _apply_event(state, event, now)
     actions = [*first]
     for step in (
@@ -140,11 +142,10 @@ def transition(state: SupervisorState, event: SupervisorEvent, *, now: float) ->
 
 
 def next_due(state: SupervisorState) -> float | None:
-    """When time alone will have something done."""
-    starts = [each.start_at for each in state.backoffs.values() if each.start_at is not None]
-    ends = [_phase_deadline(state, each) for each in state.processes.values()]
-    times = [each for each in (*starts, *ends) if each is not None]
-    return min(times, default=None)
+    """Return when `transition` has something to do without an event; None for never."""
+    starts = [each.start_at for each in state.backoffs.values()]
+    deadlines = [_phase_deadline(state, each) for each in state.processes.values()]
+    return min((each for each in (*starts, *deadlines) if each is not None), default=None)
 
 
 def _apply_event(state: SupervisorState, event: SupervisorEvent, now: float) -> Transition:
@@ -154,24 +155,23 @@ def _apply_event(state: SupervisorState, event: SupervisorEvent, now: float) -> 
         case RollingRestartRequested():
             if state.is_stopping:
                 return state, ()
-            return evolve(state, workers_to_restart=state.workers), (
-                LogMessage("rolling_restart_started"),
-            )
+            started = LogMessage("rolling_restart_started")
+            return evolve(state, workers_to_restart=state.workers), (started,)
         case ReloadRequested():
-            told = state.worker_pids(ProcessPhase.SERVING)
-            return state, tuple(SendCommand(pid, ProcessCommand.RELOAD) for pid in told)
-        case ProcessForked(post, pid):
-            state = _with_process(state, pid, Process(post, ProcessPhase.STARTING, now))
-            return state, (LogMessage("process_started", post, pid),)
-        case ForkFailed(post):
-            if state.pids_in(post, ProcessPhase.SERVING):
-                return evolve(state, workers_to_restart=()), (LogMessage(ROLL_ABORTED),)
-            later = evolve(state.backoffs[post], start_at=now + FORK_RETRY_DELAY_S)
-            return evolve(state, backoffs={**state.backoffs, post: later}), ()
+            serving = state.worker_pids(ProcessPhase.SERVING)
+            return state, tuple(SendCommand(pid, ProcessCommand.RELOAD) for pid in serving)
+        case ProcessForked(slot, pid):
+            state = _with_process(state, pid, Process(slot, ProcessPhase.STARTING, now))
+            return state, (LogMessage("process_started", slot, pid),)
+        case ForkFailed(slot):
+            if state.pids_in(slot, ProcessPhase.SERVING):
+                return _abort_rolling_restart(state)
+            later = evolve(state.backoffs[slot], start_at=now + FORK_RETRY_DELAY_S)
+            return evolve(state, backoffs={**state.backoffs, slot: later}), ()
         case ProcessServing(pid):
             return _on_serving(state, pid, now)
-        case ProcessExited(pid, code):
-            return _on_exited(state, pid, code, now)
+        case ProcessExited(pid, exit_code):
+            return _on_exited(state, pid, exit_code, now)
         case TimePassed():
             return state, ()
         case _:
@@ -179,131 +179,115 @@ def _apply_event(state: SupervisorState, event: SupervisorEvent, now: float) -> 
 
 
 def _on_serving(state: SupervisorState, pid: int, now: float) -> Transition:
-    """A newcomer serves, so its predecessor may go."""
+    """Let the process serve, and its predecessor retire."""
     process = state.processes[pid]
     if process.phase is not ProcessPhase.STARTING:
         return state, ()
-    before = state.pids_in(process.slot, ProcessPhase.SERVING)
+    predecessors = state.pids_in(process.slot, ProcessPhase.SERVING)
     state = _with_process(state, pid, evolve(process, phase=ProcessPhase.SERVING, since=now))
-    state, told = _stop_processes(state, before, ProcessCommand.RETIRE, now)
-    return state, (LogMessage("process_ready", process.slot, pid), *told)
+    state, commands = _stop_processes(state, predecessors, ProcessCommand.RETIRE, now)
+    return state, (LogMessage("process_ready", process.slot, pid), *commands)
 
 
 def _on_exited(state: SupervisorState, pid: int, exit_code: int, now: float) -> Transition:
     process = state.processes[pid]
-    left = {each: other for each, other in state.processes.items() if each != pid}
-    state = evolve(state, processes=left)
-    note = LogMessage("process_exited", process.slot, pid, exit_code)
+    others = {other: each for other, each in state.processes.items() if other != pid}
+    state = evolve(state, processes=others)
+    exited = LogMessage("process_exited", process.slot, pid, exit_code)
     if process.phase is ProcessPhase.STOPPING:
-        is_fault = exit_code not in (0, -15) and state.is_stopping
-        return evolve(state, exit_code=state.exit_code or int(is_fault)), (note,)
+        is_failure = exit_code not in (0, -15) and state.is_stopping
+        return evolve(state, exit_code=state.exit_code or int(is_failure)), (exited,)
     if state.pids_in(process.slot, ProcessPhase.STARTING, ProcessPhase.SERVING):
         if process.phase is ProcessPhase.SERVING:
-            return state, (note,)
-        return evolve(state, workers_to_restart=()), (note, LogMessage(ROLL_ABORTED))
+            return state, (exited,)
+        state, aborted = _abort_rolling_restart(state)
+        return state, (exited, *aborted)
     if state.is_stopping and not state.worker_pids(*ProcessPhase):
-        return state, (note,)
-    return _schedule_restart(state, process, exit_code, now, note)
+        return state, (exited,)
+    return _schedule_restart(state, process, exit_code, now, exited)
+
+
+def _abort_rolling_restart(state: SupervisorState) -> Transition:
+    return evolve(state, workers_to_restart=()), (LogMessage("rolling_restart_aborted"),)
 
 
 def _schedule_restart(
-    state: SupervisorState, process: Process, exit_code: int, now: float, note: LogMessage
+    state: SupervisorState, process: Process, exit_code: int, now: float, exited: LogMessage
 ) -> Transition:
-    """The post is empty: fill it, at once the first time, or give up."""
+    """Start a process for the empty slot, at once the first time, or give up."""
     is_failure = process.phase is ProcessPhase.STARTING or now - process.since < UPTIME_MIN_S
     failures = state.backoffs[process.slot].failures + 1 if is_failure else 0
     serving = state.worker_pids(ProcessPhase.SERVING)
     if failures >= START_FAILURES_MAX and not serving and process.slot in state.workers:
-        reason = (
-            f"{failures} workers in a row couldn't start; the last one {_describe_exit(exit_code)}."
-        )
-        return _begin_stop(
-            evolve(state, exit_code=exit_code if exit_code > 0 else 1, reason=reason), now
-        )
-    pause_s = (
-        0.0 if failures < 2 else min(RESTART_DELAY_S * 2 ** (failures - 2), RESTART_DELAY_MAX_S)
-    )
-    setback = RestartBackoff(failures, now + pause_s)
-    return evolve(state, backoffs={**state.backoffs, process.slot: setback}), (note,)
+        last = _describe_exit(exit_code)
+        reason = f"{failures} workers in a row couldn't start; the last one {last}."
+        failed = evolve(state, exit_code=exit_code if exit_code > 0 else 1, reason=reason)
+        return _begin_stop(failed, now)
+    delay_s = 0.0
+    if failures >= 2:
+        delay_s = min(RESTART_DELAY_S * 2 ** (failures - 2), RESTART_DELAY_MAX_S)
+    backoff = RestartBackoff(failures, now + delay_s)
+    return evolve(state, backoffs={**state.backoffs, process.slot: backoff}), (exited,)
 
 
 def _begin_stop(state: SupervisorState, now: float) -> Transition:
-    """Workers leave first; what they need goes when they are gone."""
+    """Stop the workers; `_finish_stop` stops the helpers after them."""
     if state.is_stopping:
         return state, ()
-    setbacks = {post: evolve(each, start_at=None) for post, each in state.backoffs.items()}
-    state = evolve(state, is_stopping=True, workers_to_restart=(), backoffs=setbacks)
+    backoffs = {slot: evolve(each, start_at=None) for slot, each in state.backoffs.items()}
+    state = evolve(state, is_stopping=True, workers_to_restart=(), backoffs=backoffs)
     retiring = state.worker_pids(ProcessPhase.STOPPING)
-    state, told = _stop_processes(
-        state,
-        state.worker_pids(ProcessPhase.STARTING, ProcessPhase.SERVING),
-        ProcessCommand.DRAIN,
-        now,
-    )
-    return state, (
-        LogMessage("drain_started"),
-        *told,
-        *(SendCommand(pid, ProcessCommand.DRAIN) for pid in retiring),
-    )
+    running = state.worker_pids(ProcessPhase.STARTING, ProcessPhase.SERVING)
+    state, commands = _stop_processes(state, running, ProcessCommand.DRAIN, now)
+    hurry = (SendCommand(pid, ProcessCommand.DRAIN) for pid in retiring)
+    return state, (LogMessage("drain_started"), *commands, *hurry)
 
 
 def _kill_overdue(state: SupervisorState, now: float) -> Transition:
-    late = [
-        pid
-        for pid, each in state.processes.items()
-        if (until := _phase_deadline(state, each)) is not None and until <= now
-    ]
-    told: list[SupervisorAction] = []
-    for pid in late:
-        process = state.processes[pid]
-        told += [
-            LogMessage("process_killed_overdue", process.slot, pid),
-            SendCommand(pid, ProcessCommand.KILL),
-        ]
-        state = _with_process(state, pid, evolve(process, since=now))  # And again, if need be.
-    return state, tuple(told)
+    actions: list[SupervisorAction] = []
+    for pid, process in state.processes.items():
+        deadline = _phase_deadline(state, process)
+        if deadline is not None and deadline <= now:
+            killed = LogMessage("process_killed_overdue", process.slot, pid)
+            actions += killed, SendCommand(pid, ProcessCommand.KILL)
+            # The phase begins anew, so that the process is killed again if it doesn't end.
+            state = _with_process(state, pid, evolve(process, since=now))
+    return state, tuple(actions)
 
 
 def _start_due(state: SupervisorState, now: float) -> Transition:
     due = [
-        post
-        for post, each in state.backoffs.items()
+        slot
+        for slot, each in state.backoffs.items()
         if each.start_at is not None and each.start_at <= now
     ]
-    started = {post: evolve(state.backoffs[post], start_at=None) for post in due}
+    started = {slot: evolve(state.backoffs[slot], start_at=None) for slot in due}
     return evolve(state, backoffs={**state.backoffs, **started}), tuple(map(StartProcess, due))
 
 
 def _announce_ready(state: SupervisorState, now: float) -> Transition:
-    if state.is_announced or state.is_stopping:
+    if state.is_announced or state.is_stopping or not state.all_workers_serve:
         return state, ()
-    if all(state.pids_in(post, ProcessPhase.SERVING) for post in state.workers):
-        return evolve(state, is_announced=True), (AnnounceReady(),)
-    return state, ()
+    return evolve(state, is_announced=True), (AnnounceReady(),)
 
 
 def _continue_rolling_restart(state: SupervisorState, now: float) -> Transition:
-    """The next worker is replaced once all posts are filled and nobody is leaving: never more than one too many."""
-    is_calm = all(state.pids_in(post, ProcessPhase.SERVING) for post in state.workers)
-    if (
-        not state.workers_to_restart
-        or not is_calm
-        or state.worker_pids(ProcessPhase.STARTING, ProcessPhase.STOPPING)
-    ):
+    """Replace the next worker once all slots are filled and no process is stopping, so that there is never more than
+    one process too many."""
+    is_changing = state.worker_pids(ProcessPhase.STARTING, ProcessPhase.STOPPING)
+    if not state.workers_to_restart or not state.all_workers_serve or is_changing:
         return state, ()
-    post, *rest = state.workers_to_restart
-    return evolve(state, workers_to_restart=tuple(rest)), (StartProcess(post),)
+    slot, *others = state.workers_to_restart
+    return evolve(state, workers_to_restart=tuple(others)), (StartProcess(slot),)
 
 
 def _finish_stop(state: SupervisorState, now: float) -> Transition:
-    if not state.is_stopping:
+    if not state.is_stopping or state.worker_pids(*ProcessPhase):
         return state, ()
     if not state.processes:
         return state, (ExitService(state.exit_code, state.reason),)
     phases = (ProcessPhase.STARTING, ProcessPhase.SERVING)
-    helpers = [pid for post in state.helpers for pid in state.pids_in(post, *phases)]
-    if state.worker_pids(*ProcessPhase):
-        return state, ()
+    helpers = [pid for slot in state.helpers for pid in state.pids_in(slot, *phases)]
     return _stop_processes(state, helpers, ProcessCommand.DRAIN, now)
 
 
@@ -311,8 +295,8 @@ def _stop_processes(
     state: SupervisorState, pids: list[int], command: ProcessCommand, now: float
 ) -> Transition:
     for pid in pids:
-        leaving = evolve(state.processes[pid], phase=ProcessPhase.STOPPING, since=now)
-        state = _with_process(state, pid, leaving)
+        stopping = evolve(state.processes[pid], phase=ProcessPhase.STOPPING, since=now)
+        state = _with_process(state, pid, stopping)
     return state, tuple(SendCommand(pid, command) for pid in pids)
 
 
@@ -321,7 +305,7 @@ def _with_process(state: SupervisorState, pid: int, process: Process) -> Supervi
 
 
 def _phase_deadline(state: SupervisorState, process: Process) -> float | None:
-    """When a process has had its time, if it has a limited one."""
+    """Return when the process has to leave its phase; None for no limit."""
     match process.phase:
         case ProcessPhase.STARTING:
             return process.since + START_TIMEOUT_S
@@ -334,8 +318,6 @@ def _phase_deadline(state: SupervisorState, process: Process) -> float | None:
 
 
 def _describe_exit(exit_code: int) -> str:
-    return (
-        f"was ended by signal {-exit_code}"
-        if exit_code < 0
-        else f"ended with exit code {exit_code}"
-    )
+    if exit_code < 0:
+        return f"was ended by signal {-exit_code}"
+    return f"ended with exit code {exit_code}"

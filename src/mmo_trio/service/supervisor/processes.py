@@ -1,7 +1,7 @@
-"""The processes of a service: forked from this one, watched, told, and replaced as the policy has it.
+"""Forks the processes of a service, watches them, and does what the policy decides.
 
-The supervisor runs no event loop and no thread, so it can be forked at any time; what was imported before is there at
-once in every child. It waits in one place, for signals, for what its children say, and for time.
+The supervisor runs no event loop and no thread, so it can fork at any time, and children have every imported module at
+once. It waits in one place for signals, for reports of its children, and for time.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ import signal
 import sys
 import time
 import traceback
-from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 
@@ -24,7 +23,6 @@ from mmo_trio.service.supervisor.events import (
     ExitService,
     ForkFailed,
     LogMessage,
-    ProcessCommand,
     ProcessExited,
     ProcessForked,
     ProcessServing,
@@ -41,14 +39,6 @@ from mmo_trio.service.supervisor.policy import SupervisorState, begin, next_due,
 
 logger = structlog.get_logger(__name__)
 
-COMMAND_SIGNALS: Mapping[ProcessCommand, signal.Signals] = {
-    ProcessCommand.DRAIN: signal.SIGTERM,
-    ProcessCommand.RETIRE: signal.SIGUSR2,
-    ProcessCommand.RELOAD: signal.SIGHUP,
-    ProcessCommand.KILL: signal.SIGKILL,
-}
-"""How a process is told."""
-
 SIGNAL_EVENTS: Mapping[int, Callable[[], SupervisorEvent]] = {
     signal.SIGTERM: StopRequested,
     signal.SIGINT: StopRequested,
@@ -56,34 +46,34 @@ SIGNAL_EVENTS: Mapping[int, Callable[[], SupervisorEvent]] = {
     signal.SIGUSR2: RollingRestartRequested,
     signal.SIGCHLD: TimePassed,
 }
-"""What a signal to the supervisor means; for children that have ended it looks itself."""
+"""The event that a signal to the supervisor causes; ended children are looked up after each signal."""
 
 EXIT_SOFTWARE_ERROR = 70
-"""The exit code of a process that failed in a way nobody foresaw (EX_SOFTWARE)."""
+"""The exit code of a process that ended with an unexpected exception (EX_SOFTWARE)."""
 
 
 @frozen
 class SupervisorLink:
-    """What a process has of its supervisor."""
+    """Connects a process with its supervisor."""
 
     slot: str
-    """What this process is there for; its predecessor had the same."""
+    """The place that this process fills; its successor gets the same."""
     parent_pipe: int
     """A pipe that ends when the supervisor is gone; nothing is ever written to it."""
     _ready_pipe: int
 
     def report_serving(self) -> None:
-        """Tell the supervisor that this process serves; once."""
+        """Report to the supervisor, once, that this process serves."""
         os.write(self._ready_pipe, b"s")
         os.close(self._ready_pipe)
 
 
 ProcessJob = Callable[[SupervisorLink], int]
-"""What the process of a post does, in a process of its own; its exit code."""
+"""Runs as the process of a slot, and returns its exit code."""
 
 
 def run_in_child(job: Callable[[], int]) -> int:
-    """Do this in a process of its own and wait for it; its exit code."""
+    """Do the job in a process of its own, wait for it, and return its exit code."""
     pid = _fork()
     if pid == 0:
         _run_and_exit(job)
@@ -92,33 +82,32 @@ def run_in_child(job: Callable[[], int]) -> int:
 
 @define(eq=False)
 class Supervisor:
-    """Keeps a process at every post until it is told to stop."""
+    """Keeps a process in every slot until the service shall stop."""
 
     jobs: Mapping[str, ProcessJob]
-    """By post."""
+    """The jobs by slot."""
     state: SupervisorState
     on_ready: Callable[[], None]
     """Called once, when all workers serve."""
     prepare_restart: Callable[[], bool]
-    """Called before workers are replaced, to get ready for it; False lets everything stay as it is."""
+    """Called before workers are replaced, to read the settings; False cancels the replacement."""
     _selector: selectors.BaseSelector = Factory(selectors.DefaultSelector)
     _parent_pipe: tuple[int, int] = Factory(os.pipe)
-    _exits: deque[ExitService] = field(factory=deque, init=False)
+    _exit: ExitService | None = field(default=None, init=False)
 
     def run(self) -> int:
-        """Supervise until all processes have ended; the service's exit code."""
-        with self._open_signal_pipe() as alarm:
-            self._selector.register(alarm, selectors.EVENT_READ, None)
+        """Supervise until all processes have ended, and return the service's exit code."""
+        with self._open_signal_pipe() as signal_pipe:
+            self._selector.register(signal_pipe, selectors.EVENT_READ, None)
             self._apply(begin(self.state, now=time.monotonic()))
-            while not self._exits:
-                self._wait(alarm)
-        end = self._exits[0]
-        if end.reason is not None:
-            print(f"Error: {end.reason}", file=sys.stderr, flush=True)
-        return end.exit_code
+            while self._exit is None:
+                self._wait(signal_pipe)
+        if self._exit.reason is not None:
+            print(f"Error: {self._exit.reason}", file=sys.stderr, flush=True)
+        return self._exit.exit_code
 
     def _wait(self, signal_pipe: int) -> None:
-        """Sleep until something happens, and see to it."""
+        """Wait for events, and handle them."""
         due = next_due(self.state)
         timeout = None if due is None else max(0.0, due - time.monotonic())
         for key, _ in self._selector.select(timeout):
@@ -135,11 +124,11 @@ class Supervisor:
             self._handle_event(event)
 
     def _read_ready_pipe(self, pipe: int, pid: int) -> None:
-        """A process says that it serves, or it is gone, which is learnt elsewhere."""
-        said = os.read(pipe, 1)
+        """Read a process's report that it serves; an end of the pipe means that the process has ended."""
+        report = os.read(pipe, 1)
         self._selector.unregister(pipe)
         os.close(pipe)
-        if said and pid in self.state.processes:
+        if report and pid in self.state.processes:
             self._handle_event(ProcessServing(pid))
 
     def _reap(self) -> None:
@@ -155,60 +144,59 @@ class Supervisor:
         self.state, actions = result
         for action in actions:
             match action:
-                case StartProcess(post):
-                    self._start_process(post)
-                case SendCommand(pid, order):
-                    os.kill(
-                        pid, COMMAND_SIGNALS[order]
-                    )  # Not reaped yet, so the number is still its own.
+                case StartProcess(slot):
+                    self._start_process(slot)
+                case SendCommand(pid, command):
+                    os.kill(pid, command.value)  # Not reaped yet, so the pid is still its own.
                 case AnnounceReady():
                     self.on_ready()
                 case LogMessage(event, slot, pid, code):
                     facts = {"slot": slot, "pid": pid, "exit_code": code}
                     logger.info(event, **{k: v for k, v in facts.items() if v is not None})
                 case ExitService():
-                    self._exits.append(action)
+                    self._exit = action
 
     def _start_process(self, slot: str) -> None:
-        hear, tell = os.pipe()
+        read_end, write_end = os.pipe()
         try:
             pid = _fork()
         except OSError as error:
-            logger.error("process_fork_failed", post=slot, error=str(error))
-            os.close(hear)
-            os.close(tell)
+            logger.error("process_fork_failed", slot=slot, error=str(error))
+            os.close(read_end)
+            os.close(write_end)
             self._handle_event(ForkFailed(slot))
             return
         if pid == 0:
             watched = [each.fd for each in self._selector.get_map().values()]
             self._selector.close()
-            for descriptor in (hear, self._parent_pipe[1], *watched):
+            for descriptor in (read_end, self._parent_pipe[1], *watched):
                 os.close(descriptor)
-            _run_and_exit(lambda: self.jobs[slot](SupervisorLink(slot, self._parent_pipe[0], tell)))
-        os.close(tell)
-        self._selector.register(hear, selectors.EVENT_READ, pid)
+            link = SupervisorLink(slot, self._parent_pipe[0], write_end)
+            _run_and_exit(lambda: self.jobs[slot](link))
+        os.close(write_end)
+        self._selector.register(read_end, selectors.EVENT_READ, pid)
         self._handle_event(ProcessForked(slot, pid))
 
     @contextmanager
     def _open_signal_pipe(self) -> Iterator[int]:
-        """A pipe into which the number of every signal for us is written."""
-        alarm, bell = os.pipe()
-        for end in (alarm, bell):
+        """Open a pipe into which the number of every signal to this process is written."""
+        read_end, write_end = os.pipe()
+        for end in (read_end, write_end):
             os.set_blocking(end, False)
         before = {number: signal.signal(number, _ignore_signal) for number in SIGNAL_EVENTS}
-        signal.set_wakeup_fd(bell)
+        signal.set_wakeup_fd(write_end)
         try:
-            yield alarm
+            yield read_end
         finally:
             signal.set_wakeup_fd(-1)
             for number, handler in before.items():
                 signal.signal(number, handler)
-            for end in (alarm, bell):
+            for end in (read_end, write_end):
                 os.close(end)
 
 
 def _fork() -> int:
-    """Fork with no signal in between: the child begins as a fresh program would, 0 to it and its pid to us."""
+    """Fork while signals are blocked; the child has the default handlers. Return 0 in the child, its pid here."""
     sys.stdout.flush()
     sys.stderr.flush()
     signal.pthread_sigmask(signal.SIG_BLOCK, SIGNAL_EVENTS)
@@ -224,7 +212,7 @@ def _fork() -> int:
 
 
 def _run_and_exit(job: Callable[[], int]) -> None:
-    """Do the job as this process's whole life; never returns."""
+    """Do the job, then end this process; never returns."""
     code = EXIT_SOFTWARE_ERROR
     try:
         code = job()
@@ -237,4 +225,4 @@ def _run_and_exit(job: Callable[[], int]) -> None:
 
 
 def _ignore_signal(number: int, frame: object) -> None:
-    """A handler must be there for the pipe to be written."""
+    """Do nothing: a handler must exist for the signal pipe to be written."""
