@@ -1,4 +1,4 @@
-"""Where the pages and examples are, for every test of them."""
+"""Fixtures for the tests of pages and examples."""
 
 from __future__ import annotations
 
@@ -9,5 +9,5 @@ import pytest
 
 @pytest.fixture(scope="session")
 def root() -> Path:
-    """The project's directory."""
+    """Return the project's directory."""
     return Path(__file__).resolve().parents[2]

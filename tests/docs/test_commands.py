@@ -1,4 +1,4 @@
-"""Every command line of `mmo` that a page names can be given as it stands."""
+"""Every command line of `mmo` in the documentation is valid."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ COMMAND = re.compile(r"(?:^|&& |\.venv/bin/)(mmo .*?)(?=$| && | \| )", re.MULTIL
 
 
 def mentions(root: Path, pattern: re.Pattern[str]) -> Iterator[tuple[str, list[str]]]:
-    """Each command line that the pattern finds: the page, and its words without `mmo`."""
+    """Yield each command line that the pattern finds: its page, and its words without `mmo`."""
     for page in (root / "README.md", root / "CHANGES.md", *sorted((root / "docs").glob("*.md"))):
         for found in pattern.finditer(page.read_text(encoding="utf-8")):
             for command in COMMAND.finditer(found[1].replace("\\\n", " ")):
@@ -25,7 +25,7 @@ def mentions(root: Path, pattern: re.Pattern[str]) -> Iterator[tuple[str, list[s
 
 
 def command_of(words: list[str]) -> tuple[click.Command, list[str]]:
-    """The command that these words name, and the words that are left for it."""
+    """Return the command that the words name, and the remaining words."""
     command: click.Command = cli.main
     rest = list(words)
     while isinstance(command, click.Group) and rest and not rest[0].startswith("-"):
@@ -35,7 +35,7 @@ def command_of(words: list[str]) -> tuple[click.Command, list[str]]:
     return command, rest
 
 
-def test_pages_name_only_commands_and_options_that_there_are(root: Path) -> None:
+def test_pages_name_only_existing_commands_and_options(root: Path) -> None:
     named = [*mentions(root, INLINE), *mentions(root, FENCED)]
     assert len(named) > 20
     for page, words in named:

@@ -1,4 +1,4 @@
-"""The README's first payment by hand works as it stands: sandbox, receiver, request, callback, look-up."""
+"""The README's first payment by hand works: sandbox, receiver, request, callback, look-up."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ CURL = re.compile(r"^curl -s http://127\.0\.0\.1:8080(\S+)(.*?)^```$", re.MULTIL
 
 @contextmanager
 def running(log: Path, *arguments: str) -> Iterator[Callable[[str], re.Match[str]]]:
-    """A command of `mmo`; gives a function that waits until its standard output matches."""
-    outside = {key: value for key, value in os.environ.items() if not key.startswith("MMO_")}
+    """Run a command of `mmo`; yield a function that waits for a match in its standard output."""
+    environment = {key: value for key, value in os.environ.items() if not key.startswith("MMO_")}
     with log.open("wb") as output, log.with_suffix(".err").open("wb") as errors:
         command = [sys.executable, "-m", "mmo_trio.cli", *arguments]
-        process = subprocess.Popen(command, stdout=output, stderr=errors, env=outside)
+        process = subprocess.Popen(command, stdout=output, stderr=errors, env=environment)
 
     def wait_for(pattern: str) -> re.Match[str]:
         end = time.monotonic() + START_WITHIN_S
         while (found := re.search(pattern, log.read_text(encoding="utf-8"))) is None:
-            told = log.read_text() + log.with_suffix(".err").read_text()
-            assert process.poll() is None, told
-            assert time.monotonic() < end, told
+            output_so_far = log.read_text() + log.with_suffix(".err").read_text()
+            assert process.poll() is None, output_so_far
+            assert time.monotonic() < end, output_so_far
             time.sleep(0.02)
         return found
 
@@ -46,7 +46,7 @@ def running(log: Path, *arguments: str) -> Iterator[Callable[[str], re.Match[str
 
 
 def call(api: str, path: str, key: str, body: str | None = None) -> dict[str, Any]:
-    """The JSON object that the gateway answers with."""
+    """Send a request and return the JSON object of the response."""
     connection = HTTPConnection(api, timeout=START_WITHIN_S)
     headers = {"X-Api-Key": key} | ({"Content-Type": "application/json"} if body else {})
     try:

@@ -1,4 +1,4 @@
-"""Every relative link in the pages leads somewhere, headings included."""
+"""Every relative link in the pages has a target, headings included."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ HEADING = re.compile(r"^#+ +(.+?) *$", re.MULTILINE)
 
 
 def pages(root: Path) -> list[Path]:
-    """Every page there is."""
+    """Return every page."""
     return sorted(page for pattern in PAGES for page in root.glob(pattern))
 
 
 def anchors(page: Path) -> set[str]:
-    """The names that GitHub gives to a page's headings."""
+    """Return the anchors that GitHub gives to a page's headings."""
     text = FENCED.sub("", page.read_text(encoding="utf-8"))
     plain = (re.sub(r"[^\w\- ]", "", found[1].lower()) for found in HEADING.finditer(text))
     return {each.replace(" ", "-") for each in plain}
 
 
-def test_every_relative_link_leads_somewhere(root: Path) -> None:
+def test_every_relative_link_has_a_target(root: Path) -> None:
     broken = []
     for page in pages(root):
         for found in LINK.finditer(FENCED.sub("", page.read_text(encoding="utf-8"))):
@@ -40,7 +40,6 @@ def test_every_relative_link_leads_somewhere(root: Path) -> None:
 
 
 def test_the_readme_leads_to_every_page(root: Path) -> None:
-    """Nothing is written that nobody finds."""
     linked = {
         (root / found[1].partition("#")[0]).resolve()
         for found in LINK.finditer((root / "README.md").read_text(encoding="utf-8"))

@@ -1,4 +1,4 @@
-"""What the benchmarks make of their figures: load is read right, and the page of results says what was kept."""
+"""The benchmarks read load correctly, and the page of results shows the stored results."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ SHOWN = Shown(per_s=100.0, p50_ms=1.0, p99_ms=2.0, bad=0, requests=500)
 OUTCOME = Outcome(
     "creates",
     "Creates",
-    "As told.",
+    "As described.",
     [Table("medians", ("server", "per s"), [["ours", "1,000"]], "the core.")],
     [Goal("ratio", 1.5, 2.0, " x"), Goal("p99", 50, 75.5, " ms", at_most=True)],
     notes=["One is absent."],
@@ -35,7 +35,7 @@ OUTCOME = Outcome(
 
 @contextmanager
 def answering(*answers: bytes) -> Iterator[tuple[str, int]]:
-    """A server that gives these answers in turn, on its one connection; `|` parts pieces."""
+    """Serve these responses in turn on one connection; `|` separates pieces."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
 
         def serve() -> None:
@@ -62,7 +62,7 @@ def test_either_generators_result_is_read() -> None:
         read_result("unable to connect")
 
 
-def test_the_generator_tells_good_answers_from_bad_ones_however_they_come() -> None:
+def test_the_generator_separates_good_responses_from_bad_ones_in_any_pieces() -> None:
     over = iter([False] * 60)
     with answering(GOOD, BUSY.replace(b"\r\n\r\nbu", b"\r\n|\r\nbu|"), GOOD) as address:
         tally = drive(
@@ -112,7 +112,7 @@ def test_figures_of_rounds_are_medians_and_ratios_are_taken_side_by_side() -> No
     assert percentile([], 99) == 0.0
 
 
-def test_the_page_says_what_was_kept(tmp_path: Path) -> None:
+def test_the_page_shows_the_stored_results(tmp_path: Path) -> None:
     report.save(OUTCOME, tmp_path, machine="a machine", on="2026-11-21")
     page = report.page(report.load(tmp_path, SUITE))
     for expected in (
@@ -127,9 +127,9 @@ def test_the_page_says_what_was_kept(tmp_path: Path) -> None:
         assert expected in page
 
 
-def test_the_page_of_results_is_the_one_that_is_made_of_them(root: Path) -> None:
-    kept = report.load(root / "bench" / "results", SUITE)
-    assert (root / "bench" / "RESULTS.md").read_text(encoding="utf-8") == report.page(kept)
+def test_the_page_of_results_is_current(root: Path) -> None:
+    stored = report.load(root / "bench" / "results", SUITE)
+    assert (root / "bench" / "RESULTS.md").read_text(encoding="utf-8") == report.page(stored)
 
 
 def test_the_plot_has_a_line_for_each_server_and_figure() -> None:

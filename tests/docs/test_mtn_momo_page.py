@@ -1,4 +1,4 @@
-"""The page about MTN MoMo says what the adapter does."""
+"""The page about MTN MoMo agrees with the adapter."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the operator's page says of settings and of the suspense book is what there is."""
+"""The page about operation agrees with settings, suspense book and log events."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ NAMED = re.compile(rf"`({'|'.join(SECTIONS)})\.([a-z_]+)`")
 
 @pytest.fixture
 def page(root: Path) -> str:
-    """The operator's page."""
+    """Return the page about operation."""
     return (root / "docs/operating.md").read_text(encoding="utf-8")
 
 
-def test_every_reason_of_the_suspense_book_has_its_advice(page: str) -> None:
+def test_every_reason_of_the_suspense_book_has_its_action(page: str) -> None:
     table = page.partition("## The suspense book")[2].partition("\n## ")[0]
     rows = re.findall(r"^\| (`.*?) \|", table, re.MULTILINE)
     assert sorted(re.findall(r"`(\w+)`", " ".join(rows))) == sorted(SuspenseReason)
@@ -44,7 +44,7 @@ def test_the_log_events_that_it_names_are_logged(root: Path, page: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["README.md", "docs/operating.md", "docs/callbacks.md"])
-def test_pages_name_only_settings_that_there_are(root: Path, name: str) -> None:
+def test_pages_name_only_existing_settings(root: Path, name: str) -> None:
     for section, key in NAMED.findall((root / name).read_text(encoding="utf-8")):
         if (section, key) != ("gateway", "db"):
             assert key in section_keys(section), f"{section}.{key}"
@@ -62,10 +62,10 @@ def test_the_settings_to_copy_can_be_loaded(page: str, tmp_path: Path) -> None:
 def test_the_brands_to_copy_can_be_read(page: str) -> None:
     _, text = TOML.findall(page)
     assert tomllib.loads(text)
-    [wanted] = parse_brands(
+    [configured] = parse_brands(
         text, source="brands.toml", providers={"sandbox": "Sandbox"}, rules=EgressRules()
     )
-    assert wanted.brand.id == "acme"
+    assert configured.brand.id == "acme"
 
 
 def test_the_start_of_the_page_leads_up_to_serving(page: str, tmp_path: Path) -> None:
@@ -76,11 +76,11 @@ def test_the_start_of_the_page_leads_up_to_serving(page: str, tmp_path: Path) ->
     [block] = re.findall(r"^```sh\n(.*?)^```$", start, re.MULTILINE | re.DOTALL)
     *lines, last = block.replace("/etc/mmo", str(tmp_path)).splitlines()
     assert last.startswith("mmo serve ")
-    outside = {key: value for key, value in os.environ.items() if not key.startswith("MMO_")}
+    environment = {key: value for key, value in os.environ.items() if not key.startswith("MMO_")}
     for line in lines:
         done = subprocess.run(
             [sys.executable, "-m", "mmo_trio.cli", *shlex.split(line)[1:]],
-            env=outside,
+            env=environment,
             capture_output=True,
             text=True,
             timeout=120,

@@ -1,4 +1,4 @@
-"""What the README lets people copy is what it says: two commands of one line, and a payment that is in order."""
+"""The commands and the payment that the README shows are valid."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ TESTS = re.compile(r"<!-- the tests -->\n```sh\n(.*?)```\n<!-- /the tests -->", 
 
 @pytest.fixture
 def readme(root: Path) -> str:
-    """The README."""
+    """Return the README."""
     return (root / "README.md").read_text(encoding="utf-8")
 
 

@@ -1,7 +1,7 @@
-"""The callback receivers of `examples/`: the right key is let in, everybody else is not, a repeat is dropped.
+"""The callback receivers of `examples/` accept the right key only, and recognise repeated callbacks.
 
-Each runs as a process of its own and is called over a real socket (with TLS where it serves TLS itself). Node and PHP
-are skipped where they aren't installed.
+Each runs as its own process and is called over a real socket (with TLS where it serves TLS itself).
+Node and PHP are skipped where they are not installed.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ PORT = re.compile(r"listening on port (\d+)|http://127\.0\.0\.1:(\d+)\) started"
 
 @frozen
 class Receiver:
-    """A running receiver."""
+    """A running receiver, and how to call it."""
 
     port: int
     tls: ssl.SSLContext | None
@@ -50,7 +50,7 @@ class Receiver:
     process: subprocess.Popen[bytes] = field(repr=False)
 
     def call(self, body: bytes, key: bytes | None = KEY.encode()) -> int:
-        """The status of the answer to a callback; without a key the header is left out."""
+        """Send a callback and return the status; without a key the header is left out."""
         connection = (
             HTTPConnection("127.0.0.1", self.port, timeout=ANSWER_WITHIN_S)
             if self.tls is None
@@ -65,12 +65,12 @@ class Receiver:
         finally:
             connection.close()
 
-    def kept(self) -> set[str]:
-        """The names of the files it keeps results in."""
+    def stored(self) -> set[str]:
+        """Return the names of the files with results."""
         return {each.name for each in self.results.iterdir()}
 
     def wait_for_lines(self, word: str, reference: str, count: int) -> None:
-        """Return once its output holds that many lines with this word about this reference."""
+        """Wait until its output has that many lines with this word about this reference."""
         end = time.monotonic() + ANSWER_WITHIN_S
         while self.log.read_text().count(f"{word} {reference}") < count:
             assert time.monotonic() < end, self.log.read_text()
@@ -81,7 +81,7 @@ class Receiver:
 def receiver(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, root: Path
 ) -> Iterator[Receiver]:
-    """Each receiver in turn, started with two keys as during a change of keys."""
+    """Start each receiver in turn, with two keys as during a change of keys."""
     language: str = request.param
     program = sys.executable if language == "python" else shutil.which(language)
     if program is None:
@@ -127,7 +127,7 @@ def _port(process: subprocess.Popen[bytes], log: Path) -> int:
 
 
 def result(reference: str) -> bytes:
-    """The body of a callback, made by the gateway's own serializer."""
+    """Return the body of a callback, made by the gateway's own serializer."""
     order = Order(
         gateway_reference=reference,
         brand="acme",
@@ -186,9 +186,9 @@ def test_while_keys_change_both_are_ours(receiver: Receiver) -> None:
     ids=["none", "empty", "wrong", "shorter", "longer", "upper", "both", "no-ascii"],
 )
 def test_any_other_key_is_refused_and_nothing_kept(receiver: Receiver, key: bytes | None) -> None:
-    before = receiver.kept()
+    before = receiver.stored()
     assert receiver.call(result("01JDWRNGKEY000000000000001"), key) == 401
-    assert receiver.kept() == before
+    assert receiver.stored() == before
 
 
 @pytest.mark.spec("K1", "K2")
@@ -206,7 +206,7 @@ def test_the_gateways_own_client_delivers_to_it(receiver: Receiver) -> None:
     assert deliver(KEY).outcome is DeliveryOutcome.DELIVERED
     refused = deliver("wrong")
     assert (refused.outcome, refused.status) == (DeliveryOutcome.NON_2XX, 401)
-    assert receiver.kept() >= {"01JDCV1ENT0000000000000001.json"}
+    assert receiver.stored() >= {"01JDCV1ENT0000000000000001.json"}
 
 
 def test_a_repeat_is_answered_and_dropped(receiver: Receiver) -> None:
@@ -226,7 +226,7 @@ def test_of_many_at_once_one_is_the_result(receiver: Receiver) -> None:
     assert answers == [204] * 8
     receiver.wait_for_lines("result", reference, 1)
     receiver.wait_for_lines("repeat", reference, 7)
-    assert not [each for each in receiver.kept() if each.endswith(".new")]
+    assert not [each for each in receiver.stored() if each.endswith(".new")]
 
 
 @pytest.mark.parametrize(
@@ -244,9 +244,9 @@ def test_of_many_at_once_one_is_the_result(receiver: Receiver) -> None:
     ],
 )
 def test_what_is_no_result_is_refused_and_nothing_kept(receiver: Receiver, body: bytes) -> None:
-    before = receiver.kept()
+    before = receiver.stored()
     assert receiver.call(body) == 400
-    assert receiver.kept() == before
+    assert receiver.stored() == before
 
 
 def test_who_says_nothing_keeps_nobody_waiting(receiver: Receiver) -> None:

@@ -1,4 +1,4 @@
-"""The tutorial runs as it stands: each block of code in turn, its output compared with the block that follows."""
+"""The tutorial runs: each block of code prints what the block after it shows."""
 
 from __future__ import annotations
 
