@@ -1,18 +1,21 @@
-"""The web app of the pages listener."""
+"""Creates the web app of the pages listener."""
 
 from __future__ import annotations
 
 from mmo_trio.http.asgi.web_app import WebApp
-from mmo_trio.pages.context import PagesContext, SandboxContext
+from mmo_trio.pages.context import (
+    EXTENSION,
+    SANDBOX_EXTENSION,
+    PagesContext,
+    SandboxContext,
+)
 from mmo_trio.pages.docs.pages import ApiDocs, create_docs_blueprint
 from mmo_trio.pages.payment.page import create_payment_page_blueprint
-from mmo_trio.pages.sandbox.controls import create_sandbox_blueprint
-from mmo_trio.pages.sandbox.guide import create_guide_blueprint
-from mmo_trio.pages.sandbox.phone import create_phone_blueprint
+from mmo_trio.pages.sandbox import controls, guide, phone
 
 CONTENT_SECURITY_POLICY = (
-    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self';"
-    " form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:;"
+    " connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 )
 
 HEADERS = {"Content-Security-Policy": CONTENT_SECURITY_POLICY}
@@ -23,9 +26,11 @@ def create_pages_app(
 ) -> WebApp:
     """Create the app of payment pages and documentation, and of a sandbox's own pages."""
     app = WebApp(__name__, headers=HEADERS, static_cache_control="public, max-age=3600")
+    app.extensions[EXTENSION] = context
     app.register_blueprint(create_payment_page_blueprint(context))
     app.register_blueprint(create_docs_blueprint(api_docs))
     if sandbox is not None:
-        for create in (create_sandbox_blueprint, create_phone_blueprint, create_guide_blueprint):
-            app.register_blueprint(create(context, sandbox))
+        app.extensions[SANDBOX_EXTENSION] = sandbox
+        for blueprint in (controls.controls, guide.pages, phone.pages):
+            app.register_blueprint(blueprint)
     return app

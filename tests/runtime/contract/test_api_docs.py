@@ -115,7 +115,7 @@ async def test_every_link_of_the_documentation_leads_somewhere(sandbox: Running)
             assert not name or name in links.names, (path, lead)
             if where:
                 waiting.append(urljoin(path, where))
-    assert {"/docs", "/errors", "/openapi.json", "/static/papers.css"} <= seen
+    assert {"/docs", "/errors", "/openapi.json", "/static/docs.css"} <= seen
 
 
 async def test_the_served_document_is_sound_and_says_where_it_is(sandbox: Running) -> None:

@@ -251,10 +251,10 @@ async def _answer_at_phone(sandbox: Running, path: str, form: str) -> Answer:
 @pytest.mark.parametrize(
     ("form", "status", "code"),
     [
-        ("deed=approve&pin=0000", "success", None),
-        ("deed=refuse", "failed", "user_cancelled"),
-        ("deed=no-money", "failed", "user_insufficient_funds"),
-        ("deed=ignore", "failed", "user_timeout"),
+        ("action=approve&pin=0000", "success", None),
+        ("action=refuse", "failed", "user_cancelled"),
+        ("action=no-money", "failed", "user_insufficient_funds"),
+        ("action=ignore", "failed", "user_timeout"),
     ],
 )
 async def test_a_person_at_the_virtual_phone_decides(
@@ -272,12 +272,12 @@ async def test_a_person_at_the_virtual_phone_decides(
 @pytest.mark.parametrize(
     ("path", "form", "status"),
     [
-        ("254700000180/{}", "deed=approve&pin=12", 422),
-        ("254700000180/{}", "deed=approve&pin=%D9%A1%D9%A2%D9%A3%D9%A4", 422),
-        ("254700000180/{}", "deed=x%0d%0aSet-Cookie:a&pin=1234", 404),
-        ("x%0d%0aSet-Cookie:a=1/{}", "deed=refuse", 404),
-        ("254700000999/{}", "deed=refuse", 303),
-        ("254700000180/nothing", "deed=refuse", 303),
+        ("254700000180/{}", "action=approve&pin=12", 422),
+        ("254700000180/{}", "action=approve&pin=%D9%A1%D9%A2%D9%A3%D9%A4", 422),
+        ("254700000180/{}", "action=x%0d%0aSet-Cookie:a&pin=1234", 404),
+        ("x%0d%0aSet-Cookie:a=1/{}", "action=refuse", 404),
+        ("254700000999/{}", "action=refuse", 303),
+        ("254700000180/nothing", "action=refuse", 303),
     ],
 )
 async def test_anything_else_changes_nothing_there(

@@ -1,1 +1,1 @@
-"""Pages for developers: error codes and the API reference."""
+"""Holds the pages for developers: error codes and the API reference."""

@@ -1,4 +1,4 @@
-"""The OpenAPI document as people read it: endpoints, and the shapes that they take and answer, as rows."""
+"""Turns the OpenAPI document into rows for a page: endpoints, and the schemas that they use."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ JsonObject = Mapping[str, Any]
 
 @frozen
 class FieldRow:
-    """A member of an object, or a parameter of a request."""
+    """Describes a member of an object, or a parameter of a request."""
 
     name: str
     type_text: str
     """`string`, `number or null`, ..."""
     schema: str | None
-    """The shape that it has, if it is one of the named."""
+    """The name of its schema; None when it has none."""
     is_required: bool
     constraints: str
     description: str
@@ -27,7 +27,7 @@ class FieldRow:
 
 @frozen
 class SchemaView:
-    """An object with a name."""
+    """Describes an object schema with its name."""
 
     name: str
     description: str
@@ -37,18 +37,18 @@ class SchemaView:
 
 @frozen
 class ResponseView:
-    """What may come back."""
+    """Describes a possible response."""
 
     status: str
     description: str
     schema: str | None
     error_codes: tuple[str, ...]
-    """The causes for which it does; each has its page."""
+    """The error codes of the response; each has a page."""
 
 
 @frozen
 class WebhookView:
-    """A request that the gateway makes."""
+    """Describes a request that the gateway sends."""
 
     name: str
     url_field: str
@@ -60,7 +60,7 @@ class WebhookView:
 
 @frozen
 class EndpointView:
-    """One thing that can be asked."""
+    """Describes one endpoint."""
 
     name: str
     method: str
@@ -72,12 +72,12 @@ class EndpointView:
     responses: tuple[ResponseView, ...]
     callbacks: tuple[WebhookView, ...]
     example: str
-    """A command for a terminal."""
+    """An example as a `curl` command."""
 
 
 @frozen
 class ApiReference:
-    """All of it."""
+    """Holds the whole API reference."""
 
     title: str
     version: str
@@ -86,13 +86,13 @@ class ApiReference:
     key_name: str
     key_description: str
     groups: tuple[tuple[str, str, tuple[EndpointView, ...]], ...]
-    """(name, what they are for, the endpoints)."""
+    """Groups of endpoints: (name, purpose, endpoints)."""
     webhooks: tuple[WebhookView, ...]
     schemas: tuple[SchemaView, ...]
 
 
 def build_reference(document: JsonObject) -> ApiReference:
-    """The document that `openapi_document` makes, as rows."""
+    """Convert the document that `openapi_document` makes into rows."""
     info, components = document["info"], document["components"]
     key = components["securitySchemes"]["apiKey"]
     base_url = document["servers"][0]["url"]
@@ -121,13 +121,13 @@ def _endpoints(document: JsonObject, base_url: str) -> Iterator[tuple[EndpointVi
     for path, item in document["paths"].items():
         for method, operation in item.items():
             body = operation.get("requestBody")
-            takes = (
+            body_schema = (
                 None
                 if body is None
                 else _schema_name(body["content"]["application/json"]["schema"])
             )
             schemas = document["components"]["schemas"]
-            example = None if takes is None else schemas[takes]["examples"][0]
+            example = None if body_schema is None else schemas[body_schema]["examples"][0]
             yield (
                 EndpointView(
                     operation["operationId"],
@@ -136,7 +136,7 @@ def _endpoints(document: JsonObject, base_url: str) -> Iterator[tuple[EndpointVi
                     operation["summary"],
                     operation.get("description", ""),
                     tuple(map(_parameter_row, operation.get("parameters", ()))),
-                    takes,
+                    body_schema,
                     tuple(_responses(operation["responses"], document)),
                     tuple(
                         _webhook(name, where, each["post"])
@@ -229,7 +229,7 @@ def _schema_view(name: str, schema: JsonObject) -> SchemaView:
 
 
 def _schema_name(schema: JsonObject) -> str | None:
-    """The shape that a schema refers to, itself, in an array or as one of two."""
+    """Return the name of the schema that this one refers to, also in an array or in `anyOf`."""
     if "$ref" in schema:
         return str(schema["$ref"]).rpartition("/")[2]
     if "items" in schema:
@@ -247,19 +247,19 @@ def _type_text(schema: JsonObject) -> str:
 
 
 def _constraints(schema: JsonObject) -> str:
-    """What bounds a value, in words."""
-    said = []
+    """Describe the limits of a value in words."""
+    limits = []
     if "const" in schema:
-        said.append(f"always `{schema['const']}`")
+        limits.append(f"always `{schema['const']}`")
     if "enum" in schema:
-        said.append("one of " + ", ".join(f"`{json.dumps(each)}`" for each in schema["enum"]))
+        limits.append("one of " + ", ".join(f"`{json.dumps(each)}`" for each in schema["enum"]))
     least, most = schema.get("minLength"), schema.get("maxLength")
     if most is not None:
-        said.append(f"{least} to {most} characters" if least else f"at most {most} characters")
+        limits.append(f"{least} to {most} characters" if least else f"at most {most} characters")
     if "maxProperties" in schema:
-        said.append(f"at most {schema['maxProperties']} entries")
+        limits.append(f"at most {schema['maxProperties']} entries")
     if "default" in schema:
-        said.append(f"by default {schema['default']}")
+        limits.append(f"by default {schema['default']}")
     if "format" in schema:
-        said.append(schema["format"].upper())
-    return "; ".join(said).replace('"', "")
+        limits.append(schema["format"].upper())
+    return "; ".join(limits).replace('"', "")

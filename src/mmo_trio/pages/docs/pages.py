@@ -1,4 +1,4 @@
-"""Pages to read: what each error code means, and the documentation of the API. They are the same for everybody."""
+"""Serves the documentation of error codes and of the API, which is the same for everybody."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ DOCS_CACHE_CONTROL = "public, max-age=300"
 
 @frozen
 class ApiDocs:
-    """What there is to read."""
+    """Holds the content of the documentation."""
 
     error_pages: Mapping[str, ErrorPage]
-    """By code, the refusals first."""
+    """The pages by code, those of problems first."""
     openapi: Mapping[str, Any]
     """The OpenAPI document."""
 
@@ -30,7 +30,7 @@ class ApiDocs:
 def build_docs(
     *, base_url: str, error_docs_url: str, sandbox_scenarios: Collection[str] | None
 ) -> ApiDocs:
-    """The papers of a gateway at these addresses, none with a slash at its end."""
+    """Build the documentation of a gateway at these URLs, which have no slash at their end."""
     document = openapi_document(
         base_url=base_url, error_docs_url=error_docs_url, sandbox_scenarios=sandbox_scenarios
     )
@@ -38,39 +38,39 @@ def build_docs(
 
 
 def create_docs_blueprint(api_docs: ApiDocs) -> Blueprint:
-    """`/errors`, `/errors/CODE`, `/docs` and `/openapi.json`."""
-    pages = Blueprint("papers", __name__)
+    """Create the pages `/errors`, `/errors/CODE`, `/docs` and `/openapi.json`."""
+    pages = Blueprint("docs", __name__)
     pages.add_app_template_filter(with_code, "with_code")
-    written = json.dumps(api_docs.openapi, indent=1)
+    openapi_json = json.dumps(api_docs.openapi, indent=1)
     reference = build_reference(api_docs.openapi)
-    drawn: dict[str, str] = {}
+    rendered: dict[str, str] = {}
 
     @pages.get("/errors")
     async def errors() -> Response:
         refusals = [each for each in api_docs.error_pages.values() if each.status is not None]
         failures = [each for each in api_docs.error_pages.values() if each.status is None]
         return _cached_response(
-            await render_template("papers/errors.html", refusals=refusals, failures=failures)
+            await render_template("docs/errors.html", refusals=refusals, failures=failures)
         )
 
     @pages.get("/errors/<path:code>")
     async def error(code: str) -> Response:
         found = api_docs.error_pages.get(code)
         if found is None:
-            return Response(await render_template("papers/unknown.html"), 404)
-        return _cached_response(await render_template("papers/error.html", page=found))
+            return Response(await render_template("docs/unknown.html"), 404)
+        return _cached_response(await render_template("docs/error.html", page=found))
 
     @pages.get("/docs")
     async def docs() -> Response:
-        if not drawn:
-            drawn["docs"] = await render_template("papers/docs.html", reference=reference)
-        return _cached_response(drawn["docs"])
+        if not rendered:
+            rendered["docs"] = await render_template("docs/docs.html", reference=reference)
+        return _cached_response(rendered["docs"])
 
     @pages.get("/openapi.json")
     async def openapi() -> Response:
-        answer = Response(written, content_type="application/json")
+        answer = Response(openapi_json, content_type="application/json")
         answer.headers["Cache-Control"] = DOCS_CACHE_CONTROL
-        # Whoever holds a page of documentation in a browser may read it: it is the same for everybody.
+        # Any web page may read it: it is the same for everybody.
         answer.headers["Access-Control-Allow-Origin"] = "*"
         return answer
 
@@ -78,10 +78,10 @@ def create_docs_blueprint(api_docs: ApiDocs) -> Blueprint:
 
 
 def with_code(text: str) -> Markup:
-    """Text in which `this` is code and lines are kept."""
+    """Return HTML of a text with `code` and line breaks."""
     parts = str(escape(text)).split("`")
-    told = (f"<code>{part}</code>" if n % 2 else part for n, part in enumerate(parts))
-    return Markup("".join(told).replace("\n", "<br>"))
+    pieces = (f"<code>{part}</code>" if n % 2 else part for n, part in enumerate(parts))
+    return Markup("".join(pieces).replace("\n", "<br>"))
 
 
 def _cached_response(text: str) -> Response:

@@ -1,1 +1,1 @@
-"""The hosted payment page."""
+"""Holds the hosted payment page."""

@@ -1,4 +1,4 @@
-"""How a payment stands for its payer, and telling it as it changes (server-sent events)."""
+"""Sends the status of a payment to its page, as it changes (server-sent events)."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from mmo_trio.pages.payment.languages.texts import PageTexts
 from mmo_trio.storage.interface.store import StoreUnavailable
 
 STREAM_LIFETIME_S = 30.0
-"""How long a stream lasts before the browser asks for the next one."""
+"""The lifetime of a stream; the browser then opens the next one."""
 STREAMS_MAX = 500
-"""Streams at one time; whoever finds no room looks by itself."""
+"""Limit on concurrent streams; pages without one reload by themselves."""
 
 
 class PayerStatus(StrEnum):
-    """What the payer can know of a payment."""
+    """Names the status of a payment as its payer sees it."""
 
     OPEN = "open"
-    """It waits for the button."""
+    """The page waits for its button."""
     CLOSED = "closed"
-    """The page's time is over; nothing was sent."""
+    """The page has expired; nothing was sent."""
     SENDING = "sending"
     WAITING = "waiting"
     """The provider has it; the phone may show a prompt."""
@@ -45,11 +45,11 @@ _STATUS_BY_STAGE = {
 }
 
 REFRESH_INTERVALS_S = {PayerStatus.OPEN: 2.0, PayerStatus.SENDING: 0.5, PayerStatus.WAITING: 0.5}
-"""Between two looks. Most pages wait for their button, and nobody sees that they look rarely."""
+"""Intervals between look-ups. Most pages wait for their button, so theirs can be long."""
 
 
 def payer_status(transaction: Transaction, *, now: Instant) -> PayerStatus:
-    """How it stands now."""
+    """Return the status of a payment for its payer."""
     page = transaction.order.page
     if transaction.progress.stage is not Stage.AWAITING_CUSTOMER or page is None:
         return _STATUS_BY_STAGE[transaction.progress.stage]
@@ -57,14 +57,14 @@ def payer_status(transaction: Transaction, *, now: Instant) -> PayerStatus:
 
 
 class PaymentEventStreams:
-    """The streams of all pages that are open."""
+    """Manages the event streams of all open pages."""
 
     def __init__(self, context: PagesContext) -> None:
         self._context = context
         self._open_streams = 0
 
     def open_stream(self, token: str, texts: PageTexts) -> Response:
-        """A stream for this page, or 503 when there are too many."""
+        """Open a stream for a page; answer 503 when there are too many."""
         if self._open_streams >= STREAMS_MAX or self._context.closing.is_set():
             return Response("", 503, {"Retry-After": "5"})
         response = Response(self._events(token, texts), content_type="text/event-stream")
@@ -72,26 +72,26 @@ class PaymentEventStreams:
         return response
 
     async def _events(self, token: str, texts: PageTexts) -> AsyncGenerator[bytes, None]:
-        """One event for each change, the first at once; nothing in it but what the page shows."""
+        """Yield an event for each change, the first at once; an event has only texts of the page."""
         self._open_streams += 1
         try:
-            last, until = "", trio.current_time() + STREAM_LIFETIME_S
+            last, ends_at = "", trio.current_time() + STREAM_LIFETIME_S
             yield b"retry: 1000\n\n"
-            while trio.current_time() < until and not self._context.closing.is_set():
-                standing, told = await self._current_event(token, texts)
-                if standing is None:
+            while trio.current_time() < ends_at and not self._context.closing.is_set():
+                status, event = await self._current_event(token, texts)
+                if status is None:
                     return
-                pause_s = REFRESH_INTERVALS_S.get(standing, REFRESH_INTERVALS_S[PayerStatus.OPEN])
-                if told != last:
-                    last = told
-                    yield f"data: {told}\n\n".encode()
+                pause_s = REFRESH_INTERVALS_S.get(status, REFRESH_INTERVALS_S[PayerStatus.OPEN])
+                if event != last:
+                    last = event
+                    yield f"data: {event}\n\n".encode()
                 with trio.move_on_after(pause_s):
                     await self._context.closing.wait()
         finally:
             self._open_streams -= 1
 
     async def _current_event(self, token: str, texts: PageTexts) -> tuple[PayerStatus | None, str]:
-        """How it stands, and that as JSON; None when it can't be known now."""
+        """Return the status and the JSON of an event; None when there is no payment or no store."""
         try:
             transaction = await self._context.store.transaction_by_page_token(token)
         except StoreUnavailable:
@@ -99,8 +99,8 @@ class PaymentEventStreams:
         if transaction is None or transaction.order.page is None:
             return None, ""
         now = self._context.now()
-        standing = payer_status(transaction, now=now)
-        told: dict[str, str] = {"standing": standing}
-        if standing is PayerStatus.OPEN:
-            told["left"] = format_time_left(Span(transaction.order.page.closes_at - now), texts)
-        return standing, json.dumps(told, ensure_ascii=False)
+        status = payer_status(transaction, now=now)
+        members: dict[str, str] = {"standing": status}
+        if status is PayerStatus.OPEN:
+            members["left"] = format_time_left(Span(transaction.order.page.closes_at - now), texts)
+        return status, json.dumps(members, ensure_ascii=False)

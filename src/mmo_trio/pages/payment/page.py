@@ -1,20 +1,21 @@
-"""The hosted payment page: what is paid to whom, one button, the state, and the way back (clauses W1 to W3).
+"""The hosted payment page shows a payment, one button, its state and a way back (W1 to W3).
 
-The browser never decides about money: it shows what the store says, and its button only says that the payer agrees.
+The browser never decides about money: it shows the state in the store, and its button only sends
+the payer's consent.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from urllib.parse import quote, urlencode
 
 from quart import Blueprint, Response, render_template, request
 
 from mmo_sansio.messages.inputs import ConfirmPage
-from mmo_sansio.values.clock import SECOND, Span
+from mmo_sansio.values.clock import SECOND, Instant, Span, later
 from mmo_sansio.values.error_codes import ErrorCode
 from mmo_sansio.values.model import Page, Status, Transaction
 from mmo_trio.pages.context import PagesContext
-from mmo_trio.pages.payment.brand_names import BrandNameCache
 from mmo_trio.pages.payment.events import PayerStatus, PaymentEventStreams, payer_status
 from mmo_trio.pages.payment.formatting import (
     format_amount,
@@ -23,26 +24,26 @@ from mmo_trio.pages.payment.formatting import (
 )
 from mmo_trio.pages.payment.languages import LANGUAGES, choose_language
 from mmo_trio.pages.payment.languages.texts import PageTexts
-from mmo_trio.storage.interface.store import OutcomeUnknown, StoreUnavailable
+from mmo_trio.storage.interface.store import OutcomeUnknown, Store, StoreUnavailable
 from mmo_trio.system.masking import mask_own_number
 
 TOKEN_CHARACTERS_MAX = 64
 REFRESH_S = 2
-"""How often a page without scripts looks again."""
+"""Interval at which a page without scripts reloads."""
 
 LANGUAGE_PARAMETER = "lang"
 PRESSED_PARAMETER = "pressed"
-"""Says in the query that the browser comes from the button: see `_go_back`."""
-
+"""Marks in the query that the browser comes from the button; see `_render_payment`."""
+BRAND_NAMES_TTL = Span(60 * SECOND)
 
 _FINAL_STATUSES = (PayerStatus.CLOSED, PayerStatus.PAID, PayerStatus.FAILED)
 
 
 def create_payment_page_blueprint(context: PagesContext) -> Blueprint:
-    """GET shows the page of a token; POST is its button; `/events` tells how it stands, as it changes."""
+    """Create the pages: GET shows a payment, POST is its button, `/events` sends its changes."""
     pages = Blueprint("payment", __name__)
     names = BrandNameCache(context.store, context.now)
-    following = PaymentEventStreams(context)
+    streams = PaymentEventStreams(context)
 
     @pages.get("/pay/<token>")
     async def show(token: str) -> Response:
@@ -64,7 +65,7 @@ def create_payment_page_blueprint(context: PagesContext) -> Blueprint:
     async def events(token: str) -> Response:
         if await _find_transaction(context, token) is None:
             return await _unknown_token_response()
-        return following.open_stream(token, _request_texts())
+        return streams.open_stream(token, _request_texts())
 
     @pages.errorhandler(StoreUnavailable)
     @pages.errorhandler(OutcomeUnknown)
@@ -75,6 +76,25 @@ def create_payment_page_blueprint(context: PagesContext) -> Blueprint:
     return pages
 
 
+class BrandNameCache:
+    """Caches the names of brands, which change rarely, for a minute."""
+
+    def __init__(self, store: Store, now: Callable[[], Instant]) -> None:
+        self._store = store
+        self._now = now
+        self._names: Mapping[str, str] = {}
+        self._expires_at: Instant | None = None
+
+    async def name_of(self, brand: str) -> str:
+        """Return the brand's name; empty when it was removed. Raises StoreUnavailable."""
+        now = self._now()
+        if self._expires_at is None or now >= self._expires_at or brand not in self._names:
+            brands = await self._store.admin.brands()
+            self._names = {each.brand.id: each.brand.name for each in brands}
+            self._expires_at = later(now, BRAND_NAMES_TTL)
+        return self._names.get(brand, "")
+
+
 async def _find_transaction(context: PagesContext, token: str) -> Transaction | None:
     if len(token) > TOKEN_CHARACTERS_MAX or not token.isascii():
         return None
@@ -82,7 +102,7 @@ async def _find_transaction(context: PagesContext, token: str) -> Transaction | 
 
 
 async def _unknown_token_response() -> Response:
-    """The same for every token that leads nowhere: a guess learns nothing (W3)."""
+    """Return the same response for every unknown token: a guess reveals nothing (W3)."""
     return Response(await render_template("unknown.html", texts=_request_texts()), 404)
 
 
@@ -95,7 +115,7 @@ async def _render_payment(
     if back is not None and PRESSED_PARAMETER not in request.args:
         return Response("", 303, {"Location": _encode_location(back)})
     now = context.now()
-    standing = payer_status(transaction, now=now)
+    status = payer_status(transaction, now=now)
     amount = format_amount(transaction.progress.final or order.requested, texts.numbers)
     return Response(
         await render_template(
@@ -105,12 +125,12 @@ async def _render_payment(
             amount=amount,
             provider=order.provider_title,
             number=mask_own_number(order.party.msisdn),
-            number_heard=texts.ending_in.format(digits=spoken_suffix(order.party.msisdn)),
-            standing=standing,
-            told=status_sentence(standing, transaction.progress.error_code, texts),
+            number_spoken=texts.ending_in.format(digits=spoken_suffix(order.party.msisdn)),
+            standing=status,
+            sentence=status_sentence(status, transaction.progress.error_code, texts),
             left=format_time_left(Span(page.closes_at - now), texts),
             closes_in_s=max(1, -(-(page.closes_at - now) // SECOND)),
-            is_over=now >= page.closes_at and standing in _FINAL_STATUSES,
+            is_over=now >= page.closes_at and status in _FINAL_STATUSES,
             goes_back=back is not None,
             own_url=_page_url(token),
             events_url=f"/pay/{token}/events{_query_string()}",
@@ -124,7 +144,7 @@ async def _render_payment(
 
 
 def status_sentence(status: PayerStatus, code: ErrorCode | None, texts: PageTexts) -> str:
-    """How the payment stands, as a sentence; empty while the payer is asked."""
+    """Return the status as a sentence; empty while the page waits for its button."""
     match status:
         case PayerStatus.FAILED:
             return f"{texts.not_paid} {texts.reasons[code]}" if code else texts.not_paid
@@ -141,10 +161,10 @@ def status_sentence(status: PayerStatus, code: ErrorCode | None, texts: PageText
 
 
 def _merchant_redirect_url(transaction: Transaction, page: Page) -> str | None:
-    """Where the browser goes once the payment has ended, when the merchant said so (W2).
+    """Return the merchant's URL for the browser once the payment has ended (W2); None without one.
 
-    Not straight from the button: browsers forbid a form's answer to lead where `form-action` doesn't allow. So the
-    page that the button leads to is shown, and leads on by itself.
+    The button can't lead there directly, as `form-action` forbids it: the button's page is shown
+    first, and leads on by itself.
     """
     match transaction.status:
         case Status.SUCCESS:
@@ -156,7 +176,7 @@ def _merchant_redirect_url(transaction: Transaction, page: Page) -> str | None:
 
 
 def _encode_location(url: str) -> str:
-    """The URL exactly as given; only what no header may hold is percent-encoded, as a browser would (RFC 3987)."""
+    """Percent-encode only the characters that no header may hold, as a browser would (RFC 3987)."""
     return "".join(each if "!" <= each <= "~" else quote(each) for each in url)
 
 
@@ -165,13 +185,13 @@ def _page_url(token: str, *, pressed: bool = False) -> str:
 
 
 def _query_string(*, pressed: bool = False) -> str:
-    """What the page's own addresses carry along: the language that was switched to needs no cookie."""
-    wanted = {}
+    """Return the query of the page's own URLs, which keeps the chosen language without a cookie."""
+    parameters = {}
     if request.args.get(LANGUAGE_PARAMETER) in LANGUAGES:
-        wanted[LANGUAGE_PARAMETER] = request.args[LANGUAGE_PARAMETER]
+        parameters[LANGUAGE_PARAMETER] = request.args[LANGUAGE_PARAMETER]
     if pressed:
-        wanted[PRESSED_PARAMETER] = "1"
-    return f"?{urlencode(wanted)}" if wanted else ""
+        parameters[PRESSED_PARAMETER] = "1"
+    return f"?{urlencode(parameters)}" if parameters else ""
 
 
 def _request_texts() -> PageTexts:

@@ -1,1 +1,1 @@
-"""Pages and controls of the sandbox."""
+"""Holds the pages and controls of a sandbox."""

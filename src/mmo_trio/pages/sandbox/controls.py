@@ -1,4 +1,4 @@
-"""The sandbox's controls over HTTP: move the clock, tell of a deposit, press the button, see what was sent."""
+"""Serves a sandbox's controls: its clock, deposits, the page's button, callbacks, suspense."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from mmo_sansio.values.clock import format_with_microseconds
 from mmo_sansio.values.model import Brand, Method, Party
 from mmo_sansio.values.money import AmountError, check_amount, parse_number, to_money
 from mmo_sansio.values.problems import FieldError, Problem, ProblemError
-from mmo_trio.pages.context import PagesContext, SandboxContext
+from mmo_trio.pages.context import pages_context, sandbox_context
 from mmo_trio.settings.errors import InvalidSettingValue
 from mmo_trio.settings.values import parse_span
 from mmo_trio.storage.interface.store import OutcomeUnknown, StoreUnavailable
@@ -25,89 +25,96 @@ from mmo_trio.storage.interface.store import OutcomeUnknown, StoreUnavailable
 JsonBody = dict[str, Any]
 
 
-def create_sandbox_blueprint(context: PagesContext, sandbox: SandboxContext) -> Blueprint:
-    """POST /sandbox/clock, /push, /pay; GET /sandbox/callbacks, /suspense. In a sandbox only."""
-    controls = Blueprint("sandbox", __name__, url_prefix="/sandbox")
+controls = Blueprint("sandbox", __name__, url_prefix="/sandbox")
 
-    @controls.post("/clock")
-    async def clock() -> Response:
-        body = await _read_json_body()
-        try:
-            span = parse_span(_required_text(body, "advance"))
-        except InvalidSettingValue as error:
-            raise _validation_error("advance", str(error)) from None
-        now = await sandbox.advance_clock(span)
-        return _json_response({"now": format_with_microseconds(now)})
 
-    @controls.post("/push")
-    async def push() -> Response:
-        body = await _read_json_body()
-        brand, method = await _find_brand_and_method(context, body)
-        told = _parse_deposit(body, brand, method, sandbox)
-        reply = await context.submit(told)
-        known = reply.transaction if isinstance(reply, Applied | Ignored) else None
-        return _json_response({"gatewayReference": known.reference if known else None})
+@controls.post("/clock")
+async def clock() -> Response:
+    """Move the clock forward."""
+    body = await _read_json_body()
+    try:
+        span = parse_span(_required_text(body, "advance"))
+    except InvalidSettingValue as error:
+        raise _validation_error("advance", str(error)) from None
+    now = await sandbox_context().advance_clock(span)
+    return _json_response({"now": format_with_microseconds(now)})
 
-    @controls.post("/pay")
-    async def pay() -> Response:
-        reference = _required_text(await _read_json_body(), "gatewayReference")
-        reply = await context.submit(ConfirmPage(reference.upper()))
-        if isinstance(reply, Applied):
-            return _json_response({"gatewayReference": reply.transaction.reference})
-        reason = reply.reason if isinstance(reply, Ignored) else "It was refused."
-        if isinstance(reply, Ignored) and reply.transaction is not None:
-            return _json_response(
-                {"gatewayReference": reply.transaction.reference, "ignored": reason}
-            )
-        raise ProblemError(problems.NOT_FOUND.problem(reason))
 
-    @controls.get("/callbacks")
-    async def callbacks() -> Response:
-        recorded = await context.store.admin.callbacks(brand=request.args.get("brand"))
-        return _json_response(
-            [
-                {
-                    "gatewayReference": each.gateway_reference,
-                    "url": each.attempt.url,
-                    "outcome": each.attempt.outcome,
-                    "status": each.attempt.status,
-                    "durationMs": each.attempt.duration_ms,
-                    "at": format_with_microseconds(each.at),
-                }
-                for each in recorded
-            ]
-        )
+@controls.post("/push")
+async def push() -> Response:
+    """Report an offline deposit, as a provider would."""
+    body = await _read_json_body()
+    brand, method = await _find_brand_and_method(body)
+    reply = await pages_context().submit(_parse_deposit(body, brand, method))
+    known = reply.transaction if isinstance(reply, Applied | Ignored) else None
+    return _json_response({"gatewayReference": known.reference if known else None})
 
-    @controls.get("/suspense")
-    async def suspense() -> Response:
-        entries = await context.store.admin.suspense(brand=request.args.get("brand"))
-        return _json_response(
-            [
-                {
-                    "id": each.id,
-                    "reason": each.reason,
-                    "provider": each.provider,
-                    "gatewayReference": each.gateway_reference,
-                    "told": json.loads(each.content),
-                    "times": each.times,
-                    "firstAt": format_with_microseconds(each.first_at),
-                    "lastAt": format_with_microseconds(each.last_at),
-                }
-                for each in entries
-            ]
-        )
 
-    @controls.errorhandler(StoreUnavailable)
-    @controls.errorhandler(OutcomeUnknown)
-    async def busy(_: Exception) -> Response:
-        problem = problems.UNAVAILABLE.problem("The store can't serve right now; try again.")
-        return _to_problem_response(problem, context.error_docs_url)
+@controls.post("/pay")
+async def pay() -> Response:
+    """Confirm a payment, as the button of its page does."""
+    reference = _required_text(await _read_json_body(), "gatewayReference")
+    reply = await pages_context().submit(ConfirmPage(reference.upper()))
+    if isinstance(reply, Applied):
+        return _json_response({"gatewayReference": reply.transaction.reference})
+    reason = reply.reason if isinstance(reply, Ignored) else "It was refused."
+    if isinstance(reply, Ignored) and reply.transaction is not None:
+        return _json_response({"gatewayReference": reply.transaction.reference, "ignored": reason})
+    raise ProblemError(problems.NOT_FOUND.problem(reason))
 
-    @controls.errorhandler(ProblemError)
-    async def refused(error: ProblemError) -> Response:
-        return _to_problem_response(error.problem, context.error_docs_url)
 
-    return controls
+@controls.get("/callbacks")
+async def callbacks() -> Response:
+    """List the callbacks that were sent."""
+    recorded = await pages_context().store.admin.callbacks(brand=request.args.get("brand"))
+    return _json_response(
+        [
+            {
+                "gatewayReference": each.gateway_reference,
+                "url": each.attempt.url,
+                "outcome": each.attempt.outcome,
+                "status": each.attempt.status,
+                "durationMs": each.attempt.duration_ms,
+                "at": format_with_microseconds(each.at),
+            }
+            for each in recorded
+        ]
+    )
+
+
+@controls.get("/suspense")
+async def suspense() -> Response:
+    """List the open entries of the suspense book."""
+    entries = await pages_context().store.admin.suspense(brand=request.args.get("brand"))
+    return _json_response(
+        [
+            {
+                "id": each.id,
+                "reason": each.reason,
+                "provider": each.provider,
+                "gatewayReference": each.gateway_reference,
+                "told": json.loads(each.content),
+                "times": each.times,
+                "firstAt": format_with_microseconds(each.first_at),
+                "lastAt": format_with_microseconds(each.last_at),
+            }
+            for each in entries
+        ]
+    )
+
+
+@controls.errorhandler(StoreUnavailable)
+@controls.errorhandler(OutcomeUnknown)
+async def report_store_failure(_: Exception) -> Response:
+    """Answer 503 while the store is unavailable."""
+    problem = problems.UNAVAILABLE.problem("The store can't serve right now; try again.")
+    return _to_problem_response(problem)
+
+
+@controls.errorhandler(ProblemError)
+async def report_problem(error: ProblemError) -> Response:
+    """Return a problem document."""
+    return _to_problem_response(error.problem)
 
 
 async def _read_json_body() -> JsonBody:
@@ -115,9 +122,7 @@ async def _read_json_body() -> JsonBody:
     return parse_object(raw)
 
 
-def _parse_deposit(
-    body: JsonBody, brand: Brand, method: Method, sandbox: SandboxContext
-) -> DepositNotified:
+def _parse_deposit(body: JsonBody, brand: Brand, method: Method) -> DepositNotified:
     amount, party = body.get("amount"), body.get("party")
     if not isinstance(amount, dict):
         raise _validation_error("amount", "must be an object with value and currency")
@@ -136,7 +141,7 @@ def _parse_deposit(
         provider=method.provider,
         provider_reference=_required_text(body, "providerReference"),
         provider_title=method.provider_title,
-        gateway_reference=sandbox.new_reference(),
+        gateway_reference=sandbox_context().new_reference(),
         brand=brand,
         method=method.key,
         amount=paid,
@@ -151,9 +156,9 @@ def _parse_deposit(
     )
 
 
-async def _find_brand_and_method(context: PagesContext, body: JsonBody) -> tuple[Brand, Method]:
+async def _find_brand_and_method(body: JsonBody) -> tuple[Brand, Method]:
     brand_id, key = _required_text(body, "brand"), _required_text(body, "method")
-    for record in await context.store.admin.brands():
+    for record in await pages_context().store.admin.brands():
         if record.brand.id == brand_id:
             for method in record.brand.methods:
                 if method.key == key:
@@ -192,7 +197,7 @@ def _json_response(value: object) -> Response:
     return Response(json.dumps(value), content_type="application/json")
 
 
-def _to_problem_response(problem: Problem, error_docs_url: str) -> Response:
-    answer = problem_response(problem, error_docs_url)
+def _to_problem_response(problem: Problem) -> Response:
+    answer = problem_response(problem, pages_context().error_docs_url)
     headers = {name.decode(): value.decode() for name, value in answer.headers}
     return Response(answer.body, answer.status, headers)

@@ -1,4 +1,4 @@
-"""The virtual phone: the sandbox operator asks, and a person answers (scenario 180, `phone`)."""
+"""The virtual phone shows the simulated operator's prompts to a person (scenario 180, `phone`)."""
 
 from __future__ import annotations
 
@@ -11,12 +11,17 @@ from quart import Blueprint, Response, render_template, request
 
 from mmo_sansio.providers.sandbox.simulated_operator import PhonePrompt
 from mmo_sansio.values.error_codes import ErrorCode
-from mmo_trio.pages.context import PagesContext, SandboxContext
+from mmo_trio.pages.context import (
+    PagesContext,
+    SandboxContext,
+    pages_context,
+    sandbox_context,
+)
 from mmo_trio.pages.payment.formatting import format_amount
 from mmo_trio.pages.payment.languages.english import ENGLISH
 
 PHONE_NUMBER = "254700000180"
-"""The number that is suggested: its last digits make the sandbox wait for a person."""
+"""The suggested number: its last digits make the simulated operator prompt a person."""
 
 APPROVE = "approve"
 DECLINE_CODES: Mapping[str, ErrorCode] = MappingProxyType(
@@ -26,7 +31,7 @@ DECLINE_CODES: Mapping[str, ErrorCode] = MappingProxyType(
         "ignore": ErrorCode.USER_TIMEOUT,
     }
 )
-"""What a person may do instead, and how the payment then fails."""
+"""The ways to decline, with the error code of the payment."""
 
 PROMPT_CHECK_INTERVAL_S = 0.25
 STREAM_LIFETIME_S = 30.0
@@ -36,74 +41,84 @@ _MSISDN_PATTERN = re.compile(r"\+?[0-9]{3,20}", re.ASCII)
 _PIN_PATTERN = re.compile(r"[0-9]{4}", re.ASCII)
 
 
-def create_phone_blueprint(context: PagesContext, sandbox: SandboxContext) -> Blueprint:
-    """GET /phone picks a number; /phone/NUMBER is that phone. In a sandbox only."""
-    pages = Blueprint("phone", __name__, url_prefix="/phone")
-    operator = sandbox.operator
-
-    def prompts(number: str | None = None) -> list[PhonePrompt]:
-        now = context.now()
-        return [
-            each
-            for each in (() if operator is None else operator.prompts())
-            if now < each.expires_at and (number is None or _is_same_number(each.msisdn, number))
-        ]
-
-    @pages.get("")
-    async def pick() -> Response:
-        number = request.args.get("number", "").replace(" ", "")
-        if _MSISDN_PATTERN.fullmatch(number):
-            return Response("", 303, {"Location": f"/phone/{number.removeprefix('+')}"})
-        waiting = sorted({each.msisdn.removeprefix("+") for each in prompts()})
-        page = await render_template(
-            "phones.html", texts=ENGLISH, waiting=waiting, number=number, suggested=PHONE_NUMBER
-        )
-        return Response(page)
-
-    @pages.get("/<number>")
-    async def phone(number: str) -> Response:
-        return await _render_phone(number, prompts(number))
-
-    @pages.post("/<number>/<reference>")
-    async def answer(number: str, reference: str) -> Response:
-        form = await request.form
-        deed, pin = form.get("deed", APPROVE), form.get("pin", "")
-        if not _MSISDN_PATTERN.fullmatch(number) or deed not in (APPROVE, *DECLINE_CODES):
-            return Response(await render_template("unknown.html", texts=ENGLISH), 404)
-        is_waiting = any(each.reference == reference for each in prompts(number))
-        if operator is None or not is_waiting:
-            return Response("", 303, {"Location": f"/phone/{_without_plus(number)}"})
-        if deed in DECLINE_CODES:
-            operator.decline(reference, error_code=DECLINE_CODES[deed])
-        elif _PIN_PATTERN.fullmatch(pin):
-            operator.approve(reference)
-        else:
-            fault = "A PIN has four digits; on this phone any four will do."
-            return await _render_phone(number, prompts(number), fault=fault, status=422)
-        return Response("", 303, {"Location": f"/phone/{_without_plus(number)}?done={deed}"})
-
-    @pages.get("/<number>/events")
-    async def events(number: str) -> Response:
-        async def stream() -> AsyncGenerator[bytes, None]:
-            """One event once there is a prompt."""
-            yield b"retry: 1000\n\n"
-            with trio.move_on_after(STREAM_LIFETIME_S):
-                while not prompts(number) and not context.closing.is_set():
-                    with trio.move_on_after(PROMPT_CHECK_INTERVAL_S):
-                        await context.closing.wait()
-            if prompts(number):
-                yield b"data: prompt\n\n"
-
-        response = Response(stream(), content_type="text/event-stream")
-        response.timeout = None
-        return response
-
-    return pages
+pages = Blueprint("phone", __name__, url_prefix="/phone")
 
 
-async def _render_phone(
-    number: str, prompts: list[PhonePrompt], *, fault: str = "", status: int = 200
-) -> Response:
+@pages.get("")
+async def pick_number() -> Response:
+    """Show a form for the number of a phone, and the numbers with prompts."""
+    number = request.args.get("number", "").replace(" ", "")
+    if _MSISDN_PATTERN.fullmatch(number):
+        return _redirect_to_phone(number)
+    waiting = sorted({_without_plus(each.msisdn) for each in _prompts()})
+    page = await render_template(
+        "phones.html", texts=ENGLISH, waiting=waiting, number=number, suggested=PHONE_NUMBER
+    )
+    return Response(page)
+
+
+@pages.get("/<number>")
+async def show_phone(number: str) -> Response:
+    """Show a phone with its prompts."""
+    return await _render_phone(number)
+
+
+@pages.post("/<number>/<reference>")
+async def answer_prompt(number: str, reference: str) -> Response:
+    """Approve or decline a payment."""
+    form, operator = await request.form, sandbox_context().operator
+    action, pin = form.get("action", APPROVE), form.get("pin", "")
+    if not _MSISDN_PATTERN.fullmatch(number) or action not in (APPROVE, *DECLINE_CODES):
+        return Response(await render_template("unknown.html", texts=ENGLISH), 404)
+    is_waiting = any(each.reference == reference for each in _prompts(number))
+    if operator is None or not is_waiting:
+        return _redirect_to_phone(number)
+    if action in DECLINE_CODES:
+        operator.decline(reference, error_code=DECLINE_CODES[action])
+    elif _PIN_PATTERN.fullmatch(pin):
+        operator.approve(reference)
+    else:
+        fault = "A PIN has four digits; on this phone any four will do."
+        return await _render_phone(number, fault=fault, status=422)
+    return _redirect_to_phone(number, f"?done={action}")
+
+
+@pages.get("/<number>/events")
+async def stream_events(number: str) -> Response:
+    """Send one event once the phone has a prompt."""
+    context, sandbox = pages_context(), sandbox_context()
+
+    async def events() -> AsyncGenerator[bytes, None]:
+        yield b"retry: 1000\n\n"
+        with trio.move_on_after(STREAM_LIFETIME_S):
+            while not _find_prompts(context, sandbox, number) and not context.closing.is_set():
+                with trio.move_on_after(PROMPT_CHECK_INTERVAL_S):
+                    await context.closing.wait()
+        if _find_prompts(context, sandbox, number):
+            yield b"data: prompt\n\n"
+
+    response = Response(events(), content_type="text/event-stream")
+    response.timeout = None
+    return response
+
+
+def _prompts(number: str | None = None) -> list[PhonePrompt]:
+    return _find_prompts(pages_context(), sandbox_context(), number)
+
+
+def _find_prompts(
+    context: PagesContext, sandbox: SandboxContext, number: str | None
+) -> list[PhonePrompt]:
+    """Return the prompts that have not expired, of one phone or of all."""
+    now, operator = context.now(), sandbox.operator
+    return [
+        each
+        for each in (() if operator is None else operator.prompts())
+        if now < each.expires_at and (number is None or _is_same_number(each.msisdn, number))
+    ]
+
+
+async def _render_phone(number: str, *, fault: str = "", status: int = 200) -> Response:
     if not _MSISDN_PATTERN.fullmatch(number):
         return Response(await render_template("unknown.html", texts=ENGLISH), 404)
     page = await render_template(
@@ -112,13 +127,17 @@ async def _render_phone(
         number=_without_plus(number),
         prompts=[
             (each, format_amount(each.amount, ENGLISH.numbers), each.type == "payin")
-            for each in prompts
+            for each in _prompts(number)
         ],
         fault=fault,
         done=request.args.get("done", ""),
         refresh_s=REFRESH_S,
     )
     return Response(page, status)
+
+
+def _redirect_to_phone(number: str, query: str = "") -> Response:
+    return Response("", 303, {"Location": f"/phone/{_without_plus(number)}{query}"})
 
 
 def _is_same_number(one: str, other: str) -> bool:

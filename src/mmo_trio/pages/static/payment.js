@@ -20,17 +20,17 @@
 
   const events = new EventSource(line.dataset.events);
   events.onmessage = (event) => {
-    const told = JSON.parse(event.data);
-    if (told.left && left) left.textContent = left.dataset.left.replace("%", told.left);
-    if (told.standing === line.dataset.standing) return;
-    const text = button ? "" : line.dataset[told.standing];
+    const update = JSON.parse(event.data);
+    if (update.left && left) left.textContent = left.dataset.left.replace("%", update.left);
+    if (update.standing === line.dataset.standing) return;
+    const text = button ? "" : line.dataset[update.standing];
     if (!text) {
       events.close();
       again();
       return;
     }
-    line.dataset.standing = told.standing;
-    line.className = told.standing;
+    line.dataset.standing = update.standing;
+    line.className = update.standing;
     line.textContent = text;
   };
   events.onerror = () => {

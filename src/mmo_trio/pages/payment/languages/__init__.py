@@ -1,4 +1,4 @@
-"""The languages of the payment page: one table each, chosen by the switch or by what the browser asks for."""
+"""Chooses the language of the payment page, by its switch or by the browser's preferences."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from mmo_trio.pages.payment.languages.texts import NumberFormat, PageTexts
 LANGUAGES: Mapping[str, PageTexts] = MappingProxyType(
     {each.code: each for each in (ENGLISH, FRENCH, SWAHILI, PORTUGUESE, ARABIC)}
 )
-"""By code, in the order of the switch; the first is for those who ask for none of them."""
+"""The languages by code, in the order of the switch; the first is the default."""
 
 _MAGHREB_FORMAT = NumberFormat(
     thousands_separator=".", decimal_separator=",", is_currency_first=False
@@ -25,12 +25,11 @@ _MAGHREB_FORMAT = NumberFormat(
 NUMBER_FORMATS_BY_LOCALE: Mapping[str, NumberFormat] = MappingProxyType(
     dict.fromkeys(("ar-dz", "ar-ly", "ar-ma", "ar-tn", "ar-eh"), _MAGHREB_FORMAT)
 )
-"""Where a language's numbers are written otherwise than elsewhere (Unicode CLDR)."""
+"""Number formats of locales that differ from the language's (Unicode CLDR)."""
 
 
 def choose_language(requested: str | None, accepted: Iterable[str]) -> PageTexts:
-    """The language that was switched to, if there is such a one; else the first of those accepted, best first, that
-    we speak; else English."""
+    """Return the requested language, else the first accepted one that exists, else English."""
     tags = [tag.lower().replace("_", "-") for tag in accepted]
     if requested is not None and requested in LANGUAGES:
         return _localized(LANGUAGES[requested], tags)
@@ -42,7 +41,7 @@ def choose_language(requested: str | None, accepted: Iterable[str]) -> PageTexts
 
 
 def _localized(texts: PageTexts, tags: Iterable[str]) -> PageTexts:
-    """The language as it is written in the first place that the tags name."""
+    """Return the language with the number format of the first locale among the tags."""
     for tag in tags:
         if tag.partition("-")[0] == texts.code:
             return evolve(texts, numbers=NUMBER_FORMATS_BY_LOCALE.get(tag, texts.numbers))

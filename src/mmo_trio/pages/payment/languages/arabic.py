@@ -1,4 +1,4 @@
-"""Arabic."""
+"""Defines the texts of the payment page in Arabic."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""English."""
+"""Defines the texts of the payment page in English."""
 
 from __future__ import annotations
 

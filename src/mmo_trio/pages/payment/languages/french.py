@@ -1,4 +1,4 @@
-"""French."""
+"""Defines the texts of the payment page in French."""
 
 from __future__ import annotations
 

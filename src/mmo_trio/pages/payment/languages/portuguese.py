@@ -1,4 +1,4 @@
-"""Portuguese."""
+"""Defines the texts of the payment page in Portuguese."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Swahili."""
+"""Defines the texts of the payment page in Swahili."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a payer reads, as one table that every language fills in."""
+"""Defines the table of texts that every language of the payment page fills in."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from mmo_sansio.values.error_codes import ErrorCode
 
 @frozen
 class NumberFormat:
-    """How numbers and amounts are written."""
+    """Says how numbers and amounts are written."""
 
     thousands_separator: str
-    """Between thousands."""
+    """Separator of thousands."""
     decimal_separator: str
     is_currency_first: bool
     """Whether the currency stands before the number."""
     digits: str = "0123456789"
-    """The ten digits, from nought."""
+    """The ten digits, from zero."""
 
 
 @frozen
 class PageTexts:
-    """One language. What stands in braces is filled in."""
+    """Holds the texts of one language; parts in braces are filled in."""
 
     code: str
     """ISO 639-1; the value of `lang`."""
@@ -40,9 +40,9 @@ class PageTexts:
     with_provider: str
     number: str
     ending_in: str
-    """With `{digits}`: what is heard instead of a masked number."""
+    """With `{digits}`: the text of a masked number for screen readers."""
     instructions: str
-    """What will happen once the button is pressed."""
+    """Explains the effect of the button."""
     pay: str
     """The button, with `{amount}`."""
     time_left: str
@@ -63,4 +63,4 @@ class PageTexts:
     busy_title: str
     busy: str
     reasons: Mapping[ErrorCode, str]
-    """Why a payment failed."""
+    """The reasons of failed payments."""
