@@ -1,9 +1,11 @@
-"""The engine: gather what is waiting, decide it, make it durable, answer, then act. One for each process.
+"""The engine takes waiting inputs, decides them, makes the decisions durable, replies, then acts. A
+process has one.
 
-While a batch is being made durable the next one gathers, so group commit needs no timer. Where the store allows it, the
-next one doesn't wait for the end of the first as soon as enough has gathered that shares no key with it. The store
-calls the law with a working set that holds exactly what the batch reads; the law is pure, so it doesn't matter in which
-thread, or how often, that happens.
+While a batch is being made durable, inputs for the next one collect, so group commit needs no
+timer. Where the store allows it, the next batch begins before the end of the first, as soon as
+enough inputs wait that share no key with it. The store calls the payment rules with a working set
+that contains exactly what the batch reads; they are pure, so it doesn't matter in which thread, or
+how often, that happens.
 """
 
 from __future__ import annotations
@@ -35,13 +37,14 @@ from mmo_trio.system.parking import ParkingSpot
 logger = structlog.get_logger(__name__)
 
 CONCURRENT_BATCH_MIN = 24
-"""Inputs that must wait before a batch begins beside another: a small one would cost as much as a large one, and those
-in it would hardly be answered sooner."""
+"""Inputs that must wait before a second batch begins: a small batch would cost as much as a large
+one, and its callers would hardly get their replies sooner."""
 
 
 @define(eq=False)
 class Outbox:
-    """Passes work that has just become durable from the engine to its subscriber, at once and in order."""
+    """Passes work that has just become durable from the engine to its subscriber, at once and in
+    order."""
 
     put: Callable[[WorkItem], None] = field(init=False)
     """Hands over work; work from before the subscription is kept for the subscriber."""
@@ -59,27 +62,28 @@ class Outbox:
 
 
 class DecisionFailed(Exception):
-    """The law itself failed on this input, which is a fault of ours; nothing was stored."""
+    """The payment rules failed on this input, by an error in this program; nothing was stored."""
 
 
 @frozen
 class EngineStatistics:
-    """What the engine has done so far."""
+    """The engine's counters since its start."""
 
     batches: int
     inputs: int
     queued: int
     rejected: int
-    """Inputs for which there was no room."""
+    """Inputs that found the queue full."""
     failed_batches: int
-    """Batches that the store didn't take."""
+    """Batches that the store couldn't commit."""
     commit_durations: LatencyHistogram
-    """How long the store took for each batch, from loading to durable."""
+    """How long the store took for each batch, from loading to the end of the commit."""
 
 
 @define(eq=False)
 class PendingInput(ParkingSpot[Reply]):
-    """An input on its way through the engine. The engine decides it even if no task waits for the reply."""
+    """An input on its way through the engine. The engine decides it even if no task waits for the
+    reply."""
 
     input: Input
     reads: Reads = field(init=False)
@@ -91,8 +95,8 @@ class PendingInput(ParkingSpot[Reply]):
         self.keys = conflict_keys(self.input, self.reads)
 
     async def reply(self) -> Reply:
-        """Return the reply once what the input changed is durable; one task may call this, once. Raises what
-        `Engine.submit` does."""
+        """Return the reply once what the input changed is durable; one task may call this, once.
+        Raises what `Engine.submit` does."""
         if self._outcome is not None:
             return self._outcome.unwrap()
         return await self.park()
@@ -104,16 +108,17 @@ class PendingInput(ParkingSpot[Reply]):
 
 
 Submit: TypeAlias = Callable[[Input], Awaitable[Reply]]
-"""The engine's door: the reply once what the input changed is durable; see `Engine.submit`."""
+"""Returns the reply once what the input changed is durable; see `Engine.submit`."""
 
 Enqueue: TypeAlias = Callable[[Input], PendingInput]
-"""The same for who must keep an order: of inputs that touch the same, what is posted first is decided first; see
-`Engine.enqueue`."""
+"""The same for callers that need an order: of inputs with a common key, the first to be enqueued is
+decided first; see `Engine.enqueue`."""
 
 
 @define(eq=False)
 class Engine:
-    """Takes inputs from any task; `run` decides them, those that touch the same in the order of their arrival."""
+    """Takes inputs from any task; `run` decides them, those with a common key in the order of their
+    arrival."""
 
     store: Store
     clock: WallClock
@@ -133,16 +138,16 @@ class Engine:
     _commit_durations: LatencyHistogram = Factory(LatencyHistogram)
 
     async def submit(self, input_: Input) -> Reply:
-        """The reply to this input, once what it changed is durable.
+        """Return the reply to this input, once what it changed is durable.
 
-        Raises StoreUnavailable when nothing was stored, OutcomeUnknown when that can't be learnt, DecisionFailed for
-        a fault of ours. A caller that is cancelled meanwhile doesn't stop what it asked for.
+        Raises StoreUnavailable when nothing was stored, OutcomeUnknown when nobody can learn that,
+        DecisionFailed for an error in this program. A caller's cancellation doesn't stop its input.
         """
         return await self.enqueue(input_).reply()
 
     def enqueue(self, input_: Input) -> PendingInput:
-        """Send an input on its way, after all that were posted before and touch the same; its reply can be waited for
-        later. Raises StoreUnavailable when there is no room."""
+        """Add an input to the queue, behind all that share a key with it; the caller may wait for
+        its reply later. Raises StoreUnavailable when the queue is full."""
         if len(self._queue) >= self.queue_max:
             self._rejected += 1
             raise StoreUnavailable("the queue into the engine is full")
@@ -153,7 +158,8 @@ class Engine:
         return call
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """Decide batches until cancelled. Who is still waiting then is told that nothing was stored."""
+        """Decide batches until cancelled; then raise StoreUnavailable in the callers that still
+        wait."""
         try:
             self.clock.ensure_after(await self.store.latest_stamp())
             task_status.started()
@@ -165,7 +171,7 @@ class Engine:
                 call.complete(outcome.Error(StoreUnavailable("shutting down")))
 
     def statistics(self) -> EngineStatistics:
-        """What it has done so far."""
+        """Return the counters since the start."""
         return EngineStatistics(
             self._batches,
             self._inputs,
@@ -176,11 +182,12 @@ class Engine:
         )
 
     async def _decide_batches(self) -> None:
-        """One batch after the other; as many tasks do this as there may be batches under way."""
+        """Decide one batch after the other; as many tasks run this as the store allows batches at
+        once."""
         while True:
             while not (calls := self._next_batch()):
                 await self._wait_for_batch()
-            # What is under way must be answered, whatever ends.
+            # The callers of a batch get their replies even when the engine ends.
             with trio.CancelScope(shield=True):
                 await self._commit_batch(calls)
             self._queue.finish(calls)
@@ -195,8 +202,8 @@ class Engine:
         return calls
 
     async def _commit_batch(self, pending_inputs: Sequence[PendingInput]) -> None:
-        """Decide these in one commit. When the store fails on something in it, which is a fault of ours, it fails on
-        that alone: the others are decided one by one."""
+        """Decide these in one commit. When the store raises an error of this program, decide them
+        one by one, so that only the input with the error fails."""
         batch = _Batch(pending_inputs, self.clock)
         needed = merge_reads(call.reads for call in pending_inputs)
         began = trio.current_time()
@@ -229,15 +236,15 @@ class Engine:
 
 @define(eq=False)
 class _Batch:
-    """Calls, and what became of each."""
+    """Inputs, and the result of each."""
 
     pending_inputs: Sequence[PendingInput]
     clock: WallClock
     results: list[Decision | Exception] = Factory(list)
 
     def decide(self, ledger: Ledger) -> Sequence[Decision]:
-        """Stamp and decide one after the other, later calls seeing what earlier ones changed. A fault of the law costs
-        only its own caller: nothing of that input was applied."""
+        """Stamp and decide one after the other, so that later inputs see what earlier ones changed.
+        An error in the payment rules fails only its own input, of which nothing is applied."""
         self.clock.ensure_after(ledger.not_before)
         stamps = self.clock.next_stamps(len(self.pending_inputs))
         self.results = [
@@ -248,17 +255,17 @@ class _Batch:
 
     def complete(self, outbox: Outbox) -> None:
         """Complete every caller's input, then put the work that follows into the outbox."""
-        for call, became in zip(self.pending_inputs, self.results, strict=True):
-            if isinstance(became, Decision):
-                call.complete(outcome.Value(became.reply))
+        for call, result in zip(self.pending_inputs, self.results, strict=True):
+            if isinstance(result, Decision):
+                call.complete(outcome.Value(result.reply))
             else:
                 kind = type(call.input).__name__
-                logger.error("decide_failed", input=kind, fault=describe_fault(became))
+                logger.error("decide_failed", input=kind, fault=describe_fault(result))
                 call.complete(outcome.Error(DecisionFailed("the decision failed")))
-        for became in self.results:
-            if isinstance(became, Decision) and became.intents:
-                subject = _transaction_of(became)
-                for intent in became.intents:
+        for result in self.results:
+            if isinstance(result, Decision) and result.intents:
+                subject = _transaction_of(result)
+                for intent in result.intents:
                     outbox.put(WorkItem(intent, subject))
 
     @staticmethod
@@ -272,7 +279,7 @@ class _Batch:
 
 
 def _transaction_of(decision: Decision) -> Transaction:
-    """The transaction that the decision's intents are about."""
+    """Return the transaction of the decision's intents."""
     for change in decision.changes:
         match change:
             case TransactionCreated(transaction):

@@ -1,4 +1,4 @@
-"""Administration of a store that this process does not serve: one input, decided and made durable like any other."""
+"""Decides one input in a store that this process does not serve, as commands do."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from mmo_trio.system.clock import WallClock
 
 
 async def submit_once(store: Store, input_: Input, clock: WallClock) -> Reply:
-    """The reply to this input, once what it changed is durable.
+    """Return the reply to this input, once what it changed is durable.
 
-    What is then to be done, such as the callback, is kept in the store for whoever serves it. Its stamp lies above
-    every stored one. Raises StoreUnavailable and OutcomeUnknown as the store does.
+    Its intents, such as the callback, wait in the store for the process that serves it. Its stamp
+    lies above every stored one. Raises StoreUnavailable and OutcomeUnknown as the store does.
     """
     clock.ensure_after(await store.latest_stamp())
 

@@ -1,8 +1,9 @@
-"""What waits for the engine, and what of it may be decided beside a batch that is under way: pure.
+"""The queue into the engine, and the choice of inputs that may be decided during another batch:
+pure.
 
-Inputs that touch the same are decided in the order in which they came. So while one is under way, the later ones wait,
-each behind those before it, and nothing overtakes what it shares a key with. Nobody waits longer than for what is under
-way: as soon as that has ended, who came first is taken first.
+Inputs with a common key are decided in the order of their arrival. While one of them is in a batch,
+the later ones wait, and none overtakes another with which it shares a key. No input waits longer
+than for the active batches: once they have ended, the first in the queue is taken first.
 """
 
 from __future__ import annotations
@@ -17,16 +18,16 @@ from mmo_sansio.messages.inputs import CallbackConcluded, Input
 from mmo_sansio.payments.ledger import Reads
 
 SCAN_MAX = 512
-"""How many waiting inputs are looked at for a batch beside another: with many behind one that is under way, looking
-would cost more than it finds."""
+"""Waiting inputs that are scanned for a second batch: when many wait for an active key, a longer
+scan would cost more than it finds."""
 
 _BREAKERS_KEY = frozenset(("breakers",))
 
 
 def conflict_keys(input_: Input, reads: Reads) -> frozenset[Hashable]:
-    """What this input touches; nobody touches an intent who doesn't touch its payment. Merchants' breakers are one key:
-    an outcome brings the breaker as it is after it, the later one counts, and whose it is isn't known before
-    the payment is loaded."""
+    """Return the keys of an input, which order it among others; an intent's key is that of its
+    payment. Merchants' breakers are one key: an outcome brings the breaker as it is afterwards, the
+    later one counts, and its merchant isn't known before the payment is loaded."""
     keys: frozenset[Hashable] = reads.transactions | reads.references | reads.deposits
     if isinstance(input_, CallbackConcluded) and input_.breaker is not None:
         return keys | _BREAKERS_KEY
@@ -34,11 +35,11 @@ def conflict_keys(input_: Input, reads: Reads) -> frozenset[Hashable]:
 
 
 class HasConflictKeys(Protocol):
-    """What waits."""
+    """An item of the queue."""
 
     @property
     def keys(self) -> frozenset[Hashable]:
-        """What it touches."""
+        """Return the item's keys."""
         ...
 
 
@@ -47,23 +48,23 @@ ItemT = TypeVar("ItemT", bound=HasConflictKeys)
 
 @define(eq=False)
 class InputQueue(Generic[ItemT]):
-    """What waits, in the order of its arrival, and what is under way."""
+    """Waiting items, in the order of their arrival, and the keys of active ones."""
 
     _queued: deque[ItemT] = Factory(deque)
     _active_keys: set[Hashable] = Factory(set)
-    """What is touched by that which is under way; no two of them touch the same."""
+    """The keys of active items; no two of these share one."""
 
     def __len__(self) -> int:
-        """How many wait."""
+        """Return how many items wait."""
         return len(self._queued)
 
     def add(self, item: ItemT) -> None:
-        """Behind all others."""
+        """Add an item behind all others."""
         self._queued.append(item)
 
     def take_batch(self, limit: int) -> Sequence[ItemT]:
-        """The first so many that touch nothing that is under way, nor what an earlier one waits for; they are under
-        way from now on."""
+        """Take the first items that share no key with an active or an earlier waiting one, at most
+        so many; they are active from now on."""
         if not self._active_keys:
             taken = [self._queued.popleft() for _ in range(min(limit, len(self._queued)))]
         else:
@@ -86,11 +87,11 @@ class InputQueue(Generic[ItemT]):
         return taken
 
     def finish(self, items: Iterable[ItemT]) -> None:
-        """These are no longer under way."""
+        """Mark these items as no longer active."""
         self._active_keys.difference_update(*(each.keys for each in items))
 
     def drain(self) -> Sequence[ItemT]:
-        """Everything that waits, when nothing is to be decided any more."""
+        """Remove and return all waiting items."""
         every = list(self._queued)
         self._queued.clear()
         return every

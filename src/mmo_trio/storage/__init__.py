@@ -1,1 +1,2 @@
-"""Stores, which make decisions durable: one interface, several implementations, one suite that all of them pass."""
+"""Stores, which make decisions durable: one interface, several implementations, one suite that all
+of them pass."""

@@ -45,7 +45,8 @@ from mmo_trio.storage.interface.store import Store
 
 
 async def check_reference_is_consumed(open_store: OpenStore) -> None:
-    """A reuse within the window is rejected, across batches and within one; after it the newest use counts (C12)."""
+    """A reuse within the window is rejected, across batches and within one; after it the newest use
+    counts (C12)."""
 
     def use(number: int) -> Input:
         return creation(number, merchant_reference="order-1")
@@ -73,7 +74,8 @@ async def check_reference_is_consumed(open_store: OpenStore) -> None:
 
 
 async def check_batches_equal_single_inputs(open_store: OpenStore) -> None:
-    """Any partition of inputs into batches ends as `Gateway` does, which takes them one by one (law 5)."""
+    """Any partition of inputs into batches ends as `Gateway` does, which takes them one by one (law
+    5)."""
     random = Random(2026)
     inputs = random_inputs(random, 700)
     oracle = Gateway()
@@ -160,7 +162,8 @@ def _expected_suspense_rows(recorded: Iterable[SuspenseRecorded]) -> list[tuple[
 
 
 async def check_batch_is_atomic(open_store: OpenStore) -> None:
-    """When `decide` raises, nothing of the batch is stored, the exception comes through, and service goes on."""
+    """When `decide` raises, nothing of the batch is stored, the exception comes through, and
+    service goes on."""
 
     class Bug(Exception):
         pass
@@ -183,7 +186,8 @@ async def check_batch_is_atomic(open_store: OpenStore) -> None:
 
 
 async def check_unread_keys_are_not_visible(open_store: OpenStore) -> None:
-    """A key outside the reads is not "absent" but an error; a known deposit brings its transaction (law 1)."""
+    """A key outside the reads is not "absent" but an error; a known deposit brings its transaction
+    (law 1)."""
     deposit = DepositNotified("sandbox", "D1", "Sandbox", reference(9), brand(), "mobile_ke",
                               Money(1_000, "KES"), PAYER)  # fmt: skip
 
@@ -210,7 +214,8 @@ async def check_unread_keys_are_not_visible(open_store: OpenStore) -> None:
 
 
 async def check_abandoned_work_is_claimed_once(open_store: OpenStore) -> None:
-    """Durable intents belong to the process that wrote them; those it leaves are returned once, oldest first."""
+    """Durable intents belong to the process that wrote them; those it leaves are returned once,
+    oldest first."""
     async with open_store() as store:
         await submit_batch(
             store, *((creation(number), later(NOON, Span(number))) for number in range(5))

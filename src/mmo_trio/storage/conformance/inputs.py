@@ -1,4 +1,5 @@
-"""The inputs of the checks: payments of one brand, and random lists of everything that can happen."""
+"""The inputs of the checks: payments of one brand, and random lists of everything that can
+happen."""
 
 from __future__ import annotations
 
@@ -119,7 +120,8 @@ def succeeded(number: int) -> ProviderSucceeded:
 
 
 def random_inputs(random: Random, count: int) -> Sequence[tuple[Input, Instant]]:
-    """Return inputs about a few payments, with strictly increasing stamps: many are late, repeated or wrong."""
+    """Return inputs about a few payments, with strictly increasing stamps: many are late, repeated
+    or wrong."""
     now = Instant(1_700_000_000 * clock.SECOND)
     inputs: list[tuple[Input, Instant]] = []
     for number in range(count):

@@ -1,4 +1,5 @@
-"""Checks of what processes rely on that share a store: one owner of a channel, claims under its fence, shares."""
+"""Checks of what processes rely on that share a store: one owner of a channel, claims under its
+fence, shares."""
 
 from __future__ import annotations
 
@@ -46,7 +47,8 @@ async def check_breakers_survive_restart(open_store: OpenStore) -> None:
 
 
 async def check_channel_has_one_owner(open_store: OpenStore) -> None:
-    """Whichever process commits them, a merchant's callbacks go to the owner of its channel, each once (K3)."""
+    """Whichever process commits them, a merchant's callbacks go to the owner of its channel, each
+    once (K3)."""
     async with open_store() as one, open_store() as other:
         ours, theirs = ownership_of(one), ownership_of(other)
         assert await ours.renew_lease() != await theirs.renew_lease()
@@ -69,7 +71,8 @@ async def check_channel_has_one_owner(open_store: OpenStore) -> None:
 
 
 async def check_ownership_counts(open_store: OpenStore) -> None:
-    """Living processes are counted with their channels, and a channel can be left to others (K3)."""
+    """Living processes are counted with their channels, and a channel can be left to others
+    (K3)."""
     async with open_store() as one, open_store() as other:
         ours, theirs = ownership_of(one), ownership_of(other)
         assert await ours.counts() == OwnershipCounts(alive=2, held=0)
@@ -85,8 +88,8 @@ async def check_ownership_counts(open_store: OpenStore) -> None:
 
 
 async def check_next_owner_claims_again(open_store: OpenStore) -> None:
-    """The next owner claims again what the one before had claimed and not concluded, before what came later, and the
-    later claim counts (K3, K5)."""
+    """The next owner claims again what the one before had claimed and not concluded, before what
+    came later, and the later claim counts (K3, K5)."""
     async with open_store() as one, open_store() as other:
         ours, theirs = ownership_of(one), ownership_of(other)
         for number in range(4):
@@ -125,7 +128,8 @@ async def check_next_owner_claims_again(open_store: OpenStore) -> None:
 
 
 async def check_channel_release(open_store: OpenStore) -> None:
-    """A released channel is free at once; an outdated fence frees nothing, and excluded callbacks stay (K3)."""
+    """A released channel is free at once; an outdated fence frees nothing, and excluded callbacks
+    stay (K3)."""
     async with open_store() as one, open_store() as other:
         ours, theirs = ownership_of(one), ownership_of(other)
         await complete_payment(one, 1, NOON)
@@ -172,7 +176,8 @@ async def check_due_transactions_are_shared(open_store: OpenStore) -> None:
 
 
 async def check_abandoned_submissions(open_store: OpenStore) -> None:
-    """A submission belongs to the process that committed it, and to one other once that is gone (S6)."""
+    """A submission belongs to the process that committed it, and to one other once that is gone
+    (S6)."""
     async with open_store() as one, open_store() as two:
         async with open_store() as other:
             await submit_batch(

@@ -1,4 +1,5 @@
-"""Checks of what merchants and staff read: look-ups, records, the suspense book, brands and keys."""
+"""Checks of what merchants and staff read: look-ups, records, the suspense book, brands and
+keys."""
 
 from __future__ import annotations
 
@@ -42,7 +43,8 @@ async def check_empty_store(open_store: OpenStore) -> None:
 
 
 async def check_payment_survives_restart(open_store: OpenStore) -> None:
-    """An accepted payment is there after a restart: in every look-up, on its page, in its timeline (C6, L1, L2)."""
+    """An accepted payment is there after a restart: in every look-up, on its page, in its timeline
+    (C6, L1, L2)."""
     web = creation(2, operation=Operation.WEB_PAYIN)
     async with open_store() as store:
         replies = await submit_batch(store, (creation(1), NOON), (web, later(NOON, Span(1))))
@@ -68,7 +70,8 @@ async def check_payment_survives_restart(open_store: OpenStore) -> None:
 
 
 async def check_records_paging(open_store: OpenStore) -> None:
-    """Pages list every row once in order, in both directions, with exact ends, any filter and size (R1, R6)."""
+    """Pages list every row once in order, in both directions, with exact ends, any filter and size
+    (R1, R6)."""
     async with open_store() as store:
         for number in range(23):
             operation = Operation.DIRECT_PAYOUT if number % 3 == 0 else Operation.DIRECT_PAYIN
@@ -186,7 +189,8 @@ async def check_suspense_book(open_store: OpenStore) -> None:
 
 
 async def check_brands_and_keys(open_store: OpenStore) -> None:
-    """Brands are read as they were saved, keys oldest first; a retired key finds nothing any more (A4)."""
+    """Brands are read as they were saved, keys oldest first; a retired key finds nothing any more
+    (A4)."""
     async with open_store() as store:
         await store.admin.save_brands([brand("globex"), brand("acme")])
         assert await store.admin.add_key("acme", b"digest-1", b"sealed-1", now=NOON)
@@ -226,7 +230,8 @@ async def check_brands_and_keys(open_store: OpenStore) -> None:
 
 
 async def check_stuck_transactions(open_store: OpenStore) -> None:
-    """Submissions without a result are found by their age, and a payment by the end of its reference (S6)."""
+    """Submissions without a result are found by their age, and a payment by the end of its
+    reference (S6)."""
     async with open_store() as store:
         begun = [
             (BeginSubmission(reference(number)), later(later(NOON, Span(10)), Span(number)))

@@ -35,7 +35,8 @@ FAILED_ATTEMPT = DeliveryAttempt(
 
 
 async def check_audit_log(open_store: OpenStore) -> None:
-    """Rows are numbered without gaps, each follows the one before, and the head says where they end."""
+    """Rows are numbered without gaps, each follows the one before, and the head says where they
+    end."""
     async with open_store() as store:
         assert (await store.admin.audit_head()).number == 0
         for number in range(1, 6):
@@ -57,7 +58,8 @@ async def check_audit_log(open_store: OpenStore) -> None:
 
 
 async def check_users_and_sessions(open_store: OpenStore) -> None:
-    """A name is unique; a session shows its user as it is now, and ends when the user is replaced."""
+    """A name is unique; a session shows its user as it is now, and ends when the user is
+    replaced."""
     async with open_store() as store:
         admin = store.admin
         assert await admin.add_user(ADA)
@@ -108,7 +110,8 @@ async def check_proposals(open_store: OpenStore) -> None:
 
 
 async def check_payment_search(open_store: OpenStore) -> None:
-    """Payments are found by any reference or number, brand, method and status, by pages, the newest first."""
+    """Payments are found by any reference or number, brand, method and status, by pages, the newest
+    first."""
     async with open_store() as store:
         await submit_batch(
             store, *((creation(number), later(NOON, Span(number))) for number in range(5))

@@ -1,7 +1,9 @@
-"""The audit log's chain of hashes: pure, and simple enough to be checked with a few lines in any language.
+"""The audit log's chain of hashes: pure, and simple enough to be checked with a few lines in any
+language.
 
-A row's hash is the SHA-256 of the JSON array `[number, at, actor, act, about, detail, previous]`: no spaces, no
-non-ASCII characters but as `\\uXXXX`, `at` in microseconds since 1970, `detail` as the text that it is.
+A row's hash is the SHA-256 of the JSON array `[number, at, actor, act, about, detail, previous]`:
+no spaces, no non-ASCII characters but as `\\uXXXX`, `at` in microseconds since 1970, `detail` as
+the text that it is.
 """
 
 from __future__ import annotations
@@ -37,7 +39,8 @@ def next_row(head: AuditHead, event: AuditEvent) -> AuditRow:
 
 
 class AuditChainVerifier:
-    """Follows the rows of a log in order and finds the first that was changed, taken out or put elsewhere."""
+    """Follows the rows of a log in order and finds the first that was changed, taken out or put
+    elsewhere."""
 
     def __init__(self) -> None:
         self.verified_head = EMPTY_HEAD
@@ -57,7 +60,8 @@ class AuditChainVerifier:
         return None
 
     def verify_end(self, head: AuditHead) -> str | None:
-        """Return what is wrong with the end of the log, once all rows are verified; None when nothing is."""
+        """Return what is wrong with the end of the log, once all rows are verified; None when
+        nothing is."""
         if self.verified_head == head:
             return None
         return (

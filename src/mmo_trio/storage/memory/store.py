@@ -1,4 +1,5 @@
-"""The store in memory, for tests and as an example: it passes the same checks, but ends with its process."""
+"""The store in memory, for tests and as an example: it passes the same checks, but ends with its
+process."""
 
 from __future__ import annotations
 

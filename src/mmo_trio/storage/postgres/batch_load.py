@@ -40,7 +40,8 @@ _SELECT_HORIZON = PreparedStatement("SELECT at FROM horizon")
 
 @frozen
 class LoadedBatch:
-    """A working set, and what a commit must find unchanged, besides the versions of transactions."""
+    """A working set, and what a commit must find unchanged, besides the versions of
+    transactions."""
 
     ledger: Ledger
     reference_use_counts: dict[ReferenceKey, int]

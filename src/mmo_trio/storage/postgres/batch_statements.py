@@ -1,4 +1,5 @@
-"""The net effect of a batch as statements, with conditions that fail when another process was quicker: pure."""
+"""The net effect of a batch as statements, with conditions that fail when another process was
+quicker: pure."""
 
 from __future__ import annotations
 
@@ -20,9 +21,9 @@ _ACQUIRE_WRITER_LOCK = PreparedStatement(
 )
 _CHECK_HORIZON = PreparedStatement("SELECT still_so(at <= %s::bigint) FROM horizon")
 _INSERT_TRANSACTIONS = PreparedStatement("""
-    INSERT INTO transactions (gateway_reference, brand, type, method, created_at, page_token, msisdn,
-        reconciliation_reference, order_row, status, version, wake_at, provider_receipt, progress,
-        object)
+    INSERT INTO transactions (gateway_reference, brand, type, method, created_at, page_token,
+        msisdn, reconciliation_reference, order_row, status, version, wake_at, provider_receipt,
+        progress, object)
     SELECT * FROM unnest(%s::text[], %s::text[], %s::text[], %s::text[], %s::bigint[], %s::text[],
         %s::text[], %s::text[], %s::bytea[], %s::text[], %s::integer[], %s::bigint[], %s::text[],
         %s::bytea[], %s::bytea[])
@@ -66,18 +67,20 @@ _UPSERT_INTENTS = PreparedStatement("""
     ON CONFLICT (brand, gateway_reference, kind) DO UPDATE SET holder = excluded.holder
 """)
 _INSERT_JOURNAL = PreparedStatement("""
-    INSERT INTO journal (at, what, actor, gateway_reference, brand, stage_before, stage_after, detail)
+    INSERT INTO journal (at, what, actor, gateway_reference, brand, stage_before, stage_after,
+        detail)
     SELECT * FROM unnest(%s::bigint[], %s::text[], %s::text[], %s::text[], %s::text[], %s::text[],
         %s::text[], %s::text[])
 """)
 _INSERT_CALLBACKS = PreparedStatement("""
-    INSERT INTO callbacks (gateway_reference, brand, outcome, url, status, duration_ms, detail, at, body)
-    SELECT * FROM unnest(%s::text[], %s::text[], %s::text[], %s::text[], %s::integer[], %s::bigint[],
-        %s::text[], %s::bigint[], %s::bytea[])
+    INSERT INTO callbacks (gateway_reference, brand, outcome, url, status, duration_ms, detail, at,
+        body)
+    SELECT * FROM unnest(%s::text[], %s::text[], %s::text[], %s::text[], %s::integer[],
+        %s::bigint[], %s::text[], %s::bigint[], %s::bytea[])
 """)
 _UPSERT_SUSPENSE = PreparedStatement("""
-    INSERT INTO suspense (identity, reason, provider, told, gateway_reference, brand, first_at, last_at,
-        times)
+    INSERT INTO suspense (identity, reason, provider, told, gateway_reference, brand, first_at,
+        last_at, times)
     SELECT * FROM unnest(%s::bytea[], %s::text[], %s::text[], %s::text[], %s::text[], %s::text[],
         %s::bigint[], %s::bigint[], %s::integer[])
     ON CONFLICT (identity) DO UPDATE
@@ -114,7 +117,8 @@ def batch_statements(
 ) -> Iterator[BoundStatement]:
     """Yield the statements that write each row of the batch, inside a transaction.
 
-    Rows that other processes may write, too, go in the order of their keys, so that no two wait for each other.
+    Rows that other processes may write, too, go in the order of their keys, so that no two wait for
+    each other.
     """
     if effect.created:
         yield from _creation_statements(effect, loaded)

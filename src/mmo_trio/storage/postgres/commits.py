@@ -1,4 +1,5 @@
-"""Commits whose outcome is known: each leaves a row that says whether it took place when its reply was lost."""
+"""Commits whose outcome is known: each leaves a row that says whether it took place when its reply
+was lost."""
 
 from __future__ import annotations
 
@@ -41,9 +42,10 @@ _RESOLVE_COMMIT = """
     ON CONFLICT (id) DO UPDATE SET touched_at = clock_timestamp()
     RETURNING NOT is_void
 """
-"""The first write of the row settles the question. While the commit in doubt is still running, this statement waits for
-its end; a commit that hasn't begun can't succeed any more. As the statement writes in either case, its own commit waits
-for the standby, too: its result won't be lost with the primary."""
+"""The first write of the row settles the question. While the commit in doubt is still running, this
+statement waits for its end; a commit that hasn't begun can't succeed any more. As the statement
+writes in either case, its own commit waits for the standby, too: its result won't be lost with the
+primary."""
 
 
 @frozen
@@ -104,7 +106,8 @@ class CommitInDoubt(OutcomeUnknown):
 
 
 CommitAttempt: TypeAlias = Callable[[PostgresConnection, "Commit[T]"], Awaitable[T]]
-"""Goes from `begin` to `end`, or runs a whole transaction, or neither when there is nothing to write; may be repeated."""
+"""Goes from `begin` to `end`, or runs a whole transaction, or neither when there is nothing to
+write; may be repeated."""
 
 
 async def commit_until_known(
@@ -112,8 +115,9 @@ async def commit_until_known(
 ) -> T:
     """Return the result of the attempt, once it is durable.
 
-    A lost race, or an unreachable server, means another attempt. Raises StoreUnavailable when nothing was stored,
-    CommitInDoubt when nobody can learn that, and what the attempt itself raises.
+    A lost race, or an unreachable server, means another attempt. Raises StoreUnavailable when
+    nothing was stored, CommitInDoubt when nobody can learn that, and what the attempt itself
+    raises.
     """
     backoff, races = Backoff(deadlines.attempts_until), 0
     while True:

@@ -1,4 +1,5 @@
-"""The meaning of PostgreSQL's errors for a caller: decide again, try again, give up for now, or repair."""
+"""The meaning of PostgreSQL's errors for a caller: decide again, try again, give up for now, or
+repair."""
 
 from __future__ import annotations
 
@@ -42,7 +43,7 @@ _BY_SQLSTATE = {
 }
 _BY_SQLSTATE_CLASS = {
     "08": PostgresErrorKind.DISCONNECTED,  # connection exceptions
-    "57": PostgresErrorKind.DISCONNECTED,  # operator intervention: shutting down, starting up, crashed
+    "57": PostgresErrorKind.DISCONNECTED,  # operator intervention: shutdown, start, crash
     "53": PostgresErrorKind.UNAVAILABLE,  # insufficient resources: disk full, out of memory
     "55": PostgresErrorKind.UNAVAILABLE,  # not in the right state: a lock wasn't to be had
     "58": PostgresErrorKind.UNAVAILABLE,  # system error
@@ -68,7 +69,8 @@ def classify_error(error: BaseException) -> PostgresErrorKind:
 
 
 def translate_error(error: Exception) -> Exception:
-    """Return the error as a store's, with PostgreSQL's first line and no values; programming errors stay as they are."""
+    """Return the error as a store's, with PostgreSQL's first line and no values; programming errors
+    stay as they are."""
     line = _first_line(error)
     match classify_error(error):
         case PostgresErrorKind.CONFLICT:
@@ -79,7 +81,8 @@ def translate_error(error: Exception) -> Exception:
             return StoreCorrupt(f"PostgreSQL: {line}: restore a backup, or run `mmo db check`")
         case PostgresErrorKind.UNUSABLE:
             return StoreUnusable(
-                f"PostgreSQL: {line}: look at database.url and the user's rights, then run `mmo db migrate`"
+                f"PostgreSQL: {line}: look at database.url and the user's rights,"
+                " then run `mmo db migrate`"
             )
         case PostgresErrorKind.PROGRAMMING_ERROR:
             return error

@@ -1,12 +1,13 @@
-"""Bringing a database to the schema of this version while older versions go on serving it.
+"""Brings a database to the schema of this version while older versions go on serving it.
 
-The rule is to expand only: a migration adds what an older program doesn't notice, and what nobody uses any more goes in
-a later one. So a program may serve a later schema than its own, unless a migration says `-- needs: N`: programs that
-know no migration N can't serve from then on.
+The rule is to expand only: a migration adds what an older program doesn't notice, and a later one
+removes what no program uses any more. So a program may serve a later schema than its own, unless a
+migration says `-- needs: N`: programs that don't know migration N can't serve from then on.
 
-A migration is one transaction, which holds its locks but for a moment. An index of a table that may be large takes
-longer, so it has a migration of its own that says `-- concurrently`: its statements run outside any transaction while
-others write, and may be repeated when they were broken off.
+A migration is one transaction, which holds its locks for a moment only. An index of a table that
+may be large takes longer, so it has a migration of its own that says `-- concurrently`: its
+statements run outside any transaction while others write, and may be repeated after an
+interruption.
 """
 
 from __future__ import annotations
@@ -20,11 +21,11 @@ from mmo_trio.storage.postgres.queries import fetch_rows
 from mmo_trio.storage.sql.schema import migration_scripts
 
 POSTGRES_VERSION_MIN = 140_000
-"""Pipelines with prepared statements, and what the schema uses, are there since version 14."""
+"""The oldest version with pipelines of prepared statements and all that the schema uses."""
 
 _MIGRATION_LOCK = (0x4D4D4F, 2)
 _LOCK_POLL_INTERVAL_S = 0.1
-"""How often it is asked whether somebody else is done."""
+"""Seconds between two attempts to take the lock."""
 
 _CONCURRENTLY = re.compile(r"^-- concurrently$", re.MULTILINE)
 _NEEDS = re.compile(r"^-- needs: ([0-9]+)$", re.MULTILINE)
@@ -44,15 +45,17 @@ def scripts() -> dict[int, str]:
 
 
 def latest_version() -> int:
-    """The schema version of this program."""
+    """Return the schema version of this program."""
     return max(scripts())
 
 
 async def stored_version(connection: PostgresConnection) -> int:
-    """The schema version of the database; 0 without our tables. Raises StoreUnusable when it isn't ours to use."""
+    """Return the schema version of the database; 0 without our tables. Raises StoreUnusable for an
+    unknown schema."""
     if connection.info.server_version < POSTGRES_VERSION_MIN:
         raise StoreUnusable(
-            f"PostgreSQL {connection.info.server_version // 10_000} is too old: 14 or later is needed"
+            f"PostgreSQL {connection.info.server_version // 10_000} is too old:"
+            " 14 or later is needed"
         )
     ((is_there,),) = await fetch_rows(connection, "SELECT to_regclass('mmo_schema') IS NOT NULL")
     if not is_there:
@@ -62,16 +65,18 @@ async def stored_version(connection: PostgresConnection) -> int:
     )
     if needs > latest_version():
         raise StoreUnusable(
-            f"the database has schema {version}, which this version doesn't know: install a later mmo-gateway"
+            f"the database has schema {version}, which this version doesn't know:"
+            " install a later mmo-gateway"
         )
     return int(version)
 
 
 async def migrate(connection: PostgresConnection) -> None:
-    """Apply what is missing, one migration after the other; any number of processes may try at once.
+    """Apply the missing migrations, one after the other; any number of processes may try at once.
 
-    A migration that can't have its locks at once gives way to the traffic: it fails with StoreUnavailable's error, with
-    nothing half-done. The lock that keeps others out belongs to the session, so it goes with a killed process.
+    A migration that doesn't get its locks soon yields to the traffic: it fails, nothing of it is
+    applied, and the caller raises StoreUnavailable. The lock against other processes belongs to the
+    session, so it ends with a killed process.
     """
     await _acquire_lock(connection)
     try:
@@ -84,8 +89,8 @@ async def migrate(connection: PostgresConnection) -> None:
 
 
 async def _acquire_lock(connection: PostgresConnection) -> None:
-    """Have the lock, asking again and again: a statement that waited for it would in turn be waited for where an index
-    is built."""
+    """Poll for the lock: a statement that waited for it would in turn block the build of an
+    index."""
     while True:
         ((is_ours,),) = await fetch_rows(
             connection, "SELECT pg_try_advisory_lock(%s, %s)", *_MIGRATION_LOCK

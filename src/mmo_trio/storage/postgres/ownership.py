@@ -1,7 +1,9 @@
-"""Leases and channels on PostgreSQL, by the server's clock: who is alive, and who calls which merchant back.
+"""Leases and channels on PostgreSQL, by the server's clock: which processes are alive, and which
+own which channel.
 
-A lease that has run out isn't over for others until somebody has said so in its row (`_EXPIRE_LEASES`): saying so and renewing
-it exclude each other, however long either's commit takes. So nobody takes a channel whose holder may still rely on it.
+A lease that has run out isn't over until some process has marked its row (`_EXPIRE_LEASES`). To
+mark and to renew a lease exclude each other, however long either's commit takes, so no process
+claims a channel whose owner may still rely on it.
 """
 
 from __future__ import annotations
@@ -96,7 +98,8 @@ _CLAIM_CHANNELS = """
         WHERE c.fence = excluded.fence - 1
     RETURNING brand, fence, breaker
 """
-"""The fence guards against who was quicker. A skip from brand to brand looks at one waiting callback of each."""
+"""The fence detects a process that was quicker. The recursion skips from brand to brand, along one
+callback of each."""
 
 _CLAIM_CALLBACKS = """
     WITH found AS (
@@ -119,7 +122,8 @@ _CLAIM_CALLBACKS = """
     SELECT gateway_reference, fence, order_row, progress
     FROM claimed JOIN transactions USING (brand, gateway_reference) ORDER BY claimed.id
 """
-"""The oldest first, also those that a holder before had claimed: behind all that comes new they would wait for ever."""
+"""The oldest callbacks come first, also those that an earlier owner had claimed: after all new ones
+they would never come."""
 
 _RELEASE_CHANNELS = """
     UPDATE channels AS c SET holder = 0 FROM unnest(%s::text[], %s::bigint[]) AS old (brand, fence)
@@ -201,7 +205,7 @@ class PostgresChannelOwnership:
         self._is_closed = True
 
     async def _call_once(self, call: PostgresCall[T]) -> T:
-        """Ask once: what was asked twice would have an answer that leaves out what the first one did."""
+        """Call once: the result of a second call would leave out what the first one did."""
         if self._is_closed:
             raise StoreUnavailable("the store is closed")
         return await self.bridge.run(_run_call_once, self.pool, call)
@@ -230,7 +234,8 @@ async def begin_lease(connection: PostgresConnection) -> int:
 
 
 async def renew_lease(connection: PostgresConnection, number: int) -> int:
-    """Renew this lease, or begin another if it has ended; return the number of the lease that runs."""
+    """Renew this lease, or begin another if it has ended; return the number of the lease that
+    runs."""
     if await fetch_rows(connection, _RENEW_LEASE, LEASE_DURATION_S, number):
         return number
     return await begin_lease(connection)
@@ -242,7 +247,7 @@ async def end_lease(connection: PostgresConnection, number: int) -> None:
 
 
 async def count_ownership(connection: PostgresConnection) -> OwnershipCounts:
-    """How many hold how many channels."""
+    """Return how many processes are alive, and how many channels they own."""
     ((alive, held),) = await fetch_rows(connection, _COUNT_OWNERSHIP)
     return OwnershipCounts(alive, held)
 
@@ -250,7 +255,8 @@ async def count_ownership(connection: PostgresConnection) -> OwnershipCounts:
 async def claim_channels(
     connection: PostgresConnection, holder: int, excluding: Collection[str]
 ) -> Sequence[Channel]:
-    """Take the channels that have callbacks waiting and that nobody alive holds, but not these."""
+    """Claim the channels that have callbacks waiting and no living owner, but not those of these
+    brands."""
     await connection.execute(_EXPIRE_LEASES.encode())
     found = await fetch_rows(connection, _CLAIM_CHANNELS, list(excluding), holder)
     return [
@@ -265,7 +271,7 @@ async def claim_callbacks(
     capacity: Mapping[str, int],
     already_claimed: Collection[str],
 ) -> Sequence[WorkItem]:
-    """Claim callbacks of channels under this lease."""
+    """Claim callbacks of the channels of this lease."""
     found = await fetch_rows(
         connection,
         _CLAIM_CALLBACKS,
@@ -293,7 +299,7 @@ async def release_channels(
 
 
 async def next_wake(connection: PostgresConnection, holder: int) -> Instant | None:
-    """The earliest `wake_at` in the share of this lease."""
+    """Return the earliest `wake_at` in the share of this lease."""
     cursor = await connection.execute(_NEXT_WAKE.encode(), {"me": holder})
     row = await cursor.fetchone()
     return None if row is None else Instant(int(row[0]))
@@ -302,7 +308,8 @@ async def next_wake(connection: PostgresConnection, holder: int) -> Instant | No
 async def due(
     connection: PostgresConnection, holder: int, now: Instant, limit: int
 ) -> Sequence[str]:
-    """What is due in the share of this lease, and what is long overdue, the earliest first."""
+    """Return what is due in the share of this lease, and what is long overdue, the earliest
+    first."""
     values = {"me": holder, "now": now, "overdue": now - OVERDUE_AFTER, "limit": limit}
     cursor = await connection.execute(_DUE.encode(), values)
     return [reference for (reference,) in await cursor.fetchall()]
@@ -311,7 +318,7 @@ async def due(
 async def claim_abandoned(
     connection: PostgresConnection, holder: int, limit: int
 ) -> Sequence[WorkItem]:
-    """Make this process the holder of kept intents that nobody alive holds, oldest first."""
+    """Claim the durable intents that no living process holds, oldest first."""
     return [
         parse_work_item(row)
         for row in await fetch_rows(connection, _CLAIM_ABANDONED, limit, holder)
@@ -319,7 +326,8 @@ async def claim_abandoned(
 
 
 async def purge(connection: PostgresConnection) -> None:
-    """Forget commits that nobody can be in doubt about any more, and holders long dead without work."""
+    """Delete the rows of commits that are no longer in doubt, and leases that ended long ago and
+    hold nothing."""
     await connection.execute(
         "DELETE FROM batches WHERE touched_at < clock_timestamp() - interval '1 hour'"
         " AND stamp < (SELECT max(stamp) FROM batches)"

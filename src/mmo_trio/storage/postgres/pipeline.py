@@ -1,8 +1,8 @@
-"""Statements that travel together, and what they give: one round trip, whatever their number.
+"""Statements that are sent together, and their results: one round trip, whatever their number.
 
-psycopg's cursors could carry them, but a cursor costs what ten rows cost, and its arrays are made of text, element by
-element; a batch has a dozen statements. So they are prepared here, once on each connection, and values travel as
-PostgreSQL keeps them.
+psycopg's cursors could do it, but a cursor costs as much as ten rows, and its arrays are made of
+text, element by element; a batch has a dozen statements. So they are prepared here, once on each
+connection, and values are sent in PostgreSQL's binary format.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _NULL = b"\xff\xff\xff\xff"
 
 
 def _array_encoder(oid: int, encode: Encode) -> Encode:
-    """How an array of this type travels: one dimension, counted from 1."""
+    """Return the encoder of an array of this type: one dimension, counted from 1."""
 
     def encode_all(elements: Sequence[Any]) -> bytes:
         if not elements:
@@ -66,12 +66,13 @@ _PLACEHOLDER = re.compile(r"%s::(\w+(?:\[\])?)")
 
 @define(eq=False)
 class PreparedStatement:
-    """A statement with a `%s::type` for each value, of a type that can travel."""
+    """A statement with a `%s::type` for each value, of a type in `_ENCODERS`."""
 
     sql: str
     text: bytes = field(init=False)
     name: bytes = field(init=False)
-    """Under which it is prepared: one name never means two statements, not even to a pooler between us."""
+    """Its name on the server: one name never means two statements, not even to a pooler in
+    between."""
     _encoders: Sequence[Encode] = field(init=False)
     formats: Sequence[int] = field(init=False)
 
@@ -88,14 +89,15 @@ class PreparedStatement:
         self.formats = [pq.Format.BINARY] * len(types)
 
     def bind(self, *values: Any) -> BoundStatement:
-        """The statement with these values, of which none is NULL."""
+        """Return the statement with these values, none of which is NULL."""
         return BoundStatement(
             self,
             [encode(value) for encode, value in zip(self._encoders, values, strict=True)],
         )
 
     def bind_rows(self, rows: Iterable[Sequence[Any]], *extra: Any) -> BoundStatement:
-        """All rows travel as arrays of their columns, so that a statement is prepared once, whatever their number."""
+        """Return the statement with rows as arrays of their columns, so that it is prepared once
+        for any number of rows."""
         return self.bind(*zip(*rows, strict=True), *extra)
 
 
@@ -110,7 +112,8 @@ class BoundStatement:
 async def execute_pipeline(
     connection: PostgresConnection, statements: Sequence[BoundStatement]
 ) -> list[list[Row]]:
-    """What each of these gives, in order; raises the first error, after which none was carried out."""
+    """Return the rows of each statement, in order; raise the first error, after which none took
+    effect."""
     results = await connection.wait(_pipeline(connection, statements))
     for result in results:
         if result.status == pq.ExecStatus.FATAL_ERROR:
@@ -129,7 +132,8 @@ async def execute_pipeline(
 def _pipeline(
     connection: PostgresConnection, statements: Sequence[BoundStatement]
 ) -> Generator[Wait, Ready | int, list[Any]]:
-    """Send everything and fetch a result for each statement, then leave the connection as it was found."""
+    """Send everything and fetch a result for each statement; leave the connection in the state
+    before."""
     pgconn, prepared = connection.pgconn, connection.prepared
     unprepared = dict.fromkeys(
         each.statement for each in statements if each.statement.name not in prepared

@@ -20,7 +20,7 @@ T = TypeVar("T")
 
 
 async def fetch_rows(connection: PostgresConnection, statement: str, *values: object) -> list[Row]:
-    """All rows that a statement gives."""
+    """Return all rows of a statement."""
     cursor = await connection.execute(statement.encode(), values, binary=True)
     return await cursor.fetchall()
 
@@ -28,7 +28,7 @@ async def fetch_rows(connection: PostgresConnection, statement: str, *values: ob
 async def open_intents(
     connection: PostgresConnection, keys: Sequence[IntentKey]
 ) -> Sequence[WorkItem]:
-    """Those of these kept intents that are open."""
+    """Return those of these durable intents that are open."""
     found = await fetch_rows(
         connection,
         "SELECT gateway_reference, kind, order_row, progress"
@@ -42,7 +42,8 @@ async def open_intents(
 
 
 def parse_work_item(row: Row) -> WorkItem:
-    """A kept intent with its transaction: gateway_reference, kind, order_row, progress."""
+    """Return the durable intent and its transaction of a row (gateway_reference, kind, order_row,
+    progress)."""
     reference, kind, order, progress = row
     return WorkItem(durable_intent(IntentKind(kind), reference), parse_transaction(order, progress))
 
@@ -67,7 +68,8 @@ _BY_MERCHANT_REFERENCE = """
 async def look_up(
     connection: PostgresConnection, queries: Sequence[AnyLookUp]
 ) -> Sequence[bytes | None]:
-    """For each of these the transaction object of the brand's transaction, still with its checksum."""
+    """Return for each query the transaction object of the brand's transaction, still with its
+    checksum."""
     by_gateway, by_merchant = list[tuple[int, str, str]](), list[tuple[int, str, str]]()
     for place, query in enumerate(queries):
         if isinstance(query, LookUp):
@@ -79,10 +81,10 @@ async def look_up(
         (_BY_GATEWAY_REFERENCE, by_gateway),
         (_BY_MERCHANT_REFERENCE, by_merchant),
     ):
-        holdable = [each for each in named if is_storable(each[2])]
-        if holdable:
+        storable = [each for each in named if is_storable(each[2])]
+        if storable:
             found.update(
-                await fetch_rows(connection, statement, *map(list, zip(*holdable, strict=True)))
+                await fetch_rows(connection, statement, *map(list, zip(*storable, strict=True)))
             )
     return [found.get(place) for place in range(len(queries))]
 
@@ -90,7 +92,7 @@ async def look_up(
 async def keys_of(
     connection: PostgresConnection, brands: Sequence[str]
 ) -> Sequence[Sequence[StoredApiKey]]:
-    """The keys of each of these brands, the oldest first."""
+    """Return the keys of each of these brands, the oldest first."""
     found: dict[str, list[StoredApiKey]] = {}
     wanted = [each for each in brands if is_storable(each)]
     for row in await fetch_rows(
@@ -103,8 +105,8 @@ async def keys_of(
 
 
 async def run_statement(connection: PostgresConnection, statement: SqlStatement) -> Sequence[Row]:
-    """Return the rows of a statement, inside the connection's transaction if there is one. Values hold text as
-    PostgreSQL can store it."""
+    """Return the rows of a statement, inside the connection's transaction if there is one. Values
+    hold text as PostgreSQL can store it."""
     values = [escape_text(each) if isinstance(each, str) else each for each in statement.values]
     cursor = await connection.execute(
         statement.text.replace("?", "%s").encode(), values or None, binary=True

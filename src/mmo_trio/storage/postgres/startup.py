@@ -1,4 +1,5 @@
-"""Opening a PostgreSQL database: bringing its schema up to date, and being alive in it while it is open."""
+"""Opens a PostgreSQL database: migrates its schema, and renews this process's lease while it is
+open."""
 
 from __future__ import annotations
 
@@ -32,7 +33,8 @@ logger = structlog.get_logger(__name__)
 _PURGE_INTERVAL_S = 300.0
 
 _MIGRATION_TIMEOUT_S = 24 * 3600.0
-"""How long bringing the schema up to date may take: an index of a large table is built beside the traffic."""
+"""Seconds that a migration may take: an index of a large table is built while the gateway
+serves."""
 
 
 @asynccontextmanager
@@ -41,9 +43,10 @@ async def open_postgres(
 ) -> AsyncIterator[PostgresStore]:
     """Open the database that the address names.
 
-    Any number of processes may serve it; each brings the schema up to date and holds what it takes on as long as it
-    lives. Administration leaves what it schedules to them. Without `make` the tables must be there. Raises StoreUnusable
-    when the database isn't as we need it, StoreUnavailable when it can't be reached.
+    Any number of processes may serve it; each migrates the schema and holds what it claims as long
+    as it lives. A command leaves what it schedules to them. Without `create` the tables must exist.
+    Raises StoreUnusable when the database can't be used as it is, StoreUnavailable when it can't be
+    reached.
     """
     hide_follow_up_errors()
     conninfo = build_conninfo(url)
@@ -68,12 +71,12 @@ async def open_postgres(
 
 
 async def _prepare_database(conninfo: str, serving: bool, create: bool, timeout_s: float) -> int:
-    """Bring the schema up to date; the number by which this process holds what it takes on."""
+    """Migrate the schema; return the number of this process's lease, or NO_HOLDER."""
 
     async def begin(connection: PostgresConnection) -> int:
         return await ownership.begin_lease(connection) if serving else ownership.NO_HOLDER
 
-    async def look(connection: PostgresConnection) -> int | None:
+    async def check_version(connection: PostgresConnection) -> int | None:
         version = await migrations.stored_version(connection)
         if version >= migrations.latest_version():
             return await begin(connection)
@@ -92,7 +95,7 @@ async def _prepare_database(conninfo: str, serving: bool, create: bool, timeout_
         return await begin(connection)
 
     deadline = loop_time_s() + timeout_s
-    number = await call_when_reachable(conninfo, look, deadline)
+    number = await call_when_reachable(conninfo, check_version, deadline)
     if number is None:
         number = await call_when_reachable(
             conninfo, migrate, deadline, extra_time_s=_MIGRATION_TIMEOUT_S
@@ -111,7 +114,8 @@ async def _close_pools(writer_pool: Pool, reader_pool: Pool) -> None:
 
 
 async def _maintain(store: PostgresStore, lease: ownership.PostgresChannelOwnership) -> None:
-    """While the store is open, renew the lease where no channel owner does, and purge what has expired."""
+    """While the store is open, renew the lease where no channel owner does, and purge what has
+    expired."""
     purged_at = trio.current_time()
     while True:
         await trio.sleep(ownership.LEASE_RENEWAL_INTERVAL_S)

@@ -1,4 +1,5 @@
-"""The store on PostgreSQL: a batch is one round trip to load, one to write and commit, and no lock in between."""
+"""The store on PostgreSQL: a batch is one round trip to load, one to write and commit, and no lock
+in between."""
 
 from __future__ import annotations
 
@@ -60,7 +61,8 @@ _INTEGRITY_CHECK_TIMEOUT_S = 24 * 3600.0
 
 
 class PostgresStore(SqlStore):
-    """See :class:`mmo_trio.storage.interface.store.Store`; made by :func:`mmo_trio.storage.postgres.open_postgres`."""
+    """See :class:`mmo_trio.storage.interface.store.Store`; made by
+    :func:`mmo_trio.storage.postgres.open_postgres`."""
 
     def __init__(
         self,
@@ -79,20 +81,19 @@ class PostgresStore(SqlStore):
         self._timeout_s = timeout_s
         self._is_closed = False
         self._records_horizon = Instant(0)
-        """No transaction below it will appear any more."""
+        """No new transaction appears below it."""
         self._in_doubt: list[tuple[UUID, Sequence[IntentKey]]] = []
-        """Commits whose caller doesn't know what became of them, and the kept intents that nobody here acts upon."""
-
-    # What the engine and the workers need
+        """Commits in doubt for their callers, and the durable intents that nobody in this process
+        acts upon."""
 
     @property
     def ownership(self) -> PostgresChannelOwnership | None:
-        """Any number of processes may serve it; administration holds nothing."""
+        """The ownership of this process; None for a command, which owns nothing."""
         return self._ownership
 
     @property
     def batches_in_flight(self) -> int:
-        """Two: while one commits, the next one is loaded and decided. To each other they are as two nodes."""
+        """Two: while one commits, the next one is loaded and decided, as if by another process."""
         return 2
 
     @property
@@ -100,7 +101,8 @@ class PostgresStore(SqlStore):
         return ownership.NO_HOLDER if self._ownership is None else self._ownership.lease_number
 
     async def transact(self, reads: Reads, decide: DecideBatch) -> Sequence[Decision]:
-        """Two round trips: load; then, when another node wasn't quicker, write and commit."""
+        """Make two round trips: load; then, unless another process was quicker, write and
+        commit."""
         scheduled: list[IntentKey] = []
 
         async def attempt(
@@ -130,21 +132,21 @@ class PostgresStore(SqlStore):
         return await self._read(lambda c: ownership.due(c, self._holder, now, limit))
 
     async def claim_abandoned(self, *, limit: int) -> Sequence[WorkItem]:
-        """Also what this process itself has scheduled without learning that it did."""
-        assert self._holder != ownership.NO_HOLDER, "administration takes on no work"
-        strays = await self._resolve_in_doubt()
+        """Claim also what this process itself has scheduled in commits that were in doubt."""
+        assert self._holder != ownership.NO_HOLDER, "only a serving process claims work"
+        resolved = await self._resolve_in_doubt()
         try:
             return (
-                *strays,
+                *resolved,
                 *await self._write(lambda c: ownership.claim_abandoned(c, self._holder, limit)),
             )
         except StoreUnavailable:
-            if strays:
-                return strays
+            if resolved:
+                return resolved
             raise
 
     async def _resolve_in_doubt(self) -> Sequence[WorkItem]:
-        """What commits in doubt have scheduled, once it is known that they took place."""
+        """Return what commits in doubt have scheduled, once it is known that they took place."""
         found: list[WorkItem] = []
         for doubt in tuple(self._in_doubt):
             id, keys = doubt
@@ -165,13 +167,13 @@ class PostgresStore(SqlStore):
         return await self._read(lambda c: queries.look_up(c, look_ups))
 
     async def list_records(self, query: ListRecords) -> Records:
-        async def ask(connection: PostgresConnection) -> Records:
+        async def list_complete(connection: PostgresConnection) -> Records:
             if query.end > self._records_horizon:
                 complete = await records_horizon.advance_horizon(connection, query.end)
                 self._records_horizon = max(self._records_horizon, complete)
             return await run_in_snapshot(connection, list_records(query))
 
-        return await self._read(ask)
+        return await self._read(list_complete)
 
     async def _keys_of_all(self, brands: Sequence[str]) -> Sequence[Sequence[StoredApiKey]]:
         return await self._read(lambda c: queries.keys_of(c, brands))
@@ -183,25 +185,25 @@ class PostgresStore(SqlStore):
         await self._read(touch)
 
     async def integrity_errors(self) -> Sequence[str]:
-        """Everything that is wrong with the database, in words; empty when it is sound. Reads all of it."""
+        """Return a sentence for each error in the database. Reads all of it."""
         self._require_open()
 
         async def check(connection: PostgresConnection) -> Sequence[str]:
             query = integrity_errors(POSTGRES_SCHEMA)
             return await run_in_snapshot(connection, query, has_deadline=False)
 
-        async def crossing() -> Sequence[str]:
+        async def in_bridge() -> Sequence[str]:
             deadline = loop_time_s() + _INTEGRITY_CHECK_TIMEOUT_S
             return await call_with_retry(self._reader_pool, check, deadline)
 
-        return await self._bridge.run(crossing)
+        return await self._bridge.run(in_bridge)
 
     async def purge(self) -> None:
-        """Forget what nobody needs any more."""
+        """Delete what no process needs any more."""
         await self._read(ownership.purge)
 
     async def aclose(self) -> None:
-        """Let others take on at once what this process holds; later calls raise StoreUnavailable."""
+        """Let others claim at once what this process holds; later calls raise StoreUnavailable."""
         if self._is_closed:
             return
         if self._holder != ownership.NO_HOLDER:
@@ -226,17 +228,17 @@ class PostgresStore(SqlStore):
         )
 
     async def _read(self, call: PostgresCall[T]) -> T:
-        """One crossing for a question."""
+        """Make one crossing of the bridge to read."""
         self._require_open()
 
-        async def crossing() -> T:
+        async def in_bridge() -> T:
             deadline = loop_time_s() + self._timeout_s
             return await call_with_retry(self._reader_pool, call, deadline)
 
-        return await self._bridge.run(crossing)
+        return await self._bridge.run(in_bridge)
 
     async def _write(self, call: PostgresCall[T], stamp: Instant = Instant(0)) -> T:
-        """One crossing for a change that isn't decided."""
+        """Make one crossing of the bridge for a change that isn't decided."""
 
         async def attempt(connection: PostgresConnection, commit: Commit[T]) -> T:
             await commit.begin(connection, stamp)
@@ -249,11 +251,11 @@ class PostgresStore(SqlStore):
     async def _commit(self, attempt: Callable[[PostgresConnection, Commit[T]], Awaitable[T]]) -> T:
         self._require_open()
 
-        async def crossing() -> T:
+        async def in_bridge() -> T:
             deadlines = CommitDeadlines.within(self._timeout_s)
             return await commit_until_known(self._writer_pool, attempt, deadlines)
 
-        return await self._bridge.run(crossing)
+        return await self._bridge.run(in_bridge)
 
     def _require_open(self) -> None:
         if self._is_closed:

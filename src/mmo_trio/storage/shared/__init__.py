@@ -1,1 +1,2 @@
-"""What several stores use: coalesced look-ups, net effects of a batch, search keys."""
+"""What several stores use: coalesced look-ups, net effects of a batch, counts and pages of
+payments."""

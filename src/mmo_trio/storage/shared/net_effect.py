@@ -1,4 +1,4 @@
-"""What a batch of decisions comes to: its net effect, so that a store writes each row once."""
+"""The net effect of a batch of decisions, so that a store writes each row once."""
 
 from __future__ import annotations
 
@@ -35,13 +35,14 @@ class NetEffect:
     created: dict[str, Transaction] = Factory(dict)
     """New transactions by gatewayReference, as they are at the end of the batch."""
     advanced: dict[str, tuple[int, Transaction]] = Factory(dict)
-    """Stored transactions that moved: the version that must be stored, and how they are at the end of the batch."""
+    """Stored transactions that moved: the version that must be stored, and how they are at the end
+    of the batch."""
     references: list[ReferenceConsumed] = Factory(list)
     deposits: list[DepositRecorded] = Factory(list)
     concluded: set[IntentKey] = Factory(set)
-    """Kept intents to remove, before the scheduled ones are added."""
+    """Durable intents to remove, before the scheduled ones are added."""
     scheduled: dict[IntentKey, None] = Factory(dict)
-    """Kept intents that are open at the end of the batch, in order."""
+    """Durable intents that are open at the end of the batch, in order."""
     callbacks: list[CallbackRecorded] = Factory(list)
     breakers: dict[str, BreakerSaved] = Factory(dict)
     """By brand, as they are at the end of the batch."""
@@ -50,23 +51,25 @@ class NetEffect:
 
     @property
     def is_empty(self) -> bool:
-        """Whether there is nothing to write. Every decision with changes has a line in the journal."""
+        """Return whether there is nothing to write. Every decision with changes has a journal
+        entry."""
         return not self.journal and not self.scheduled
 
     @property
     def written_transactions(self) -> Iterator[Transaction]:
-        """The transactions that are new or have moved, as they are at the end of the batch."""
+        """Yield the transactions that are new or have moved, as they are at the end of the
+        batch."""
         yield from self.created.values()
         for _, now in self.advanced.values():
             yield now
 
     @property
     def latest_stamp(self) -> Instant:
-        """The latest instant in it."""
+        """Return the latest instant in the batch."""
         return Instant(max((line.at for line in self.journal), default=0))
 
     def add(self, change: Change) -> None:
-        """Let one more change become part of it, after those that are.
+        """Add one more change, after those that are there.
 
         Raises AssertionError when a transaction moves from another version than it has.
         """
@@ -76,8 +79,8 @@ class NetEffect:
             case TransactionCreated(transaction):
                 assert transaction.reference not in self.created
                 self.created[transaction.reference] = transaction
-            case TransactionAdvanced(was, now):
-                self._advance(was, now)
+            case TransactionAdvanced(before, after):
+                self._advance(before, after)
             case JournalEntry():
                 self.journal.append(change)
             case IntentConcluded(key):
@@ -90,7 +93,7 @@ class NetEffect:
             case DepositRecorded():
                 self.deposits.append(change)
             case QrRecorded():
-                pass  # The journal's line holds it.
+                pass  # The journal entry contains it.
             case SuspenseRecorded():
                 self.suspense.append(change)
             case _:
@@ -112,7 +115,7 @@ class NetEffect:
 
 
 def net_effect(decisions: Iterable[Decision]) -> NetEffect:
-    """The net effect of these decisions, in their order."""
+    """Return the net effect of these decisions, in their order."""
     batch = NetEffect()
     for decision in decisions:
         for change in decision.changes:

@@ -49,6 +49,7 @@ def count_by_span(
 
 
 def latency_class(latency: Span) -> int:
-    """Return the upper bound in seconds of the class that a latency falls into; 0 beyond the last."""
+    """Return the upper bound in seconds of the class that a latency falls into; 0 beyond the
+    last."""
     index = bisect_left(LATENCY_BOUNDS_S, latency / SECOND)
     return LATENCY_BOUNDS_S[index] if index < len(LATENCY_BOUNDS_S) else 0

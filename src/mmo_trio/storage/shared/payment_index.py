@@ -1,4 +1,5 @@
-"""How staff find payments: the keys that they are searched by, and pages of them, newest first. All of it is pure."""
+"""How staff find payments: the keys that they are searched by, and pages of them, newest first. All
+of it is pure."""
 
 from __future__ import annotations
 
@@ -17,7 +18,8 @@ _UNSTORABLE = re.compile("[\0\ud800-\udfff]")
 
 
 def msisdn_key(order: Order) -> str | None:
-    """Return the customer's number without its plus sign; None for a tax payout, which has no customer (M5)."""
+    """Return the customer's number without its plus sign; None for a tax payout, which has no
+    customer (M5)."""
     return None if order.type is Type.TAX else _to_storable(order.party.msisdn.removeprefix("+"))
 
 

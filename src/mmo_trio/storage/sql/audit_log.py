@@ -1,4 +1,5 @@
-"""The audit log in SQL: its head is one row, so that any number of processes append one after the other."""
+"""The audit log in SQL: its head is one row, so that any number of processes append one after the
+other."""
 
 from __future__ import annotations
 

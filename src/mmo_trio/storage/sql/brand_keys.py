@@ -41,7 +41,8 @@ def brand_by_key(digest: bytes) -> SqlQuery[Brand | None]:
 def save_brands(
     brands: Sequence[Brand], removed: Sequence[str], *, clear_breaker: str
 ) -> SqlQuery[None]:
-    """Add, replace and remove brands, in the order of their ids; a removed brand's keys and breaker go with it."""
+    """Add, replace and remove brands, in the order of their ids; a removed brand's keys and breaker
+    go with it."""
     for id in sorted(removed):
         yield from execute("DELETE FROM brands WHERE id = ?", id)
         yield from execute(clear_breaker, id)
@@ -55,7 +56,8 @@ def save_brands(
 
 
 def add_key(brand: str, digest: bytes, sealed: bytes, now: Instant) -> SqlQuery[bool]:
-    """Add a key; return False when its digest is there already. Raises KeyError for an unknown brand."""
+    """Add a key; return False when its digest is there already. Raises KeyError for an unknown
+    brand."""
     # This update locks the brand's row, so that nobody removes the brand before the key is stored.
     locked = yield from execute("UPDATE brands SET id = id WHERE id = ? RETURNING 1", brand)
     if not locked:

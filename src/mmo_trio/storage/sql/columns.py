@@ -1,4 +1,5 @@
-"""The columns in which SQL stores repeat parts of a transaction, so that it can be searched, and their check."""
+"""The columns in which SQL stores repeat parts of a transaction, so that it can be searched, and
+their check."""
 
 from __future__ import annotations
 
@@ -29,8 +30,8 @@ CHECKED_COLUMNS = (
 
 
 def order_columns(transaction: Transaction) -> tuple[object, ...]:
-    """Return gateway_reference, brand, type, method, created_at, page_token, msisdn, reconciliation_reference and
-    order_row, which never change."""
+    """Return gateway_reference, brand, type, method, created_at, page_token, msisdn,
+    reconciliation_reference and order_row, which never change."""
     order = transaction.order
     return (
         order.gateway_reference,
@@ -46,7 +47,8 @@ def order_columns(transaction: Transaction) -> tuple[object, ...]:
 
 
 def progress_columns(transaction: Transaction) -> tuple[object, ...]:
-    """Return status, version, wake_at, provider_receipt, progress and object, which each step writes."""
+    """Return status, version, wake_at, provider_receipt, progress and object, which each step
+    writes."""
     progress = transaction.progress
     return (
         progress.stage.status.value,
@@ -59,7 +61,8 @@ def progress_columns(transaction: Transaction) -> tuple[object, ...]:
 
 
 def transaction_row_error(row: Sequence[Any]) -> str | None:
-    """Return what is wrong with a stored transaction, a row of CHECKED_COLUMNS; None if nothing is."""
+    """Return what is wrong with a stored transaction, a row of CHECKED_COLUMNS; None if nothing
+    is."""
     try:
         transaction = parse_transaction(row[9], row[10])
         order, progress = transaction.order, transaction.progress

@@ -1,4 +1,5 @@
-"""The search for damage, in SQL: rows that differ from what was written, and invariants between rows."""
+"""The search for damage, in SQL: rows that differ from what was written, and invariants between
+rows."""
 
 from __future__ import annotations
 
@@ -52,7 +53,8 @@ def integrity_errors(schema: SqlSchema) -> SqlQuery[Sequence[str]]:
 
 
 def _violations(schema: SqlSchema) -> Mapping[str, str]:
-    """Return what follows FROM in a query for the rows that break an invariant, by its description."""
+    """Return what follows FROM in a query for the rows that break an invariant, by its
+    description."""
     same = " AND ".join(f"t.{column} = one.{column}" for column in schema.transaction_key)
     missing = f"WHERE NOT EXISTS (SELECT 1 FROM transactions AS t WHERE {same})"
     return {

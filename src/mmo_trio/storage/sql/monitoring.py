@@ -1,4 +1,5 @@
-"""What staff watch and switch, in SQL: backlog, counts of payments, circuit breakers and closed providers."""
+"""What staff watch and switch, in SQL: backlog, counts of payments, circuit breakers and closed
+providers."""
 
 from __future__ import annotations
 

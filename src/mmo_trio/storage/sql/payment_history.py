@@ -24,7 +24,8 @@ def timeline(gateway_reference: str) -> SqlQuery[Sequence[JournalEntry]]:
 def callbacks(
     brand: str | None, gateway_reference: str | None, limit: int
 ) -> SqlQuery[Sequence[CallbackRecorded]]:
-    """Return the newest callbacks, in the order of their recording; the responses' bodies only of one transaction."""
+    """Return the newest callbacks, in the order of their recording; the responses' bodies only of
+    one transaction."""
     where = Where().and_("brand = ?", brand).and_("gateway_reference = ?", gateway_reference)
     body = "" if gateway_reference is None else ", body"
     rows = yield from execute(
@@ -39,7 +40,8 @@ def callbacks(
 def failed_callbacks(
     brand: str | None, before: int | None, limit: int
 ) -> SqlQuery[Sequence[tuple[int, CallbackRecorded]]]:
-    """Return failed callbacks with their numbers, the newest first; an index holds the failures only."""
+    """Return failed callbacks with their numbers, the newest first; an index holds the failures
+    only."""
     where = Where().and_(f"outcome <> '{DeliveryOutcome.DELIVERED}'")
     where.and_("brand = ?", brand).and_("id < ?", before)
     rows = yield from execute(

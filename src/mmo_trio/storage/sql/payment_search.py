@@ -1,4 +1,5 @@
-"""How staff find payments, in SQL: each search costs a bounded number of rows, however many there are."""
+"""How staff find payments, in SQL: each search costs a bounded number of rows, however many there
+are."""
 
 from __future__ import annotations
 
@@ -19,7 +20,8 @@ _NEWEST_FIRST = "ORDER BY t.created_at DESC, t.gateway_reference DESC LIMIT ?"
 
 
 def only_transaction(condition: str, value: str) -> SqlQuery[Transaction | None]:
-    """Return the only transaction that the condition holds for; None when it holds for none or several."""
+    """Return the only transaction that the condition holds for; None when it holds for none or
+    several."""
     rows = yield from execute(f"{_SELECT} WHERE {condition} LIMIT 2", value)
     return parse_transaction(*rows[0]) if len(rows) == 1 else None
 
@@ -42,7 +44,8 @@ def find_transactions(
 def search_payments(
     text: str, msisdn: str | None, before: Position | None, limit: int
 ) -> SqlQuery[PaymentPage]:
-    """Return payments by any reference or number; each has an index of its own, in the order of the page."""
+    """Return payments by any reference or number; each has an index of its own, in the order of the
+    page."""
     rows = yield from execute(
         "SELECT t.order_row, t.progress FROM reference_uses AS used JOIN transactions AS t"
         " ON t.gateway_reference = used.gateway_reference AND t.brand = used.brand"
@@ -78,7 +81,8 @@ def _position_values(before: Position | None) -> tuple[Instant, str]:
 
 
 def list_payments(payment_filter: PaymentFilter) -> SqlQuery[PaymentPage]:
-    """Scan an index in the order of creation, PAYMENTS_SCANNED_MAX rows at most, and select those that match."""
+    """Scan an index in the order of creation, PAYMENTS_SCANNED_MAX rows at most, and select those
+    that match."""
     scanned = Where().and_("t.brand = ?", payment_filter.brand)
     scanned.and_(_OLDER_THAN, *_position_values(payment_filter.before))
     status = payment_filter.status and payment_filter.status.value

@@ -36,7 +36,8 @@ def list_records(query: ListRecords) -> SqlQuery[Records]:
 def _rows_beyond(
     query: ListRecords, beyond: Position | None, *, backwards: bool, limit: int
 ) -> SqlQuery[Sequence[Row]]:
-    """Return created_at, gateway_reference and object of matching rows beyond a position, nearest first."""
+    """Return created_at, gateway_reference and object of matching rows beyond a position, nearest
+    first."""
     begin, end = query.begin, query.end
     if beyond is not None and backwards:
         end = Instant(min(end, beyond.created_at + 1))

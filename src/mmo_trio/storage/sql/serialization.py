@@ -1,10 +1,12 @@
-"""Transactions, breakers and brands as the compact text that a store holds, most with a checksum of their own.
+"""Transactions, breakers and brands as the compact text that a store holds, most with a checksum of
+their own.
 
-A row is eight hexadecimal digits of CRC-32, then JSON. A damaged row raises StoreCorrupt instead of giving wrong data.
-The arrays' order is the format: a new member goes to the end, and parsing fills in what an older row lacks.
+A row is eight hexadecimal digits of CRC-32, then JSON. A damaged row raises StoreCorrupt instead of
+giving wrong data. The arrays' order is the format: a new member goes to the end, and parsing fills
+in what an older row lacks.
 
-The transaction object is rendered by the HTTP API's serializer and stored beside the transaction: look-ups, records and
-callbacks then send the same bytes without rendering them again (T4).
+The transaction object is rendered by the HTTP API's serializer and stored beside the transaction:
+look-ups, records and callbacks then send the same bytes without rendering them again (T4).
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Conversations with an SQL database, each written once for SQLite and PostgreSQL.
 
-A conversation is a generator: it yields a statement, is sent the statement's rows, and returns what the rows mean.
-The store that runs it translates each statement into the dialect of its database. A `?` stands for a value; no
-statement contains another `?`, nor a `%`.
+A conversation is a generator: it yields a statement, is sent the statement's rows, and returns what
+the rows mean. The store that runs it translates each statement into the dialect of its database. A
+`?` stands for a value; no statement contains another `?`, nor a `%`.
 """
 
 from __future__ import annotations
@@ -36,7 +36,8 @@ class RunQuery(Protocol):
 
 
 class RunWrite(Protocol):
-    """Runs a conversation that writes, in one transaction; makes it anew when the transaction has to be repeated."""
+    """Runs a conversation that writes, in one transaction; makes it anew when the transaction has
+    to be repeated."""
 
     def __call__(
         self, make_query: Callable[[], SqlQuery[T]], /, stamp: Instant = Instant(0)
@@ -76,7 +77,8 @@ async def run_query_async(
 
 @define
 class Where:
-    """The conditions of a statement, all of which must hold; as text it is the statement's WHERE clause."""
+    """The conditions of a statement, all of which must hold; as text it is the statement's WHERE
+    clause."""
 
     conditions: list[str] = Factory(list)
     values: list[Any] = Factory(list)

@@ -1,4 +1,5 @@
-"""What the stores on SQL databases have in common: the conversations, and requests that are answered together."""
+"""What the stores on SQL databases have in common: the conversations, and requests that are
+answered together."""
 
 from __future__ import annotations
 
@@ -20,7 +21,8 @@ from mmo_trio.storage.sql.statements import RunQuery, RunWrite, execute
 
 
 class SqlStore:
-    """The part of a :class:`mmo_trio.storage.interface.store.Store` that is written once for all SQL databases."""
+    """The part of a :class:`mmo_trio.storage.interface.store.Store` that is written once for all
+    SQL databases."""
 
     def __init__(self, schema: SqlSchema, read: RunQuery, write: RunWrite) -> None:
         self._schema = schema
@@ -62,7 +64,8 @@ class SqlStore:
         return await self._keys_coalescer(brand)
 
     async def _look_up_all(self, look_ups: Sequence[AnyLookUp]) -> Sequence[bytes | None]:
-        """Return for each look-up the transaction object of the brand's transaction, still with its checksum."""
+        """Return for each look-up the transaction object of the brand's transaction, still with its
+        checksum."""
         raise NotImplementedError
 
     async def _keys_of_all(self, brands: Sequence[str]) -> Sequence[Sequence[StoredApiKey]]:

@@ -1,4 +1,5 @@
-"""One batch in SQLite: reads its working set from the tables, and writes the net effect of its decisions."""
+"""One batch in SQLite: reads its working set from the tables, and writes the net effect of its
+decisions."""
 
 from __future__ import annotations
 
@@ -70,16 +71,18 @@ def _fetch_by_keys(
     statement: str,
     keys: Collection[str] | Collection[tuple[str, str]],
 ) -> Iterable[sqlite3.Row]:
-    """Pass all keys as one parameter, so that a statement is prepared once, whatever their number."""
+    """Pass all keys as one parameter, so that a statement is prepared once, whatever their
+    number."""
     return connection.execute(statement, (json.dumps(list(keys)),)) if keys else ()
 
 
 def write_batch(connection: sqlite3.Connection, effect: NetEffect, *, is_claimed: bool) -> None:
-    """Write each row of the batch. Raises AssertionError when a transaction isn't in the version of its decision."""
+    """Write each row of the batch. Raises AssertionError when a transaction isn't in the version of
+    its decision."""
     if effect.created:
         connection.executemany(
-            "INSERT INTO transactions (gateway_reference, brand, type, method, created_at, page_token,"
-            " msisdn, reconciliation_reference, order_row, status, version, wake_at,"
+            "INSERT INTO transactions (gateway_reference, brand, type, method, created_at,"
+            " page_token, msisdn, reconciliation_reference, order_row, status, version, wake_at,"
             " provider_receipt, progress, object)"
             " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
             [(*order_columns(each), *progress_columns(each)) for each in effect.created.values()],
@@ -98,8 +101,8 @@ def write_batch(connection: sqlite3.Connection, effect: NetEffect, *, is_claimed
         )
     if effect.references:
         connection.executemany(
-            "INSERT OR REPLACE INTO reference_uses (brand, merchant_reference, gateway_reference, at)"
-            " VALUES (?, ?, ?, ?)",
+            "INSERT OR REPLACE INTO reference_uses"
+            " (brand, merchant_reference, gateway_reference, at) VALUES (?, ?, ?, ?)",
             [
                 (each.brand, each.merchant_reference, each.gateway_reference, each.at)
                 for each in effect.references
@@ -107,7 +110,8 @@ def write_batch(connection: sqlite3.Connection, effect: NetEffect, *, is_claimed
         )
     if effect.deposits:
         connection.executemany(
-            "INSERT INTO deposits (provider, provider_reference, gateway_reference) VALUES (?, ?, ?)",
+            "INSERT INTO deposits (provider, provider_reference, gateway_reference)"
+            " VALUES (?, ?, ?)",
             [
                 (each.provider, each.provider_reference, each.gateway_reference)
                 for each in effect.deposits
@@ -141,9 +145,9 @@ def _write_intents(connection: sqlite3.Connection, effect: NetEffect, *, is_clai
             [(brand, serialize_breaker(each.breaker)) for brand, each in effect.breakers.items()],
         )
         connection.executemany(
-            "INSERT OR IGNORE INTO breaker_changes (brand, at, state) SELECT ?1, ?2, ?3 WHERE ?3 <>"
-            " coalesce((SELECT state FROM breaker_changes WHERE brand = ?1 ORDER BY at DESC LIMIT 1),"
-            " 'closed')",
+            "INSERT OR IGNORE INTO breaker_changes (brand, at, state) SELECT ?1, ?2, ?3"
+            " WHERE ?3 <> coalesce((SELECT state FROM breaker_changes WHERE brand = ?1"
+            " ORDER BY at DESC LIMIT 1), 'closed')",
             [
                 (brand, effect.latest_stamp, each.breaker.state.value)
                 for brand, each in effect.breakers.items()
@@ -155,8 +159,8 @@ def _write_history(connection: sqlite3.Connection, effect: NetEffect) -> None:
     """Write what staff read and decisions don't."""
     if effect.journal:
         connection.executemany(
-            "INSERT INTO journal (at, what, actor, gateway_reference, brand, stage_before, stage_after, detail)"
-            " VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+            "INSERT INTO journal (at, what, actor, gateway_reference, brand, stage_before,"
+            " stage_after, detail) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
             [
                 (
                     line.at,
@@ -190,8 +194,8 @@ def _write_history(connection: sqlite3.Connection, effect: NetEffect) -> None:
     for callback in effect.callbacks:
         attempt = callback.attempt
         connection.execute(
-            "INSERT INTO callbacks (gateway_reference, brand, outcome, url, status, duration_ms, detail, at,"
-            " body) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            "INSERT INTO callbacks (gateway_reference, brand, outcome, url, status, duration_ms,"
+            " detail, at, body) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
             (
                 callback.gateway_reference,
                 callback.brand,
@@ -210,7 +214,8 @@ def _write_counts(connection: sqlite3.Connection, effect: NetEffect) -> None:
     figures = batch_counts(effect)
     if figures:
         connection.executemany(
-            "INSERT INTO figures (span, began_at, brand, method, provider, status, latency_s, times)"
+            "INSERT INTO figures"
+            " (span, began_at, brand, method, provider, status, latency_s, times)"
             " VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
             " ON CONFLICT (span, began_at, brand, method, provider, status, latency_s)"
             " DO UPDATE SET times = times + excluded.times",

@@ -1,4 +1,5 @@
-"""Connections to the SQLite file: their settings, the meaning of their errors, and the lock of its serving process."""
+"""Connections to the SQLite file: their settings, the meaning of their errors, and the lock of its
+serving process."""
 
 from __future__ import annotations
 
@@ -29,8 +30,9 @@ _PRAGMAS = """
     PRAGMA wal_autocheckpoint = 2000;
     PRAGMA journal_size_limit = 67108864;
 """
-"""Every commit is on the disk before its reply; the write-ahead log is emptied every 2,000 pages (8 MB) and cut back
-to 64 MiB after a long reader let it grow. Each connection caches up to 16 MiB of pages."""
+"""Every commit is on the disk before its reply; the write-ahead log is emptied every 2,000 pages (8
+MB) and cut back to 64 MiB after a long reader let it grow. Each connection caches up to 16 MiB of
+pages."""
 
 _TRANSIENT_CODES = {
     sqlite3.SQLITE_BUSY,
@@ -50,8 +52,8 @@ _CORRUPTION_CODES = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
 
 
 def connect(path: Path, *, create: bool = False, query_only: bool = False) -> sqlite3.Connection:
-    """Open a connection in autocommit mode, so that the caller writes BEGIN and COMMIT. `create` makes the file, for
-    its owner only; SQLite gives the same mode to its log."""
+    """Open a connection in autocommit mode, so that the caller writes BEGIN and COMMIT. `create`
+    makes the file, for its owner only; SQLite gives the same mode to its log."""
     if create:
         try:
             os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
@@ -102,10 +104,12 @@ def translate_errors() -> Iterator[None]:
 
 
 class ServingLock:
-    """Holds `<database>.lock` as long as this process serves the file; the system releases it with the process."""
+    """Holds `<database>.lock` as long as this process serves the file; the system releases it with
+    the process."""
 
     def __init__(self, path: Path) -> None:
-        """Raises StoreUnusable when another process serves the file, StoreUnavailable when there is no place for it."""
+        """Raises StoreUnusable when another process serves the file, StoreUnavailable when there is
+        no place for it."""
         lock_path = path.with_name(path.name + ".lock")
         try:
             self._descriptor = os.open(lock_path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -116,8 +120,8 @@ class ServingLock:
         except OSError as error:
             os.close(self._descriptor)
             raise StoreUnusable(
-                f"another process serves {path}: stop it first, or give this one a database of its own"
-                " (several processes on one database need PostgreSQL)"
+                f"another process serves {path}: stop it first, or give this one a database of its"
+                " own (several processes on one database need PostgreSQL)"
             ) from error
 
     def release(self) -> None:

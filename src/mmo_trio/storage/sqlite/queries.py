@@ -1,4 +1,5 @@
-"""The queries that only SQLite needs; each runs in a read transaction of a connection of its own."""
+"""The queries that only SQLite needs; each runs in a read transaction of a connection of its
+own."""
 
 from __future__ import annotations
 
@@ -68,7 +69,8 @@ def _parse_work_item(row: tuple[Any, ...]) -> WorkItem:
 
 
 def look_up(connection: sqlite3.Connection, queries: Sequence[AnyLookUp]) -> Sequence[bytes | None]:
-    """Return for each query the transaction object of the brand's transaction, still with its checksum."""
+    """Return for each query the transaction object of the brand's transaction, still with its
+    checksum."""
     found = (connection.execute(*_look_up_statement(each)).fetchone() for each in queries)
     return [row and row[0] for row in found]
 

@@ -20,9 +20,10 @@ async def open_sqlite(
 ) -> AsyncIterator[SqliteStore]:
     """Open the file, and make it when it isn't there.
 
-    The one serving process migrates the schema and claims what its predecessor left. A command may open the file at
-    the same time: the serving process claims the durable intents that it writes. Raises StoreUnusable when another
-    process serves the file or its schema isn't ours, StoreUnavailable when it can't be opened.
+    The one serving process migrates the schema and claims what its predecessor left. A command may
+    open the file at the same time: the serving process claims the durable intents that it writes.
+    Raises StoreUnusable when another process serves the file or its schema isn't ours,
+    StoreUnavailable when it can't be opened.
     """
     store = await trio.to_thread.run_sync(_open_in_thread, Path(path), serving, timeout_s)
     try:

@@ -1,4 +1,5 @@
-"""The store on SQLite: one writer thread that makes a whole batch durable in one hop, and concurrent readers."""
+"""The store on SQLite: one writer thread that makes a whole batch durable in one hop, and
+concurrent readers."""
 
 from __future__ import annotations
 
@@ -54,7 +55,8 @@ _PROGRESS_HANDLER_STEPS = 50_000
 
 
 class SqliteStore(SqlStore):
-    """See :class:`mmo_trio.storage.interface.store.Store`; made by :func:`mmo_trio.storage.sqlite.open_sqlite`."""
+    """See :class:`mmo_trio.storage.interface.store.Store`; made by
+    :func:`mmo_trio.storage.sqlite.open_sqlite`."""
 
     def __init__(
         self,
@@ -107,7 +109,8 @@ class SqliteStore(SqlStore):
         return await self._read(lambda c: queries.due(c, now, limit))
 
     async def claim_abandoned(self, *, limit: int) -> Sequence[WorkItem]:
-        """Claim work for a serving process. Ids up to `_last_claimed_id` are claimed, so nothing has to be written."""
+        """Claim work for a serving process. Ids up to `_last_claimed_id` are claimed, so nothing
+        has to be written."""
         assert self._serving_lock is not None, "only a serving process claims work"
         settled = [each for each in self._writer.in_doubt if each.has_ended]
         keys = [key for each in settled for key in each.scheduled]
@@ -137,8 +140,8 @@ class SqliteStore(SqlStore):
         return await trio.to_thread.run_sync(self._check_integrity, limiter=self._read_limiter)
 
     async def aclose(self) -> None:
-        """Close the file and release the serving lock, once the current write has ended. A write that hangs lasts until
-        the end of the process."""
+        """Close the file and release the serving lock, once the current write has ended. A write
+        that hangs lasts until the end of the process."""
         if self._is_closed:
             return
         self._is_closed = True
