@@ -106,13 +106,13 @@ class MerchantServers:
 
 @asynccontextmanager
 async def running_worker(
-    books: DeliveryRecords, deliver: SendCallback, **settings: Any
+    records: DeliveryRecords, deliver: SendCallback, **settings: Any
 ) -> AsyncIterator[CallbackWorker]:
     """Run a worker during the block; active deliveries are cancelled at its end."""
     worker = CallbackWorker(
         deliver=deliver,
-        find_api_key=books.find_api_key,
-        record_outcome=books.record,
+        find_api_key=records.find_api_key,
+        record_outcome=records.record,
         now=trio_clock,
         monotonic=monotonic_of_trio,
         breaker=BreakerSettings(),

@@ -30,7 +30,7 @@ class EngineDouble:
 
     dispatch: Callable[[WorkItem], object] = lambda work: None
     gateway: Gateway = Factory(Gateway)
-    troubles: list[Exception] = Factory(list)
+    errors: list[Exception] = Factory(list)
     """Errors that the next calls of `submit` raise, with nothing stored."""
     delays_s: list[float] = Factory(list)
     """Seconds between decision and reply of the next calls of `submit`."""
@@ -40,8 +40,8 @@ class EngineDouble:
     async def submit(self, input_: Input) -> Reply:
         """Decide an input, dispatch its intents, and return the reply."""
         await trio.lowlevel.checkpoint()
-        if self.troubles:
-            raise self.troubles.pop(0)
+        if self.errors:
+            raise self.errors.pop(0)
         self.inputs.append((trio.current_time(), type(input_).__name__))
         reply = self.gateway.receive(input_, now=now())
         if self.delays_s:

@@ -47,7 +47,8 @@ async def ask(
     headers: Mapping[str, str] | None = None,
     body: bytes | None = None,
 ) -> Answer:
-    """One request on a connection of its own; the target goes out exactly as it stands in the URL."""
+    """One request on a connection of its own; the target goes out exactly as it stands in the
+    URL."""
     parts = urlsplit(url)
     target = url.split(parts.netloc, 1)[1] or "/"
     all_headers = {"Connection": "close"} | dict(headers or {})
@@ -59,13 +60,13 @@ async def ask(
     with trio.fail_after(TIMEOUT_S):
         stream = await trio.open_tcp_stream(parts.hostname or "", parts.port or 80)
         async with stream:
-            talk = h11.Connection(h11.CLIENT)
+            connection = h11.Connection(h11.CLIENT)
             request = h11.Request(method=method, target=target, headers=lines)
-            await stream.send_all(talk.send(request) or b"")
+            await stream.send_all(connection.send(request) or b"")
             if body:
-                await stream.send_all(talk.send(h11.Data(body)) or b"")
-            await stream.send_all(talk.send(h11.EndOfMessage()) or b"")
-            return await _read(stream, talk)
+                await stream.send_all(connection.send(h11.Data(body)) or b"")
+            await stream.send_all(connection.send(h11.EndOfMessage()) or b"")
+            return await _read(stream, connection)
 
 
 async def _read(stream: trio.SocketStream, connection: h11.Connection) -> Answer:

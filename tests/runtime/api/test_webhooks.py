@@ -144,7 +144,7 @@ async def test_results_are_applied_once_and_what_fits_nothing_is_kept() -> None:
 @pytest.mark.parametrize("trouble", [StoreUnavailable("x"), OutcomeUnknown("x")])
 async def test_what_is_not_durable_is_not_taken(trouble: Exception) -> None:
     bench = Bench()
-    bench.engine.troubles = [trouble]
+    bench.engine.errors = [trouble]
     answer = await bench.notify()
     assert answer.status == 503
     assert answer.value(b"retry-after") == b"5"

@@ -1,4 +1,4 @@
-"""The settings: every limit has its specified default, and whatever is wrong is named with its remedy."""
+"""Every limit has its specified default, and every error names the setting and the remedy."""
 
 from __future__ import annotations
 
@@ -47,8 +47,9 @@ LIMITS: list[tuple[str, str, object]] = [
     ("country", "mmo_sansio.api.incoming.creation_body:COUNTRY_MAX", 10),
     ("URLs", "mmo_sansio.http.egress_rules:URL_LENGTH_MAX", 2048),
 ]
-"""The specification's table "Limits". Two of its rows are no figures of ours: the polling interval is advice to
-merchants (L4), and an amount is limited by its currency and the brand's methods (M1, C11)."""
+"""The specification's table "Limits". Two of its rows are no figures of ours: the polling interval
+is advice to merchants (L4), and an amount is limited by its currency and the brand's methods (M1,
+C11)."""
 
 CHOSEN: list[tuple[str, object]] = [
     ("limits.page_session", 30 * clock.MINUTE),
@@ -65,7 +66,7 @@ CHOSEN: list[tuple[str, object]] = [
 
 
 def figure(place: str) -> Any:
-    """A setting's default by its key, or a constant by `module:NAME`."""
+    """Return a setting's default by its key, or a constant by `module:NAME`."""
     module, _, constant = place.partition(":")
     if constant:
         return getattr(import_module(module), constant)

@@ -1,4 +1,4 @@
-"""Airtel Money's signature with real ciphers: the published vector to the byte, and the operator can open it."""
+"""Airtel Money's signature with real ciphers equals the published vector and can be decrypted."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SIGNATURE = (
 
 
 class CountingCiphers(SystemCiphers):
-    """Real ciphers, and chance that counts from 0."""
+    """Combines real ciphers with random numbers that count from 0."""
 
     def random_bytes(self, count: int) -> bytes:
         return bytes(range(count))

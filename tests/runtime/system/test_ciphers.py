@@ -1,4 +1,5 @@
-"""Ciphers for adapters: what they write, the holder of the private key reads; the sheets' vectors to the byte."""
+"""The owner of the private key can decrypt what adapters encrypt; published vectors are met
+exactly."""
 
 from __future__ import annotations
 
@@ -21,12 +22,12 @@ CIPHERS: Ciphers = SystemCiphers()
 
 @cache
 def private_key(bits: int) -> RSAPrivateKey:
-    """A key, made once."""
+    """Return an RSA key, which is generated once."""
     return generate_rsa(65537, bits)
 
 
 def public_key(bits: int, encoding: Encoding = Encoding.DER) -> bytes:
-    """Its public half, as an operator hands it out."""
+    """Return its public key in the form that operators publish."""
     return private_key(bits).public_key().public_bytes(encoding, PublicFormat.SubjectPublicKeyInfo)
 
 

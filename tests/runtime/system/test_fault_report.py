@@ -1,4 +1,4 @@
-"""What the log says of an unexpected exception: where and what kind, never its values."""
+"""The log describes an unexpected exception by place and type, never by values."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ VALUE = "254" + "700000001"
 
 
 def raised() -> Exception:
-    """An exception with a cause, in a group, all of them speaking of a value."""
+    """Return an exception with a cause, in a group, all with the value in their messages."""
     try:
         try:
             raise KeyError(VALUE)
@@ -25,11 +25,11 @@ def raised() -> Exception:
 
 @pytest.mark.spec("P3", "A5")
 def test_kinds_and_places_are_told_and_values_are_not() -> None:
-    told = describe_fault(raised())
+    described = describe_fault(raised())
     for kind in ("ExceptionGroup", "KeyError", "ValueError"):
-        assert f"builtins.{kind}" in told
-    assert "in raised" in told
-    assert VALUE not in told
+        assert f"builtins.{kind}" in described
+    assert "in raised" in described
+    assert VALUE not in described
 
 
 def test_exceptions_that_cause_each_other_are_told_once() -> None:
@@ -39,7 +39,8 @@ def test_exceptions_that_cause_each_other_are_told_once() -> None:
 
 
 def test_no_module_logs_a_traceback() -> None:
-    """A renderer may print the values of every frame with it: `describe_fault` tells the places alone."""
+    """A renderer may print the values of every frame with it: `describe_fault` tells the places
+    alone."""
     sources = Path(__file__).parents[3] / "src"
     for file in sources.rglob("*.py"):
         text = file.read_text(encoding="utf-8")
@@ -53,11 +54,11 @@ def test_what_a_library_logs_loses_its_message(how: str) -> None:
     try:
         raise ValueError(VALUE)
     except ValueError as error:
-        given = {"error": error, "tuple": (ValueError, error, None), "true": True}[how]
-        told = redact_exception(None, "error", {"event": "failed", "exc_info": given})
-    assert set(told) == {"event", "fault"}
-    assert "ValueError" in told["fault"]
-    assert VALUE not in str(told)
+        exc_info = {"error": error, "tuple": (ValueError, error, None), "true": True}[how]
+        described = redact_exception(None, "error", {"event": "failed", "exc_info": exc_info})
+    assert set(described) == {"event", "fault"}
+    assert "ValueError" in described["fault"]
+    assert VALUE not in str(described)
 
 
 def test_what_has_no_exception_stays_as_it_is() -> None:

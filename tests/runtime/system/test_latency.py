@@ -1,4 +1,4 @@
-"""Histograms as plain counts, as Prometheus wants them."""
+"""Histograms are plain counts in the form that Prometheus requires."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How lines of the log are written, whoever has something to tell."""
+"""Events of structlog and of `logging` are written in one form."""
 
 from __future__ import annotations
 
@@ -41,9 +41,9 @@ def test_an_exception_is_told_without_its_message(capsys: pytest.CaptureFixture[
             raise ValueError(number)
         except ValueError:
             logger.error("it broke", exc_info=True)
-    told = capsys.readouterr().err
-    assert told.count("builtins.ValueError") == 2
-    assert number not in told
+    written = capsys.readouterr().err
+    assert written.count("builtins.ValueError") == 2
+    assert number not in written
 
 
 def test_a_log_that_cant_be_written_stops_nobody(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,4 @@
-"""Many merchants at once: none whose receiver is slow or dead delays another's callbacks (K6)."""
+"""A slow or dead receiver delays no other merchant's callbacks (K6)."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ AGES_S = 600.0
 
 @pytest.mark.spec("K6")
 async def test_a_healthy_merchant_s_callbacks_arrive_while_201_others_hang() -> None:
-    books = DeliveryRecords()
+    records = DeliveryRecords()
     deliver = partial(delivery_client().deliver, deadline_s=AGES_S)
     healthy = range(10_000, 10_100)
     async with (
         running_receiver(only_accepts, server_context()) as dead,
         running_receiver(answers_and_closes(NO_CONTENT), server_context()) as alive,
-        running_worker(books, deliver) as worker,
+        running_worker(records, deliver) as worker,
     ):
         for number in range(500):
             worker.try_enqueue(work_for("hangs with 500", number, dead.url))
@@ -49,26 +49,26 @@ async def test_a_healthy_merchant_s_callbacks_arrive_while_201_others_hang() -> 
             worker.try_enqueue(work_for(f"hangs {number}", number, dead.url))
         for number in healthy:
             worker.try_enqueue(work_for("healthy", number, alive.url))
-        assert await books.outcomes(*healthy) == [DELIVERED] * 100
-        assert set(books.recorded) == {numbered_reference(number) for number in healthy}
+        assert await records.outcomes(*healthy) == [DELIVERED] * 100
+        assert set(records.recorded) == {numbered_reference(number) for number in healthy}
         assert worker.statistics().active == 16 + 200
         assert len(alive.requests) == 100
 
 
 @pytest.mark.spec("K6")
 async def test_a_newcomer_is_called_while_a_thousand_receivers_hang() -> None:
-    books = DeliveryRecords()
+    records = DeliveryRecords()
     deliver = partial(delivery_client().deliver, deadline_s=AGES_S)
     async with (
         running_receiver(only_accepts, server_context()) as dead,
         running_receiver(answers_and_closes(NO_CONTENT), server_context()) as alive,
-        running_worker(books, deliver) as worker,
+        running_worker(records, deliver) as worker,
     ):
         for number in range(1000):
             worker.try_enqueue(work_for(f"hangs {number}", number, dead.url))
         worker.try_enqueue(work_for("newcomer", 1000, alive.url))
-        assert await books.outcomes(1000) == [DELIVERED]
-        assert len(books.recorded) == 1
+        assert await records.outcomes(1000) == [DELIVERED]
+        assert len(records.recorded) == 1
         assert worker.statistics().active == 1000
 
 
@@ -77,32 +77,32 @@ async def test_a_thousand_merchants_with_backlogs_that_hang_leave_places(
     autojump_clock: MockClock,
 ) -> None:
     brands = [f"hangs {number}" for number in range(1000)]
-    books, outside = DeliveryRecords(), MerchantServers(dict.fromkeys(brands, (TIMEOUT, 15)))
-    async with running_worker(books, outside.deliver) as worker:
+    records, servers = DeliveryRecords(), MerchantServers(dict.fromkeys(brands, (TIMEOUT, 15)))
+    async with running_worker(records, servers.deliver) as worker:
         for number, brand in enumerate(brands):
             for backlog in range(20):
                 worker.try_enqueue(work_for(brand, 20 * number + backlog))
         worker.try_enqueue(work_for("newcomer", 100_000))
-        assert await books.outcomes(100_000) == [DELIVERED]
-        assert len(books.recorded) == 1
+        assert await records.outcomes(100_000) == [DELIVERED]
+        assert len(records.recorded) == 1
 
 
 @pytest.mark.spec("K5", "K6")
 async def test_a_backlog_of_10_000_that_times_out_is_soon_recorded_and_hardly_sent(
     autojump_clock: MockClock,
 ) -> None:
-    books, outside = DeliveryRecords(), MerchantServers({"dead": (TIMEOUT, 15)})
+    records, servers = DeliveryRecords(), MerchantServers({"dead": (TIMEOUT, 15)})
     backlog, others = range(10_000), range(20_000, 20_100)
-    async with running_worker(books, outside.deliver) as worker:
+    async with running_worker(records, servers.deliver) as worker:
         for number in backlog:
             worker.try_enqueue(work_for("dead", number))
         for number in others:
             worker.try_enqueue(work_for("healthy", number))
         started = trio.current_time()
-        assert await books.outcomes(*others) == [DELIVERED] * 100
+        assert await records.outcomes(*others) == [DELIVERED] * 100
         assert trio.current_time() == started
-        outcomes = await books.outcomes(*backlog)
+        outcomes = await records.outcomes(*backlog)
         assert trio.current_time() - started == 15
-    assert outside.times_sent("dead") == outcomes.count(TIMEOUT)
+    assert servers.times_sent("dead") == outcomes.count(TIMEOUT)
     assert 5 <= outcomes.count(TIMEOUT) < 5 + 16
     assert outcomes.count(BREAKER_OPEN) == 10_000 - outcomes.count(TIMEOUT)

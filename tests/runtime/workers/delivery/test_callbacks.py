@@ -1,4 +1,5 @@
-"""The callback worker: one attempt, one breaker for each merchant, everything recorded once."""
+"""The callback worker makes one attempt, with one breaker for each merchant, and records it
+once."""
 
 from __future__ import annotations
 
@@ -48,27 +49,27 @@ EMPTY_OK = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"
 
 @pytest.fixture
 def jumping_clock() -> MockClock:
-    """Jumps when nothing has happened for a while; loopback needs far less than that."""
+    """Return a clock that jumps after 20 ms without events; loopback needs far less."""
     return MockClock(autojump_threshold=0.02)
 
 
 @pytest.fixture
 def logged() -> Iterator[list[Any]]:
-    """What the worker logs."""
+    """Return the log events of the worker."""
     with structlog.testing.capture_logs() as lines:
         yield lines
 
 
 @pytest.mark.spec("K1", "A4", "T4")
 async def test_a_callback_arrives_with_the_merchant_s_key_and_the_transaction() -> None:
-    books = DeliveryRecords(keys={"acme": b"the oldest key in use"})
+    records = DeliveryRecords(keys={"acme": b"the oldest key in use"})
     async with (
         running_receiver(answers(EMPTY_OK), server_context()) as receiver,
-        running_worker(books, delivery_client().deliver) as worker,
+        running_worker(records, delivery_client().deliver) as worker,
     ):
         work = work_for("acme", 1, receiver.url)
         assert worker.try_enqueue(work)
-        assert await books.outcomes(1) == [DELIVERED]
+        assert await records.outcomes(1) == [DELIVERED]
     (request,) = receiver.requests
     head, _, body = request.partition(b"\r\n\r\n")
     assert head.startswith(b"POST /callbacks HTTP/1.1\r\n")
@@ -81,14 +82,14 @@ async def test_a_callback_arrives_with_the_merchant_s_key_and_the_transaction() 
 async def test_a_receiver_that_never_answers_has_timed_out_after_15_s(
     jumping_clock: MockClock,
 ) -> None:
-    books = DeliveryRecords()
+    records = DeliveryRecords()
     async with (
         running_receiver(only_accepts, server_context()) as receiver,
-        running_worker(books, delivery_client().deliver) as worker,
+        running_worker(records, delivery_client().deliver) as worker,
     ):
         worker.try_enqueue(work_for("acme", 1, receiver.url))
-        assert await books.outcomes(1) == [TIMEOUT]
-    (attempt,) = books.recorded.values()
+        assert await records.outcomes(1) == [TIMEOUT]
+    (attempt,) = records.recorded.values()
     assert attempt.duration_ms == 15_000
 
 
@@ -97,29 +98,29 @@ async def test_a_receiver_that_never_answers_has_timed_out_after_15_s(
 async def test_there_is_one_attempt_whatever_comes_of_it(
     status: bytes, jumping_clock: MockClock
 ) -> None:
-    books = DeliveryRecords()
+    records = DeliveryRecords()
     refusal = b"HTTP/1.1 " + status + b"\r\nLocation: /\r\nContent-Length: 0\r\n\r\n"
     async with (
         running_receiver(answers_and_closes(refusal), server_context()) as receiver,
-        running_worker(books, delivery_client().deliver) as worker,
+        running_worker(records, delivery_client().deliver) as worker,
     ):
         worker.try_enqueue(work_for("acme", 1, receiver.url))
-        assert await books.outcomes(1) == [NON_2XX]
+        assert await records.outcomes(1) == [NON_2XX]
         await trio.sleep(3600)
     assert receiver.connections == 1
 
 
 @pytest.mark.spec("K4")
 async def test_the_answer_s_body_goes_into_the_record() -> None:
-    books = DeliveryRecords()
+    records = DeliveryRecords()
     answer = b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nthank you!"
     async with (
         running_receiver(answers(answer), server_context()) as receiver,
-        running_worker(books, delivery_client().deliver) as worker,
+        running_worker(records, delivery_client().deliver) as worker,
     ):
         worker.try_enqueue(work_for("acme", 1, receiver.url))
-        await books.outcomes(1)
-    (attempt,) = books.recorded.values()
+        await records.outcomes(1)
+    (attempt,) = records.recorded.values()
     assert (attempt.status, attempt.body) == (200, b"thank you!")
 
 
@@ -127,49 +128,49 @@ async def test_the_answer_s_body_goes_into_the_record() -> None:
 async def test_an_open_breaker_sends_nothing_until_a_probe_succeeds(
     autojump_clock: MockClock,
 ) -> None:
-    books, outside = DeliveryRecords(), MerchantServers({"acme": (NON_2XX, 0)})
-    async with running_worker(books, outside.deliver) as worker:
+    records, servers = DeliveryRecords(), MerchantServers({"acme": (NON_2XX, 0)})
+    async with running_worker(records, servers.deliver) as worker:
         for number in range(5):
             worker.try_enqueue(work_for("acme", number))
-        assert await books.outcomes(*range(5)) == [NON_2XX] * 5
+        assert await records.outcomes(*range(5)) == [NON_2XX] * 5
         assert worker.statistics().open_breakers == {"acme"}
         worker.try_enqueue(work_for("acme", 5))
-        assert await books.outcomes(5) == [BREAKER_OPEN]
-        assert outside.times_sent("acme") == 5
+        assert await records.outcomes(5) == [BREAKER_OPEN]
+        assert servers.times_sent("acme") == 5
 
         await trio.sleep(30)
-        outside.answers["acme"] = (DELIVERED, 1)
+        servers.answers["acme"] = (DELIVERED, 1)
         for number in (6, 7):
             worker.try_enqueue(work_for("acme", number))
-        assert sorted(await books.outcomes(6, 7)) == [BREAKER_OPEN, DELIVERED]
+        assert sorted(await records.outcomes(6, 7)) == [BREAKER_OPEN, DELIVERED]
         worker.try_enqueue(work_for("acme", 8))
-        assert await books.outcomes(8) == [DELIVERED]
+        assert await records.outcomes(8) == [DELIVERED]
         assert not worker.statistics().open_breakers
-    assert outside.times_sent("acme") == 7
+    assert servers.times_sent("acme") == 7
 
 
 @pytest.mark.spec("K5")
 async def test_one_merchant_s_breaker_doesn_t_stop_another_at_the_same_host(
     autojump_clock: MockClock,
 ) -> None:
-    books, outside = DeliveryRecords(), MerchantServers({"acme": (TRANSPORT_ERROR, 0)})
-    async with running_worker(books, outside.deliver) as worker:
+    records, servers = DeliveryRecords(), MerchantServers({"acme": (TRANSPORT_ERROR, 0)})
+    async with running_worker(records, servers.deliver) as worker:
         for number in range(5):
             worker.try_enqueue(work_for("acme", number))
-        await books.outcomes(*range(5))
+        await records.outcomes(*range(5))
         worker.try_enqueue(work_for("other", 5))
-        assert await books.outcomes(5) == [DELIVERED]
+        assert await records.outcomes(5) == [DELIVERED]
 
 
 @pytest.mark.spec("K5")
 async def test_a_sandbox_that_moves_its_clock_fails_nothing_that_is_under_way(
     autojump_clock: MockClock,
 ) -> None:
-    books, outside, ahead = DeliveryRecords(), MerchantServers({"acme": (DELIVERED, 5)}), [0]
+    records, servers, ahead = DeliveryRecords(), MerchantServers({"acme": (DELIVERED, 5)}), [0]
     worker = CallbackWorker(
-        deliver=outside.deliver,
-        find_api_key=books.find_api_key,
-        record_outcome=books.record,
+        deliver=servers.deliver,
+        find_api_key=records.find_api_key,
+        record_outcome=records.record,
         now=lambda: later(trio_clock(), Span(ahead[0])),
         monotonic=lambda: later(monotonic_of_trio(), Span(ahead[0])),
         breaker=BreakerSettings(),
@@ -181,36 +182,36 @@ async def test_a_sandbox_that_moves_its_clock_fails_nothing_that_is_under_way(
         await trio.sleep(1)
         ahead[0] = 20_000_000
         worker.try_enqueue(work_for("acme", 10))
-        assert await books.outcomes(*range(11)) == [DELIVERED] * 11
+        assert await records.outcomes(*range(11)) == [DELIVERED] * 11
         nursery.cancel_scope.cancel()
 
 
 @pytest.mark.spec("K7", "K5")
 async def test_what_egress_refuses_is_recorded_and_is_no_matter_of_the_breaker_s() -> None:
-    books = DeliveryRecords()
+    records = DeliveryRecords()
     public_only = delivery_client(EgressRules())
     async with (
         running_receiver(answers(EMPTY_OK), server_context()) as receiver,
-        running_worker(books, public_only.deliver) as worker,
+        running_worker(records, public_only.deliver) as worker,
     ):
         for number in range(10):
             worker.try_enqueue(work_for("acme", number, receiver.url))
-        assert await books.outcomes(*range(10)) == [EGRESS_REFUSED] * 10
+        assert await records.outcomes(*range(10)) == [EGRESS_REFUSED] * 10
         assert not worker.statistics().open_breakers
     assert receiver.connections == 0
 
 
 @pytest.mark.spec("K3")
 async def test_work_that_is_handed_out_twice_is_done_once(autojump_clock: MockClock) -> None:
-    books, outside = DeliveryRecords(), MerchantServers({"acme": (DELIVERED, 1)})
-    async with running_worker(books, outside.deliver) as worker:
+    records, servers = DeliveryRecords(), MerchantServers({"acme": (DELIVERED, 1)})
+    async with running_worker(records, servers.deliver) as worker:
         assert worker.try_enqueue(work_for("acme", 1))
         assert worker.try_enqueue(work_for("acme", 1))
         await wait_all_tasks_blocked()
         assert worker.try_enqueue(work_for("acme", 1))
-        assert await books.outcomes(1) == [DELIVERED]
+        assert await records.outcomes(1) == [DELIVERED]
         await trio.sleep(60)
-    assert outside.times_sent("acme") == 1
+    assert servers.times_sent("acme") == 1
 
 
 @pytest.mark.spec("K3", "P5")
@@ -218,29 +219,29 @@ async def test_work_that_is_handed_out_twice_is_done_once(autojump_clock: MockCl
 async def test_an_outcome_that_can_t_be_recorded_now_is_recorded_later_and_not_sent_again(
     error: type[Exception], autojump_clock: MockClock
 ) -> None:
-    books, outside = DeliveryRecords(failures_left=12, error=error), MerchantServers()
-    async with running_worker(books, outside.deliver) as worker:
+    records, servers = DeliveryRecords(failures_left=12, error=error), MerchantServers()
+    async with running_worker(records, servers.deliver) as worker:
         worker.try_enqueue(work_for("acme", 1))
         await trio.sleep(10)
         assert worker.try_enqueue(work_for("acme", 1))
-        assert await books.outcomes(1) == [DELIVERED]
-    assert outside.times_sent("acme") == 1
+        assert await records.outcomes(1) == [DELIVERED]
+    assert servers.times_sent("acme") == 1
 
 
 @pytest.mark.spec("K3")
 async def test_a_fault_of_ours_after_sending_costs_one_callback_and_sends_nothing_twice(
     autojump_clock: MockClock, logged: list[Any]
 ) -> None:
-    books, outside = DeliveryRecords(failures_left=1, error=RuntimeError), MerchantServers()
-    async with running_worker(books, outside.deliver) as worker:
+    records, servers = DeliveryRecords(failures_left=1, error=RuntimeError), MerchantServers()
+    async with running_worker(records, servers.deliver) as worker:
         worker.try_enqueue(work_for("acme", 1))
         await wait_all_tasks_blocked()
         assert worker.try_enqueue(work_for("acme", 1))
         assert worker.try_enqueue(work_for("acme", 2))
-        assert await books.outcomes(2) == [DELIVERED]
+        assert await records.outcomes(2) == [DELIVERED]
         await wait_all_tasks_blocked()
         assert worker.statistics() == CallbackStatistics(0, 0, {DELIVERED: 1}, frozenset(), 1)
-    assert outside.times_sent("acme") == 2
+    assert servers.times_sent("acme") == 2
     assert [line["event"] for line in logged] == ["delivery_record_failed", "callback_concluded"]
 
 
@@ -248,60 +249,60 @@ async def test_a_fault_of_ours_after_sending_costs_one_callback_and_sends_nothin
 async def test_a_brand_without_a_key_is_sent_nothing_and_its_breaker_stays_closed(
     autojump_clock: MockClock,
 ) -> None:
-    books, outside = DeliveryRecords(keys={"acme": None}), MerchantServers()
-    async with running_worker(books, outside.deliver) as worker:
+    records, servers = DeliveryRecords(keys={"acme": None}), MerchantServers()
+    async with running_worker(records, servers.deliver) as worker:
         for number in range(10):
             worker.try_enqueue(work_for("acme", number))
-        assert await books.outcomes(*range(10)) == [TRANSPORT_ERROR] * 10
+        assert await records.outcomes(*range(10)) == [TRANSPORT_ERROR] * 10
         assert not worker.statistics().open_breakers
-    assert not outside.sent
-    assert all("no API key" in attempt.detail for attempt in books.recorded.values())
+    assert not servers.sent
+    assert all("no API key" in attempt.detail for attempt in records.recorded.values())
 
 
 @pytest.mark.spec("K5", "K7")
 async def test_a_probe_that_is_not_sent_leaves_its_place_to_the_next_callback(
     autojump_clock: MockClock,
 ) -> None:
-    books, outside = DeliveryRecords(), MerchantServers({"acme": (NON_2XX, 0)})
-    async with running_worker(books, outside.deliver) as worker:
+    records, servers = DeliveryRecords(), MerchantServers({"acme": (NON_2XX, 0)})
+    async with running_worker(records, servers.deliver) as worker:
         for number in range(5):
             worker.try_enqueue(work_for("acme", number))
-        await books.outcomes(*range(5))
+        await records.outcomes(*range(5))
         await trio.sleep(30)
-        outside.answers["acme"] = (EGRESS_REFUSED, 0)
+        servers.answers["acme"] = (EGRESS_REFUSED, 0)
         worker.try_enqueue(work_for("acme", 5))
-        assert await books.outcomes(5) == [EGRESS_REFUSED]
-        outside.answers["acme"] = (DELIVERED, 0)
+        assert await records.outcomes(5) == [EGRESS_REFUSED]
+        servers.answers["acme"] = (DELIVERED, 0)
         worker.try_enqueue(work_for("acme", 6))
-        assert await books.outcomes(6) == [DELIVERED]
+        assert await records.outcomes(6) == [DELIVERED]
         assert not worker.statistics().open_breakers
 
 
 @pytest.mark.spec("A4")
 async def test_the_key_is_read_at_sending_time(autojump_clock: MockClock) -> None:
-    books, outside = (
+    records, servers = (
         DeliveryRecords(keys={"acme": b"first"}),
         MerchantServers({"first": (DELIVERED, 5)}),
     )
-    async with running_worker(books, outside.deliver, active_per_brand_max=1) as worker:
+    async with running_worker(records, servers.deliver, active_per_brand_max=1) as worker:
         worker.try_enqueue(work_for("acme", 1))
         worker.try_enqueue(work_for("acme", 2))
         await trio.sleep(1)
-        books.keys["acme"] = b"second"
-        await books.outcomes(1, 2)
-    assert [brand for brand, _ in outside.sent] == ["first", "second"]
+        records.keys["acme"] = b"second"
+        await records.outcomes(1, 2)
+    assert [brand for brand, _ in servers.sent] == ["first", "second"]
 
 
 @pytest.mark.spec("K3")
 async def test_a_worker_that_drains_ends_what_it_has_begun_and_begins_nothing(
     autojump_clock: MockClock,
 ) -> None:
-    books, outside, drain = (
+    records, servers, drain = (
         DeliveryRecords(),
         MerchantServers({"acme": (DELIVERED, 10)}),
         trio.Event(),
     )
-    worker = a_worker(books, outside)
+    worker = a_worker(records, servers)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(lambda: worker.run(drain=drain, grace_s=20))
         for number in range(20):
@@ -310,28 +311,28 @@ async def test_a_worker_that_drains_ends_what_it_has_begun_and_begins_nothing(
         drain.set()
         await wait_all_tasks_blocked()
         assert not worker.try_enqueue(work_for("other", 99))
-    assert len(books.recorded) == 16
+    assert len(records.recorded) == 16
     assert worker.statistics().waiting == 4
-    assert outside.times_sent("acme") == 16
+    assert servers.times_sent("acme") == 16
 
 
 @pytest.mark.spec("K3", "K5")
 async def test_what_shutdown_cancels_is_not_concluded_and_counts_as_neither(
     autojump_clock: MockClock,
 ) -> None:
-    books, outside, drain = (
+    records, servers, drain = (
         DeliveryRecords(),
         MerchantServers({"acme": (TIMEOUT, 15)}),
         trio.Event(),
     )
-    worker = a_worker(books, outside)
+    worker = a_worker(records, servers)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(lambda: worker.run(drain=drain, grace_s=3))
         for number in range(10):
             worker.try_enqueue(work_for("acme", number))
         await trio.sleep(1)
         drain.set()
-    assert not books.recorded
+    assert not records.recorded
     assert not worker.statistics().open_breakers
     assert worker.statistics().active == 0
 
@@ -340,29 +341,29 @@ async def test_what_shutdown_cancels_is_not_concluded_and_counts_as_neither(
 async def test_a_full_worker_refuses_the_greedy_and_takes_from_newcomers(
     autojump_clock: MockClock,
 ) -> None:
-    books, outside = DeliveryRecords(), MerchantServers({"greedy": (TIMEOUT, 15)})
-    async with running_worker(books, outside.deliver, waiting_max=100) as worker:
+    records, servers = DeliveryRecords(), MerchantServers({"greedy": (TIMEOUT, 15)})
+    async with running_worker(records, servers.deliver, waiting_max=100) as worker:
         taken = [worker.try_enqueue(work_for("greedy", number)) for number in range(200)]
         assert taken == [True] * 66 + [False] * 134  # 16 under way, 50 waiting
         assert not worker.has_room_for("greedy")
         assert worker.has_room_for("newcomer")
         assert worker.try_enqueue(work_for("newcomer", 1000))
-        assert await books.outcomes(1000) == [DELIVERED]
+        assert await records.outcomes(1000) == [DELIVERED]
 
 
 @pytest.mark.spec("A5")
 async def test_the_log_says_what_became_of_a_callback_without_key_url_and_body(
     logged: list[Any],
 ) -> None:
-    books = DeliveryRecords(keys={"acme": b"canary-key"})
+    records = DeliveryRecords(keys={"acme": b"canary-key"})
 
     async def deliver(request: HttpRequest, *, may_send: MaySend) -> DeliveryAttempt:
         await trio.lowlevel.checkpoint()
         return DeliveryAttempt(DELIVERED, request.target.decode(), 200, 7, "", b"canary-body")
 
-    async with running_worker(books, deliver) as worker:
+    async with running_worker(records, deliver) as worker:
         worker.try_enqueue(work_for("acme", 1, "https://merchant.example/canary-path"))
-        await books.outcomes(1)
+        await records.outcomes(1)
         await wait_all_tasks_blocked()
         assert "canary" not in repr(worker.statistics())
     (line,) = logged
@@ -371,12 +372,12 @@ async def test_the_log_says_what_became_of_a_callback_without_key_url_and_body(
     assert "canary" not in repr(line)
 
 
-def a_worker(books: DeliveryRecords, outside: MerchantServers) -> CallbackWorker:
-    """A worker that nobody runs yet."""
+def a_worker(records: DeliveryRecords, servers: MerchantServers) -> CallbackWorker:
+    """Return a worker that does not run yet."""
     return CallbackWorker(
-        deliver=outside.deliver,
-        find_api_key=books.find_api_key,
-        record_outcome=books.record,
+        deliver=servers.deliver,
+        find_api_key=records.find_api_key,
+        record_outcome=records.record,
         now=trio_clock,
         monotonic=monotonic_of_trio,
         breaker=BreakerSettings(),

@@ -1,4 +1,5 @@
-"""Several processes on one store: a merchant's callbacks have one sender, and one breaker (K3, K5)."""
+"""When several processes share a store, a merchant's callbacks have one sender and one breaker (K3,
+K5)."""
 
 from __future__ import annotations
 
@@ -32,7 +33,7 @@ MERCHANTS = [f"merchant-{number}" for number in range(10)]
 
 
 def nodes(*names: str, receiver: Receiver) -> list[Node]:
-    """That many processes on one memory."""
+    """Return nodes with these names on one memory store."""
     memory = MemoryState(is_shared=True)
     return [Node(name, MemoryStore(memory), receiver) for name in names]
 
@@ -279,7 +280,7 @@ async def test_an_owner_that_drains_hands_its_channels_on_at_once(
 
 @pytest.mark.spec("K3")
 async def test_who_comes_later_gets_a_share_of_the_merchants(autojump_clock: MockClock) -> None:
-    """Also of those that always have something under way, and nobody waits long for it."""
+    """The share includes merchants that always have active callbacks, and it does not take long."""
     receiver, memory = Receiver(answering_s=0.7), MemoryState(is_shared=True)
     one = Node("one", MemoryStore(memory), receiver)
     ended_at: dict[str, float] = {}
@@ -349,7 +350,7 @@ async def test_a_channel_that_nobody_else_wants_is_soon_taken_back_and_kept(
 async def test_a_store_that_fails_for_a_while_costs_no_callback(
     trouble: type[Exception], autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of the questions about channels each third or so fails: before anything was done, or after it."""
+    """About a third of the queries about channels fails, before or after its effect."""
     receiver = Receiver(answering_s=1)
     one, other = nodes("one", "other", receiver=receiver)
     random = Random(11)
@@ -372,7 +373,7 @@ async def test_a_store_that_fails_for_a_while_costs_no_callback(
 def failing(
     channels: ChannelOwnership | None, name: str, trouble: type[Exception], random: Random
 ) -> Callable[..., Awaitable[object]]:
-    """This method, which fails now and then."""
+    """Return this method so that it fails now and then."""
     method = getattr(channels, name)
 
     async def ask(*positional: object, **named: object) -> object:

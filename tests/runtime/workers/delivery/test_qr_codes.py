@@ -1,4 +1,4 @@
-"""The worker that brings QR codes to their merchants, with a delivery that is played (clause Q1)."""
+"""The QR worker delivers codes to merchants; the delivery is simulated (Q1)."""
 
 from __future__ import annotations
 
@@ -33,16 +33,16 @@ def shown(number: int = 0, stage: Stage = Stage.AWAITING_RESULT, **members: obje
 
 
 class World:
-    """Keeps what was sent and what was recorded; `play` may be replaced."""
+    """Records the sent requests and the recorded outcomes; `play` may be replaced."""
 
     def __init__(self) -> None:
         self.sent: list[HttpRequest] = []
         self.recorded: list[QrConcluded] = []
         self.key: bytes | None = b"a-key"
         self.play: Callable[[], Awaitable[None]] = trio.lowlevel.checkpoint
-        self.setbacks = 0
+        self.failures_left = 0
         self.worker = QrWorker(
-            deliver=self.deliver, find_api_key=self.key_for, record_outcome=self.conclude
+            deliver=self.deliver, find_api_key=self.find_api_key, record_outcome=self.record
         )
 
     async def deliver(self, request: HttpRequest) -> DeliveryAttempt:
@@ -50,19 +50,19 @@ class World:
         await self.play()
         return an_attempt()
 
-    async def key_for(self, brand: str) -> bytes | None:
+    async def find_api_key(self, brand: str) -> bytes | None:
         await trio.lowlevel.checkpoint()
         return self.key
 
-    async def conclude(self, given: QrConcluded) -> None:
+    async def record(self, concluded: QrConcluded) -> None:
         await trio.lowlevel.checkpoint()
-        if self.setbacks:
-            self.setbacks -= 1
+        if self.failures_left:
+            self.failures_left -= 1
             raise StoreUnavailable
-        self.recorded.append(given)
+        self.recorded.append(concluded)
 
     async def run(self, *works: WorkItem, seconds: float = 60) -> None:
-        """Let the worker have these for so long."""
+        """Give this work to the worker and run it for this long."""
         drain = trio.Event()
         async with trio.open_nursery() as nursery:
             await nursery.start(partial(self.worker.run, drain=drain))
@@ -76,7 +76,7 @@ async def test_what_is_taken_twice_is_sent_once_and_recorded_although_the_store_
     autojump_clock: MockClock,
 ) -> None:
     world = World()
-    world.setbacks = 3
+    world.failures_left = 3
     await world.run(shown(), shown())
     (request,), (recorded,) = world.sent, world.recorded
     assert json.loads(request.body)["qrImage"] == CODE.image

@@ -1,4 +1,4 @@
-"""One account with a provider: signed in once for all, at its pace, and no secret leaves by a side door."""
+"""An account signs in once for all tasks, keeps the rate limit, and discloses no secret."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def monotonic() -> MonotonicInstant:
 
 @define(eq=False)
 class Operator:
-    """Gives tokens that hold the canary and a number, and takes the newest only."""
+    """Issues tokens with the canary and a number, and accepts only the newest."""
 
     tokens: int = 0
     valid_from: int = 1

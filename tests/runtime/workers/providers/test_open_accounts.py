@@ -1,4 +1,4 @@
-"""Opening configured providers: whatever can't be used stops the start, by name, without its secrets."""
+"""Unusable options of a provider stop the start with a message that names them, without secrets."""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
-"""Each operator's books are the gateway's successes and its suspense book, to the unit, whatever is lost, late, told
-twice or killed. `MMO_TEST_WORLDS` says how many worlds of 100 payments each operator gets; a world is its seed."""
+"""Each operator's books are the gateway's successes and its suspense book, to the unit, whatever is
+lost, late, told twice or killed. `MMO_TEST_WORLDS` says how many worlds of 100 payments each
+operator gets; a world is its seed."""
 
 from __future__ import annotations
 
@@ -65,7 +66,7 @@ HAPPENS_THERE = {
 
 @pytest.fixture(autouse=True)
 def _quiet() -> Iterator[None]:
-    """Without the thousands of lines that a bad day logs."""
+    """Suppress the thousands of log lines of these runs."""
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
     yield
     structlog.reset_defaults()
@@ -83,21 +84,21 @@ def test_an_operators_books_are_the_gateways_to_the_unit(name: str) -> None:
         world = played(name, seed)
         check(world)
         happened += world.tally
-    wanted = (*HAPPENS, *HAPPENS_THERE.get(name, ()), *(["never decided"] if WORLDS > 5 else []))
-    assert [each for each in wanted if not happened[each]] == []
+    expected = (*HAPPENS, *HAPPENS_THERE.get(name, ()), *(["never decided"] if WORLDS > 5 else []))
+    assert [each for each in expected if not happened[each]] == []
 
 
 # Worlds that can't see what is wrong prove nothing.
 
 
 def makes_up_names(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A new X-Reference-Id each time: what is sent again is another payment."""
+    """Use a new X-Reference-Id each time, so that a repeated request is another payment."""
     numbers = count()
     monkeypatch.setattr(mtn_adapter, "reference_id", lambda _: reference_id(str(next(numbers))))
 
 
 def repeats_what_it_does_not_know(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every pay-out of which nothing is known is sent again, under a name of its own."""
+    """Submit every unknown pay-out again, under a new name."""
     numbers = count()
     monkeypatch.setattr(
         daraja_requests, "conversation_id", lambda _: reference_id(str(next(numbers)))

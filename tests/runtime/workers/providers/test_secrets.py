@@ -1,4 +1,4 @@
-"""Secrets of providers' accounts, planted and searched for: in errors, in reprs, in what settings show."""
+"""Planted secrets of providers' accounts appear in no error, repr or shown setting."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def opened(kind: str, options: dict[str, Any]) -> OpenAccount:
 
 
 def options_of(kind: str) -> list[str]:
-    """The options that this kind has, by its own words."""
+    """Return the options of this kind, as its error message lists them."""
     options = good_options(kind, "https://operator.example") | {"qqqqqqqqqq": "1"}
     with pytest.raises(SettingsError) as refusal:
         opened(kind, options)
@@ -46,7 +46,7 @@ def options_of(kind: str) -> list[str]:
 
 
 def shown(thing: object, seen: set[int], depth: int = 0) -> str:
-    """Every repr and str of a thing and of what it holds, at whatever depth a person in a debugger may look."""
+    """Return every repr and str of an object and of its contents, at any depth."""
     if id(thing) in seen or depth > 4:
         return ""
     seen.add(id(thing))
@@ -90,8 +90,8 @@ def test_an_option_that_cannot_be_used_is_refused_without_its_value(kind: str) -
                 account = opened(kind, options)
             except SettingsError as error:
                 refused += 1
-                told = "".join(traceback.format_exception(error)) + repr(error)
-                assert CANARY not in told, name
+                text = "".join(traceback.format_exception(error)) + repr(error)
+                assert CANARY not in text, name
             else:
                 if name in SECRETS[kind]:
                     assert CANARY not in shown(account, set()), name

@@ -1,4 +1,4 @@
-"""The provider worker: what is on record is sent, once, in time; and what was learnt isn't lost."""
+"""The provider worker sends recorded submissions once and in time, and loses no report."""
 
 from __future__ import annotations
 
@@ -41,8 +41,7 @@ from mmo_sansio.testing import (
 from mmo_sansio.values import clock
 from mmo_sansio.values.clock import Instant, Span
 from mmo_sansio.values.error_codes import ErrorCode
-from mmo_sansio.values.model import Operation as Asked
-from mmo_sansio.values.model import Source, Stage, Transaction
+from mmo_sansio.values.model import Operation, Source, Stage, Transaction
 from mmo_trio.storage.interface.store import OutcomeUnknown, StoreUnavailable, WorkItem
 from mmo_trio.workers.providers.conversation import CONVERSATION_TIMEOUT_S, SendRequest
 from mmo_trio.workers.providers.worker import SUBMISSION_RETRY_DELAY_MAX_S, ProviderWorker
@@ -51,7 +50,7 @@ from tests.support.engine_double import EngineDouble, now
 
 @define
 class PlainProvider:
-    """One request for each conversation; its answer's status is its result."""
+    """Sends one request in each conversation; the answer's status is the result."""
 
     name: str = "test"
     title: str = "Test Money"
@@ -114,8 +113,8 @@ async def is_refused(request: HttpRequest) -> HttpResponse:
 
 
 @define
-class Bench:
-    """A worker between an engine and a provider, and what it has sent."""
+class WorkerHarness:
+    """Runs a worker between an engine and a provider and records its requests."""
 
     engine: EngineDouble = Factory(EngineDouble)
     answers: list[SendRequest] = Factory(lambda: [succeeds])
@@ -151,7 +150,7 @@ class Bench:
         number: int | None = None,
         *,
         provider: str = "test",
-        operation: Asked = Asked.DIRECT_PAYIN,
+        operation: Operation = Operation.DIRECT_PAYIN,
     ) -> WorkItem:
         subject = REFERENCE if number is None else numbered_reference(number)
         brand = a_brand(methods=(a_method(provider=provider),))
@@ -175,95 +174,95 @@ class Bench:
 
 
 @asynccontextmanager
-async def at_work(bench: Bench) -> AsyncIterator[Bench]:
+async def at_work(harness: WorkerHarness) -> AsyncIterator[WorkerHarness]:
     with trio.fail_after(7 * 86_400):
         async with trio.open_nursery() as nursery:
-            bench.engine.dispatch = bench.worker_takes
-            await nursery.start(partial(bench.worker.run, drain=bench.drain, grace_s=5))
-            yield bench
+            harness.engine.dispatch = harness.worker_takes
+            await nursery.start(partial(harness.worker.run, drain=harness.drain, grace_s=5))
+            yield harness
             nursery.cancel_scope.cancel()
 
 
 @pytest.mark.spec("S6")
 async def test_a_request_leaves_only_after_it_is_on_record(autojump_clock: MockClock) -> None:
-    async with at_work(Bench()) as bench:
-        await bench.create()
-        await bench.worker.wait_idle()
-        assert (bench.stages, bench.stage) == ([Stage.SUBMITTING], Stage.SUCCEEDED)
+    async with at_work(WorkerHarness()) as harness:
+        await harness.create()
+        await harness.worker.wait_idle()
+        assert (harness.stages, harness.stage) == ([Stage.SUBMITTING], Stage.SUCCEEDED)
 
 
 @pytest.mark.spec("S6")
 async def test_a_submission_that_was_handed_over_twice_is_sent_once(
     autojump_clock: MockClock,
 ) -> None:
-    async with at_work(Bench()) as bench:
-        work = await bench.create()
-        assert bench.worker.try_enqueue(work)
-        await bench.worker.wait_idle()
-        bench.worker.try_enqueue(work)
-        await bench.worker.wait_idle()
-        assert bench.methods == ["POST"]
-        assert bench.worker.statistics().submissions == 1
+    async with at_work(WorkerHarness()) as harness:
+        work = await harness.create()
+        assert harness.worker.try_enqueue(work)
+        await harness.worker.wait_idle()
+        harness.worker.try_enqueue(work)
+        await harness.worker.wait_idle()
+        assert harness.methods == ["POST"]
+        assert harness.worker.statistics().submissions == 1
 
 
 @pytest.mark.spec("S6")
 async def test_a_payment_that_has_ended_is_not_sent(autojump_clock: MockClock) -> None:
-    bench = Bench()
-    work = await bench.create()
-    async with at_work(bench):
-        await bench.engine.submit(a_resolution(error_code="user_cancelled"))
-        bench.worker.try_enqueue(work)
-        await bench.worker.wait_idle()
-        assert bench.sent == []
+    harness = WorkerHarness()
+    work = await harness.create()
+    async with at_work(harness):
+        await harness.engine.submit(a_resolution(error_code="user_cancelled"))
+        harness.worker.try_enqueue(work)
+        await harness.worker.wait_idle()
+        assert harness.sent == []
 
 
 @pytest.mark.spec("S6")
 async def test_it_is_not_asked_about_while_it_is_being_submitted(autojump_clock: MockClock) -> None:
-    async with at_work(Bench()) as bench:
-        await bench.create()
+    async with at_work(WorkerHarness()) as harness:
+        await harness.create()
         await trio.sleep(0.5)
-        bench.worker.try_enqueue(bench.engine.work(PollProvider(REFERENCE)))
-        await bench.worker.wait_idle()
-        assert bench.methods == ["POST"]
+        harness.worker.try_enqueue(harness.engine.work(PollProvider(REFERENCE)))
+        await harness.worker.wait_idle()
+        assert harness.methods == ["POST"]
 
 
 @pytest.mark.spec("S6")
 async def test_without_an_answer_in_time_it_is_asked_about_and_not_sent_again(
     autojump_clock: MockClock,
 ) -> None:
-    async with at_work(Bench(answers=[hangs, succeeds])) as bench:
-        await bench.create()
-        await bench.worker.wait_idle()
-        assert (trio.current_time(), bench.stage) == (CONVERSATION_TIMEOUT_S, Stage.SUBMITTING)
+    async with at_work(WorkerHarness(answers=[hangs, succeeds])) as harness:
+        await harness.create()
+        await harness.worker.wait_idle()
+        assert (trio.current_time(), harness.stage) == (CONVERSATION_TIMEOUT_S, Stage.SUBMITTING)
         await trio.sleep(2)
-        await bench.engine.submit(a_wake())
-        await bench.worker.wait_idle()
-        assert (bench.methods, bench.stage) == (["POST", "GET"], Stage.SUCCEEDED)
-        assert bench.worker.statistics().unreachable == 1
+        await harness.engine.submit(a_wake())
+        await harness.worker.wait_idle()
+        assert (harness.methods, harness.stage) == (["POST", "GET"], Stage.SUCCEEDED)
+        assert harness.worker.statistics().unreachable == 1
 
 
 @pytest.mark.spec("S6", "E1")
 @pytest.mark.parametrize(
     ("operation", "until"),
     [
-        (Asked.DIRECT_PAYIN, PAYIN_RESUBMISSION_PERIOD),
-        (Asked.DIRECT_PAYOUT, PAYOUT_RESUBMISSION_PERIOD),
+        (Operation.DIRECT_PAYIN, PAYIN_RESUBMISSION_PERIOD),
+        (Operation.DIRECT_PAYOUT, PAYOUT_RESUBMISSION_PERIOD),
     ],
 )
 async def test_what_never_leaves_is_submitted_again_for_so_long_and_then_fails(
-    autojump_clock: MockClock, operation: Asked, until: Span
+    autojump_clock: MockClock, operation: Operation, until: Span
 ) -> None:
-    async with at_work(Bench(answers=[is_refused])) as bench:
-        await bench.create(operation=operation)
+    async with at_work(WorkerHarness(answers=[is_refused])) as harness:
+        await harness.create(operation=operation)
         await trio.sleep(until / clock.SECOND - 1)
-        assert bench.stage in (Stage.CREATED, Stage.SUBMITTING)
-        times = [at for at, _ in bench.sent]
+        assert harness.stage in (Stage.CREATED, Stage.SUBMITTING)
+        times = [at for at, _ in harness.sent]
         intervals = [later - sooner for sooner, later in itertools.pairwise(times)]
         assert intervals == sorted(intervals)
         assert max(intervals) <= SUBMISSION_RETRY_DELAY_MAX_S
         await trio.sleep(SUBMISSION_RETRY_DELAY_MAX_S + 2)
-        assert len(bench.sent) == len(times)
-        progress = bench.engine.transaction().progress
+        assert len(harness.sent) == len(times)
+        progress = harness.engine.transaction().progress
         assert (progress.stage, progress.error_code) == (
             Stage.FAILED,
             ErrorCode.PROVIDER_UNAVAILABLE,
@@ -275,12 +274,12 @@ async def test_a_process_that_was_stopped_does_not_send_what_is_out_of_date(
     autojump_clock: MockClock,
 ) -> None:
     engine = EngineDouble(delays_s=[0, CONVERSATION_TIMEOUT_S + 5])
-    async with at_work(Bench(engine=engine)) as bench:
-        await bench.create()
+    async with at_work(WorkerHarness(engine=engine)) as harness:
+        await harness.create()
         await trio.sleep(CONVERSATION_TIMEOUT_S + 5)
-        assert bench.sent == []
-        await bench.worker.wait_idle()
-        assert (bench.methods, bench.stage) == (["POST"], Stage.SUCCEEDED)
+        assert harness.sent == []
+        await harness.worker.wait_idle()
+        assert (harness.methods, harness.stage) == (["POST"], Stage.SUCCEEDED)
 
 
 @pytest.mark.spec("S6", "P5")
@@ -288,23 +287,23 @@ async def test_a_process_that_was_stopped_does_not_send_what_is_out_of_date(
 async def test_a_result_is_told_until_it_is_stored(
     autojump_clock: MockClock, trouble: type[Exception]
 ) -> None:
-    async with at_work(Bench()) as bench:
-        await bench.create()
+    async with at_work(WorkerHarness()) as harness:
+        await harness.create()
         await trio.sleep(0.5)
-        bench.engine.troubles += [trouble("the disk is full") for _ in range(20)]
-        await bench.worker.wait_idle()
-        assert (bench.methods, bench.stage) == (["POST"], Stage.SUCCEEDED)
+        harness.engine.errors += [trouble("the disk is full") for _ in range(20)]
+        await harness.worker.wait_idle()
+        assert (harness.methods, harness.stage) == (["POST"], Stage.SUCCEEDED)
 
 
 @pytest.mark.spec("S6", "P5")
 async def test_a_submission_waits_for_a_store_that_cannot_serve(autojump_clock: MockClock) -> None:
-    bench = Bench()
-    work = await bench.create()
-    async with at_work(bench):
-        bench.engine.troubles += [StoreUnavailable("no") for _ in range(20)]
-        bench.worker.try_enqueue(work)
-        await bench.worker.wait_idle()
-        assert (bench.methods, bench.stage) == (["POST"], Stage.SUCCEEDED)
+    harness = WorkerHarness()
+    work = await harness.create()
+    async with at_work(harness):
+        harness.engine.errors += [StoreUnavailable("no") for _ in range(20)]
+        harness.worker.try_enqueue(work)
+        await harness.worker.wait_idle()
+        assert (harness.methods, harness.stage) == (["POST"], Stage.SUCCEEDED)
 
 
 @pytest.mark.spec("S6")
@@ -312,12 +311,12 @@ async def test_what_certainly_did_not_arrive_is_sent_again_at_growing_intervals(
     autojump_clock: MockClock,
 ) -> None:
     answers: list[SendRequest] = [is_refused, is_refused, is_refused, is_refused, succeeds]
-    async with at_work(Bench(answers=answers)) as bench:
-        await bench.create()
-        await bench.worker.wait_idle()
-        times = [at for at, _ in bench.sent]
+    async with at_work(WorkerHarness(answers=answers)) as harness:
+        await harness.create()
+        await harness.worker.wait_idle()
+        times = [at for at, _ in harness.sent]
         assert times == pytest.approx([0, 0.5, 1.5, 3.5, 7.5])
-        assert bench.stage is Stage.SUCCEEDED
+        assert harness.stage is Stage.SUCCEEDED
 
 
 @pytest.mark.spec("S6")
@@ -328,91 +327,91 @@ async def test_what_the_provider_never_received_is_submitted_again(
         await trio.lowlevel.checkpoint()
         return HttpResponse(404)
 
-    async with at_work(Bench(answers=[hangs, knows_nothing, succeeds])) as bench:
-        await bench.create()
+    async with at_work(WorkerHarness(answers=[hangs, knows_nothing, succeeds])) as harness:
+        await harness.create()
         await trio.sleep(CONVERSATION_TIMEOUT_S + 2)
-        await bench.engine.submit(a_wake())
-        await bench.worker.wait_idle()
-        assert (bench.methods, bench.stage) == (["POST", "GET", "POST"], Stage.SUCCEEDED)
+        await harness.engine.submit(a_wake())
+        await harness.worker.wait_idle()
+        assert (harness.methods, harness.stage) == (["POST", "GET", "POST"], Stage.SUCCEEDED)
 
 
 async def test_a_provider_that_was_removed_leaves_its_payments_pending(
     autojump_clock: MockClock,
 ) -> None:
-    async with at_work(Bench()) as bench:
-        await bench.create(provider="gone")
-        await bench.worker.wait_idle()
-        assert bench.stage is Stage.CREATED
+    async with at_work(WorkerHarness()) as harness:
+        await harness.create(provider="gone")
+        await harness.worker.wait_idle()
+        assert harness.stage is Stage.CREATED
 
 
 @pytest.mark.spec("S6")
 async def test_a_fault_in_one_conversation_harms_no_other(autojump_clock: MockClock) -> None:
-    async with at_work(Bench(provider=PlainProvider(is_broken=True))) as bench:
-        await bench.create()
-        await bench.worker.wait_idle()
-        assert (bench.sent, bench.stage) == ([], Stage.SUBMITTING)
-        bench.provider.is_broken = False
-        await bench.create(2)
-        await bench.worker.wait_idle()
-        assert bench.engine.transaction(numbered_reference(2)).progress.stage is Stage.SUCCEEDED
+    async with at_work(WorkerHarness(provider=PlainProvider(is_broken=True))) as harness:
+        await harness.create()
+        await harness.worker.wait_idle()
+        assert (harness.sent, harness.stage) == ([], Stage.SUBMITTING)
+        harness.provider.is_broken = False
+        await harness.create(2)
+        await harness.worker.wait_idle()
+        assert harness.engine.transaction(numbered_reference(2)).progress.stage is Stage.SUCCEEDED
 
 
 async def test_a_slow_provider_delays_no_other(autojump_clock: MockClock) -> None:
-    async with at_work(Bench(conversations_max=1)) as bench:
+    async with at_work(WorkerHarness(conversations_max=1)) as harness:
         for number in range(1, 4):
-            await bench.create(number, provider="slow")
-        await bench.create()
+            await harness.create(number, provider="slow")
+        await harness.create()
         await trio.sleep(2)
-        assert bench.stage is Stage.SUCCEEDED
-        statistics = bench.worker.statistics()
+        assert harness.stage is Stage.SUCCEEDED
+        statistics = harness.worker.statistics()
         assert (statistics.active, statistics.waiting) == (1, 2)
 
 
 async def test_without_room_questions_are_dropped_and_submissions_given_back(
     autojump_clock: MockClock,
 ) -> None:
-    async with at_work(Bench(conversations_max=1, waiting_max=1)) as bench:
-        works = [await bench.create(number) for number in range(3)]
-        assert not bench.worker.has_room()
-        assert not bench.worker.try_enqueue(works[2])
+    async with at_work(WorkerHarness(conversations_max=1, waiting_max=1)) as harness:
+        works = [await harness.create(number) for number in range(3)]
+        assert not harness.worker.has_room()
+        assert not harness.worker.try_enqueue(works[2])
         question = PollProvider(numbered_reference(2))
-        assert bench.worker.try_enqueue(bench.engine.work(question))
-        assert bench.worker.statistics().dropped_polls == 1
-        await bench.worker.wait_idle()
-        assert bench.worker.has_room()
-        assert bench.worker.try_enqueue(works[2])
-        await bench.worker.wait_idle()
-        assert len(bench.sent) == 3
+        assert harness.worker.try_enqueue(harness.engine.work(question))
+        assert harness.worker.statistics().dropped_polls == 1
+        await harness.worker.wait_idle()
+        assert harness.worker.has_room()
+        assert harness.worker.try_enqueue(works[2])
+        await harness.worker.wait_idle()
+        assert len(harness.sent) == 3
 
 
-async def drained(bench: Bench) -> None:
+async def drained(harness: WorkerHarness) -> None:
     """Set the worker to drain, and wait for its end."""
     with trio.fail_after(60):
         async with trio.open_nursery() as nursery:
-            bench.engine.dispatch = bench.worker_takes
-            await nursery.start(partial(bench.worker.run, drain=bench.drain, grace_s=5))
+            harness.engine.dispatch = harness.worker_takes
+            await nursery.start(partial(harness.worker.run, drain=harness.drain, grace_s=5))
             for number in range(3):
-                await bench.create(number)
+                await harness.create(number)
             await wait_all_tasks_blocked()
-            bench.drain.set()
+            harness.drain.set()
 
 
 @pytest.mark.spec("S6")
 async def test_draining_lets_conversations_finish_and_begins_none(
     autojump_clock: MockClock,
 ) -> None:
-    bench = Bench(conversations_max=2, answers=[succeeds, hangs])
-    await drained(bench)
+    harness = WorkerHarness(conversations_max=2, answers=[succeeds, hangs])
+    await drained(harness)
     assert trio.current_time() == 5
-    stages = {bench.engine.transaction(numbered_reference(n)).progress.stage for n in range(3)}
+    stages = {harness.engine.transaction(numbered_reference(n)).progress.stage for n in range(3)}
     assert stages == {Stage.SUCCEEDED, Stage.SUBMITTING, Stage.CREATED}
 
 
 async def test_draining_ends_as_soon_as_conversations_have(autojump_clock: MockClock) -> None:
-    bench = Bench(conversations_max=3, answers=[is_refused, succeeds])
-    await drained(bench)
+    harness = WorkerHarness(conversations_max=3, answers=[is_refused, succeeds])
+    await drained(harness)
     assert trio.current_time() == 1
-    assert len(bench.sent) == 3
+    assert len(harness.sent) == 3
 
 
 def test_a_conversation_ends_before_the_law_loses_patience() -> None:
