@@ -1,1 +1,2 @@
-"""The merchant API as pure functions: `HttpRequest` to `Input | Query`, `Reply` to `HttpResponse`."""
+"""The merchant API turns requests into inputs and queries, and replies into responses,
+without I/O."""

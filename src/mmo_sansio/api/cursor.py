@@ -1,11 +1,11 @@
-"""The cursor of the records: a place in a query, signed, so that only we make them (R5, R6).
+"""Signs the cursors of the records, so that only the gateway makes them (R5, R6).
 
-    base64url( version, 1 byte | HMAC-SHA256, 32 bytes | the query and the place as JSON )
+    base64url( version, 1 byte | HMAC-SHA256, 32 bytes | the query and the position as JSON )
 
-It holds the query as it was asked, as text, so that it can be asked again and resent filters can be compared. The
-signing key is derived from the brand, so that a cursor is worthless to any other. It holds no secret and never
-expires. A change of this form gets a new version, and the old one stays readable.
-"""
+A cursor holds the text of its query, so that the query can be repeated and resent filters can be
+compared. The signing key is derived from the brand, so that a cursor is worthless to any other. A
+cursor holds no secret and never expires. A change of this form gets a new version, and the old one
+stays readable."""
 
 from __future__ import annotations
 
@@ -23,23 +23,23 @@ from attrs import frozen
 from mmo_sansio.messages.queries import Position
 
 CURSOR_MAX: Final = 2_048
-"""Characters of a cursor that are looked at at all; the longest we make has fewer than 1,500."""
+"""Characters of the longest cursor that is decoded; the gateway's have fewer than 1,500."""
 
 _VERSION: Final = b"\x01"
 _TAG_BYTES: Final = sha256().digest_size
 
 
 class CursorError(ValueError):
-    """No cursor that this gateway made for this brand."""
+    """The text is no cursor that this gateway made for this brand."""
 
 
 Filters: TypeAlias = Mapping[str, str]
-"""What a query for records said: by parameter, its text in the one form that compares (R5). What it didn't say is
-not there."""
+"""The filters of a query for records: the text of each parameter in the one form that compares
+(R5). Absent parameters are left out."""
 
 
 class Direction(StrEnum):
-    """Where to go from a place."""
+    """Says in which direction the page lies from its position."""
 
     AFTER = "after"
     BEFORE = "before"
@@ -47,7 +47,7 @@ class Direction(StrEnum):
 
 @frozen
 class Cursor:
-    """A page of a query."""
+    """Names a page of a query."""
 
     filters: Filters
     direction: Direction
@@ -55,16 +55,18 @@ class Cursor:
 
 
 def encode_cursor(cursor: Cursor, *, brand: str, key: bytes) -> str:
-    """The cursor as it stands in `pages.next_number` and `pages.previous_hash`; needs no escaping in a URL."""
-    place = cursor.position
-    said = [cursor.filters, cursor.direction, place.created_at, place.gateway_reference]
-    payload = json.dumps(said, ensure_ascii=False, separators=(",", ":")).encode()
+    """Return the cursor as it stands in `pages.next` and `pages.previous`; it needs no escaping in
+    a URL."""
+    position = cursor.position
+    members = [cursor.filters, cursor.direction, position.created_at, position.gateway_reference]
+    payload = json.dumps(members, ensure_ascii=False, separators=(",", ":")).encode()
     return _to_base64url(_VERSION + _tag(payload, brand, key) + payload)
 
 
 def decode_cursor(text: str, *, brand: str, key: bytes) -> Cursor:
-    """The cursor that was written like this, for this brand and with this key. Raises CursorError for any
-    other text; the time it takes tells nothing of the signature."""
+    """Return the cursor that was encoded as this text, for this brand and with this key.
+
+    Raises CursorError for any other text; the time that takes reveals nothing of the signature."""
     if len(text) > CURSOR_MAX:
         raise CursorError("too long")
     try:

@@ -1,4 +1,4 @@
-"""What the merchant API has to know beside the request."""
+"""Defines the settings of the merchant API."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from mmo_sansio.http.egress_rules import EgressRules
 
 @frozen
 class ApiSettings:
-    """Base addresses, the cursors' key and what may differ from one gateway to another."""
+    """Holds base addresses, the cursors' key and what differs from one gateway to another."""
 
     error_docs_url: str
     """Base of the problems' `type` URIs, without a slash at its end."""
@@ -22,4 +22,5 @@ class ApiSettings:
     egress_rules: EgressRules = EgressRules()
     """Where merchants' URLs may lead (C8)."""
     sandbox_scenarios: Collection[str] | None = None
-    """What `X-Sandbox-Scenario` may name; None outside the sandbox, where the header means nothing."""
+    """The values of `X-Sandbox-Scenario`; None outside the sandbox, where the header
+    means nothing."""

@@ -1,1 +1,1 @@
-"""HTTP as values: requests and responses, strict wire checks, and the rules for outbound connections."""
+"""HTTP is represented as values here, with strict checks of heads and rules for outgoing URLs."""

@@ -1,11 +1,9 @@
-"""Where a merchant's URL may lead: the rules for resultUrl, displayQrUrl and redirect URLs (C8,
+"""Checks where a merchant's URL leads: the rules for resultUrl, displayQrUrl and redirect URLs (C8,
 K7).
 
-A URL is taken apart in one place, `parse_url`, strictly by RFC 3986: what is checked here is what
-the delivery client dials, so no second parser can be told something else. Names are judged by
-their spelling only; the addresses they turn out to have are judged when a connection is made
-(`mmo_sansio.http.ip_rules`).
-"""
+One function, `parse_url`, parses a URL, strictly by RFC 3986: the delivery client connects to what
+is checked here, so no second parser can read it differently. Names are judged by their spelling
+only; their addresses are judged when a connection is made (`mmo_sansio.http.ip_rules`)."""
 
 from __future__ import annotations
 
@@ -20,36 +18,36 @@ from attrs import frozen
 from mmo_sansio.http.ip_rules import Address, address_error, parse_ipv4_host
 
 URL_LENGTH_MAX = 2048
-"""Code points in any URL a merchant gives (specification, Limits; G8)."""
+"""Code points in any URL of a merchant (specification, Limits; G8)."""
 HOST_LENGTH_MAX = 253
 """Characters of a host name without its final dot (RFC 1035 section 2.3.4)."""
 DEFAULT_PORTS = {"https": 443, "http": 80}
 FORBIDDEN_REDIRECT_SCHEMES = frozenset({"javascript", "data", "vbscript", "file"})
-"""Schemes that run or read something in the payer's browser: refused also when a brand lists them
+"""Schemes that run or read something in the payer's browser: rejected also when a brand lists them
 (C8)."""
 
 
 class UrlError(ValueError):
-    """The URL can't be used; the message is one sentence that says why and what would be right."""
+    """The URL cannot be used; the message is one sentence that says why and what would be right."""
 
 
 @frozen
 class EgressRules:
-    """What a merchant's URL may lead to: the settings of `[egress]`, and our own hosts."""
+    """Restricts where merchants' URLs may lead: the settings of `[egress]`, and the gateway's own
+    hosts."""
 
     allow_private: bool = False
     """Permit loopback, private and unique-local addresses, and `localhost` (K7)."""
     allowed_ports: frozenset[int] = frozenset()
-    """The ports that may be dialled; empty: any."""
+    """The only ports that may be connected to; empty: any."""
     own_hosts: frozenset[str] = frozenset()
-    """Hosts where we serve ourselves, so that no callback loops back: `pay.example` stands for
-    every port of that host, `127.0.0.1:8080` or `[::1]:8080` for one; names in lower case."""
+    """Hosts of this gateway, so that no callback loops back: `pay.example` stands for every port of
+    that host, `127.0.0.1:8080` or `[::1]:8080` for one; names in lower case."""
 
 
 @frozen
 class UrlTarget:
-    """Where a URL leads: what is dialled, what the certificate is checked against, what is asked
-    for."""
+    """Says where a URL leads: the peer, the name in its certificate, and the request target."""
 
     scheme: str
     """`https` or `http`."""
@@ -64,21 +62,21 @@ class UrlTarget:
 
     @property
     def bracketed_host(self) -> str:
-        """The host as a URL writes it: IPv6 addresses in brackets."""
+        """Return the host as a URL writes it: IPv6 addresses in brackets."""
         return f"[{self.host}]" if isinstance(self.address, IPv6Address) else self.host
 
     @property
     def authority(self) -> str:
-        """The value of the Host field: the port only when it isn't the scheme's own (RFC 9110
-        section 7.2)."""
+        """Return the value of the Host field: the port only when it is not the scheme's own (RFC
+        9110 section 7.2)."""
         if self.port == DEFAULT_PORTS[self.scheme]:
             return self.bracketed_host
         return f"{self.bracketed_host}:{self.port}"
 
 
 def delivery_url_error(url: str, *, rules: EgressRules) -> str | None:
-    """What is wrong with a resultUrl or displayQrUrl and what would be right, in one sentence;
-    None if nothing (C8)."""
+    """Return what is wrong with a resultUrl or displayQrUrl and what would be right, in one
+    sentence; None if nothing is wrong (C8)."""
     try:
         target = parse_url(url)
     except UrlError as error:
@@ -100,12 +98,11 @@ def delivery_url_error(url: str, *, rules: EgressRules) -> str | None:
 
 
 def redirect_url_error(url: str, *, extra_schemes: Collection[str]) -> str | None:
-    """What is wrong with a URL the payer's browser is sent to, in one sentence; None if nothing
-    (C8).
+    """Return what is wrong with a URL the payer's browser is sent to, in one sentence; None if
+    nothing is wrong (C8).
 
-    Absolute, at most 2048 characters, http, https or one of the brand's `further_schemes`; a
-    fragment is fine, and so is any host, as it isn't us who go there.
-    """
+    It must be absolute, with at most 2048 characters, http, https or one of the `extra_schemes` of
+    the brand. A fragment is allowed, and so is any host, as the gateway does not connect to it."""
     further = {each.lower() for each in extra_schemes} - FORBIDDEN_REDIRECT_SCHEMES
     try:
         scheme, rest = _split_scheme(url)
@@ -126,13 +123,12 @@ def redirect_url_error(url: str, *, extra_schemes: Collection[str]) -> str | Non
 
 @lru_cache(maxsize=1024)
 def parse_url(url: str) -> UrlTarget:
-    """Where an absolute http or https URL leads. Raises UrlError with a sentence for anything else
-    (RFC 3986). Remembered for a while, as merchants send the same URLs again and again.
+    """Return the target of an absolute http or https URL. Raises UrlError with a sentence for
+    anything else (RFC 3986). Results are cached, as merchants send the same URLs again and again.
 
-    No user info and no fragment, as neither is ever sent; hosts may be U-labels or A-labels
-    (IDNA), with one final dot, or addresses in any spelling the C library knows; non-ASCII
-    characters beyond the host are percent-encoded.
-    """
+    The URL has no user info and no fragment, as neither is ever sent. Hosts may be U-labels or
+    A-labels (IDNA), with one final dot, or addresses in any spelling the C library knows; non-ASCII
+    characters after the host are percent-encoded."""
     scheme, rest = _split_scheme(url)
     if scheme not in DEFAULT_PORTS:
         raise UrlError(f"The URL must begin with https://, not with {scheme}:.")
@@ -148,8 +144,8 @@ _INVISIBLE_CATEGORIES = frozenset({"Cc", "Cf", "Cs", "Zs", "Zl", "Zp"})
 
 
 def _split_scheme(url: str) -> tuple[str, str]:
-    """The scheme in lower case and what follows its colon, once every character has been looked
-    at."""
+    """Return the scheme in lower case and the text after its colon, once every character is
+    checked."""
     if len(url) > URL_LENGTH_MAX:
         raise UrlError(f"The URL has {len(url)} characters: {URL_LENGTH_MAX} is the most.")
     if not url:
@@ -169,7 +165,8 @@ def _split_scheme(url: str) -> tuple[str, str]:
 
 
 def _split_hierarchy(scheme: str, rest: str) -> UrlTarget:
-    """The target of what follows the scheme of an http or https URL, its fragment gone."""
+    """Return the target of an http or https URL from the text after its scheme, without a
+    fragment."""
     if not rest.startswith("//"):
         raise UrlError(f"The URL has no host: write two slashes and a host after {scheme}:.")
     end = min(at for at in (rest.find("/", 2), rest.find("?", 2), len(rest)) if at >= 0)
@@ -193,8 +190,8 @@ _PORT = re.compile(r"[0-9]{1,5}")
 
 
 def _split_port(authority: str, *, default: int) -> tuple[str, int]:
-    """The host, an IPv6 one still in its brackets and every other in lower-case ASCII, and the
-    port."""
+    """Return the host, an IPv6 one in its brackets and any other in lower-case ASCII, and
+    the port."""
     host, bracket, after = authority.rpartition("]")
     if bracket:
         host, colon, port = host + bracket, after[:1], after[1:]
@@ -214,12 +211,11 @@ def _split_port(authority: str, *, default: int) -> tuple[str, int]:
 
 _DEVIATIONS = re.compile("[ßẞς]")
 """Characters that the two editions of IDNA map to different names (UTS 46 section 4); the joiners
-are refused with the invisible characters."""
+are rejected with the invisible characters."""
 
 
 def _to_a_labels(host: str) -> str:
-    """The host in lower-case ASCII (RFC 3490); full-width letters and dots become what they stand
-    for."""
+    """Return the host in lower-case ASCII (RFC 3490); full-width letters and dots are mapped."""
     if host.isascii():
         return host.lower()
     if _DEVIATIONS.search(host):
@@ -237,7 +233,7 @@ def _without_final_dot(host: str) -> str:
 
 
 def _parse_address(host: str) -> Address | None:
-    """The address, when the host is a literal one."""
+    """Return the address of a host that is a literal one, else None."""
     try:
         if host.startswith("["):
             return IPv6Address(host[1:-1])
@@ -252,8 +248,8 @@ _LABEL = re.compile(r"[a-z0-9](?:[a-z0-9_-]{0,61}[a-z0-9])?")
 
 
 def _check_host_name(host: str) -> str:
-    """The host, once its spelling is that of a DNS name (RFC 1123 section 2.1; inner underscores
-    pass)."""
+    """Return the host if its spelling is that of a DNS name (RFC 1123 section 2.1; inner
+    underscores pass)."""
     if len(host) > HOST_LENGTH_MAX:
         raise UrlError(f"The host has {len(host)} characters: {HOST_LENGTH_MAX} is the most.")
     if not all(_LABEL.fullmatch(label) for label in host.split(".")):
@@ -264,8 +260,7 @@ def _check_host_name(host: str) -> str:
 
 
 def _to_ascii(path_and_query: str) -> str:
-    """Non-ASCII characters as percent-encoded UTF-8 (RFC 3987 section 3.1); all else as it was
-    given."""
+    """Return the text with non-ASCII characters as percent-encoded UTF-8 (RFC 3987 section 3.1)."""
     if path_and_query.isascii():
         return path_and_query
     octets = path_and_query.encode()
@@ -276,8 +271,8 @@ _PRIVATE_SUFFIXES = (".localhost", ".local", ".internal", ".home.arpa")
 
 
 def _special_name_error(host: str, *, allow_private: bool) -> str | None:
-    """Why a name can't be public: it has no dot, or is set aside (RFC 6761, 6762, 8375; ICANN's
-    .internal)."""
+    """Return why a name cannot be public: it has no dot, or is reserved (RFC 6761, 6762, 8375;
+    ICANN's .internal)."""
     if allow_private and (host == "localhost" or host.endswith(".localhost")):
         return None
     if "." in host and not host.endswith(_PRIVATE_SUFFIXES):

@@ -1,4 +1,4 @@
-"""How a call to somebody else's server ended, and what a delivery is recorded as (K2, K3, K4)."""
+"""Describes how a call to another server ended, and how a delivery is recorded (K2, K3, K4)."""
 
 from __future__ import annotations
 
@@ -10,66 +10,66 @@ from attrs import field, frozen
 from mmo_sansio.http.messages import Headers
 
 DELIVERY_TIMEOUT_S = 15.0
-"""Seconds for a whole delivery: name look-up, connect, TLS, send, answer head (K2)."""
+"""Seconds for a whole delivery: name look-up, connection, TLS, request, response head (K2)."""
 RESPONSE_BODY_BYTES_MAX = 1024 * 1024
-"""Bytes of an answer's body that are kept (K4)."""
+"""Bytes of a response's body that are read (K4)."""
 
 
 class DeliveryOutcome(StrEnum):
-    """What the one attempt of a delivery came to (K2, K5, K7)."""
+    """The outcome of the one attempt of a delivery is one of these (K2, K5, K7)."""
 
     DELIVERED = "delivered"
-    """A 2xx head came in time, whatever its body did afterwards."""
+    """A 2xx head arrived in time, whatever its body did afterwards."""
     NON_2XX = "non_2xx"
-    """Another final status came in time; a redirect is one and isn't followed."""
+    """Another final status arrived in time; a redirect is one and is not followed."""
     TIMEOUT = "timeout"
-    """No whole head came before the deadline."""
+    """No whole head arrived before the deadline."""
     TRANSPORT_ERROR = "transport_error"
-    """No connection, no trustworthy certificate, or an answer that isn't HTTP."""
+    """No connection, no trusted certificate, or a response that is not HTTP."""
     EGRESS_REFUSED = "egress_refused"
-    """The URL leads where merchants' URLs may not; nothing was connected. No matter of the
-    breaker's."""
+    """The rules forbid the URL's target; nothing was connected. The breaker does not count it."""
     BREAKER_OPEN = "breaker_open"
     """The merchant's breaker was open; nothing was connected."""
 
 
 @frozen
 class DeliveryAttempt:
-    """One attempt, as it is recorded."""
+    """Records one attempt."""
 
     outcome: DeliveryOutcome
     url: str
     status: int | None = None
-    """The HTTP status of the answer, when there was one."""
+    """The HTTP status of the response, when there was one."""
     duration_ms: int = 0
-    """From the look-up to the end of the body, or to what went wrong."""
+    """From the look-up to the end of the body, or to the failure."""
     detail: str = ""
-    """What happened, in one sentence, for the person who looks into it; holds no secret."""
+    """What happened, in one sentence, for a person who investigates; holds no secret."""
     body: bytes = field(default=b"", repr=False)
-    """The first MiB of the answer's body (K4); never parsed, never decompressed."""
+    """The first MiB of the response's body (K4); never parsed, never decompressed."""
 
 
 def breaker_open_attempt(url: str) -> DeliveryAttempt:
-    """The record of a callback while the breaker is open or its probe is out (K5)."""
+    """Return the record of a callback while the breaker is open or its probe runs (K5)."""
     detail = "The breaker of this merchant was open, so nothing was sent."
     return DeliveryAttempt(DeliveryOutcome.BREAKER_OPEN, url, detail=detail)
 
 
 @frozen
 class ResponseReceived:
-    """A whole answer head came before the deadline."""
+    """A whole response head has arrived before the deadline."""
 
     status: int
     headers: Headers
     body: bytes
-    """What came of the body within the deadline and the limit, its transfer coding undone."""
+    """The part of the body that arrived within the deadline and the limit, its transfer coding
+    decoded."""
     is_complete: bool
-    """Whether the body came to its end."""
+    """Whether the body arrived to its end."""
     duration_ms: int
 
 
 class ExchangeFailure(Enum):
-    """Why no answer came."""
+    """Says why no response arrived."""
 
     FORBIDDEN = "refused"
     """The egress rules forbid the URL, or an address behind its name."""
@@ -79,7 +79,7 @@ class ExchangeFailure(Enum):
 
 @frozen
 class NoResponseReceived:
-    """No whole answer head came before the deadline."""
+    """No whole response head has arrived before the deadline."""
 
     failure: ExchangeFailure
     detail: str
@@ -90,11 +90,12 @@ class NoResponseReceived:
 
 
 ExchangeResult: TypeAlias = ResponseReceived | NoResponseReceived
-"""How one request to somebody else's server ended."""
+"""How one request to another server ended."""
 
 
 def to_attempt(result: ExchangeResult, *, url: str) -> DeliveryAttempt:
-    """The record of a delivery to this URL: any 2xx in time is delivered, all else failed (K2)."""
+    """Return the record of a delivery to this URL: any 2xx in time is delivered, all else failed
+    (K2)."""
     match result:
         case ResponseReceived(status=status, duration_ms=duration_ms, body=body):
             delivered = 200 <= status <= 299

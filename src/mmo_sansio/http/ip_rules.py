@@ -1,13 +1,12 @@
-"""Which IP addresses a merchant may make the gateway connect to (K7).
+"""Decides which IP addresses a merchant may make the gateway connect to (K7).
 
-Three things are easy to get wrong. First, `ipaddress.is_global` says yes to ranges that lead back
-inside (NAT64, 6to4, IPv4-compatible, multicast) and to one public address that is a cloud's own
-(168.63.129.16): so the ranges are listed here, each with its name, and IPv6 beyond the list is
-good only inside 2000::/3, where all public addresses are (RFC 4291 section 2.4, the IANA
-special-purpose registries). Second, an IPv4 address can travel inside an IPv6 one: a mapped one
-*is* the IPv4 address and is judged as it, every other wrapping is refused whole. Third, the C
-library reads `127.1`, `0177.0.0.1` and `2130706433` as addresses too: `parse_ipv4_host` does as well.
-"""
+Three things are easy to get wrong. First, `ipaddress.is_global` is true for ranges that lead back
+inside (NAT64, 6to4, IPv4-compatible, multicast) and for one public address that is a cloud's own
+(168.63.129.16): so the ranges are listed here, each with its name, and IPv6 beyond the list is good
+only inside 2000::/3, where all public addresses are (RFC 4291 section 2.4, the IANA special-purpose
+registries). Second, an IPv4 address can travel inside an IPv6 one: a mapped one *is* the IPv4
+address and is judged as such, every other wrapping is rejected. Third, the C library reads `127.1`,
+`0177.0.0.1` and `2130706433` as addresses too: so does `parse_ipv4_host`."""
 
 from __future__ import annotations
 
@@ -34,13 +33,14 @@ PRIVATE = "a private address"
 
 @frozen
 class ForbiddenRange:
-    """A range of addresses that merchants' URLs may not lead to."""
+    """Is a range of addresses that merchants' URLs may not lead to."""
 
     network: IPv4Network | IPv6Network
     description: str
-    """What an address in it is, to complete the sentence `10.0.0.1 is …`."""
+    """What an address in the range is, to complete the sentence `10.0.0.1 is …`."""
     private: bool = False
-    """Whether `allow_private` permits it: loopback, RFC 1918 and unique-local addresses (K7)."""
+    """Whether `allow_private` permits the range: loopback, RFC 1918 and unique-local addresses
+    (K7)."""
 
 
 def _forbidden(network: str, description: str) -> ForbiddenRange:
@@ -90,19 +90,17 @@ FORBIDDEN_RANGES: tuple[ForbiddenRange, ...] = (
     _forbidden("fe80::/10", "a link-local address"),
     _forbidden("ff00::/8", "a multicast address"),
 )
-"""Every forbidden range with a name of its own; the first that matches tells what the address
-is."""
+"""Every forbidden range with a name of its own; the first that matches describes the address."""
 
 PUBLIC_IPV6 = IPv6Network("2000::/3")
 
 
 def address_error(address: str | Address, *, allow_private: bool) -> str | None:
-    """Why no connection may go to this address, in one sentence; None when it may (K7).
+    """Return why no connection may go to this address, in one sentence; None when it may (K7).
 
     `allow_private` permits loopback, private (RFC 1918) and unique-local addresses, never
     link-local ones nor a cloud's metadata service. A text must be a canonical address, as a
-    resolver gives it; a zone (`%eth0`) may follow.
-    """
+    resolver gives it; a zone (`%eth0`) may follow."""
     if isinstance(address, str):
         try:
             address = ip_address(address)
@@ -116,7 +114,8 @@ def address_error(address: str | Address, *, allow_private: bool) -> str | None:
 
 
 def unmap_ipv4(address: Address) -> Address:
-    """The IPv4 address inside an IPv4-mapped IPv6 one (::ffff:0:0/96), else the address itself."""
+    """Return the IPv4 address inside an IPv4-mapped IPv6 one (::ffff:0:0/96), else the address
+    itself."""
     if isinstance(address, IPv6Address) and address.ipv4_mapped is not None:
         return address.ipv4_mapped
     return address
@@ -138,13 +137,12 @@ _NUMBER = re.compile(r"[0-9]+|0x[0-9a-f]*")
 
 
 def parse_ipv4_host(host: str) -> IPv4Address | None:
-    """The IPv4 address that this lower-case host spells, in any of inet_aton's ways; None for a
-    name.
+    """Return the IPv4 address that this lower-case host spells, in any of inet_aton's ways; None
+    for a name.
 
-    One to four numbers, each decimal, octal (`0…`) or hexadecimal (`0x…`), the last filling the
-    bytes that are left. A host whose last label is a number is never a name (the URL standard's
-    "ends in a number"): raises ValueError when it is no address either.
-    """
+    It has one to four numbers, each decimal, octal (`0…`) or hexadecimal (`0x…`), the last filling
+    the bytes that are left. A host whose last label is a number is never a name (the URL standard's
+    "ends in a number"): raises ValueError when it is no address either."""
     parts = host.split(".")
     if not _NUMBER.fullmatch(parts[-1]):
         return None

@@ -11,7 +11,7 @@ from mmo_sansio.http.request_head import HeadLimits
 
 @frozen
 class ListenerLimits:
-    """The limits of one listener. Each time is a total for its phase, never a time between reads.
+    """Limits one listener. Each time is a total for its phase, never a time between reads.
 
     The handler limits the body of each request (`Admitted.body_limit`)."""
 
@@ -20,7 +20,7 @@ class ListenerLimits:
     handshake_timeout_s: float = 10.0
     """From the accepted connection to the end of the TLS handshake."""
     idle_timeout_s: float = 30.0
-    """From a connection's start, or the end of its last response, to the first byte of a request."""
+    """From a connection's start, or the end of its last response, to a request's first byte."""
     short_idle_timeout_s: float = 5.0
     """The idle timeout while descriptors or connections run short."""
     head_timeout_s: float = 5.0
@@ -40,7 +40,8 @@ class ListenerLimits:
 
     @property
     def short_idle_threshold(self) -> int:
-        """The number of connections from which idle ones have the short idle timeout only."""
+        """Return the number of connections from which idle ones have the short idle
+        timeout only."""
         return self.connections * 7 // 8
 
 

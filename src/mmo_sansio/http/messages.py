@@ -1,4 +1,5 @@
-"""HTTP messages as values: what a listener has read, what a client shall send (RFC 9110)."""
+"""Represents HTTP messages as values: received by a listener, or to be sent by a client
+(RFC 9110)."""
 
 from __future__ import annotations
 
@@ -7,16 +8,17 @@ from typing import TypeAlias
 from attrs import frozen
 
 Headers: TypeAlias = tuple[tuple[bytes, bytes], ...]
-"""Field lines in the order they arrived or shall be sent; names in lower case."""
+"""Field lines in the order of the message; names in lower case."""
 
 
 def header_values(headers: Headers, name: bytes) -> tuple[bytes, ...]:
-    """Every value of the field with this lower-case name, in order; empty when there is none."""
+    """Return every value of the field with this lower-case name, in order; empty without
+    the field."""
     return tuple([value for each, value in headers if each == name])  # A generator costs double.
 
 
 def header_value(headers: Headers, name: bytes) -> bytes | None:
-    """The first value of the field with this lower-case name, or None."""
+    """Return the first value of the field with this lower-case name, or None."""
     for each, value in headers:
         if each == name:
             return value
@@ -25,39 +27,39 @@ def header_value(headers: Headers, name: bytes) -> bytes | None:
 
 @frozen
 class RequestHead:
-    """A request before its body: enough to route it and to know who asks."""
+    """Is a request before its body: enough to route and to authenticate it."""
 
     method: str
     """The method, as sent: methods are case-sensitive (RFC 9110 section 9.1)."""
     target: bytes
-    """The raw request target, still percent-encoded (RFC 9112 section 3.2): origin-form when a listener
-    read it, absolute-form (`https://host/path`) when a client shall send it."""
+    """The raw request target, still percent-encoded (RFC 9112 section 3.2): in origin-form from a
+    listener, in absolute-form (`https://host/path`) for a client."""
     headers: Headers = ()
 
     def values(self, name: bytes) -> tuple[bytes, ...]:
-        """Every value of the field with this lower-case name, in order."""
+        """Return every value of the field with this lower-case name, in order."""
         return header_values(self.headers, name)
 
     def value(self, name: bytes) -> bytes | None:
-        """The first value of the field with this lower-case name, or None."""
+        """Return the first value of the field with this lower-case name, or None."""
         return header_value(self.headers, name)
 
 
 @frozen
 class HttpRequest(RequestHead):
-    """A whole request."""
+    """Is a whole request."""
 
     body: bytes = b""
 
 
 @frozen
 class HttpResponse:
-    """A whole answer. Content-Length, Date and Connection are the listener's to add."""
+    """Is a whole response. The listener adds Content-Length, Date and Connection."""
 
     status: int
     headers: Headers = ()
     body: bytes = b""
 
     def value(self, name: bytes) -> bytes | None:
-        """The first value of the field with this lower-case name, or None."""
+        """Return the first value of the field with this lower-case name, or None."""
         return header_value(self.headers, name)

@@ -1,5 +1,5 @@
-"""The raw bytes of a request head, judged before a lenient parser sees them: what two programs in a
-row could read differently is refused (RFC 9112; clauses G3, P4)."""
+"""Checks the raw bytes of a request head before a lenient parser sees them: a head that two
+programs in a row could read differently is rejected (RFC 9112; clauses G3, P4)."""
 
 from __future__ import annotations
 
@@ -15,22 +15,20 @@ KIB: Final = 1024
 
 @frozen
 class HeadLimits:
-    """How large a request head may be; beyond these it is refused, however well formed."""
+    """Limits the size of a request head; a larger one is rejected, however well formed."""
 
     target_bytes: int = 9 * KIB
-    """Bytes of the request target. Look-ups promise 8 KiB (L3); the rest is room for the path
+    """Bytes of the request target. Look-ups promise 8 KiB (L3); the remainder is for the path
     before it."""
     head_bytes: int = 32 * KIB
-    """Bytes of the whole head, with the empty line that ends it: the target and a large key beside
-    it."""
+    """Bytes of the whole head, with the empty line that ends it: the target and a large key."""
     fields: int = 100
     """Field lines. Real clients send about ten, proxies add ten more."""
 
 
 END_OF_HEAD: Final = b"\r\n\r\n"
 LENGTH_DIGITS_MAX: Final = 19
-"""Digits of a Content-Length, as many as 2^63 has: more are no length but an attack on somebody's
-integers."""
+"""Digits of a Content-Length, as many as 2^63 has: more are an attack on integers."""
 
 _TOKEN = rb"[!#$%&'*+\-.^_`|~0-9A-Za-z]"
 _METHOD_AND_TARGET = rb"(?P<method>" + _TOKEN + rb"++) (?P<target>[\x21-\x7e]++)"
@@ -50,10 +48,10 @@ _ABSOLUTE_FORM = re.compile(rb"https?://(?P<authority>[^/?]*)(?P<rest>.*)", re.I
 
 
 def check_head(head: bytes, limits: HeadLimits) -> Problem | None:
-    """The reason to refuse a complete head, from its first byte to its empty line, or None if it
-    may be parsed.
+    """Return the reason to reject a complete head, or None if it may be parsed.
 
-    Any fault makes the end of the message uncertain: answer it and close the connection."""
+    The head ends with its empty line. Any fault makes the end of the message uncertain: answer it
+    and close the connection."""
     matched = _HEAD.fullmatch(head)
     if matched is None:
         return _syntax_problem(head, limits)
@@ -69,11 +67,12 @@ def check_head(head: bytes, limits: HeadLimits) -> Problem | None:
 def check_partial_head(
     received: bytes, limits: HeadLimits, *, checked_bytes: int = 0
 ) -> Problem | None:
-    """The reason to refuse a head whose end has not come yet, or None to wait for more of it.
+    """Return the reason to reject a head whose end has not arrived yet, or None to wait for more of
+    it.
 
-    `looked_at` counts bytes that an earlier call has passed already, so that a head that comes in
-    drops is not read again and again. What waits for an end that may never come is found here: bare
-    LF, NUL, excess."""
+    `checked_bytes` counts bytes that an earlier call has passed already, so that a head that
+    arrives in small pieces is not read again and again. Faults of a head that may never end are
+    found here: bare LF, NUL, excess."""
     line_end = received.find(b"\r\n")
     fault = _FORBIDDEN_BYTE.search(received, max(0, checked_bytes - 1))
     if fault is not None and not (fault[0] == b"\r" and fault.end() == len(received)):
@@ -88,13 +87,32 @@ def check_partial_head(
 
 
 def to_origin_form(target: bytes) -> bytes:
-    """The target as path and query: a target that passed `check_head` in absolute-form loses its
-    scheme and authority (RFC 9112 section 3.2.2); origin-form and asterisk-form are left alone."""
+    """Return the target as path and query. A target that passed `check_head` in absolute-form loses
+    its scheme and authority (RFC 9112 section 3.2.2); origin-form and asterisk-form stay as they
+    are."""
     absolute = _ABSOLUTE_FORM.fullmatch(target)
     if absolute is None:
         return target
     rest: bytes = absolute["rest"]
     return rest if rest.startswith(b"/") else b"/" + rest
+
+
+_TRIPLET: Final = re.compile(rb"%([0-9A-Fa-f]{2})?")
+
+
+def percent_decode(text: bytes) -> str:
+    """Return the text of a part of the target that was percent-encoded once (RFC 3986 section 2.1).
+
+    Raises ValueError for a stray `%` and for bytes that are not UTF-8 (L3)."""
+    if b"%" in text:
+        text = _TRIPLET.sub(_octet, text)
+    return text.decode()
+
+
+def _octet(triplet: re.Match[bytes]) -> bytes:
+    if triplet[1] is None:
+        raise ValueError("a '%' is not followed by two hexadecimal digits")
+    return bytes.fromhex(triplet[1].decode())
 
 
 def _check_size(head: bytes, target: bytes, limits: HeadLimits) -> Problem | None:
@@ -106,7 +124,8 @@ def _check_size(head: bytes, target: bytes, limits: HeadLimits) -> Problem | Non
 
 
 def _syntax_problem(head: bytes, limits: HeadLimits) -> Problem:
-    """Why a head does not have the form of RFC 9112 section 2.1, the earliest fault first."""
+    """Return why a head does not have the form of RFC 9112 section 2.1, the earliest
+    fault first."""
     request_line, *field_lines = head.removesuffix(END_OF_HEAD).split(b"\r\n")
     if forbidden := _FORBIDDEN_BYTE.search(head):
         return _forbidden_byte_problem(forbidden[0])
@@ -143,7 +162,7 @@ def _field_line_error(line: bytes) -> str:
 
 
 def _check_target(method: bytes, target: bytes) -> Problem | None:
-    """Whether the target has a form that an origin server serves (RFC 9112 section 3.2)."""
+    """Reject a target without a form that an origin server serves (RFC 9112 section 3.2)."""
     if method == b"CONNECT":
         return MALFORMED.problem("CONNECT is for proxies; this is none.")
     if b"#" in target:
@@ -157,7 +176,7 @@ def _check_target(method: bytes, target: bytes) -> Problem | None:
 
 
 def _check_fields(fields: list[tuple[bytes, bytes]], minor: bytes, target: bytes) -> Problem | None:
-    """Whether the fields that say where the message ends, and to whom it goes, leave any doubt."""
+    """Reject fields that leave doubt where the message ends, or to whom it goes."""
     hosts: list[bytes] = []
     lengths: list[bytes] = []
     codings: list[bytes] = []
@@ -183,7 +202,7 @@ def _check_fields(fields: list[tuple[bytes, bytes]], minor: bytes, target: bytes
 def _check_transfer_coding(
     codings: list[bytes], lengths: list[bytes], minor: bytes
 ) -> Problem | None:
-    """RFC 9112 section 6.1."""
+    """Check the transfer coding by RFC 9112 section 6.1."""
     if not codings:
         return None
     if lengths:
@@ -198,7 +217,7 @@ def _check_transfer_coding(
 
 
 def _check_content_length(lengths: list[bytes]) -> Problem | None:
-    """RFC 9112 section 6.3."""
+    """Check the length by RFC 9112 section 6.3."""
     if not lengths:
         return None
     if len(lengths) > 1:
@@ -209,7 +228,7 @@ def _check_content_length(lengths: list[bytes]) -> Problem | None:
 
 
 def _check_host(hosts: list[bytes], minor: bytes, target: bytes) -> Problem | None:
-    """RFC 9112 section 3.2."""
+    """Check the host by RFC 9112 section 3.2."""
     if not hosts:
         return MALFORMED.problem("The Host header is missing.") if minor == b"1" else None
     if len(hosts) > 1:
@@ -237,5 +256,6 @@ def _target_too_long_problem(limits: HeadLimits) -> Problem:
 
 def _head_too_large_problem(limits: HeadLimits) -> Problem:
     return HEAD_TOO_LARGE.problem(
-        f"The request head is larger than {limits.head_bytes} bytes or {limits.fields} header fields."
+        f"The request head is larger than {limits.head_bytes} bytes or {limits.fields} header"
+        " fields."
     )

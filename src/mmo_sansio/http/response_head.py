@@ -1,11 +1,10 @@
-"""The head of an answer from a server we don't trust, strictly by RFC 9112: checked byte by byte
-before any library reads it.
+"""Reads the head of a response from a server that is not trusted, strictly by RFC 9112: every byte
+is checked before a library reads it.
 
 HTTP libraries are lenient on purpose: they take bare LF for a line's end, join folded lines, or
 pick one of Content-Length and Transfer-Encoding when both are there. A receiver that sends such a
-head isn't speaking HTTP, and what another reader would make of it is anybody's guess; so it counts
-as no answer.
-"""
+head does not speak HTTP, and another reader might understand it differently; so it counts as no
+response."""
 
 from __future__ import annotations
 
@@ -18,11 +17,11 @@ from attrs import frozen
 from mmo_sansio.http.messages import Headers
 
 HEAD_BYTES_MAX = 16 * 1024
-"""Bytes of one answer head, status line to blank line."""
+"""Bytes of one response head, from its status line to its blank line."""
 FIELDS_MAX = 100
-"""Field lines of one answer head."""
+"""Field lines of one response head."""
 INTERIM_RESPONSES_MAX = 10
-"""Interim answers (1xx) before the final one."""
+"""Interim responses (1xx) before the final one."""
 
 LENGTH_DIGITS_MAX = 19
 """Digits of a Content-Length, as many as 2^63 has."""
@@ -45,54 +44,53 @@ _LENGTH = re.compile(rb"[0-9]{1,%d}" % LENGTH_DIGITS_MAX)
 
 
 class ResponseHeadError(Exception):
-    """What came is not the head of an HTTP/1.1 answer; the message is one sentence that says
+    """The bytes are not the head of an HTTP/1.1 response; the message is one sentence that says
     why."""
 
 
 class BodyEnd(Enum):
-    """What ends a body that doesn't tell its length."""
+    """Says what ends a body of unknown length."""
 
     LAST_CHUNK = "last chunk"
     CLOSE = "close"
 
 
 BodyFraming: TypeAlias = int | BodyEnd
-"""How many bytes a body has, or what ends it."""
+"""The number of bytes of a body, or what ends it."""
 
 
 @frozen
 class FinalResponseHead:
-    """The head of a final answer, whole and well-formed."""
+    """Is the whole, well-formed head of a final response."""
 
     status: int
     """200 to 599."""
     raw: bytes
-    """Its bytes, the blank line included."""
+    """The bytes of the head, with the blank line."""
     body_start: bytes
-    """What came behind it: the beginning of the body."""
+    """The bytes that arrived after the head: the beginning of the body."""
     framing: BodyFraming
-    """Of the body; the request was no HEAD."""
+    """The framing of the body; the request was no HEAD."""
 
     @property
     def headers(self) -> Headers:
-        """Its fields."""
+        """Return the fields of the head."""
         lines = self.raw[self.raw.index(b"\n") + 1 :]
         return tuple([(name.lower(), value) for name, value in _FIELD.findall(lines)])
 
 
 class ResponseHeadReader:
-    """Takes the bytes of an answer as they come, until its final head is whole."""
+    """Takes the bytes of a response as they arrive, until its final head is whole."""
 
     def __init__(self) -> None:
         self._received = b""
         self._interim_responses = 0
 
     def receive(self, data: bytes) -> FinalResponseHead | None:
-        """The final head once these bytes complete it, else None: more bytes are needed.
+        """Return the final head once these bytes complete it, else None: more bytes are needed.
 
-        Interim answers are counted and dropped. Raises ResponseHeadError as soon as the bytes can't
-        become a head any more; empty `data` means that the other side has closed.
-        """
+        Interim responses are counted and dropped. Raises ResponseHeadError as soon as the bytes
+        cannot become a head any more; empty `data` means that the other side has closed."""
         if not data:
             raise ResponseHeadError("The connection was closed before the answer's head was whole.")
         searched = len(self._received)
@@ -113,7 +111,7 @@ class ResponseHeadReader:
         return None
 
     def _find_end(self, searched: int) -> int | None:
-        """Where the head ends, if it does; looks only at what is new since `searched` bytes."""
+        """Return where the head ends, or None; only bytes after the first `searched` are new."""
         if not self._received.startswith(_BEGINNING[: len(self._received)]):
             raise ResponseHeadError("What came doesn't begin like an HTTP/1.1 answer.")
         found = self._received.find(_END, max(0, searched - len(_END) + 1))
@@ -126,8 +124,10 @@ class ResponseHeadReader:
 
 
 def _check_head(raw: bytes) -> tuple[int, BodyFraming]:
-    """The status of a whole head, blank line included, and the framing of its body. Raises ResponseHeadError unless every
-    line is well-formed, and no field leaves open where the body ends (RFC 9112 section 6.3)."""
+    """Return the status of a whole head, blank line included, and the framing of its body.
+
+    Raises ResponseHeadError unless every line is well-formed, and no field leaves open where the
+    body ends (RFC 9112 section 6.3)."""
     head = _HEAD.fullmatch(raw)
     if head is None:
         if _STATUS_LINE.fullmatch(raw.partition(b"\r")[0]) is None:
@@ -147,7 +147,7 @@ def _check_head(raw: bytes) -> tuple[int, BodyFraming]:
 
 
 def _framing(lengths: set[bytes], codings: list[bytes], *, is_http10: bool) -> BodyFraming:
-    """How the body ends; a length may be said more than once."""
+    """Return the framing of the body; a length may be repeated."""
     if codings:
         if lengths or is_http10 or codings != [b"chunked"]:
             raise ResponseHeadError("The answer's head leaves open where its body ends.")

@@ -1,1 +1,1 @@
-"""The merchant API and provider webhooks on top of the HTTP listener."""
+"""Serves the merchant API and the webhooks of providers on the API listener."""

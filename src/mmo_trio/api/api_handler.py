@@ -1,4 +1,4 @@
-"""Handles every request of the API listener: merchants, webhooks and health beside each other."""
+"""Handles every request of the API listener: the merchant API, the webhooks and health."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Whose request is this, and which key does a callback carry? (clauses A1 to A5)"""
+"""Authenticates merchants by their API keys, and finds the key that a callback carries
+(A1 to A5)."""
 
 from __future__ import annotations
 
@@ -13,22 +14,21 @@ from mmo_trio.settings.sections import API_KEY_CACHE_MAX
 from mmo_trio.storage.interface.store import Store
 
 CACHE_ENTRIES_MAX = 10_000
-"""Verified keys that are remembered; beyond it the one verified first is forgotten."""
+"""Verified keys in the cache; beyond it the one verified first is dropped."""
 
 
 @frozen
 class _VerifiedKey:
     brand: Brand
     expires_at: MonotonicInstant
-    """Monotonic."""
 
 
 class Authenticator:
-    """Finds a brand by its key, remembering verified keys for a while.
+    """Finds a brand by its key, and caches verified keys for a while.
 
-    Keys that were refused are not remembered, so a key that was just added works at once and refused ones take no
-    memory. Keys are looked up by keyed digest: nothing is compared byte by byte, and none is kept in the clear.
-    """
+    Rejected keys are not cached, so a new key works at once and rejected ones take no memory. Keys
+    are looked up by keyed digest: nothing is compared byte by byte, and none is stored in the
+    clear."""
 
     def __init__(
         self,
@@ -45,28 +45,24 @@ class Authenticator:
         self._verified: dict[bytes, _VerifiedKey] = {}
 
     async def brand_for_key(self, key: bytes) -> Brand | None:
-        """The brand, enabled or not, that has this key; None for any other bytes, whatever they are (A1, A2).
+        """Return the brand, enabled or not, that has this key; None for any other bytes (A1, A2).
 
-        Raises StoreUnavailable when the key isn't remembered and the store can't be asked.
-        """
+        Raises StoreUnavailable when the key is not cached and the store does not answer."""
         digest = self._keyring.digest(key)
         now = self._monotonic()
-        remembered = self._verified.get(digest)
-        if remembered is not None and now < remembered.expires_at:
-            return remembered.brand
+        cached = self._verified.get(digest)
+        if cached is not None and now < cached.expires_at:
+            return cached.brand
         self._verified.pop(digest, None)
         brand = await self._store.brand_by_key(digest)
-        if (
-            brand is not None
-        ):  # It counts from before the store was asked: never older than the limit.
+        if brand is not None:  # The time before the look-up counts, so none is cached too long.
             self._remember(digest, _VerifiedKey(brand, later(now, self._cache_ttl)))
         return brand
 
     async def callback_key(self, brand: str) -> bytes | None:
-        """The brand's oldest key that isn't retired, as it is now; None when it has none (A4).
+        """Return the brand's oldest key that is not retired, read anew; None when it has none (A4).
 
-        Raises StoreUnavailable, and SealError when the key was sealed with another master key.
-        """
+        Raises StoreUnavailable, and SealError when the key was sealed with another master key."""
         for key in await self._store.keys_of(brand):
             if key.retired_at is None:
                 return self._keyring.unseal(brand, key.sealed)

@@ -32,7 +32,7 @@ class BrandHosts:
         self._expires_at: MonotonicInstant | None = None
 
     async def is_allowed(self, brand: str, head: RequestHead, context: RequestContext) -> bool:
-        """Whether this brand's keys work on the requested host. Raises StoreUnavailable."""
+        """Return whether this brand's keys work on the requested host. Raises StoreUnavailable."""
         now = self._monotonic()
         if self._expires_at is None or now >= self._expires_at:
             brands = [record.brand for record in await self._store.admin.brands()]

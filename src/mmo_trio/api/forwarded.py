@@ -18,17 +18,17 @@ from mmo_sansio.http.messages import RequestHead
 from mmo_trio.settings.values import Network
 
 ADDRESS_LENGTH_MAX: Final = 64
-"""Characters of the longest address; a longer one has an endless zone (`%eth0`)."""
+"""Characters of the longest address that is read, with its zone (`%eth0`)."""
 
 
 @frozen
 class TrustedProxies:
-    """The networks of the proxies in front of this gateway; `peer` is who holds the connection."""
+    """Knows the networks of the proxies in front of this gateway; a peer holds the connection."""
 
     networks: Sequence[Network] = ()
 
     def is_trusted(self, peer: str) -> bool:
-        """Whether this address, as the connection shows it, is a trusted proxy's."""
+        """Return whether this address, as the connection shows it, belongs to a trusted proxy."""
         return bool(self.networks) and is_in_networks(parse_address(peer), self.networks)
 
     def client_address(self, peer: str, forwarded_for: Sequence[str]) -> Address | None:
@@ -38,7 +38,8 @@ class TrustedProxies:
         return parse_address(_last_entry(forwarded_for) if self.is_trusted(peer) else peer)
 
     def is_secure(self, peer: str, forwarded_proto: Sequence[str]) -> bool:
-        """Whether a trusted proxy received the request over TLS (`X-Forwarded-Proto: https`)."""
+        """Return whether a trusted proxy received the request over TLS (`X-Forwarded-Proto:
+        https`)."""
         return self.is_trusted(peer) and _last_entry(forwarded_proto) == "https"
 
     def requested_host(self, peer: str, head: RequestHead) -> str:
@@ -61,7 +62,8 @@ def parse_address(text: str) -> Address | None:
 
 
 def is_in_networks(address: Address | None, networks: Sequence[Network]) -> bool:
-    """Whether the address lies in one of the networks; an unknown address (None) never does."""
+    """Return whether the address lies in one of the networks; an unknown address (None)
+    never does."""
     return address is not None and any(address in network for network in networks)
 
 

@@ -1,4 +1,4 @@
-"""Answers the requests of merchants: finds the brand of the key, then creates, looks up or lists."""
+"""Answers the requests of merchants: authenticates, then creates, looks up or lists payments."""
 
 from __future__ import annotations
 

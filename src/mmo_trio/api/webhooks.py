@@ -1,8 +1,9 @@
-"""The door for providers' notifications: `POST|PUT /hooks/{provider}/{token}`, answered once it is durable.
+"""Receives providers' notifications at `POST|PUT /hooks/{provider}/{token}`, and answers once they
+are durable.
 
-Whoever doesn't know an account's token learns nothing, not even that there is such an account. What a notification
-says is judged by the account's adapter and by the law; what fits nothing is kept in the suspense book.
-"""
+A sender without an account's token learns nothing, not even that there is such an account. The
+account's adapter and the payment rules judge a notification; the suspense book takes one that fits
+no payment."""
 
 from __future__ import annotations
 
@@ -38,7 +39,8 @@ logger = structlog.get_logger(__name__)
 
 @define(eq=False)
 class Webhooks:
-    """Takes notifications for every account that has a door, by the name it has in its address."""
+    """Handles the notifications for every account with a webhook, by the account's name
+    in the URL."""
 
     endpoints: Mapping[str, WebhookEndpoint]
     store: Store
@@ -48,32 +50,33 @@ class Webhooks:
     trusted_proxies: TrustedProxies = TrustedProxies()
 
     def admit(self, name: str, token: str, head: RequestHead, context: RequestContext) -> Admitted:
-        """Leave to send the body. Raises RefusedError for a stranger."""
-        door = self.endpoints.get(name)
-        known = hmac.compare_digest((door.token if door else "").encode(), token.encode())
-        if door is None or not known:
+        """Admit the body. Raises ProblemError with 404 for an unknown sender."""
+        endpoint = self.endpoints.get(name)
+        known = hmac.compare_digest((endpoint.token if endpoint else "").encode(), token.encode())
+        if endpoint is None or not known:
             raise ProblemError(problems.NOT_FOUND.problem("No provider notifies here."))
-        if door.allowed_networks and not is_in_networks(
-            self._sender(head, context), door.allowed_networks
+        if endpoint.allowed_networks and not is_in_networks(
+            self._sender(head, context), endpoint.allowed_networks
         ):
-            logger.warning("notification_address_rejected", provider=door.provider.name)
+            logger.warning("notification_address_rejected", provider=endpoint.provider.name)
             raise ProblemError(problems.NOT_FOUND.problem("No provider notifies here."))
 
         async def respond(body: bytes) -> HttpResponse:
             return await self.handle_notification(
-                door.provider, HttpRequest(head.method, head.target, head.headers, body)
+                endpoint.provider, HttpRequest(head.method, head.target, head.headers, body)
             )
 
         return Admitted(self.body_limit, respond)
 
     async def handle_notification(self, provider: Provider, request: HttpRequest) -> HttpResponse:
-        """Make durable what the notification says, then answer; what could not be stored is to be sent again."""
-        told = provider.read_notification(request)
+        """Make the notification durable, then answer. The provider repeats one that could not be
+        stored."""
+        notification = provider.read_notification(request)
         try:
-            if isinstance(told, DepositValidation):
-                is_welcome = await self._would_accept_deposit(provider, told.deposit)
-                return provider.answer_notification(request, is_welcome)
-            await self.submit(await self._input_for(provider, told))
+            if isinstance(notification, DepositValidation):
+                is_acceptable = await self._would_accept_deposit(provider, notification.deposit)
+                return provider.answer_notification(request, is_acceptable)
+            await self.submit(await self._input_for(provider, notification))
         except (StoreUnavailable, OutcomeUnknown) as error:
             logger.warning("notification_store_failed", provider=provider.name, error=str(error))
             return HttpResponse(503, ((b"retry-after", b"5"),))
@@ -86,9 +89,9 @@ class Webhooks:
     ) -> Input:
         if not isinstance(notification, DepositReport):
             return notification
-        was = await self._payment_named_by(provider, notification)
-        if was is not None:
-            return payment_input(notification, was, provider.operations)
+        payment = await self._payment_named_by(provider, notification)
+        if payment is not None:
+            return payment_input(notification, payment, provider.operations)
         return deposit_input(
             notification,
             await self._deposit_owner(notification),
@@ -97,20 +100,23 @@ class Webhooks:
         )
 
     async def _would_accept_deposit(self, provider: Provider, deposit: DepositReport) -> bool:
-        """Whether a deposit would find its owner: a payment of ours that waits for as much, or a brand."""
-        was = await self._payment_named_by(provider, deposit)
-        if was is not None:
-            return not was.progress.stage.is_terminal and was.order.requested == deposit.amount
+        """Return whether a deposit would find its owner: a payment that waits for this amount, or a
+        brand."""
+        payment = await self._payment_named_by(provider, deposit)
+        if payment is not None:
+            return (
+                not payment.progress.stage.is_terminal and payment.order.requested == deposit.amount
+            )
         return await self._deposit_owner(deposit) is not None
 
     async def _payment_named_by(
         self, provider: Provider, deposit: DepositReport
     ) -> Transaction | None:
-        """The payment with this provider that the deposit names, if there is one."""
+        """Return the payment with this provider that the deposit names, if there is one."""
         if not may_be_reference_suffix(deposit):
             return None
-        was = await self.store.transaction_by_suffix(deposit.bill_reference.upper())
-        return was if was is not None and was.order.provider == provider.name else None
+        payment = await self.store.transaction_by_suffix(deposit.bill_reference.upper())
+        return payment if payment is not None and payment.order.provider == provider.name else None
 
     async def _deposit_owner(self, deposit: DepositReport) -> DepositOwner | None:
         return find_owner(deposit, [each.brand for each in await self.store.admin.brands()])

@@ -1,1 +1,1 @@
-"""What developers read about the API: error pages and the OpenAPI document."""
+"""The documentation of the API consists of error pages and the OpenAPI document."""

@@ -1,5 +1,5 @@
-"""What stands behind the `type` URI of a problem and behind each `errorCode`: cause, who acts, advice, an example
-(clauses P1, P2, P4, E1). Made from the catalogues themselves, so no code can be without its page."""
+"""Explains each `type` URI of a problem and each `errorCode`: cause, who acts, advice, an example
+(clauses P1, P2, P4, E1). The pages are made from the catalogues, so no code lacks its page."""
 
 from __future__ import annotations
 
@@ -20,66 +20,72 @@ EXAMPLE_REQUEST_ID: Final = "9f3c51ab07-0000002a"
 
 @frozen
 class ErrorGuidance:
-    """What a cause of a refusal means to those who meet it."""
+    """Explains a problem type to its readers."""
 
     meaning: str
     who_acts: str
-    """`merchant`, `operator`, or `nobody` where waiting is all there is to do."""
+    """`merchant`, `operator`, or `nobody` where waiting is enough."""
     advice: str
     example: str
-    """A detail as it is really given."""
+    """A detail as the gateway writes it."""
     fields: tuple[FieldError, ...] = ()
-    """Field faults of the example."""
+    """Invalid fields of the example."""
 
 
 @frozen
 class ErrorPage:
-    """All there is to say about one code."""
+    """Holds the contents of one code's page."""
 
     code: str
     """The last segment of the `type` URI, or the errorCode of a failed transaction."""
     title: str
     status: int | None
-    """The HTTP status of the refusal; None for a code of a failed transaction."""
+    """The HTTP status of the rejection; None for a code of a failed transaction."""
     meaning: str
     who_acts: str
     advice: str
     example: Mapping[str, Any]
-    """A problem document, or the members of a transaction object that tell of the failure."""
+    """A problem document, or the members of a transaction object that describe the failure."""
 
     @property
     def example_text(self) -> str:
-        """The example as JSON for people."""
+        """Return the example as JSON for people."""
         return json.dumps(self.example, indent=2)
 
 
 GUIDANCE: Final[Mapping[ProblemType, ErrorGuidance]] = MappingProxyType(
     {
         problems.MALFORMED: ErrorGuidance(
-            "The request can't be read: its line, a header field, its Content-Type, or a body that is no strict"
-            " JSON object in UTF-8. Nothing was stored.",
+            "The request can't be read: its line, a header field, its Content-Type, or a body"
+            " that is no strict JSON object in UTF-8. Nothing was stored.",
             "merchant",
-            "Send Content-Type: application/json without a Content-Encoding, and a body made by a JSON library:"
-            " no member twice, no NaN, no bytes after the object. The detail names the place.",
-            "The body can't be read as a JSON object: Expecting ',' delimiter at line 1, column 24.",
+            "Send Content-Type: application/json without a Content-Encoding, and a body made by a"
+            " JSON library: no member twice, no NaN, no bytes after the object. The detail names"
+            " the place.",
+            "The body can't be read as a JSON object: Expecting ',' delimiter at line 1, column"
+            " 24.",
         ),
         problems.TARGET_TOO_LONG: ErrorGuidance(
             "The path and query of the request are longer than the listener takes.",
             "merchant",
-            "Shorten them. References have at most 255 characters, so no right target is that long.",
+            "Shorten them. References have at most 255 characters, so no right target is that"
+            " long.",
             "The request target is longer than 16384 bytes.",
         ),
         problems.HEAD_TOO_LARGE: ErrorGuidance(
             "The header fields of the request are too many or too large.",
             "merchant",
-            "Leave out fields that the gateway doesn't need, such as cookies; look for a proxy that adds them.",
+            "Leave out fields that the gateway doesn't need, such as cookies; look for a proxy"
+            " that adds them.",
             "The request head is larger than 32768 bytes or 100 header fields.",
         ),
         problems.NOT_FOUND: ErrorGuidance(
-            "There is nothing at this path; or the transaction is unknown, or another brand's, which look the same.",
+            "There is nothing at this path; or the transaction is unknown, or another brand's,"
+            " which look the same.",
             "merchant",
-            "Compare the path with the documentation, letter by letter, and encode references once. If a creation"
-            " was answered 503 or not at all, a 404 for its merchantReference says that no payment was made of it.",
+            "Compare the path with the documentation, letter by letter, and encode references"
+            " once. If a creation was answered 503 or not at all, a 404 for its merchantReference"
+            " says that no payment was made of it.",
             "There is no such transaction.",
         ),
         problems.METHOD_NOT_ALLOWED: ErrorGuidance(
@@ -89,17 +95,18 @@ GUIDANCE: Final[Mapping[ProblemType, ErrorGuidance]] = MappingProxyType(
             "This resource knows only POST.",
         ),
         problems.UNAUTHORIZED: ErrorGuidance(
-            "The API key is missing, given twice, unknown or retired, or the host belongs to another brand.",
+            "The API key is missing, given twice, unknown or retired, or the host belongs to"
+            " another brand.",
             "merchant",
-            "Send your brand's key in exactly one X-Api-Key header, to your brand's host if it has one. If a key"
-            " was changed, use the new one; ask whoever runs the gateway for a key.",
+            "Send your brand's key in exactly one X-Api-Key header, to your brand's host if it"
+            " has one. If a key was changed, use the new one; ask the gateway's staff for a key.",
             "Send a valid API key of your brand in the header X-Api-Key.",
         ),
         problems.MERCHANT_DISABLED: ErrorGuidance(
-            "The key is right, but the brand is disabled: it can't make requests. Pending payments run on and are"
-            " called back.",
+            "The key is right, but the brand is disabled: it can't make requests. Pending"
+            " payments run on and are called back.",
             "operator",
-            "Ask whoever runs the gateway why the brand was disabled.",
+            "Ask the gateway's staff why the brand was disabled.",
             "This brand is disabled.",
         ),
         problems.BODY_TOO_LARGE: ErrorGuidance(
@@ -109,11 +116,11 @@ GUIDANCE: Final[Mapping[ProblemType, ErrorGuidance]] = MappingProxyType(
             "The body is larger than 65536 bytes.",
         ),
         problems.VALIDATION_FAILED: ErrorGuidance(
-            "A member of the body, or a parameter of the query, is missing or isn't what it should be. Nothing was"
-            " stored, and the merchantReference wasn't used up.",
+            "A member of the body, or a parameter of the query, is missing or isn't what it"
+            " should be. Nothing was stored, and the merchantReference wasn't used up.",
             "merchant",
-            "Each entry of errors names a field and says what would be right. Correct them and send the request"
-            " again, with the same reference.",
+            "Each entry of errors names a field and says what would be right. Correct them and"
+            " send the request again, with the same reference.",
             "'payer.msisdn' must have at least 3 characters.",
             (
                 FieldError("payer.msisdn", "'payer.msisdn' must have at least 3 characters."),
@@ -123,14 +130,15 @@ GUIDANCE: Final[Mapping[ProblemType, ErrorGuidance]] = MappingProxyType(
         problems.UNSUPPORTED_METHOD: ErrorGuidance(
             "The brand has no payment method with this key, or not for this way to pay.",
             "merchant",
-            "Method keys are case-sensitive. Use one that your brand has for this flow and direction, or ask"
-            " whoever runs the gateway to add it.",
+            "Method keys are case-sensitive. Use one that your brand has for this flow and"
+            " direction, or ask the gateway's staff to add it.",
             "The method 'mpesa_kee' is not configured for direct/payin of this brand.",
         ),
         problems.UNSUPPORTED_COUNTRY: ErrorGuidance(
             "The brand's payment method isn't offered in this country.",
             "merchant",
-            "Send the ISO 3166-1 alpha-2 code of a country for which the brand has this method, in capitals.",
+            "Send the ISO 3166-1 alpha-2 code of a country for which the brand has this method,"
+            " in capitals.",
             "The country 'UG' is not configured for the method 'mpesa_ke'.",
         ),
         problems.UNSUPPORTED_CURRENCY: ErrorGuidance(
@@ -142,57 +150,65 @@ GUIDANCE: Final[Mapping[ProblemType, ErrorGuidance]] = MappingProxyType(
         problems.BELOW_MINIMUM: ErrorGuidance(
             "The amount is below the least that the brand's method takes in this currency.",
             "merchant",
-            "Ask for a larger amount. Whoever runs the gateway can change the limit, within the provider's own.",
+            "Ask for a larger amount. The gateway's staff can change the limit, within the"
+            " provider's own.",
             "The amount 5.00 KES is below the minimum of 10.00 KES.",
         ),
         problems.ABOVE_MAXIMUM: ErrorGuidance(
             "The amount is above the most that the brand's method takes in this currency.",
             "merchant",
-            "Ask for a smaller amount, or split the payment. Whoever runs the gateway can change the limit, within"
-            " the provider's own.",
+            "Ask for a smaller amount, or split the payment. The gateway's staff can change the"
+            " limit, within the provider's own.",
             "The amount 150001.00 KES is above the maximum of 150000.00 KES.",
         ),
         problems.DUPLICATE_REFERENCE: ErrorGuidance(
-            "A payment with this merchantReference was taken already; this request made no second one.",
+            "A payment with this merchantReference was taken already; this request made no second"
+            " one.",
             "merchant",
-            "If you sent the request again because no answer came, all is well: look the payment up by its"
-            " merchantReference. A new payment needs a new reference, also when the first one failed.",
-            "The merchantReference 'order-1' was used before. Look the payment up by it, or send a new reference.",
+            "If you sent the request again because no answer came, all is well: look the payment"
+            " up by its merchantReference. A new payment needs a new reference, also when the"
+            " first one failed.",
+            "The merchantReference 'order-1' was used before. Look the payment up by it, or send"
+            " a new reference.",
         ),
         problems.REQUEST_TIMEOUT: ErrorGuidance(
             "The head or the body of the request didn't arrive in time. Nothing was stored.",
             "merchant",
-            "Send the request again, at once and whole. If it happens often, look at the network between.",
+            "Send the request again, at once and whole. If it happens often, look at the network"
+            " between.",
             "The body of the request did not arrive in time.",
         ),
         problems.BUSINESS_LOGIC_ERROR: ErrorGuidance(
-            "The request is well-formed, but a rule of the business forbids it. Rules with a code of their own are"
-            " reported by that; at present all have one.",
+            "The request is well-formed, but a rule of the business forbids it. Rules with a code"
+            " of their own are reported by that; at present all have one.",
             "merchant",
-            "Read the detail, and ask whoever runs the gateway if it doesn't help.",
+            "Read the detail, and ask the gateway's staff if it doesn't help.",
             "The request can't be carried out.",
         ),
         problems.INTERNAL: ErrorGuidance(
             "Something went wrong in the gateway. Whether a creation was stored is not known.",
             "operator",
-            "Look the payment up by its merchantReference before you send it again. Whoever runs the gateway finds"
-            " the cause in the log by the request id, which is the end of instance and stands in X-Request-Id.",
+            "Look the payment up by its merchantReference before you send it again. The gateway's"
+            " staff find the cause in the log by the request id, which is the end of instance and"
+            " stands in X-Request-Id.",
             "Something went wrong here; the request id says where to look.",
         ),
         problems.UNAVAILABLE: ErrorGuidance(
             "The gateway can't serve right now. Nothing was stored.",
             "nobody",
-            "Send the same request again, with the same reference, after the seconds that Retry-After names.",
+            "Send the same request again, with the same reference, after the seconds that"
+            " Retry-After names.",
             "Nothing was stored. Send the same request again, with the same reference.",
         ),
     }
 )
-"""One for each cause in the catalogue."""
+"""One entry for each problem type."""
 
 
 def error_pages(error_docs_url: str) -> Mapping[str, ErrorPage]:
-    """A page for each code there is, by the code: the refusals in the order of their precedence, then what a
-    transaction can fail for. `error_docs_url` is the base of the `type` URIs in the examples."""
+    """Return a page for each code, by the code: problems in the order of their precedence, then the
+    codes of failed transactions. `error_docs_url` is the base of the `type` URIs in the examples.
+    """
     pages = [_problem_page(cause, error_docs_url) for cause in PROBLEM_TYPES]
     pages += [_failure_page(code) for code in ErrorCode]
     return MappingProxyType({page.code: page for page in pages})
@@ -212,7 +228,7 @@ def _problem_page(problem_type: ProblemType, error_docs_url: str) -> ErrorPage:
 
 
 def example_problem(problem_type: ProblemType, error_docs_url: str) -> Mapping[str, Any]:
-    """A problem document as this cause gives it."""
+    """Return an example of the problem document of this type."""
     guidance = GUIDANCE[problem_type]
     problem = problem_type.problem(guidance.example, *guidance.fields)
     return problem_document(problem, error_docs_url, EXAMPLE_REQUEST_ID)

@@ -1,4 +1,5 @@
-"""The body of a creation request, field by field in the order of C9 (clauses M1 to M4, C3, C5, C7 to C9, C13, C14)."""
+"""Parses the body of a creation request, field by field in the order of C9 (clauses M1 to M4, C3,
+C5, C7 to C9, C13, C14)."""
 
 from __future__ import annotations
 
@@ -21,7 +22,7 @@ from mmo_sansio.values.money import NUMBER_CHARACTERS_MAX, AmountError, check_am
 
 METHOD_MAX: Final = 100
 TEXT_MAX: Final = 255
-"""References, and the id and the names of a party."""
+"""Characters of references, and of the id and the names of a party."""
 MSISDN_MIN: Final = 3
 MSISDN_MAX: Final = 20
 EMAIL_MAX: Final = 320
@@ -45,7 +46,7 @@ PARTY_NAMES: Final = {
     Operation.QR_PAYIN: "payer",
     Operation.WEB_PAYIN: "payer",
 }
-"""What the party is called; a tax payout has none, its recipient is implied (M5)."""
+"""The party's member; a tax payout has none, its recipient is implied (M5)."""
 
 
 def parse_draft(
@@ -57,8 +58,10 @@ def parse_draft(
     egress_rules: EgressRules,
     scenario: str | None = None,
 ) -> Draft:
-    """What a creation request asks for. Notes every fault in `members.faults`, in the order of C9; if there are
-    any, the draft is a stand-in and good for nothing."""
+    """Return the draft that a creation request describes.
+
+    Adds every error to `members.errors`, in the order of C9; if there are any, the draft is a
+    stand-in and must not be used."""
     if len(method) > METHOD_MAX:
         members.add_error("method", f"must have at most {METHOD_MAX} characters")
     value, currency = _amount(members)
@@ -93,7 +96,7 @@ def parse_draft(
 
 
 def _amount(body: Members) -> tuple[Decimal, str]:
-    """Value and currency (M1, M2); their fitting together is the law's to judge."""
+    """Parse value and currency (M1, M2); the payment rules check that they fit together."""
     amount = body.object("amount")
     if amount is None:
         return Decimal(0), ""
@@ -126,7 +129,7 @@ def _currency(amount: Members) -> str:
 
 
 def _party(body: Members, name: str) -> Party | None:
-    """The payer or payee (M3)."""
+    """Parse the payer or payee (M3)."""
     party = body.object(name)
     if party is None:
         return None
@@ -149,7 +152,8 @@ def _msisdn(party: Members) -> str:
 
 
 def _email(party: Members) -> str | None:
-    """Of valid form: 1 to 64 characters without white space, one `@`, a domain of at least two DNS labels."""
+    """Parse an address: 1 to 64 characters without white space, one `@`, at least two DNS
+    labels."""
     email = party.optional_text("email", max_length=EMAIL_MAX)
     if email is not None and not _EMAIL.fullmatch(email):
         party.add_error("email", "must be an e-mail address, such as ada@shop.example")
@@ -157,22 +161,22 @@ def _email(party: Members) -> str | None:
 
 
 def _delivery_url(body: Members, name: str, rules: EgressRules) -> str:
-    """A required URL that the gateway itself will call (C8)."""
+    """Parse a required URL that the gateway itself will call (C8)."""
     url = body.text(name, max_length=URL_LENGTH_MAX)
-    fault = delivery_url_error(url, rules=rules) if url else None
-    if fault is not None:
-        body.add_error(name, f"can't be used. {fault.removesuffix('.')}")
+    error = delivery_url_error(url, rules=rules) if url else None
+    if error is not None:
+        body.add_error(name, f"can't be used. {error.removesuffix('.')}")
     return url
 
 
 def _redirect_url(body: Members, name: str, brand: Brand) -> str | None:
-    """An optional URL that the payer's browser will be sent to (C8)."""
+    """Parse an optional URL that the payer's browser will be sent to (C8)."""
     url = body.optional_text(name, max_length=URL_LENGTH_MAX)
     if url is None:
         return None
-    fault = redirect_url_error(url, extra_schemes=brand.redirect_schemes)
-    if fault is not None:
-        body.add_error(name, f"can't be used. {fault.removesuffix('.')}")
+    error = redirect_url_error(url, extra_schemes=brand.redirect_schemes)
+    if error is not None:
+        body.add_error(name, f"can't be used. {error.removesuffix('.')}")
     return url
 
 
@@ -184,14 +188,14 @@ def _merchant_reference(body: Members) -> str:
 
 
 def _reconciliation_reference(body: Members, operation: Operation) -> str | None:
-    """Optional, except for a tax payout (C5, C7)."""
+    """Parse the reference, which is optional except for a tax payout (C5, C7)."""
     if operation is Operation.DIRECT_TAXPAYOUT:
         return body.text("reconciliationReference", max_length=TEXT_MAX)
     return body.optional_text("reconciliationReference", max_length=TEXT_MAX)
 
 
 def _labels(body: Members) -> str | None:
-    """The labels as the text of a JSON object that reads as the merchant's own did (M4)."""
+    """Return the labels as the text of a JSON object with the same value as the merchant's (M4)."""
     value = body.values.get("labels")
     if value is None:
         return None
@@ -205,15 +209,15 @@ def _labels(body: Members) -> str | None:
 
 
 def _label(body: Members, labels: Members, key: str) -> str:
-    """One entry as JSON text; a key that can't be is a fault of the labels as a whole."""
-    if fault := text_error(key, max_length=LABEL_KEY_MAX) or (
+    """Return one entry as JSON text; an invalid key is an error of the labels as a whole."""
+    if error := text_error(key, max_length=LABEL_KEY_MAX) or (
         "may not be empty" if not key else None
     ):
-        body.add_error("labels", f"has a key that {fault}")
+        body.add_error("labels", f"has a key that {error}")
         return ""
-    fault = _label_error(labels.values[key])
-    if fault is not None:
-        labels.add_error(key, fault)
+    error = _label_error(labels.values[key])
+    if error is not None:
+        labels.add_error(key, error)
         return ""
     return f"{_json_string(key)}:{_label_value(labels.values[key])}"
 

@@ -1,4 +1,4 @@
-"""Reading the members of a request: every fault is noted in the order of reading, none ends it (P1, C9)."""
+"""Reads the members of a request and collects every error, in the order of reading (P1, C9)."""
 
 from __future__ import annotations
 
@@ -17,38 +17,39 @@ CONTROL_CHARACTERS: Final = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 
 @define
 class FieldErrors:
-    """What is wrong with a request so far."""
+    """Collects what is wrong with a request."""
 
     errors: list[FieldError] = field(factory=list)
 
     def add(self, name: str, problem: str) -> None:
-        """Note that the field of this dotted name `what`, as in "must be a string"."""
+        """Add a problem of the field with this dotted name, such as "must be a string"."""
         self.errors.append(FieldError(name, f"'{name}' {problem}."))
 
     def raise_if_any(self) -> None:
-        """Raise RefusedError with all that was found (P1), if anything was."""
+        """Raise ProblemError with all errors (P1), if there are any."""
         if self.errors:
             raise ProblemError(validation_problem(self.errors))
 
 
 @define
 class Members:
-    """The members of one object, taken by name; unknown ones are never looked at, null is absent (G4).
+    """Reads the members of one object by name; unknown ones are ignored, null is absent (G4).
 
-    What is taken from a faulty member is a stand-in, good for reading on until `Faults.raise_if_any`.
-    """
+    The value of an invalid member is a stand-in, good for reading on until
+    `FieldErrors.raise_if_any`."""
 
     values: Mapping[str, JsonValue]
     errors: FieldErrors
     path: str = ""
-    """What stands before a member's name in its dotted path: empty, or `payer.`."""
+    """The prefix of a member's dotted path: empty, or `payer.`."""
 
     def add_error(self, name: str, problem: str) -> None:
-        """Note a fault of this member."""
+        """Add a problem of this member."""
         self.errors.add(self.path + name, problem)
 
     def text(self, name: str, *, max_length: int, min_length: int = 1) -> str:
-        """A required string of so many code points, not blank (G8); empty if that is not what it is."""
+        """Return a required string of limited code points, not blank (G8); empty if it is
+        invalid."""
         if self.values.get(name) is None:
             self.add_error(name, "is required")
             return ""
@@ -64,18 +65,18 @@ class Members:
         return value
 
     def optional_text(self, name: str, *, max_length: int) -> str | None:
-        """A string of at most so many code points (G8), or None."""
+        """Return a string of at most `max_length` code points (G8), or None."""
         value = self.values.get(name)
         if value is None:
             return None
-        fault = text_error(value, max_length=max_length)
-        if fault is None and isinstance(value, str):
+        error = text_error(value, max_length=max_length)
+        if error is None and isinstance(value, str):
             return value
-        self.add_error(name, fault or "must be a string")
+        self.add_error(name, error or "must be a string")
         return None
 
     def object(self, name: str) -> Members | None:
-        """The members of a required object, or None if that is not what it is."""
+        """Return the members of a required object, or None if it is invalid."""
         value = self.values.get(name)
         if isinstance(value, dict):
             return Members(value, self.errors, f"{self.path}{name}.")
@@ -84,7 +85,8 @@ class Members:
 
 
 def text_error(value: JsonValue, *, max_length: int) -> str | None:
-    """What is wrong with a string of at most so many code points, as in "must be a string"; None if nothing."""
+    """Return what is wrong with a string of at most `max_length` code points, such as "must be a
+    string"; None if nothing is."""
     if not isinstance(value, str):
         return "must be a string"
     if len(value) > max_length:

@@ -1,5 +1,5 @@
-"""Look-ups and the records query, from path and query string to what a store can answer (clauses L1 to
-L3, R1 to R6)."""
+"""Turns look-ups and the records query, from path and query string, into queries for a store
+(clauses L1 to L3, R1 to R6)."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from attrs import frozen
 from mmo_sansio.api.cursor import Cursor, CursorError, Direction, Filters, decode_cursor
 from mmo_sansio.api.incoming.creation_body import TEXT_MAX
 from mmo_sansio.api.incoming.fields import CONTROL_CHARACTERS, FieldErrors
-from mmo_sansio.api.incoming.percent_encoding import percent_decode
 from mmo_sansio.api.incoming.timestamps import parse_timestamp, restore_plus
+from mmo_sansio.http.request_head import percent_decode
 from mmo_sansio.messages.queries import (
     RECORDS_PAGE_DEFAULT,
     RECORDS_PAGE_MAX,
@@ -34,15 +34,16 @@ _STATUSES: Final = tuple(each.value for each in Status)
 
 @frozen
 class RecordsRequest:
-    """A page of records, and the query it belongs to, for the cursors of its neighbours."""
+    """Asks for a page of records, and keeps the filters for the cursors of its neighbours."""
 
     query: ListRecords
     filters: Filters
 
 
 def look_up(brand: str, gateway_reference: str) -> LookUp:
-    """The look-up by gatewayReference, whose letters may be of either case. Raises RefusedError with 404 for
-    what is no ULID (L1)."""
+    """Return the look-up by gatewayReference, whose letters may be of either case.
+
+    Raises ProblemError with 404 for text that is no ULID (L1)."""
     upper = gateway_reference.upper()
     if not gateway_reference.isascii() or not _ULID.fullmatch(upper):
         raise ProblemError(unknown_transaction_problem())
@@ -50,55 +51,60 @@ def look_up(brand: str, gateway_reference: str) -> LookUp:
 
 
 def look_up_by_merchant_reference(brand: str, merchant_reference: str) -> LookUpByMerchantReference:
-    """The look-up by merchantReference. Raises RefusedError with 404 for one that is too long to exist (L2)."""
+    """Return the look-up by merchantReference.
+
+    Raises ProblemError with 404 for one that is too long to exist (L2)."""
     if len(merchant_reference) > TEXT_MAX:
         raise ProblemError(unknown_transaction_problem())
     return LookUpByMerchantReference(brand, merchant_reference)
 
 
 def unknown_transaction_problem() -> Problem:
-    """The refusal for a reference that is unknown, another brand's or none at all: all look the same (L1, L2)."""
+    """Return the problem of a reference that is unknown, another brand's or malformed: all look the
+    same (L1, L2)."""
     return NOT_FOUND.problem("There is no such transaction.")
 
 
 def parse_records_query(brand: str, query: bytes, *, cursor_key: bytes) -> RecordsRequest:
-    """The page of records that a raw query string asks for (R1 to R5). Raises RefusedError with all faults: the
-    cursor's first, then the filters' in the order of the specification's table."""
-    faults = FieldErrors()
-    sent = _parameters(query)
-    page = _text("page", sent, faults)
-    cursor = None if page is None else _decode_page(page, brand, cursor_key, faults)
+    """Return the page of records that a raw query string asks for (R1 to R5).
+
+    Raises ProblemError with all errors: the cursor's first, then the filters' in the order of the
+    specification's table."""
+    errors = FieldErrors()
+    parameters = _parameters(query)
+    page = _text("page", parameters, errors)
+    cursor = None if page is None else _decode_page(page, brand, cursor_key, errors)
     filters: dict[str, str] = {}
     for name in _FILTERS:
-        text = _text(name, sent, faults, required=page is None and name in _REQUIRED)
+        text = _text(name, parameters, errors, required=page is None and name in _REQUIRED)
         if text is not None:
-            filters[name] = _canonical(name, text, faults)
-        if name == "to" and page is None and not faults.errors:
-            _check_window(filters, faults)
+            filters[name] = _canonical(name, text, errors)
+        if name == "to" and page is None and not errors.errors:
+            _check_window(filters, errors)
     if cursor is not None:
-        _check_unchanged(filters, cursor.filters, faults)
+        _check_unchanged(filters, cursor.filters, errors)
         filters = dict(cursor.filters)
-    faults.raise_if_any()
+    errors.raise_if_any()
     return RecordsRequest(_list_records(brand, filters, cursor), filters)
 
 
 def _parameters(query: bytes) -> Mapping[str, list[bytes]]:
-    """The values of each parameter, still encoded, but with the spaces that a form writes as `+`."""
-    sent: dict[str, list[bytes]] = {}
+    """Return the encoded values of each parameter, with spaces for the `+` that forms write."""
+    parameters: dict[str, list[bytes]] = {}
     for pair in query.replace(b"+", b" ").split(b"&"):
         name, _, value = pair.partition(b"=")
         try:
-            sent.setdefault(percent_decode(name), []).append(value)
+            parameters.setdefault(percent_decode(name), []).append(value)
         except ValueError:
             continue  # No parameter of ours, and unknown ones are ignored (R3).
-    return sent
+    return parameters
 
 
 def _text(
-    name: str, sent: Mapping[str, list[bytes]], errors: FieldErrors, *, required: bool = False
+    name: str, parameters: Mapping[str, list[bytes]], errors: FieldErrors, *, required: bool = False
 ) -> str | None:
-    """The trimmed text of a parameter; None if it is absent, blank or faulty."""
-    values = sent.get(name, [b""])
+    """Return the trimmed text of a parameter; None if it is absent, blank or invalid."""
+    values = parameters.get(name, [b""])
     if len(values) > 1:
         errors.add(name, "may be given only once")
         return None
@@ -116,7 +122,8 @@ def _text(
 
 
 def _canonical(name: str, text: str, errors: FieldErrors) -> str:
-    """The text in the form that is compared when filters are resent (R5); as it is if it is faulty."""
+    """Return the text in the form that is compared when filters are resent (R5); unchanged if
+    invalid."""
     match name:
         case "from" | "to":
             return _check_timestamp(name, restore_plus(text), errors)
@@ -146,12 +153,12 @@ def _one_of(name: str, text: str, values: Collection[str], errors: FieldErrors) 
 
 
 def _page_size(text: str, errors: FieldErrors) -> str:
-    """Clamped before it is converted: any number of digits costs the same (R4)."""
-    found = _INTEGER.fullmatch(text)
-    if found is None:
+    """Clamp the number before it is converted: any number of digits costs the same (R4)."""
+    match = _INTEGER.fullmatch(text)
+    if match is None:
         errors.add("pageSize", "must be an integer")
         return text
-    sign, digits = found.groups()
+    sign, digits = match.groups()
     if sign == "-" or digits == "0":
         return "1"
     many = len(digits) > len(str(RECORDS_PAGE_MAX))
@@ -171,9 +178,10 @@ def _decode_page(page: str, brand: str, key: bytes, errors: FieldErrors) -> Curs
         return None
 
 
-def _check_unchanged(sent: Filters, original: Filters, errors: FieldErrors) -> None:
-    """Whatever is sent again must say what it said (R5); what is left out need not be repeated."""
-    for name, text in sent.items():
+def _check_unchanged(parameters: Filters, original: Filters, errors: FieldErrors) -> None:
+    """Reject parameters that differ from the cursor's query (R5); absent ones need not be
+    repeated."""
+    for name, text in parameters.items():
         if original.get(name) != text:
             errors.add(name, "differs from the query of this cursor; send 'page' alone")
 

@@ -60,7 +60,7 @@ class CreationHead:
 
 
 ApiRequest: TypeAlias = CreationHead | LookUp | LookUpByMerchantReference | RecordsRequest
-"""What a head asks for."""
+"""What an accepted head asks for."""
 
 
 def read_api_key(head: RequestHead) -> bytes:
@@ -106,7 +106,7 @@ def _unauthorized_problem() -> Problem:
 
 
 def _check_content_type(head: RequestHead) -> None:
-    """Raise ProblemError with `bad_request` unless the body is declared to be JSON in UTF-8 (G2)."""
+    """Raise ProblemError with `bad_request` unless the body is declared as JSON in UTF-8 (G2)."""
     values = head.values(b"content-type")
     if len(values) != 1 or not _is_json(values[0].strip(b" \t")):
         raise ProblemError(MALFORMED.problem("Content-Type must be application/json, in UTF-8."))

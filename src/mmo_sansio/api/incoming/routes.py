@@ -1,8 +1,8 @@
-"""Which resource a request is for, read from the raw target (clauses G1, C1 to C5, L1 to L3, R1).
+"""Finds the resource of a request from its raw target (clauses G1, C1 to C5, L1 to L3, R1).
 
-The path is cut at its slashes before anything is decoded, as a reference may hold a slash of its own, encoded.
-What isn't written exactly as the specification writes it (a slash more, an encoded letter) is not there: 404.
-"""
+The path is split at its slashes before anything is decoded, as a reference may contain an encoded
+slash. A path that is not written exactly as in the specification (one slash more, an encoded
+letter) is a 404."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from typing import Final, TypeAlias
 
 from attrs import field, frozen
 
-from mmo_sansio.api.incoming.percent_encoding import percent_decode
 from mmo_sansio.http.messages import RequestHead
+from mmo_sansio.http.request_head import percent_decode
 from mmo_sansio.values.model import Operation
 from mmo_sansio.values.problems import METHOD_NOT_ALLOWED, NOT_FOUND, ProblemError
 
@@ -20,7 +20,7 @@ API_PREFIX: Final = b"/gateway/mmo/v2/"
 
 @frozen
 class CreateRoute:
-    """`POST …/{flow}/{direction}/{method}`: a payment (C1 to C5)."""
+    """Creates a payment: `POST …/{flow}/{direction}/{method}` (C1 to C5)."""
 
     operation: Operation
     method: str
@@ -29,22 +29,22 @@ class CreateRoute:
 
 @frozen
 class LookUpRoute:
-    """`GET …/status/{gatewayReference}` (L1)."""
+    """Looks a payment up: `GET …/status/{gatewayReference}` (L1)."""
 
     gateway_reference: str
-    """As given; whether it is a ULID is not looked at yet."""
+    """The decoded text, not yet checked to be a ULID."""
 
 
 @frozen
 class LookUpByMerchantReferenceRoute:
-    """`GET …/status/mref/{merchantReference}` (L2)."""
+    """Looks a payment up: `GET …/status/mref/{merchantReference}` (L2)."""
 
     merchant_reference: str
 
 
 @frozen
 class ListRecordsRoute:
-    """`GET …/records` (R1)."""
+    """Lists payments: `GET …/records` (R1)."""
 
     query: bytes
     """The raw query string, without its question mark."""
@@ -52,24 +52,26 @@ class ListRecordsRoute:
 
 @frozen
 class HealthRoute:
-    """`GET /healthz`: is the process alive?"""
+    """Tells whether the process is alive: `GET /healthz`."""
 
 
 @frozen
 class ReadinessRoute:
-    """`GET /readyz`: can it do its work?"""
+    """Tells whether the process can do its work: `GET /readyz`."""
 
 
 @frozen
 class WebhookRoute:
-    """`POST|PUT /hooks/{provider}/{token}`: a provider's notification; what follows is its adapter's to read."""
+    """Receives a provider's notification: `POST|PUT /hooks/{provider}/{token}`.
+
+    The provider's adapter reads what follows."""
 
     provider: str
     token: str = field(repr=False)
 
 
 ApiRoute: TypeAlias = CreateRoute | LookUpRoute | LookUpByMerchantReferenceRoute | ListRecordsRoute
-"""Where a brand's key is needed."""
+"""Routes that need the API key of a brand."""
 
 Route: TypeAlias = ApiRoute | HealthRoute | ReadinessRoute | WebhookRoute
 
@@ -92,14 +94,13 @@ _OPERATIONS: Final = {tuple(each.value.encode().split(b"/")): each for each in O
 
 
 def find_route(head: RequestHead) -> Route:
-    """The resource that the target (in origin-form) names, for a method that it knows.
+    """Return the resource that the target (in origin-form) names, for a method that it knows.
 
-    Raises RefusedError with 404 when there is none, a bad escape or `%00` included, and else with 405 and the
-    methods that there are.
-    """
+    Raises ProblemError with 404 when there is none, a bad escape or `%00` included, and else with
+    405 and the allowed methods."""
     path, _, query = head.target.partition(b"?")
     try:
-        found, methods = _find_resource(path, query)
+        route, methods = _find_resource(path, query)
     except ValueError:
         raise ProblemError(NOT_FOUND.problem("The path is not validly encoded.")) from None
     if head.method not in methods:
@@ -107,18 +108,20 @@ def find_route(head: RequestHead) -> Route:
         raise ProblemError(
             METHOD_NOT_ALLOWED.problem(f"This resource knows only {allow}.", allow=allow)
         )
-    return found
+    return route
 
 
 def route_name(route: Route) -> str:
-    """What counts and logs call the resource: one of ROUTE_NAMES, never a path, which may hold what is somebody's."""
+    """Return the resource's name in metrics and logs: one of ROUTE_NAMES, never a path, which may
+    hold personal data."""
     if isinstance(route, CreateRoute):
         return route.operation._value_  # Every request comes by: `value` is a slow property.
     return _NAMES[type(route)]
 
 
 def _find_resource(path: bytes, query: bytes) -> tuple[Route, tuple[str, ...]]:
-    """The resource and its methods. Raises ValueError for a segment that can't be decoded."""
+    """Return the resource and its methods. Raises ValueError for a segment that cannot be
+    decoded."""
     if path.startswith(API_PREFIX):
         match path[len(API_PREFIX) :].split(b"/"):
             case [b"status", b"mref", reference] if reference:
@@ -142,7 +145,8 @@ def _find_resource(path: bytes, query: bytes) -> tuple[Route, tuple[str, ...]]:
 
 
 def _decode_segment(segment: bytes) -> str:
-    """The segment's text. Raises ValueError for NUL, too, which no reference can hold (L3)."""
+    """Return the segment's text. Raises ValueError for NUL, too, which no reference can
+    hold (L3)."""
     text = percent_decode(segment)
     if "\0" in text:
         raise ValueError("NUL")

@@ -1,5 +1,5 @@
-"""JSON as strict as money needs it: whatever two readers could understand differently is refused (G7; RFC 8259,
-I-JSON RFC 7493)."""
+"""Parses JSON as strictly as money needs it: text that two readers could understand differently is
+rejected (G7; RFC 8259, I-JSON RFC 7493)."""
 
 from __future__ import annotations
 
@@ -12,26 +12,26 @@ from attrs import frozen
 from mmo_sansio.values.problems import MALFORMED, ProblemError
 
 NESTING_MAX: Final = 32
-"""Objects and arrays inside one another, the outermost included: no request needs more than three."""
+"""Levels of objects and arrays, the outermost included: no request needs more than three."""
 
 
 @frozen
 class JsonNumber:
-    """A JSON number, not converted: what it is worth is for its field to say."""
+    """Holds a JSON number as text; its field converts it."""
 
     text: str
-    """As it was written."""
+    """The number as it was written."""
 
 
 JsonValue: TypeAlias = "str | JsonNumber | bool | list[JsonValue] | dict[str, JsonValue] | None"
 
 
 def parse_object(body: bytes) -> dict[str, JsonValue]:
-    """The members of the JSON object that the body is, in their order.
+    """Return the members of the JSON object in the body, in their order.
 
-    Raises RefusedError with `bad_request` for a body that isn't UTF-8 or isn't JSON (NaN, Infinity, a BOM and
-    trailing bytes included), has lone surrogates, a member twice in one object, or more than 32 levels, and for
-    any value but an object. Takes time in proportion to the body's length.
+    Raises ProblemError with `bad_request` for a body that is not UTF-8 or not JSON (NaN, Infinity,
+    a BOM and trailing bytes included), has lone surrogates, a member twice in one object, or more
+    than 32 levels, and for any value but an object. Takes time in proportion to the body's length.
     """
     if body.count(b"{") + body.count(b"[") > NESTING_MAX and _is_nested_too_deep(body):
         _reject(f"it is nested deeper than {NESTING_MAX} levels")
@@ -74,7 +74,7 @@ _ESCAPED_SURROGATE: Final = re.compile(rb"\\u[dD][89a-fA-F]")
 
 
 def _is_nested_too_deep(body: bytes) -> bool:
-    """Whether the brackets go too deep, looked at without parsing: the parser would recurse."""
+    """Whether the brackets go too deep; checked without parsing, as the parser would recurse."""
     depth = 0
     for found in _STRING_OR_BRACKET.finditer(body):
         token = found[0]

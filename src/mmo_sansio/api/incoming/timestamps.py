@@ -1,5 +1,5 @@
-"""ISO 8601 as merchants write it in a query string (R1): narrower than `datetime.fromisoformat`, which takes week
-dates and overflows at the years 1 and 9999."""
+"""Parses ISO 8601 as merchants write it in a query string (R1). It is narrower than
+`datetime.fromisoformat`, which takes week dates and overflows at the years 1 and 9999."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from mmo_sansio.values.clock import (
 )
 
 TIMESTAMP_MAX: Final = 64
-"""Characters of a timestamp that are looked at at all."""
+"""Characters of the longest timestamp that is parsed."""
 
 _TIMESTAMP: Final = re.compile(
     r"(\d{4})(-?)(\d\d)\2(\d\d)"
@@ -29,20 +29,23 @@ _SPACE_FOR_PLUS: Final = re.compile(r" (?=\d\d(?::?\d\d)?\Z)", re.ASCII)
 
 
 def restore_plus(text: str) -> str:
-    """The text with the `+` of its offset, which reaches us as a space when it was not encoded (R1)."""
+    """Return the text with the `+` of its offset, which arrives as a space when it was not encoded
+    (R1)."""
     return _SPACE_FOR_PLUS.sub("+", text)
 
 
 def parse_timestamp(text: str) -> Instant:
-    """The instant of a calendar date or date-time, extended or basic, with an offset, `Z` or neither, which
-    means UTC. Digits beyond the microsecond are cut. Instants beyond the years 1 to 9999 become the first or
+    """Return the instant of a calendar date or date-time, extended or basic, with an offset, `Z` or
+    neither, which means UTC.
+
+    Digits beyond the microsecond are cut. Instants beyond the years 1 to 9999 become the first or
     last one there is. Raises ValueError for all else."""
     if len(text) > TIMESTAMP_MAX:
         raise ValueError("too long")
-    found = _TIMESTAMP.fullmatch(text)
-    if found is None:
+    match = _TIMESTAMP.fullmatch(text)
+    if match is None:
         raise ValueError("not ISO 8601")
-    year, _, month, day, hour, _, minute, second, fraction, sign, hours, minutes = found.groups()
+    year, _, month, day, hour, _, minute, second, fraction, sign, hours, minutes = match.groups()
     moment = datetime(
         int(year),
         int(month),

@@ -1,4 +1,4 @@
-"""Problems as documents: one shape for every error that leaves the merchant API (RFC 7807; clauses
+"""Writes problems as documents: one shape for every error of the merchant API (RFC 7807; clauses
 G3, P1, P4)."""
 
 from __future__ import annotations
@@ -11,16 +11,16 @@ from mmo_sansio.values.problems import Problem
 
 PROBLEM_JSON: Final = b"application/problem+json"
 INSTANCE_PREFIX: Final = "urn:x-request-id:"
-"""What stands before the request id in `instance`: a URI that names the occurrence and leads nowhere."""
+"""The prefix of the request id in `instance`: a URI that names the occurrence and leads nowhere."""
 
 
 def problem_response(
     problem: Problem, error_docs_url: str, request_id: str | None = None
 ) -> HttpResponse:
-    """The problem as an answer; `error_docs_url` is the base of its `type` URI, without a slash at
-    its end, and the request id says which occurrence this is.
+    """Return the response for a problem.
 
-    A 405 names its methods in `Allow`, a 503 its seconds in `Retry-After` (P4)."""
+    `error_docs_url` is the base of its `type` URI, without a slash at its end; the request id names
+    this occurrence. A 405 names its methods in `Allow`, a 503 its seconds in `Retry-After` (P4)."""
     headers = [(b"content-type", PROBLEM_JSON)]
     if problem.allow is not None:
         headers.append((b"allow", problem.allow.encode("ascii")))
@@ -33,8 +33,8 @@ def problem_response(
 def problem_document(
     problem: Problem, error_docs_url: str, request_id: str | None = None
 ) -> dict[str, Any]:
-    """The members of P1, in its order; `instance` (RFC 7807 section 3.1) where the request has an id,
-    `errors` only where fields are at fault."""
+    """Return the members of P1, in its order, with `instance` (RFC 7807 section 3.1) where the
+    request has an id, and `errors` only where fields are invalid."""
     document: dict[str, Any] = {
         "type": f"{error_docs_url}/{problem.segment}",
         "title": problem.title,

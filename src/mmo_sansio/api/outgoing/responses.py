@@ -1,4 +1,5 @@
-"""From what the core and the store say to the bytes that leave (clauses C6, G5, L1, L2, R6, T4)."""
+"""Turns replies of the core and results of the store into responses (clauses C6, G5, L1, L2, R6,
+T4)."""
 
 from __future__ import annotations
 
@@ -17,13 +18,13 @@ from mmo_sansio.values.problems import Problem
 
 _JSON_HEADERS: Final[Headers] = ((b"content-type", b"application/json"),)
 _LOWEST_REFERENCE: Final = "0" * 26
-"""Comes before every gatewayReference of its moment."""
+"""Sorts before every gatewayReference of its moment."""
 
 _json_string: Final = json.encoder.encode_basestring
 
 
 def creation_response(reply: Reply, settings: ApiSettings) -> HttpResponse | Problem:
-    """The Initiate Payment response, the Web Pay In response, or the refusal: what CreatePayment is replied."""
+    """Return the Initiate Payment response, the Web Pay In response, or the problem."""
     match reply:
         case Accepted(order):
             return HttpResponse(
@@ -53,21 +54,22 @@ def _creation_body(order: Order, hpp_url: str) -> str:
     )
 
 
-def look_up_response(found: bytes | None) -> HttpResponse | Problem:
-    """The transaction object as the store has it, or 404 (L1, L2)."""
-    if found is None:
+def look_up_response(transaction: bytes | None) -> HttpResponse | Problem:
+    """Return the transaction object as the store has it, or 404 (L1, L2)."""
+    if transaction is None:
         return unknown_transaction_problem()
-    return HttpResponse(200, _JSON_HEADERS, found)
+    return HttpResponse(200, _JSON_HEADERS, transaction)
 
 
 def records_response(
     records: Records, request: RecordsRequest, settings: ApiSettings
 ) -> HttpResponse:
-    """A page of transaction objects, byte for byte as everywhere (T4), with the cursors of its neighbours (R6)."""
+    """Return a page of transaction objects, byte for byte as everywhere (T4), with the cursors of
+    its neighbours (R6)."""
     before, after = _previous_position(records, request), _next_position(records, request)
     cursors = [
-        _cursor_text(request, direction, place, settings.cursor_key)
-        for direction, place in ((Direction.AFTER, after), (Direction.BEFORE, before))
+        _cursor_text(request, direction, position, settings.cursor_key)
+        for direction, position in ((Direction.AFTER, after), (Direction.BEFORE, before))
     ]
     body = b"".join(
         (
@@ -82,7 +84,7 @@ def records_response(
 def _cursor_text(
     request: RecordsRequest, direction: Direction, position: Position | None, key: bytes
 ) -> str:
-    """The cursor as JSON text."""
+    """Return the cursor as JSON text."""
     if position is None:
         return "null"
     cursor = Cursor(request.filters, direction, position)
@@ -90,19 +92,19 @@ def _cursor_text(
 
 
 def _next_position(records: Records, request: RecordsRequest) -> Position | None:
-    """Where the next page begins. A page that came out empty on the way back (its rows have changed their
-    status since) leads forward again from where it was asked for."""
+    """Return where the next page begins. A page that is empty on the way back (its rows have
+    changed their status since) leads forward again from the position of the request."""
     if not records.has_next:
         return None
-    asked = request.query.before
-    return records.last or (asked and Position(asked.created_at, _LOWEST_REFERENCE))
+    requested = request.query.before
+    return records.last or (requested and Position(requested.created_at, _LOWEST_REFERENCE))
 
 
 def _previous_position(records: Records, request: RecordsRequest) -> Position | None:
-    """Where the previous page ends; likewise."""
+    """Return where the previous page ends; an empty page leads back in the same way."""
     if not records.has_previous:
         return None
-    asked = request.query.after
+    requested = request.query.after
     return records.first or (
-        asked and Position(later(asked.created_at, Span(1)), _LOWEST_REFERENCE)
+        requested and Position(later(requested.created_at, Span(1)), _LOWEST_REFERENCE)
     )

@@ -1,4 +1,5 @@
-"""The transaction as merchants see it: one serializer for look-ups, records and callbacks (clauses T1 to T5)."""
+"""Writes the transaction as merchants see it: one serializer for look-ups, records and callbacks
+(clauses T1 to T5)."""
 
 from __future__ import annotations
 
@@ -40,12 +41,14 @@ _json_string = json.encoder.encode_basestring
 
 
 def transaction_object(transaction: Transaction) -> bytes:
-    """The JSON object of the specification's table: exactly its members, nulls written out (T2), UTF-8.
+    """Return the JSON object of the specification's table in UTF-8: exactly its members, nulls
+    written out (T2).
 
-    Equal transactions give equal bytes, so whoever stores them may render once, when they change (T4).
-    """
+    Equal transactions give equal bytes, so a store may render once, when a transaction changes
+    (T4)."""
     order, progress = transaction.order, transaction.progress
     completed_at = progress.completed_at
+    completed = None if completed_at is None else format_with_microseconds(completed_at)
     return (
         f'{{"status":"{transaction.status.value}"'
         f',"type":"{order.type.value}"'
@@ -61,7 +64,7 @@ def transaction_object(transaction: Transaction) -> bytes:
         f',"finalAmount":{_money(progress.final)}'
         f',"labels":{order.labels or "null"}'
         f',"createdAt":"{format_with_microseconds(order.created_at)}"'
-        f',"completedAt":{_text(None if completed_at is None else format_with_microseconds(completed_at))}'
+        f',"completedAt":{_text(completed)}'
         f',"completionSource":{_text(progress.completion_source)}'
         f',"errorCode":{_text(progress.error_code)}'
         f',"errorMessage":{_text(progress.error_message)}'
@@ -70,7 +73,8 @@ def transaction_object(transaction: Transaction) -> bytes:
 
 
 def money_object(amount: Money) -> str:
-    """A Money object: the value a JSON number with the currency's own decimals, never an exponent (G6)."""
+    """Return a Money object: the value is a JSON number with the currency's own decimals, never an
+    exponent (G6)."""
     return f'{{"value":{amount.text},"currency":"{amount.currency}"}}'
 
 

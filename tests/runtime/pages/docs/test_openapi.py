@@ -14,7 +14,7 @@ from mmo_sansio.api.docs.openapi import openapi_document
 from mmo_sansio.api.docs.openapi.request_schemas import request_example
 from mmo_sansio.api.docs.openapi.schemas import request_name
 from mmo_sansio.api.incoming import creation_body
-from mmo_sansio.api.outgoing.qr_code import qr_code_request
+from mmo_sansio.api.outgoing.delivery_requests import qr_code_request
 from mmo_sansio.api.outgoing.transaction_json import transaction_object
 from mmo_sansio.http.egress_rules import URL_LENGTH_MAX
 from mmo_sansio.providers.sandbox.scenarios import SCENARIOS_BY_NAME

@@ -64,7 +64,7 @@ LINKS: Final = {
     "lookUp": {
         "operationId": "lookUp",
         "parameters": {"gatewayReference": "$response.body#/gatewayReference"},
-        "description": "What became of it, by the gateway's reference.",
+        "description": "The state of the payment, by the gateway's reference.",
     },
     "lookUpByMerchantReference": {
         "operationId": "lookUpByMerchantReference",
@@ -151,7 +151,7 @@ def _look_up_operation() -> dict[str, Any]:
     )
     return _query_operation(
         "lookUp",
-        "What became of a payment?",
+        "Look up a payment",
         [parameter],
         "Transaction",
         COMMON_PROBLEMS,
@@ -168,7 +168,7 @@ def _look_up_by_merchant_reference_operation() -> dict[str, Any]:
         {"type": "string", "minLength": 1},
         example="order-1",
     )
-    summary = "What became of my order?"
+    summary = "Look up a payment by your own reference"
     return _query_operation(
         "lookUpByMerchantReference", summary, [parameter], "Transaction", COMMON_PROBLEMS, "refused"
     )

@@ -60,7 +60,7 @@ def openapi_document(
         "security": [{"apiKey": []}],
         "tags": [
             {"name": "Payments", "description": "Creation; the answer is always `pending`."},
-            {"name": "Look-ups", "description": "What became of payments."},
+            {"name": "Look-ups", "description": "The state of payments."},
             {"name": "Health", "description": "For load balancers; no key is needed."},
         ],
         "paths": api_paths(sandbox_scenarios),

@@ -128,7 +128,7 @@ def _creation_response() -> Schema:
         "reconciliationReference": {"type": "string"},
         "createdAt": {"type": "string", "pattern": CREATED_AT_PATTERN},
     }
-    return response_object("The payment is taken and under way.", properties, example)
+    return response_object("The payment is taken and in progress.", properties, example)
 
 
 def _web_creation_response() -> Schema:

@@ -1,4 +1,4 @@
-"""The QR code's way to its merchant: wanted once, recorded once, and of no consequence to the payment (clause Q1)."""
+"""The requests that deliver a result or a QR code, and how the delivery of a code is recorded (clauses K1, Q1)."""
 
 from __future__ import annotations
 
@@ -7,8 +7,10 @@ import json
 import pytest
 from attrs import evolve
 
-from mmo_sansio.api.outgoing.qr_code import qr_code_request
+from mmo_sansio.api.outgoing.delivery_requests import callback_request, qr_code_request
+from mmo_sansio.api.outgoing.transaction_json import transaction_object
 from mmo_sansio.http.exchange import DeliveryOutcome
+from mmo_sansio.http.messages import HttpRequest
 from mmo_sansio.messages.changes import IntentConcluded, JournalEntry, QrRecorded
 from mmo_sansio.messages.inputs import QrConcluded
 from mmo_sansio.messages.intents import DeliverQr, IntentKind
@@ -130,3 +132,22 @@ def test_our_own_code_names_the_merchant_of_the_account_and_the_country_of_the_o
 def test_options_that_give_no_code_are_refused(options: dict[str, str]) -> None:
     with pytest.raises(OptionError, match="qr_"):
         read_qr_merchant(Options(options), DEFAULT_QR_MERCHANT)
+
+
+@pytest.mark.spec("K1", "T4")
+def test_a_callback_posts_the_transaction_to_the_result_url_with_the_merchant_s_key() -> None:
+    url = "https://merchant.example/callbacks?of=acme"
+    transaction = a_transaction(Stage.SUCCEEDED, result_url=url)
+    assert callback_request(transaction, b"key-of-acme") == HttpRequest(
+        "POST",
+        url.encode(),
+        ((b"content-type", b"application/json"), (b"x-api-key", b"key-of-acme")),
+        transaction_object(transaction),
+    )
+
+
+@pytest.mark.spec("K1")
+def test_a_pending_transaction_is_never_called_back() -> None:
+    pending = a_transaction(Stage.AWAITING_RESULT)
+    with pytest.raises(AssertionError, match="pending"):
+        callback_request(pending, b"key-of-acme")
