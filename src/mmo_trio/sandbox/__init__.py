@@ -1,1 +1,2 @@
-"""What only a sandbox runs: the simulated operator, its clock, a callback receiver, a local CA."""
+"""The sandbox: the simulated operator, its clock and journal, the demo brand, a callback receiver,
+a local CA."""

@@ -1,8 +1,7 @@
-"""The HTTPS receiver behind `mmo listen` and the demo: what a merchant's callback endpoint has to
-do, done right.
+"""Receives callbacks over HTTPS for `mmo listen` and the demo, as a merchant's endpoint should.
 
-It believes a callback only with one of its own API keys, compared in constant time; it drops repeats by
-gatewayReference, as a callback may arrive twice (K3); and it answers at once.
+It accepts a callback only with one of its own API keys, compared in constant time; it drops
+repeats by gatewayReference, as a callback may arrive twice (K3); and it responds at once.
 """
 
 from __future__ import annotations
@@ -24,16 +23,16 @@ from mmo_trio.http.server.listener import serve_http
 from mmo_trio.system.ids import request_id_generator
 
 BODY_BYTES_MAX: Final = 1024 * 1024
-"""Bytes; a transaction object is some hundred kilobytes at the very most."""
+"""Maximum size in bytes; a transaction object has some hundred kilobytes at most."""
 REMEMBERED_REFERENCES_MAX: Final = 100_000
-"""gatewayReferences by which repeats are known; beyond this the oldest are forgotten."""
+"""Number of gatewayReferences by which repeats are recognised; the oldest are dropped beyond it."""
 DOCS_URL: Final = "about:blank"
-"""Base of the type URIs of problems below the receiver's own answers."""
+"""Base of the problem type URIs in the receiver's own responses."""
 
 
 @frozen
 class ReceivedCallback:
-    """A callback that is genuine and new."""
+    """Describes a genuine and new callback."""
 
     gateway_reference: str
     transaction: Mapping[str, Any]
@@ -44,7 +43,7 @@ class ReceivedCallback:
 
 @frozen
 class ReceivedQrCode:
-    """A genuine QR code to show to the payer (Q1)."""
+    """Describes a genuine QR code to show to the payer (Q1)."""
 
     gateway_reference: str
     code: Mapping[str, Any]
@@ -54,14 +53,14 @@ class ReceivedQrCode:
 
 
 OnQrCode: TypeAlias = Callable[[ReceivedQrCode], None]
-"""Told of each QR code before it is answered; must not wait."""
+"""Called with each QR code before the response; must not wait."""
 
 OnCallback: TypeAlias = Callable[[ReceivedCallback], None]
-"""Told of each callback before it is answered; must not wait. If it raises, the callback isn't
-believed to have arrived."""
+"""Called with each new callback before the response; must not wait. If it raises, the callback
+counts as not received."""
 
 OnRejected: TypeAlias = Callable[[], None]
-"""Told of each callback whose X-API-KEY is missing, repeated or wrong; must not wait."""
+"""Called for each callback whose X-API-KEY is missing, repeated or wrong; must not wait."""
 
 
 async def receive_callbacks(
@@ -75,10 +74,13 @@ async def receive_callbacks(
     drain: trio.Event | None = None,
     task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
 ) -> None:
-    """Receive callbacks at any path until cancelled, or until `drain` is set and what has begun is
-    answered: 204 to a genuine one, new or repeated; 401 to a missing, repeated or wrong key; 405 to
-    anything but POST; 400 to a body that is no transaction object and no QR code. Several keys are expected while
-    a merchant changes keys, or when one receiver serves several brands."""
+    """Receive callbacks at any path until cancelled, or until `drain` is set and active requests
+    are answered.
+
+    The response is 204 to a genuine callback, new or repeated; 401 to a missing, repeated or wrong
+    key; 405 to any method but POST; 400 to a body that is no transaction object and no QR code.
+    Several keys are expected while a merchant changes keys, or for several brands.
+    """
     await serve_http(
         _CallbackReceiverHandler(expected_keys, on_callback, on_rejected, on_qr_code),
         listeners,
@@ -93,7 +95,7 @@ async def receive_callbacks(
 
 @define(eq=False)
 class _CallbackReceiverHandler:
-    """Judges callbacks."""
+    """Checks callbacks and responds to them."""
 
     expected_keys: Sequence[bytes] = field(repr=False)
     on_callback: OnCallback
@@ -110,7 +112,7 @@ class _CallbackReceiverHandler:
         return Admitted(BODY_BYTES_MAX, self._respond)
 
     def _is_genuine(self, keys: Sequence[bytes]) -> bool:
-        """Whether exactly one key came and it is expected; takes as long for every one."""
+        """Tell, in constant time, whether there is exactly one key and it is expected."""
         if len(keys) != 1:
             return False
         return sum(hmac.compare_digest(keys[0], each) for each in self.expected_keys) > 0
@@ -131,13 +133,12 @@ class _CallbackReceiverHandler:
 
 
 def _parse_body(body: bytes) -> ReceivedCallback | ReceivedQrCode | None:
-    """The callback or the QR code in this body; None when it is neither."""
+    """Return the callback or the QR code in this body; None when it is neither."""
     try:
-        told = json.loads(body)
+        content = json.loads(body)
     except (ValueError, RecursionError):
         return None
-    if not isinstance(told, dict) or not isinstance(told.get("gatewayReference"), str):
+    if not isinstance(content, dict) or not isinstance(content.get("gatewayReference"), str):
         return None
-    if "qrImage" in told:
-        return ReceivedQrCode(told["gatewayReference"], told, body)
-    return ReceivedCallback(told["gatewayReference"], told, body)
+    received = ReceivedQrCode if "qrImage" in content else ReceivedCallback
+    return received(content["gatewayReference"], content, body)

@@ -1,4 +1,4 @@
-"""Lets time pass in a sandbox: everything that falls due on the way happens in its order, then the clock is there."""
+"""Advances the clock of a sandbox; everything that is due on the way happens in its order."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from mmo_trio.workers.providers.worker import ProviderWorker
 from mmo_trio.workers.scheduler import Scheduler
 
 BATCH_WINDOW: Span = SECOND
-"""Payments whose own times come within it are woken together, in their order: a thousand that are pending for three
-days are asked about 80 times each."""
+"""Transactions that are due within this span are woken together, in their order, as a thousand that
+are pending for three days are polled 80 times each."""
 
 
 @define(eq=False)
 class SandboxClock:
-    """Moves wall and breaker time forward; deadlines of input and output stay real."""
+    """Moves the wall clock and the breakers' clock forward; I/O deadlines stay real."""
 
     clock: WallClock
     store: Store
@@ -29,11 +29,12 @@ class SandboxClock:
     """The simulated operator; None where only other providers are configured."""
     providers: ProviderWorker
     offset_file: Path
-    """The file that the offset survives a restart in."""
+    """The file in which the offset survives a restart."""
 
     async def advance(self, span: Span) -> Instant:
-        """The new time, once everything that was due on the way is decided, in the order of its due time, and
-        committed. Raises ValueError for a step back and StoreUnavailable when the store can't serve."""
+        """Return the new time once everything that was due on the way is decided, in the order of
+        its due time, and committed. Raises ValueError for a negative span and StoreUnavailable when
+        the store can't serve."""
         async with self.scheduler.lock:
             await self._run_due_work()
             target = self.clock.now() + span  # Counted from what was accepted before the call.
@@ -51,8 +52,9 @@ class SandboxClock:
             return self.clock.now()
 
     async def _run_due_work(self) -> None:
-        """Do everything that is due by now, and what follows from it at once. A result that was due before a question
-        has been told before it is asked: time goes on meanwhile, so both go by one `now`."""
+        """Do everything that is due by now, and everything that follows at once. Time passes
+        meanwhile, so operator and scheduler use one `now`: a result that is due before a poll is
+        stored before the poll."""
         now = self.clock.now()
         if self.operator is not None:
             await self.operator.wait_idle(now)
@@ -61,7 +63,7 @@ class SandboxClock:
         self.scheduler.wake_up()
 
     def _next_stop(self, due: Instant) -> Instant:
-        """Where to stop next: as far on as nothing but payments' own times comes up."""
+        """Return the next stop: after BATCH_WINDOW, or when the operator has something due."""
         operator = self._operator_next_due()
         if operator is not None and operator <= due + BATCH_WINDOW:
             return due

@@ -1,4 +1,4 @@
-"""The brand that a sandbox comes with: every flow, several countries and currencies, generous limits."""
+"""Defines the demo brand of a sandbox: every flow, several currencies, generous limits."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _METHODS = (
 
 
 def build_demo_brand(*, provider: str, title: str) -> Brand:
-    """The demo brand, all of whose methods this provider carries."""
+    """Return the demo brand, with this provider for all its methods."""
     return Brand(
         id=DEMO_BRAND_ID,
         name="Demo Shop",
@@ -48,7 +48,7 @@ def build_demo_brand(*, provider: str, title: str) -> Brand:
 async def ensure_demo_brand(
     store: Store, keyring: KeyRing, *, provider: str, title: str, now: Instant
 ) -> str:
-    """Make the demo brand and a key unless they are there; its oldest key in use, for the READY line."""
+    """Create the demo brand and a key unless they exist, and return its oldest key in use."""
     await store.admin.save_brands([build_demo_brand(provider=provider, title=title)])
     for key in await store.keys_of(DEMO_BRAND_ID):
         if key.retired_at is None:

@@ -1,8 +1,7 @@
-"""A small certificate authority of our own, so that the sandbox, `mmo listen` and the demo speak
-real TLS.
+"""A local certificate authority issues the certificates of the sandbox, `mmo listen` and the demo.
 
-It lives in two files of a data directory: `ca-key.pem`, readable by its owner only, and `ca.pem`,
-which the sandbox trusts through `extra_ca_file`. Nothing in production uses it.
+It consists of two files in a data directory: `ca-key.pem`, readable by its owner only, and
+`ca.pem`, which the sandbox trusts through `extra_ca_file`. Production doesn't use it.
 """
 
 from __future__ import annotations
@@ -23,9 +22,9 @@ from cryptography.x509.oid import ExtendedKeyUsageOID
 
 AUTHORITY_DAYS = 3650
 CERTIFICATE_DAYS = 397
-"""The most that browsers accept."""
+"""The longest lifetime that browsers accept."""
 BACKDATE = timedelta(days=1)
-"""How far a certificate's time reaches back, for clocks that are behind."""
+"""How long before its issue a certificate is valid, for clocks that are behind."""
 AUTHORITY_NAME = x509.Name(
     [x509.NameAttribute(x509.NameOID.COMMON_NAME, "mmo-gateway sandbox authority")]
 )
@@ -33,14 +32,14 @@ AUTHORITY_NAME = x509.Name(
 
 @frozen
 class CertificateAuthority:
-    """An authority that issues certificates for local servers."""
+    """Issues certificates for local servers."""
 
     certificate_file: Path
-    """Its certificate (PEM): what a client must trust."""
+    """The authority's certificate (PEM), which clients must trust."""
     _key: ec.EllipticCurvePrivateKey = field(repr=False, eq=False)
 
     def issue(self, *hosts: str) -> ssl.SSLContext:
-        """A server's TLS settings, with a fresh certificate for these host names and IP
+        """Return a server's TLS context with a fresh certificate for these host names and IP
         addresses."""
         key = ec.generate_private_key(ec.SECP256R1())
         names = x509.SubjectAlternativeName([_general_name(host) for host in hosts])
@@ -63,16 +62,16 @@ class CertificateAuthority:
 
 
 def ensure_authority(directory: Path) -> CertificateAuthority:
-    """The authority that lives in this directory, made when there is none yet.
+    """Return the authority of this directory, created when there is none yet.
 
-    Processes that start together end up with the same key. Raises OSError when the directory can't
-    be written, and ValueError when `ca-key.pem` there is no key of ours.
+    Processes that start together get the same key. Raises OSError when the directory can't be
+    written, and ValueError when `ca-key.pem` holds no elliptic-curve key.
     """
     directory.mkdir(parents=True, exist_ok=True)
     key_file, certificate_file = directory / "ca-key.pem", directory / "ca.pem"
     if not key_file.exists():
         fresh = _to_pem(ec.generate_private_key(ec.SECP256R1()))
-        with suppress(FileExistsError):  # somebody else was faster: then theirs it is
+        with suppress(FileExistsError):  # Another process was faster, and its key is used.
             _write_atomically(key_file, fresh, replace=False)
     key = serialization.load_pem_private_key(key_file.read_bytes(), password=None)
     if not isinstance(key, ec.EllipticCurvePrivateKey):
@@ -84,14 +83,14 @@ def ensure_authority(directory: Path) -> CertificateAuthority:
 
 
 def _is_valid_certificate(file: Path, key: ec.EllipticCurvePrivateKey) -> bool:
-    """Whether the file holds this key's certificate, good for longer than any it will issue."""
+    """Tell whether the file holds this key's certificate, valid longer than any that it issues."""
     try:
         certificate = x509.load_pem_x509_certificate(file.read_bytes())
     except (FileNotFoundError, ValueError):
         return False
     needed_until = datetime.now(UTC) + timedelta(days=CERTIFICATE_DAYS)
-    lasts = certificate.not_valid_after_utc > needed_until
-    return lasts and certificate.public_key() == key.public_key()
+    is_long_valid = certificate.not_valid_after_utc > needed_until
+    return is_long_valid and certificate.public_key() == key.public_key()
 
 
 def _self_signed(key: ec.EllipticCurvePrivateKey) -> x509.Certificate:
@@ -150,7 +149,7 @@ def _to_pem(key: ec.EllipticCurvePrivateKey) -> bytes:
 def _server_context(key_and_certificate: bytes) -> ssl.SSLContext:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
-    with tempfile.NamedTemporaryFile() as file:  # the ssl module reads keys from files only
+    with tempfile.NamedTemporaryFile() as file:  # The ssl module reads keys from files only.
         file.write(key_and_certificate)
         file.flush()
         context.load_cert_chain(file.name)
@@ -158,8 +157,8 @@ def _server_context(key_and_certificate: bytes) -> ssl.SSLContext:
 
 
 def _write_atomically(file: Path, content: bytes, *, replace: bool) -> None:
-    """Writes the file whole or not at all, for its owner only. Raises FileExistsError when it is
-    there and `replace` isn't said."""
+    """Write the complete file or nothing, readable by its owner only. Raises FileExistsError when
+    the file exists, unless `replace` is set."""
     descriptor, name = tempfile.mkstemp(dir=file.parent, prefix=f".{file.name}.")
     try:
         with os.fdopen(descriptor, "wb") as temporary:

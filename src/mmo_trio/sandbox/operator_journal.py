@@ -1,7 +1,7 @@
-"""The sandbox operator's book as a file: one line for each entry, appended, so that a `kill -9` loses nothing.
+"""The simulated operator's journal is a file with one line for each entry; `kill -9` loses nothing.
 
-The file belongs to one process at a time. What was handed to the operating system survives the process; a machine
-that loses its power may lose the last lines, which a sandbox can bear.
+The file belongs to one process at a time. Lines that the operating system has survive the process;
+a power failure may lose the last lines, which a sandbox tolerates.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ _LINE_FEED = b"\n"
 
 
 class OperatorJournal:
-    """An open book. What can't be written is kept and written first the next time."""
+    """An open journal. Entries that can't be written are written first by the next `append`."""
 
     def __init__(self, path: Path) -> None:
-        """Open or make the file, and cut off a line that was torn; raises OSError when that can't be."""
+        """Open or create the file, and cut off an incomplete last line. Raises OSError."""
         self.path = path
         self._unwritten_bytes = b""
         self._descriptor = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
         os.ftruncate(self._descriptor, _complete_lines_size(path.read_bytes()))
 
     def append(self, entries: Iterable[SandboxJournalEntry]) -> None:
-        """Write the entries; raises OSError while they can't be."""
+        """Write the entries. Raises OSError while they can't be written."""
         self._unwritten_bytes += b"".join(map(format_entry, entries))
         while self._unwritten_bytes:
             self._unwritten_bytes = self._unwritten_bytes[
@@ -40,9 +40,10 @@ class OperatorJournal:
 
 
 def read_operator_journal(path: Path) -> list[SandboxJournalEntry]:
-    """Every entry of a book, also while its owner writes; [] when there is none.
+    """Return every entry of a journal, also while its owner writes; [] when there is no file.
 
-    Raises ValueError, naming the line, for one that is damaged; a last line without its end is not there yet.
+    Raises ValueError, naming the line, for a damaged entry; an incomplete last line is no entry
+    yet.
     """
     try:
         content = path.read_bytes()

@@ -1,10 +1,11 @@
 """Shares one simulated operator, in a process of its own, among the workers of a machine.
 
-A worker may poll a payment that another worker has submitted, so there is one operator with one journal. Workers reach
-it through a Unix socket beside the journal. Each message is a line of JSON, and either end may send requests:
+A worker may poll a payment that another worker has submitted, so there is one operator with one
+journal. Workers reach it through a Unix socket beside the journal. Each message is a line of JSON,
+and either end may send requests:
 
     ["request", 1, ["POST", "https://...", "{...}"]]    worker: a submission or a poll
-    ["reply", 1, [202, "{...}"]]                        operator: the response; status 0: no response, and why
+    ["reply", 1, [202, "{...}"]]                        operator: the response, or 0 and why not
     ["request", 7, "{...}"]                             operator: a notification, to one worker
     ["reply", 7, "stored"]                              worker: its `NotificationResult`
 """
@@ -65,7 +66,7 @@ class _Connection:
     _pending_replies: dict[int, trio.MemorySendChannel[Any]] = Factory(dict)
 
     async def request(self, content: object) -> Any:
-        """Return the content of the reply. Raises one of DISCONNECTED_ERRORS when none will come."""
+        """Return the content of the reply. Raises one of DISCONNECTED_ERRORS without one."""
         number = next(self._request_numbers)
         send_reply, receive_reply = trio.open_memory_channel[Any](1)
         self._pending_replies[number] = send_reply
@@ -111,7 +112,7 @@ class _Connection:
 
 @define(eq=False)
 class OperatorClient:
-    """Connects a worker to the operator: providers send requests by `exchange`, `notify` gets the notifications."""
+    """Connects a worker to the operator; `notify` gets the notifications."""
 
     socket_path: Path
     notify: Notify
@@ -170,7 +171,7 @@ class _PendingNotification:
     delivered: trio.Event = Factory(trio.Event)
 
     async def reply(self) -> None:
-        """Return once a worker has stored it. Raises StoreUnavailable, or RuntimeError for an internal error."""
+        """Return once a worker has stored it. Raises StoreUnavailable or RuntimeError."""
         await self.delivered.wait()
         if self.result == "later":
             raise StoreUnavailable("the worker couldn't store it")

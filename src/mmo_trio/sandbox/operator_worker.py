@@ -1,6 +1,8 @@
-"""The sandbox operator, run in our own process: what it has to tell is told in time, and its book is kept.
+"""Runs the simulated operator in this process: it sends notifications in time and writes the
+journal.
 
-Nothing leaves before the book holds it. Writing a line of the book doesn't wait for a disk, so it is done in place.
+Nothing leaves before the journal holds it. Writing to the journal doesn't wait for a disk, so no
+thread is needed.
 """
 
 from __future__ import annotations
@@ -31,141 +33,143 @@ from mmo_trio.system.fault_report import describe_fault
 logger = structlog.get_logger(__name__)
 
 NOTIFICATIONS_PER_ROUND_MAX = 512
-"""Notifications told in one go: enough to fill the engine's batches, and others get their turn between."""
+"""Notifications that are sent without a pause for other tasks: enough for the engine's batches."""
 
 RETRY_DELAY_S = 1.0
-"""How long to wait before the book, or the gateway, is tried again."""
+"""Seconds before the journal, or the gateway, is tried again."""
 
 
 class PendingReply(Protocol):
-    """A notification on its way into the gateway, such as a :class:`mmo_trio.engine.engine.Call`."""
+    """A notification on its way into the gateway, such as a
+    `mmo_trio.engine.engine.PendingInput`."""
 
     async def reply(self) -> object:
-        """Return once it is durable there. Raises StoreUnavailable or OutcomeUnknown when it isn't, or may not be."""
+        """Return once it is durable. Raises StoreUnavailable or OutcomeUnknown."""
         ...
 
 
 Notify: TypeAlias = Callable[[HttpRequest], PendingReply]
-"""Hands a notification to the gateway, at once; raises StoreUnavailable when it has no room."""
+"""Passes a notification to the gateway at once; raises StoreUnavailable without room."""
 
 
 @define(eq=False)
 class SandboxOperatorWorker:
-    """Keeps the operator's time and its book; `exchange` is how providers reach it."""
+    """Runs the operator by the clock and writes its journal; `exchange` takes requests."""
 
     journal: OperatorJournal
     now: Callable[[], Instant]
     notify: Notify
     _operator: SimulatedOperator = Factory(SimulatedOperator)
     _changed: trio.Event = Factory(trio.Event)
-    """Set when the operator may have something to do sooner than was thought."""
+    """Set when the operator may have something due sooner than expected."""
     _notifications_concluded: trio.Event = Factory(trio.Event)
-    """Set, and replaced, whenever a notification has ended, or nothing was due."""
+    """Set, and replaced, whenever notifications were concluded, or nothing was due."""
     _sleeps_until: float = math.inf
     _in_flight: Counter[Instant] = Factory(Counter)
-    """How many notifications the operator has given out that haven't ended, by when the first of its round was due."""
+    """The number of notifications that are sent and not concluded, by the instant at which their
+    round was due."""
 
     def __attrs_post_init__(self) -> None:
         self._operator.restore(read_operator_journal(self.journal.path))
 
     async def exchange(self, request: HttpRequest) -> HttpResponse:
-        """The operator's answer; raises ExchangeFailed when its book can't be written."""
+        """Return the response. Raises ExchangeFailed when the journal can't be written."""
         await trio.lowlevel.checkpoint()
-        answer = self._operator.receive(request, now=self.now())
+        response = self._operator.receive(request, now=self.now())
         try:
             self._save_journal()
         except OSError as error:
-            raise ExchangeFailed(f"The book: {error}", may_have_arrived=True) from error
-        return answer
+            raise ExchangeFailed(f"The journal: {error}", may_have_arrived=True) from error
+        return response
 
     def approve(self, reference: str) -> bool:
-        """The person at the virtual phone agrees; False when no such payment waits. Raises OSError when the book
-        can't be written."""
-        done = self._operator.approve(reference, now=self.now())
+        """Approve a payment at the virtual phone; False when no such payment waits. Raises OSError
+        when the journal can't be written."""
+        was_waiting = self._operator.approve(reference, now=self.now())
         self._save_journal()
-        return done
+        return was_waiting
 
     def decline(self, reference: str, *, error_code: ErrorCode = ErrorCode.USER_CANCELLED) -> bool:
-        """The person at the virtual phone declines, or can't pay, which `why` says; False when no such payment waits.
-        Raises OSError when the book can't be written."""
-        done = self._operator.decline(reference, reason=error_code, now=self.now())
+        """Decline a payment at the virtual phone for the reason of `error_code`; False when no such
+        payment waits. Raises OSError when the journal can't be written."""
+        was_waiting = self._operator.decline(reference, reason=error_code, now=self.now())
         self._save_journal()
-        return done
+        return was_waiting
 
     def prompts(self) -> tuple[PhonePrompt, ...]:
-        """What the virtual phone shows, the oldest first."""
+        """Return the prompts that the virtual phone shows, the oldest first."""
         return self._operator.prompts()
 
     def next_due(self) -> Instant | None:
-        """When the operator has something to do by itself."""
+        """Return when the operator has something to do by itself; None for never."""
         return self._operator.next_due()
 
     def wake_up(self) -> None:
-        """Look again at what is due."""
+        """Check again what is due."""
         self._changed.set()
 
     async def wait_idle(self, until: Instant) -> None:
-        """Return once everything due until then was told and acknowledged; what falls due later isn't waited for."""
+        """Return once every notification that is due until then was sent and concluded."""
         self.wake_up()
         while self._has_due(until) or any(due <= until for due in self._in_flight):
             await self._notifications_concluded.wait()
         await trio.lowlevel.checkpoint()
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """Tell what is due, in order, until cancelled; the book is closed then."""
+        """Send due notifications, in order, until cancelled; then close the journal."""
         try:
             async with trio.open_nursery() as nursery:
                 task_status.started()
                 while True:
                     due = Instant(self._operator.next_due() or 0)
-                    told = self._operator.due_notifications(now=self.now())
-                    self._in_flight[due] += len(told)
+                    notifications = self._operator.due_notifications(now=self.now())
+                    self._in_flight[due] += len(notifications)
                     await self._save_journal_with_retry()
-                    for start in range(0, len(told), NOTIFICATIONS_PER_ROUND_MAX):
-                        part = told[start : start + NOTIFICATIONS_PER_ROUND_MAX]
-                        # Posted here, in their order; a task of its own only waits.
-                        nursery.start_soon(
-                            self._deliver_until_stored, self._post_notifications(part), due
-                        )
+                    for start in range(0, len(notifications), NOTIFICATIONS_PER_ROUND_MAX):
+                        part = notifications[start : start + NOTIFICATIONS_PER_ROUND_MAX]
+                        # They are sent here, in their order; the task only waits for the replies.
+                        sent = self._send_notifications(part)
+                        nursery.start_soon(self._deliver_until_stored, sent, due)
                         await trio.lowlevel.checkpoint()
                     self._count_concluded(due, 0)
                     await self._sleep_until_due()
         finally:
             self.journal.close()
 
-    def _post_notifications(
+    def _send_notifications(
         self, notifications: Sequence[SandboxNotification]
     ) -> Sequence[tuple[SandboxNotification, PendingReply | None]]:
-        """Each with its way through the gateway; without one when there was no room."""
-        return [(each, self._post_notification(each)) for each in notifications]
+        """Return each notification with its pending reply; None when the gateway had no room."""
+        return [(each, self._send_notification(each)) for each in notifications]
 
-    def _post_notification(self, notification: SandboxNotification) -> PendingReply | None:
+    def _send_notification(self, notification: SandboxNotification) -> PendingReply | None:
         try:
             return self.notify(notification.request)
         except StoreUnavailable:
             return None
 
     async def _deliver_until_stored(
-        self, posted: Sequence[tuple[SandboxNotification, PendingReply | None]], due: Instant
+        self, sent: Sequence[tuple[SandboxNotification, PendingReply | None]], due: Instant
     ) -> None:
-        """Acknowledge what the gateway has, all in one write, and tell the rest again until it has it."""
-        count = len(posted)
-        while posted:
-            left: list[SandboxNotification] = []
-            for notification, call in posted:
-                if call is None or not await self._is_concluded(notification, call):
-                    left.append(notification)
+        """Send the notifications until all are stored; acknowledge each round in one write."""
+        count = len(sent)
+        while sent:
+            deferred: list[SandboxNotification] = []
+            for notification, reply in sent:
+                if reply is None or not await self._is_concluded(notification, reply):
+                    deferred.append(notification)
             await self._save_journal_with_retry()
-            if left:
-                logger.warning("sandbox_notifications_deferred", count=len(left))
+            if deferred:
+                logger.warning("sandbox_notifications_deferred", count=len(deferred))
                 await trio.sleep(RETRY_DELAY_S)
-            posted = self._post_notifications(left)
+            sent = self._send_notifications(deferred)
         self._count_concluded(due, count)
 
     async def _is_concluded(
         self, notification: SandboxNotification, pending_reply: PendingReply
     ) -> bool:
-        """Whether it is done with. After a fault of ours it is, until a restart."""
+        """Tell whether the notification is stored, or has failed with an internal error, which ends
+        it until a restart."""
         try:
             await pending_reply.reply()
         except (StoreUnavailable, OutcomeUnknown):
@@ -177,7 +181,7 @@ class SandboxOperatorWorker:
         return True
 
     def _save_journal(self) -> None:
-        """Write what has become true, then see whether it changes what is due next."""
+        """Write new entries to the journal, and wake up the loop if something is due sooner."""
         entries = self._operator.take_entries()
         if entries:
             self.journal.append(entries)
@@ -205,7 +209,7 @@ class SandboxOperatorWorker:
         self._sleeps_until = -math.inf
 
     def _count_concluded(self, due: Instant, count: int) -> None:
-        """This many notifications of the round that was due then have ended."""
+        """Record that this many notifications of the round that was due then are concluded."""
         self._in_flight[due] -= count
         if not self._in_flight[due]:
             del self._in_flight[due]

@@ -1,4 +1,4 @@
-"""The parts of one gateway process: `service.wiring` puts them together, `service.process` runs them."""
+"""Lists the parts of one gateway process; `wiring` puts them together, `process` runs them."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Workers:
     async def run(
         self, *, drain: trio.Event, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
     ) -> None:
-        """Run all workers until `drain` is set and the active conversations and deliveries have ended."""
+        """Run all workers until `drain` is set and active conversations and deliveries end."""
         if self.channel_owner is None:
             for brand, snapshot in (await self.store.breakers()).items():
                 self.callbacks.load_breaker(brand, snapshot)

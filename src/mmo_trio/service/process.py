@@ -1,9 +1,9 @@
-"""One gateway process: the tree of nurseries in which its parts live, and the order in which they end.
+"""Runs one gateway process: a tree of nurseries, and the order in which its parts end.
 
     store ─ engine ─ workers ─ listeners
 
-Each part uses the parts to its left and ends before them: the listeners accept no more requests, the workers finish
-what they have begun, the engine records it, and the store is closed.
+Each part uses the parts to its left and ends before them: the listeners accept no more requests,
+the workers finish what they have begun, the engine records it, and the store is closed.
 """
 
 from __future__ import annotations
@@ -101,11 +101,12 @@ async def run_service(
     extra_listeners: Sequence[ExtraListener] = (),
     inherited: Inherited | None = None,
 ) -> None:
-    """Serve until SIGTERM, SIGINT or `drain`, then drain and return; SIGHUP reloads the certificate.
+    """Serve until SIGTERM, SIGINT or `drain`, then drain; SIGHUP reloads the certificate.
 
-    With `drain` given no signal is handled. `extra_listeners` open and close together with the service's own. A
-    worker process serves on the sockets that it has `inherited`, ends also when its supervisor is gone, and ends
-    gently on SIGUSR2. Raises SettingsError, StoreUnusable or StoreUnavailable when the service can't begin.
+    With `drain` given no signal is handled. `extra_listeners` open and close together with the
+    service's own. A worker process serves on the sockets that it has `inherited`, ends also when
+    its supervisor is gone, and ends gently on SIGUSR2. Raises SettingsError, StoreUnusable or
+    StoreUnavailable when the service can't begin.
     """
     if config.is_sandbox and config.data_directory is not None:
         ensure_authority(config.data_directory)
@@ -142,7 +143,7 @@ async def run_service(
 async def _run_components(
     resources: Resources, listeners: _Listeners, on_ready: Callable[[ServiceAddresses], None]
 ) -> None:
-    """Run the engine outside, the workers in it and the listeners inmost; each level ends before the one around it."""
+    """Run listeners inside workers inside the engine; each level ends before the outer one."""
     components, shutdown = listeners.components, listeners.shutdown
     async with trio.open_nursery() as engine:
         await engine.start(components.engine.run)
@@ -165,7 +166,7 @@ async def _run_components(
 
 @frozen
 class _Listeners:
-    """Serve merchants, payers and staff on the listening sockets until the shutdown is requested."""
+    """Serve merchants, payers and staff until the shutdown is requested."""
 
     components: Components
     listening_sockets: Mapping[str, socket.socket]
@@ -241,8 +242,8 @@ async def _handle_signals(
     *,
     task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
 ) -> None:
-    """Handle signals until cancelled. `idle_grace_s` is what SIGUSR2 leaves idle connections; None where no other
-    process would serve."""
+    """Handle signals until cancelled. `idle_grace_s` is what SIGUSR2 leaves idle connections; None
+    where no other process would serve."""
     with trio.open_signal_receiver(*STOP_SIGNALS, signal.SIGHUP, signal.SIGUSR2) as signals:
         task_status.started()
         async for number in signals:

@@ -17,8 +17,7 @@ BACKLOG = 1_024
 
 
 def open_listening_sockets(listen: ListenSection) -> Mapping[str, socket.socket]:
-    """Return the listening sockets of a gateway by name. Raises SettingsError naming the setting of a
-    socket that can't be opened."""
+    """Return the listening sockets by name. Raises SettingsError naming the setting at fault."""
     addresses = {"api": listen.api, "pages": listen.pages, "console": listen.console}
     listening_sockets: dict[str, socket.socket] = {}
     try:
@@ -81,7 +80,7 @@ class Certificates:
         return self._context
 
     def reload(self) -> None:
-        """Use what the files hold now. Raises SettingsError, and keeps the old context, when they can't be used."""
+        """Read the files again. Raises SettingsError and keeps the old context if they are bad."""
         self._context = self._read()
 
     def _read(self) -> ssl.SSLContext:
@@ -100,7 +99,7 @@ class Certificates:
 
 
 def open_certificates(listen: ListenSection) -> Certificates | None:
-    """Return the configured certificate, or None where none is set. Raises SettingsError when it can't be used."""
+    """Return the configured certificate; None where none is set. Raises SettingsError."""
     if listen.tls_certificate is None and listen.tls_key is None:
         return None
     if listen.tls_certificate is None or listen.tls_key is None:

@@ -1,4 +1,4 @@
-"""Hands each intent to the worker that does it, and offers again what a worker had no room for."""
+"""Passes each intent to its worker, and offers it again when the worker had no room."""
 
 from __future__ import annotations
 
@@ -25,51 +25,51 @@ from mmo_trio.workers.providers.worker import ProviderWorker
 logger = structlog.get_logger(__name__)
 
 RETRY_INTERVAL_S = 0.5
-"""How long what didn't fit waits before it is offered again."""
+"""Seconds before waiting intents are offered again."""
 
 RETRIES_PER_ROUND_MAX = 512
-"""How much is offered in one go; in between others get their turn."""
+"""Intents of one queue that are offered in one round; other queues follow."""
 
 WaitingQueueKey: TypeAlias = tuple[str, str]
-"""What waits for the same: a provider's submissions, a merchant's callbacks, a merchant's QR codes."""
+"""Names the queue of a provider's submissions, a brand's callbacks or a brand's QR codes."""
 
 
 @define(eq=False)
 class Dispatcher:
-    """Knows all workers. What waits is kept as references only, so a long queue costs little memory."""
+    """Knows all workers. Intents wait without their transactions, which saves memory."""
 
     store: Store
     providers: ProviderWorker
     callbacks: CallbackWorker | ChannelOwner
-    """Where several processes share the store, who holds channels there."""
+    """The channel owner where several processes share the store."""
     qr_codes: QrWorker
     _waiting: dict[WaitingQueueKey, deque[Intent]] = Factory(dict)
-    """Never an empty one."""
+    """Intents that wait, by queue; no queue is empty."""
 
     def dispatch(self, work: WorkItem) -> None:
-        """Hand over work; what its worker can't take now waits here, behind what waits for the same. A question
-        never waits: it is asked again at its time."""
-        lane = _queue_key(work)
-        must_queue = lane in self._waiting and not isinstance(work.intent, PollProvider)
-        if must_queue or not self._try_enqueue(work):
-            self._waiting.setdefault(lane, deque()).append(work.intent)
+        """Pass work to its worker, or let it wait at the end of its queue. A poll never waits: the
+        transaction is polled again at its time."""
+        queue_key = _queue_key(work)
+        must_wait = queue_key in self._waiting and not isinstance(work.intent, PollProvider)
+        if must_wait or not self._try_enqueue(work):
+            self._waiting.setdefault(queue_key, deque()).append(work.intent)
 
     def has_room(self) -> bool:
-        """Whether more of what others have left can be taken on."""
+        """Tell whether work of other processes that have ended can be claimed."""
         return not self._waiting
 
     async def run(self) -> None:
-        """Offer again what waits, until cancelled."""
+        """Offer waiting intents again, until cancelled."""
         while True:
             await trio.sleep(RETRY_INTERVAL_S)
             try:
-                for lane in tuple(self._waiting):
-                    await self._retry_waiting(lane)
+                for queue_key in tuple(self._waiting):
+                    await self._retry_waiting(queue_key)
             except StoreUnavailable as error:
                 logger.warning("waiting_work_read_failed", error=str(error))
 
     async def _retry_waiting(self, queue_key: WaitingQueueKey) -> None:
-        """Offer one after the other, until one isn't taken: who had no room for it has none for the next."""
+        """Offer the intents of a queue in order until the worker has no more room."""
         waiting = self._waiting[queue_key]
         for _ in range(min(RETRIES_PER_ROUND_MAX, len(waiting))):
             intent = waiting[0]

@@ -1,10 +1,10 @@
 """Runs the gateway as a service of several processes.
 
-    supervisor ─┬─ worker-1, worker-2, ...    each a complete gateway with its own engine and store
+    supervisor ─┬─ worker-1, worker-2, ...    complete gateways, each with engine and store
                 └─ sandbox-operator           only with a provider of kind `sandbox`
 
-The supervisor opens the listening sockets, lets a child prepare the store, and from then on only watches. It has
-imported everything that a worker needs, and has neither a connection nor a thread.
+The supervisor opens the listening sockets, lets a child prepare the store, and from then on only
+watches. It has imported everything that a worker needs, and has neither a connection nor a thread.
 """
 
 from __future__ import annotations
@@ -57,11 +57,11 @@ def supervise(
     on_ready: Callable[[ServiceAddresses], None],
     on_serving: Callable[[], None],
 ) -> int:
-    """Serve with `config.workers` processes until SIGTERM or SIGINT, and return the service's exit code.
+    """Serve with `config.workers` processes until SIGTERM or SIGINT, and return the exit code.
 
-    On SIGHUP every worker reads its certificates again; on SIGUSR2 the supervisor reads the settings by
-    `read_settings` and replaces one worker after the other. `on_serving` is called in each worker once it serves.
-    Raises SettingsError when the service can't begin.
+    On SIGHUP every worker reads its certificates again; on SIGUSR2 the supervisor reads the
+    settings by `read_settings` and replaces one worker after the other. `on_serving` is called in
+    each worker once it serves. Raises SettingsError when the service can't begin.
     """
     import_module("mmo_trio.storage.postgres")  # Before the first fork: no worker has to load it.
     open_certificates(config.settings.listen)
@@ -112,7 +112,7 @@ class _ProcessJobs:
         return operator_journal_file(self.config).absolute()
 
     def reload_settings(self) -> bool:
-        """Read the settings for the next workers, which keep the listening sockets. Return False if they can't be used."""
+        """Read the settings for the next workers; False, and no change, if they can't be used."""
         try:
             settings = self.read_settings()
             open_certificates(settings.listen)

@@ -60,7 +60,7 @@ class ProcessServing:
 
 @frozen
 class ProcessExited:
-    """The process has ended with this exit code; the negative number of a signal if that ended it."""
+    """The process has ended with this exit code, negative if a signal ended it."""
 
     pid: int
     exit_code: int
@@ -115,7 +115,7 @@ class LogMessage:
 
 @frozen
 class ExitService:
-    """End the service with this exit code, as all processes have ended; `reason` explains a failure to a person."""
+    """End the service, as all processes have ended; `reason` explains a failure to a person."""
 
     exit_code: int
     reason: str | None = None

@@ -1,10 +1,10 @@
-"""Decides what the supervisor does: a pure function from a state and an event to the next state and actions.
+"""Decides what the supervisor does: a pure function of a state and an event.
 
     state, actions = transition(state, event, now=now)
 
-A *slot* is a place that one process fills: `worker-1`, `worker-2`, and so on. A process is *starting* until it reports
-that it serves, then *serving*, and *stopping* once it was sent a command to end. `now` is monotonic, in seconds;
-`next_due` says when to call again without an event.
+A *slot* is a place that one process fills: `worker-1`, `worker-2`, and so on. A process is
+*starting* until it reports that it serves, then *serving*, and *stopping* once it was sent a
+command to end. `now` is monotonic, in seconds; `next_due` says when to call again without an event.
 """
 
 from __future__ import annotations
@@ -86,8 +86,8 @@ class SupervisorState:
 
     workers: tuple[str, ...]
     helpers: tuple[str, ...] = ()
-    """Slots that the workers need, which start first, end last and are never rolled. Only the simulated operator of a
-    sandbox provider has one."""
+    """Slots that the workers need, which start first, end last and are never rolled. Only the
+    simulated operator of a sandbox provider has one."""
     stop_timeout_s: float = 60.0
     """Seconds that a process has to end before it is killed."""
     processes: Mapping[int, Process] = MappingProxyType({})
@@ -272,8 +272,8 @@ def _announce_ready(state: SupervisorState, now: float) -> Transition:
 
 
 def _continue_rolling_restart(state: SupervisorState, now: float) -> Transition:
-    """Replace the next worker once all slots are filled and no process is stopping, so that there is never more than
-    one process too many."""
+    """Replace the next worker once all slots are filled and no process is stopping, so that there
+    is never more than one process too many."""
     is_changing = state.worker_pids(ProcessPhase.STARTING, ProcessPhase.STOPPING)
     if not state.workers_to_restart or not state.all_workers_serve or is_changing:
         return state, ()

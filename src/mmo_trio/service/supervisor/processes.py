@@ -1,7 +1,8 @@
 """Forks the processes of a service, watches them, and does what the policy decides.
 
-The supervisor runs no event loop and no thread, so it can fork at any time, and children have every imported module at
-once. It waits in one place for signals, for reports of its children, and for time.
+The supervisor runs no event loop and no thread, so it can fork at any time, and children have every
+imported module at once. It waits in one place for signals, for reports of its children, and for
+time.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ SIGNAL_EVENTS: Mapping[int, Callable[[], SupervisorEvent]] = {
     signal.SIGUSR2: RollingRestartRequested,
     signal.SIGCHLD: TimePassed,
 }
-"""The event that a signal to the supervisor causes; ended children are looked up after each signal."""
+"""The events that signals cause; the supervisor looks for ended children after each signal."""
 
 EXIT_SOFTWARE_ERROR = 70
 """The exit code of a process that ended with an unexpected exception (EX_SOFTWARE)."""
@@ -124,7 +125,7 @@ class Supervisor:
             self._handle_event(event)
 
     def _read_ready_pipe(self, pipe: int, pid: int) -> None:
-        """Read a process's report that it serves; an end of the pipe means that the process has ended."""
+        """Read a report that a process serves; the pipe ends without one when the process ends."""
         report = os.read(pipe, 1)
         self._selector.unregister(pipe)
         os.close(pipe)
@@ -196,7 +197,7 @@ class Supervisor:
 
 
 def _fork() -> int:
-    """Fork while signals are blocked; the child has the default handlers. Return 0 in the child, its pid here."""
+    """Fork while signals are blocked; the child has the default handlers. Return as os.fork."""
     sys.stdout.flush()
     sys.stderr.flush()
     signal.pthread_sigmask(signal.SIG_BLOCK, SIGNAL_EVENTS)

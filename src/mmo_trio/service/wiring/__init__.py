@@ -1,4 +1,4 @@
-"""Puts a gateway together from its settings, top down: `assemble`, `providers`, `workers`, all on `resources`."""
+"""Puts a gateway together; read `assemble` first, then `providers` and `workers`."""
 
 from mmo_trio.service.wiring.assemble import assemble
 from mmo_trio.service.wiring.resources import Resources, build_resources, prepare_store

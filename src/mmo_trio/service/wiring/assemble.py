@@ -1,4 +1,4 @@
-"""Puts one gateway process together: accounts and engine, then workers, then everything that serves requests."""
+"""Puts a gateway together: accounts and engine, workers, then what serves requests."""
 
 from __future__ import annotations
 

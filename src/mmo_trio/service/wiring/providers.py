@@ -1,4 +1,4 @@
-"""Opens the accounts with operators that the settings name, and the account with the simulated operator."""
+"""Opens the configured accounts with real operators and with the simulated one."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class ConfiguredAccounts:
     """Holds every account of the gateway."""
 
     sandbox: SandboxProvider | None
-    """The account with the simulated operator; None where no provider of kind `sandbox` is configured."""
+    """The account with the simulated operator; None without a provider of kind `sandbox`."""
     operator_accounts: Mapping[str, OpenAccount]
     """Accounts with real operators, by the provider's name."""
 

@@ -58,7 +58,7 @@ class Resources:
 
 
 def build_resources(config: ServiceConfig, store: Store, addresses: ServiceAddresses) -> Resources:
-    """Build the resources of a gateway that uses this store and serves at these addresses. Raises SettingsError."""
+    """Build the resources of a gateway on this store and these addresses. Raises SettingsError."""
     clock = WallClock(offset=_stored_clock_offset(config))
     urls = PublicUrls.from_settings(config.settings, addresses)
     rules = urls.egress_rules(config.settings)
@@ -79,7 +79,7 @@ def build_resources(config: ServiceConfig, store: Store, addresses: ServiceAddre
 
 
 async def prepare_store(resources: Resources) -> ServiceAddresses:
-    """Apply the configured brands, and return what the READY line says. Once for each service, before it serves.
+    """Apply the configured brands once, before the service serves; return what READY says.
 
     Raises SettingsError, and StoreUnavailable when the store can't serve.
     """

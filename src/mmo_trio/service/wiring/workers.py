@@ -26,7 +26,7 @@ from mmo_trio.workers.providers.worker import ProviderWorker
 from mmo_trio.workers.scheduler import Scheduler
 
 OPERATOR_JOURNAL_FILE = "sandbox-provider.ndjson"
-"""The simulated operator's journal, in the data directory; with `mmo serve` beside the master key."""
+"""The simulated operator's journal, in the data directory or beside the master key."""
 
 
 def build_workers(
@@ -116,7 +116,7 @@ def _provider_worker(
 def _callback_worker(
     resources: Resources, authenticator: Authenticator, engine: Engine
 ) -> tuple[CallbackWorker, ChannelOwner | None]:
-    """Return the callback worker, and the owner of its channels where several processes share the store."""
+    """Return the callback worker, and its channel owner where processes share the store."""
     ownership = resources.store.ownership
     owned = OwnedChannels(is_store_shared=ownership is not None)
     callbacks = CallbackWorker(
