@@ -1,1 +1,1 @@
-"""M-Pesa in Kenya, by Safaricom's Daraja API: how the gateway speaks with it (docs/providers/mpesa_daraja.md)."""
+"""Holds the adapter for M-Pesa in Kenya: Safaricom's Daraja API (docs/providers/mpesa_daraja.md)."""

@@ -1,4 +1,4 @@
-"""An account with Daraja: what `[provider.NAME]` says of it."""
+"""Reads the options of an account with Daraja from `[provider.NAME]`."""
 
 from __future__ import annotations
 
@@ -17,68 +17,69 @@ PRODUCTION_URL: Final = "https://api.safaricom.co.ke"
 PAYOUT_COMMANDS: Final = ("BusinessPayment", "SalaryPayment", "PromotionPayment")
 
 FORBIDDEN_IN_URLS: Final = ("mpesa", "m-pesa", "safaricom", "exe", "cmd", "sql", "query")
-"""What no callback address may hold, in whatever case."""
+"""Words that Daraja rejects in a callback address, in any case."""
 
 _SHORTCODE: Final = re.compile(r"[0-9]{5,7}", re.ASCII)
 
 
 @frozen
 class MpesaAccount:
-    """Who we are to Daraja, and where it reaches us."""
+    """Holds the credentials of an account, and the address for its callbacks."""
 
     base_url: str
     consumer_key: str = field(repr=False)
     consumer_secret: str = field(repr=False)
     shortcode: str
-    """The paybill, or the store number of a till: who receives."""
+    """The paybill, or the store number of a till, that receives payments."""
     hooks_url: str = field(repr=False)
-    """Where its callbacks arrive; holds a token."""
+    """The address of its callbacks, which contains a token."""
     passkey: str | None = field(default=None, repr=False)
-    """For pushes; None: none are offered."""
+    """The key for pushes; None: the account offers none."""
     till: str | None = None
     """The till that pushes pay to; None: the shortcode is a paybill."""
     payout_shortcode: str = ""
-    """Who pays out."""
+    """The shortcode that pays out."""
     initiator: str | None = None
-    """The API operator who pays out, pays taxes and asks about both; None: neither is offered."""
+    """The API operator that pays out, pays taxes and polls both; None: the account offers neither.
+    """
     security_credential: str = field(default="", repr=False)
     """The initiator's password, encrypted for Daraja."""
     payout_command: str = PAYOUT_COMMANDS[0]
     merchant_name: str | None = None
-    """What a QR code names; None: none are offered."""
+    """The name in QR codes; None: the account offers none."""
     completes_unvalidated: bool = True
-    """Whether Daraja completes a deposit when it can't ask us (`Completed`), or else gives it up."""
+    """Whether Daraja completes a deposit when its validation request gets no response."""
 
     @property
     def signing_key(self) -> bytes:
-        """With what the addresses of callbacks are sealed."""
+        """The key that signs the addresses of callbacks."""
         return self.consumer_secret.encode()
 
 
 def read_account(options: Mapping[str, Any], *, hooks_url: str, ciphers: Ciphers) -> MpesaAccount:
-    """The account that these options describe. Raises OptionError."""
-    given = Options(options)
-    shortcode = _read_shortcode(given, "shortcode")
-    initiator = given.optional_text("initiator")
+    """Return the account that the options describe. Raises OptionError."""
+    reader = Options(options)
+    shortcode = _read_shortcode(reader, "shortcode")
+    initiator = reader.optional_text("initiator")
     account = MpesaAccount(
-        base_url=given.url("base_url", PRODUCTION_URL),
-        consumer_key=given.text("consumer_key"),
-        consumer_secret=given.text("consumer_secret"),
+        base_url=reader.url("base_url", PRODUCTION_URL),
+        consumer_key=reader.text("consumer_key"),
+        consumer_secret=reader.text("consumer_secret"),
         shortcode=shortcode,
         hooks_url=_check_hooks_url(hooks_url),
-        passkey=given.optional_text("passkey"),
-        till=_read_shortcode(given, "till") if "till" in options else given.optional_text("till"),
-        payout_shortcode=_read_shortcode(given, "payout_shortcode", shortcode),
+        passkey=reader.optional_text("passkey"),
+        till=_read_shortcode(reader, "till") if "till" in options else reader.optional_text("till"),
+        payout_shortcode=_read_shortcode(reader, "payout_shortcode", shortcode),
         initiator=initiator,
-        security_credential=_encrypt_credential(given, ciphers) if initiator else "",
-        payout_command=given.choice("payout_command", PAYOUT_COMMANDS, PAYOUT_COMMANDS[0]),
-        merchant_name=given.optional_text("merchant_name"),
-        completes_unvalidated=given.choice(
+        security_credential=_encrypt_credential(reader, ciphers) if initiator else "",
+        payout_command=reader.choice("payout_command", PAYOUT_COMMANDS, PAYOUT_COMMANDS[0]),
+        merchant_name=reader.optional_text("merchant_name"),
+        completes_unvalidated=reader.choice(
             "unanswered_deposits", ("Completed", "Cancelled"), "Completed"
         )
         == "Completed",
     )
-    given.check_unknown()
+    reader.check_unknown()
     return account
 
 
@@ -90,7 +91,8 @@ def _read_shortcode(options: Options, key: str, default: str | None = None) -> s
 
 
 def _encrypt_credential(options: Options, ciphers: Ciphers) -> str:
-    """The SecurityCredential: the password alone, RSA with PKCS #1 v1.5, base64. One serves many requests."""
+    """Return the SecurityCredential: the password, RSA with PKCS #1 v1.5, base64. It serves many
+    requests."""
     password = options.text("initiator_password")
     certificate = options.text("certificate").encode()
     try:

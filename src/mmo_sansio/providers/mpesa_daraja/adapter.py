@@ -1,4 +1,4 @@
-"""The adapter for Daraja: what to send, and what its answers and callbacks come to."""
+"""Holds the conversations with Daraja: the requests, and the reports from its responses."""
 
 from __future__ import annotations
 
@@ -67,19 +67,19 @@ from mmo_sansio.values.error_codes import ErrorCode
 from mmo_sansio.values.model import Source, Stage, Transaction, Type
 
 SCOPE: Final = "daraja"
-"""The name of its one access token."""
+"""The name of the account's one access token."""
 
 TOKEN_LIFETIME_S: Final = 3600
-"""How long an access token lives whose answer doesn't say."""
+"""The lifetime in seconds of an access token whose response has none."""
 
 
 class RegistrationFailed(Exception):
-    """Daraja didn't take the addresses for deposits; the message says why."""
+    """Daraja did not accept the addresses for deposits; the message says why."""
 
 
 @frozen
 class DarajaProvider:
-    """An account with Daraja."""
+    """Holds the conversations of one account with Daraja."""
 
     name: str
     title: str
@@ -87,7 +87,7 @@ class DarajaProvider:
 
     @property
     def operations(self) -> Mapping[OperationKey, ProviderOperation]:
-        """Those whose credentials the account has."""
+        """The operations for which the account has credentials."""
         account = self.account
         has = {
             DIRECT_PAYIN: account.passkey,
@@ -100,11 +100,12 @@ class DarajaProvider:
         return MappingProxyType({key: each for key, each in OPERATIONS.items() if has[key]})
 
     def scope_of(self, request: HttpRequest) -> str:
-        """One token serves for all."""
+        """Return the one scope, because one token serves all requests."""
         return SCOPE
 
     def sign_in(self, scope: str, *, now: Instant) -> SignIn:
-        """Get a token. Daraja ends the one before with it, so that an account signs in once for all."""
+        """Get a token. It invalidates the previous one, so an account signs in once for all
+        requests."""
         answer = yield requests.token(self.account)
         try:
             document = parse_json(answer.body)
@@ -118,7 +119,7 @@ class DarajaProvider:
         return AccessToken(value, expires_at=later(now, Span(life_s * SECOND)), issued_at=now)
 
     def rejects_token(self, response: HttpResponse) -> bool:
-        """Whether an answer of any status says that the access token isn't valid any more."""
+        """Return whether a response of any status says that the access token is no longer valid."""
         if response.status == 401:
             return True
         try:
@@ -132,9 +133,9 @@ class DarajaProvider:
     def submit(self, transaction: Transaction, *, now: Instant) -> Conversation:
         """Prompt the payer, pay out, pay the tax, or get a QR code.
 
-        What can't be said to Daraja fails here, before anything leaves: an amount with cents or in another currency,
-        a number that is none in Kenya, a tax without a payment registration number, and an operation for which the
-        account has no credentials.
+        Requests that Daraja cannot process fail here, before anything is sent: an amount with cents
+        or in another currency, a number that is not Kenyan, a tax without a payment registration
+        number, and an operation for which the account has no credentials.
         """
         order, key = transaction.order, operation_key(transaction)
         shillings = whole_shillings(order.requested)
@@ -175,7 +176,8 @@ class DarajaProvider:
         return (yield from self._submit(transaction, request, _checkout_reference))
 
     def poll(self, transaction: Transaction, *, now: Instant) -> Conversation:
-        """Ask about a push, and have the answer; or ask about a pay-out or tax payout, and be told it by a callback."""
+        """Poll a push, and return its state; or poll a pay-out or tax payout, whose state arrives
+        by a callback."""
         key, hint = operation_key(transaction), parse_hint(transaction.progress.hint)
         known_as = transaction.progress.provider_reference or hint.id
         if key in (DIRECT_PAYIN, WEB_PAYIN) and known_as:
@@ -188,16 +190,16 @@ class DarajaProvider:
         return ProviderCannotTell(transaction.reference, self.name)
 
     def read_notification(self, request: HttpRequest) -> ProviderNotification:
-        """What a callback says; see :mod:`.notifications`."""
+        """Return the content of a callback; see :mod:`.notifications`."""
         return parse_notification(self.name, self.account, request)
 
     def answer_notification(self, request: HttpRequest, accepted: bool) -> HttpResponse:
-        """What Daraja wants to hear."""
+        """Return the response that Daraja expects."""
         return notification_response(self.account, request, accepted=accepted)
 
     def register_urls(self) -> Generator[HttpRequest, HttpResponse, None]:
-        """Have deposits told to us: once in production, where a later change goes through the portal. That it was done
-        before is no fault. Raises RegistrationFailed."""
+        """Register the addresses for deposits: once in production, where a later change is made in
+        the portal. A repeated registration is no error. Raises RegistrationFailed."""
         answer = yield requests.registration(self.account)
         try:
             document = parse_json(answer.body)
@@ -317,10 +319,10 @@ class DarajaProvider:
         except ValueError as fault:
             return self._unknown(transaction, f"Daraja's answer can't be read: {fault}.")
         if answer.status != 200 or code != SUCCESS:
-            return self._unknown(transaction, f"Daraja answered {answer.status} to a question.")
+            return self._unknown(transaction, f"Daraja answered {answer.status} to a poll.")
         if transaction.progress.stage is Stage.AWAITING_RESULT:
             return ProviderAccepted(transaction.reference, self.name, Source.POLL)
-        return self._unknown(transaction, "Daraja will answer the question by a callback.")
+        return self._unknown(transaction, "Daraja will answer the poll by a callback.")
 
     def _failed(
         self, transaction: Transaction, error_code: ErrorCode, code: str, message: str

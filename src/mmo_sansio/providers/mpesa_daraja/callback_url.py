@@ -1,8 +1,8 @@
-"""Where Daraja shall tell what: the last segment of each callback's URL says what it is about, and is sealed.
+"""Makes the addresses of callbacks: their last segment describes the callback, and is signed.
 
-Daraja signs nothing. But an address that was given to nobody else comes back only from there, so whoever posts to
-it knows at least that address. It names the payment, its amount and the question that is answered, so that a callback
-can be read without looking anything up. It is hexadecimal, as Daraja refuses addresses in which certain words stand.
+Daraja signs nothing itself. But only Daraja gets the address, so a sender of a callback knows at
+least that address. It names the payment, its amount and the poll, so that a callback can be read
+without a look-up. It is hexadecimal, because Daraja rejects addresses with certain words.
 """
 
 from __future__ import annotations
@@ -20,25 +20,25 @@ _MAC_BYTES: Final = 16
 
 
 class MpesaCallbackKind(StrEnum):
-    """What is told there."""
+    """Lists the kinds of callbacks."""
 
     PUSH = "p"
-    """How a push ended."""
+    """The result of a push."""
     RESULT = "r"
-    """How a pay-out or a tax payout ended."""
+    """The result of a pay-out or a tax payout."""
     QUEUE_TIMEOUT = "q"
-    """That a request waited for too long in Daraja's queue."""
+    """A request has waited for too long in Daraja's queue."""
     POLL_RESULT = "a"
-    """What became of a pay-out or a tax payout, as we have asked."""
+    """The answer to a poll of a pay-out or a tax payout."""
     CONFIRMATION = "c"
-    """That somebody paid by himself."""
+    """A deposit that was made."""
     VALIDATION = "v"
-    """That somebody is about to, and whether he may."""
+    """The request to permit a deposit."""
 
 
 @frozen
 class CallbackContext:
-    """What a callback is about."""
+    """Describes the subject of a callback."""
 
     kind: MpesaCallbackKind
     reference: str = ""
@@ -46,14 +46,14 @@ class CallbackContext:
     minor: int = 0
     """The requested amount in cents."""
     submitted_at: Instant = Instant(0)
-    """When the submission began that is asked about."""
+    """The begin of the submission that is polled."""
     not_found_is_final: bool = False
-    """Whether "not found" as the answer says that it was never received."""
+    """Whether the answer "not found" proves that the submission was never received."""
     reported_code: str = ""
-    """The result code that a callback told before we asked."""
+    """The result code of an earlier callback."""
 
     def to_segment(self, key: bytes) -> str:
-        """It as the last segment of a URL, sealed with this key."""
+        """Return the context as the last segment of a URL, signed with this key."""
         parts = (
             self.kind,
             self.reference,
@@ -67,23 +67,23 @@ class CallbackContext:
 
 
 def parse_callback_url(target: bytes, key: bytes) -> CallbackContext | None:
-    """The address at the end of a request's target; None when it was not sealed with this key."""
+    """Return the context at the end of a request's target; None when this key did not sign it."""
     path = target.partition(b"?")[0]
     try:
         octets = bytes.fromhex(path.rpartition(b"/")[2].decode("ascii"))
     except ValueError:
         return None
-    plain, seal = octets[:-_MAC_BYTES], octets[-_MAC_BYTES:]
-    if not hmac.compare_digest(seal, _mac(key, plain)):
+    plain, mac = octets[:-_MAC_BYTES], octets[-_MAC_BYTES:]
+    if not hmac.compare_digest(mac, _mac(key, plain)):
         return None
-    kind, reference, minor, submitted_at, is_final, told_code = plain.decode().split("|")
+    kind, reference, minor, submitted_at, is_final, reported_code = plain.decode().split("|")
     return CallbackContext(
         MpesaCallbackKind(kind),
         reference,
         int(minor),
         Instant(int(submitted_at)),
         is_final == "1",
-        told_code,
+        reported_code,
     )
 
 

@@ -1,7 +1,7 @@
-"""What Daraja's codes mean, as data: results of payments, refusals of requests, states of transactions.
+"""Translates Daraja's codes, as data: results of payments, rejected requests, transaction states.
 
-A code that no table knows is a final failure without a known reason when it comes as a result, and says nothing at all
-when a request was answered with it by a server's fault.
+An unknown code is a final failure without a known reason when it is a result, and proves nothing
+when it comes with a server error.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from mmo_sansio.values.error_codes import ErrorCode
 E = ErrorCode
 
 SUCCESS = "0"
-"""The result code of a payment that was made, and of a request that was taken."""
+"""The result code of a completed payment, and of an accepted request."""
 
 PAYIN_PENDING_CODES = frozenset({"4999"})
 """Result codes of a push that has no result yet."""
 
 NOT_FOUND_CODES = frozenset({"SFC_IC0003"})
-"""Result codes of a question about a transaction that Daraja doesn't know."""
+"""Result codes of a poll for a transaction that Daraja does not know."""
 
 
 @frozen
 class MpesaErrorMapping:
-    """Why a payment failed, by which way the money should have gone."""
+    """Holds the reason of a failed payment for each direction of the money."""
 
     payin: ErrorCode = E.TRANSACTION_DECLINED
     payout: ErrorCode = E.TRANSACTION_DECLINED
@@ -61,33 +61,33 @@ RESULT_CODES: Mapping[str, MpesaErrorMapping] = MappingProxyType(
         "SFC_IC0003": MpesaErrorMapping(E.MERCHANT_MISCONFIGURED, E.USER_NOT_FOUND),
     }
 )
-"""By result code; see the operator's page in the docs for where each was seen."""
+"""The meaning of each result code; the operator's page in the docs describes each."""
 
 
 def find_error_mapping(code: str) -> MpesaErrorMapping:
-    """What a result code other than 0 means."""
+    """Return the meaning of a result code other than 0."""
     return RESULT_CODES.get(code, MpesaErrorMapping())
 
 
 class MpesaSubmissionState(Enum):
-    """What a refusal says of the payment, where it is no failure."""
+    """Lists the states of a submission after an error response that is no failure."""
 
     UNKNOWN = "unknown"
-    """Daraja may have it or not: ask, don't repeat."""
+    """Daraja may have received it: poll, do not repeat."""
     ACCEPTED = "taken"
-    """Daraja has it, and has not decided yet."""
+    """Daraja has received it, and has not decided yet."""
     NOT_ACCEPTED = "not taken"
-    """It was refused before anybody looked at it, and may be sent again."""
+    """Daraja rejected it before processing, and it may be sent again."""
 
 
 @frozen
 class MpesaErrorRule:
-    """An answer of Daraja that is no success, as far as it is known by."""
+    """Describes one error response of Daraja and its meaning."""
 
     code: str
     """Its `errorCode`."""
     message_contains: str
-    """What its `errorMessage` holds, in lower case and without spaces; empty: anything."""
+    """A part of its `errorMessage`, in lower case and without spaces; empty: anything."""
     meaning: ErrorCode | MpesaSubmissionState
 
 
@@ -106,14 +106,15 @@ ERROR_RULES: tuple[MpesaErrorRule, ...] = (
     MpesaErrorRule("500.003.02", "", MpesaSubmissionState.NOT_ACCEPTED),
     MpesaErrorRule("500.003.03", "", MpesaSubmissionState.NOT_ACCEPTED),
 )
-"""The first that fits counts. The access token's refusals move nothing, as do those of the operator's own limits."""
+"""The first match counts. Rejections because of the access token or of rate limits move no money.
+"""
 
 TOKEN_ERROR_CODES = frozenset({"400.003.01", "401.002.01", "404.001.03"})
-"""An `errorCode` among these says that the access token isn't valid any more, whatever the HTTP status."""
+"""The `errorCode`s of an access token that is no longer valid, whatever the HTTP status."""
 
 
 def interpret_error(status: int, code: str, message: str) -> ErrorCode | MpesaSubmissionState:
-    """What an answer other than a success says of the payment that it refuses."""
+    """Return the meaning of an error response for the payment that it rejects."""
     squeezed = "".join(message.lower().split())
     for each in ERROR_RULES:
         if each.code == code and each.message_contains in squeezed:
@@ -137,7 +138,7 @@ TRANSACTION_FAILURES: Mapping[str, ErrorCode] = MappingProxyType(
         "expired": E.TRANSACTION_EXPIRED,
     }
 )
-"""States of a transaction, in lower case, in which no money moved and none will."""
+"""Final states of a transaction, in lower case, without any money moved."""
 
 TRANSACTION_COMPLETED = "completed"
-"""The state of one whose money moved. Any state that is in neither is not final."""
+"""The state of a transaction whose money has moved. All other states are not final."""

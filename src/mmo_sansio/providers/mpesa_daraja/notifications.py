@@ -1,7 +1,7 @@
-"""What Daraja's callbacks say, and what it wants to hear.
+"""Reads Daraja's callbacks, and writes the responses that Daraja expects.
 
-Nothing that comes without our seal in its address is read. A result makes us ask; only the answer to our own question,
-and the confirmation of a deposit, about which nobody can be asked, are reports.
+A callback without our signature in its address is not read. A result only causes a poll. Reports
+are the answer to our own poll, and the confirmation of a deposit, which cannot be polled.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ from mmo_sansio.values.model import Source
 from mmo_sansio.values.money import Money
 
 CALLBACK_CHARACTERS_MAX: Final = 2_000
-"""How much is kept of a callback that fits nothing."""
+"""The length to which the body of an unmatched callback is cut."""
 
 _DEPOSIT_ACCEPTED: Final = {"ResultCode": "0", "ResultDesc": "Accepted"}
 _ACKNOWLEDGED: Final = {"ResultCode": 0, "ResultDesc": "Success"}
@@ -64,7 +64,7 @@ _OTHER_ERROR: Final = {"ResultCode": "C2B00016", "ResultDesc": "Rejected"}
 def parse_notification(
     provider: str, account: MpesaAccount, request: HttpRequest
 ) -> ProviderNotification:
-    """What a callback says; anything that isn't from Daraja or makes no sense is kept as it came."""
+    """Return the content of a callback; a body that is forged or unreadable is returned unchanged."""
     address = parse_callback_url(request.target, account.signing_key)
     if address is None:
         return _unmatched(provider, request)
@@ -77,13 +77,10 @@ def parse_notification(
             case MpesaCallbackKind.QUEUE_TIMEOUT:
                 return ProviderHinted(address.reference, provider)
             case MpesaCallbackKind.POLL_RESULT:
-                told = parse_result(request.body)
-                fits = _amount_matches(told.amount, address)
-                return (
-                    _status_report(provider, address, told)
-                    if fits
-                    else _unmatched(provider, request)
-                )
+                result = parse_result(request.body)
+                if not _amount_matches(result.amount, address):
+                    return _unmatched(provider, request)
+                return _status_report(provider, address, result)
             case MpesaCallbackKind.CONFIRMATION:
                 return _parse_deposit_report(provider, request)
             case MpesaCallbackKind.VALIDATION:
@@ -97,7 +94,8 @@ def parse_notification(
 def notification_response(
     account: MpesaAccount, request: HttpRequest, *, accepted: bool
 ) -> HttpResponse:
-    """200 with what the kind of callback wants to hear; 503 for one that isn't durable yet, which may be sent again."""
+    """Return 200 with the body that this kind of callback expects; 503 for a callback that is not
+    durable yet, so that it is sent again."""
     address = parse_callback_url(request.target, account.signing_key)
     if address is not None and address.kind is MpesaCallbackKind.VALIDATION:
         return _json(200, _validation_result(account, request, accepted=accepted))
@@ -108,12 +106,12 @@ def _validation_result(
     account: MpesaAccount, request: HttpRequest, *, accepted: bool
 ) -> dict[str, str]:
     try:
-        asked = parse_deposit(request.body)
+        deposit = parse_deposit(request.body)
     except ValueError:
         return _OTHER_ERROR
-    if asked.shortcode not in (account.shortcode, account.till):
+    if deposit.shortcode not in (account.shortcode, account.till):
         return _WRONG_SHORTCODE
-    if asked.amount.minor % 100:
+    if deposit.amount.minor % 100:
         return _WRONG_AMOUNT
     return _DEPOSIT_ACCEPTED if accepted else _UNKNOWN_ACCOUNT
 
@@ -121,64 +119,76 @@ def _validation_result(
 def _push_hint(
     provider: str, callback: CallbackContext, request: HttpRequest
 ) -> ProviderNotification:
-    told = parse_push_result(request.body)
-    if not _amount_matches(told.amount, callback):
+    result = parse_push_result(request.body)
+    if not _amount_matches(result.amount, callback):
         return _unmatched(provider, request)
-    hint = MpesaHint(told.checkout_request_id, told.code, told.receipt, told.message)
+    hint = MpesaHint(result.checkout_request_id, result.code, result.receipt, result.message)
     return ProviderHinted(callback.reference, provider, hint.to_text())
 
 
 def _result_hint(
     provider: str, callback: CallbackContext, request: HttpRequest
 ) -> ProviderNotification:
-    told = parse_result(request.body)
-    if not _amount_matches(told.amount, callback):
+    result = parse_result(request.body)
+    if not _amount_matches(result.amount, callback):
         return _unmatched(provider, request)
-    hint = MpesaHint(told.originator_conversation_id, told.code, told.transaction_id, told.message)
+    hint = MpesaHint(
+        result.originator_conversation_id, result.code, result.transaction_id, result.message
+    )
     return ProviderHinted(callback.reference, provider, hint.to_text())
 
 
 def _status_report(provider: str, callback: CallbackContext, result: MpesaResult) -> ProviderReport:
-    """What became of a pay-out or tax payout, as we have asked."""
+    """Return the state of a pay-out or tax payout from the answer to a poll."""
     reference = callback.reference
     if result.code in NOT_FOUND_CODES and callback.not_found_is_final:
         return ProviderNeverReceived(reference, provider, 0, callback.submitted_at)
     state = result.parameters.get("TransactionStatus", "").lower()
     if result.code != SUCCESS or not state:
-        why = f"Daraja answered the question with {result.code}: {result.message}."
-        return ProviderUnreachable(reference, provider, why, poll_after=HOUR)
+        reason = f"Daraja answered the poll with {result.code}: {result.message}."
+        return ProviderUnreachable(reference, provider, reason, poll_after=HOUR)
     if state == TRANSACTION_COMPLETED:
         receipt = result.parameters.get("ReceiptNo") or None
-        who = result.parameters.get("CreditPartyName")
-        party = json.dumps({"creditPartyName": who}, ensure_ascii=False) if who else None
+        name = result.parameters.get("CreditPartyName")
+        party = json.dumps({"creditPartyName": name}, ensure_ascii=False) if name else None
         return ProviderSucceeded(
             reference, provider, Source.POLL, receipt, final=result.amount, party_data=party
         )
     if state in TRANSACTION_FAILURES:
-        code, means = callback.reported_code, TRANSACTION_FAILURES[state]
+        code, error_code = callback.reported_code, TRANSACTION_FAILURES[state]
         if code not in ("", SUCCESS):
-            means = find_error_mapping(code).payout
+            error_code = find_error_mapping(code).payout
         return ProviderFailed(
-            reference, provider, Source.POLL, means, native_code=code or state, native_message=state
+            reference,
+            provider,
+            Source.POLL,
+            error_code,
+            native_code=code or state,
+            native_message=state,
         )
     return ProviderAccepted(reference, provider, Source.POLL)
 
 
 def _parse_deposit_report(provider: str, request: HttpRequest) -> DepositReport:
-    told = parse_deposit(request.body)
+    deposit = parse_deposit(request.body)
     return DepositReport(
-        provider, told.transaction_id, told.shortcode, told.bill_reference, told.amount, told.party
+        provider,
+        deposit.transaction_id,
+        deposit.shortcode,
+        deposit.bill_reference,
+        deposit.amount,
+        deposit.party,
     )
 
 
 def _amount_matches(amount: Money | None, callback: CallbackContext) -> bool:
-    """Whether a result is about as much as we have asked for."""
+    """Return whether a result has the requested amount, or none."""
     return amount is None or amount.minor == callback.minor
 
 
 def _unmatched(provider: str, request: HttpRequest) -> UnmatchedNotified:
-    told = request.body.decode("utf-8", "replace").replace("\0", "�")
-    return UnmatchedNotified(provider, told[:CALLBACK_CHARACTERS_MAX])
+    content = request.body.decode("utf-8", "replace").replace("\0", "�")
+    return UnmatchedNotified(provider, content[:CALLBACK_CHARACTERS_MAX])
 
 
 def _json(status: int, document: dict[str, object] | dict[str, str]) -> HttpResponse:

@@ -1,4 +1,4 @@
-"""How each of Daraja's operations behaves, as data."""
+"""Defines the behaviour of each of Daraja's operations, as data."""
 
 from __future__ import annotations
 
@@ -24,13 +24,14 @@ _PROMPT: Final = ProviderOperation(
     not_found_is_final_after=None,
     poll_intervals=tuple(Span(n * SECOND) for n in (15, 20, 30, 60, 120, 300, 900, 3600)),
 )
-"""A prompt is open for about a minute, and the query's rate is limited. A push whose answer was lost has no id to ask
-by until its callback brings one, so that "not found" never means that it wasn't received."""
+"""A prompt is open for about a minute, and the query's rate is limited. A push whose response was
+lost has no id to poll by until its callback has named it, so "not found" never proves that the push
+was not received."""
 
 _CONFIRMATION_ONLY: Final = ProviderOperation(
     is_idempotent=False, can_be_polled=False, not_found_is_final_after=None, poll_intervals=(HOUR,)
 )
-"""Somebody pays by himself: only the confirmation tells."""
+"""The payer pays without a request of ours: only the confirmation reports it."""
 
 OPERATIONS: Mapping[OperationKey, ProviderOperation] = MappingProxyType(
     {
@@ -52,5 +53,5 @@ OPERATIONS: Mapping[OperationKey, ProviderOperation] = MappingProxyType(
         PUSH: _CONFIRMATION_ONLY,
     }
 )
-"""A pay-out carries our own id, and Daraja refuses the id's repetition; a tax payout is known by Daraja's alone, so
-that one whose answer was lost is asked about only once its callback has named it."""
+"""A pay-out carries our own id, and Daraja rejects a repeated id; a tax payout has only Daraja's
+id, so one whose response was lost is polled only when its callback has named it."""

@@ -1,4 +1,4 @@
-"""The requests that Daraja takes, field by field; its misspellings are its own."""
+"""Builds Daraja's requests, field by field; misspellings in names are Daraja's own."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ TAX_AUTHORITY_SHORTCODE = 572572
 """The Kenya Revenue Authority."""
 
 _ORGANISATION = "4"
-"""The kind of identifier that a shortcode is."""
+"""The identifier type of a shortcode."""
 
 
 def token(account: MpesaAccount) -> HttpRequest:
-    """Ask for an access token."""
+    """Request an access token."""
     pair = f"{account.consumer_key}:{account.consumer_secret}".encode()
     target = f"{account.base_url}/oauth/v1/generate?grant_type=client_credentials"
     return HttpRequest("GET", target.encode(), ((b"authorization", b"Basic " + b64encode(pair)),))
@@ -52,7 +52,7 @@ def push(
 
 
 def push_query(account: MpesaAccount, checkout_request_id: str, *, now: Instant) -> HttpRequest:
-    """Ask how a push ended; the answer says it."""
+    """Poll a push; the response contains the state."""
     return _post(
         account,
         "/mpesa/stkpushquery/v1/query",
@@ -111,7 +111,7 @@ def remittance(
 def status_query(
     account: MpesaAccount, order: Order, original_conversation_id: str, callback: CallbackContext
 ) -> HttpRequest:
-    """Ask what became of a pay-out or a tax payout; the answer comes to `notification_response`."""
+    """Poll a pay-out or a tax payout; the state arrives by a callback."""
     return _post(
         account,
         "/mpesa/transactionstatus/v1/query",
@@ -132,7 +132,7 @@ def status_query(
 
 
 def qr_code(account: MpesaAccount, order: Order, *, shillings: int) -> HttpRequest:
-    """Ask for a QR code that pays this order."""
+    """Request a QR code that pays this order."""
     return _post(
         account,
         "/mpesa/qrcode/v1/generate",
@@ -148,7 +148,7 @@ def qr_code(account: MpesaAccount, order: Order, *, shillings: int) -> HttpReque
 
 
 def registration(account: MpesaAccount) -> HttpRequest:
-    """Say where deposits shall be told (C2B, version 2)."""
+    """Register the addresses for notifications of deposits (C2B, version 2)."""
     return _post(
         account,
         "/mpesa/c2b/v2/registerurl",

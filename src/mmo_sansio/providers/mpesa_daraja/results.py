@@ -1,7 +1,7 @@
-"""What Daraja tells: results of pushes, results of everything else, deposits. All raise ValueError for what is none.
+"""Reads Daraja's results and deposits. All functions raise ValueError for an invalid body.
 
-The same thing comes as a number or as text, as an object or as a list of such, with or without a value; any of it will
-do.
+A value may be a number or text, an object or a list of objects, present or absent; all forms are
+accepted.
 """
 
 from __future__ import annotations
@@ -16,24 +16,24 @@ from mmo_sansio.values.model import Party
 from mmo_sansio.values.money import Money
 
 DUMMY_RECEIPT_ENDING: Final = "0000000"
-"""How the TransactionID of a result ends that has none."""
+"""The end of a TransactionID that stands for none."""
 
 
 @frozen
 class MpesaPushResult:
-    """How a push ended."""
+    """Holds the result of a push."""
 
     checkout_request_id: str
     code: str
     message: str
     amount: Money | None = None
-    """None when it isn't told."""
+    """None when the result has none."""
     receipt: str = ""
 
 
 @frozen
 class MpesaResult:
-    """How a request ended that was taken to be carried out later."""
+    """Holds the result of a request that Daraja carries out later."""
 
     code: str
     message: str
@@ -41,18 +41,18 @@ class MpesaResult:
     transaction_id: str
     """M-Pesa's receipt; empty when there is none."""
     parameters: Mapping[str, str]
-    """By name without spaces; one without a value is empty."""
+    """The values by name without spaces; a missing value is empty."""
 
     @property
     def amount(self) -> Money | None:
-        """The amount, when it is told."""
-        told = self.parameters.get("TransactionAmount") or self.parameters.get("Amount")
-        return parse_amount(told) if told else None
+        """The amount; None when the result has none."""
+        amount = self.parameters.get("TransactionAmount") or self.parameters.get("Amount")
+        return parse_amount(amount) if amount else None
 
 
 @frozen
 class MpesaDeposit:
-    """What somebody has paid, or is about to pay, by himself."""
+    """Holds a deposit that a payer has made, or is about to make, without our request."""
 
     transaction_id: str
     shortcode: str
@@ -62,7 +62,7 @@ class MpesaDeposit:
 
 
 def parse_push_result(body: bytes) -> MpesaPushResult:
-    """The result in a callback to a push's CallBackURL."""
+    """Read the result in a callback to a push's CallBackURL."""
     callback = _object_member(_object_member(parse_json(body), "Body"), "stkCallback")
     items = (
         _values_by_name(callback, "CallbackMetadata", "Item", "Name")
@@ -80,35 +80,38 @@ def parse_push_result(body: bytes) -> MpesaPushResult:
 
 
 def parse_result(body: bytes) -> MpesaResult:
-    """The result in a callback to a ResultURL."""
-    told = _object_member(parse_json(body), "Result")
-    has_parameters = told.get("ResultParameters") is not None
-    receipt = text_member(told, "TransactionID")
+    """Read the result in a callback to a ResultURL."""
+    result = _object_member(parse_json(body), "Result")
+    has_parameters = result.get("ResultParameters") is not None
+    receipt = text_member(result, "TransactionID")
     return MpesaResult(
-        _required_text(told, "ResultCode"),
-        text_member(told, "ResultDesc"),
-        text_member(told, "OriginatorConversationID"),
+        _required_text(result, "ResultCode"),
+        text_member(result, "ResultDesc"),
+        text_member(result, "OriginatorConversationID"),
         "" if receipt.endswith(DUMMY_RECEIPT_ENDING) else receipt,
-        _values_by_name(told, "ResultParameters", "ResultParameter", "Key")
+        _values_by_name(result, "ResultParameters", "ResultParameter", "Key")
         if has_parameters
         else {},
     )
 
 
 def parse_deposit(body: bytes) -> MpesaDeposit:
-    """The deposit in a confirmation, or in the question before one."""
-    told = parse_json(body)
-    number, bill_reference = text_member(told, "MSISDN"), text_member(told, "BillRefNumber")
+    """Read the deposit in a confirmation, or in the validation before one."""
+    deposit = parse_json(body)
+    number, bill_reference = text_member(deposit, "MSISDN"), text_member(deposit, "BillRefNumber")
     middle = " ".join(
-        filter(None, (text_member(told, "FirstName"), text_member(told, "MiddleName")))
+        filter(None, (text_member(deposit, "FirstName"), text_member(deposit, "MiddleName")))
     )
     return MpesaDeposit(
-        _required_text(told, "TransID"),
-        _required_text(told, "BusinessShortCode"),
+        _required_text(deposit, "TransID"),
+        _required_text(deposit, "BusinessShortCode"),
         bill_reference,
-        parse_amount(_required_text(told, "TransAmount")),
+        parse_amount(_required_text(deposit, "TransAmount")),
         Party(
-            bill_reference or number, number, middle or None, text_member(told, "LastName") or None
+            bill_reference or number,
+            number,
+            middle or None,
+            text_member(deposit, "LastName") or None,
         ),
     )
 
@@ -116,13 +119,13 @@ def parse_deposit(body: bytes) -> MpesaDeposit:
 def _values_by_name(
     document: Mapping[str, Any], outer: str, inner: str, key: str
 ) -> dict[str, str]:
-    """Values by name, of a list of `{name, Value}` or a single one."""
+    """Return the values by name of a list of `{name, Value}` or of a single one."""
     found = _object_member(document, outer).get(inner, [])
     items = found if isinstance(found, list) else [found]
     named = {}
     for each in items:
         if not isinstance(each, dict):
-            raise ValueError(f"{inner} holds what is no object")
+            raise ValueError(f"{inner} holds a value that is no object")
         value = each.get("Value")
         name = _required_text(each, key).replace(" ", "")
         named[name] = str(value).strip() if isinstance(value, str) else ""

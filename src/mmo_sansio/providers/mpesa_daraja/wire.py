@@ -1,4 +1,4 @@
-"""How Daraja writes things: JSON, Nairobi's time, whole shillings, telephone numbers."""
+"""Reads and writes Daraja's formats: JSON, Nairobi's time, whole shillings, phone numbers."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ class NumberText(str):
 
 
 def to_json(document: Mapping[str, Any]) -> bytes:
-    """The document as JSON."""
+    """Return the document as JSON."""
     return json.dumps(document, separators=(",", ":")).encode()
 
 
 def parse_json(body: bytes) -> dict[str, Any]:
-    """The JSON object in a body, its numbers as Number; raises ValueError for anything else, and for text that no
-    store can hold."""
+    """Return the JSON object in a body, with numbers as NumberText. Raises ValueError for any other
+    body, and for text that no store can hold."""
     try:
         document = json.loads(body.decode(), parse_int=NumberText, parse_float=NumberText)
     except RecursionError:
@@ -48,8 +48,8 @@ def parse_json(body: bytes) -> dict[str, Any]:
 
 
 def text_member(document: Mapping[str, Any], name: str) -> str:
-    """A member as text, whether it came as text or as a number; empty when it is absent or null. Raises ValueError
-    for any other kind."""
+    """Return a text or number member as text; empty when it is absent or null. Raises ValueError
+    for any other type."""
     value = document.get(name)
     if value is None:
         return ""
@@ -59,21 +59,21 @@ def text_member(document: Mapping[str, Any], name: str) -> str:
 
 
 def parse_amount(value: object) -> Money:
-    """An amount that came as number or text, `1.00` as well as `1`; raises ValueError when it is none."""
+    """Read an amount, a number or text, `1.00` as well as `1`. Raises ValueError for other values."""
     if not isinstance(value, str):
         raise AmountError("must be a number")
     return to_money(check_amount(parse_number(value.strip())), CURRENCY)
 
 
 def whole_shillings(amount: Money) -> int | None:
-    """The amount as Daraja takes it; None when it has cents or is in another currency."""
+    """Return the amount in shillings; None when it has cents or is in another currency."""
     shillings, cents = divmod(amount.minor, 100)
     return shillings if amount.currency == CURRENCY and not cents else None
 
 
 def format_msisdn(msisdn: str) -> str | None:
-    """A number as `2547XXXXXXXX`, from that or from `+2547…`, `07…` or `01…`; None when it is no Kenyan mobile
-    number."""
+    """A number as `2547XXXXXXXX`, from that or from `+2547…`, `07…` or `01…`; None when it is no
+    Kenyan mobile number."""
     digits = "".join(each for each in msisdn if each not in " -+()")
     if digits.startswith("0"):
         digits = f"254{digits[1:]}"
@@ -81,22 +81,23 @@ def format_msisdn(msisdn: str) -> str | None:
 
 
 def to_nairobi_time(now: Instant) -> datetime:
-    """What the clock on the wall shows there: UTC+3 all the year."""
+    """Return the local time in Nairobi, which is UTC+3 all the year."""
     return to_datetime(later(now, Span(_NAIROBI_OFFSET)))
 
 
 def timestamp(now: Instant) -> str:
-    """`YYYYMMDDHHmmss` in Nairobi's time."""
+    """Return an instant as `YYYYMMDDHHmmss` in Nairobi's time."""
     return to_nairobi_time(now).strftime("%Y%m%d%H%M%S")
 
 
 def password(shortcode: str, passkey: str, stamp: str) -> str:
-    """The password of a push: base64 of the three without separators."""
+    """Return the password of a push: base64 of the three values without separators."""
     return b64encode(f"{shortcode}{passkey}{stamp}".encode()).decode()
 
 
 def parse_qr_code(document: Mapping[str, Any]) -> QrCode | None:
-    """The QR code of an answer: a PNG picture in base64, and no text; None when there is none that can be shown."""
+    """The QR code of an answer: a PNG picture in base64, and no text; None when there is none that
+    can be shown."""
     text = text_member(document, "QRCode")
     try:
         is_picture = b64decode(text, validate=True).startswith(_PNG)
