@@ -1,5 +1,4 @@
-"""The operator Pesaplus, which does not exist, as a kind of provider; `docs/providers/adding.md`
-explains each part."""
+"""The operator Pesaplus, which does not exist, as a kind of provider; `docs/providers/adding.md` explains each part."""
 
 from __future__ import annotations
 
@@ -10,8 +9,14 @@ from typing import Any
 
 from attrs import field, frozen
 
-from mmo_sansio.http.messages import HttpRequest, HttpResponse
-from mmo_sansio.messages.inputs import (
+from mmo_sansio import (
+    HOUR,
+    MINUTE,
+    SECOND,
+    ErrorCode,
+    HttpRequest,
+    HttpResponse,
+    Instant,
     ProviderAccepted,
     ProviderFailed,
     ProviderHinted,
@@ -19,27 +24,30 @@ from mmo_sansio.messages.inputs import (
     ProviderReport,
     ProviderSucceeded,
     ProviderUnreachable,
+    Source,
+    Span,
+    Transaction,
+    Type,
     UnmatchedNotified,
+    check_amount,
+    later,
+    parse_number,
+    to_money,
 )
-from mmo_sansio.providers.common.interface import (
+from mmo_sansio.providers import (
+    DIRECT_PAYIN,
+    DIRECT_PAYOUT,
     AccessToken,
+    AdapterContext,
     Conversation,
     ExchangeFailed,
+    OperationKey,
+    Options,
+    ProviderKind,
+    ProviderOperation,
     SignIn,
     SignInFailed,
 )
-from mmo_sansio.providers.common.operations import (
-    DIRECT_PAYIN,
-    DIRECT_PAYOUT,
-    OperationKey,
-    ProviderOperation,
-)
-from mmo_sansio.providers.common.options import Options
-from mmo_sansio.providers.registry import AdapterContext, ProviderKind
-from mmo_sansio.values.clock import HOUR, MINUTE, SECOND, Instant, Span, later
-from mmo_sansio.values.error_codes import ErrorCode
-from mmo_sansio.values.model import Source, Transaction, Type
-from mmo_sansio.values.money import check_amount, parse_number, to_money
 
 _OPERATION = ProviderOperation(
     is_idempotent=True,
@@ -60,9 +68,9 @@ class Account:
 
 
 def read_account(options: Mapping[str, Any]) -> Account:
-    given = Options(options)
-    account = Account(given.url("base_url"), given.text("api_key"))
-    given.check_unknown()
+    reader = Options(options)
+    account = Account(reader.url("base_url"), reader.text("api_key"))
+    reader.check_unknown()
     return account
 
 
@@ -81,13 +89,13 @@ def to_error_code(native: str | None, type: Type) -> ErrorCode:
 
 
 UNREADABLE = (ValueError, KeyError, TypeError, AttributeError, RecursionError)
-"""What reading an answer may raise that isn't what it should be."""
+"""Exceptions that a malformed response may cause."""
 
 
 def plain(value: str) -> str:
-    """The text itself; raises ValueError for characters that no store can hold."""
+    """Return the text. Raises ValueError for characters that no store can hold."""
     if not value.isprintable():
-        raise ValueError("it holds what can't be printed")
+        raise ValueError("it has characters that can't be printed")
     return value
 
 
@@ -153,7 +161,7 @@ class PesaplusProvider:
                 return self._never_received(transaction)
             return self._unknown(transaction, "It is not found, and may be too new for that.")
         if answer.status != 200:
-            return self._unknown(transaction, f"A question was answered {answer.status}.")
+            return self._unknown(transaction, f"A poll was answered {answer.status}.")
         return self._read(transaction, answer)
 
     def read_notification(self, request: HttpRequest) -> ProviderHinted | UnmatchedNotified:
@@ -201,14 +209,14 @@ class PesaplusProvider:
 
 
 def parse_notification(provider: str, request: HttpRequest) -> ProviderHinted | UnmatchedNotified:
-    told = request.body.decode("utf-8", "replace").replace("\0", "\ufffd")[:2_000]
+    content = request.body.decode("utf-8", "replace").replace("\0", "\ufffd")[:2_000]
     try:
         reference = json.loads(request.body)["id"]
     except UNREADABLE:
         reference = None
     if not (isinstance(reference, str) and reference.isalnum() and len(reference) == 26):
-        return UnmatchedNotified(provider, told)
-    return ProviderHinted(reference, provider, told)
+        return UnmatchedNotified(provider, content)
+    return ProviderHinted(reference, provider, content)
 
 
 def open_pesaplus(

@@ -30,13 +30,16 @@ if TYPE_CHECKING:
     from mmo_trio.settings.load import load_settings
     from mmo_trio.settings.sections import Settings
     from mmo_trio.settings.service import ServiceConfig
-    from mmo_trio.storage.open_store import open_store
+    from mmo_trio.storage.interface.store import Store
+    from mmo_trio.storage.open_store import StoreKind, open_store
 
 __all__ = [
     "Handler",
     "ServiceConfig",
     "Settings",
     "SettingsError",
+    "Store",
+    "StoreKind",
     "asgi_app",
     "http2_listener",
     "load_settings",
@@ -50,6 +53,8 @@ _MODULES = {
     "ServiceConfig": "settings.service",
     "Settings": "settings.sections",
     "SettingsError": "settings.errors",
+    "Store": "storage.interface.store",
+    "StoreKind": "storage.open_store",
     "asgi_app": "http.asgi.app",
     "http2_listener": "service.process",
     "load_settings": "settings.load",

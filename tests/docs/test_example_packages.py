@@ -34,6 +34,7 @@ from tests.support.mmo_process import mmo, serving_process
 from tests.support.operator_gateway import API_KEY, BRANDS, METHOD
 
 BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+TOKEN = "token-of-pesaplus"
 CONFIGURATION = """
 [gateway]
 base_url = "https://pay.example"
@@ -74,8 +75,8 @@ class Pesaplus:
         path = head.target.decode()
         if path == "/v1/token":
             good = head.value(b"x-api-key") == b"SECRET-api-key"
-            return answer(200 if good else 403, {"token": "T", "seconds": 3600})
-        if head.value(b"authorization") != b"Bearer T":
+            return answer(200 if good else 403, {"token": TOKEN, "seconds": 3600})
+        if head.value(b"authorization") != f"Bearer {TOKEN}".encode():
             return answer(401, {})
         if head.method == "POST":
             document = json.loads(body)

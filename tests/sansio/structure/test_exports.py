@@ -25,12 +25,14 @@ PYTHON_BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 USERS_CODE = {
     **{
-        f"docs/{path.name}": "\n".join(PYTHON_BLOCK.findall(path.read_text(encoding="utf-8")))
-        for path in sorted((ROOT / "docs").glob("*.md"))
+        str(path.relative_to(ROOT)): "\n".join(
+            PYTHON_BLOCK.findall(path.read_text(encoding="utf-8"))
+        )
+        for path in sorted((ROOT / "docs").rglob("*.md"))
     },
     **{
-        f"examples/{path.name}": path.read_text(encoding="utf-8")
-        for path in sorted((ROOT / "examples").glob("*.py"))
+        str(path.relative_to(ROOT)): path.read_text(encoding="utf-8")
+        for path in sorted((ROOT / "examples").rglob("*.py"))
     },
 }
 """Code that users copy: what the pages and the examples show."""
