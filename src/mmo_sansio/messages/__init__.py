@@ -1,1 +1,1 @@
-"""The values that cross the core: inputs, queries, changes, intents and replies."""
+"""Defines the values that cross the core: inputs, queries, changes, intents and replies."""

@@ -1,4 +1,5 @@
-"""Facts that a decision makes true: a store makes those of one decision durable together, in order."""
+"""Defines the facts that a decision makes true; a store makes those of one decision durable
+together, in order."""
 
 from __future__ import annotations
 
@@ -16,7 +17,7 @@ from mmo_sansio.values.model import Transaction
 
 @frozen
 class ReferenceConsumed:
-    """A brand has used a merchantReference (C12); the newest use of it counts."""
+    """A brand has used a merchantReference (C12); its newest use counts."""
 
     brand: str
     merchant_reference: str
@@ -35,14 +36,15 @@ class DepositRecorded:
 
 @frozen
 class TransactionCreated:
-    """A transaction exists from now on."""
+    """A new transaction exists."""
 
     transaction: Transaction
 
 
 @frozen
 class TransactionAdvanced:
-    """A transaction has moved; both sides are there, so that a store can guard and the journal explain."""
+    """A transaction has moved; with both sides a store can guard the change and the journal can
+    explain it."""
 
     before: Transaction
     after: Transaction
@@ -50,14 +52,14 @@ class TransactionAdvanced:
 
 @frozen
 class IntentConcluded:
-    """A kept intent is done, or is not wanted any more."""
+    """A durable intent is done, or no longer needed."""
 
     key: IntentKey
 
 
 @frozen
 class CallbackRecorded:
-    """The outcome of a callback's one attempt (K3, K4)."""
+    """The one attempt to deliver a callback has ended (K3, K4)."""
 
     gateway_reference: str
     brand: str
@@ -67,17 +69,17 @@ class CallbackRecorded:
 
 @frozen
 class BreakerSaved:
-    """A merchant's breaker, as the next owner of the channel goes on from it (K5)."""
+    """A merchant's breaker is stored; the next owner of the channel continues from it (K5)."""
 
     brand: str
     fence: int
-    """The number that its owner held the channel under: an earlier one changes nothing."""
+    """The fence of the channel's owner; an earlier one changes nothing."""
     breaker: BreakerSnapshot
 
 
 @frozen
 class QrRecorded:
-    """The outcome of a QR code's one delivery (Q1). Its line in the journal holds it; stores keep nothing else."""
+    """The one attempt to deliver a QR code has ended (Q1). Only its journal entry is stored."""
 
     gateway_reference: str
     brand: str
@@ -86,12 +88,12 @@ class QrRecorded:
 
 
 class SuspenseReason(StrEnum):
-    """Why something stands in the suspense book (S4, S5)."""
+    """Says why a report is in the suspense book (S4, S5)."""
 
     LATE_RESULT = "late_result"
-    """A result for a transaction that one of our own timers had ended."""
+    """A result for a transaction that one of the gateway's timers had ended."""
     REPEATED_RESULT = "repeated_result"
-    """The same result told again."""
+    """The same result, reported again."""
     CONFLICTING_RESULT = "conflicting_result"
     """Another result than the one on record."""
     UNKNOWN_TRANSACTION = "unknown_transaction"
@@ -105,20 +107,22 @@ class SuspenseReason(StrEnum):
 
 @frozen
 class SuspenseRecorded:
-    """Something a provider told was not applied and waits for a person (S5)."""
+    """A provider's report was not applied and waits for staff (S5)."""
 
     at: Instant
     reason: SuspenseReason
     provider: str
     content: str
-    """What was told, as the text of a JSON object. The same thing told again for the same reason only counts up."""
+    """The report, as the text of a JSON object. The same report for the same reason only increments
+    a count."""
     gateway_reference: str | None = None
     brand: str | None = None
 
 
 @frozen
 class JournalEntry:
-    """One line of a payment's timeline: who did what, when, from where to where."""
+    """A journal entry is one line of a payment's timeline: the actor, the time, and the stages
+    before and after."""
 
     at: Instant
     input_name: str

@@ -1,4 +1,5 @@
-"""Everything that can happen: what is asked for (imperative, may be refused) and what is reported (past tense)."""
+"""Defines everything that can happen: requests (imperative, may be rejected) and reports (past
+tense)."""
 
 from __future__ import annotations
 
@@ -17,12 +18,13 @@ from mmo_sansio.values.money import Money
 
 @frozen
 class Draft:
-    """A creation request whose shape is right; whether the brand may have it is for the law to say."""
+    """A draft is a creation request in the right format; the payment rules decide whether the brand
+    may create it."""
 
     operation: Operation
     method: str
     amount: Decimal
-    """Above 0, at most 10^15; its decimals are checked once the currency is known to be supported (C9)."""
+    """Above 0, at most 10^15; its decimals are checked after the support of the currency (C9)."""
     currency: str
     country: str
     result_url: str
@@ -37,19 +39,19 @@ class Draft:
     success_redirect_url: str | None = None
     error_redirect_url: str | None = None
     scenario: str | None = None
-    """What the sandbox provider shall play; the edge accepts it in a sandbox only."""
+    """The scenario that the sandbox provider plays; accepted in a sandbox only."""
 
 
 @frozen
 class CreatePayment:
-    """A merchant asks for a payment (C1 to C5)."""
+    """A merchant requests a payment (C1 to C5)."""
 
     brand: Brand
     gateway_reference: str
     """A fresh ULID."""
     draft: Draft
     page_token: str = field(default="", repr=False)
-    """A fresh unguessable token; used for web pay-ins only."""
+    """A fresh token that cannot be guessed; used for web pay-ins only."""
     terms: Terms = Terms()
 
 
@@ -62,25 +64,25 @@ class ConfirmPage:
 
 @frozen
 class ResolveManually:
-    """An operator completes a transaction by hand, with a reason (completionSource `manual`)."""
+    """Staff complete a transaction by hand, with a reason (completionSource `manual`)."""
 
     gateway_reference: str
     user: str
-    """Who does it, for the journal."""
+    """The member of staff, for the journal."""
     reason: str
-    """Why, for the journal."""
+    """The reason, for the journal."""
     error_code: ErrorCode | None = None
     """None: it succeeded."""
     final: Money | None = None
-    """What was settled; None means the requested amount."""
+    """The settled amount; None means the requested amount."""
     provider_reference: str | None = None
     evidence: str = ""
-    """What shows it, for the journal."""
+    """What proves the outcome, for the journal."""
 
 
 @frozen
 class BeginSubmission:
-    """A worker wants to send the payment to its provider: from here on it may have been received (S6)."""
+    """A worker is about to send the payment to its provider, which may have it from now on (S6)."""
 
     gateway_reference: str
 
@@ -94,21 +96,22 @@ class ProviderAccepted:
     source: Source
     provider_reference: str | None = None
     poll_after: Span | None = None
-    """When the provider wants to be asked for the first time; None: the usual interval."""
+    """How long to wait before the first poll, by the provider's advice; None: the usual
+    interval."""
     qr: QrCode | None = None
-    """What the payer shall scan, for a QR pay-in (Q1)."""
+    """The code for the payer of a QR pay-in (Q1)."""
 
 
 @frozen
 class ProviderSucceeded:
-    """The provider moved the money."""
+    """The provider has moved the money."""
 
     gateway_reference: str
     provider: str
     source: Source
     provider_reference: str | None = None
     final: Money | None = None
-    """What was settled; None means the requested amount."""
+    """The settled amount; None means the requested amount."""
     fee: Money | None = None
     party_data: str | None = None
     """Text of a JSON object."""
@@ -116,7 +119,7 @@ class ProviderSucceeded:
 
 @frozen
 class ProviderFailed:
-    """The provider says that it did not and will not move the money."""
+    """The provider reports that it did not and will not move the money."""
 
     gateway_reference: str
     provider: str
@@ -129,32 +132,35 @@ class ProviderFailed:
 
 @frozen
 class ProviderUnreachable:
-    """A request to the provider had no usable answer: it may or may not have been received (S6)."""
+    """A request to the provider had no usable response: it may or may not have been received
+    (S6)."""
 
     gateway_reference: str
     provider: str
     reason: str
     poll_after: Span | None = None
-    """When the provider wants to be asked again; None: the usual interval."""
+    """How long to wait before the next poll, by the provider's advice; None: the usual interval."""
 
 
 @frozen
 class ProviderNeverReceived:
-    """The provider is certain that no request for this payment ever reached it, and none is under way."""
+    """The provider is certain that it never received a request for this payment, and none is in
+    flight."""
 
     gateway_reference: str
     provider: str
     version: int
-    """The transaction's version when it was submitted or asked about: a slow answer to an old question says nothing
-    about a submission made since (S6)."""
+    """The transaction's version at its submission or poll: a slow response to an old poll says
+    nothing about a later submission (S6)."""
     submitted_at: Instant | None = None
-    """When the submission began that it speaks of, where the answer comes apart from the question, so that the version
-    may have changed meanwhile; the version isn't looked at then."""
+    """When the submission began that the report is about, for a response that arrives apart from
+    its poll: the version may have changed meanwhile, and is ignored then."""
 
 
 @frozen
 class ProviderCannotTell:
-    """The provider offers no way to ask what became of this payment: only its own notification or a person can tell."""
+    """The provider cannot be polled about this payment: only its notification, or staff, can end
+    it."""
 
     gateway_reference: str
     provider: str
@@ -162,27 +168,27 @@ class ProviderCannotTell:
 
 @frozen
 class ProviderHinted:
-    """A notification that nobody has signed speaks of a payment: a reason to ask the provider, and no result."""
+    """An unsigned notification names a payment: a reason to poll the provider, not a result."""
 
     gateway_reference: str
     provider: str
     content: str = ""
-    """What it said, as text: kept with the payment for the adapter that asks, and for a person when the payment is none
-    of ours (S5)."""
+    """Its text: stored with the payment for the adapter that polls, and for staff when the payment
+    is not one of ours (S5)."""
 
 
 @frozen
 class DepositNotified:
-    """A provider tells of an offline deposit (flow `push`, S4)."""
+    """A provider reports an offline deposit (flow `push`, S4)."""
 
     provider: str
     provider_reference: str
-    """The provider's own transaction id: with the provider, the deposit's identity."""
+    """The provider's own transaction id; with the provider, it identifies the deposit."""
     provider_title: str
     gateway_reference: str
     """A fresh ULID, used if the deposit is new."""
     brand: Brand | None
-    """Whose account was paid; None when it matches no brand."""
+    """The brand whose account was paid; None when it matches no brand."""
     method: str
     amount: Money
     party: Party
@@ -191,11 +197,12 @@ class DepositNotified:
 
 @frozen
 class UnmatchedNotified:
-    """A provider told something that names no payment and no deposit of ours; kept for a person to see (S5)."""
+    """A provider's notification names no payment and no deposit of ours; it is stored for staff
+    (S5)."""
 
     provider: str
     content: str
-    """What it said, as text."""
+    """The notification as text."""
 
 
 @frozen
@@ -212,9 +219,10 @@ class CallbackConcluded:
     gateway_reference: str
     attempt: DeliveryAttempt
     fence: int = 0
-    """The number under which it was claimed before it was sent."""
+    """The fence under which it was claimed before it was sent."""
     breaker: BreakerSnapshot | None = None
-    """The merchant's breaker with this outcome counted, in wall time; None when it wasn't."""
+    """The merchant's breaker after this outcome, in wall time; None when the outcome did not
+    count."""
 
 
 ProviderReport: TypeAlias = (
@@ -225,7 +233,7 @@ ProviderReport: TypeAlias = (
     | ProviderNeverReceived
     | ProviderCannotTell
 )
-"""What a conversation with a provider, or a notification by it, can come to."""
+"""The possible results of a conversation with a provider, or of its notification."""
 
 
 @frozen
@@ -249,4 +257,4 @@ Input: TypeAlias = (
     | CallbackConcluded
     | QrConcluded
 )
-"""What `decide` takes."""
+"""The inputs of `decide`."""

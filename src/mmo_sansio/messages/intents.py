@@ -1,4 +1,5 @@
-"""Things to do after a decision is durable; each names its transaction and is done by one worker."""
+"""Defines the actions to take after a decision is durable; each names its transaction and is taken
+by one worker."""
 
 from __future__ import annotations
 
@@ -9,7 +10,7 @@ from attrs import frozen
 
 
 class IntentKind(StrEnum):
-    """The kinds of intent that are kept until they are concluded."""
+    """The kinds of intent that are stored until they are concluded."""
 
     SUBMIT = "submit"
     CALLBACK = "callback"
@@ -18,7 +19,7 @@ class IntentKind(StrEnum):
 
 @frozen
 class SubmitToProvider:
-    """Send the payment to its provider: kept until the submission is begun."""
+    """Send the payment to its provider; stored until the submission begins."""
 
     gateway_reference: str
     kind = IntentKind.SUBMIT
@@ -26,18 +27,19 @@ class SubmitToProvider:
 
 @frozen
 class DeliverCallback:
-    """Make the one attempt to call the merchant back: kept until its outcome is recorded (K3)."""
+    """Make the one attempt to deliver the callback; stored until its outcome is recorded (K3)."""
 
     gateway_reference: str
     fence: int = 0
-    """The number under which the owner of the merchant's channel has claimed it; 0 while nobody has, and where one
-    process has the store to itself."""
+    """The fence under which the owner of the merchant's channel has claimed it; 0 while it is
+    unclaimed, and where one process uses the store alone."""
     kind = IntentKind.CALLBACK
 
 
 @frozen
 class DeliverQr:
-    """Make the one attempt to bring the payment's QR code to the merchant: kept until its outcome is recorded (Q1)."""
+    """Make the one attempt to deliver the payment's QR code to the merchant; stored until its
+    outcome is recorded (Q1)."""
 
     gateway_reference: str
     kind = IntentKind.QR
@@ -45,25 +47,29 @@ class DeliverQr:
 
 @frozen
 class PollProvider:
-    """Ask the provider what became of the payment. Not kept: `wake_at` asks again if it is lost."""
+    """Poll the provider about the payment. It is not stored: `wake_at` polls again if it is
+    lost."""
 
     gateway_reference: str
     hint: str | None = None
-    """What was told of a payment that has ended, as it isn't kept with that; see `Progress.hint`."""
+    """The text of a hint about a payment that has ended, which is not stored with it; see
+    `Progress.hint`."""
 
 
 DurableIntent: TypeAlias = SubmitToProvider | DeliverCallback | DeliverQr
-"""An intent that is made durable in the commit that gives rise to it."""
+"""An intent that becomes durable in the commit of its decision."""
 
 Intent: TypeAlias = DurableIntent | PollProvider
-"""Everything that a decision can ask for."""
+"""Everything that a decision can request."""
 
 IntentKey: TypeAlias = tuple[str, IntentKind]
-"""(gatewayReference, kind): what identifies a kept intent; a transaction has at most one open of each kind."""
+"""(gatewayReference, kind) identifies a durable intent; a transaction has at most one open of each
+kind."""
 
 
 def durable_intent(kind: IntentKind, gateway_reference: str, fence: int = 0) -> DurableIntent:
-    """The intent that a store has kept under this kind and reference, a callback as it was claimed last."""
+    """Return the intent that a store holds under this kind and reference, with the fence of its
+    latest claim."""
     match kind:
         case IntentKind.SUBMIT:
             return SubmitToProvider(gateway_reference)

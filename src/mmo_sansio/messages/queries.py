@@ -1,4 +1,5 @@
-"""Questions that change nothing and never reach `decide`, and their answers (clauses L1, L2, R1 to R7)."""
+"""Defines queries, which change nothing and never reach `decide`, and their results (clauses L1,
+L2, R1 to R7)."""
 
 from __future__ import annotations
 
@@ -15,7 +16,7 @@ RECORDS_PAGE_MAX = 5_000
 
 @frozen
 class LookUp:
-    """One transaction of a brand by its gatewayReference (L1)."""
+    """Select one transaction of a brand by its gatewayReference (L1)."""
 
     brand: str
     gateway_reference: str
@@ -24,7 +25,7 @@ class LookUp:
 
 @frozen
 class LookUpByMerchantReference:
-    """The newest transaction of a brand with this merchantReference (L2, C12)."""
+    """Select the newest transaction of a brand with this merchantReference (L2, C12)."""
 
     brand: str
     merchant_reference: str
@@ -32,7 +33,8 @@ class LookUpByMerchantReference:
 
 @frozen
 class Position:
-    """A place between two rows of the total order of a brand's records: (createdAt, gatewayReference), ascending."""
+    """A position lies between two rows of a brand's records in their total order: (createdAt,
+    gatewayReference), ascending."""
 
     created_at: Instant
     gateway_reference: str
@@ -40,31 +42,32 @@ class Position:
 
 @frozen
 class ListRecords:
-    """A page of a brand's transactions (R1 to R7)."""
+    """Select a page of a brand's transactions (R1 to R7)."""
 
     brand: str
     begin: Instant
-    """From this creation time on, inclusive."""
+    """Earliest creation time, inclusive."""
     end: Instant
-    """Up to this creation time, exclusive."""
+    """Latest creation time, exclusive."""
     type: Type | None = None
     method: str | None = None
     status: Status | None = None
     page_size: int = RECORDS_PAGE_DEFAULT
     after: Position | None = None
-    """Give the rows that follow this one; None: from the beginning of the window."""
+    """Return the rows that follow this position; None: from the beginning of the window."""
     before: Position | None = None
-    """Give the rows just before this one instead, still in ascending order. At most one of the two is set."""
+    """Return the rows just before this position instead, still in ascending order. At most one of
+    the two is set."""
 
 
 @frozen
 class Records:
-    """The answer to ListRecords."""
+    """Holds the result of ListRecords."""
 
     objects: tuple[bytes, ...]
-    """Transaction objects as everywhere (T4), in ascending order."""
+    """Transaction objects as in all responses (T4), in ascending order."""
     first: Position | None
-    """The place of the first row; None when there are none."""
+    """The position of the first row; None when there are none."""
     last: Position | None
     has_previous: bool
     """Whether a matching row precedes the first."""

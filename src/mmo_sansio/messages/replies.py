@@ -1,4 +1,4 @@
-"""What the caller of a decision is told, once its changes are durable."""
+"""Defines the replies that the caller of a decision gets once its changes are durable."""
 
 from __future__ import annotations
 
@@ -12,31 +12,31 @@ from mmo_sansio.values.problems import Problem
 
 @frozen
 class Accepted:
-    """The payment is taken (C6)."""
+    """The payment is accepted (C6)."""
 
     order: Order
 
 
 @frozen
 class Applied:
-    """What was reported or asked for is now true."""
+    """The report or request has taken effect."""
 
     transaction: Transaction
-    """As it is after the decision."""
+    """The transaction after the decision."""
 
 
 @frozen
 class Ignored:
-    """Nothing changed, and why."""
+    """Nothing changed; the reply says why."""
 
     reason: str
     transaction: Transaction | None = None
-    """As it is, when there is one."""
+    """The transaction as it is, if it exists."""
 
 
 @frozen
 class Rejected:
-    """The request can't be had."""
+    """The request is rejected."""
 
     problem: Problem
 

@@ -1,11 +1,15 @@
-"""The law: `decide` turns ledger, input and time into a decision; `reads` names the keys it will look at.
+"""Decides inputs: `decide` turns ledger, input and time into a decision; `reads` names the keys
+that it will look at.
 
-1. `decide` never mutates the ledger and looks only at keys in `reads(given)`; else the ledger raises NotPrefetched.
-2. Same ledger, input and now: same decision. No clock, randomness or environment.
+1. `decide` never changes the ledger and looks only at keys in `reads(input_)`; otherwise the ledger
+   raises NotPrefetched.
+2. The same ledger, input and time give the same decision: no clock, randomness or environment.
 3. Terminal stages have empty rows: a later result changes nothing but the suspense book.
 4. Reply, changes and intents become visible together, changes first.
-5. With equal stamps, any partition of a list of inputs into batches ends in the same ledger as one by one.
-6. References and page tokens are minted at the edge and travel in the input, as does each input's own `now`.
+5. With equal stamps, any partition of a list of inputs into batches ends in the same ledger as
+   deciding them one by one.
+6. References and page tokens are generated at the edge and travel in the input, as does each
+   input's own `now`.
 """
 
 from __future__ import annotations
@@ -51,7 +55,7 @@ from mmo_sansio.values.clock import Instant
 
 
 def reads(input_: Input) -> Reads:
-    """The keys that `decide` will look at for this input."""
+    """Return the keys that `decide` will look at for this input."""
     match input_:
         case CreatePayment():
             key = (input_.brand.id, input_.draft.merchant_reference)
@@ -89,7 +93,7 @@ def reads(input_: Input) -> Reads:
 
 
 def decide(ledger: Ledger, input_: Input, *, now: Instant) -> Decision:
-    """What becomes of this input. A decision that changes something leaves one line in the journal."""
+    """Decide an input. A decision that changes something adds one entry to the journal."""
     decision = _decide(ledger, input_, now=now)
     if not decision.changes:
         return decision

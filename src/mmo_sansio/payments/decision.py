@@ -1,4 +1,4 @@
-"""A decision: what the caller is told, what becomes true, what is to be done; and the words rules make one with."""
+"""Defines a decision (reply, changes and intents) and the functions with which rules make one."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ from mmo_sansio.values.problems import Problem
 
 @frozen
 class Decision:
-    """Reply, changes and intents of one input; they become visible together, changes first (law 4)."""
+    """Holds reply, changes and intents of one input; they become visible together, changes first
+    (law 4)."""
 
     reply: Reply
     changes: tuple[Change, ...] = ()
@@ -24,19 +25,20 @@ class Decision:
 
 
 def reject(problem: Problem) -> Decision:
-    """Nothing becomes true; the caller gets the problem."""
+    """Return a decision that changes nothing and answers with this problem."""
     return Decision(Rejected(problem))
 
 
 def ignore(reason: str, transaction: Transaction | None = None) -> Decision:
-    """Nothing becomes true, and that is no fault."""
+    """Return a decision that changes nothing, without a fault."""
     return Decision(Ignored(reason, transaction))
 
 
 def advance(before: Transaction, input_: object, stage: Stage, **progress: Any) -> Transaction:
-    """The transaction after a legal move, with these members of its progress changed.
+    """Return the transaction after a legal move, with these fields of its progress changed.
 
-    Raises AssertionError when the table doesn't know the move: the machine moves first, the rest follows.
+    Raises AssertionError when the table does not have the move: the state machine moves first, the
+    other changes follow.
     """
     assert stage in target_stages(before.progress.stage, input_), (
         f"{before.progress.stage} x {input_} -> {stage}"
@@ -47,7 +49,7 @@ def advance(before: Transaction, input_: object, stage: Stage, **progress: Any) 
 
 
 def transition_changes(before: Transaction, after: Transaction) -> tuple[Change, ...]:
-    """The changes of a move. Leaving `CREATED` withdraws the wish to submit."""
+    """Return the changes of a move. Leaving `CREATED` withdraws the intent to submit."""
     step = TransactionAdvanced(before, after)
     if before.progress.stage is Stage.CREATED:
         return (step, IntentConcluded((before.reference, IntentKind.SUBMIT)))

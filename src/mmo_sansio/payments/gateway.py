@@ -1,11 +1,11 @@
-"""The front door of the core: a whole gateway in memory, driven by hand, that never forgets.
+"""Holds a whole gateway in memory, which its caller drives.
 
     gateway = Gateway()
     reply = gateway.receive(CreatePayment(...), now=0)
     intents = gateway.take_intents()
     gateway.wake(now=gateway.next_wake())
 
-It is what a library user drives from a test, and the oracle that the engine and every store are compared with.
+Users of the library drive it in tests; the engine and every store are compared with it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ from mmo_sansio.values.model import Transaction
 
 
 class Gateway:
-    """Feed it inputs with `receive`, take what is to be done with `take_intents`, let time pass with `wake`."""
+    """Decides the inputs of `receive`; `take_intents` gives the actions to take, and `wake` lets
+    time pass."""
 
     def __init__(self) -> None:
         self.ledger = Ledger()
@@ -31,7 +32,8 @@ class Gateway:
         self._intents: list[Intent] = []
 
     def receive(self, input_: Input, *, now: Instant) -> Reply:
-        """Decide the input, make it true, and answer. What is to be done then waits in `take_intents`."""
+        """Decide the input, apply the decision and return its reply. Its intents then wait in
+        `take_intents`."""
         decision = decide(self.ledger, input_, now=now)
         self.ledger.apply(decision.changes, decision.intents)
         for change in decision.changes:
@@ -40,21 +42,22 @@ class Gateway:
         return decision.reply
 
     def take_intents(self) -> tuple[Intent, ...]:
-        """What is to be done, in order, each handed out once."""
+        """Return the actions to take, in order, each of them once."""
         taken, self._intents = tuple(self._intents), []
         return taken
 
     def transaction(self, gateway_reference: str) -> Transaction:
-        """The transaction with this reference; raises KeyError when there is none."""
+        """Return the transaction with this reference; raises KeyError when there is none."""
         return self.ledger.transactions[gateway_reference]
 
     def next_wake(self) -> Instant | None:
-        """When `wake` has something to do; None while nothing is pending."""
+        """Return when `wake` has something to do; None while nothing is pending."""
         due = [each.progress.wake_at for each in self.ledger.transactions.values()]
         return min((at for at in due if at is not None), default=None)
 
     def wake(self, *, now: Instant) -> None:
-        """Let everything happen that is due by now, the earliest first. Calling too early is harmless."""
+        """Wake all transactions that are due by now, the earliest first. Calling it too early does
+        no harm."""
         due = sorted(
             (each.progress.wake_at, each.reference)
             for each in self.ledger.transactions.values()

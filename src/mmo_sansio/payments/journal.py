@@ -1,4 +1,5 @@
-"""The journal: one line for every decision that changed something, the payment's timeline and audit trail."""
+"""Writes the journal: one entry for every decision that changed something, the payment's timeline
+and audit trail."""
 
 from __future__ import annotations
 
@@ -40,16 +41,16 @@ _to_json: Final = json.JSONEncoder(ensure_ascii=False, check_circular=False).enc
 
 
 def journal_entry(input_: Input, changes: Iterable[Change], *, now: Instant) -> JournalEntry:
-    """What this decision leaves in the journal. No key, token or party stands in it."""
+    """Return the journal entry of this decision. It contains no key, token or party."""
     reference = brand = before = after = None
     detail = _detail(input_)
     for change in changes:
         match change:
             case TransactionCreated(made):
                 reference, brand, after = made.reference, made.order.brand, made.progress.stage
-            case TransactionAdvanced(was, moved):
-                reference, brand = was.reference, was.order.brand
-                before, after = was.progress.stage, moved.progress.stage
+            case TransactionAdvanced(old, new):
+                reference, brand = new.reference, new.order.brand
+                before, after = old.progress.stage, new.progress.stage
             case CallbackRecorded() | QrRecorded():
                 reference, brand = change.gateway_reference, change.brand
             case SuspenseRecorded():

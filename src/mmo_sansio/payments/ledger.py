@@ -1,4 +1,5 @@
-"""The ledger: what `decide` looks at, as plain mappings in memory, and how decisions change it."""
+"""Holds the ledger: the data of `decide` as plain mappings in memory, and how decisions change
+it."""
 
 from __future__ import annotations
 
@@ -33,17 +34,17 @@ DepositKey: TypeAlias = tuple[str, str]
 
 @frozen
 class Reads:
-    """The keys that a decision will look at; a store loads exactly these."""
+    """Names the keys that a decision will look at; a store loads exactly these."""
 
     transactions: frozenset[str] = frozenset()
     references: frozenset[ReferenceKey] = frozenset()
     deposits: frozenset[DepositKey] = frozenset()
-    """With a deposit comes the transaction that it became."""
+    """The transaction that a deposit became is loaded with it."""
     intents: frozenset[IntentKey] = frozenset()
 
 
 def merge_reads(all_reads: Iterable[Reads]) -> Reads:
-    """The keys of them all."""
+    """Return the union of all these keys."""
     transactions: set[str] = set()
     references: set[ReferenceKey] = set()
     deposits: set[DepositKey] = set()
@@ -60,36 +61,38 @@ def merge_reads(all_reads: Iterable[Reads]) -> Reads:
 
 @frozen
 class ReferenceUse:
-    """The newest use of a merchantReference."""
+    """Names the newest use of a merchantReference."""
 
     gateway_reference: str
     at: Instant
 
 
 class NotPrefetched(AssertionError):
-    """A decision looked at a key outside its `reads`: absent and not loaded must never look the same."""
+    """Raised when a decision looks at a key outside its `reads`: an absent key and an unloaded key
+    must never look the same."""
 
 
 @define
 class Ledger:
-    """Transactions, consumed references, deposits and open intents.
+    """Holds transactions, consumed references, deposits and open intents.
 
-    With `covers` it is a working set for one batch: looking at a key outside raises NotPrefetched, so that
-    "absent" always means absent. Without, it holds everything there is.
+    With `prefetched` it is the working set of one batch: looking at a key outside raises
+    NotPrefetched, so that "absent" always means absent. Without, it holds everything.
     """
 
     prefetched: Reads | None = None
     transactions: dict[str, Transaction] = Factory(dict)
     references: dict[ReferenceKey, ReferenceUse] = Factory(dict)
     deposits: dict[DepositKey, str] = Factory(dict)
-    """Deposit to gatewayReference."""
+    """Maps a deposit to its gatewayReference."""
     intents: dict[IntentKey, DurableIntent] = Factory(dict)
-    """Those scheduled and not concluded."""
+    """The intents that are scheduled and not concluded."""
     not_before: Instant = Instant(0)
-    """What is created must not be stamped earlier, as others have been told what there is up to here (R7)."""
+    """No transaction may be created with an earlier stamp: the records up to here have been served
+    (R7)."""
 
     def transaction(self, gateway_reference: str) -> Transaction | None:
-        """The transaction with this reference, if there is one."""
+        """Return the transaction with this reference, if there is one."""
         found = self.transactions.get(gateway_reference)
         if (
             found is None
@@ -100,7 +103,7 @@ class Ledger:
         return found
 
     def reference_use(self, brand: str, merchant_reference: str) -> ReferenceUse | None:
-        """The newest use of this merchantReference by this brand, if there was one."""
+        """Return the newest use of this merchantReference by this brand, if there is one."""
         key = (brand, merchant_reference)
         found = self.references.get(key)
         if found is None and self.prefetched and key not in self.prefetched.references:
@@ -108,7 +111,7 @@ class Ledger:
         return found
 
     def deposit(self, provider: str, provider_reference: str) -> str | None:
-        """The gatewayReference that this deposit became, if it was told before."""
+        """Return the gatewayReference that this deposit became, if it was reported before."""
         key = (provider, provider_reference)
         found = self.deposits.get(key)
         if found is None and self.prefetched and key not in self.prefetched.deposits:
@@ -116,16 +119,17 @@ class Ledger:
         return found
 
     def open_intent(self, key: IntentKey) -> DurableIntent | None:
-        """This kept intent, if it is scheduled and not concluded."""
+        """Return this durable intent, if it is scheduled and not concluded."""
         found = self.intents.get(key)
         if found is None and self.prefetched and key not in self.prefetched.intents:
             raise NotPrefetched(key)
         return found
 
     def apply(self, changes: Iterable[Change], intents: Iterable[Intent] = ()) -> None:
-        """Make the changes of a decision true here, then keep its intents.
+        """Apply the changes of a decision, then store its intents.
 
-        Raises AssertionError when a change doesn't fit what is here: a store would refuse it as well.
+        Raises AssertionError when a change does not fit the ledger: a store would reject it as
+        well.
         """
         for change in changes:
             self._apply(change)
@@ -143,9 +147,11 @@ class Ledger:
             case TransactionCreated(transaction):
                 assert transaction.reference not in self.transactions
                 self.transactions[transaction.reference] = transaction
-            case TransactionAdvanced(was, now):
-                assert self.transactions[was.reference].progress.version == was.progress.version
-                assert now.progress.version == was.progress.version + 1
+            case TransactionAdvanced(before, now):
+                assert (
+                    self.transactions[before.reference].progress.version == before.progress.version
+                )
+                assert now.progress.version == before.progress.version + 1
                 self.transactions[now.reference] = now
             case IntentConcluded(key):
                 self.intents.pop(key, None)

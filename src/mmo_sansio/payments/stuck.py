@@ -1,4 +1,4 @@
-"""Payments whose outcome has been unknown for too long, and what speaks against ending one by hand."""
+"""Defines which payments are stuck, and what contradicts ending one by hand."""
 
 from __future__ import annotations
 
@@ -30,13 +30,14 @@ def is_stuck(transaction: Transaction, *, now: Instant) -> bool:
 def contradicting_entry(
     succeeded: bool, entries: Iterable[tuple[SuspenseReason, str]], *, provider: str
 ) -> str | None:
-    """What in the suspense book says otherwise about a payment; None when nothing does.
+    """Return what in the suspense book contradicts this outcome of a payment; None when nothing
+    does.
 
-    `told` are the reasons and texts of its entries.
+    `entries` are the reasons and texts of the payment's entries.
     """
-    wanted = "success" if succeeded else "failed"
+    expected = "success" if succeeded else "failed"
     for reason, text in entries:
         result = json.loads(text).get("result")
-        if reason not in _NOT_EVIDENCE and result in ("success", "failed") and result != wanted:
-            return f"{provider} has told a result '{result}', which stands in the suspense book."
+        if reason not in _NOT_EVIDENCE and result in ("success", "failed") and result != expected:
+            return f"{provider} has reported a result '{result}', which is in the suspense book."
     return None

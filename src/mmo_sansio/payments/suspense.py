@@ -1,4 +1,5 @@
-"""The suspense book's entries: what a provider told that could not be applied (clauses S4, S5)."""
+"""Makes the entries of the suspense book: reports of a provider that could not be applied (clauses
+S4, S5)."""
 
 from __future__ import annotations
 
@@ -20,13 +21,13 @@ from mmo_sansio.values.model import Transaction
 SuspenseSource = (
     ProviderSucceeded | ProviderFailed | ProviderHinted | DepositNotified | UnmatchedNotified
 )
-"""What can end up in the suspense book."""
+"""The inputs that can end in the suspense book."""
 
 
 def record_in_suspense(
     input_: SuspenseSource, reason: SuspenseReason, transaction: Transaction | None, *, now: Instant
 ) -> Decision:
-    """Nothing changes but the suspense book, which keeps what was told."""
+    """Return a decision that only adds the report to the suspense book."""
     noted = SuspenseRecorded(
         at=now,
         reason=reason,

@@ -1,5 +1,5 @@
-"""Time as data: moments, spans and the two written forms of a moment (clause G5). Nothing here reads
-a clock."""
+"""Defines time as data: moments, spans and the two written forms of a moment (clause G5). Nothing
+here reads a clock."""
 
 from __future__ import annotations
 

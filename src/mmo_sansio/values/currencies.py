@@ -1,4 +1,5 @@
-"""The currencies of ISO 4217 that have minor units, as data; a test compares it with the published list."""
+"""Lists the currencies of ISO 4217 that have minor units; a test compares the table with the
+published list."""
 
 from __future__ import annotations
 
@@ -40,6 +41,6 @@ CURRENCIES = MappingProxyType(
 
 
 def decimals_of(currency: str) -> int:
-    """Return the number of decimals of a currency (KES 2, UGX 0, KWD 3); raises KeyError for a code that ISO 4217
-    does not have."""
+    """Return how many decimals the currency has (KES 2, UGX 0, KWD 3); raises KeyError for a code
+    that ISO 4217 does not have."""
     return CURRENCIES[currency][0]

@@ -1,4 +1,5 @@
-"""The catalogue of asynchronous error codes: every reason for which an accepted payment can fail (clause E1)."""
+"""Lists the error codes of failed transactions: every reason for which an accepted payment can fail
+(clause E1)."""
 
 from __future__ import annotations
 
@@ -9,7 +10,7 @@ from attrs import frozen
 
 
 class ErrorCode(StrEnum):
-    """A machine-readable reason of a failed transaction; no path emits anything else."""
+    """A machine-readable reason of a failed transaction; no code path emits another one."""
 
     USER_INSUFFICIENT_FUNDS = "user_insufficient_funds"
     USER_TIMEOUT = "user_timeout"
@@ -31,14 +32,14 @@ class ErrorCode(StrEnum):
 
 @frozen
 class Explanation:
-    """What a code means to those who meet it."""
+    """Explains a code to the people who meet it."""
 
     meaning: str
     """One sentence for the merchant: it becomes the transaction's errorMessage."""
     who_acts: str
-    """Who can change something: `payer`, `merchant` or `operator`."""
+    """The party that can change something: `payer`, `merchant` or `operator`."""
     advice: str
-    """What that one can do."""
+    """What that party can do."""
     for_payer: str
     """A sentence that may be shown to the payer."""
 
@@ -143,4 +144,4 @@ EXPLANATIONS = MappingProxyType(
         ),
     }
 )
-"""One explanation for each code there is."""
+"""One explanation for each code."""

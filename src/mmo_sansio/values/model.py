@@ -1,4 +1,5 @@
-"""The nouns: brands and their methods, orders, progress, transactions (specification, "Resources and their fields")."""
+"""Defines the nouns of payments: brands and their methods, orders, progress, transactions
+(specification, "Resources and their fields")."""
 
 from __future__ import annotations
 
@@ -14,7 +15,7 @@ from mmo_sansio.values.money import Money
 
 
 class Type(StrEnum):
-    """Which way money goes (T1)."""
+    """Says in which direction money goes (T1)."""
 
     PAYIN = "payin"
     PAYOUT = "payout"
@@ -22,7 +23,7 @@ class Type(StrEnum):
 
 
 class Flow(StrEnum):
-    """How a payment is started (T1)."""
+    """Says how a payment is started (T1)."""
 
     DIRECT = "direct"
     WEB = "web"
@@ -31,7 +32,7 @@ class Flow(StrEnum):
 
 
 class Operation(StrEnum):
-    """What a merchant can ask for: the `{flow}/{direction}` of a creation route (C1 to C5)."""
+    """Says what a merchant can request: the `{flow}/{direction}` of a creation route (C1 to C5)."""
 
     DIRECT_PAYIN = "direct/payin"
     DIRECT_PAYOUT = "direct/payout"
@@ -41,12 +42,12 @@ class Operation(StrEnum):
 
     @property
     def type(self) -> Type:
-        """The type of the transactions it makes."""
+        """Return the type of the transactions that this operation creates."""
         return _TYPES[self]
 
     @property
     def flow(self) -> Flow:
-        """The flow of the transactions it makes."""
+        """Return the flow of the transactions that this operation creates."""
         return _FLOWS[self]
 
 
@@ -67,7 +68,7 @@ _FLOWS = {
 
 
 class Status(StrEnum):
-    """What a merchant sees of a stage (S1)."""
+    """The status is what a merchant sees of a stage (S1)."""
 
     PENDING = "pending"
     SUCCESS = "success"
@@ -75,7 +76,8 @@ class Status(StrEnum):
 
 
 class Stage(StrEnum):
-    """Where a transaction stands, seen from inside; see :mod:`mmo_sansio.payments.states`."""
+    """The stage is a transaction's state inside the gateway; see
+    :mod:`mmo_sansio.payments.states`."""
 
     CREATED = "created"
     AWAITING_CUSTOMER = "awaiting_customer"
@@ -86,12 +88,12 @@ class Stage(StrEnum):
 
     @property
     def status(self) -> Status:
-        """The public status."""
+        """Return the public status."""
         return _STATUSES.get(self, Status.PENDING)
 
     @property
     def is_terminal(self) -> bool:
-        """Whether nothing can change any more (S1)."""
+        """Tell whether nothing can change any more (S1)."""
         return self in _STATUSES
 
 
@@ -99,7 +101,7 @@ _STATUSES = {Stage.SUCCEEDED: Status.SUCCESS, Stage.FAILED: Status.FAILED}
 
 
 class Source(StrEnum):
-    """What resolved a transaction: its `completionSource` (S2)."""
+    """Says what resolved a transaction: its `completionSource` (S2)."""
 
     WEBHOOK = "webhook"
     POLL = "poll"
@@ -108,7 +110,7 @@ class Source(StrEnum):
 
 
 class ReferenceReuse(StrEnum):
-    """Whether a brand may use a merchantReference again (C12)."""
+    """Says whether a brand may use a merchantReference again (C12)."""
 
     AFTER_WINDOW = "after_window"
     NEVER = "never"
@@ -116,7 +118,7 @@ class ReferenceReuse(StrEnum):
 
 @frozen
 class Limits:
-    """The amounts a method takes in one currency; both bounds are allowed (C11)."""
+    """Bounds the amounts of a method in one currency; both bounds are allowed (C11)."""
 
     minimum: Money
     maximum: Money
@@ -124,29 +126,30 @@ class Limits:
 
 @frozen
 class Method:
-    """A way to pay that a brand has in one country."""
+    """A method is a way to pay that a brand has in one country."""
 
     key: str
     """The `{method}` of the path; case-sensitive, at most 100 characters (C10)."""
     provider: str
-    """Name of the configured provider that carries it."""
+    """Name of the configured provider that carries the payments."""
     provider_title: str
     """The provider's display name."""
     country: str
     """ISO 3166-1 alpha-2."""
     operations: frozenset[Operation]
     limits: Mapping[str, Limits]
-    """By currency; a currency is supported exactly when it stands here."""
+    """By currency; a currency is supported exactly when it has an entry."""
     tax_authority_id: str | None = None
-    """Who receives tax payouts; None means the method key (M5)."""
+    """The recipient of tax payouts; None means the method key (M5)."""
     tax_authority_account: str = "000"
     push_accounts: tuple[str, ...] = ()
-    """Which offline deposits are its own: `ACCOUNT` or `ACCOUNT/PREFIX of the bill reference` (S4)."""
+    """The offline deposits that belong to this method: `ACCOUNT` or `ACCOUNT/PREFIX of the bill
+    reference` (S4)."""
 
 
 @frozen
 class Brand:
-    """A merchant."""
+    """A brand is a merchant's account."""
 
     id: str
     name: str
@@ -154,9 +157,9 @@ class Brand:
     """(key, country) is unique among them."""
     enabled: bool = True
     push_result_url: str | None = None
-    """Where results of offline deposits are called back; None: nowhere (S4)."""
+    """Where results of offline deposits are sent; None: nowhere (S4)."""
     host: str | None = None
-    """A host of its own, on which only its keys work (A6)."""
+    """A host of the brand's own, on which only its keys work (A6)."""
     reference_reuse: ReferenceReuse = ReferenceReuse.AFTER_WINDOW
     redirect_schemes: frozenset[str] = frozenset()
     """Schemes beyond http and https that redirect URLs may have, e.g. an app's (C8)."""
@@ -164,19 +167,19 @@ class Brand:
 
 @frozen
 class Terms:
-    """The time limits under which an order is taken (specification, "Limits"; V1)."""
+    """The time limits under which an order is accepted (specification, "Limits"; V1)."""
 
     pending_timeout: Span = Span(3 * clock.DAY)
     """How long a transaction may stay pending (S3)."""
     idempotency_window: Span = Span(15 * clock.MINUTE)
-    """How long a merchantReference is guarded (C12)."""
+    """How long a merchantReference cannot be used again (C12)."""
     page_session: Span | None = Span(30 * clock.MINUTE)
-    """How long a hosted page lives; None: as long as the transaction is pending (W1)."""
+    """How long a hosted page is open; None: as long as the transaction is pending (W1)."""
 
 
 @frozen
 class Party:
-    """The payer or payee, or the tax authority (M3, M5)."""
+    """The party is the payer or payee, or the tax authority (M3, M5)."""
 
     id: str
     msisdn: str
@@ -187,10 +190,10 @@ class Party:
 
 @frozen
 class Page:
-    """The hosted payment page of a web pay-in (W1 to W3)."""
+    """Holds the hosted payment page of a web pay-in (W1 to W3)."""
 
     token: str = field(repr=False)
-    """What stands in pageUrl; who knows it may pay."""
+    """The secret part of pageUrl; everybody who knows it may pay."""
     closes_at: Instant
     """When the page's session ends; never after the order's expiry."""
     success_redirect_url: str | None = None
@@ -199,12 +202,12 @@ class Page:
 
 @frozen
 class Order:
-    """What was asked for; never changes."""
+    """The order is what the merchant requested; it never changes."""
 
     gateway_reference: str
-    """ULID, minted at the edge."""
+    """A ULID, generated when the request arrives."""
     brand: str
-    """Id of the brand."""
+    """The brand's id."""
     type: Type
     flow: Flow
     method: str
@@ -219,19 +222,19 @@ class Order:
     labels: str | None
     """The merchant's metadata as the text of a JSON object, as it came, or None (M4)."""
     result_url: str | None
-    """Where the result is called back; None only for a push of a brand without push_result_url."""
+    """Where the result is sent; None only for a push of a brand without push_result_url."""
     created_at: Instant
     expires_at: Instant
-    """When it fails if still pending (S3)."""
+    """When the transaction fails if it is still pending (S3)."""
     display_qr_url: str | None = None
     page: Page | None = None
     scenario: str | None = None
-    """What the sandbox provider shall play; None outside the sandbox."""
+    """The scenario that the sandbox provider plays; None outside the sandbox."""
 
 
 @frozen
 class ProviderData:
-    """What the provider said, in its own words (T3)."""
+    """Holds what the provider reported, in its own words (T3)."""
 
     name: str
     title: str
@@ -244,25 +247,27 @@ class ProviderData:
 
 @frozen
 class QrCode:
-    """What the payer of a QR pay-in scans (Q1); one of the two at least."""
+    """Holds the code that the payer of a QR pay-in scans (Q1): text, picture or both."""
 
     payload: str | None = None
     """The EMVCo text; None where the operator gives only a picture."""
     image: str | None = None
-    """A PNG picture in base64; None where it is drawn from the text."""
+    """A PNG picture in Base64; None where it is drawn from the text."""
 
 
 @frozen
 class Progress:
-    """What happened to an order so far; every transition makes a new one."""
+    """Holds what has happened to an order so far; every transition makes a new one."""
 
     stage: Stage
     version: int
-    """Counts the transitions, from 1; a store changes a row only from the version it was decided on."""
+    """Counts the transitions, from 1; a store changes a row only from the version that was decided
+    on."""
     wake_at: Instant | None
-    """When it wants a tick (expiry, next poll, end of page); None exactly when terminal."""
+    """When the transaction needs the clock next (expiry, next poll, end of its page); None exactly
+    when terminal."""
     polls: int = 0
-    """How often the provider was asked since the payment was submitted."""
+    """How often the provider was polled since the payment was submitted."""
     provider_reference: str | None = None
     provider_data: ProviderData | None = None
     """None until a request to the provider is on record (T3)."""
@@ -274,24 +279,25 @@ class Progress:
     submitted_at: Instant | None = None
     """When the latest submission began; None while none is on record."""
     hint: str | None = None
-    """What hints told (S5), a line each, for the provider's adapter, which asks and may need it; None: nothing."""
+    """What hints reported (S5), one line each, for the provider's adapter, which polls and may need
+    it; None: nothing."""
     qr: QrCode | None = None
-    """What the provider, or its adapter, made for the payer to scan."""
+    """The code that the provider, or its adapter, made for the payer."""
 
 
 @frozen
 class Transaction:
-    """An order and its progress."""
+    """A transaction is an order and its progress."""
 
     order: Order
     progress: Progress
 
     @property
     def reference(self) -> str:
-        """The gatewayReference."""
+        """Return the gatewayReference."""
         return self.order.gateway_reference
 
     @property
     def status(self) -> Status:
-        """The public status."""
+        """Return the public status."""
         return self.progress.stage.status

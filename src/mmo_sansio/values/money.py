@@ -1,4 +1,5 @@
-"""Money: exact amounts in a currency's own minor units, from wire to wire (clauses G6, M1)."""
+"""Defines money: exact amounts in a currency's minor units, from the request to the response
+(clauses G6, M1)."""
 
 from __future__ import annotations
 
@@ -10,22 +11,23 @@ from attrs import frozen
 from mmo_sansio.values.currencies import decimals_of
 
 AMOUNT_MAX = Decimal(10) ** 15
-"""The largest amount that is accepted (M1): far above any payment, far below what any store can't hold."""
+"""The largest accepted amount (M1): far above any payment, and far below the limit of any store."""
 
 NUMBER_CHARACTERS_MAX = 40
-"""The longest number that is looked at at all (G7); longer text costs time to convert and means nothing."""
+"""The longest number that is read (G7); longer text costs time to convert and has no meaning."""
 
 _EXPONENT_MAX = 99
 _NUMBER = re.compile(r"(-?[0-9]+)(?:\.([0-9]+))?(?:[eE]([+-]?[0-9]+))?", re.ASCII)
 
 
 class AmountError(ValueError):
-    """Text or a value that is no acceptable amount; the message says what would be."""
+    """Raised for text or a value that is not an acceptable amount; the message says what is
+    acceptable."""
 
 
 @frozen
 class Money:
-    """An amount of a currency, counted in its minor units."""
+    """Money is an amount of a currency, counted in its minor units."""
 
     minor: int
     """Whole minor units: cents for KES, whole shillings for UGX, thousandths for KWD."""
@@ -37,7 +39,8 @@ class Money:
 
     @property
     def text(self) -> str:
-        """The amount with exactly the currency's number of decimals and never an exponent: `150.00`."""
+        """Return the amount with exactly the currency's number of decimals and never an exponent:
+        `150.00`."""
         decimals = decimals_of(self.currency)
         if decimals == 0:
             return str(self.minor)
@@ -47,8 +50,9 @@ class Money:
 
 
 def parse_number(text: str) -> Decimal:
-    """The exact value of a JSON number; raises AmountError when it has more than 40 characters or an exponent
-    of more than two digits, so that no text costs more than its length to read (G7)."""
+    """Return the exact value of a JSON number. Raises AmountError when it has more than 40
+    characters or an exponent of more than two digits, so that no text costs more than its length to
+    read (G7)."""
     if len(text) > NUMBER_CHARACTERS_MAX:
         raise AmountError(f"must be a number of at most {NUMBER_CHARACTERS_MAX} characters")
     match = _NUMBER.fullmatch(text)
@@ -60,7 +64,8 @@ def parse_number(text: str) -> Decimal:
 
 
 def check_amount(value: Decimal) -> Decimal:
-    """The value itself when it is above 0 and at most 10^15 (M1); raises AmountError otherwise."""
+    """Return the value itself when it is above 0 and at most 10^15 (M1); raises AmountError
+    otherwise."""
     if value <= 0:
         raise AmountError("must be greater than 0")
     if value > AMOUNT_MAX:
@@ -69,8 +74,9 @@ def check_amount(value: Decimal) -> Decimal:
 
 
 def to_money(value: Decimal, currency: str) -> Money:
-    """The value in minor units; raises AmountError when it has more decimals than the currency (M1, by value:
-    `100.500` KES is fine, `100.5` UGX is not) and KeyError for an unknown currency."""
+    """Return the value in minor units. Raises AmountError when it has more decimals than the
+    currency (M1, by value: `100.500` KES is accepted, `100.5` UGX is not) and KeyError for an
+    unknown currency."""
     decimals = decimals_of(currency)
     digits = value.as_tuple()
     shift = int(digits.exponent) + decimals
@@ -86,5 +92,6 @@ def to_money(value: Decimal, currency: str) -> Money:
 
 
 def percentage_of(amount: Money, percent: int) -> Money:
-    """That percentage of the amount, rounded half up, at least one minor unit: what the sandbox takes as its fee."""
+    """Return that percentage of the amount, rounded half up, and at least one minor unit: the
+    sandbox's fee."""
     return Money(max(1, (amount.minor * percent * 2 + 100) // 200), amount.currency)

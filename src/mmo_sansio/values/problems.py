@@ -1,5 +1,5 @@
-"""Every refusal the merchant API can give: the causes, in their order of precedence (C9), and the problem
-they become (RFC 7807, clauses P1 to P5)."""
+"""Lists every rejection of the merchant API: the causes, in their order of precedence (C9), and the
+problems that they become (RFC 7807, clauses P1 to P5)."""
 
 from __future__ import annotations
 
@@ -10,17 +10,18 @@ from attrs import frozen
 
 @frozen
 class FieldError:
-    """One fault of one member of a request."""
+    """Names one fault of one field of a request."""
 
     field: str
-    """Dotted path of the member, as the merchant wrote it: `payer.msisdn`, `labels.command`, `pageSize`."""
+    """Dotted path of the field, as the merchant wrote it: `payer.msisdn`, `labels.command`,
+    `pageSize`."""
     detail: str
-    """What is wrong and what would be right, in one sentence."""
+    """What is wrong and what is allowed, in one sentence."""
 
 
 @frozen
 class Problem:
-    """A refusal, ready to be rendered as a problem document (P1)."""
+    """Holds a rejection, ready to be rendered as a problem document (P1)."""
 
     status: int
     """The HTTP status."""
@@ -31,9 +32,9 @@ class Problem:
     segment: str
     """The specific cause: the last path segment of the type URI."""
     detail: str
-    """What happened this time, for a person."""
+    """What happened this time, for people."""
     errors: tuple[FieldError, ...] = ()
-    """Field faults in the order of C9; empty for refusals that are not about fields."""
+    """Field faults in the order of C9; empty for rejections that are not about fields."""
     allow: str | None = None
     """The methods that a 405 names in `Allow`."""
     retry_after_s: int | None = None
@@ -41,7 +42,7 @@ class Problem:
 
 
 class ProblemError(Exception):
-    """Raised while a request is taken apart; caught in one place and answered as its problem."""
+    """Raised while a request is parsed; caught in one place and answered as its problem."""
 
     def __init__(self, problem: Problem) -> None:
         super().__init__(problem.detail)
@@ -50,7 +51,7 @@ class ProblemError(Exception):
 
 @frozen
 class ProblemType:
-    """One reason for a refusal: a row of the specification's error tables."""
+    """A problem type is one reason for a rejection: a row of the specification's error tables."""
 
     status: int
     title: str
@@ -58,7 +59,7 @@ class ProblemType:
     segment: str
 
     def problem(self, detail: str, *errors: FieldError, allow: str | None = None) -> Problem:
-        """The refusal that this cause becomes with this detail and these field faults."""
+        """Return the rejection of this type with this detail and these field faults."""
         retry_after_s = RETRY_AFTER_S if self.status == 503 else None
         return Problem(
             self.status,
@@ -73,7 +74,8 @@ class ProblemType:
 
 
 RETRY_AFTER_S = 2
-"""What a 503 advises: long enough for a short stall to pass, short enough for a waiting payer (P4)."""
+"""The delay in seconds that a 503 advises: long enough for a short stall to pass, short enough for
+a waiting payer (P4)."""
 
 
 def _bad_request(status: int, segment: str) -> ProblemType:
@@ -139,9 +141,9 @@ CREATION_PRECEDENCE: tuple[ProblemType, ...] = (
     ABOVE_MAXIMUM,
     DUPLICATE_REFERENCE,
 )
-"""The causes of a refused creation, the first that applies being the one reported (C9). Two lines of C9 reuse
-a cause: a wrong Content-Type and unreadable JSON are MALFORMED after MERCHANT_DISABLED, decimals are
-VALIDATION_FAILED after UNSUPPORTED_CURRENCY."""
+"""The causes of a rejected creation; the first one that applies is reported (C9). Two lines of C9
+reuse a cause: a wrong Content-Type and unreadable JSON are MALFORMED after MERCHANT_DISABLED,
+decimals are VALIDATION_FAILED after UNSUPPORTED_CURRENCY."""
 
 PROBLEM_TYPES: tuple[ProblemType, ...] = (
     *CREATION_PRECEDENCE,
@@ -150,10 +152,10 @@ PROBLEM_TYPES: tuple[ProblemType, ...] = (
     INTERNAL,
     UNAVAILABLE,
 )
-"""Every cause there is; each has its page behind its `type` URI."""
+"""Every cause; each has a page behind its `type` URI."""
 
 
 def validation_problem(errors: Sequence[FieldError]) -> Problem:
-    """The refusal of a request for these field faults, of which there is at least one; its detail is the
-    first one's (C9)."""
+    """Return the rejection for these field faults, of which there is at least one; its detail is
+    that of the first one (C9)."""
     return VALIDATION_FAILED.problem(errors[0].detail, *errors)

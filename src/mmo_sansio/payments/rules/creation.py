@@ -1,4 +1,5 @@
-"""May this brand have this payment? The business half of creation, in the order of C9 (clauses C6 to C14)."""
+"""Decides whether this brand may create this payment: the business half of creation, in the order
+of C9 (clauses C6 to C14)."""
 
 from __future__ import annotations
 
@@ -30,7 +31,8 @@ from mmo_sansio.values.problems import FieldError, Problem
 
 
 def create(ledger: Ledger, input_: CreatePayment, *, now: Instant) -> Decision:
-    """Take the payment, or refuse it with the first cause that applies. A refusal consumes nothing (C12)."""
+    """Accept the payment, or reject it with the first cause that applies. A rejection consumes
+    nothing (C12)."""
     match _select_method(input_.brand, input_.draft):
         case Problem() as problem:
             return reject(problem)
@@ -50,14 +52,15 @@ def create(ledger: Ledger, input_: CreatePayment, *, now: Instant) -> Decision:
 
 @frozen
 class _SelectedMethod:
-    """What the brand's configuration makes of a draft."""
+    """Holds what the brand's configuration says about a draft."""
 
     method: Method
     amount: Money
 
 
 def _select_method(brand: Brand, draft: Draft) -> _SelectedMethod | Problem:
-    """Method, country, currency, decimals, minimum, maximum: one condition, one answer, next line (C9)."""
+    """Check method, country, currency, decimals, minimum and maximum: one condition and one problem
+    in each step (C9)."""
     operation = draft.operation
     methods = [
         each for each in brand.methods if each.key == draft.method and operation in each.operations
@@ -135,7 +138,7 @@ def _build_order(input_: CreatePayment, selected: _SelectedMethod, *, now: Insta
 
 
 def _tax_authority(method: Method) -> Party:
-    """Whom a tax payout pays: implied by method and country (M5)."""
+    """Return the recipient of a tax payout, implied by method and country (M5)."""
     return Party(method.tax_authority_id or method.key, method.tax_authority_account)
 
 
@@ -150,7 +153,8 @@ def _build_page(input_: CreatePayment, terms: Terms, *, now: Instant) -> Page:
 
 
 def _initial_transaction(order: Order) -> Transaction:
-    """A web payment waits for its payer until the page closes; any other wants to be submitted (W1)."""
+    """Return the new transaction. A web payment waits for its payer until the page closes; any
+    other is to be submitted (W1)."""
     if order.page is None:
         return Transaction(order, Progress(Stage.CREATED, 1, order.expires_at))
     return Transaction(order, Progress(Stage.AWAITING_CUSTOMER, 1, order.page.closes_at))

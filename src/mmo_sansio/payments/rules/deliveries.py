@@ -1,4 +1,4 @@
-"""The end of the one attempt to deliver a callback (clause K3) or a QR code (clause Q1)."""
+"""Records the end of the one attempt to deliver a callback (clause K3) or a QR code (clause Q1)."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from mmo_sansio.values.clock import Instant
 
 
 def conclude_callback(ledger: Ledger, input_: CallbackConcluded, *, now: Instant) -> Decision:
-    """Record the outcome, once; the transaction itself is unaffected.
+    """Record the outcome, once; the transaction itself does not change.
 
-    Of two who sent it, because the first lost its lease, the one that claimed it later records what became of it; the
-    first may as long as nobody has claimed it since.
+    When two processes sent it, because the first lost its lease, the later claim records its
+    outcome; the first may record it as long as there is no later claim.
     """
     transaction = ledger.transaction(input_.gateway_reference)
     key = (input_.gateway_reference, IntentKind.CALLBACK)
@@ -39,7 +39,7 @@ def conclude_callback(ledger: Ledger, input_: CallbackConcluded, *, now: Instant
 
 
 def conclude_qr(ledger: Ledger, input_: QrConcluded, *, now: Instant) -> Decision:
-    """Record the outcome, once; the transaction itself is unaffected."""
+    """Record the outcome, once; the transaction itself does not change."""
     transaction = ledger.transaction(input_.gateway_reference)
     key = (input_.gateway_reference, IntentKind.QR)
     if transaction is None or ledger.open_intent(key) is None:

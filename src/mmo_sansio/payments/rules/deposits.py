@@ -1,4 +1,5 @@
-"""Offline deposits: money that a provider says has arrived becomes a transaction, once (clause S4)."""
+"""Records offline deposits: money that a provider reports as received becomes a transaction, once
+(clause S4)."""
 
 from __future__ import annotations
 
@@ -25,7 +26,8 @@ from mmo_sansio.values.model import (
 
 
 def record_deposit(ledger: Ledger, input_: DepositNotified, *, now: Instant) -> Decision:
-    """Record the deposit, or recognise it, or keep it for a person when it matches nothing of ours."""
+    """Record the deposit; ignore a repeated one, and put one that matches no brand into the
+    suspense book."""
     if not input_.succeeded:
         return ignore("A failed deposit makes no transaction.")
     known = ledger.deposit(input_.provider, input_.provider_reference)
@@ -56,7 +58,7 @@ def record_deposit(ledger: Ledger, input_: DepositNotified, *, now: Instant) -> 
 
 
 def record_unmatched(input_: UnmatchedNotified, *, now: Instant) -> Decision:
-    """Keep what names nothing of ours."""
+    """Put a notification that names nothing of ours into the suspense book."""
     return record_in_suspense(input_, SuspenseReason.UNREADABLE, None, now=now)
 
 
@@ -75,7 +77,8 @@ def _repeated_deposit(
 def _deposit_transaction(
     input_: DepositNotified, brand: Brand, method: Method, *, now: Instant
 ) -> Transaction:
-    """Money already received: a success at birth, whatever the limits say."""
+    """Return a transaction for money that has been received: a success from the beginning, whatever
+    the limits say."""
     order = Order(
         gateway_reference=input_.gateway_reference,
         brand=brand.id,

@@ -1,4 +1,4 @@
-"""The payer confirms on the hosted page (W1)."""
+"""Decides what the payer's confirmation on the hosted page does (W1)."""
 
 from __future__ import annotations
 
@@ -13,15 +13,16 @@ from mmo_sansio.values.model import Stage
 
 
 def confirm_page(ledger: Ledger, input_: ConfirmPage, *, now: Instant) -> Decision:
-    """Submit the payment, once: a second press, a closed page or an ended payment changes nothing."""
-    was = ledger.transaction(input_.gateway_reference)
-    if was is None or was.order.page is None:
+    """Submit the payment, once: a second press, a closed page or an ended payment changes
+    nothing."""
+    before = ledger.transaction(input_.gateway_reference)
+    if before is None or before.order.page is None:
         return ignore("There is no hosted page for this reference.")
-    if not is_legal(was.progress.stage, input_):
-        return ignore("The payment was confirmed before or has ended.", was)
-    if now >= was.order.page.closes_at:
-        return ignore("The page has closed.", was)
-    after = advance(was, input_, Stage.CREATED)
+    if not is_legal(before.progress.stage, input_):
+        return ignore("The payment was confirmed before or has ended.", before)
+    if now >= before.order.page.closes_at:
+        return ignore("The page has closed.", before)
+    after = advance(before, input_, Stage.CREATED)
     return Decision(
-        Applied(after), transition_changes(was, after), (SubmitToProvider(was.reference),)
+        Applied(after), transition_changes(before, after), (SubmitToProvider(before.reference),)
     )

@@ -1,4 +1,5 @@
-"""When to ask a provider about a payment, and when nobody can be asked (clauses S5, S6)."""
+"""Decides when a hint leads to a poll, and what happens when a provider cannot be polled (clauses
+S5, S6)."""
 
 from __future__ import annotations
 
@@ -15,75 +16,86 @@ from mmo_sansio.values.clock import Instant
 from mmo_sansio.values.model import Source, Stage, Transaction
 
 HINT_CHARACTERS_MAX = 2_000
-"""How much of what a hint told is kept with its payment."""
+"""The longest text of hints that is stored with their payment."""
 
 
 def apply_hint(ledger: Ledger, input_: ProviderHinted, *, now: Instant) -> Decision:
-    """Ask at once, whoever sent it; what names nothing of ours is kept for a person.
+    """Poll at once; a hint about no payment of ours goes to the suspense
+    book.
 
-    A payment has at most one question in POLL_INTERVAL_MIN because of hints, so a flood of them does no harm. One that has
-    ended otherwise than by the provider's own word of success is asked about too: what the provider then says goes to
-    the suspense book.
+    Hints cause at most one poll of a payment in POLL_INTERVAL_MIN, so a flood of them does no harm.
+    A payment that has ended without the provider's own report of success is polled as well: what
+    the provider then reports goes to the suspense book.
     """
-    was = ledger.transaction(input_.gateway_reference)
-    if was is None:
+    before = ledger.transaction(input_.gateway_reference)
+    if before is None:
         return record_in_suspense(input_, SuspenseReason.UNKNOWN_TRANSACTION, None, now=now)
-    if was.order.provider != input_.provider:
-        return record_in_suspense(input_, SuspenseReason.WRONG_PROVIDER, was, now=now)
-    if was.progress.provider_data is None:
-        return record_in_suspense(input_, SuspenseReason.UNKNOWN_TRANSACTION, was, now=now)
-    if was.progress.stage.is_terminal:
-        return _poll_after_completion(was, input_)
-    if not is_legal(was.progress.stage, input_):
-        return ignore("The payment waits for no result.", was)
-    assert was.progress.wake_at is not None
+    if before.order.provider != input_.provider:
+        return record_in_suspense(input_, SuspenseReason.WRONG_PROVIDER, before, now=now)
+    if before.progress.provider_data is None:
+        return record_in_suspense(input_, SuspenseReason.UNKNOWN_TRANSACTION, before, now=now)
+    if before.progress.stage.is_terminal:
+        return _poll_after_completion(before, input_)
+    if not is_legal(before.progress.stage, input_):
+        return ignore("The payment waits for no result.", before)
+    assert before.progress.wake_at is not None
     soon = now + POLL_INTERVAL_MIN
-    if _is_submission_in_flight(was) or was.progress.wake_at <= soon:
-        return _store_hint(was, input_)
-    after = advance(was, input_, was.progress.stage, wake_at=soon, hint=_merge_hint(was, input_))
-    return Decision(Applied(after), transition_changes(was, after), (PollProvider(was.reference),))
+    if _is_submission_in_flight(before) or before.progress.wake_at <= soon:
+        return _store_hint(before, input_)
+    after = advance(
+        before, input_, before.progress.stage, wake_at=soon, hint=_merge_hint(before, input_)
+    )
+    return Decision(
+        Applied(after), transition_changes(before, after), (PollProvider(before.reference),)
+    )
 
 
 def stop_polling(ledger: Ledger, input_: ProviderCannotTell, *, now: Instant) -> Decision:
-    """Nobody can be asked: leave it until it expires, for a notification or a person to end, and never guess (S6)."""
-    was = ledger.transaction(input_.gateway_reference)
-    if was is None or was.order.provider != input_.provider or was.progress.provider_data is None:
+    """Leave a payment that cannot be polled until it expires, or until a notification or staff end
+    it: never guess (S6)."""
+    before = ledger.transaction(input_.gateway_reference)
+    if (
+        before is None
+        or before.order.provider != input_.provider
+        or before.progress.provider_data is None
+    ):
         return ignore("No such payment waits for this provider.")
-    if not is_legal(was.progress.stage, input_):
-        return ignore("The payment waits for no result.", was)
-    if was.progress.wake_at == was.order.expires_at:
-        return ignore("It waits for a notification or a person.", was)
-    after = advance(was, input_, was.progress.stage, wake_at=was.order.expires_at)
-    return Decision(Applied(after), transition_changes(was, after))
+    if not is_legal(before.progress.stage, input_):
+        return ignore("The payment waits for no result.", before)
+    if before.progress.wake_at == before.order.expires_at:
+        return ignore("It waits for a notification or a person.", before)
+    after = advance(before, input_, before.progress.stage, wake_at=before.order.expires_at)
+    return Decision(Applied(after), transition_changes(before, after))
 
 
 def _store_hint(before: Transaction, input_: ProviderHinted) -> Decision:
-    """Keep what was told; the payment is about to be asked about, or its submission may be under way."""
-    told = _merge_hint(before, input_)
-    if told == before.progress.hint:
-        return ignore("It is about to be asked about.", before)
-    after = advance(before, input_, before.progress.stage, hint=told)
+    """Store the hint; the payment is about to be polled, or its submission may be in flight."""
+    hint = _merge_hint(before, input_)
+    if hint == before.progress.hint:
+        return ignore("It is about to be polled.", before)
+    after = advance(before, input_, before.progress.stage, hint=hint)
     return Decision(Applied(after), transition_changes(before, after))
 
 
 def _merge_hint(before: Transaction, input_: ProviderHinted) -> str | None:
-    """All that was told, a line each; when that is too much, the latest."""
-    known, told = before.progress.hint or "", input_.content[:HINT_CHARACTERS_MAX]
-    if told in ("", *known.split("\n")):
+    """Return all hints, one line each; when they are too long, the latest of them."""
+    known, hint = before.progress.hint or "", input_.content[:HINT_CHARACTERS_MAX]
+    if hint in ("", *known.split("\n")):
         return before.progress.hint
-    together = f"{known}\n{told}" if known else told
-    return together if len(together) <= HINT_CHARACTERS_MAX else told
+    together = f"{known}\n{hint}" if known else hint
+    return together if len(together) <= HINT_CHARACTERS_MAX else hint
 
 
 def _poll_after_completion(before: Transaction, input_: ProviderHinted) -> Decision:
     progress = before.progress
     if progress.stage is Stage.SUCCEEDED and progress.completion_source is not Source.MANUAL:
-        return ignore("The provider has told its success.", before)
+        return ignore("The provider has reported its success.", before)
     return Decision(
         Applied(before), intents=(PollProvider(before.reference, _merge_hint(before, input_)),)
     )
 
 
 def _is_submission_in_flight(before: Transaction) -> bool:
-    """Whether nobody has asked since the submission began: an answer now could miss it."""
+    """Tell whether there was no poll since the submission began: a response now could miss the
+    submission."""
     return before.progress.stage is Stage.SUBMITTING and before.progress.polls == 0

@@ -1,4 +1,5 @@
-"""A result: the first valid one ends the payment, any other is kept for a person to see (clauses S1, S2, S5)."""
+"""Decides about results: the first valid one ends the payment, any other waits for staff (clauses
+S1, S2, S5)."""
 
 from __future__ import annotations
 
@@ -18,75 +19,78 @@ from mmo_sansio.values.model import ProviderData, Source, Stage, Transaction
 
 
 def succeed(ledger: Ledger, input_: ProviderSucceeded, *, now: Instant) -> Decision:
-    """The money moved: set finalAmount and fee, and call the merchant back (S2)."""
-    was = ledger.transaction(input_.gateway_reference)
-    if (fault := _why_not_applied(was, input_)) is not None:
-        return _reject_result(was, input_, fault, now=now)
-    assert was is not None
-    final = input_.final or was.order.requested
-    if final.currency != was.order.requested.currency:
-        return _reject_result(was, input_, SuspenseReason.WRONG_CURRENCY, now=now)
+    """Record that the money moved: set finalAmount and fee, and call the merchant back (S2)."""
+    before = ledger.transaction(input_.gateway_reference)
+    if (fault := _why_not_applied(before, input_)) is not None:
+        return _reject_result(before, input_, fault, now=now)
+    assert before is not None
+    final = input_.final or before.order.requested
+    if final.currency != before.order.requested.currency:
+        return _reject_result(before, input_, SuspenseReason.WRONG_CURRENCY, now=now)
     after = advance(
-        was,
+        before,
         input_,
         Stage.SUCCEEDED,
         wake_at=None,
-        provider_reference=input_.provider_reference or was.progress.provider_reference,
-        provider_data=evolve(_provider_data(was), fee=input_.fee, party_data=input_.party_data),
+        provider_reference=input_.provider_reference or before.progress.provider_reference,
+        provider_data=evolve(_provider_data(before), fee=input_.fee, party_data=input_.party_data),
         final=final,
         completed_at=now,
         completion_source=input_.source,
     )
-    return _complete(was, after)
+    return _complete(before, after)
 
 
 def fail(ledger: Ledger, input_: ProviderFailed, *, now: Instant) -> Decision:
-    """The provider did not and will not move the money (S2)."""
-    was = ledger.transaction(input_.gateway_reference)
-    if (fault := _why_not_applied(was, input_)) is not None:
-        return _reject_result(was, input_, fault, now=now)
-    assert was is not None
+    """Record that the provider did not and will not move the money (S2)."""
+    before = ledger.transaction(input_.gateway_reference)
+    if (fault := _why_not_applied(before, input_)) is not None:
+        return _reject_result(before, input_, fault, now=now)
+    assert before is not None
     after = advance(
-        was,
+        before,
         input_,
         Stage.FAILED,
         wake_at=None,
-        provider_reference=input_.provider_reference or was.progress.provider_reference,
+        provider_reference=input_.provider_reference or before.progress.provider_reference,
         provider_data=evolve(
-            _provider_data(was), error_code=input_.native_code, error_message=input_.native_message
+            _provider_data(before),
+            error_code=input_.native_code,
+            error_message=input_.native_message,
         ),
         completed_at=now,
         completion_source=input_.source,
         error_code=input_.error_code,
         error_message=EXPLANATIONS[input_.error_code].meaning,
     )
-    return _complete(was, after)
+    return _complete(before, after)
 
 
 def resolve(ledger: Ledger, input_: ResolveManually, *, now: Instant) -> Decision:
-    """An operator ends a payment by hand. What was never sent to a provider can't be made a success."""
-    was = ledger.transaction(input_.gateway_reference)
-    if was is None:
+    """End a payment by hand. A payment that was never sent to a provider cannot become a
+    success."""
+    before = ledger.transaction(input_.gateway_reference)
+    if before is None:
         return ignore("There is no such transaction.")
     to = Stage.SUCCEEDED if input_.error_code is None else Stage.FAILED
-    if to not in target_stages(was.progress.stage, input_):
-        return ignore(f"A transaction that is {was.progress.stage} can't be made {to}.", was)
-    final = input_.final or was.order.requested
-    if final.currency != was.order.requested.currency:
-        return ignore(f"The amount must be in {was.order.requested.currency}.", was)
+    if to not in target_stages(before.progress.stage, input_):
+        return ignore(f"A transaction that is {before.progress.stage} can't be made {to}.", before)
+    final = input_.final or before.order.requested
+    if final.currency != before.order.requested.currency:
+        return ignore(f"The amount must be in {before.order.requested.currency}.", before)
     after = advance(
-        was,
+        before,
         input_,
         to,
         wake_at=None,
-        provider_reference=input_.provider_reference or was.progress.provider_reference,
+        provider_reference=input_.provider_reference or before.progress.provider_reference,
         final=final if to is Stage.SUCCEEDED else None,
         completed_at=now,
         completion_source=Source.MANUAL,
         error_code=input_.error_code,
         error_message=_message(input_.error_code),
     )
-    return _complete(was, after)
+    return _complete(before, after)
 
 
 def _message(code: ErrorCode | None) -> str | None:
@@ -107,7 +111,7 @@ def _provider_data(before: Transaction) -> ProviderData:
 def _why_not_applied(
     before: Transaction | None, input_: ProviderSucceeded | ProviderFailed
 ) -> SuspenseReason | None:
-    """Why this result may not be applied; None when it may."""
+    """Return why this result may not be applied; None when it may."""
     if before is None:
         return SuspenseReason.UNKNOWN_TRANSACTION
     if before.order.provider != input_.provider:
@@ -132,7 +136,7 @@ def _late_result_reason(
 
 
 def _matches_record(before: Transaction, input_: ProviderSucceeded | ProviderFailed) -> bool:
-    """Whether a second result says what is on record already."""
+    """Tell whether a second result agrees with the one on record."""
     if isinstance(input_, ProviderFailed):
         return before.progress.error_code is input_.error_code
     references = {input_.provider_reference, before.progress.provider_reference} - {None}

@@ -1,4 +1,5 @@
-"""Between sending and knowing: a request goes out once, and an unknown outcome is asked for (clause S6)."""
+"""Decides what happens between sending and knowing: a request is sent once, and an unknown outcome
+is polled (clause S6)."""
 
 from __future__ import annotations
 
@@ -19,82 +20,86 @@ from mmo_sansio.values.model import Order, ProviderData, Stage, Transaction
 
 
 def begin(ledger: Ledger, input_: BeginSubmission, *, now: Instant) -> Decision:
-    """Put on record that the request is about to leave. `Applied` lets the worker send it; `Ignored` forbids it."""
-    was = ledger.transaction(input_.gateway_reference)
-    if was is None or not is_legal(was.progress.stage, input_):
-        return ignore("The payment was submitted before or has ended.", was)
-    if was.progress.wake_at is not None and now >= was.progress.wake_at:
-        return ignore("Its time is over.", was)
+    """Record that the request is about to be sent. `Applied` lets the worker send it; `Ignored`
+    forbids it."""
+    before = ledger.transaction(input_.gateway_reference)
+    if before is None or not is_legal(before.progress.stage, input_):
+        return ignore("The payment was submitted before or has ended.", before)
+    if before.progress.wake_at is not None and now >= before.progress.wake_at:
+        return ignore("Its time is over.", before)
     after = advance(
-        was,
+        before,
         input_,
         Stage.SUBMITTING,
-        wake_at=min(now + SUBMISSION_TIMEOUT, was.order.expires_at),
+        wake_at=min(now + SUBMISSION_TIMEOUT, before.order.expires_at),
         polls=0,
         hint=None,
         submitted_at=now,
-        provider_data=_initial_provider_data(was.order),
+        provider_data=_initial_provider_data(before.order),
     )
-    return Decision(Applied(after), transition_changes(was, after))
+    return Decision(Applied(after), transition_changes(before, after))
 
 
 def accept(ledger: Ledger, input_: ProviderAccepted, *, now: Instant) -> Decision:
-    """The provider has it: wait for the result, and ask for it when it doesn't come."""
-    was = _find_pending(ledger, input_)
-    if was is None:
+    """Record that the provider has the payment: wait for its result, and poll when it does not
+    come."""
+    before = _find_pending(ledger, input_)
+    if before is None:
         return ignore("No such payment waits for this provider.")
-    known = input_.provider_reference or was.progress.provider_reference
-    if was.progress.stage is Stage.AWAITING_RESULT and input_.poll_after is None:
-        if known == was.progress.provider_reference:
-            return ignore("Still pending.", was)
-        after = advance(was, input_, Stage.AWAITING_RESULT, provider_reference=known)
+    known = input_.provider_reference or before.progress.provider_reference
+    if before.progress.stage is Stage.AWAITING_RESULT and input_.poll_after is None:
+        if known == before.progress.provider_reference:
+            return ignore("Still pending.", before)
+        after = advance(before, input_, Stage.AWAITING_RESULT, provider_reference=known)
     else:
         after = advance(
-            was,
+            before,
             input_,
             Stage.AWAITING_RESULT,
             provider_reference=known,
-            wake_at=next_poll_at(was.order, input_.poll_after or poll_interval(0), now=now),
-            qr=was.progress.qr or input_.qr,
+            wake_at=next_poll_at(before.order, input_.poll_after or poll_interval(0), now=now),
+            qr=before.progress.qr or input_.qr,
         )
-    return Decision(Applied(after), transition_changes(was, after), _qr_intents(was))
+    return Decision(Applied(after), transition_changes(before, after), _qr_intents(before))
 
 
 def _qr_intents(before: Transaction) -> tuple[Intent, ...]:
-    """A QR pay-in's code goes to the merchant once, when the provider first has the payment (Q1): also when no code
-    was given, so that this is on record."""
+    """Return the intent to deliver a QR pay-in's code to the merchant, once, when the provider
+    first has the payment (Q1); also when there is no code, so that this is on record."""
     is_first = before.progress.stage is not Stage.AWAITING_RESULT
-    wanted = is_first and before.order.display_qr_url is not None
-    return (DeliverQr(before.reference),) if wanted else ()
+    is_delivered = is_first and before.order.display_qr_url is not None
+    return (DeliverQr(before.reference),) if is_delivered else ()
 
 
 def record_unreachable(ledger: Ledger, input_: ProviderUnreachable, *, now: Instant) -> Decision:
-    """No usable answer: whatever was sent may have been received, so the next step is to ask, soon."""
-    was = _find_pending(ledger, input_)
-    if was is None or was.progress.wake_at is None:
+    """Record that there was no usable response: the request may have been received, so poll
+    soon."""
+    before = _find_pending(ledger, input_)
+    if before is None or before.progress.wake_at is None:
         return ignore("No such payment waits for this provider.")
     if input_.poll_after is None:
-        at = min(now + poll_interval(was.progress.polls), was.progress.wake_at)
+        at = min(now + poll_interval(before.progress.polls), before.progress.wake_at)
     else:
-        at = next_poll_at(was.order, input_.poll_after, now=now)
-    after = advance(was, input_, was.progress.stage, wake_at=at)
-    return Decision(Applied(after), transition_changes(was, after))
+        at = next_poll_at(before.order, input_.poll_after, now=now)
+    after = advance(before, input_, before.progress.stage, wake_at=at)
+    return Decision(Applied(after), transition_changes(before, after))
 
 
 def resubmit(ledger: Ledger, input_: ProviderNeverReceived, *, now: Instant) -> Decision:
-    """The provider is certain that nothing reached it: the one way back to a submission.
+    """Submit again after the provider's word that nothing reached it: the one way back to a
+    submission.
 
-    Only the answer to the latest question counts: an older one may have been answered before the submission that
-    is on record now.
+    Only the response to the latest poll counts: an older one may precede the submission that is on
+    record now.
     """
-    was = _find_pending(ledger, input_)
-    if was is None:
+    before = _find_pending(ledger, input_)
+    if before is None:
         return ignore("No such payment waits for this provider.")
-    if not _is_about_latest_submission(was, input_):
-        return ignore("The payment has moved since the provider was asked.", was)
-    after = advance(was, input_, Stage.CREATED, wake_at=was.order.expires_at)
+    if not _is_about_latest_submission(before, input_):
+        return ignore("The payment has moved since the provider was polled.", before)
+    after = advance(before, input_, Stage.CREATED, wake_at=before.order.expires_at)
     return Decision(
-        Applied(after), transition_changes(was, after), (SubmitToProvider(was.reference),)
+        Applied(after), transition_changes(before, after), (SubmitToProvider(before.reference),)
     )
 
 
@@ -107,13 +112,13 @@ def _is_about_latest_submission(before: Transaction, input_: ProviderNeverReceiv
 def _find_pending(
     ledger: Ledger, input_: ProviderAccepted | ProviderUnreachable | ProviderNeverReceived
 ) -> Transaction | None:
-    """The transaction that this report may move, if there is one."""
-    was = ledger.transaction(input_.gateway_reference)
-    if was is None or was.order.provider != input_.provider:
+    """Return the transaction that this report may move, if there is one."""
+    before = ledger.transaction(input_.gateway_reference)
+    if before is None or before.order.provider != input_.provider:
         return None
-    if was.progress.provider_data is None:
+    if before.progress.provider_data is None:
         return None  # Nothing of ours was sent to this provider.
-    return was if is_legal(was.progress.stage, input_) else None
+    return before if is_legal(before.progress.stage, input_) else None
 
 
 def _initial_provider_data(order: Order) -> ProviderData:

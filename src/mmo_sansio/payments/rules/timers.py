@@ -1,4 +1,5 @@
-"""The clock: expiry, the end of a hosted page, and when to ask a provider again (clauses S3, W1)."""
+"""Decides by the clock: expiry, the end of a hosted page, and the times of polls (clauses S3,
+W1)."""
 
 from __future__ import annotations
 
@@ -13,50 +14,56 @@ from mmo_sansio.values.error_codes import EXPLANATIONS, ErrorCode
 from mmo_sansio.values.model import Order, Source, Stage, Transaction
 
 POLL_INTERVAL_MIN = Span(2 * clock.SECOND)
-"""How long after a provider took a request it is asked for the result, unless it says otherwise."""
+"""The time between a provider's acceptance and the first poll, unless the provider advises
+another."""
 
 POLL_INTERVAL_MAX: Span = clock.HOUR
-"""The interval between questions doubles up to this, so that each payment is asked for in its last hour."""
+"""The interval between polls doubles up to this, so that each payment is polled in its last
+hour."""
 
 SUBMISSION_TIMEOUT = Span(30 * clock.SECOND)
-"""How long a submission may be under way before the provider is asked what became of it; longer than any
+"""How long a submission may be in flight before the provider is polled about it; longer than any
 conversation with a provider may take."""
 
 FINAL_POLL_BEFORE_EXPIRY = Span(10 * clock.MINUTE)
-"""How long before its expiry a payment is asked about for the last time, however slow a provider's pace is."""
+"""The time of the last poll before the expiry of a payment, however long a provider's interval
+is."""
 
 _DOUBLINGS_MAX = 11
 """2 s doubled eleven times is beyond POLL_INTERVAL_MAX."""
 
 
 def poll_interval(polls: int) -> Span:
-    """How long to wait after this many questions without a result."""
+    """Return the interval after this many polls without a result."""
     return Span(min(POLL_INTERVAL_MIN << min(polls, _DOUBLINGS_MAX), POLL_INTERVAL_MAX))
 
 
 def next_poll_at(order: Order, after: Span, *, now: Instant) -> Instant:
-    """When to ask next: after this span, but not without a last question before the order expires."""
+    """Return the time of the next poll: after this span, but with a last poll before the order
+    expires."""
     at, last = now + after, order.expires_at - FINAL_POLL_BEFORE_EXPIRY
     return Instant(last if now < last < at else min(at, order.expires_at))
 
 
 def wake(ledger: Ledger, input_: TransactionWoke, *, now: Instant) -> Decision:
-    """Do what is due. Waking too early, or when nothing can change any more, is harmless."""
-    was = ledger.transaction(input_.gateway_reference)
-    if was is None or was.progress.wake_at is None or now < was.progress.wake_at:
-        return ignore("Nothing is due.", was)
-    if now >= was.order.expires_at:
-        return _fail(was, input_, ErrorCode.TRANSACTION_EXPIRED, now=now)
-    if was.progress.stage in (Stage.CREATED, Stage.AWAITING_CUSTOMER):
-        return _fail(was, input_, ErrorCode.USER_TIMEOUT, now=now)
+    """Do what is due. Waking too early, or when nothing can change any more, does no harm."""
+    before = ledger.transaction(input_.gateway_reference)
+    if before is None or before.progress.wake_at is None or now < before.progress.wake_at:
+        return ignore("Nothing is due.", before)
+    if now >= before.order.expires_at:
+        return _fail(before, input_, ErrorCode.TRANSACTION_EXPIRED, now=now)
+    if before.progress.stage in (Stage.CREATED, Stage.AWAITING_CUSTOMER):
+        return _fail(before, input_, ErrorCode.USER_TIMEOUT, now=now)
     after = advance(
-        was,
+        before,
         input_,
-        was.progress.stage,
-        polls=was.progress.polls + 1,
-        wake_at=next_poll_at(was.order, poll_interval(was.progress.polls), now=now),
+        before.progress.stage,
+        polls=before.progress.polls + 1,
+        wake_at=next_poll_at(before.order, poll_interval(before.progress.polls), now=now),
     )
-    return Decision(Applied(after), transition_changes(was, after), (PollProvider(was.reference),))
+    return Decision(
+        Applied(after), transition_changes(before, after), (PollProvider(before.reference),)
+    )
 
 
 def _fail(

@@ -183,7 +183,7 @@ def test_what_was_never_received_is_submitted_again() -> None:
 def test_an_answer_to_an_old_question_does_not_undo_a_submission(version: int) -> None:
     was = a_transaction(Stage.SUBMITTING, version=6)
     why = why_ignored(was, never_received(version=version))
-    assert why == "The payment has moved since the provider was asked."
+    assert why == "The payment has moved since the provider was polled."
     assert decided(was, never_received(version=version)).reply == Ignored(why, was)
 
 
