@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from attrs import field, frozen
@@ -63,19 +63,7 @@ def plan_brands(
     use. Raises SettingsError when a key of the file belongs to another brand.
     """
     stored = {record.brand.id: record for record in current}
-    owners = {key.digest: key.brand for record in current for key in record.keys}
-    named = {each.brand.id for each in configured}
-    keys_to_add = []
-    for each in configured:
-        for api_key in each.api_keys:
-            owner = owners.get(keyring.digest(api_key.encode()))
-            if owner is None:
-                keys_to_add.append(NewApiKey(each.brand.id, api_key))
-            elif owner != each.brand.id:
-                where = f"brand {each.brand.id}, api_keys"
-                raise SettingsError(
-                    where, f"a key is brand {owner}'s already.", "Give another one."
-                )
+    names = {each.brand.id for each in configured}
     return BrandsPlan(
         added=tuple(each.brand for each in configured if each.brand.id not in stored),
         changed=tuple(
@@ -83,19 +71,35 @@ def plan_brands(
             for each in configured
             if each.brand.id in stored and stored[each.brand.id].brand != each.brand
         ),
-        removed=tuple(id for id in stored if id not in named) if prune else (),
+        removed=tuple(id for id in stored if id not in names) if prune else (),
         unchanged=tuple(
             each.brand.id
             for each in configured
             if each.brand.id in stored and stored[each.brand.id].brand == each.brand
         ),
-        keys_to_add=tuple(keys_to_add),
+        keys_to_add=tuple(_missing_keys(current, configured, keyring)),
         brands_needing_keys=tuple(
             each.brand.id
             for each in configured
             if not each.api_keys and not _has_key_in_use(stored.get(each.brand.id))
         ),
     )
+
+
+def _missing_keys(
+    current: Sequence[BrandRecord], configured: Sequence[ConfiguredBrand], keyring: KeyRing
+) -> Iterator[NewApiKey]:
+    owners = {key.digest: key.brand for record in current for key in record.keys}
+    for each in configured:
+        for api_key in each.api_keys:
+            owner = owners.get(keyring.digest(api_key.encode()))
+            if owner is None:
+                yield NewApiKey(each.brand.id, api_key)
+            elif owner != each.brand.id:
+                where = f"brand {each.brand.id}, api_keys"
+                raise SettingsError(
+                    where, f"a key is brand {owner}'s already.", "Give another one."
+                )
 
 
 async def apply_plan(

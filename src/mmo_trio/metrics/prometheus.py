@@ -39,7 +39,7 @@ from mmo_trio.storage.interface.store import Store, StoreUnavailable
 from mmo_trio.system.latency import LatencyHistogram
 from mmo_trio.workers.delivery.callbacks import CallbackStatistics
 from mmo_trio.workers.providers.account import ProviderAccount
-from mmo_trio.workers.providers.counters import REPORT_LABELS, ProviderStatistics
+from mmo_trio.workers.providers.counters import REPORT_LABELS, ProviderCounts, ProviderStatistics
 
 logger = structlog.get_logger(__name__)
 
@@ -137,7 +137,6 @@ class PrometheusExporter:
 
     def _provider_metrics(self) -> Iterator[Metric]:
         statistics = self.providers()
-        counts = {name: statistics.by_provider[name] for name in sorted(statistics.by_provider)}
         yield _gauge(
             "mmo_provider_conversations",
             "Active conversations with providers.",
@@ -148,35 +147,8 @@ class PrometheusExporter:
             "Submissions and polls waiting for a conversation.",
             ({}, statistics.waiting),
         )
-        yield _counter(
-            "mmo_provider_submissions",
-            "Submissions sent to a provider.",
-            *(({"provider": name}, each.submissions) for name, each in counts.items()),
-        )
-        yield _counter(
-            "mmo_provider_questions",
-            "Polls of a provider for the status of a payment.",
-            *(({"provider": name}, each.polls) for name, each in counts.items()),
-        )
-        yield _counter(
-            "mmo_provider_reports",
-            "Outcomes of conversations with a provider: a payment's result, or none.",
-            *(
-                ({"provider": name, "report": report}, each.reports[report])
-                for name, each in counts.items()
-                for report in REPORT_LABELS.values()
-            ),
-        )
-        yield _counter(
-            "mmo_provider_exchange_failures",
-            "Requests to a provider without a usable response.",
-            *(({"provider": name}, each.failed_exchanges) for name, each in counts.items()),
-        )
-        yield _histogram(
-            "mmo_provider_exchange_seconds",
-            "Time from a request to a provider to its response or its failure.",
-            *(({"provider": name}, each.exchange_durations) for name, each in counts.items()),
-        )
+        counts = {name: statistics.by_provider[name] for name in sorted(statistics.by_provider)}
+        yield from _provider_counters(counts)
         yield _gauge(
             "mmo_provider_breaker_state",
             "1 for the current state of this process's circuit breaker for the provider.",
@@ -191,6 +163,38 @@ class PrometheusExporter:
             "1 while the provider is closed by hand for new payments.",
             *(({"provider": name}, int(self.is_provider_closed(name))) for name in counts),
         )
+
+
+def _provider_counters(counts: Mapping[str, ProviderCounts]) -> Iterator[Metric]:
+    yield _counter(
+        "mmo_provider_submissions",
+        "Submissions sent to a provider.",
+        *(({"provider": name}, each.submissions) for name, each in counts.items()),
+    )
+    yield _counter(
+        "mmo_provider_questions",
+        "Polls of a provider for the status of a payment.",
+        *(({"provider": name}, each.polls) for name, each in counts.items()),
+    )
+    yield _counter(
+        "mmo_provider_reports",
+        "Outcomes of conversations with a provider: a payment's result, or none.",
+        *(
+            ({"provider": name, "report": report}, each.reports[report])
+            for name, each in counts.items()
+            for report in REPORT_LABELS.values()
+        ),
+    )
+    yield _counter(
+        "mmo_provider_exchange_failures",
+        "Requests to a provider without a usable response.",
+        *(({"provider": name}, each.failed_exchanges) for name, each in counts.items()),
+    )
+    yield _histogram(
+        "mmo_provider_exchange_seconds",
+        "Time from a request to a provider to its response or its failure.",
+        *(({"provider": name}, each.exchange_durations) for name, each in counts.items()),
+    )
 
 
 def _http_request_metrics(http_metrics: HttpMetrics) -> Iterator[Metric]:

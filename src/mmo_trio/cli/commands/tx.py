@@ -192,24 +192,7 @@ def resolve(
             error_code=None if code is None else ErrorCode(code),
             provider_reference=provider_reference,
         )
-
-        async def record(action: str, remark: str | None = None) -> None:
-            await target.record(
-                store,
-                action,
-                f"payment:{found.reference}",
-                operator,
-                outcome=code or SUCCESS,
-                reason=reason,
-                evidence=evidence,
-                remark=remark,
-            )
-
-        submit = partial(submit_once, store, clock=target.clock())
-        try:
-            return await resolve_payment(store, submit, found, resolution, record)
-        except ResolutionRefused as refused:
-            raise NegativeAnswer(str(refused)) from None
+        return await _resolve(target, store, found, resolution)
 
     resolved = target.with_store(resolve_it)
     if as_json:
@@ -217,6 +200,28 @@ def resolve(
     else:
         print_table(("member", "value"), transaction_rows(resolved))
     print_status("Done. The gateway that serves this store makes the callback.")
+
+
+async def _resolve(
+    target: CommandTarget, store: Store, transaction: Transaction, resolution: ResolveManually
+) -> Transaction:
+    async def record(action: str, remark: str | None = None) -> None:
+        await target.record(
+            store,
+            action,
+            f"payment:{transaction.reference}",
+            resolution.user,
+            outcome=resolution.error_code or SUCCESS,
+            reason=resolution.reason,
+            evidence=resolution.evidence,
+            remark=remark,
+        )
+
+    submit = partial(submit_once, store, clock=target.clock())
+    try:
+        return await resolve_payment(store, submit, transaction, resolution, record)
+    except ResolutionRefused as refused:
+        raise NegativeAnswer(str(refused)) from None
 
 
 def transaction_rows(transaction: Transaction) -> list[tuple[str, object]]:
