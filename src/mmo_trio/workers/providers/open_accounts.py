@@ -104,8 +104,8 @@ def open_accounts(
         account = open_account(section, titles[name], environment)
         if any(each.webhook_name == account.webhook_name for each in opened.values()):
             remedy = "Give each of them another one."
-            what = f"{account.webhook_name!r} stands in another provider's addresses."
-            _raise_settings_error(section, OptionError("hooks_name", what, remedy))
+            fault = f"{account.webhook_name!r} stands in another provider's addresses."
+            _raise_settings_error(section, OptionError("hooks_name", fault, remedy))
         opened[name] = account
     return opened
 
@@ -118,8 +118,11 @@ def open_account(
     options = _read_option_files(section)
     options.pop("title", None)
     try:
-        hook_name = Options(options).text("hooks_name", section.name)
-        if not hook_name.replace("-", "").replace("_", "").isalnum() or not hook_name.isascii():
+        webhook_name = Options(options).text("hooks_name", section.name)
+        if (
+            not webhook_name.replace("-", "").replace("_", "").isalnum()
+            or not webhook_name.isascii()
+        ):
             raise OptionError("hooks_name", "can't stand in an address.", "Use letters and digits.")
         allowed = _allowed_networks(options)
         per_minute = Options(options).integer("requests_per_minute", 0)
@@ -129,7 +132,7 @@ def open_account(
             options.pop(common, None)
         token = environment.keyring.webhook_token(section.name)
         context = AdapterContext(
-            f"{environment.webhooks_base_url}/hooks/{hook_name}/{token}", environment.ciphers
+            f"{environment.webhooks_base_url}/hooks/{webhook_name}/{token}", environment.ciphers
         )
         kind = environment.provider_kinds.get(section.kind)
         if kind is None:
@@ -147,7 +150,7 @@ def open_account(
         RateLimit(per_minute) if per_minute else None,
     )
     return OpenAccount(
-        adapter, provider, account, hook_name, WebhookEndpoint(provider, token, allowed)
+        adapter, provider, account, webhook_name, WebhookEndpoint(provider, token, allowed)
     )
 
 
@@ -194,9 +197,9 @@ def _read_option_files(section: ProviderSection) -> dict[str, Any]:
                 _reject_duplicate(section, key)
             options[key] = value
             continue
-        wanted = key.removesuffix(FILE_SUFFIX)
-        if wanted in section.options:
-            _reject_duplicate(section, wanted)
+        option = key.removesuffix(FILE_SUFFIX)
+        if option in section.options:
+            _reject_duplicate(section, option)
         try:
             text = Path(str(value)).expanduser().read_bytes()[:SECRET_BYTES_MAX].decode()
         except (OSError, ValueError) as error:
@@ -204,7 +207,7 @@ def _read_option_files(section: ProviderSection) -> dict[str, Any]:
             _raise_settings_error(
                 section, OptionError(key, f"can't be read ({what}).", "Name another file.")
             )
-        options[wanted] = text.strip()
+        options[option] = text.strip()
     return options
 
 
