@@ -1,1 +1,1 @@
-"""Measurements of the gateway and of what a team would write instead, in turn, on one machine."""
+"""Measures the gateway and comparable services, in alternating rounds on one machine."""

@@ -1,8 +1,7 @@
-"""`python -m bench [NAME …]`: measure in turn, keep what was found, write RESULTS.md.
+"""`python -m bench [NAME …]` measures in turn, saves the outcomes, and writes RESULTS.md.
 
-Needs Linux, two cores, and the packages of the dependency group `bench`; wrk is used where it is
-installed.
-"""
+It needs Linux, two cores, and the packages of the dependency group `bench`; wrk is used if it is
+installed."""
 
 from __future__ import annotations
 
@@ -24,7 +23,7 @@ from bench.suite import SUITE
 
 
 def main() -> None:
-    """The program."""
+    """Run the program."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(SUITE)}")
     parser.add_argument("--rounds", type=int, default=5, help="of each server, in turn")
@@ -34,18 +33,18 @@ def main() -> None:
     parser.add_argument("--due", type=int, default=100_000, help="transactions that expire at once")
     parser.add_argument("--idle", type=int, default=5_000, help="idle connections")
     parser.add_argument("--to", type=Path, default=HERE, help="where results are kept")
-    given = parser.parse_args()
-    unknown = set(given.names) - set(SUITE)
+    arguments = parser.parse_args()
+    unknown = set(arguments.names) - set(SUITE)
     if unknown:
         parser.error(f"there is no benchmark {', '.join(sorted(unknown))}")
     machine.check()
     machine.pin(os.getpid(), machine.LOAD_CORE)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("Stopped."))  # All servers end with us.
     failed = []
-    for name in given.names or SUITE:
+    for name in arguments.names or SUITE:
         begin = time.monotonic()
         try:
-            measure(name, given)
+            measure(name, arguments)
         except Exception:  # The others are worth having all the same.
             traceback.print_exc()
             failed.append(name)
@@ -54,19 +53,26 @@ def main() -> None:
         sys.exit(f"These couldn't be measured: {', '.join(failed)}.")
 
 
-def measure(name: str, given: argparse.Namespace) -> None:
-    """One benchmark, from an empty folder to its place on the page."""
+def measure(name: str, arguments: argparse.Namespace) -> None:
+    """Run one benchmark in an empty folder and save its outcome."""
     with tempfile.TemporaryDirectory(prefix="mmo-bench-") as folder:
         Path(folder).chmod(0o755)  # PostgreSQL doesn't run as root, and must reach its folder.
-        amounts = (given.rounds, given.seconds, given.minutes, given.rows, given.due, given.idle)
+        amounts = (
+            arguments.rounds,
+            arguments.seconds,
+            arguments.minutes,
+            arguments.rows,
+            arguments.due,
+            arguments.idle,
+        )
         outcome = SUITE[name](Options(Path(folder), *amounts))
     about = f"{machine.describe()}; load: {machine.load_generator()}"
-    report.save(outcome, given.to / "results", machine=about, on=f"{dt.date.today()}")
+    report.save(outcome, arguments.to / "results", machine=about, on=f"{dt.date.today()}")
     if outcome.series:
-        (given.to / "rising.svg").write_text(plot(outcome.series))
-    kept = report.load(given.to / "results", SUITE)
-    (given.to / "RESULTS.md").write_text(report.page(kept))
-    print(report.section(next(each for each in kept if each["name"] == name)))
+        (arguments.to / "rising.svg").write_text(plot(outcome.series))
+    saved = report.load(arguments.to / "results", SUITE)
+    (arguments.to / "RESULTS.md").write_text(report.page(saved))
+    print(report.section(next(each for each in saved if each["name"] == name)))
 
 
 if __name__ == "__main__":

@@ -1,10 +1,8 @@
-"""A load generator of our own: where wrk isn't installed, and for load at a set rate or within a
-window.
+"""Generates load where wrk is not installed, at a fixed rate, or within a window.
 
-Raw sockets and one selector. It prints one line, `RESULT per_s p50_ms p99_ms bad requests`, as wrk
-does with our script. At a rate, a request's time counts from when it was due, so that a server that
-stops is seen to have stopped.
-"""
+It uses raw sockets and one selector, and prints one line, `RESULT per_s p50_ms p99_ms bad
+requests`, like wrk with the project's script. At a fixed rate, the time of a request starts when it
+was due, so that a stalled server is visible."""
 
 from __future__ import annotations
 
@@ -29,7 +27,7 @@ LONGEST_WAIT_S = 0.05
 
 
 def percentile(values: list[float], percent: float) -> float:
-    """The value below which this share of them lies; 0 for none."""
+    """Return the value below which this percentage lies; 0 for no values."""
     if not values:
         return 0.0
     ordered = sorted(values)
@@ -37,15 +35,15 @@ def percentile(values: list[float], percent: float) -> float:
 
 
 @frozen
-class Tally:
-    """What the load has shown."""
+class LoadCounts:
+    """Collects the results of the load."""
 
     seconds: float
     times_ms: list[float]
     bad: int
 
     def line(self) -> str:
-        """The line that is printed."""
+        """Return the line to print."""
         done = len(self.times_ms) + self.bad
         p50, p99 = percentile(self.times_ms, 50), percentile(self.times_ms, 99)
         return f"RESULT {done / self.seconds:f} {p50:f} {p99:f} {self.bad} {done}"
@@ -53,20 +51,20 @@ class Tally:
 
 @define(eq=False)
 class Connection:
-    """One connection with at most one request under way."""
+    """Holds one connection with at most one active request."""
 
     socket: socket.socket
     since: float = 0.0
     incoming: bytearray = Factory(bytearray)
 
     def send(self, request: bytes, since: float) -> None:
-        """Requests are small: the kernel takes one whole."""
+        """Send a request; requests are small, so the kernel accepts them completely."""
         self.since = since
         sent = self.socket.send(request)
         assert sent == len(request)
 
     def receive(self) -> bool | None:
-        """Whether the answer that is complete now is a good one; None while it isn't complete."""
+        """Tell whether the complete answer is a success; None while it is incomplete."""
         more = self.socket.recv(1 << 18)
         if not more:
             raise ConnectionError("The server has closed the connection.")
@@ -91,9 +89,9 @@ def drive(
     rate: float | None = None,
     may_send: Callable[[int], bool] = lambda sent: True,
     is_over: Callable[[], bool] = lambda: False,
-) -> Tally:
-    """Keep the connections busy, or as busy as the rate and `may_send` (told how many were sent)
-    want them."""
+) -> LoadCounts:
+    """Keep the connections as busy as the rate and `may_send`, a function of the number of sent
+    requests, allow."""
     times_ms: list[float] = []
     bad = sent = 0
     with selectors.DefaultSelector() as selector:
@@ -131,7 +129,7 @@ def drive(
             now = time.perf_counter()
         for entry in list(selector.get_map().values()):
             entry.data.socket.close()
-    return Tally(min(now, until) - begin, times_ms, bad + busy)
+    return LoadCounts(min(now, until) - begin, times_ms, bad + busy)
 
 
 def _connect(address: tuple[str, int], selector: selectors.BaseSelector) -> Connection:
@@ -146,7 +144,7 @@ def _connect(address: tuple[str, int], selector: selectors.BaseSelector) -> Conn
 def creates(
     host: str, path: str, body: str, run: str, merchants: list[tuple[str, str, str]]
 ) -> Iterator[bytes]:
-    """Creates of these merchants in turn: each is its key, its resultUrl and the mark before its
+    """Generate creates of these merchants in turn; each has a key, a resultUrl and a prefix for
     references."""
     for number, (key, url, mark) in enumerate(itertools.cycle(merchants)):
         reference = f"{mark}{run}-{number}"
@@ -155,7 +153,7 @@ def creates(
 
 
 def look_ups(host: str, path: str, key: str, references: list[str]) -> Iterator[bytes]:
-    """Look-ups of these references, spread."""
+    """Generate look-ups of these references, spread over the list."""
     for number in itertools.count():
         reference = references[number * 7919 % len(references)]
         yield _head("GET", path + reference, host, key, 0)
@@ -169,7 +167,7 @@ def _head(method: str, target: str, host: str, key: str, length: int) -> bytes:
 
 
 def main() -> None:
-    """The program."""
+    """Run the program."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("url", help="scheme, host, port and path; a look-up's reference is added")
     parser.add_argument("--key", default="")
@@ -183,26 +181,26 @@ def main() -> None:
     parser.add_argument("--window", type=int, help="most payments between create and callback")
     parser.add_argument("--counter", type=Path, help="file with the number of callbacks so far")
     parser.add_argument("--until", type=Path, help="end as soon as this file is there")
-    given = parser.parse_args()
-    parts = urlsplit(given.url)
-    if given.references is not None:
+    arguments = parser.parse_args()
+    parts = urlsplit(arguments.url)
+    if arguments.references is not None:
         requests = look_ups(
-            parts.netloc, parts.path, given.key, given.references.read_text().split()
+            parts.netloc, parts.path, arguments.key, arguments.references.read_text().split()
         )
     else:
-        merchants = [(given.key, "", "")]
-        if given.merchants is not None:
-            lines = given.merchants.read_text().splitlines()
+        merchants = [(arguments.key, "", "")]
+        if arguments.merchants is not None:
+            lines = arguments.merchants.read_text().splitlines()
             merchants = [(key, url, mark) for key, url, mark in map(str.split, lines)]
-        requests = creates(parts.netloc, parts.path, given.body, given.run, merchants)
+        requests = creates(parts.netloc, parts.path, arguments.body, arguments.run, merchants)
     tally = drive(
         (parts.hostname or "", parts.port or 80),
         requests,
-        connections=given.connections,
-        seconds=given.seconds,
-        rate=given.rate,
-        may_send=_within(given.window, given.counter),
-        is_over=(lambda: False) if given.until is None else given.until.exists,
+        connections=arguments.connections,
+        seconds=arguments.seconds,
+        rate=arguments.rate,
+        may_send=_within(arguments.window, arguments.counter),
+        is_over=(lambda: False) if arguments.until is None else arguments.until.exists,
     )
     print(tally.line())
 

@@ -1,4 +1,4 @@
-"""Load on a server from the second core, and what it shows: rate, times, and processor for each
+"""Puts load on a server from the second core and reads rate, latency, and processor time per
 request."""
 
 from __future__ import annotations
@@ -17,8 +17,7 @@ from bench.servers import HERE, ROOT, Server
 
 CONNECTIONS = 64
 GONE = "https://127.0.0.1:9/results"
-"""A resultUrl where nobody listens: a callback is tried, fails, and the brand's breaker soon opens.
-"""
+"""A resultUrl without a listener: callbacks fail, and the brand's breaker soon opens."""
 
 BODY = (
     '{"amount":{"value":100.00,"currency":"KES"},"payer":{"id":"u1","msisdn":"254712345678"},'
@@ -28,12 +27,12 @@ BODY = (
 
 @frozen
 class Requests:
-    """What is asked, again and again."""
+    """Describes the repeated request."""
 
     path: str
-    """The target, or what stands before each reference of a look-up."""
+    """The target, or the prefix of each reference of a look-up."""
     references: Path | None = None
-    """References to look up, one a line; None: creates."""
+    """The file of references to look up, one in each line; None for creates."""
 
 
 DIRECT = Requests(f"{ROOT}/direct/payin/mpesa_ke")
@@ -41,13 +40,13 @@ WEB = Requests(f"{ROOT}/web/payin/mpesa_ke")
 
 
 def look_ups(references: Path) -> Requests:
-    """Look-ups by gatewayReference."""
+    """Return look-ups by gatewayReference."""
     return Requests(f"{ROOT}/status/", references)
 
 
 @frozen
-class Shown:
-    """What one round of load has shown."""
+class LoadResult:
+    """Holds the results of one round of load."""
 
     per_s: float
     p50_ms: float
@@ -56,25 +55,25 @@ class Shown:
     """Requests without a 2xx."""
     requests: int
     cpu_us: float = 0.0
-    """Processor time of the server for each request, all that follows it included."""
+    """Processor time of the server per request, including its later work."""
     database_cpu_us: float = 0.0
-    """The same of a database in processes of its own."""
+    """Processor time of a database in its own processes, per request."""
 
 
-def read_result(printed: str) -> Shown:
-    """The line `RESULT …` of either generator. Raises ValueError when there is none."""
+def read_result(printed: str) -> LoadResult:
+    """Parse the line `RESULT …` of either generator. Raises ValueError when it is missing."""
     for line in printed.splitlines():
         if line.startswith("RESULT "):
             per_s, p50_ms, p99_ms, bad, requests = line.split()[1:]
-            return Shown(float(per_s), float(p50_ms), float(p99_ms), int(bad), int(requests))
+            return LoadResult(float(per_s), float(p50_ms), float(p99_ms), int(bad), int(requests))
     raise ValueError(f"no RESULT in {printed!r}")
 
 
 def round_of(
     server: Server, asked: Requests, *, seconds: int, run: str, connections: int = CONNECTIONS
-) -> Shown:
-    """One round, with wrk where it is installed; returns once the server is at rest again. Nothing
-    may go wrong."""
+) -> LoadResult:
+    """Run one round, with wrk if it is installed, and wait until the server is idle. No request may
+    fail."""
     before = _cpu(server)
     if machine.wrk() is None:
         child = start(server, asked, seconds=seconds, run=run, connections=connections)
@@ -91,22 +90,22 @@ def round_of(
         child = _start([*command, "-s", str(HERE / "requests.lua"), server.url], environment)
     if server.is_spread:
         machine.spread(child.pid)
-    shown = finish(child)
-    assert shown.bad == 0, f"{server.name} refused {shown.bad} of {shown.requests}"
+    measured = finish(child)
+    assert measured.bad == 0, f"{server.name} refused {measured.bad} of {measured.requests}"
     machine.wait_until_quiet(server.pid)
     used, database_used = (after - was for after, was in zip(_cpu(server), before, strict=True))
-    return with_cpu(shown, used, database_used)
+    return with_cpu(measured, used, database_used)
 
 
-def with_cpu(shown: Shown, used_s: float, database_used_s: float = 0.0) -> Shown:
-    """The same, with processor time for each request."""
-    count = max(1, shown.requests)
-    return Shown(
-        shown.per_s,
-        shown.p50_ms,
-        shown.p99_ms,
-        shown.bad,
-        shown.requests,
+def with_cpu(measured: LoadResult, used_s: float, database_used_s: float = 0.0) -> LoadResult:
+    """Return the results with the processor time per request."""
+    count = max(1, measured.requests)
+    return LoadResult(
+        measured.per_s,
+        measured.p50_ms,
+        measured.p99_ms,
+        measured.bad,
+        measured.requests,
         used_s / count * 1e6,
         database_used_s / count * 1e6,
     )
@@ -124,8 +123,9 @@ def start(
     window: tuple[int, Path] | None = None,
     until: Path | None = None,
 ) -> subprocess.Popen[str]:
-    """Our own generator, in the background; `finish` waits for it. `window`: how many payments,
-    counted where. `until`: a file whose appearance ends it sooner."""
+    """Start the project's own generator in the background; `finish` waits for it. `window`: the
+    number of payments and the file that counts them. `until`: a file whose appearance ends the load
+    early."""
     command = [sys.executable, "-m", "bench.generator", server.url + asked.path]
     command += ["--connections", str(connections), "--seconds", str(seconds)]
     command += ["--key", server.key, "--run", run]
@@ -145,8 +145,8 @@ def start(
     return _start(command, {"PYTHONPATH": os.pathsep.join([str(HERE.parent), *_python_path()])})
 
 
-def finish(child: subprocess.Popen[str]) -> Shown:
-    """What it has shown, once it has ended."""
+def finish(child: subprocess.Popen[str]) -> LoadResult:
+    """Wait for the generator and return its results."""
     printed, _ = child.communicate()
     assert child.returncode == 0, printed
     return read_result(printed)
@@ -169,9 +169,9 @@ def _cpu(server: Server) -> tuple[float, float]:
     return machine.cpu_s(server.pid), database
 
 
-def median(rounds: Sequence[Shown]) -> Shown:
-    """Of each figure by itself."""
-    return Shown(
+def median(rounds: Sequence[LoadResult]) -> LoadResult:
+    """Return the median of each figure."""
+    return LoadResult(
         statistics.median(each.per_s for each in rounds),
         statistics.median(each.p50_ms for each in rounds),
         statistics.median(each.p99_ms for each in rounds),
@@ -182,6 +182,6 @@ def median(rounds: Sequence[Shown]) -> Shown:
     )
 
 
-def ratio(ours: Sequence[Shown], theirs: Sequence[Shown]) -> float:
-    """How many times as fast we are: the median over rounds taken side by side."""
+def ratio(ours: Sequence[LoadResult], theirs: Sequence[LoadResult]) -> float:
+    """Return the factor by which the first server is faster: the median over parallel rounds."""
     return statistics.median(a.per_s / b.per_s for a, b in zip(ours, theirs, strict=True))

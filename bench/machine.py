@@ -1,5 +1,4 @@
-"""This machine: which core does what, what a process has used, and what to say of it all beside a
-figure."""
+"""Assigns cores, measures the resources of processes, and describes the machine."""
 
 from __future__ import annotations
 
@@ -14,10 +13,10 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 SERVER_CORE, LOAD_CORE = 0, 1
-"""The server has the first for itself; load and database share the second."""
+"""The server has the first core; load and database share the second."""
 
 QUIET_SHARE = 0.08
-"""A process that uses less of its core than this is at rest."""
+"""A process that uses less of its core than this is idle."""
 
 _TICK_S = 1 / os.sysconf("SC_CLK_TCK")
 _PACKAGES = (
@@ -35,25 +34,25 @@ _PACKAGES = (
 
 
 def check() -> None:
-    """End the program where nothing can be measured."""
+    """End the program on a machine that is unsuitable."""
     if not sys.platform.startswith("linux") or len(os.sched_getaffinity(0)) < 2:
         sys.exit("The benchmarks need Linux and two cores.")
 
 
 def pin(pid: int, core: int) -> None:
-    """Keep a process, and all that it will start, on one core."""
+    """Keep a process and its later children on one core."""
     for thread in os.listdir(f"/proc/{pid}/task"):
         os.sched_setaffinity(int(thread), {core})
 
 
 def spread(pid: int) -> None:
-    """Let a process, and all that it will start, use both cores."""
+    """Let a process and its later children use both cores."""
     for thread in os.listdir(f"/proc/{pid}/task"):
         os.sched_setaffinity(int(thread), {SERVER_CORE, LOAD_CORE})
 
 
 def family(pid: int) -> list[int]:
-    """A process and its children, and theirs."""
+    """Return a process and all its descendants."""
     found = [pid]
     for each in found:
         try:
@@ -66,8 +65,7 @@ def family(pid: int) -> list[int]:
 
 
 def cpu_s(pid: int) -> float:
-    """Seconds of processor that a process and its children have used, those that have ended
-    included."""
+    """Return the processor seconds of a process and its children, including ended ones."""
     ticks = 0
     for each in family(pid):
         fields = _stat(each)
@@ -78,8 +76,7 @@ def cpu_s(pid: int) -> float:
 
 
 def _stat(pid: int) -> list[str]:
-    """The fields of /proc/PID/stat after the name, which may hold spaces; all zeros when it has
-    ended."""
+    """Return the fields of /proc/PID/stat after the name; zeros when the process has ended."""
     try:
         text = Path(f"/proc/{pid}/stat").read_text()
     except FileNotFoundError:
@@ -88,17 +85,17 @@ def _stat(pid: int) -> list[str]:
 
 
 def resident_kib(pid: int) -> int:
-    """Resident memory of one process."""
+    """Return the resident memory of one process."""
     for line in Path(f"/proc/{pid}/status").read_text().splitlines():
         if line.startswith("VmRSS:"):
             return int(line.split()[1])
     raise AssertionError("Linux tells every process's resident memory")
 
 
-def wait_until_quiet(pid: int, *, patience_s: float = 60.0) -> None:
-    """Return once a process is at rest, or after the patience: what it still does isn't the next
-    one's to bear."""
-    until, quiet = time.monotonic() + patience_s, 0
+def wait_until_quiet(pid: int, *, timeout_s: float = 60.0) -> None:
+    """Return once a process is idle, or after the timeout, so that it does not disturb the next
+    round."""
+    until, quiet = time.monotonic() + timeout_s, 0
     while quiet < 3 and time.monotonic() < until:
         before, begin = cpu_s(pid), time.monotonic()
         time.sleep(0.3)
@@ -106,17 +103,17 @@ def wait_until_quiet(pid: int, *, patience_s: float = 60.0) -> None:
         quiet = quiet + 1 if share <= QUIET_SHARE else 0
 
 
-def raise_descriptor_limit(wanted: int) -> None:
-    """As many open files as thousands of connections need; children inherit it."""
+def raise_descriptor_limit(count: int) -> None:
+    """Raise the limit of open files for thousands of connections; children inherit it."""
     import resource
 
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if soft < wanted:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (min(wanted, hard), hard))
+    if soft < count:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (min(count, hard), hard))
 
 
 def describe() -> str:
-    """The machine and the versions, in one line."""
+    """Return the machine and the versions in one line."""
     memory_gib = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
     parts = [
         f"{os.cpu_count()} cores of {_processor()}",
@@ -130,20 +127,20 @@ def describe() -> str:
 
 
 def wrk() -> str | None:
-    """Where wrk is, when it is installed."""
+    """Return the path of wrk, or None."""
     return shutil.which("wrk")
 
 
 def load_generator() -> str:
-    """What makes the load."""
+    """Return the name of the load generator."""
     if wrk() is None:
         return (
             "bench/generator.py, which takes more than wrk of the core that it shares with the"
             " rivals'"
             " database: only ratios measured with wrk are fair to them"
         )
-    told = subprocess.run(["wrk", "-v"], capture_output=True, text=True, check=False).stdout
-    return " ".join(told.split()[:2])
+    results = subprocess.run(["wrk", "-v"], capture_output=True, text=True, check=False).stdout
+    return " ".join(results.split()[:2])
 
 
 def _processor() -> str:

@@ -1,5 +1,5 @@
-"""Merchants for the benchmarks: their brands, their receivers in another process, and what came
-back to them."""
+"""Provides merchants for the benchmarks: brands, receivers in another process, and received
+callbacks."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ limits.KES = { min = "10", max = "150000" }
 
 
 def key_of(number: int) -> str:
-    """The API key of a merchant."""
+    """Return the API key of a merchant."""
     return f"the-key-of-merchant-{number}"
 
 
 def brands(count: int) -> str:
-    """The text of a brands.toml."""
+    """Return the text of a brands.toml."""
     return "".join(
         f'[[brand]]\nid = "shop-{each}"\nname = "Shop {each}"\n'
         f'api_keys = ["{key_of(each)}"]\n{_METHOD}'
@@ -43,41 +43,42 @@ def brands(count: int) -> str:
 
 
 @frozen
-class Came:
-    """Callbacks that came to merchants with the same mark."""
+class ReceivedCallbacks:
+    """Counts the callbacks to merchants with the same mark."""
 
     count: int
     p50_ms: float
-    """From the result, as the callback itself states it."""
+    """Seconds since the result, whose time the callback states."""
     p99_ms: float
 
 
 @frozen
 class Receivers:
-    """Receivers that run."""
+    """Holds running receivers."""
 
     well: str
-    """A resultUrl that is answered."""
+    """A resultUrl with an answering receiver."""
     hangs: str
-    """One that isn't, ever."""
+    """A resultUrl with a receiver that never answers."""
     counter: Path
     child: Popen[str]
 
     def so_far(self) -> int:
-        """Callbacks that have come."""
+        """Return the number of received callbacks."""
         return int(COUNT.unpack(self.counter.read_bytes())[0])
 
-    def end(self) -> dict[str, Came]:
-        """Stop, and say what came, by mark."""
+    def end(self) -> dict[str, ReceivedCallbacks]:
+        """Stop, and return the received callbacks by mark."""
         printed, _ = self.child.communicate()
         line = next(each for each in printed.splitlines() if each.startswith("RECEIVED "))
-        told = json.loads(line.removeprefix("RECEIVED "))
-        return {mark: Came(**each) for mark, each in told.items()}
+        results = json.loads(line.removeprefix("RECEIVED "))
+        return {mark: ReceivedCallbacks(**each) for mark, each in results.items()}
 
 
 @contextmanager
 def receivers(folder: Path, keys: Sequence[str]) -> Iterator[Receivers]:
-    """On the second core. The folder is the gateway's, whose authority signs for them."""
+    """Run receivers on the second core; the authority in the gateway's folder issues their
+    certificates."""
     folder.mkdir(parents=True, exist_ok=True)
     ensure_authority(folder)
     counter, log = folder / "callbacks", folder / "receivers.log"
@@ -93,6 +94,6 @@ def receivers(folder: Path, keys: Sequence[str]) -> Iterator[Receivers]:
 
 
 def write(file: Path, merchants: Sequence[tuple[str, str, str]]) -> Path:
-    """The file for the load generator: key, resultUrl and mark of each."""
+    """Write the file for the load generator, with key, resultUrl and mark of each merchant."""
     file.write_text("".join(f"{' '.join(each)}\n" for each in merchants))
     return file

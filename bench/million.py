@@ -1,5 +1,5 @@
-"""Many transactions, made once and kept: ours through the store's own rows, the rivals' in
-PostgreSQL."""
+"""Creates large tables of transactions once: the gateway's with its own serialization, the rivals'
+in PostgreSQL."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ from mmo_trio.storage.sqlite.connection import connect
 READ_BYTES = 1 << 20
 BATCH = 10_000
 SAMPLE = 20_000
-"""References that are looked up."""
+"""The number of references to look up."""
 EVERY = clock.SECOND
-"""One transaction is created in each."""
+"""The interval between two transactions."""
 
 
 @frozen
 class Ours:
-    """A sandbox's data folder with many transactions of the demo brand."""
+    """Holds a sandbox's data folder with many transactions of the demo brand."""
 
     folder: Path
     references: Path
@@ -43,20 +43,20 @@ class Ours:
 
 @frozen
 class Theirs:
-    """The rivals' database with as many."""
+    """Holds the rivals' database with as many transactions."""
 
     database: Database
     dsn: str
     references: Path
 
 
-def our_million(kept: Path, rows: int) -> Ours:
-    """Made anew when the code that writes rows has changed. Read once, so that it is in the
-    system's memory whatever else was measured before."""
-    folder = kept / f"ours-{rows}-{_fingerprint()}"
+def our_million(saved: Path, rows: int) -> Ours:
+    """Return the gateway's table, created again when the code that writes rows has changed. The
+    file is read once so that it is in the page cache."""
+    folder = saved / f"ours-{rows}-{_fingerprint()}"
     references = folder / "references"
     if not references.exists():
-        for outdated in kept.glob(f"ours-{rows}-*"):
+        for outdated in saved.glob(f"ours-{rows}-*"):
             shutil.rmtree(outdated)
         folder.mkdir(parents=True)
         fill(folder, a_success(), rows)
@@ -70,7 +70,7 @@ def our_million(kept: Path, rows: int) -> Ours:
 
 
 def a_success() -> Transaction:
-    """A payment of the demo brand that has succeeded."""
+    """Return a successful payment of the demo brand."""
     party = Party("customer-7", "254700000007")
     return a_transaction(
         Stage.SUCCEEDED,
@@ -85,7 +85,7 @@ def a_success() -> Transaction:
 
 
 def fill(folder: Path, like: Transaction, rows: int, *, begin: Instant = START) -> None:
-    """A store in this folder with so many transactions like this one, each EVERY after the last."""
+    """Fill a store in this folder with copies of this transaction, at intervals of EVERY."""
     path = folder / "gateway.db"
     trio.run(_make_store, path)
     connection = connect(path)
@@ -122,7 +122,7 @@ def _numbered(like: Transaction, number: int, at: Instant) -> Transaction:
 
 
 def _fingerprint() -> str:
-    """Of all that says how a row looks."""
+    """Return a hash of the code that determines rows."""
     source = Path(mmo_trio.__file__).parent
     files = [*source.glob("storage/sql/*.py"), source / "storage/sqlite/batches.py"]
     files += [*source.glob("storage/schema/sqlite/*.sql"), Path(__file__)]
@@ -145,11 +145,11 @@ analyze transactions
 
 
 @contextmanager
-def their_million(kept: Path, rows: int) -> Iterator[Theirs]:
-    """PostgreSQL serves while the block lasts; the rows stay."""
-    kept.chmod(0o755)
-    with servers.postgres(kept) as database:
-        name, references = f"rows_{rows}", kept / f"theirs-{rows}"
+def their_million(saved: Path, rows: int) -> Iterator[Theirs]:
+    """Run PostgreSQL with the rivals' table during the block; the rows stay."""
+    saved.chmod(0o755)
+    with servers.postgres(saved) as database:
+        name, references = f"rows_{rows}", saved / f"theirs-{rows}"
         found = database.ask(database.uri, f"select 1 from pg_database where datname = '{name}'")
         if not found or not references.exists():
             references.unlink(missing_ok=True)

@@ -1,4 +1,4 @@
-"""How much is to be measured."""
+"""Defines the extent of the measurements."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from attrs import frozen
 
 @frozen
 class Options:
-    """What every benchmark is told; each looks at what concerns it."""
+    """Holds the options of all benchmarks."""
 
     folder: Path
-    """Empty, and removed afterwards."""
+    """An empty folder that is removed afterwards."""
     rounds: int
     seconds: int
     minutes: float
@@ -22,8 +22,8 @@ class Options:
     idle: int
 
     @property
-    def kept(self) -> Path:
-        """A folder that outlives the run, for what takes long to make: the million rows."""
+    def saved(self) -> Path:
+        """Return a folder that outlives the run, for the large tables."""
         folder = Path(tempfile.gettempdir()) / "mmo-gateway-bench"
         folder.mkdir(exist_ok=True)
         return folder

@@ -1,5 +1,4 @@
-"""Throughput and latency against rising load, as an SVG that is written by hand and reads well on
-light and dark."""
+"""Plots throughput and latency against load as an SVG for light and dark backgrounds."""
 
 from __future__ import annotations
 
@@ -17,8 +16,8 @@ Scale = Callable[[float], float]
 
 
 def plot(series: Series) -> str:
-    """Two panels side by side. Each series has `connections`, `per_s`, `p50_ms` and `p99_ms` of
-    equal length."""
+    """Return two panels. Each series has `connections`, `per_s`, `p50_ms` and `p99_ms` of equal
+    length."""
     height = HEIGHT + LEGEND * len(series)
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{2 * WIDTH}" height="{height}"'
@@ -77,13 +76,13 @@ def _logarithmic(least: float, most: float, begin: float, end: float) -> Scale:
 
 
 def _decades(values: Sequence[float]) -> list[float]:
-    """Powers of ten from below the least to above the largest."""
+    """Return the powers of ten from below the smallest to above the largest value."""
     least = math.floor(math.log10(max(min(values), 0.01)))
     return [10.0**power for power in range(least, math.ceil(math.log10(max(values)) + 1e-9) + 1)]
 
 
 def _steps(most: float) -> list[float]:
-    """0 and about five round steps to above the largest."""
+    """Return 0 and about five round steps to above the largest value."""
     magnitude = 10 ** math.floor(math.log10(most / 5))
     step = next(size * magnitude for size in (1, 2, 5, 10) if size * magnitude * 5 >= most)
     return [step * number for number in range(math.ceil(most / step) + 1)]

@@ -1,12 +1,10 @@
-"""Merchants' receivers in a process of their own: one that answers, and one that accepts
-connections and hangs.
+"""Runs merchants' receivers: one that answers, and one that accepts connections and hangs.
 
     python -m bench.receivers DIRECTORY COUNTER KEY …
 
 It prints `WELL url HANGS url`, counts callbacks in the file COUNTER, and at the end of its standard
-input prints one line `RECEIVED …` as JSON: by the first letter of the merchantReference, how many
-came and how long after their result.
-"""
+input prints one line `RECEIVED …` as JSON: by the first letter of the merchantReference, the number
+of callbacks and their delays after the result."""
 
 from __future__ import annotations
 
@@ -32,26 +30,26 @@ BACKLOG = 1024
 
 
 @define(eq=False)
-class Book:
-    """What has come."""
+class CallbackLog:
+    """Records received callbacks."""
 
     shared: mmap.mmap
     times_ms: dict[str, list[float]] = Factory(dict)
-    """By mark: from the result to the callback."""
+    """Seconds from the result to the callback, by mark."""
     total: int = 0
 
     def enter(self, received: ReceivedCallback) -> None:
-        """A callback has come."""
-        told = received.transaction
-        late_s = time.time() - datetime.fromisoformat(told["completedAt"]).timestamp()
-        mark = told["merchantReference"][0]
+        """Record a callback."""
+        results = received.transaction
+        late_s = time.time() - datetime.fromisoformat(results["completedAt"]).timestamp()
+        mark = results["merchantReference"][0]
         self.times_ms.setdefault(mark, []).append(late_s * 1000)
         self.total += 1
         COUNT.pack_into(self.shared, 0, self.total)
 
     def line(self) -> str:
-        """All of it."""
-        told = {
+        """Return everything as JSON."""
+        results = {
             mark: {
                 "count": len(times),
                 "p50_ms": percentile(times, 50),
@@ -59,13 +57,13 @@ class Book:
             }
             for mark, times in self.times_ms.items()
         }
-        return f"RECEIVED {json.dumps(told)}"
+        return f"RECEIVED {json.dumps(results)}"
 
 
 async def main(directory: Path, counter: Path, keys: Sequence[bytes]) -> None:
     """Receive until standard input ends."""
     tls = ensure_authority(directory).issue("localhost", "127.0.0.1")
-    book = Book(_shared(counter))
+    book = CallbackLog(_shared(counter))
     well, hangs = [
         await trio.open_tcp_listeners(0, host="127.0.0.1", backlog=BACKLOG) for _ in range(2)
     ]

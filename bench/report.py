@@ -1,5 +1,5 @@
-"""What a benchmark has found, kept as JSON and told in Markdown: tables, what limits each figure,
-what was asked."""
+"""Saves the outcome of a benchmark as JSON and formats it as Markdown: tables, limiting factors,
+goals."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 from attrs import Factory, asdict, frozen
 
-from bench.load import Shown, median, ratio
+from bench.load import LoadResult, median, ratio
 from bench.servers import Server
 
 Cells = Sequence[str]
@@ -27,7 +27,7 @@ and goes.
 
 @frozen
 class Table:
-    """Figures, and what keeps them from being better."""
+    """Holds figures and the factor that limits them."""
 
     caption: str
     columns: Cells
@@ -38,7 +38,7 @@ class Table:
 
 @frozen
 class Goal:
-    """What was asked of a figure, and what it is."""
+    """Compares a figure with its goal."""
 
     what: str
     asked: float
@@ -49,81 +49,81 @@ class Goal:
 
     @property
     def is_met(self) -> bool:
-        """Whether the figure is as good as it was asked to be."""
+        """Tell whether the figure meets its goal."""
         return self.seen <= self.asked if self.at_most else self.seen >= self.asked
 
 
 @frozen
 class Outcome:
-    """All that one benchmark has found."""
+    """Holds the outcome of one benchmark."""
 
     name: str
     title: str
     how: str
-    """What was done, for one who wants to judge the figures."""
+    """The method, for readers who judge the figures."""
     tables: Sequence[Table]
     goals: Sequence[Goal] = ()
     series: Mapping[str, Mapping[str, Sequence[float]]] = Factory(dict)
-    """For the plot: by server, lists of equal length by figure."""
+    """The series of the plot: by server, lists of equal length by figure."""
     notes: Sequence[str] = ()
-    """What is absent, and why."""
+    """Missing parts, with reasons."""
 
 
 def save(outcome: Outcome, folder: Path, *, machine: str, on: str) -> None:
-    """Keep it, in the place of an earlier one of its name."""
+    """Save an outcome; it replaces an earlier one with its name."""
     folder.mkdir(parents=True, exist_ok=True)
-    kept = asdict(outcome) | {"machine": machine, "on": on}
-    text = json.dumps(kept, indent=1, ensure_ascii=False)
+    saved = asdict(outcome) | {"machine": machine, "on": on}
+    text = json.dumps(saved, indent=1, ensure_ascii=False)
     (folder / f"{outcome.name}.json").write_text(text + "\n")
 
 
 def load(folder: Path, names: Iterable[str]) -> list[dict[str, Any]]:
-    """What is kept under these names, in their order."""
+    """Return the saved outcomes with these names, in this order."""
     files = [folder / f"{name}.json" for name in names]
     return [json.loads(file.read_text()) for file in files if file.exists()]
 
 
-def page(kept: Sequence[Mapping[str, Any]]) -> str:
-    """RESULTS.md."""
-    parts = [INTRODUCTION, *_machines(kept), *_goals(kept)]
-    for each in kept:
+def page(saved: Sequence[Mapping[str, Any]]) -> str:
+    """Return the text of RESULTS.md."""
+    parts = [INTRODUCTION, *_machines(saved), *_goals(saved)]
+    for each in saved:
         parts.append(section(each))
     return "\n".join(parts)
 
 
-def section(kept: Mapping[str, Any]) -> str:
-    """One benchmark."""
-    parts = [f"## {kept['title']}\n", f"{kept['how']}\n"]
-    for table in kept["tables"]:
+def section(saved: Mapping[str, Any]) -> str:
+    """Return the section of one benchmark."""
+    parts = [f"## {saved['title']}\n", f"{saved['how']}\n"]
+    for table in saved["tables"]:
         parts += [f"**{table['caption']}**\n", markdown(table["columns"], table["rows"])]
         parts.append(f"\nLimited by: {table['limited_by']}\n")
-    if kept["name"] == "rising":
+    if saved["name"] == "rising":
         parts.append("![Throughput and latency against rising load](rising.svg)\n")
-    parts += [f"{note}\n" for note in kept["notes"]]
+    parts += [f"{note}\n" for note in saved["notes"]]
     return "\n".join(parts)
 
 
 def markdown(columns: Cells, rows: Sequence[Cells]) -> str:
-    """A table."""
+    """Format a table."""
     lines = [columns, ["---"] * len(columns), *rows]
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
 
-def _machines(kept: Sequence[Mapping[str, Any]]) -> list[str]:
-    """On what it was measured; several lines when parts are from different days or machines."""
+def _machines(saved: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return the machines of the measurements; several lines for different days or machines."""
     runs: dict[tuple[str, str], list[str]] = {}
-    for each in kept:
+    for each in saved:
         runs.setdefault((each["machine"], each["on"]), []).append(each["name"])
     if len(runs) == 1:
         return [f"Measured on {on}: {machine}.\n" for machine, on in runs]
     return [f"Measured on {on} ({', '.join(n)}): {machine}.\n" for (machine, on), n in runs.items()]
 
 
-def _goals(kept: Sequence[Mapping[str, Any]]) -> list[str]:
+def _goals(saved: Sequence[Mapping[str, Any]]) -> list[str]:
     rows = []
-    for each in kept:
-        for told in each["goals"]:
-            goal = Goal(**told)
+    for each in saved:
+        for results in each["goals"]:
+            goal = Goal(**results)
             bound = "at most" if goal.at_most else "at least"
             asked, seen = (f"{_number(value)}{goal.unit}" for value in (goal.asked, goal.seen))
             rows.append([goal.what, f"{bound} {asked}", seen, "yes" if goal.is_met else "**no**"])
@@ -148,8 +148,9 @@ COMPARISON = (
 )
 
 
-def comparison(rows: Sequence[tuple[Server, Sequence[Shown]]]) -> list[Cells]:
-    """The cells of `COMPARISON`: medians, and how many times as fast the first server is."""
+def comparison(rows: Sequence[tuple[Server, Sequence[LoadResult]]]) -> list[Cells]:
+    """Return the cells of `COMPARISON`: medians, and the factor by which the first server is
+    faster."""
     cells: list[Cells] = []
     for server, rounds in rows:
         middle = median(rounds)

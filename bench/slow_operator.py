@@ -1,11 +1,9 @@
-"""An operator of mobile money that takes nine seconds for each payment, as people do at their
-phones.
+"""Simulates an operator that takes nine seconds for each payment, like people at their phones.
 
     python -m bench.slow_operator
 
-It prints `AT url`, gives tokens and statuses at once as MTN MoMo does, and ends with its standard
-input.
-"""
+It prints `AT url`, answers tokens and statuses at once like MTN MoMo, and ends with its standard
+input."""
 
 from __future__ import annotations
 
@@ -19,12 +17,12 @@ TAKES_S = 9.0
 
 
 class Operator(BaseHTTPRequestHandler):
-    """One request to it."""
+    """Handles one request."""
 
     protocol_version = "HTTP/1.1"
 
     def do_POST(self) -> None:
-        """A token, or a payment."""
+        """Answer a token or a payment."""
         self.rfile.read(int(self.headers.get("Content-Length") or 0))
         if self.path.endswith("/token/"):
             self._answer(200, {"access_token": "bench", "token_type": "x", "expires_in": 3600})
@@ -33,11 +31,11 @@ class Operator(BaseHTTPRequestHandler):
             self._answer(202, None)
 
     def do_GET(self) -> None:
-        """A status."""
+        """Answer a status."""
         self._answer(200, {"status": "PENDING"})
 
     def log_message(self, format: str, *args: object) -> None:
-        """Nothing."""
+        """Log nothing."""
 
     def _answer(self, status: int, document: object) -> None:
         body = b"" if document is None else json.dumps(document).encode()
@@ -54,7 +52,7 @@ class _Server(ThreadingHTTPServer):
 
 
 def main() -> None:
-    """Serve until nobody holds our standard input any more."""
+    """Serve until standard input ends."""
     server = _Server(("127.0.0.1", 0), Operator)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     print(f"AT http://127.0.0.1:{server.server_port}", flush=True)

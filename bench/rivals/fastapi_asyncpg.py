@@ -1,5 +1,5 @@
-"""Creates, look-ups and records as a team would write them today: FastAPI, pydantic, uvicorn,
-asyncpg, one statement a request."""
+"""Serves creates, look-ups and records with FastAPI, pydantic, uvicorn and asyncpg, one statement
+per request."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""A floor for asyncio: the same create and look-up with no framework at all; it checks next to
-nothing, no key."""
+"""Serves creates and look-ups without a framework, as a lower bound for asyncio; it checks almost
+nothing."""
 
 from __future__ import annotations
 
@@ -50,10 +50,10 @@ async def app(scope: Any, receive: Any, send: Any) -> None:
         if not message.get("more_body"):
             break
     if scope["method"] == "GET":
-        told = await look_up(scope["path"].rpartition("/")[2])
+        results = await look_up(scope["path"].rpartition("/")[2])
     else:
-        told = await create(decoder.decode(body))
-    answer = msgspec.json.encode(told)
+        results = await create(decoder.decode(body))
+    answer = msgspec.json.encode(results)
     headers = [*HEADERS, (b"content-length", str(len(answer)).encode())]
     await send({"type": "http.response.start", "status": 200, "headers": headers})
     await send({"type": "http.response.body", "body": answer})

@@ -1,5 +1,4 @@
-"""The statements that both rivals send: the reference check and the row together, and one row by
-its key."""
+"""Defines the rivals' statements: reference check and row together, and one row by its key."""
 
 CREATE = """
 with used as (

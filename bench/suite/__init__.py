@@ -1,4 +1,4 @@
-"""The benchmarks, by name, in the order in which they are run and told."""
+"""Lists the benchmarks by name, in the order of running and reporting."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How long an operator waits for each page of the console, over all rows of the big table."""
+"""Measures how long a user waits for each page of the console, over all rows of the large table."""
 
 from __future__ import annotations
 
@@ -34,18 +34,18 @@ _TOKEN = re.compile(r'name="form_token" value="([0-9a-f]{64})"')
 
 @define
 class Browser:
-    """An operator who has signed in, on one connection."""
+    """Acts as a signed-in user on one connection."""
 
     connection: http.client.HTTPConnection
     cookies: dict[str, str] = field(factory=dict)
     form_token: str = ""
 
     def get(self, path: str) -> float:
-        """How many milliseconds until the whole page was there."""
+        """Return the milliseconds until the complete page has arrived."""
         return self._ask("GET", path, None)
 
     def post(self, path: str, **fields: str) -> float:
-        """The same for a form."""
+        """Return the milliseconds for a form."""
         return self._ask("POST", path, urlencode({"form_token": self.form_token} | fields))
 
     def _ask(self, method: str, path: str, body: str | None) -> float:
@@ -68,10 +68,10 @@ class Browser:
 
 
 def run(options: Options) -> Outcome:
-    """One browser, one page after the other; the pages look at different places of the table."""
-    ours = our_million(options.kept, options.rows)
-    trio.run(_hire, ours)
-    shown: dict[str, list[float]] = {}
+    """Use one browser, one page after the other; the pages show different parts of the table."""
+    ours = our_million(options.saved, options.rows)
+    trio.run(_add_user, ours)
+    measured: dict[str, list[float]] = {}
     with servers.gateway(ours.folder) as server:
         parts = urlsplit(server.console)
         connection = http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=60)
@@ -82,7 +82,7 @@ def run(options: Options) -> Outcome:
         machine.wait_until_quiet(server.pid)
         for name, ask in _pages(options.rows).items():
             for number in range(min(PAGES_MAX, options.rounds * options.seconds * 8)):
-                shown.setdefault(name, []).append(ask(browser, number))
+                measured.setdefault(name, []).append(ask(browser, number))
         connection.close()
     rows = [
         [
@@ -91,9 +91,9 @@ def run(options: Options) -> Outcome:
             f"{percentile(times, 99):.1f}",
             f"{max(times):.1f}",
         ]
-        for name, times in shown.items()
+        for name, times in measured.items()
     ]
-    slowest = max(percentile(times, 99) for times in shown.values())
+    slowest = max(percentile(times, 99) for times in measured.values())
     table = Table(
         f"one browser, pages one after the other over {options.rows:,} payments; ms to the last"
         " byte",
@@ -158,8 +158,8 @@ def _pages(rows: int) -> dict[str, Callable[[Browser, int], float]]:
     }
 
 
-async def _hire(ours: Ours) -> None:
-    """Makes the operator, unless an earlier run has."""
+async def _add_user(ours: Ours) -> None:
+    """Add the user, unless an earlier run has."""
     async with open_store(f"sqlite:///{ours.folder / 'gateway.db'}", serving=False) as store:
         operator = ConsoleUser(NAME, Role.ADMIN, hash_password(PASSWORD), Instant(0))
         await store.admin.add_user(operator)

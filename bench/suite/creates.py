@@ -1,4 +1,4 @@
-"""Creates a second: ours, two rivals, and what PostgreSQL does by itself."""
+"""Measures creates per second: the gateway, two rivals, and PostgreSQL alone."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 from attrs import evolve
 
 from bench import machine, servers
-from bench.load import DIRECT, WEB, Requests, Shown, ratio, round_of
+from bench.load import DIRECT, WEB, LoadResult, Requests, ratio, round_of
 from bench.options import Options
 from bench.report import COMPARISON, Goal, Outcome, Table, comparison
 from bench.servers import Database, NotServed, Server
@@ -28,7 +28,7 @@ rivals' creates."""
 
 
 def run(options: Options) -> Outcome:
-    """Rounds in turn, 64 connections, each create durable before it is answered."""
+    """Run alternating rounds with 64 connections; each create is durable before its answer."""
     notes = []
     with ExitStack() as stack:
         database = stack.enter_context(servers.postgres(options.folder))
@@ -52,19 +52,19 @@ def run(options: Options) -> Outcome:
             notes.append(f"{OUR_POSTGRES} isn't there: {reason}")
         both = stack.enter_context(servers.rivals(options.folder, dsn, database))
         contenders += [(each, DIRECT) for each in both]
-        rounds: list[list[Shown]] = [[] for _ in contenders]
+        rounds: list[list[LoadResult]] = [[] for _ in contenders]
         by_pgbench = []
         for number in range(options.rounds):
             for place, (server, asked) in enumerate(contenders):
-                shown = round_of(server, asked, seconds=options.seconds, run=f"{place}-{number}")
-                rounds[place].append(shown)
+                measured = round_of(server, asked, seconds=options.seconds, run=f"{place}-{number}")
+                rounds[place].append(measured)
             by_pgbench.append(pgbench(database, dsn, options.seconds))
         about_database = database.version()
-    told = [(server, shown) for (server, _), shown in zip(contenders, rounds, strict=True)]
+    results = [(server, measured) for (server, _), measured in zip(contenders, rounds, strict=True)]
     table = Table(
         "64 connections, medians",
         COMPARISON,
-        [*comparison(told), _pgbench_row("the rivals' statement", told[0][1], by_pgbench)],
+        [*comparison(results), _pgbench_row("the rivals' statement", results[0][1], by_pgbench)],
         "the server's own core, which is full with ours and both rivals; with pgbench it is"
         " PostgreSQL's. Between ours"
         " and the floor stands what the engine does for a create: deciding it, rendering its"
@@ -72,8 +72,8 @@ def run(options: Options) -> Outcome:
         " reference, payment, outbox and journal, about 100 µs (see Creates in the engine); the"
         " floor binds one row.",
     )
-    fastapi, raw = told[-2][1], told[-1][1]
-    creates_only = [each for each in told[:-2] if not each[0].name.endswith(WHOLE)]
+    fastapi, raw = results[-2][1], results[-1][1]
+    creates_only = [each for each in results[:-2] if not each[0].name.endswith(WHOLE)]
     goals: list[Goal] = []
     for server, mine in creates_only:
         goals.append(Goal(f"{server.name} : FastAPI", 1.5, ratio(mine, fastapi), " x"))
@@ -103,7 +103,7 @@ def run(options: Options) -> Outcome:
 def workers(folder: Path, turns: int, seconds: int) -> Table:
     """Measure one worker and two on PostgreSQL, and their statements on PostgreSQL alone."""
     folder.mkdir()
-    rounds: dict[str, list[tuple[Server, Shown]]] = {}
+    rounds: dict[str, list[tuple[Server, LoadResult]]] = {}
     by_pgbench = []
     with ExitStack() as stack:
         database = stack.enter_context(servers.postgres(folder))
@@ -118,17 +118,17 @@ def workers(folder: Path, turns: int, seconds: int) -> Table:
         for turn in range(turns):
             for node in nodes:
                 for way, (server, asked) in enumerate(both_ways(node)):
-                    shown = round_of(server, asked, seconds=seconds, run=f"{way}-{turn}")
-                    rounds.setdefault(server.name, []).append((server, shown))
+                    measured = round_of(server, asked, seconds=seconds, run=f"{way}-{turn}")
+                    rounds.setdefault(server.name, []).append((server, measured))
             lengths = _lengths(database, database.beside(f"workers_{WORKERS[0]}"))
             by_pgbench.append(pgbench(database, statements, seconds, OURS, lengths, is_spread=True))
-    told = [(each[0][0], [shown for _, shown in each]) for each in rounds.values()]
+    results = [(each[0][0], [measured for _, measured in each]) for each in rounds.values()]
     name = "our statements, one create in each transaction"
     return Table(
         "Workers on PostgreSQL, 64 connections, medians; server, database and load share both"
         " cores",
         COMPARISON,
-        [*comparison(told), _pgbench_row(name, told[1][1], by_pgbench)],
+        [*comparison(results), _pgbench_row(name, results[1][1], by_pgbench)],
         "both cores, which are full: what a second worker gains is what the others leave idle. Our"
         " batches write what"
         " pgbench writes one by one.",
@@ -136,31 +136,31 @@ def workers(folder: Path, turns: int, seconds: int) -> Table:
 
 
 def _lengths(database: Database, dsn: str) -> list[str]:
-    """What pgbench is told of the rows that a gateway has written."""
-    told = database.ask(
+    """Return the variables for pgbench that describe a gateway's rows."""
+    results = database.ask(
         dsn,
         "select avg(length(order_row))::integer, avg(length(progress))::integer,"
         " avg(length(object))::integer from transactions",
     )
     names = ("order_bytes", "progress_bytes", "object_bytes")
-    values = zip(names, told.strip().split("|"), strict=True)
+    values = zip(names, results.strip().split("|"), strict=True)
     return [word for name, value in values for word in ("-D", f"{name}={value}")]
 
 
 def outbox_only(server: Server) -> tuple[Server, Requests]:
-    """Our server when creates go into the outbox faster than the operator takes them out."""
+    """Return the gateway when creates enter the outbox faster than the operator accepts them."""
     does = f"{server.does}; submits at the pace of a slow operator"
     return evolve(server, name=f"{server.name}: direct pay-in, slow operator", does=does), DIRECT
 
 
 def web_only(server: Server) -> tuple[Server, Requests]:
-    """Our server when nothing follows a create."""
+    """Return the gateway when nothing follows a create."""
     does = "all validation, brand rules, reference check, journal, a page's token; no outbox yet"
     return evolve(server, name=f"{server.name}: web pay-in", does=does), WEB
 
 
 def both_ways(server: Server) -> list[tuple[Server, Requests]]:
-    """Our server twice: when nothing follows a create, and when its whole life does."""
+    """Return the gateway twice: with creates only, and with complete payments."""
     whole = evolve(
         server,
         name=f"{server.name}: {WHOLE}",
@@ -170,7 +170,8 @@ def both_ways(server: Server) -> list[tuple[Server, Requests]]:
 
 
 def our_postgres(folder: Path, database: Database) -> AbstractContextManager[Server]:
-    """Ours on PostgreSQL; raises NotServed on entering where that store isn't built."""
+    """Run the gateway on PostgreSQL; raises NotServed on entering when that store is not
+    installed."""
     return servers.gateway(
         folder / "on-postgres",
         name=OUR_POSTGRES,
@@ -188,8 +189,8 @@ def pgbench(
     *,
     is_spread: bool = False,
 ) -> float:
-    """A script's transactions a second without any HTTP: prepared, pgbench on the server's core, or
-    on both."""
+    """Return a script's transactions per second without HTTP: prepared, with pgbench on one core or
+    both."""
     command = [str(database.programs / "pgbench"), "-n", "-c", str(CLIENTS), "-j", "1"]
     command += ["-M", "prepared", "-T", str(seconds), "-f", str(script), *values, dsn]
     child = subprocess.Popen(
@@ -205,7 +206,7 @@ def pgbench(
     return float(line.split()[2])
 
 
-def _pgbench_row(what: str, ours: list[Shown], statements: list[float]) -> list[str]:
+def _pgbench_row(what: str, ours: list[LoadResult], statements: list[float]) -> list[str]:
     middle = statistics.median(statements)
     share = statistics.median(
         mine.per_s / each for mine, each in zip(ours, statements, strict=True)

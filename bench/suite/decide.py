@@ -1,5 +1,4 @@
-"""`decide` alone: what the law costs for each kind of input, in the core, without any store or
-socket."""
+"""Measures `decide` alone: the cost of each kind of input in the core, without store or socket."""
 
 from __future__ import annotations
 
@@ -27,7 +26,7 @@ Case = tuple[Ledger, Input, Instant]
 
 
 def cases() -> Mapping[str, Case]:
-    """Each kind of input on a ledger where it changes something."""
+    """Return each kind of input with a ledger that it changes."""
     empty = t.ledger_with()
 
     def at(stage: Stage) -> Ledger:
@@ -59,12 +58,12 @@ def cases() -> Mapping[str, Case]:
 
 
 def run(options: Options) -> Outcome:
-    """Medians over rounds that go through all kinds in turn."""
+    """Return medians over rounds of all kinds."""
     machine.pin(os.getpid(), machine.SERVER_CORE)
-    given = cases()
-    seen: dict[str, list[float]] = {name: [] for name in given}
+    arguments = cases()
+    seen: dict[str, list[float]] = {name: [] for name in arguments}
     for _ in range(max(5, options.rounds)):
-        for name, (ledger, what, now) in given.items():
+        for name, (ledger, what, now) in arguments.items():
             begin = time.process_time()
             for _ in range(TIMES):
                 reads(what)

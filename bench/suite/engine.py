@@ -1,9 +1,7 @@
-"""Durable creates per second on the SQLite store (WAL, synchronous=FULL), one by one and in
-batches.
+"""Measures durable creates per second on SQLite (WAL, synchronous=FULL), singly and in batches.
 
 Every create is decided, journaled and scheduled (reference, transaction, outbox and journal rows)
-before it counts.
-"""
+before it counts."""
 
 from __future__ import annotations
 
@@ -51,7 +49,7 @@ _stamps = itertools.count(int(time.time() * 1_000_000))
 
 
 def creation() -> CreatePayment:
-    """A create request like a merchant's."""
+    """Return a typical create request."""
     number = next(_numbers)
     return CreatePayment(
         brand=BRAND,
@@ -71,26 +69,28 @@ def creation() -> CreatePayment:
 
 
 async def measure(store: Store, batch: int, seconds: float) -> float:
-    """Creates per second in batches of this size."""
+    """Return creates per second in batches of this size."""
     done, begin = 0, time.perf_counter()
     while (elapsed := time.perf_counter() - begin) < seconds:
-        given = [creation() for _ in range(batch)]
+        arguments = [creation() for _ in range(batch)]
 
-        def decide_all(ledger: Ledger, given: list[CreatePayment] = given) -> Sequence[Decision]:
+        def decide_all(
+            ledger: Ledger, arguments: list[CreatePayment] = arguments
+        ) -> Sequence[Decision]:
             decisions = []
-            for each in given:
+            for each in arguments:
                 decision = decide(ledger, each, now=Instant(next(_stamps)))
                 ledger.apply(decision.changes, decision.intents)
                 decisions.append(decision)
             return decisions
 
-        await store.transact(merge_reads(map(reads, given)), decide_all)
+        await store.transact(merge_reads(map(reads, arguments)), decide_all)
         done += batch
     return done / elapsed
 
 
 async def measured(folder: Path, rounds: int, seconds: float) -> list[tuple[float, float]]:
-    """One by one and in batches, in turn, on one file on the disk."""
+    """Measure single inputs and batches in turn, on one file on the disk."""
     async with open_sqlite(folder / "bench.db", serving=True) as store:
         await measure(store, BATCH, 0.2)
         return [
@@ -100,7 +100,7 @@ async def measured(folder: Path, rounds: int, seconds: float) -> list[tuple[floa
 
 
 def run(options: Options) -> Outcome:
-    """On the core that is otherwise the server's, with Python as the server sets it up."""
+    """Run on the server's core, with Python configured like the server."""
     machine.pin(os.getpid(), machine.SERVER_CORE)
     tune_interpreter()
     found = trio.run(measured, options.folder, options.rounds, min(3.0, options.seconds))

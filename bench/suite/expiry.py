@@ -1,5 +1,4 @@
-"""Very many transactions whose time has come at once: how fast they expire, and what others feel of
-it."""
+"""Measures how fast very many due transactions expire, and the effect on other requests."""
 
 from __future__ import annotations
 
@@ -24,8 +23,8 @@ PATIENCE_S = 600.0
 
 
 def run(options: Options) -> Outcome:
-    """They are due when the gateway starts; look-ups at a modest rate meanwhile, and again when all
-    is done."""
+    """Start the gateway with due transactions, and send look-ups at a low rate during and after the
+    expiry."""
     folder, due = options.folder, options.due
     like = a_transaction(
         Stage.AWAITING_RESULT,
@@ -107,7 +106,7 @@ _OPEN = "SELECT 1 FROM intents LIMIT 1"
 
 
 def _wait_for(path: Path, question: str, begin: float) -> float:
-    """Seconds from the beginning until nothing is found any more."""
+    """Return the seconds until a query finds nothing."""
     connection = sqlite3.connect(f"file:{path}?mode=ro", uri=True)
     try:
         while connection.execute(question).fetchone() is not None:

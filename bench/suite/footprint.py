@@ -1,5 +1,4 @@
-"""How soon a sandbox is ready, and how much memory it has: at rest, for each idle connection, under
-load."""
+"""Measures the start-up time of a sandbox and its memory: idle, per idle connection, under load."""
 
 from __future__ import annotations
 
@@ -24,8 +23,7 @@ ROOM = {
 
 
 def run(options: Options) -> Outcome:
-    """Start-ups in a row on one folder; then one that is given connections, and one that is given
-    load."""
+    """Start sandboxes in a row on one folder, then one with connections and one with load."""
     machine.raise_descriptor_limit(2 * options.idle + 1024)
     folder = options.folder / "sandbox"
     with servers.gateway(folder) as server:
@@ -88,8 +86,8 @@ def run(options: Options) -> Outcome:
 
 
 def _each_idle(server: Server, count: int, *, asks: bool) -> float:
-    """KiB for each of so many connections, beyond what the first hundred have warmed up; all are
-    served in the end."""
+    """Return KiB per connection beyond the first hundred, which warm up; all connections are
+    served."""
     parts = urlsplit(server.url)
     address = (parts.hostname or "", parts.port or 80)
     with ExitStack() as stack:
@@ -110,14 +108,14 @@ def _each_idle(server: Server, count: int, *, asks: bool) -> float:
 
 
 def _ask(opened: socket.socket, host: str, key: str) -> None:
-    """One look-up of nothing on this connection, which stays open."""
+    """Send one look-up of an unknown reference on this connection, which stays open."""
     target = f"{ROOT}/status/00000000000000000000000000"
     opened.sendall(f"GET {target} HTTP/1.1\r\nHost: {host}\r\nX-Api-Key: {key}\r\n\r\n".encode())
     assert opened.recv(65_536).startswith(b"HTTP/1.1 404")
 
 
 def _under_load(folder: Path, seconds: int) -> float:
-    """The most that was seen, in MiB."""
+    """Return the maximum in MiB."""
     with servers.gateway(folder) as server:
         child = load.start(server, DIRECT, seconds=seconds)
         most = 0

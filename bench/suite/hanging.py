@@ -1,4 +1,4 @@
-"""Callbacks to 100 merchants of which 10 hang: what that costs the other 90."""
+"""Measures callbacks to 100 merchants of which 10 hang: the effect on the other 90."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 from bench import load, machine, merchants, servers
 from bench.load import DIRECT
-from bench.merchants import Came
+from bench.merchants import ReceivedCallbacks
 from bench.options import Options
 from bench.report import Goal, Outcome, Table
 
@@ -20,7 +20,7 @@ ROUNDS_MOST = 3
 
 
 def run(options: Options) -> Outcome:
-    """Rounds in turn without and with hanging merchants, each on a gateway of its own."""
+    """Run rounds without and with hanging merchants in turn, each on its own gateway."""
     rounds = min(options.rounds, ROUNDS_MOST)
     calm, hung = [], []
     for number in range(rounds):
@@ -52,30 +52,30 @@ def run(options: Options) -> Outcome:
     )
 
 
-def _round(folder: Path, *, hanging: int) -> Came:
+def _round(folder: Path, *, hanging: int) -> ReceivedCallbacks:
     keys = [merchants.key_of(number) for number in range(MERCHANTS)]
     with (
         merchants.receivers(folder, keys) as receivers,
         servers.gateway(folder, brands=merchants.brands(MERCHANTS)) as server,
     ):
-        told = []
+        results = []
         for number, key in enumerate(keys):
             place = receivers.hangs if number < hanging else receivers.well
-            told.append((key, place, "h" if number < HANGING else "w"))
+            results.append((key, place, "h" if number < HANGING else "w"))
         child = load.start(
             server,
             DIRECT,
             seconds=SECONDS,
             connections=CONNECTIONS,
-            merchants=merchants.write(folder / "merchants", told),
+            merchants=merchants.write(folder / "merchants", results),
             rate=PER_S,
         )
         assert load.finish(child).bad == 0
-        machine.wait_until_quiet(server.pid, patience_s=20)
+        machine.wait_until_quiet(server.pid, timeout_s=20)
         return receivers.end()["w"]
 
 
-def _cells(rounds: list[Came]) -> list[str]:
+def _cells(rounds: list[ReceivedCallbacks]) -> list[str]:
     return [
         f"{sum(each.count for each in rounds):,}",
         f"{statistics.median(each.p50_ms for each in rounds):.1f}",

@@ -1,5 +1,5 @@
-"""The whole life of a payment: create, submission, result, callback over TLS on a connection of its
-own."""
+"""Measures complete payments: create, submission, result, callback over TLS on its own
+connection."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from attrs import frozen
 
 from bench import load, machine, merchants, servers
 from bench.load import DIRECT
-from bench.merchants import Came
+from bench.merchants import ReceivedCallbacks
 from bench.options import Options
 from bench.report import Goal, Outcome, Table
 
 WINDOW = 256
-"""Payments under way at one time: a new one begins when a callback has come. Each takes at least
-0.2 s, as the sandbox operator does."""
+"""Simultaneous payments: a new one starts when a callback arrives. Each takes at least 0.2 s, like
+the sandbox operator."""
 CONNECTIONS = 32
 STEADY_PER_S = 100.0
 STEADY_S = 20.0
@@ -26,26 +26,27 @@ MERCHANTS = 20
 
 
 @frozen
-class Lived:
-    """One run."""
+class LifeResult:
+    """Holds the results of one run."""
 
     seconds: float
-    came: Came
+    came: ReceivedCallbacks
     left: int
-    """Created, and not called back when the load ended; they were within the patience."""
+    """Payments without a callback at the end of the load; their callbacks arrived within the
+    timeout."""
     cpu_us: float
-    """Of the server for a whole life."""
+    """Processor time of the server per payment."""
     memory_mib: list[float]
-    """At the start, then every 10 s."""
+    """Memory at the start, then every 10 s."""
 
     @property
     def per_s(self) -> float:
-        """Whole lives."""
+        """Return the number of complete payments."""
         return (self.came.count - self.left) / self.seconds
 
 
 def run(options: Options) -> Outcome:
-    """First as many as can be, for the wanted time, then at a steady rate that leaves room."""
+    """Run at full load for the given time, then at a steady lower rate."""
     most = live(options.folder / "most", options.minutes * 60)
     steady = live(options.folder / "steady", STEADY_S, rate=STEADY_PER_S)
     table = Table(
@@ -101,15 +102,16 @@ def run(options: Options) -> Outcome:
     )
 
 
-def live(folder: Path, seconds: float, *, rate: float | None = None) -> Lived:
-    """So many seconds of payments from create to callback. Every one must be called back."""
+def live(folder: Path, seconds: float, *, rate: float | None = None) -> LifeResult:
+    """Run payments from create to callback for this many seconds. Every payment must get its
+    callback."""
     keys = [merchants.key_of(number) for number in range(MERCHANTS)]
     with (
         merchants.receivers(folder, keys) as receivers,
         servers.gateway(folder, brands=merchants.brands(MERCHANTS)) as server,
     ):
-        told = [(key, receivers.well, "w") for key in keys]
-        file = merchants.write(folder / "merchants", told)
+        results = [(key, receivers.well, "w") for key in keys]
+        file = merchants.write(folder / "merchants", results)
         memory_mib = [machine.resident_kib(server.pid) / 1024]
         before, begin = machine.cpu_s(server.pid), time.monotonic()
         child = load.start(
@@ -125,17 +127,19 @@ def live(folder: Path, seconds: float, *, rate: float | None = None) -> Lived:
             time.sleep(min(0.25, SAMPLE_S))
             if time.monotonic() >= begin + SAMPLE_S * len(memory_mib):
                 memory_mib.append(machine.resident_kib(server.pid) / 1024)
-        shown = load.finish(child)
+        measured = load.finish(child)
         took_s, so_far = time.monotonic() - begin, receivers.so_far()
-        assert shown.bad == 0, f"{shown.bad} creates were refused"
+        assert measured.bad == 0, f"{measured.bad} creates were refused"
         machine.wait_until_quiet(server.pid)
         used_s = machine.cpu_s(server.pid) - before
         came = receivers.end()["w"]
-        assert came.count == shown.requests, f"{came.count} callbacks for {shown.requests} payments"
-    return Lived(took_s, came, came.count - so_far, used_s / came.count * 1e6, memory_mib)
+        assert came.count == measured.requests, (
+            f"{came.count} callbacks for {measured.requests} payments"
+        )
+    return LifeResult(took_s, came, came.count - so_far, used_s / came.count * 1e6, memory_mib)
 
 
-def _cells(lived: Lived) -> list[str]:
+def _cells(lived: LifeResult) -> list[str]:
     return [
         f"{lived.per_s:,.0f}",
         f"{lived.came.p50_ms:.1f}",
@@ -145,5 +149,5 @@ def _cells(lived: Lived) -> list[str]:
     ]
 
 
-def _middle(lived: Lived, third: int) -> list[float]:
+def _middle(lived: LifeResult, third: int) -> list[float]:
     return lived.memory_mib[third : 2 * third] or lived.memory_mib

@@ -1,4 +1,4 @@
-"""Look-ups a second by gatewayReference, over all rows of the big tables."""
+"""Measures look-ups per second by gatewayReference, over all rows of the large tables."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from contextlib import ExitStack
 from attrs import evolve
 
 from bench import servers
-from bench.load import Shown, look_ups, ratio, round_of
+from bench.load import LoadResult, look_ups, ratio, round_of
 from bench.million import our_million, their_million
 from bench.options import Options
 from bench.report import COMPARISON, Goal, Outcome, Table, comparison
@@ -20,28 +20,28 @@ DOES = (
 
 
 def run(options: Options) -> Outcome:
-    """Rounds in turn, 64 connections, references spread over the whole table."""
+    """Run alternating rounds with 64 connections and references from all parts of the table."""
     with ExitStack() as stack:
-        ours = our_million(options.kept, options.rows)
-        theirs = stack.enter_context(their_million(options.kept, options.rows))
+        ours = our_million(options.saved, options.rows)
+        theirs = stack.enter_context(their_million(options.saved, options.rows))
         contenders = [
             stack.enter_context(servers.gateway(ours.folder)),
             *stack.enter_context(servers.rivals(options.folder, theirs.dsn, theirs.database)),
         ]
         asked = [look_ups(ours.references), *[look_ups(theirs.references)] * 2]
-        rounds: list[list[Shown]] = [[] for _ in contenders]
+        rounds: list[list[LoadResult]] = [[] for _ in contenders]
         for number in range(options.rounds):
             for place, server in enumerate(contenders):
-                shown = round_of(server, asked[place], seconds=options.seconds, run=f"{number}")
-                rounds[place].append(shown)
-    told = [
-        (evolve(server, does=does), shown)
-        for server, does, shown in zip(contenders, DOES, rounds, strict=True)
+                measured = round_of(server, asked[place], seconds=options.seconds, run=f"{number}")
+                rounds[place].append(measured)
+    results = [
+        (evolve(server, does=does), measured)
+        for server, does, measured in zip(contenders, DOES, rounds, strict=True)
     ]
     table = Table(
         f"64 connections, medians, {options.rows:,} rows",
         COMPARISON,
-        comparison(told),
+        comparison(results),
         "the server's own core; every row that is looked up is in the database's or the system's"
         " memory.",
     )

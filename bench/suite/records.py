@@ -1,5 +1,5 @@
-"""Pages of records out of a big table: how fast they come, what they cost everybody else, and in
-memory."""
+"""Measures pages of records from a large table: their speed, memory, and effect on other
+requests."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from attrs import frozen
 
 from bench import load, machine, servers
 from bench.generator import percentile
-from bench.load import Requests, Shown
+from bench.load import LoadResult, Requests
 from bench.million import EVERY, our_million, their_million
 from bench.options import Options
 from bench.report import Goal, Outcome, Table
@@ -28,12 +28,12 @@ SIZES = (50, 5_000)
 OTHERS_PER_S = 100.0
 OTHERS_CONNECTIONS = 8
 LEAST_S = 10
-"""So many seconds of the others' requests are looked at, for their p99."""
+"""Seconds of other requests for their p99."""
 
 
 @frozen
 class Page:
-    """How one page came."""
+    """Holds the timing of one page."""
 
     first_byte_ms: float
     last_byte_ms: float
@@ -42,15 +42,15 @@ class Page:
 
 @frozen
 class Paging:
-    """Pages one after the other, and the look-ups of others meanwhile."""
+    """Holds the results of consecutive pages and of simultaneous look-ups."""
 
     pages: list[Page]
-    others: Shown
+    others: LoadResult
     before_mib: float
     after_mib: float
     peak_mib: float
     cpu_ms: float
-    """Of the server, for each page."""
+    """Processor time of the server per page."""
 
     def last_byte_ms(self) -> float:
         """Median."""
@@ -58,14 +58,14 @@ class Paging:
 
 
 def run(options: Options) -> Outcome:
-    """Each server by itself; pages of one size back to back on one connection, others' look-ups at
-    a modest rate."""
+    """Measure each server alone: consecutive pages on one connection, with look-ups at a low
+    rate."""
     seconds = max(LEAST_S, options.seconds * options.rounds // 2)
     found: list[tuple[Server, int, Paging]] = []
-    alone: dict[str, Shown] = {}
+    alone: dict[str, LoadResult] = {}
     with ExitStack() as stack:
-        ours = our_million(options.kept, options.rows)
-        theirs = stack.enter_context(their_million(options.kept, options.rows))
+        ours = our_million(options.saved, options.rows)
+        theirs = stack.enter_context(their_million(options.saved, options.rows))
         contenders = [
             (stack.enter_context(servers.gateway(ours.folder)), ours.references),
             (
@@ -134,11 +134,11 @@ def _page(server: Server, asked: Requests, size: int, rows: int, seconds: float)
     while time.monotonic() < until:
         pages.append(_one_page(server, size, rows, len(pages) + 1))
     cpu_ms = (machine.cpu_s(server.pid) - used_s) / len(pages) * 1000
-    shown = load.finish(others)
-    assert shown.bad == 0
+    measured = load.finish(others)
+    assert measured.bad == 0
     return Paging(
         pages,
-        shown,
+        measured,
         before_mib,
         machine.resident_kib(server.pid) / 1024,
         _peak_mib(server.pid),
@@ -147,7 +147,7 @@ def _page(server: Server, asked: Requests, size: int, rows: int, seconds: float)
 
 
 def _one_page(server: Server, size: int, rows: int, number: int) -> Page:
-    """Its window begins somewhere in the table, so that there are always enough."""
+    """Request one page; its window starts where enough rows follow."""
     skipped = number * 7919 * 13 % max(1, rows - size)
     begin, end = (_moment(START + count * EVERY) for count in (skipped, rows))
     target = f"{ROOT}/records?from={begin}&to={end}&pageSize={size}"
@@ -178,7 +178,7 @@ def _peak_mib(pid: int) -> float:
     return 0.0
 
 
-def _row(server: Server, size: int, paging: Paging, alone: Shown) -> list[str]:
+def _row(server: Server, size: int, paging: Paging, alone: LoadResult) -> list[str]:
     pages = paging.pages
     return [
         server.name,

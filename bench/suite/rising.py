@@ -1,11 +1,11 @@
-"""Throughput and latency of creates against rising load."""
+"""Measures throughput and latency of creates against rising load."""
 
 from __future__ import annotations
 
 from contextlib import ExitStack
 
 from bench import servers
-from bench.load import DIRECT, Shown, median, round_of
+from bench.load import DIRECT, LoadResult, median, round_of
 from bench.options import Options
 from bench.report import Outcome, Table
 from bench.suite.creates import SCHEMA, our_postgres, web_only
@@ -15,7 +15,7 @@ ROUNDS_MOST, SECONDS_MOST = 3, 3
 
 
 def run(options: Options) -> Outcome:
-    """Each number of connections in turn, each server in turn."""
+    """Measure each number of connections on each server in turn."""
     rounds, seconds = min(options.rounds, ROUNDS_MOST), min(options.seconds, SECONDS_MOST)
     with ExitStack() as stack:
         database = stack.enter_context(servers.postgres(options.folder))
@@ -24,9 +24,9 @@ def run(options: Options) -> Outcome:
         on_postgres = stack.enter_context(our_postgres(options.folder, database))
         both = stack.enter_context(servers.rivals(options.folder, dsn, database))
         contenders = [web_only(ours), web_only(on_postgres), *((each, DIRECT) for each in both)]
-        shown: dict[str, list[Shown]] = {server.name: [] for server, _ in contenders}
+        measured: dict[str, list[LoadResult]] = {server.name: [] for server, _ in contenders}
         for connections in CONNECTIONS:
-            found: dict[str, list[Shown]] = {server.name: [] for server, _ in contenders}
+            found: dict[str, list[LoadResult]] = {server.name: [] for server, _ in contenders}
             for number in range(rounds):
                 for server, asked in contenders:
                     found[server.name].append(
@@ -39,10 +39,10 @@ def run(options: Options) -> Outcome:
                         )
                     )
             for name, each in found.items():
-                shown[name].append(median(each))
+                measured[name].append(median(each))
     cells = [
         [name, *(f"{one.per_s:,.0f} ({one.p50_ms:.1f}, {one.p99_ms:.1f})" for one in each)]
-        for name, each in shown.items()
+        for name, each in measured.items()
     ]
     table = Table(
         "creates a second (p50 ms, p99 ms) by number of connections",
@@ -64,6 +64,6 @@ def run(options: Options) -> Outcome:
                 "p50_ms": [one.p50_ms for one in each],
                 "p99_ms": [one.p99_ms for one in each],
             }
-            for name, each in shown.items()
+            for name, each in measured.items()
         },
     )

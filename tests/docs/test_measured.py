@@ -13,8 +13,8 @@ from xml.etree import ElementTree
 import pytest
 from attrs import evolve
 from bench import report
-from bench.generator import Tally, creates, drive, look_ups, percentile
-from bench.load import Shown, median, ratio, read_result
+from bench.generator import LoadCounts, creates, drive, look_ups, percentile
+from bench.load import LoadResult, median, ratio, read_result
 from bench.plot import plot
 from bench.report import Goal, Outcome, Table
 from bench.suite import SUITE
@@ -22,7 +22,7 @@ from bench.suite import SUITE
 GOOD = b"HTTP/1.1 204 No Content\r\n\r\n"
 BUSY = b"HTTP/1.1 503 Unavailable\r\ncontent-length: 4\r\n\r\nbusy"
 REQUEST = b"GET / HTTP/1.1\r\n\r\n"
-SHOWN = Shown(per_s=100.0, p50_ms=1.0, p99_ms=2.0, bad=0, requests=500)
+SHOWN = LoadResult(per_s=100.0, p50_ms=1.0, p99_ms=2.0, bad=0, requests=500)
 OUTCOME = Outcome(
     "creates",
     "Creates",
@@ -55,9 +55,9 @@ def answering(*answers: bytes) -> Iterator[tuple[str, int]]:
 
 def test_either_generators_result_is_read() -> None:
     wrk = "Running 2s test\n  2 requests\nRESULT 1000.500000 1.250000 9.000000 0 2001\n"
-    assert read_result(wrk) == Shown(1000.5, 1.25, 9.0, 0, 2001)
-    ours = read_result(Tally(2.0, [1.0, 2.0, 3.0], bad=1).line())
-    assert ours == Shown(per_s=2.0, p50_ms=2.0, p99_ms=3.0, bad=1, requests=4)
+    assert read_result(wrk) == LoadResult(1000.5, 1.25, 9.0, 0, 2001)
+    ours = read_result(LoadCounts(2.0, [1.0, 2.0, 3.0], bad=1).line())
+    assert ours == LoadResult(per_s=2.0, p50_ms=2.0, p99_ms=3.0, bad=1, requests=4)
     with pytest.raises(ValueError, match="no RESULT"):
         read_result("unable to connect")
 

@@ -213,4 +213,4 @@ def _check_consistency(settings: Settings, found: Mapping[str, _RawSetting]) -> 
         given, missing = "listen.tls_certificate", "listen.tls_key"
         if listen.tls_certificate is None:
             given, missing = missing, given
-        reject(given, f"needs {missing} beside it.", f"Set {missing}, too.")
+        reject(given, f"needs {missing} as well.", f"Set {missing}, too.")

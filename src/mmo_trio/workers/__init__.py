@@ -1,1 +1,1 @@
-"""Those who act on what was decided: submit, ask, call back, wake."""
+"""Workers that act on decisions: they submit, poll, deliver and wake."""
