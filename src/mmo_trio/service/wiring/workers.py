@@ -26,7 +26,7 @@ from mmo_trio.workers.providers.worker import ProviderWorker
 from mmo_trio.workers.scheduler import Scheduler
 
 OPERATOR_JOURNAL_FILE = "sandbox-provider.ndjson"
-"""The simulated operator's journal, in the data directory or beside the master key."""
+"""The simulated operator's journal, in the data directory or next to the master key."""
 
 
 def build_workers(

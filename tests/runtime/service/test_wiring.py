@@ -1,0 +1,67 @@
+"""Wiring: each provider has an account of its own, and one simulated operator exists at most."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+import trio
+
+from mmo_trio.api.authentication import Authenticator
+from mmo_trio.engine.engine import Engine, Outbox
+from mmo_trio.service.wiring import Resources, assemble, build_resources
+from mmo_trio.service.wiring.providers import ConfiguredAccounts
+from mmo_trio.service.wiring.workers import build_workers
+from mmo_trio.settings import SettingsError, load_settings
+from mmo_trio.settings.service import ServiceAddresses, ServiceConfig
+from mmo_trio.storage.interface.store import Store
+from mmo_trio.storage.memory.store import open_memory
+
+ADDRESSES = ServiceAddresses("http://127.0.0.1:1", "http://127.0.0.1:2", "http://127.0.0.1:3")
+
+
+def resources_of(
+    directory: Path, store: Store, environment: Mapping[str, str], *, is_sandbox: bool = True
+) -> Resources:
+    """The resources of a gateway with these settings, given as MMO_... variables."""
+    presets = {"keys.master_key_file": str(directory / "master.key")}
+    settings = load_settings(environment=environment, presets=presets)
+    return build_resources(ServiceConfig(settings, is_sandbox=is_sandbox), store, ADDRESSES)
+
+
+async def test_a_second_simulated_operator_is_an_error_at_start(tmp_path: Path) -> None:
+    kinds = {f"MMO_PROVIDER__{name}__KIND": "sandbox" for name in ("ONE", "TWO")}
+    async with open_memory() as store:
+        resources = resources_of(tmp_path, store, kinds)
+        with pytest.raises(SettingsError, match="there is one sandbox operator") as caught:
+            assemble(resources)
+    assert "provider.two" in str(caught.value)
+
+
+async def test_a_provider_without_an_account_is_an_error_at_start(tmp_path: Path) -> None:
+    async with open_memory() as store:
+        resources = resources_of(tmp_path, store, {"MMO_PROVIDER__ONE__KIND": "sandbox"})
+        clock = resources.clock
+        authenticator = Authenticator(store, resources.keyring, monotonic=clock.monotonic)
+        engine = Engine(store, clock, Outbox())
+        with pytest.raises(SettingsError, match="has no account with an operator") as caught:
+            build_workers(resources, ConfiguredAccounts(None, {}), authenticator, engine)
+    assert "provider.one" in str(caught.value)
+
+
+async def test_a_sandbox_without_providers_has_the_simulated_operator(tmp_path: Path) -> None:
+    async with open_memory() as store:
+        workers = assemble(resources_of(tmp_path, store, {})).workers
+        assert workers.simulated_operator is not None
+        assert set(workers.providers.providers) == {"sandbox"}
+
+
+async def test_production_without_providers_has_no_simulated_operator(tmp_path: Path) -> None:
+    async with open_memory() as store:
+        resources_of(tmp_path, store, {})  # This makes the master key, as production never does.
+        components = assemble(resources_of(tmp_path, store, {}, is_sandbox=False))
+    assert components.workers.simulated_operator is None
+    assert components.sandbox_context is None
+    files = await trio.Path(tmp_path).iterdir()
+    assert [each.name for each in files] == ["master.key"]
