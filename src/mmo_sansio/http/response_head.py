@@ -37,8 +37,7 @@ _FIELD_LINE = _NAME + rb":[\t\x20-\x7e\x80-\xff]*+"
 _HEAD = re.compile(_STATUS_LINE.pattern + rb"\r\n(?P<lines>(?:" + _FIELD_LINE + rb"\r\n)*+)\r\n")
 _FIELD = re.compile(rb"^(" + _NAME + rb"):[ \t]*([^\r]*?)[ \t]*\r$", re.MULTILINE)
 _FRAMING_FIELD = re.compile(
-    rb"^(content-length|transfer-encoding):[ \t]*([^\r]*?)[ \t]*\r$",
-    re.IGNORECASE | re.MULTILINE,
+    rb"^(content-length|transfer-encoding):[ \t]*([^\r]*?)[ \t]*\r$", re.IGNORECASE | re.MULTILINE
 )
 _LENGTH = re.compile(rb"[0-9]{1,%d}" % LENGTH_DIGITS_MAX)
 

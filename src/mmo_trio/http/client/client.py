@@ -67,11 +67,7 @@ class HttpClient:
     """Calls servers, each time on a connection of its own; any number of tasks may share one."""
 
     def __init__(
-        self,
-        *,
-        rules: EgressRules,
-        context: ssl.SSLContext,
-        resolver: Resolver | None = None,
+        self, *, rules: EgressRules, context: ssl.SSLContext, resolver: Resolver | None = None
     ) -> None:
         """Take the rules for deliveries, a `tls_context`, and a resolver (None: the system's)."""
         self._allow_private = rules.allow_private

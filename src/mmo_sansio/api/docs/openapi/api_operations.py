@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from typing import Any, Final
 
 from mmo_sansio.api.docs.openapi.schemas import (
@@ -11,15 +11,16 @@ from mmo_sansio.api.docs.openapi.schemas import (
     Schema,
     ref,
     request_name,
+    string,
 )
-from mmo_sansio.api.incoming import creation_body
+from mmo_sansio.api.incoming.creation_body import METHOD_MAX
 from mmo_sansio.api.incoming.requests import KEY_MAX, SCENARIO_HEADER
 from mmo_sansio.api.incoming.routes import API_PREFIX
 from mmo_sansio.http.exchange import DELIVERY_TIMEOUT_S
 from mmo_sansio.messages.queries import RECORDS_PAGE_DEFAULT, RECORDS_PAGE_MAX
 from mmo_sansio.values import problems
 from mmo_sansio.values.model import Operation, Status, Type
-from mmo_sansio.values.problems import CREATION_PRECEDENCE, ProblemType
+from mmo_sansio.values.problems import CREATION_PRECEDENCE
 
 API_ROOT: Final = API_PREFIX.decode().rstrip("/")
 
@@ -57,8 +58,12 @@ COMMON_PROBLEMS: Final = (
     problems.UNAVAILABLE,
 )
 """Problems that any request may be rejected with."""
-CREATION_PROBLEMS: Final = tuple(dict.fromkeys((*CREATION_PRECEDENCE, *COMMON_PROBLEMS)))
-RECORDS_PROBLEMS: Final = (*COMMON_PROBLEMS, problems.VALIDATION_FAILED)
+PROBLEMS: Final = {
+    "refused": COMMON_PROBLEMS,
+    "refused_creation": tuple(dict.fromkeys((*CREATION_PRECEDENCE, *COMMON_PROBLEMS))),
+    "refused_records": (*COMMON_PROBLEMS, problems.VALIDATION_FAILED),
+}
+"""What requests may be rejected with, by the name of the response for those of status 400."""
 
 LINKS: Final = {
     "lookUp": {
@@ -96,38 +101,23 @@ def _creation_operation(
     operation: Operation, sandbox_scenarios: Collection[str] | None
 ) -> dict[str, Any]:
     summary, description = SUMMARIES[operation]
-    answer = "InitiatedWebPayment" if operation is Operation.WEB_PAYIN else "InitiatedPayment"
-    callbacks: dict[str, Any] = {
-        "result": {
-            "{$request.body#/resultUrl}": {"post": _callback_operation("Transaction", RESULT_TEXTS)}
-        }
-    }
+    result = _callback_operation("Transaction", RESULT_TEXTS)
+    callbacks: dict[str, Any] = {"result": {"{$request.body#/resultUrl}": {"post": result}}}
     if operation is Operation.QR_PAYIN:
-        callbacks["qrCode"] = {
-            "{$request.body#/displayQrUrl}": {"post": _callback_operation("QrCode", QR_CODE_TEXTS)}
-        }
-    parameters: list[Schema] = [
-        _parameter(
-            "method",
-            "path",
-            "Key of a payment method that your brand has for this; at most"
-            f" {creation_body.METHOD_MAX} characters, case-sensitive.",
-            {"type": "string", "minLength": 1, "maxLength": creation_body.METHOD_MAX},
-            example="mpesa_ke",
-        )
-    ]
-    if sandbox_scenarios is not None:
-        parameters.append(
-            _parameter(
-                SCENARIO_HEADER,
-                "header",
-                "What the sandbox shall play; else the last three digits of the number decide.",
-                {"type": "string", "enum": list(sandbox_scenarios)},
-            )
-        )
-    responses = _responses(
-        "The payment is taken, durably.", ref(answer), CREATION_PROBLEMS, "refused_creation"
+        code = _callback_operation("QrCode", QR_CODE_TEXTS)
+        callbacks["qrCode"] = {"{$request.body#/displayQrUrl}": {"post": code}}
+    meaning = (
+        f"Key of a payment method that your brand has for this; at most {METHOD_MAX} characters,"
+        " case-sensitive."
     )
+    schema = string(minLength=1, maxLength=METHOD_MAX)
+    parameters = [_parameter("method", "path", meaning, schema, example="mpesa_ke")]
+    if sandbox_scenarios is not None:
+        meaning = "What the sandbox shall play; else the last three digits of the number decide."
+        schema = string(enum=list(sandbox_scenarios))
+        parameters.append(_parameter(SCENARIO_HEADER, "header", meaning, schema))
+    response = "InitiatedWebPayment" if operation is Operation.WEB_PAYIN else "InitiatedPayment"
+    responses = _responses("The payment is taken, durably.", ref(response), "refused_creation")
     responses["200"]["links"] = LINKS
     return {
         "operationId": "create" + request_name(operation).removesuffix("Request"),
@@ -146,17 +136,10 @@ def _look_up_operation() -> dict[str, Any]:
         "gatewayReference",
         "path",
         "The ULID that the gateway gave; letters of either case.",
-        {"type": "string", "description": f"A ULID: `{ULID_PATTERN}`."},
+        string(f"A ULID: `{ULID_PATTERN}`."),
         example="01KAJWT5RV3FX1QYP2Z4M0C9TB",
     )
-    return _query_operation(
-        "lookUp",
-        "Look up a payment",
-        [parameter],
-        "Transaction",
-        COMMON_PROBLEMS,
-        "refused",
-    )
+    return _query_operation("lookUp", "Look up a payment", [parameter], "Transaction", "refused")
 
 
 def _look_up_by_merchant_reference_operation() -> dict[str, Any]:
@@ -165,63 +148,38 @@ def _look_up_by_merchant_reference_operation() -> dict[str, Any]:
         "path",
         "Your own reference, of at most 255 characters, percent-encoded once. Of a reference that"
         " was used again the newest payment is found.",
-        {"type": "string", "minLength": 1},
+        string(minLength=1),
         example="order-1",
     )
-    summary = "Look up a payment by your own reference"
-    return _query_operation(
-        "lookUpByMerchantReference", summary, [parameter], "Transaction", COMMON_PROBLEMS, "refused"
-    )
+    name, summary = "lookUpByMerchantReference", "Look up a payment by your own reference"
+    return _query_operation(name, summary, [parameter], "Transaction", "refused")
 
 
 def _records_operation() -> dict[str, Any]:
     moment = "A date or date-time of ISO 8601; without an offset it is UTC."
-    parameters = [
-        _parameter(
-            "from",
-            "query",
-            f"Created at or after. Required without `page`. {moment}",
-            {"type": "string"},
-            example="2026-11-01",
-        ),
-        _parameter(
-            "to",
-            "query",
-            f"Created before; later than `from`. Required without `page`. {moment}",
-            {"type": "string"},
-            example="2026-12-01T00:00:00Z",
-        ),
-        _filter_parameter("type", Type),
-        _parameter(
-            "method",
-            "query",
-            "Only this method key; case-sensitive.",
-            {"type": "string", "pattern": NO_CONTROLS_PATTERN},
-        ),
-        _filter_parameter("status", Status),
-        _parameter(
-            "pageSize",
-            "query",
-            f"How many in a page; what lies beyond 1 to {RECORDS_PAGE_MAX} becomes the nearest of"
-            " these.",
-            {"type": "integer", "default": RECORDS_PAGE_DEFAULT},
-        ),
-        _parameter(
-            "page",
-            "query",
-            "A cursor from `pages` of an earlier answer; it holds the whole query, so send it"
-            " alone. Filters that are sent again must be the same.",
-            {"type": "string"},
-        ),
-    ]
-    operation = _query_operation(
-        "listRecords",
-        "List payments",
-        parameters,
-        "TransactionPage",
-        RECORDS_PROBLEMS,
-        "refused_records",
+    begin = f"Created at or after. Required without `page`. {moment}"
+    end = f"Created before; later than `from`. Required without `page`. {moment}"
+    page_size = (
+        f"How many in a page; what lies beyond 1 to {RECORDS_PAGE_MAX} becomes the nearest of"
+        " these."
     )
+    page = (
+        "A cursor from `pages` of an earlier answer; it holds the whole query, so send it alone."
+        " Filters that are sent again must be the same."
+    )
+    method = string(pattern=NO_CONTROLS_PATTERN)
+    size = {"type": "integer", "default": RECORDS_PAGE_DEFAULT}
+    parameters = [
+        _parameter("from", "query", begin, string(), example="2026-11-01"),
+        _parameter("to", "query", end, string(), example="2026-12-01T00:00:00Z"),
+        _filter_parameter("type", Type),
+        _parameter("method", "query", "Only this method key; case-sensitive.", method),
+        _filter_parameter("status", Status),
+        _parameter("pageSize", "query", page_size, size),
+        _parameter("page", "query", page, string()),
+    ]
+    name, response = "listRecords", "TransactionPage"
+    operation = _query_operation(name, "List payments", parameters, response, "refused_records")
     operation["description"] = (
         "Every payment that was created in a window of time, page by page, for reconciliation."
         " Values are trimmed; blank means absent; a parameter that is given twice is refused."
@@ -244,21 +202,14 @@ def _in_any_case(word: str) -> str:
 
 
 def _query_operation(
-    name: str,
-    summary: str,
-    parameters: list[Schema],
-    response_schema: str,
-    problem_types: Sequence[ProblemType],
-    bad_request_response: str,
+    name: str, summary: str, parameters: list[Schema], response_schema: str, rejected: str
 ) -> dict[str, Any]:
     return {
         "operationId": name,
         "tags": ["Look-ups"],
         "summary": summary,
         "parameters": parameters,
-        "responses": _responses(
-            "What is known.", ref(response_schema), problem_types, bad_request_response
-        ),
+        "responses": _responses("What is known.", ref(response_schema), rejected),
     }
 
 
@@ -269,13 +220,13 @@ def _health_operation(name: str, summary: str, status: str) -> dict[str, Any]:
         "properties": {"status": {"const": status}},
         "examples": [{"status": status}],
     }
-    causes = [each for each in COMMON_PROBLEMS if each.status not in (401, 404)]
+    responses = _responses("Yes.", schema, "refused")
     return {
         "operationId": name,
         "tags": ["Health"],
         "summary": summary,
         "security": [],
-        "responses": _responses("Yes.", schema, causes, "refused"),
+        "responses": {each: responses[each] for each in responses if each not in ("401", "404")},
     }
 
 
@@ -330,24 +281,14 @@ def deposit_operation() -> dict[str, Any]:
     return _callback_operation("Transaction", DEPOSIT_TEXTS) | {"operationId": "deposit"}
 
 
-def _responses(
-    description: str,
-    schema: Schema,
-    problem_types: Sequence[ProblemType],
-    bad_request_response: str,
-) -> dict[str, Any]:
-    """Return the response of status 200 and one for each status of these problems.
-
-    Problems of status 400 share one response."""
+def _responses(description: str, schema: Schema, rejected: str) -> dict[str, Any]:
+    """Return the response of status 200, and one for each status of the problems in PROBLEMS."""
+    content = _json_content(schema)
     responses: dict[str, Any] = {
-        "200": {
-            "description": description,
-            "headers": common_header_refs(),
-            "content": _json_content(schema),
-        }
+        "200": {"description": description, "headers": common_header_refs(), "content": content}
     }
-    for cause in sorted(problem_types, key=lambda each: each.status):
-        name = bad_request_response if cause.status == 400 else cause.segment
+    for cause in sorted(PROBLEMS[rejected], key=lambda each: each.status):
+        name = rejected if cause.status == 400 else cause.segment
         responses.setdefault(str(cause.status), {"$ref": f"#/components/responses/{name}"})
     return responses
 

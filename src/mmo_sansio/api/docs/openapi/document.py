@@ -8,9 +8,7 @@ from typing import Any, Final
 from mmo_sansio import __version__
 from mmo_sansio.api.docs.error_pages import GUIDANCE, example_problem
 from mmo_sansio.api.docs.openapi.api_operations import (
-    COMMON_PROBLEMS,
-    CREATION_PROBLEMS,
-    RECORDS_PROBLEMS,
+    PROBLEMS,
     api_paths,
     common_header_refs,
     deposit_operation,
@@ -33,9 +31,13 @@ Every refusal is a problem document (RFC 7807), whose `type` leads to a page tha
 A 503 promises that nothing was stored. When no answer came, send the same request again, with the
 same `merchantReference`: it is never paid twice."""
 
-KEY_DESCRIPTION: Final = (
-    "The API key of your brand, in exactly one header. A retired key is refused within a minute."
-)
+API_KEY_SCHEME: Final = {
+    "type": "apiKey",
+    "in": "header",
+    "name": "X-Api-Key",
+    "description": "The API key of your brand, in exactly one header. A retired key is refused"
+    " within a minute.",
+}
 
 
 def openapi_document(
@@ -67,33 +69,19 @@ def openapi_document(
         "webhooks": {"deposit": {"post": deposit_operation()}},
         "components": {
             "schemas": request_schemas() | response_schemas(error_docs_url),
-            "responses": {
-                each.segment: _problem_response([each], error_docs_url) for each in PROBLEM_TYPES
-            }
-            | {
-                "refused_creation": _problem_response(
-                    _with_status(CREATION_PROBLEMS, 400), error_docs_url
-                ),
-                "refused_records": _problem_response(
-                    _with_status(RECORDS_PROBLEMS, 400), error_docs_url
-                ),
-                "refused": _problem_response(_with_status(COMMON_PROBLEMS, 400), error_docs_url),
-            },
+            "responses": _problem_responses(error_docs_url),
             "headers": _headers(),
-            "securitySchemes": {
-                "apiKey": {
-                    "type": "apiKey",
-                    "in": "header",
-                    "name": "X-Api-Key",
-                    "description": KEY_DESCRIPTION,
-                }
-            },
+            "securitySchemes": {"apiKey": API_KEY_SCHEME},
         },
     }
 
 
-def _with_status(problem_types: Sequence[ProblemType], status: int) -> list[ProblemType]:
-    return [each for each in problem_types if each.status == status]
+def _problem_responses(error_docs_url: str) -> dict[str, Any]:
+    """Describe one response for each problem, and one for each group of status 400."""
+    groups = {each.segment: [each] for each in PROBLEM_TYPES}
+    for name, types in PROBLEMS.items():
+        groups[name] = [each for each in types if each.status == 400]
+    return {name: _problem_response(types, error_docs_url) for name, types in groups.items()}
 
 
 def _problem_response(problem_types: Sequence[ProblemType], error_docs_url: str) -> dict[str, Any]:

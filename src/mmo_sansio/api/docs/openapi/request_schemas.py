@@ -7,13 +7,28 @@ from typing import Any
 from mmo_sansio.api.docs.openapi.schemas import (
     NO_CONTROLS_PATTERN,
     Schema,
+    nullable,
     object_schema,
     optional_text,
     ref,
     request_name,
+    string,
     text,
 )
-from mmo_sansio.api.incoming import creation_body
+from mmo_sansio.api.incoming.creation_body import (
+    COUNTRY_MAX,
+    CURRENCY_PATTERN,
+    EMAIL_MAX,
+    EMAIL_PATTERN,
+    LABEL_KEY_MAX,
+    LABEL_TEXT_MAX,
+    LABELS_MAX,
+    MSISDN_MAX,
+    MSISDN_MIN,
+    MSISDN_PATTERN,
+    PARTY_NAMES,
+    TEXT_MAX,
+)
 from mmo_sansio.http.egress_rules import URL_LENGTH_MAX
 from mmo_sansio.values.model import Operation
 from mmo_sansio.values.money import AMOUNT_MAX, NUMBER_CHARACTERS_MAX
@@ -32,11 +47,8 @@ def request_schemas() -> dict[str, Schema]:
 def request_example(operation: Operation) -> dict[str, Any]:
     """Return a valid body for this operation."""
     members: dict[str, Any] = {"amount": {"value": 150.00, "currency": "KES"}}
-    if operation in creation_body.PARTY_NAMES:
-        members[creation_body.PARTY_NAMES[operation]] = {
-            "id": "customer-7",
-            "msisdn": "254700000007",
-        }
+    if operation in PARTY_NAMES:
+        members[PARTY_NAMES[operation]] = {"id": "customer-7", "msisdn": "254700000007"}
     members |= {
         "country": "KE",
         "resultUrl": "https://shop.example/callbacks",
@@ -64,119 +76,91 @@ def _requested_money() -> Schema:
         "exclusiveMinimum": 0,
         "maximum": int(AMOUNT_MAX),
     }
-    currency = {
-        "type": "string",
-        "description": "ISO 4217 in capitals; one that the brand has limits for.",
-        "pattern": f"^{creation_body.CURRENCY_PATTERN}$",
-    }
+    meaning = "ISO 4217 in capitals; one that the brand has limits for."
+    currency = string(meaning, pattern=f"^{CURRENCY_PATTERN}$")
     return object_schema("The amount that is asked for.", {"value": value, "currency": currency})
 
 
 def _requested_party() -> Schema:
+    email = string("An e-mail address.", maxLength=EMAIL_MAX, pattern=f"^{EMAIL_PATTERN}$")
     members = {
-        "id": text("Your identifier for the end user.", max_length=creation_body.TEXT_MAX),
+        "id": text("Your identifier for the end user.", max_length=TEXT_MAX),
         "msisdn": text(
             "The phone number in international format.",
-            min_length=creation_body.MSISDN_MIN,
-            max_length=creation_body.MSISDN_MAX,
-            pattern=f"^{creation_body.MSISDN_PATTERN}$",
+            min_length=MSISDN_MIN,
+            max_length=MSISDN_MAX,
+            pattern=f"^{MSISDN_PATTERN}$",
         ),
-        "firstName": optional_text("Given name.", max_length=creation_body.TEXT_MAX),
-        "lastName": optional_text("Family name.", max_length=creation_body.TEXT_MAX),
-        "email": {
-            "type": ["string", "null"],
-            "description": "An e-mail address.",
-            "maxLength": creation_body.EMAIL_MAX,
-            "pattern": f"^{creation_body.EMAIL_PATTERN}$",
-        },
+        "firstName": optional_text("Given name.", max_length=TEXT_MAX),
+        "lastName": optional_text("Family name.", max_length=TEXT_MAX),
+        "email": nullable(email),
     }
     return object_schema("Who pays, or who is paid.", members, required=["id", "msisdn"])
 
 
 def _requested_labels() -> Schema:
-    longest = 10**NUMBER_CHARACTERS_MAX
+    bound = 10**NUMBER_CHARACTERS_MAX
+    number = {
+        "type": "number",
+        "description": f"At most {NUMBER_CHARACTERS_MAX} characters.",
+        "minimum": -bound // 10 + 1,
+        "maximum": bound - 1,
+    }
+    label = string(maxLength=LABEL_TEXT_MAX, pattern=NO_CONTROLS_PATTERN)
+    key = {"minLength": 1, "maxLength": LABEL_KEY_MAX, "pattern": NO_CONTROLS_PATTERN}
     return {
         "type": ["object", "null"],
         "description": "Your own metadata; comes back unchanged.",
-        "maxProperties": creation_body.LABELS_MAX,
-        "propertyNames": {
-            "minLength": 1,
-            "maxLength": creation_body.LABEL_KEY_MAX,
-            "pattern": NO_CONTROLS_PATTERN,
-        },
-        "additionalProperties": {
-            "anyOf": [
-                {
-                    "type": "string",
-                    "maxLength": creation_body.LABEL_TEXT_MAX,
-                    "pattern": NO_CONTROLS_PATTERN,
-                },
-                {
-                    "type": "number",
-                    "description": f"At most {NUMBER_CHARACTERS_MAX} characters.",
-                    "minimum": -longest // 10 + 1,
-                    "maximum": longest - 1,
-                },
-                {"type": "boolean"},
-                {"type": "null"},
-            ]
-        },
+        "maxProperties": LABELS_MAX,
+        "propertyNames": key,
+        "additionalProperties": {"anyOf": [label, number, {"type": "boolean"}, {"type": "null"}]},
     }
 
 
 def _request(operation: Operation) -> Schema:
     properties: Schema = {"amount": ref("RequestedMoney")}
     required = ["amount", "country", "resultUrl", "merchantReference"]
-    if operation in creation_body.PARTY_NAMES:
-        properties[creation_body.PARTY_NAMES[operation]] = ref("RequestedParty")
-        required.insert(1, creation_body.PARTY_NAMES[operation])
-    properties["country"] = text(
-        "ISO 3166-1 alpha-2; one that the brand has for this method.",
-        max_length=creation_body.COUNTRY_MAX,
-    )
+    if operation in PARTY_NAMES:
+        properties[PARTY_NAMES[operation]] = ref("RequestedParty")
+        required.insert(1, PARTY_NAMES[operation])
+    meaning = "ISO 3166-1 alpha-2; one that the brand has for this method."
+    properties["country"] = text(meaning, max_length=COUNTRY_MAX)
     properties["resultUrl"] = _delivery_url("Where the result is sent: the callback `result`.")
     if operation is Operation.QR_PAYIN:
-        properties["displayQrUrl"] = _delivery_url(
-            "Where the QR code is sent: the callback `qrCode`."
-        )
+        meaning = "Where the QR code is sent: the callback `qrCode`."
+        properties["displayQrUrl"] = _delivery_url(meaning)
         required.append("displayQrUrl")
     if operation is Operation.WEB_PAYIN:
-        for name, when in (
-            ("successRedirectUrl", "it has succeeded"),
-            ("errorRedirectUrl", "it has failed"),
-        ):
-            meaning = (
-                f"Where the payer's browser goes once {when}: http or https, or a scheme of the"
-                " brand's."
-            )
-            properties[name] = optional_text(meaning, max_length=URL_LENGTH_MAX) | {
-                "format": "uri",
-                "pattern": "^[A-Za-z][A-Za-z0-9+.-]*:",
-            }
-    properties["merchantReference"] = text(
+        properties["successRedirectUrl"] = _redirect_url("it has succeeded")
+        properties["errorRedirectUrl"] = _redirect_url("it has failed")
+    meaning = (
         "Your reference for this payment, unique for your brand: the key of idempotency. Not `.` or"
-        " `..`.",
-        max_length=creation_body.TEXT_MAX,
-    ) | {"not": {"enum": [".", ".."]}}
+        " `..`."
+    )
+    reference = text(meaning, max_length=TEXT_MAX)
+    properties["merchantReference"] = reference | {"not": {"enum": [".", ".."]}}
     meaning = "Your reference for reconciliation"
     if operation is Operation.DIRECT_TAXPAYOUT:
-        properties["reconciliationReference"] = text(
-            f"{meaning}.", max_length=creation_body.TEXT_MAX
-        )
+        reconciliation = text(f"{meaning}.", max_length=TEXT_MAX)
         required.append("reconciliationReference")
     else:
-        properties["reconciliationReference"] = optional_text(
-            f"{meaning}; by default the merchantReference.", max_length=creation_body.TEXT_MAX
-        )
-    properties["labels"] = ref("RequestedLabels")
+        meaning += "; by default the merchantReference."
+        reconciliation = optional_text(meaning, max_length=TEXT_MAX)
+    properties |= {"reconciliationReference": reconciliation, "labels": ref("RequestedLabels")}
     meaning = "Further members are ignored; null stands for an optional member that is absent."
     shape = object_schema(meaning, properties, required=required)
     return shape | {"examples": [request_example(operation)]}
 
 
 def _delivery_url(description: str) -> Schema:
-    return text(
-        f"{description} An absolute https URL of a public address, without user info.",
-        max_length=URL_LENGTH_MAX,
-        pattern="^[Hh][Tt][Tt][Pp][Ss]://",
-    ) | {"format": "uri"}
+    meaning = f"{description} An absolute https URL of a public address, without user info."
+    pattern = "^[Hh][Tt][Tt][Pp][Ss]://"
+    return text(meaning, max_length=URL_LENGTH_MAX, pattern=pattern, format="uri")
+
+
+def _redirect_url(when: str) -> Schema:
+    meaning = (
+        f"Where the payer's browser goes once {when}: http or https, or a scheme of the brand's."
+    )
+    form = {"format": "uri", "pattern": "^[A-Za-z][A-Za-z0-9+.-]*:"}
+    return optional_text(meaning, max_length=URL_LENGTH_MAX) | form

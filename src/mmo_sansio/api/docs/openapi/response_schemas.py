@@ -19,6 +19,7 @@ from mmo_sansio.api.docs.openapi.schemas import (
     object_schema,
     ref,
     response_object,
+    string,
 )
 from mmo_sansio.api.outgoing.problem_json import INSTANCE_PREFIX
 from mmo_sansio.api.outgoing.transaction_json import transaction_object
@@ -91,23 +92,19 @@ def response_schemas(error_docs_url: str) -> dict[str, Schema]:
 
 def _money() -> Schema:
     value = {"type": "number", "description": "With the currency's own number of decimals."}
-    currency = {"type": "string", "pattern": CURRENCY_PATTERN, "description": "ISO 4217."}
+    currency = string("ISO 4217.", pattern=CURRENCY_PATTERN)
     meaning = "An amount. Read `value` as a decimal, not as a binary floating point number."
-    return response_object(
-        meaning, {"value": value, "currency": currency}, EXAMPLE_OBJECT["requestedAmount"]
-    )
+    example = EXAMPLE_OBJECT["requestedAmount"]
+    return response_object(meaning, {"value": value, "currency": currency}, example)
 
 
 def _party() -> Schema:
     members = {
-        "id": {"type": "string", "description": "The merchant's identifier for the end user."},
-        "msisdn": {
-            "type": "string",
-            "description": "The phone number, for `push` as the provider gave it.",
-        },
-        "firstName": {"type": ["string", "null"]},
-        "lastName": {"type": ["string", "null"]},
-        "email": {"type": ["string", "null"]},
+        "id": string("The merchant's identifier for the end user."),
+        "msisdn": string("The phone number, for `push` as the provider gave it."),
+        "firstName": nullable(string()),
+        "lastName": nullable(string()),
+        "email": nullable(string()),
     }
     return response_object("Payer, payee or tax authority.", members, EXAMPLE_OBJECT["party"])
 
@@ -123,44 +120,35 @@ def _creation_response() -> Schema:
     }
     properties: Schema = {
         "status": {"const": Status.PENDING.value},
-        "gatewayReference": {"type": "string", "pattern": ULID_PATTERN, "description": "A ULID."},
-        "merchantReference": {"type": "string"},
-        "reconciliationReference": {"type": "string"},
-        "createdAt": {"type": "string", "pattern": CREATED_AT_PATTERN},
+        "gatewayReference": string("A ULID.", pattern=ULID_PATTERN),
+        "merchantReference": string(),
+        "reconciliationReference": string(),
+        "createdAt": string(pattern=CREATED_AT_PATTERN),
     }
     return response_object("The payment is taken and in progress.", properties, example)
 
 
 def _web_creation_response() -> Schema:
     shape = _creation_response()
-    example = shape["examples"][0] | {
-        "pageUrl": "https://checkout.example/pay/2mB1qvN0c7Yt4oH8sK5wXeRjPzLdUaFg",
-        "pageOpenMode": "redirect",
-    }
+    page_url = "https://checkout.example/pay/2mB1qvN0c7Yt4oH8sK5wXeRjPzLdUaFg"
+    example = shape["examples"][0] | {"pageUrl": page_url, "pageOpenMode": "redirect"}
     properties = shape["properties"] | {
-        "pageUrl": {
-            "type": "string",
-            "format": "uri",
-            "description": "Send the payer's browser here at once.",
-        },
+        "pageUrl": string("Send the payer's browser here at once.", format="uri"),
         "pageOpenMode": {"const": "redirect"},
     }
-    return response_object(
-        "The payment is taken; its payer is awaited on the page.", properties, example
-    )
+    meaning = "The payment is taken; its payer is awaited on the page."
+    return response_object(meaning, properties, example)
 
 
 def _provider_data() -> Schema:
+    meaning = "What the provider says of the party."
     properties = {
-        "name": {"type": "string", "description": "Identifier of the provider."},
-        "title": {"type": "string", "description": "Display name of the provider."},
+        "name": string("Identifier of the provider."),
+        "title": string("Display name of the provider."),
         "fee": nullable(ref("Money")),
-        "partyData": {
-            "type": ["object", "null"],
-            "description": "What the provider says of the party.",
-        },
-        "errorCode": {"type": ["string", "null"], "description": "The provider's own code."},
-        "errorMessage": {"type": ["string", "null"], "description": "The provider's own words."},
+        "partyData": {"type": ["object", "null"], "description": meaning},
+        "errorCode": nullable(string("The provider's own code.")),
+        "errorMessage": nullable(string("The provider's own words.")),
     }
     meaning = "What the provider made of it; null until a request to one is recorded."
     return response_object(meaning, properties, EXAMPLE_OBJECT["providerData"])
@@ -169,7 +157,11 @@ def _provider_data() -> Schema:
 def _transaction() -> Schema:
     codes = "".join(f"\n- `{each}`: {EXPLANATIONS[each].meaning}" for each in ErrorCode)
     sources = [each.value for each in Source]
-    text_or_null = {"type": ["string", "null"]}
+    source = string(
+        "What resolved it; null while pending. Take a value that you don't know as information"
+        f" only. Today: {', '.join(f'`{each}`' for each in sources)}.",
+        examples=sources,
+    )
     properties: Schema = {
         "status": {"enum": [each.value for each in Status]},
         "type": {"enum": [each.value for each in Type]},
@@ -177,31 +169,25 @@ def _transaction() -> Schema:
             "enum": [each.value for each in Flow],
             "description": "`push`: a deposit that the payer began with the provider.",
         },
-        "gatewayReference": {"type": "string", "pattern": ULID_PATTERN},
-        "merchantReference": text_or_null | {"description": "Null for `push`."},
-        "reconciliationReference": text_or_null | {"description": "Null for `push`."},
-        "providerReference": text_or_null | {"description": "The provider's own reference."},
+        "gatewayReference": string(pattern=ULID_PATTERN),
+        "merchantReference": nullable(string("Null for `push`.")),
+        "reconciliationReference": nullable(string("Null for `push`.")),
+        "providerReference": nullable(string("The provider's own reference.")),
         "party": ref("Party"),
-        "method": {"type": "string"},
-        "country": {"type": "string"},
+        "method": string(),
+        "country": string(),
         "requestedAmount": ref("Money"),
         "finalAmount": nullable(ref("Money"))
         | {"description": "What was settled, which may differ; null unless it has succeeded."},
         "labels": {"type": ["object", "null"], "description": "As submitted; null for `push`."},
-        "createdAt": {"type": "string", "pattern": TIMESTAMP_PATTERN},
-        "completedAt": text_or_null
-        | {"pattern": TIMESTAMP_PATTERN, "description": "Null while pending."},
-        "completionSource": text_or_null
-        | {
-            "description": "What resolved it; null while pending. Take a value that you don't know"
-            f" as information only. Today: {', '.join(f'`{each}`' for each in sources)}.",
-            "examples": sources,
-        },
+        "createdAt": string(pattern=TIMESTAMP_PATTERN),
+        "completedAt": nullable(string("Null while pending.", pattern=TIMESTAMP_PATTERN)),
+        "completionSource": nullable(source),
         "errorCode": {
             "enum": [*(each.value for each in ErrorCode), None],
             "description": f"Why it failed; null unless it has.{codes}",
         },
-        "errorMessage": text_or_null | {"description": "The same for people."},
+        "errorMessage": nullable(string("The same for people.")),
         "providerData": nullable(ref("ProviderData")),
     }
     meaning = "A payment, the same everywhere: in look-ups, records and callbacks."
@@ -209,31 +195,26 @@ def _transaction() -> Schema:
 
 
 def _page() -> Schema:
-    cursor = {"type": ["string", "null"]}
-    pages = response_object(
-        "Cursors of the neighbouring pages; null where there is none.",
-        {"next": cursor, "previous": cursor},
-        {"next": None, "previous": None},
-    )
+    cursors = {"next": nullable(string()), "previous": nullable(string())}
+    no_pages = {"next": None, "previous": None}
+    meaning = "Cursors of the neighbouring pages; null where there is none."
+    pages = response_object(meaning, cursors, no_pages)
     properties = {"data": {"type": "array", "items": ref("Transaction")}, "pages": pages}
-    example = {"data": [EXAMPLE_OBJECT], "pages": {"next": None, "previous": None}}
+    example = {"data": [EXAMPLE_OBJECT], "pages": no_pages}
     return response_object("A page of transactions, the oldest first.", properties, example)
 
 
 def _qr_code() -> Schema:
     order = EXAMPLE_TRANSACTION.order
+    meaning = "The text of the code (EMVCo); null where the provider gives a picture only."
     properties = {
-        "gatewayReference": {"type": "string", "pattern": ULID_PATTERN},
-        "merchantReference": {"type": "string"},
-        "reconciliationReference": {"type": "string"},
+        "gatewayReference": string(pattern=ULID_PATTERN),
+        "merchantReference": string(),
+        "reconciliationReference": string(),
         "amount": ref("Money"),
-        "qrPayload": {
-            "type": ["string", "null"],
-            "description": "The text of the code (EMVCo); null where the provider gives a picture"
-            " only.",
-        },
-        "qrImage": {"type": "string", "contentEncoding": "base64", "contentMediaType": "image/png"},
-        "expiresAt": {"type": "string", "pattern": TIMESTAMP_PATTERN},
+        "qrPayload": nullable(string(meaning)),
+        "qrImage": string(contentEncoding="base64", contentMediaType="image/png"),
+        "expiresAt": string(pattern=TIMESTAMP_PATTERN),
     }
     example = {
         "gatewayReference": order.gateway_reference,
@@ -248,42 +229,35 @@ def _qr_code() -> Schema:
 
 
 def _problem(error_docs_url: str) -> Schema:
-    fault = object_schema(
-        "A field at fault.",
-        {
-            "field": {
-                "type": "string",
-                "description": "Dotted path of the member, or the parameter.",
-            },
-            "detail": {"type": "string", "description": "What is wrong and what would be right."},
-        },
-    ) | {"additionalProperties": False}
-    titles = list(dict.fromkeys(each.title for each in PROBLEM_TYPES))
-    codes = list(dict.fromkeys(each.error_code for each in PROBLEM_TYPES))
-    segments = [f"{error_docs_url}/{each.segment}" for each in PROBLEM_TYPES]
+    members = {
+        "field": string("Dotted path of the member, or the parameter."),
+        "detail": string("What is wrong and what would be right."),
+    }
+    invalid_field = object_schema("A field at fault.", members) | {"additionalProperties": False}
+    instance = string(
+        "Names this occurrence: its end is the request id, as in X-Request-Id.",
+        pattern=f"^{INSTANCE_PREFIX}[0-9a-zA-Z-]+$",
+    )
     properties: Schema = {
         "type": {
-            "enum": segments,
+            "enum": [f"{error_docs_url}/{each.segment}" for each in PROBLEM_TYPES],
             "description": "The specific cause is the last segment; the page behind it says what to"
             " do.",
         },
-        "title": {"enum": titles},
+        "title": {"enum": list(dict.fromkeys(each.title for each in PROBLEM_TYPES))},
         "status": {"enum": sorted({each.status for each in PROBLEM_TYPES})},
-        "detail": {"type": "string", "description": "What happened this time, for a person."},
+        "detail": string("What happened this time, for a person."),
         "errorCode": {
-            "enum": codes,
+            "enum": list(dict.fromkeys(each.error_code for each in PROBLEM_TYPES)),
             "description": "The category; for a 422 with a cause of its own the same as the cause.",
         },
-        "instance": {
-            "type": "string",
-            "pattern": f"^{INSTANCE_PREFIX}[0-9a-zA-Z-]+$",
-            "description": "Names this occurrence: its end is the request id, as in X-Request-Id.",
+        "instance": instance,
+        "errors": {
+            "type": "array",
+            "items": invalid_field,
+            "description": "Every field at fault.",
         },
-        "errors": {"type": "array", "items": fault, "description": "Every field at fault."},
     }
-    shape = response_object(
-        "Why a request was refused (RFC 7807).",
-        properties,
-        dict(example_problem(VALIDATION_FAILED, error_docs_url)),
-    )
+    example = dict(example_problem(VALIDATION_FAILED, error_docs_url))
+    shape = response_object("Why a request was refused (RFC 7807).", properties, example)
     return shape | {"required": [name for name in properties if name != "errors"]}

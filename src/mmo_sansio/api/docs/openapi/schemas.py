@@ -33,43 +33,33 @@ def nullable(schema: Schema) -> Schema:
     return {"anyOf": [schema, {"type": "null"}]}
 
 
+def string(description: str = "", **keywords: Any) -> Schema:
+    """Describe a text, which is any text without keywords."""
+    return {"type": "string"} | ({"description": description} if description else {}) | keywords
+
+
 def text(description: str, *, max_length: int, min_length: int = 1, **keywords: Any) -> Schema:
     """Describe a required text of a request: not blank, no control characters (G7, G8)."""
-    lengths = {"minLength": min_length, "maxLength": max_length}
-    return {
-        "type": "string",
-        "description": description,
-        **lengths,
-        "pattern": NOT_BLANK_PATTERN,
-        **keywords,
-    } | ({} if "pattern" in keywords else {"allOf": [{"pattern": NO_CONTROLS_PATTERN}]})
+    keywords = {"minLength": min_length, "maxLength": max_length} | keywords
+    if "pattern" not in keywords:
+        keywords |= {"pattern": NOT_BLANK_PATTERN, "allOf": [{"pattern": NO_CONTROLS_PATTERN}]}
+    return string(description, **keywords)
 
 
 def optional_text(description: str, *, max_length: int) -> Schema:
     """Describe an optional text of a request; null means absent (G4)."""
-    pattern = {"pattern": NO_CONTROLS_PATTERN}
-    return {
-        "type": ["string", "null"],
-        "description": description,
-        "maxLength": max_length,
-        **pattern,
-    }
+    return nullable(string(description, maxLength=max_length, pattern=NO_CONTROLS_PATTERN))
 
 
 def object_schema(
     description: str, properties: Schema, *, required: list[str] | None = None
 ) -> Schema:
-    return {
-        "type": "object",
-        "description": description,
-        "required": list(properties) if required is None else required,
-        "properties": properties,
-    }
+    """Describe an object; every property is required unless `required` lists some."""
+    shape = {"type": "object", "description": description, "properties": properties}
+    return shape | {"required": list(properties) if required is None else required}
 
 
 def response_object(description: str, properties: Schema, example: Any) -> Schema:
     """Describe an object of a response: exactly these members, nulls written out (T2)."""
-    return object_schema(description, properties) | {
-        "additionalProperties": False,
-        "examples": [example],
-    }
+    shape = object_schema(description, properties)
+    return shape | {"additionalProperties": False, "examples": [example]}
