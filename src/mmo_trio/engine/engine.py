@@ -229,7 +229,7 @@ class Engine:
             batch.complete(self.outbox)
 
     async def _wait_for_batch(self) -> None:
-        spot = ParkingSpot[None]()
+        spot: ParkingSpot[None] = ParkingSpot()
         self._idle.append(spot)
         await spot.park(on_cancel=lambda: self._idle.remove(spot))
 

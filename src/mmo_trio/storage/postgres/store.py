@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import TypeVar
+from typing import Any, TypeVar
 from uuid import UUID
 
 from mmo_sansio.messages.intents import IntentKey, IntentKind
@@ -39,7 +39,7 @@ from mmo_trio.storage.shared.net_effect import net_effect
 from mmo_trio.storage.sql.integrity import integrity_errors
 from mmo_trio.storage.sql.records_page import list_records
 from mmo_trio.storage.sql.schema import SqlSchema
-from mmo_trio.storage.sql.statements import SqlQuery, run_query_async
+from mmo_trio.storage.sql.statements import Row, SqlQuery, SqlStatement, run_query_async
 from mmo_trio.storage.sql.store import SqlStore
 
 T = TypeVar("T")
@@ -214,6 +214,10 @@ class PostgresStore(SqlStore):
         self._is_closed = True
 
     # Crossings of the bridge
+
+    async def _fetch(self, parse: Callable[[Sequence[Row]], T], statement: str, *values: Any) -> T:
+        bound = SqlStatement(statement, values)
+        return parse(await self._read(lambda c: queries.run_statement(c, bound)))
 
     async def _read_query(self, make_query: Callable[[], SqlQuery[T]], /) -> T:
         return await self._read(

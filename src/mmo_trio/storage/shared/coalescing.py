@@ -48,7 +48,7 @@ class Coalescer(Generic[QueryT, ResultT]):
 
     async def __call__(self, query: QueryT) -> ResultT:
         """Return the result; raises what `execute` does."""
-        waiter = _Waiter[QueryT, ResultT](query)
+        waiter: _Waiter[QueryT, ResultT] = _Waiter(query)
         self._waiting.append(waiter)
         while waiter.result is None:
             if self._is_executing:

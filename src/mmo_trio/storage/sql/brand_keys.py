@@ -28,16 +28,6 @@ def brands() -> SqlQuery[Sequence[BrandRecord]]:
     return [BrandRecord(parse_brand(texts[id]), tuple(keys[id])) for id in sorted(texts)]
 
 
-def brand_by_key(digest: bytes) -> SqlQuery[Brand | None]:
-    """Return the brand whose key in use has this digest."""
-    rows = yield from execute(
-        "SELECT brands.brand FROM api_keys JOIN brands ON brands.id = api_keys.brand"
-        " WHERE digest = ? AND retired_at IS NULL",
-        digest,
-    )
-    return parse_brand(rows[0][0]) if rows else None
-
-
 def save_brands(
     brands: Sequence[Brand], removed: Sequence[str], *, clear_breaker: str
 ) -> SqlQuery[None]:

@@ -19,13 +19,6 @@ _SELECT = "SELECT t.order_row, t.progress FROM transactions AS t"
 _NEWEST_FIRST = "ORDER BY t.created_at DESC, t.gateway_reference DESC LIMIT ?"
 
 
-def only_transaction(condition: str, value: str) -> SqlQuery[Transaction | None]:
-    """Return the only transaction that the condition holds for; None when it holds for none or
-    several."""
-    rows = yield from execute(f"{_SELECT} WHERE {condition} LIMIT 2", value)
-    return parse_transaction(*rows[0]) if len(rows) == 1 else None
-
-
 def find_transactions(
     reference: str | None, brand: str | None, status: Status | None, limit: int
 ) -> SqlQuery[Sequence[Transaction]]:

@@ -3,7 +3,8 @@ answered together."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar
 
 from mmo_sansio.messages.queries import AnyLookUp, ListRecords, Records
 from mmo_sansio.resilience.circuit_breaker import BreakerSnapshot
@@ -11,13 +12,19 @@ from mmo_sansio.values.clock import Instant
 from mmo_sansio.values.model import Brand, Transaction
 from mmo_trio.storage.interface.admin_types import StoredApiKey
 from mmo_trio.storage.shared.coalescing import Coalescer
-from mmo_trio.storage.sql import brand_keys, monitoring
+from mmo_trio.storage.sql import monitoring
 from mmo_trio.storage.sql.admin_store import SqlAdminStore
-from mmo_trio.storage.sql.payment_search import only_transaction
 from mmo_trio.storage.sql.records_page import list_records
 from mmo_trio.storage.sql.schema import SqlSchema
-from mmo_trio.storage.sql.serialization import without_checksum
-from mmo_trio.storage.sql.statements import RunQuery, RunWrite, execute
+from mmo_trio.storage.sql.serialization import parse_brand, parse_transaction, without_checksum
+from mmo_trio.storage.sql.statements import Row, RunQuery, RunWrite
+
+T = TypeVar("T")
+
+_SELECT_BRAND_BY_KEY = """
+    SELECT brands.brand FROM api_keys JOIN brands ON brands.id = api_keys.brand
+    WHERE digest = ? AND retired_at IS NULL
+"""
 
 
 class SqlStore:
@@ -32,8 +39,7 @@ class SqlStore:
         self._keys_coalescer = Coalescer[str, Sequence[StoredApiKey]](self._keys_of_all)
 
     async def latest_stamp(self) -> Instant:
-        [(at,)] = await self._run_query(lambda: execute(self._schema.latest_stamp))
-        return Instant(int(at))
+        return await self._fetch(lambda rows: Instant(int(rows[0][0])), self._schema.latest_stamp)
 
     async def breakers(self) -> Mapping[str, BreakerSnapshot]:
         return await self._run_query(lambda: monitoring.breakers(self._schema.breaker_table))
@@ -55,13 +61,18 @@ class SqlStore:
         return await self._only_transaction(f"{self._schema.reference_suffix} = ?", suffix)
 
     async def _only_transaction(self, condition: str, value: str) -> Transaction | None:
-        return await self._run_query(lambda: only_transaction(condition, value))
+        statement = f"SELECT order_row, progress FROM transactions WHERE {condition} LIMIT 2"
+        return await self._fetch(_parse_only_transaction, statement, value)
 
     async def brand_by_key(self, digest: bytes) -> Brand | None:
-        return await self._run_query(lambda: brand_keys.brand_by_key(digest))
+        return await self._fetch(_parse_brand, _SELECT_BRAND_BY_KEY, digest)
 
     async def keys_of(self, brand: str) -> Sequence[StoredApiKey]:
         return await self._keys_coalescer(brand)
+
+    async def _fetch(self, parse: Callable[[Sequence[Row]], T], statement: str, *values: Any) -> T:
+        """Return the parsed rows of one statement, without the cost of a conversation."""
+        raise NotImplementedError
 
     async def _look_up_all(self, look_ups: Sequence[AnyLookUp]) -> Sequence[bytes | None]:
         """Return for each look-up the transaction object of the brand's transaction, still with its
@@ -71,3 +82,11 @@ class SqlStore:
     async def _keys_of_all(self, brands: Sequence[str]) -> Sequence[Sequence[StoredApiKey]]:
         """Return the keys of each of these brands, the oldest first."""
         raise NotImplementedError
+
+
+def _parse_only_transaction(rows: Sequence[Row]) -> Transaction | None:
+    return parse_transaction(*rows[0]) if len(rows) == 1 else None
+
+
+def _parse_brand(rows: Sequence[Row]) -> Brand | None:
+    return parse_brand(rows[0][0]) if rows else None

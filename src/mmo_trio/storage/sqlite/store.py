@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import trio
 
@@ -21,7 +21,7 @@ from mmo_trio.storage.interface.store import DecideBatch, StoreUnavailable, Work
 from mmo_trio.storage.shared.net_effect import net_effect
 from mmo_trio.storage.sql.integrity import integrity_errors
 from mmo_trio.storage.sql.schema import SqlSchema
-from mmo_trio.storage.sql.statements import SqlQuery, run_query
+from mmo_trio.storage.sql.statements import Row, SqlQuery, run_query
 from mmo_trio.storage.sql.store import SqlStore
 from mmo_trio.storage.sqlite import queries
 from mmo_trio.storage.sqlite.batches import advance_latest_stamp, load_batch, write_batch
@@ -151,6 +151,9 @@ class SqliteStore(SqlStore):
                 await trio.to_thread.run_sync(self._close)
 
     # Threads
+
+    async def _fetch(self, parse: Callable[[Sequence[Row]], T], statement: str, *values: Any) -> T:
+        return await self._read(lambda c: parse(c.execute(statement, values).fetchall()))
 
     async def _read_query(self, make_query: Callable[[], SqlQuery[T]], /) -> T:
         return await self._read(lambda c: run_query(make_query(), partial(run_statement, c)))
