@@ -49,6 +49,8 @@ settings nor in the environment."""
 SECRET_BYTES_MAX = 64 * 1024
 
 COMMON_OPTION_KEYS = (
+    "kind",
+    "title",
     "hooks_name",
     "hooks_from",
     "requests_per_minute",
@@ -116,7 +118,6 @@ def open_account(
     """Open the account of `[provider.NAME]`. In addition to the options of its kind it takes
     `title` and the options of every kind. Raises SettingsError."""
     options = _read_option_files(section)
-    options.pop("title", None)
     try:
         webhook_name = Options(options).text("hooks_name", section.name)
         if (
@@ -134,9 +135,7 @@ def open_account(
         context = AdapterContext(
             f"{environment.webhooks_base_url}/hooks/{webhook_name}/{token}", environment.ciphers
         )
-        kind = environment.provider_kinds.get(section.kind)
-        if kind is None:
-            raise OptionError("kind", f"{section.kind!r} is unknown.", "Use another kind.")
+        kind = _find_kind(section.kind, environment.provider_kinds)
         adapter = kind.open_adapter(section.name, title, options, context)
     except OptionError as error:
         _raise_settings_error(section, error)
@@ -152,6 +151,18 @@ def open_account(
     return OpenAccount(
         adapter, provider, account, webhook_name, WebhookEndpoint(provider, token, allowed)
     )
+
+
+def _find_kind(name: str, kinds: Mapping[str, ProviderKind]) -> ProviderKind:
+    if name not in kinds:
+        raise OptionError("kind", f"{name!r} is unknown.", "Use another kind.")
+    kind = kinds[name]
+    keys = (*kind.options, *kind.secrets)
+    taken = [key for key in keys if key in COMMON_OPTION_KEYS or key.endswith(FILE_SUFFIX)]
+    if taken:
+        fault = f"{name!r} declares keys with a meaning for every kind: {', '.join(taken)}."
+        raise OptionError("kind", fault, f"Rename them in {kind.origin or 'its table'}.")
+    return kind
 
 
 def _breaker_settings(options: Mapping[str, Any]) -> BreakerSettings:

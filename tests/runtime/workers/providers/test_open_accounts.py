@@ -154,3 +154,13 @@ def test_what_cannot_be_used_is_named(table: dict[str, Any], key: str, what: str
 def test_two_accounts_with_one_address_are_refused() -> None:
     with pytest.raises(SettingsError, match="stands in another provider's addresses"):
         opened(a={"secret": "x", "hooks_name": "h"}, b={"secret": "x", "hooks_name": "h"})
+
+
+@pytest.mark.parametrize("key", ["title", "hooks_name", "answer_within_s", "secret_file"])
+def test_a_kind_whose_own_keys_every_kind_has_is_refused(
+    monkeypatch: pytest.MonkeyPatch, key: str
+) -> None:
+    kinds = {"test": ProviderKind("Test", open_test, (key,), ("secret",), "mmo-test 1.0")}
+    monkeypatch.setitem(globals(), "OUTSIDE", evolve(OUTSIDE, provider_kinds=kinds))
+    with pytest.raises(SettingsError, match=f"{key}.*Rename them in mmo-test 1.0"):
+        opened(momo={"secret": "x"})
