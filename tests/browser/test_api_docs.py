@@ -56,8 +56,8 @@ def test_what_it_looks_like(page: Page, narrow_page: Page, sandbox: Sandbox) -> 
         ("/errors/validation_failed", "error-page"),
         ("/docs#createDirectPayin", "api-docs"),
     ):
-        for given, form in ((page, ""), (narrow_page, "-narrow")):
-            answer = given.goto(sandbox.pages + path)
+        for each_page, form in ((page, ""), (narrow_page, "-narrow")):
+            answer = each_page.goto(sandbox.pages + path)
             assert answer is not None
             assert answer.status == 200
-            screenshot(given, f"{name}{form}")
+            screenshot(each_page, f"{name}{form}")

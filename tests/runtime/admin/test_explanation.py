@@ -24,8 +24,8 @@ def case(
 ) -> PaymentHistory:
     """What a store has about the payment after these inputs."""
     gateway = Gateway()
-    for number, given in enumerate((a.a_create_payment(), *inputs)):
-        gateway.receive(given, now=later(a.START, Span(number)))
+    for number, input_ in enumerate((a.a_create_payment(), *inputs)):
+        gateway.receive(input_, now=later(a.START, Span(number)))
     return PaymentHistory(
         gateway.transaction(a.REFERENCE),
         gateway.journal,
@@ -35,8 +35,8 @@ def case(
     )
 
 
-def said(told: PaymentHistory) -> str:
-    return " ".join(conclusions(told))
+def explained(history: PaymentHistory) -> str:
+    return " ".join(conclusions(history))
 
 
 OUTCOMES = [
@@ -55,30 +55,30 @@ OUTCOMES = [
 def test_every_outcome_of_a_callback_is_told(
     outcome: DeliveryOutcome, status: int | None, sentence: str
 ) -> None:
-    told = case(a.a_begin_submission(), a.succeeded())
+    history = case(a.a_begin_submission(), a.succeeded())
     attempt = a.an_attempt(outcome, status=status)
-    told = evolve(told, callbacks=[CallbackRecorded(a.REFERENCE, "acme", attempt, a.START)])
-    assert sentence in said(told)
+    history = evolve(history, callbacks=[CallbackRecorded(a.REFERENCE, "acme", attempt, a.START)])
+    assert sentence in explained(history)
     is_delivered = outcome is DeliveryOutcome.DELIVERED
-    assert ("It is not sent again." in said(told)) is not is_delivered
+    assert ("It is not sent again." in explained(history)) is not is_delivered
 
 
 @pytest.mark.spec("E1")
 @pytest.mark.parametrize("code", ErrorCode)
 def test_every_error_code_is_told_with_its_advice(code: ErrorCode) -> None:
-    text = said(case(a.a_begin_submission(), a.failed(error_code=code)))
+    text = explained(case(a.a_begin_submission(), a.failed(error_code=code)))
     assert f"failed with {code}" in text
     assert "Who can act: the " in text
 
 
 def test_the_state_of_the_brand_and_its_keys_is_told() -> None:
-    assert "API key" not in said(case())
-    assert "no API key in use" in said(case(keys=(RETIRED,)))
-    assert "callbacks carry the oldest, number 7" in said(
+    assert "API key" not in explained(case())
+    assert "no API key in use" in explained(case(keys=(RETIRED,)))
+    assert "callbacks carry the oldest, number 7" in explained(
         case(keys=(RETIRED, IN_USE, evolve(IN_USE, id=8)))
     )
-    assert "acme is disabled" in said(case(enabled=False))
-    assert "acme was removed" in said(evolve(case(), brand=None))
+    assert "acme is disabled" in explained(case(enabled=False))
+    assert "acme was removed" in explained(evolve(case(), brand=None))
 
 
 def test_the_story_follows_the_journal() -> None:

@@ -65,10 +65,10 @@ def read(text: str) -> Sequence[ConfiguredBrand]:
 
 @pytest.mark.spec("C11", "S4", "A6", "C12", "C8")
 def test_a_whole_brand_is_read() -> None:
-    (wanted,) = read(WHOLE)
-    assert wanted.api_keys == ("acme-key-0001",)
-    assert "acme-key-0001" not in repr(wanted)
-    assert wanted.brand == Brand(
+    (configured,) = read(WHOLE)
+    assert configured.api_keys == ("acme-key-0001",)
+    assert "acme-key-0001" not in repr(configured)
+    assert configured.brand == Brand(
         id="acme",
         name="Acme Ltd",
         methods=(
@@ -95,8 +95,8 @@ def test_a_whole_brand_is_read() -> None:
 
 
 def test_what_is_left_out_has_its_default() -> None:
-    (wanted,) = read(SMALL)
-    assert wanted == ConfiguredBrand(Brand("acme", "Acme Ltd", ()), ())
+    (configured,) = read(SMALL)
+    assert configured == ConfiguredBrand(Brand("acme", "Acme Ltd", ()), ())
     assert read("") == ()
 
 
@@ -161,16 +161,20 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
     assert [each.brand.id for each in found] == ["acme"]
 
 
-async def planned(store: Store, *wanted: ConfiguredBrand, prune: bool = False) -> BrandsPlan:
-    return plan_brands(await store.admin.brands(), wanted, RING, prune=prune)
+async def planned(store: Store, *configured: ConfiguredBrand, prune: bool = False) -> BrandsPlan:
+    return plan_brands(await store.admin.brands(), configured, RING, prune=prune)
 
 
 async def test_applying_twice_does_nothing_the_second_time() -> None:
-    given = ConfiguredBrand(brand("acme"), ("acme-key-0001",))
-    made = ConfiguredBrand(brand("globex"), ())
+    with_key = ConfiguredBrand(brand("acme"), ("acme-key-0001",))
+    without_key = ConfiguredBrand(brand("globex"), ())
     async with open_memory() as store:
-        plan = await planned(store, given, made)
-        assert (plan.added, plan.changed, plan.removed) == ((given.brand, made.brand), (), ())
+        plan = await planned(store, with_key, without_key)
+        assert (plan.added, plan.changed, plan.removed) == (
+            (with_key.brand, without_key.brand),
+            (),
+            (),
+        )
         assert [key.brand for key in plan.keys_to_add] == ["acme"]
         assert plan.brands_needing_keys == ("globex",)
         assert "acme-key-0001" not in repr(plan)
@@ -179,7 +183,7 @@ async def test_applying_twice_does_nothing_the_second_time() -> None:
         for key, of in (("acme-key-0001", "acme"), (shown["globex"], "globex")):
             found = await store.brand_by_key(RING.digest(key.encode()))
             assert found == brand(of)
-        again = await planned(store, given, made)
+        again = await planned(store, with_key, without_key)
         assert again.is_empty
         assert again.unchanged == ("acme", "globex")
 
@@ -200,11 +204,11 @@ async def test_a_change_is_applied_and_only_pruning_removes() -> None:
 
 
 async def test_a_retired_key_stays_retired_and_a_key_has_one_owner() -> None:
-    given = ConfiguredBrand(brand("acme"), ("acme-key-0001",))
+    with_key = ConfiguredBrand(brand("acme"), ("acme-key-0001",))
     async with open_memory() as store:
-        await apply_plan(store, RING, await planned(store, given), now=Instant(1))
+        await apply_plan(store, RING, await planned(store, with_key), now=Instant(1))
         (key,) = await store.keys_of("acme")
         assert await store.admin.retire_key("acme", key.id, now=Instant(2))
-        assert (await planned(store, given)).is_empty
+        assert (await planned(store, with_key)).is_empty
         with pytest.raises(SettingsError, match="brand acme's already"):
             await planned(store, ConfiguredBrand(brand("globex"), ("acme-key-0001",)))

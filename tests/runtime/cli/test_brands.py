@@ -91,8 +91,8 @@ def test_applying_again_changes_nothing(data: Path, tmp_path: Path) -> None:
 def test_brands_are_removed_only_when_pruning(data: Path, tmp_path: Path) -> None:
     (tmp_path / "brands.toml").write_text(BRANDS.replace("Acme Ltd", "Acme"))
     words = ("brands", "apply", tmp_path / "brands.toml", "--data", data)
-    kept = as_json(*words)
-    assert (kept["changed"], kept["removed"]) == (["acme"], [])
+    listed = as_json(*words)
+    assert (listed["changed"], listed["removed"]) == (["acme"], [])
     done = mmo(*words, "--prune")
     assert "remove: zuri" in done.stderr
     assert [each["id"] for each in as_json("brands", "list", "--data", data)] == ["acme"]
@@ -191,8 +191,8 @@ class Sandbox(BaseHTTPRequestHandler):
     """Moves its clock when the advance is three days, and refuses any other."""
 
     def do_POST(self) -> None:
-        told = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        good = (self.path, told) == ("/sandbox/clock", {"advance": "3d"})
+        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        good = (self.path, body) == ("/sandbox/clock", {"advance": "3d"})
         self.send_response(200 if good else 400)
         self.end_headers()
         self.wfile.write(b'{"now":"2026-11-24T00:00:00.000000Z"}')

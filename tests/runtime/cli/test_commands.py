@@ -55,8 +55,8 @@ async def fill(url: str, inputs: Sequence[Input]) -> None:
     async with open_store(url, serving=True) as store:
         await store.admin.save_brands([a.a_brand(), a.a_brand(id="zuri", name="Zuri [bold]")])
         await store.admin.add_key("acme", b"digest", SECRET.encode(), now=a.START)
-        for given in inputs:
-            await submit_once(store, given, WallClock())
+        for input_ in inputs:
+            await submit_once(store, input_, WallClock())
 
 
 async def stored(url: str, reference: str) -> Transaction:
@@ -122,8 +122,8 @@ def test_every_command_has_help(command: str) -> None:
 def test_a_transaction_is_shown_by_either_reference(data: Path, reference: str) -> None:
     shown = mmo("tx", "show", reference, "--data", data, "--json").stdout
     found = PAID if reference != "order-2" else LATE
-    kept = trio.run(stored, f"sqlite:///{data}/gateway.db", found)
-    assert f'"transaction":{transaction_object(kept).decode()}}}' in shown
+    transaction = trio.run(stored, f"sqlite:///{data}/gateway.db", found)
+    assert f'"transaction":{transaction_object(transaction).decode()}}}' in shown
     assert json.loads(shown)["brand"] == "acme"
     assert found in mmo("tx", "show", reference, "--data", data).stdout
 
@@ -162,8 +162,8 @@ def test_an_operator_completes_a_payment_by_hand(data: Path) -> None:
     )  # fmt: skip
     assert done["transaction"]["status"] == "success"
     assert done["transaction"]["completionSource"] == "manual"
-    told = as_json("explain", "order-3", "--data", data)
-    last = told["timeline"][-1]
+    explained = as_json("explain", "order-3", "--data", data)
+    last = explained["timeline"][-1]
     assert (last["actor"], last["detail"]["reason"]) == ("operator:amina", "statement of today")
     assert last["detail"]["evidence"] == "line 7"
     said = refusal(1, "tx", "resolve", "order-3", "--failed", "user_timeout",
@@ -185,16 +185,19 @@ def test_a_resolution_says_what_it_needs(data: Path) -> None:
 
 @pytest.mark.spec("S5", "E1")
 def test_a_payment_is_explained(data: Path) -> None:
-    told = as_json("explain", PAID, "--data", data)
-    text = " ".join(told["conclusions"])
+    explained = as_json("explain", PAID, "--data", data)
+    text = " ".join(explained["conclusions"])
     assert "It succeeded with 149.00 KES, as the provider notified us." in text
     assert "settled another amount" in text
     assert "took longer than it may" in text
     assert "not sent again" in text
     assert "open entries about it (1)" in text
-    assert [each["what"] for each in told["timeline"]][:2] == ["CreatePayment", "BeginSubmission"]
-    assert told["callbacks"][0]["outcome"] == "timeout"
-    assert told["suspense"][0]["reason"] == "conflicting_result"
+    assert [each["what"] for each in explained["timeline"]][:2] == [
+        "CreatePayment",
+        "BeginSubmission",
+    ]
+    assert explained["callbacks"][0]["outcome"] == "timeout"
+    assert explained["suspense"][0]["reason"] == "conflicting_result"
     shown = mmo("explain", PAID, "--data", data).stdout
     assert "has the payment and has not decided yet" in shown
     assert '"finalAmount":{"value":149.00,"currency":"KES"}' in shown
@@ -224,8 +227,8 @@ def test_the_suspense_book_is_read_and_closed(data: Path) -> None:
 @pytest.mark.spec("G6", "R7")
 def test_records_are_exported_exactly(data: Path) -> None:
     lines = mmo("records", "export", "--format", "ndjson", "--data", data).stdout.splitlines()
-    kept = trio.run(stored, f"sqlite:///{data}/gateway.db", PAID)
-    assert '{"brand":"acme",' + transaction_object(kept).decode()[1:] in lines
+    transaction = trio.run(stored, f"sqlite:///{data}/gateway.db", PAID)
+    assert '{"brand":"acme",' + transaction_object(transaction).decode()[1:] in lines
     found = [json.loads(line)["gatewayReference"] for line in lines]
     assert found == [PAID, LATE, WAITING, OTHERS]
 
@@ -257,13 +260,13 @@ def test_an_export_can_be_narrowed(data: Path) -> None:
 
 
 def test_an_export_that_fails_leaves_the_file_as_it_was(data: Path) -> None:
-    file = data / "kept.csv"
+    file = data / "records.csv"
     file.write_text("of yesterday")
     words = ("records", "export", "--format", "csv", "--output", file)
     refusal(1, *words, "--brand", "nobody", "--data", data)
     refusal(3, *words, "--data", data / "none")
     assert file.read_text() == "of yesterday"
-    assert not [*data.glob(".kept*")]
+    assert not [*data.glob(".records*")]
 
 
 def test_a_store_that_is_not_there_is_unreachable(tmp_path: Path, home: Path) -> None:

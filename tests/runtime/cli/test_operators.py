@@ -1,4 +1,4 @@
-"""`mmo operators` and `mmo audit`, and that commands stand in the audit log."""
+"""`mmo operators` and `mmo audit` work, and commands leave audit events."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ def mmo(folder: Path, *words: str, typed: str | None = None) -> Result:
 
 
 def add(folder: Path, name: str = "ada", role: str = "admin") -> Result:
-    """Add an operator."""
+    """Add a user of the console."""
     words = ("operators", "add", name, "--role", role, "--password-stdin")
     return mmo(folder, *words, typed=f"{PASSWORD}\n")
 
 
-async def five_deeds(folder: Path) -> None:
+async def five_events(folder: Path) -> None:
     """Rows 1 to 5 of the audit log."""
     async with open_store(f"sqlite:///{folder / 'gateway.db'}", serving=False) as store:
         for number in range(5):
@@ -115,7 +115,7 @@ def test_commands_stand_in_the_audit_log(folder: Path) -> None:
     ],
 )
 def test_what_is_changed_removed_or_reordered_is_found(folder: Path, tampering: str) -> None:
-    trio.run(five_deeds, folder)
+    trio.run(five_events, folder)
     whole = mmo(folder, "audit", "verify")
     assert (whole.exit_code, whole.stdout[:2]) == (0, "5:")
     change(folder, tampering)

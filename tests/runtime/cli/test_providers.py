@@ -1,4 +1,4 @@
-"""What a person does about operators: closes one, sees what is unknown, and ends it on evidence."""
+"""Staff close a provider, list payments with an unknown outcome, and resolve them."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ def as_json(*arguments: object) -> Any:
 
 async def fill(url: str, ago: Span, inputs: Sequence[Input]) -> None:
     async with open_store(url, serving=True) as store:
-        for given in inputs:
-            await submit_once(store, given, WallClock(offset=Span(-ago)))
+        for input_ in inputs:
+            await submit_once(store, input_, WallClock(offset=Span(-ago)))
 
 
 @pytest.fixture
@@ -91,8 +91,8 @@ def test_what_has_expired_is_stuck_no_longer_and_what_is_told_then_waits_for_a_p
     assert as_json("tx", "list", "--stuck", *words) == []
     (failed,) = as_json("tx", "list", "--status", "failed", *words)
     assert failed["transaction"]["errorCode"] == "transaction_expired"
-    (told,) = as_json("suspense", "list", *words)
-    assert (told["reason"], told["gatewayReference"]) == ("late_result", OLD)
+    (entry,) = as_json("suspense", "list", *words)
+    assert (entry["reason"], entry["gatewayReference"]) == ("late_result", OLD)
     by_hand = ("--succeeded", "--reason", "late", "--evidence", "line 7", *words)
     assert mmo("tx", "resolve", OLD, *by_hand).exit_code == 1
 

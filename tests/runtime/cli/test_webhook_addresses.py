@@ -1,4 +1,4 @@
-"""Where an operator shall notify us: printed for whoever sets it in a portal, and that address is open."""
+"""The address for an operator's notifications is printed for its portal, and it works."""
 
 from __future__ import annotations
 

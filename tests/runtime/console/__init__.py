@@ -1,1 +1,1 @@
-"""The operator console, through its own listener."""
+"""Tests use the console through its own listener."""

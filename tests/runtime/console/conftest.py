@@ -1,4 +1,4 @@
-"""A sandbox whose console has operators of every role."""
+"""A sandbox whose console has users of every role."""
 
 from __future__ import annotations
 

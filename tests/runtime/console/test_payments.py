@@ -1,4 +1,4 @@
-"""Finding a payment, and what its page tells to whom."""
+"""Staff find payments, and their role decides what a page shows."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ async def test_the_page_tells_the_whole_story(sandbox: Running, signed_in: Signe
     reference = (await made(sandbox, payer=payer))["gatewayReference"]
     await ended(sandbox, reference)
     page = (await (await signed_in("ada")).get(f"/payments/{reference}")).body.decode()
-    for told in (
+    for text in (
         "found the request valid",
         "routed it to Sandbox",
         "asked for the payment",
@@ -81,7 +81,7 @@ async def test_the_page_tells_the_whole_story(sandbox: Running, signed_in: Signe
         "concluded the callback",
         "delivered, HTTP 20",
     ):
-        assert told in page, told
+        assert text in page, text
     assert "again</button>" not in page
 
 

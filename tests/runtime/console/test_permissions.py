@@ -1,4 +1,4 @@
-"""The console's pure rules: what is masked, who may what, when to wait, and what the charts show."""
+"""The console masks data, checks permissions, limits sign-ins, and draws charts."""
 
 from __future__ import annotations
 
@@ -54,21 +54,21 @@ def test_each_role_may_exactly_this(role: Role, allowed: str) -> None:
     assert set(PERMISSIONS) == set(Role)
 
 
-def test_personal_data_is_masked_for_eyes_that_may_not_see_it() -> None:
-    blind, seeing = (
+def test_personal_data_is_masked_for_users_who_may_not_see_it() -> None:
+    masked, plain = (
         PersonalDataMask(can_see_personal_data=False),
         PersonalDataMask(can_see_personal_data=True),
     )
-    assert blind.number("254700000007") == "•••••••••007"
-    assert blind.number("123") == "•••"
-    assert blind.name("Zoë") == "Z•••"
-    assert blind.name(None) is None
-    assert blind.third_party_text("any words") == HIDDEN_TEXT
-    assert blind.third_party_text(None) is None
-    assert blind.url("https://m.example/r?customer=7") == "https://m.example/r?…"
-    assert blind.text("call +254700000007 or a@b.example") == "call ••••••••••007 or •••@•••"
+    assert masked.number("254700000007") == "•••••••••007"
+    assert masked.number("123") == "•••"
+    assert masked.name("Zoë") == "Z•••"
+    assert masked.name(None) is None
+    assert masked.third_party_text("any words") == HIDDEN_TEXT
+    assert masked.third_party_text(None) is None
+    assert masked.url("https://m.example/r?customer=7") == "https://m.example/r?…"
+    assert masked.text("call +254700000007 or a@b.example") == "call ••••••••••007 or •••@•••"
     assert mask_text("HTTP 200 after 12345 ms") == "HTTP 200 after 12345 ms"
-    for shown in (seeing.number("254700000007"), seeing.third_party_text("254700000007")):
+    for shown in (plain.number("254700000007"), plain.third_party_text("254700000007")):
         assert shown == "254700000007"
 
 
@@ -87,7 +87,7 @@ def test_a_number_is_known_however_it_is_written(typed: str, digits: str | None)
     assert parse_phone_number(typed) == digits
 
 
-def test_whoever_fails_too_often_waits_until_the_window_has_passed() -> None:
+def test_a_user_who_fails_too_often_waits_until_the_window_has_passed() -> None:
     attempts, now = SignInLimiter(), Instant(1_000 * HOUR)
     for number in range(FAILURES_PER_NAME_MAX):
         assert attempts.retry_after("ada", "::1", later(now, Span(number))) == 0
@@ -107,10 +107,10 @@ def test_whoever_fails_too_often_waits_until_the_window_has_passed() -> None:
 
 
 def test_a_password_is_kept_as_a_hash_that_only_it_fits() -> None:
-    kept = hash_password("zwölf Zeichen sind genug")
-    assert kept.startswith("$argon2id$")
-    assert verify_password("zwo\u0308lf Zeichen sind genug", kept)
-    assert not verify_password("zwolf Zeichen sind genug", kept)
+    password_hash = hash_password("zwölf Zeichen sind genug")
+    assert password_hash.startswith("$argon2id$")
+    assert verify_password("zwo\u0308lf Zeichen sind genug", password_hash)
+    assert not verify_password("zwolf Zeichen sind genug", password_hash)
     assert not verify_password("x" * 10_000, None)
     assert not verify_password("anything", "no hash")
     for unusable in ("short", "x" * 257):
@@ -118,12 +118,12 @@ def test_a_password_is_kept_as_a_hash_that_only_it_fits() -> None:
             hash_password(unusable)
 
 
-def test_a_deed_is_plain_text_whatever_its_actor_is_called() -> None:
-    told = audit_event(
+def test_names_in_an_audit_event_become_plain_text() -> None:
+    event = audit_event(
         Instant(1), "cli:a\x00\ud800\n", "looked", "brand:\x1b[2J", note="\ud800", nothing=None
     )
-    assert (told.actor, told.about) == ("cli:a???", "brand:?[2J")
-    assert told.detail == '{"note": "\\ud800"}'
+    assert (event.actor, event.about) == ("cli:a???", "brand:?[2J")
+    assert event.detail == '{"note": "\\ud800"}'
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""What operators do: ending payments by hand with four eyes, suspense, providers; and the log of it."""
+"""Staff resolve payments with four eyes, close suspense entries and providers; all is audited."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ CONFLICTING = "254700000160"
 PROPOSED = {"outcome": "success", "reason": "asked by phone", "evidence": "statement, page 3"}
 
 
-async def under_way(sandbox: Running, number: str = NEVER) -> str:
+async def submitted_payment(sandbox: Running, number: str = NEVER) -> str:
     """A payment that its provider has and says nothing about."""
     payer = {"id": "c", "msisdn": number}
     answer = await sandbox.merchant.create("direct/payin", payer=payer)
@@ -46,7 +46,7 @@ async def status_of(sandbox: Running, reference: str) -> str:
     return str((await sandbox.merchant.status(reference))["status"])
 
 
-async def acts_of(sandbox: Running) -> list[tuple[str, str, str]]:
+async def audit_events(sandbox: Running) -> list[tuple[str, str, str]]:
     """The audit log: who, what, to what."""
     async with open_store_of(sandbox.directory) as store:
         rows = await store.admin.audit_after(0, limit=1_000)
@@ -56,8 +56,8 @@ async def acts_of(sandbox: Running) -> list[tuple[str, str, str]]:
         return [(row.event.actor, row.event.action, row.event.about) for row in rows]
 
 
-async def test_a_second_operator_approves(sandbox: Running, signed_in: SignedIn) -> None:
-    reference = await under_way(sandbox)
+async def test_a_second_user_approves(sandbox: Running, signed_in: SignedIn) -> None:
+    reference = await submitted_payment(sandbox)
     ann, abe = await signed_in("ann"), await signed_in("abe")
     page = await ann.get(f"/payments/{reference}")
     assert b"Another user has to approve it." in page.body
@@ -72,10 +72,10 @@ async def test_a_second_operator_approves(sandbox: Running, signed_in: SignedIn)
     assert await status_of(sandbox, reference) == "success"
     assert (await abe.post("/resolutions/1/approve")).status == 409
     await sandbox.callback_for(reference)
-    story = (await abe.get(f"/payments/{reference}")).body.decode()
-    assert "operator:ann, approved by abe" in story
+    shown = (await abe.get(f"/payments/{reference}")).body.decode()
+    assert "operator:ann, approved by abe" in shown
     about = f"payment:{reference}"
-    assert [each for each in await acts_of(sandbox) if each[2] == about] == [
+    assert [each for each in await audit_events(sandbox) if each[2] == about] == [
         ("operator:ann", "resolution_proposed", about),
         ("operator:ann", "refused", about),
         ("operator:abe", "resolution_approved", about),
@@ -85,7 +85,7 @@ async def test_a_second_operator_approves(sandbox: Running, signed_in: SignedIn)
 
 
 async def test_of_two_who_approve_at_once_one_does(sandbox: Running, signed_in: SignedIn) -> None:
-    reference = await under_way(sandbox)
+    reference = await submitted_payment(sandbox)
     sam, ann, abe = await signed_in("sam"), await signed_in("ann"), await signed_in("abe")
     await sam.post(f"/payments/{reference}/resolutions", **PROPOSED | {"outcome": "user_timeout"})
     statuses = []
@@ -101,7 +101,7 @@ async def test_of_two_who_approve_at_once_one_does(sandbox: Running, signed_in: 
 
 
 async def test_a_proposal_is_rejected_or_taken_back(sandbox: Running, signed_in: SignedIn) -> None:
-    reference = await under_way(sandbox)
+    reference = await submitted_payment(sandbox)
     sam, ann = await signed_in("sam"), await signed_in("ann")
     propose = f"/payments/{reference}/resolutions"
     assert (await sam.post(propose, **PROPOSED)).status == 303
@@ -119,7 +119,7 @@ async def test_a_proposal_is_rejected_or_taken_back(sandbox: Running, signed_in:
 async def test_without_four_eyes_an_approver_ends_it_at_once(serve: Serve) -> None:
     async with serve(environment={"MMO_CONSOLE_FOUR_EYES": "false"}) as sandbox:
         await add_users(sandbox.directory, **STAFF)
-        reference = await under_way(sandbox)
+        reference = await submitted_payment(sandbox)
         ann = ConsoleBrowser(sandbox.ready.console)
         await ann.sign_in("ann")
         assert (await ann.post(f"/payments/{reference}/resolutions", **PROPOSED)).status == 303
@@ -127,12 +127,12 @@ async def test_without_four_eyes_an_approver_ends_it_at_once(serve: Serve) -> No
 
 
 async def test_reason_and_evidence_are_needed(sandbox: Running, signed_in: SignedIn) -> None:
-    reference = await under_way(sandbox)
+    reference = await submitted_payment(sandbox)
     ann = await signed_in("ann")
     for missing in PROPOSED:
         for nothing in ("", "  "):
-            given = PROPOSED | {missing: nothing}
-            answer = await ann.post(f"/payments/{reference}/resolutions", **given)
+            fields = PROPOSED | {missing: nothing}
+            answer = await ann.post(f"/payments/{reference}/resolutions", **fields)
             assert answer.status == 400, missing
     odd = PROPOSED | {"outcome": "odd"}
     assert (await ann.post(f"/payments/{reference}/resolutions", **odd)).status == 400
@@ -142,10 +142,10 @@ async def test_reason_and_evidence_are_needed(sandbox: Running, signed_in: Signe
 
 
 async def test_what_evidence_contradicts_is_refused(sandbox: Running, signed_in: SignedIn) -> None:
-    reference = await under_way(sandbox)
+    reference = await submitted_payment(sandbox)
     ann, abe = await signed_in("ann"), await signed_in("abe")
     async with open_store_of(sandbox.directory) as store:
-        told = SuspenseRecorded(
+        recorded = SuspenseRecorded(
             Instant(1),
             SuspenseReason.LATE_RESULT,
             "sandbox",
@@ -158,7 +158,7 @@ async def test_what_evidence_contradicts_is_refused(sandbox: Running, signed_in:
         line = JournalEntry(
             Instant(1), "ProviderFailed", "provider:sandbox", reference, "demo", None, None, "{}"
         )
-        await store.transact(Reads(), lambda ledger: (Decision(Ignored("late"), (told, line)),))
+        await store.transact(Reads(), lambda ledger: (Decision(Ignored("late"), (recorded, line)),))
     assert (await abe.post("/resolutions/1/approve")).status == 303
     page = (await abe.get(f"/payments/{reference}")).body.decode()
     assert "The evidence on record is against it" in page
@@ -169,7 +169,7 @@ async def test_what_evidence_contradicts_is_refused(sandbox: Running, signed_in:
 
 
 async def test_an_ended_payment_stays_as_it_ended(sandbox: Running, signed_in: SignedIn) -> None:
-    reference = await under_way(sandbox)
+    reference = await submitted_payment(sandbox)
     ann, abe = await signed_in("ann"), await signed_in("abe")
     await ann.post(f"/payments/{reference}/resolutions", **PROPOSED)
     await sandbox.advance("4d")
@@ -182,7 +182,7 @@ async def test_an_ended_payment_stays_as_it_ended(sandbox: Running, signed_in: S
 
 
 async def test_stuck_payments_are_listed(sandbox: Running, signed_in: SignedIn) -> None:
-    reference = await under_way(sandbox)
+    reference = await submitted_payment(sandbox)
     assert reference.encode() not in (await (await signed_in("vera")).get("/stuck")).body
     await sandbox.advance("61m")
     assert reference.encode() in (await (await signed_in("vera")).get("/stuck")).body
@@ -191,7 +191,7 @@ async def test_stuck_payments_are_listed(sandbox: Running, signed_in: SignedIn) 
 async def test_a_suspense_entry_is_closed_with_a_note(
     sandbox: Running, signed_in: SignedIn
 ) -> None:
-    reference = await under_way(sandbox, CONFLICTING)
+    reference = await submitted_payment(sandbox, CONFLICTING)
     await sandbox.advance("1m")
     sam, vera = await signed_in("sam"), await signed_in("vera")
     with trio.fail_after(10):
@@ -201,11 +201,11 @@ async def test_a_suspense_entry_is_closed_with_a_note(
     hidden = b"hidden from your role"
     assert [hidden in (await who.get("/suspense")).body for who in (vera, sam)] == [True, False]
     assert (await sam.post("/suspense/1/close", note=" ")).status == 400
-    assert (await sam.post("/suspense/1/close", note="told the merchant")).status == 303
+    assert (await sam.post("/suspense/1/close", note="informed the merchant")).status == 303
     assert (await sam.post("/suspense/1/close", note="again")).status == 409
-    assert b"told the merchant" not in (await sam.get("/suspense")).body
-    assert b"told the merchant" in (await sam.get("/suspense?closed=1")).body
-    assert b"told the merchant" in (await sam.get(f"/payments/{reference}")).body
+    assert b"informed the merchant" not in (await sam.get("/suspense")).body
+    assert b"informed the merchant" in (await sam.get("/suspense?closed=1")).body
+    assert b"informed the merchant" in (await sam.get(f"/payments/{reference}")).body
 
 
 async def test_a_provider_is_closed_and_opened(sandbox: Running, signed_in: SignedIn) -> None:
@@ -246,21 +246,21 @@ async def test_failed_callbacks_and_the_breaker_are_shown(
 async def test_another_roles_act_is_refused_and_noted(
     sandbox: Running, signed_in: SignedIn
 ) -> None:
-    reference = await under_way(sandbox)
+    reference = await submitted_payment(sandbox)
     vera, sam, ann = await signed_in("vera"), await signed_in("sam"), await signed_in("ann")
     propose = f"/payments/{reference}/resolutions"
-    given = PROPOSED | {"note": "n", "remark": "r"}
+    fields = PROPOSED | {"note": "n", "remark": "r"}
     for path in (propose, *ACTS[1:]):
-        assert (await vera.post(path, **given)).status == 403, path
-    assert (await sam.post(propose, **given)).status == 303
+        assert (await vera.post(path, **fields)).status == 403, path
+    assert (await sam.post(propose, **fields)).status == 303
     for path in (*ACTS[1:2], *ACTS[3:]):
-        assert (await sam.post(path, **given)).status == 403, path
+        assert (await sam.post(path, **fields)).status == 403, path
     for path in ACTS[3:]:
-        assert (await ann.post(path, **given)).status == 403, path
+        assert (await ann.post(path, **fields)).status == 403, path
     for who in (vera, sam, ann):
         assert (await who.get("/audit")).status == 403
         assert b"/audit" not in (await who.get("/")).body
-    refused = [actor for actor, act, _ in await acts_of(sandbox) if act == "refused"]
+    refused = [actor for actor, act, _ in await audit_events(sandbox) if act == "refused"]
     assert refused.count("operator:vera") == 6
     assert await status_of(sandbox, reference) == "pending"
 
@@ -270,7 +270,7 @@ async def test_every_act_stands_in_the_audit_log(sandbox: Running, signed_in: Si
     await ConsoleBrowser(sandbox.ready.console).sign_in("eve<script>", "wrong horse battery")
     await ada.post("/providers/sandbox/disable", reason="a test")
     await ada.post("/sign-out")
-    assert await acts_of(sandbox) == [
+    assert await audit_events(sandbox) == [
         ("operator:ada", "signed_in", "operator:ada"),
         ("nobody", "sign_in_failed", ""),
         ("operator:ada", "provider_closed", "provider:sandbox"),
@@ -285,10 +285,10 @@ async def test_every_act_stands_in_the_audit_log(sandbox: Running, signed_in: Si
 def test_nothing_sends_a_callback_again() -> None:
     """Every form there is; none of them sends anything (K3)."""
     store = MemoryStore(MemoryState())
-    desk = ConsoleContext(
+    context = ConsoleContext(
         store, _nothing, lambda: Instant(0), ConsoleSection(), {}, dict, TrustedProxies()
     )
-    app = create_console_app(PrometheusExporter.__new__(PrometheusExporter), desk)
+    app = create_console_app(PrometheusExporter.__new__(PrometheusExporter), context)
     posts = {str(rule) for rule in app.url_map.iter_rules() if "POST" in (rule.methods or ())}
     assert posts == {
         "/sign-in",
@@ -303,5 +303,5 @@ def test_nothing_sends_a_callback_again() -> None:
     }
 
 
-async def _nothing(given: Input) -> Reply:
+async def _nothing(_: Input) -> Reply:
     raise AssertionError("nothing is decided")

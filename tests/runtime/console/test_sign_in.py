@@ -1,4 +1,4 @@
-"""Who may come in: sessions, forms, and what a stranger learns."""
+"""Users sign in and out; sessions and forms are checked, and failures reveal nothing."""
 
 from __future__ import annotations
 
@@ -105,9 +105,9 @@ async def test_too_many_tries_have_to_wait_whoever_is_tried(person: ConsoleBrows
 
 async def test_signing_out_ends_the_session_on_the_server(person: ConsoleBrowser) -> None:
     await person.sign_in("ada")
-    kept = dict(person.cookies)
+    old_cookies = dict(person.cookies)
     assert (await person.post("/sign-out")).status == 303
-    person.cookies = kept
+    person.cookies = old_cookies
     assert (await person.get("/")).status == 303
 
 

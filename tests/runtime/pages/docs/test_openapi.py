@@ -62,8 +62,8 @@ def test_the_document_is_sound(scenarios: tuple[str, ...] | None) -> None:
     )
     validate(document)
     assert json.loads(json.dumps(document)) == document
-    told = "X-Sandbox-Scenario" in json.dumps(document)
-    assert told == (scenarios is not None), "production knows of no scenarios"
+    has_header = "X-Sandbox-Scenario" in json.dumps(document)
+    assert has_header == (scenarios is not None), "production has no scenarios"
 
 
 def test_every_endpoint_is_there_and_says_what_may_come_back() -> None:

@@ -57,7 +57,7 @@ def test_no_text_is_missing_and_each_is_filled_in_as_in_english(code: str) -> No
 
 
 @pytest.mark.parametrize(
-    ("wanted", "accepted", "chosen"),
+    ("requested", "accepted", "chosen"),
     [
         (None, [], "en"),
         (None, ["de", "fr-CI", "en"], "fr"),
@@ -68,9 +68,9 @@ def test_no_text_is_missing_and_each_is_filled_in_as_in_english(code: str) -> No
     ],
 )
 def test_the_switch_comes_first_then_the_browsers_wishes(
-    wanted: str | None, accepted: Iterable[str], chosen: str
+    requested: str | None, accepted: Iterable[str], chosen: str
 ) -> None:
-    assert choose_language(wanted, accepted).code == chosen
+    assert choose_language(requested, accepted).code == chosen
 
 
 NBSP, NNBSP = "\u00a0", "\u202f"
@@ -125,7 +125,7 @@ def test_time_is_rounded_up(left: Span, written: str) -> None:
 
 @pytest.mark.spec("W3")
 @pytest.mark.parametrize(
-    ("msisdn", "shown", "heard"),
+    ("msisdn", "shown", "spoken"),
     [
         ("254712345678", "254 •••••• 678", "6 7 8"),
         ("+254712345678", "254 •••••• 678", "6 7 8"),
@@ -134,6 +134,6 @@ def test_time_is_rounded_up(left: Span, written: str) -> None:
         ("123", "••3", "3"),
     ],
 )
-def test_a_number_is_known_to_its_owner_only(msisdn: str, shown: str, heard: str) -> None:
+def test_a_number_is_known_to_its_owner_only(msisdn: str, shown: str, spoken: str) -> None:
     assert mask_own_number(msisdn) == shown
-    assert spoken_suffix(msisdn) == heard
+    assert spoken_suffix(msisdn) == spoken
