@@ -1,22 +1,23 @@
-"""The circuit breaker of one merchant's callbacks: when not to call a receiver that fails (K5).
+"""Holds the circuit breaker of one merchant's callbacks: it stops calls to a receiver that fails
+(K5).
 
-    CLOSED ──a failure finds the ratio reached──▶ OPEN ──30 s later, somebody asks──▶ HALF_OPEN
-       ▲                                            ▲                                    │
-       │                                            └────────────the probe fails─────────┤
-       └─────────────────────────────────────────────────────────the probe succeeds──────┘
+    CLOSED ──a failure reaches the ratio──▶ OPEN ──a request 30 s later──▶ HALF_OPEN
+       ▲                                      ▲                                │
+       │                                      └────────the probe fails─────────┤
+       └───────────────────────────────────────────────the probe succeeds──────┘
 
-Outcomes are counted in ten sub-windows of six seconds each. A sub-window begins lazily, at the
-time of the first outcome or read that finds none, or finds the newest six seconds old; it goes,
-with all it counted, when its beginning is sixty seconds old. So an outcome is remembered for 54 to
-60 seconds. The ratio is looked at only when a failure is counted while closed: a success never
-opens, and neither does the passing of time.
+Outcomes are counted in ten sub-windows of six seconds each. A sub-window begins at the first
+outcome or read that finds none, or finds the newest six seconds old; it is dropped, with all its
+counts, sixty seconds after its beginning. So an outcome counts for 54 to 60 seconds. The ratio is
+checked only when a failure is counted while closed: a success never opens the breaker, and neither
+does the passing of time.
 
-Who wants to call asks for a permit, and reports, or abandons, what it got. Every change of state
-begins a new generation, and a permit knows its own: that is how the report of the probe is told
-from one of an earlier call that took its time. The latter is counted while open or closed, and
-ignored while half-open.
+A caller requests a permit before each call, and then reports or abandons it. Every change of state
+begins a new generation, and a permit carries its own: this distinguishes the report of the probe
+from that of an earlier slow call. The latter counts while open or closed, and is ignored while
+half-open.
 
-Time is an argument: microseconds of a monotonic clock, never less than the time before.
+Time is an argument: microseconds of a monotonic clock, which never decrease.
 """
 
 from __future__ import annotations
@@ -29,39 +30,39 @@ from attrs import evolve, frozen
 from mmo_sansio.values.clock import SECOND, MonotonicInstant, Span, later
 
 SUB_WINDOWS = 10
-"""Into how many sub-windows the window is divided."""
+"""The number of sub-windows of the window."""
 
 
 class BreakerState(StrEnum):
-    """Whether calls are let through."""
+    """Says whether calls are permitted."""
 
     CLOSED = "closed"
-    """All of them."""
+    """All calls are permitted."""
     OPEN = "open"
-    """None, until `open_until`."""
+    """No call is permitted until `open_until`."""
     HALF_OPEN = "half_open"
-    """One, the probe."""
+    """One call is permitted, the probe."""
 
 
 @frozen
 class BreakerSettings:
-    """When a breaker opens, and for how long."""
+    """Holds the figures that decide when a breaker opens, and for how long."""
 
     window: Span = Span(60 * SECOND)
-    """How far back outcomes count."""
+    """How long outcomes count."""
     minimum_requests: int = 5
-    """Fewer outcomes in the window never open."""
+    """The breaker never opens with fewer outcomes in the window."""
     failure_ratio: float = 0.5
-    """The share of failures among the outcomes from which on it opens."""
+    """The breaker opens from this share of failures among the outcomes."""
     open_for: Span = Span(30 * SECOND)
     permit_deadline: Span | None = Span(15 * SECOND)
-    """When a permit that nobody reported on counts as failed. None: its holder sees to it that it
-    is reported or abandoned."""
+    """When a permit without a report counts as failed. None: its holder guarantees to report or
+    abandon it."""
 
 
 @frozen
 class Permit:
-    """Leave to call once."""
+    """A permit allows one call."""
 
     number: int
     generation: int
@@ -70,7 +71,7 @@ class Permit:
 
 @frozen
 class SubWindow:
-    """The outcomes of a tenth of the window."""
+    """Counts the outcomes of a tenth of the window."""
 
     began_at: MonotonicInstant
     successes: int = 0
@@ -79,7 +80,7 @@ class SubWindow:
 
 @frozen
 class OutcomeCounts:
-    """The outcomes within the window."""
+    """Counts the outcomes within the window."""
 
     successes: int
     failures: int
@@ -91,20 +92,20 @@ class OutcomeCounts:
 
 @frozen
 class BreakerSnapshot:
-    """All that a breaker remembers, in times of its own clock."""
+    """Holds the whole state of a breaker, in times of its own clock."""
 
     state: BreakerState = BreakerState.CLOSED
     open_until: MonotonicInstant | None = None
-    """When the first call after it may be the probe; None unless open."""
+    """The time from which a call may be the probe; None unless open."""
     probe: Permit | None = None
-    """The probe, while it is out."""
+    """The probe, while it has no report."""
     generation: int = 0
     sub_windows: tuple[SubWindow, ...] = ()
     """The oldest first."""
 
     def shifted(self, by: Span) -> BreakerSnapshot:
-        """The same on a clock that shows so much more: another process has another monotonic
-        clock."""
+        """Return the same state for a clock that is ahead by so much: every process has its own
+        monotonic clock."""
         until, probe = self.open_until, self.probe
         return evolve(
             self,
@@ -116,8 +117,8 @@ class BreakerSnapshot:
         )
 
     def clamped(self, settings: BreakerSettings, *, now: MonotonicInstant) -> BreakerSnapshot:
-        """The same without what can't be on a clock that shows `now`: where a clock was set back in between, a breaker
-        must not stay open for longer than `open_for`."""
+        """Return the same state without times that are impossible at `now`: after a clock was set
+        back, a breaker must not stay open for longer than `open_for`."""
         until = self.open_until
         return evolve(
             self,
@@ -131,13 +132,13 @@ class BreakerSnapshot:
 
 
 DEFAULT_BREAKER_SETTINGS = BreakerSettings()
-"""The specification's figures."""
+"""The figures of the specification."""
 INITIAL_SNAPSHOT = BreakerSnapshot()
-"""What a breaker remembers that never had a call."""
+"""The state of a breaker that never had a call."""
 
 
 class CircuitBreaker:
-    """One merchant's breaker; independent of every other merchant's."""
+    """Holds one merchant's breaker, independent of every other merchant's."""
 
     def __init__(
         self,
@@ -145,8 +146,9 @@ class CircuitBreaker:
         *,
         restored: BreakerSnapshot = INITIAL_SNAPSHOT,
     ) -> None:
-        """`restored`: go on from there. Who held its permits is gone and won't report, so a probe
-        that was out fails at its deadline, or, where permits have none, counts as abandoned."""
+        """Continue from the state `restored`. The holders of its permits are gone and will not
+        report, so its probe fails at its deadline or, where permits have none, counts as
+        abandoned."""
         self._settings = settings
         self._state = restored.state
         self._open_until = restored.open_until
@@ -160,12 +162,13 @@ class CircuitBreaker:
 
     @property
     def state(self) -> BreakerState:
-        """As the last call left it: an open one stays open until somebody asks after its end."""
+        """Return the state after the last call: an open breaker stays open until the first request
+        after its end."""
         return self._state
 
     def request_permit(self, now: MonotonicInstant) -> Permit | None:
-        """Leave to call once, or None while open and while the probe is out. A refusal is not
-        counted."""
+        """Return a permit for one call, or None while open and while the probe has no report. A
+        rejected request is not counted."""
         self._fail_overdue(now)
         if self._state is BreakerState.OPEN:
             assert self._open_until is not None
@@ -189,20 +192,20 @@ class CircuitBreaker:
             self._count(permit, succeeded, now)
 
     def abandon(self, permit: Permit, *, now: MonotonicInstant) -> None:
-        """Give a permit back that came to nothing: it counts as neither, and the next call may be
-        the probe in its place."""
+        """Give back a permit without an outcome: it counts as neither, and the next call may be the
+        probe in its place."""
         self._fail_overdue(now)
         if self._unreported.pop(permit.number, None) is not None and permit == self._probe:
             self._probe = None
 
     def outcome_counts(self, now: MonotonicInstant) -> OutcomeCounts:
-        """The outcomes within the window; a read begins a sub-window as an outcome does."""
+        """Return the outcomes within the window; a read begins a sub-window as an outcome does."""
         self._fail_overdue(now)
         self._roll_window(now)
         return self._count_outcomes()
 
     def snapshot(self) -> BreakerSnapshot:
-        """What a successor needs to go on from here. Nothing is changed by looking."""
+        """Return the state from which a successor continues; this changes nothing."""
         return BreakerSnapshot(
             self._state,
             self._open_until,
@@ -212,8 +215,8 @@ class CircuitBreaker:
         )
 
     def _fail_overdue(self, now: MonotonicInstant) -> None:
-        """Count permits past their deadline as failed at that deadline. They stand in the order of
-        their granting, which is that of their deadlines."""
+        """Count permits past their deadline as failed at that deadline. The permits are in the
+        order of their grants, which is that of their deadlines."""
         deadline = self._settings.permit_deadline
         while deadline is not None and self._unreported:
             permit = next(iter(self._unreported.values()))
@@ -243,7 +246,7 @@ class CircuitBreaker:
                 pass
 
     def _roll_window(self, now: MonotonicInstant) -> None:
-        """Let old sub-windows go, and see to it that there is one for now."""
+        """Drop old sub-windows, and ensure that there is one for now."""
         windows, window = self._sub_windows, self._settings.window
         while windows and now - windows[0].began_at >= window:
             windows.popleft()

@@ -1,7 +1,8 @@
-"""Whether the wall clock can be believed: before anything expires by it, it must agree with the monotonic clock (S3).
+"""Decides whether the wall clock is trusted: before anything expires by it, it must agree with the
+monotonic clock (S3).
 
-A wall clock that jumps (a wrong time server, a resumed machine) would expire three days of payments at once, and no
-terminal state can be taken back.
+A wall clock that jumps (a wrong time server, a resumed machine) would expire three days of payments
+at once, and no terminal state can be undone.
 """
 
 from __future__ import annotations
@@ -12,23 +13,26 @@ from mmo_sansio.values import clock
 from mmo_sansio.values.clock import Instant, MonotonicInstant, Span
 
 TOLERANCE = Span(5 * clock.SECOND)
-"""How far the clocks may drift apart between two looks: more than any slewing, less than any wrong time."""
+"""How far the clocks may drift apart between two checks: more than any slewing, less than any wrong
+time."""
 
 CONFIRMATION_PERIOD = Span(60 * clock.SECOND)
-"""How long they must agree after a jump until the wall clock is believed again."""
+"""How long the clocks must agree after a jump until the wall clock is trusted again."""
 
 
 @define
 class ClockGuard:
-    """Compares the clocks at every look with what they said at the one before."""
+    """Compares the clocks at every check with their values at the last one."""
 
     _offset: Span | None = None
-    """By how much the wall clock was ahead of the monotonic one at the last look; None before the first."""
+    """How far the wall clock was ahead of the monotonic one at the last check; None before the
+    first."""
     _jumped_at: MonotonicInstant | None = None
-    """The monotonic time of the last disagreement; None once it has been lived down."""
+    """The monotonic time of the last disagreement; None once the clocks have agreed for
+    CONFIRMATION_PERIOD."""
 
     def is_trusted(self, *, wall: Instant, monotonic: MonotonicInstant) -> bool:
-        """Whether the wall clock can be believed at this look."""
+        """Tell whether the wall clock is trusted at this check."""
         ahead = Span(wall - monotonic)
         if self._offset is not None and abs(ahead - self._offset) > TOLERANCE:
             self._jumped_at = monotonic

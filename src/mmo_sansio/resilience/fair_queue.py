@@ -1,9 +1,9 @@
-"""Who is next: deliveries of many merchants that wait for a place, each merchant in its own order
-(K6).
+"""Chooses the next delivery among those of many merchants that wait for a slot, each merchant in
+its own order (K6).
 
-A place goes to the merchant that has the fewest deliveries under way, and among equals to the one
-whose turn came longest ago; a merchant that has its fair share under way waits, however many places
-are free. So merchants take turns, and one whose receiver hangs is out of everybody's way.
+A slot goes to the merchant with the fewest active deliveries, and among equals to the one that has
+waited longest for its turn; a merchant that has its fair share waits, however many slots are free.
+So merchants take turns, and one whose receiver hangs does not block the others.
 """
 
 from __future__ import annotations
@@ -15,27 +15,28 @@ from typing import Generic, TypeVar
 Item = TypeVar("Item")
 
 DELIVERY_SLOTS = 2048
-"""Deliveries under way at one time, of all merchants together (K6)."""
+"""Deliveries that are active at one time, of all merchants together (K6)."""
 DELIVERY_SLOTS_PER_BRAND = 16
-"""Deliveries under way at one time of one merchant, while there is plenty of room (K6)."""
+"""Deliveries of one merchant that are active at one time, while most slots are free (K6)."""
 
 
 def fair_share(
     free: int, *, slots: int = DELIVERY_SLOTS, slots_per_brand: int = DELIVERY_SLOTS_PER_BRAND
 ) -> int:
-    """How many deliveries one merchant may have under way while `free` of all `places` are free.
+    """Return how many active deliveries one merchant may have while `free` of all `slots` are free.
 
-    All `per_merchant` while nearly all are free, and fewer and fewer as they fill up: with the
-    fourth power, so that with the usual figures the last half of the places goes only to merchants
-    that have none under way. More than a thousand merchants whose receivers hang, with whatever
-    backlogs and in whatever order they come, therefore leave a place to a newcomer; with a fixed
-    share, 128 of them would have taken all. At least 1 while any place is free, and 0 when none is.
+    It is `slots_per_brand` while nearly all are free, and decreases as they fill up: with the
+    fourth power, so that with the usual figures the last half of the slots goes only to merchants
+    without an active delivery. Therefore more than a thousand merchants whose receivers hang, with
+    any backlog and in any order, leave a slot to a newcomer; with a fixed share, 128 of them would
+    take all. It is at least 1 while any slot is free, and 0 when none is.
     """
     return -(-slots_per_brand * free**4 // slots**4)
 
 
 class FairQueue(Generic[Item]):
-    """What waits and how much is under way; each method takes time that doesn't grow with either."""
+    """Holds the waiting items and counts the active ones; the time of each method grows with
+    neither."""
 
     def __init__(
         self,
@@ -44,25 +45,25 @@ class FairQueue(Generic[Item]):
         slots: int = DELIVERY_SLOTS,
         slots_per_brand: int = DELIVERY_SLOTS_PER_BRAND,
     ) -> None:
-        """`waiting_most`: items that may wait, of all merchants together."""
+        """Hold at most `waiting_max` waiting items, of all merchants together."""
         self._waiting_max = waiting_max
         self._slots = slots
         self._slots_per_brand = slots_per_brand
         self._queues: dict[str, deque[Item]] = {}
         self._active_by_brand: Counter[str] = Counter()
         self._ranks: list[dict[str, None]] = [{} for _ in range(slots_per_brand + 1)]
-        """Merchants with something waiting, by the number they have under way; within a rank the
-        next one comes first."""
+        """Merchants with waiting items, by the number of their active ones; the first of a rank is
+        next."""
         self.waiting = 0
         self.active = 0
 
     def has_room_for(self, brand: str) -> bool:
-        """Whether one more item of this merchant may wait: no merchant waits with more items than
-        there is room left, so none can fill the room up for the others."""
+        """Tell whether one more item of this merchant may wait: no merchant has more waiting items
+        than there is room left, so none can take all the room from the others."""
         return len(self._queues.get(brand, ())) < self._waiting_max - self.waiting
 
     def add(self, brand: str, item: Item) -> None:
-        """Let an item wait behind this merchant's others."""
+        """Add an item behind this merchant's others."""
         assert self.has_room_for(brand)
         queue = self._queues.setdefault(brand, deque())
         queue.append(item)
@@ -71,22 +72,22 @@ class FairQueue(Generic[Item]):
             self._ranks[self._active_by_brand[brand]][brand] = None
 
     def next(self) -> Item | None:
-        """Give the next item a place; None while there is no place, or nobody may have it. The
-        place is the merchant's until it calls `leave`."""
+        """Return the next item and give it a slot, until `release`; None while there is no slot, or
+        no merchant may have it."""
         share = fair_share(
             self._slots - self.active, slots=self._slots, slots_per_brand=self._slots_per_brand
         )
-        for under_way in range(share):
-            if rank := self._ranks[under_way]:
+        for active in range(share):
+            if rank := self._ranks[active]:
                 return self._start(next(iter(rank)))
         return None
 
     def active_brands(self) -> Collection[str]:
-        """Those that hold a place."""
+        """Return the merchants that hold a slot."""
         return self._active_by_brand.keys()
 
     def release(self, brand: str) -> None:
-        """Give a place back."""
+        """Give a slot back."""
         assert self._active_by_brand[brand] > 0
         self._move(brand, by=-1)
 
@@ -101,12 +102,12 @@ class FairQueue(Generic[Item]):
         return item
 
     def _move(self, brand: str, *, by: int) -> None:
-        """To another rank, and there behind all others."""
-        was = self._active_by_brand[brand]
+        """Move the merchant to the end of another rank."""
+        active = self._active_by_brand[brand]
         self._active_by_brand[brand] += by
         self.active += by
-        if was + by == 0:
+        if active + by == 0:
             del self._active_by_brand[brand]
         if brand in self._queues:
-            del self._ranks[was][brand]
-            self._ranks[was + by][brand] = None
+            del self._ranks[active][brand]
+            self._ranks[active + by][brand] = None

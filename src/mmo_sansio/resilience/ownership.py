@@ -1,16 +1,19 @@
-"""Who calls a merchant back, where several processes have one store: leases, channels and fences (K3, K5).
+"""Models which process sends a merchant's callbacks, where several share one store: leases,
+channels and fences (K3, K5).
 
-    free ──a process takes it: its fence grows by one──▶ held
-      ▲                                                   │
-      └──given up, or the lease of its holder has ended───┘
+    free ──a process claims it: its fence grows by one──▶ owned
+      ▲                                                     │
+      └──released, or the lease of its owner has ended──────┘
 
-A merchant's callbacks go through the merchant's channel, and one process at a time holds it. A process has one lease
-for all that it holds, by the store's clock, and renews it in one go; a lease that has ended is never renewed: the
-process begins another, under a new number, and what it held is free. The fence tells the claims of two holders of one
-channel apart: what was claimed under an earlier one, and isn't concluded, is the new holder's to claim again.
+A merchant's callbacks go through the merchant's channel, which one process at a time owns. A
+process has one lease for all its channels, by the store's clock, and renews it as a whole. A lease
+that has ended is never renewed: the process begins another, under a new number, and its channels
+are free. The fence distinguishes the claims of two owners of one channel: a callback that was
+claimed under an earlier fence, and is not concluded, is claimed again by the new owner.
 
-A process that was stopped doesn't know that its lease has ended. So it keeps a clock of its own beside it, that goes on
-while it sleeps, and begins nothing once that clock has come near the end (`trusted_until`).
+A process that was stopped does not know that its lease has ended. So it also reads a clock of its
+own, which runs on while the process sleeps, and begins nothing once that clock is near the end
+(`trusted_until`).
 """
 
 from __future__ import annotations
@@ -24,32 +27,35 @@ from mmo_sansio.resilience.circuit_breaker import INITIAL_SNAPSHOT, BreakerSnaps
 from mmo_sansio.values.clock import MILLISECOND, SECOND, MonotonicInstant, Span, earlier, later
 
 LEASE_DURATION = Span(10 * SECOND)
-"""How long a lease is good for after its renewal: a dead process's callbacks wait so long for another."""
+"""How long a lease lasts after its renewal: so long the callbacks of a dead process wait for
+another."""
 
 LEASE_RENEWAL_INTERVAL = Span(2_500 * MILLISECOND)
-"""How often a lease is renewed, so that three renewals may fail."""
+"""The interval of lease renewals; three of them may fail."""
 
 LEASE_MARGIN = Span(2 * SECOND)
-"""By how much its holder distrusts a lease: two clocks differ in speed, and the store's may be adjusted."""
+"""How long before its end the owner stops trusting a lease: two clocks differ in speed, and the
+store's may be adjusted."""
 
 RELEASE_COOLDOWN = Span(1 * SECOND)
-"""Who gives up a channel for others' sake leaves it to them for so long."""
+"""How long a process leaves a channel to others after it has released it for them."""
 
 RELEASE_AGAIN_AFTER = Span(60 * SECOND)
-"""How long a channel stays that came back from being given up: nobody else wanted it."""
+"""How long a process keeps a channel that no other process claimed after its release."""
 
 OVERDUE_AFTER = Span(5 * SECOND)
-"""What should have woken so long ago is anybody's to wake."""
+"""A payment that is due for so long may be woken by any process."""
 
 
 def trusted_until(requested_at: MonotonicInstant) -> MonotonicInstant:
-    """Until when, by the holder's clock, it may rely on a lease that it asked for at this time: the store can only have
-    begun to count later."""
+    """Return the time of the owner's clock until which it may trust a lease that it requested at
+    this time: the store can only have begun to count later."""
     return earlier(later(requested_at, LEASE_DURATION), LEASE_MARGIN)
 
 
 def is_in_wake_share(gateway_reference: str, holder: int, alive: Collection[int]) -> bool:
-    """Whether waking this payment falls to this holder of those that are alive; each falls to one of them."""
+    """Tell whether waking this payment is this holder's part among those that are alive; each
+    payment is the part of one holder."""
     every = sorted(alive)
     if holder not in every:
         return False
@@ -58,34 +64,34 @@ def is_in_wake_share(gateway_reference: str, holder: int, alive: Collection[int]
 
 @frozen
 class OwnershipCounts:
-    """How many share how many channels."""
+    """Counts the holders and the channels that they share."""
 
     alive: int
-    """Holders whose lease is good."""
+    """Holders whose lease has not ended."""
     held: int
     """Channels that one of them holds."""
 
 
 def beyond_share(brands: Collection[str], counts: OwnershipCounts) -> Sequence[str]:
-    """Of the channels that a holder holds, those that it holds beyond its share. Which ones has nothing to do with how
-    busy they are, so that the load is shared with the number."""
+    """Return the channels that a holder has beyond its share. The choice does not depend on their
+    traffic, so that the load is shared with the number."""
     share = -(-counts.held // max(1, counts.alive))
     return sorted(brands, key=lambda brand: (crc32(brand.encode()), brand))[share:]
 
 
 @frozen
 class Channel:
-    """A merchant's channel, as who takes it gets it."""
+    """Names a channel that a process has claimed, with its fence."""
 
     brand: str
     fence: int
     breaker: BreakerSnapshot
-    """What the holder before has kept, in wall time."""
+    """The breaker that the previous owner has stored, in wall time."""
 
 
 @frozen
 class _ChannelState:
-    """A line of the book."""
+    """Holds the state of one channel."""
 
     holder: int | None = None
     fence: int = 0
@@ -94,7 +100,7 @@ class _ChannelState:
 
 @define
 class OwnershipModel:
-    """What a store keeps of leases and channels: the model that every store's own way is compared with."""
+    """Models what a store holds of leases and channels; every store is compared with it."""
 
     lease_duration: Span = LEASE_DURATION
     _lease_ends: dict[int, MonotonicInstant] = Factory(dict)
@@ -104,7 +110,8 @@ class OwnershipModel:
     _last_holder: int = 0
 
     def renew(self, holder: int | None, *, now: MonotonicInstant) -> int:
-        """Let this holder's lease begin again; who has none, or one that has ended, gets a new number."""
+        """Renew this holder's lease; a holder without one, or whose lease has ended, gets a new
+        number."""
         if holder is None or not self.is_alive(holder, now=now):
             self._last_holder += 1
             holder = self._last_holder
@@ -112,19 +119,19 @@ class OwnershipModel:
         return holder
 
     def end_lease(self, holder: int) -> None:
-        """End a lease before its time."""
+        """End a lease early."""
         self._lease_ends.pop(holder, None)
 
     def is_alive(self, holder: int, *, now: MonotonicInstant) -> bool:
-        """Whether this holder's lease is good."""
+        """Tell whether this holder's lease has not ended."""
         return now < self._lease_ends.get(holder, now)
 
     def alive(self, *, now: MonotonicInstant) -> Sequence[int]:
-        """The numbers of all whose lease is good."""
+        """Return the numbers of all holders whose lease has not ended."""
         return [holder for holder, end in self._lease_ends.items() if now < end]
 
     def counts(self, *, now: MonotonicInstant) -> OwnershipCounts:
-        """How many share how many channels."""
+        """Count the holders and the channels that they share."""
         alive = self.alive(now=now)
         held = sum(1 for entry in self._channels.values() if entry.holder in alive)
         return OwnershipCounts(len(alive), held)
@@ -132,7 +139,8 @@ class OwnershipModel:
     def claim(
         self, holder: int, brands: Collection[str], *, now: MonotonicInstant
     ) -> Sequence[Channel]:
-        """Give this holder the channels of these brands that nobody alive holds; none when its lease has ended."""
+        """Give this holder those of these brands' channels that no living holder has; none when its
+        lease has ended."""
         if not self.is_alive(holder, now=now):
             return ()
         taken = []
@@ -145,7 +153,8 @@ class OwnershipModel:
         return taken
 
     def fence(self, holder: int, brand: str, *, now: MonotonicInstant) -> int | None:
-        """The fence under which this holder holds the channel; None when it doesn't."""
+        """Return the fence under which this holder has the channel; None when it does not have
+        it."""
         entry = self._channels.get(brand, _ChannelState())
         if entry.holder != holder or not self.is_alive(holder, now=now):
             return None
@@ -159,16 +168,16 @@ class OwnershipModel:
                 self._channels[brand] = evolve(entry, holder=None)
 
     def save_breaker(self, brand: str, fence: int, breaker: BreakerSnapshot) -> None:
-        """Keep a breaker, unless somebody has taken the channel since."""
+        """Store a breaker, unless the channel has been claimed since."""
         entry = self._channels.get(brand, _ChannelState())
         if entry.fence <= fence:
             self._channels[brand] = evolve(entry, breaker=breaker)
 
     def breakers(self) -> Mapping[str, BreakerSnapshot]:
-        """Every breaker, by brand."""
+        """Return every breaker, by brand."""
         return {brand: entry.breaker for brand, entry in self._channels.items()}
 
     def delete_breaker(self, brand: str) -> None:
-        """The brand is gone, and its breaker with it; the fence isn't."""
+        """Delete the breaker of a brand that was removed; its fence stays."""
         if brand in self._channels:
             self._channels[brand] = evolve(self._channels[brand], breaker=INITIAL_SNAPSHOT)

@@ -1,11 +1,12 @@
-"""How fast requests to one provider may follow each other: evenly, after a first handful (a leaky bucket)."""
+"""Limits how fast requests to one provider follow each other: evenly, after a first burst (a leaky
+bucket)."""
 
 from __future__ import annotations
 
 from mmo_sansio.values.clock import MINUTE, SECOND, MonotonicInstant, Span, earlier, later
 
 BURST_WINDOW = Span(5 * SECOND)
-"""What was not used of the last five seconds may be used at once."""
+"""The unused part of this last time may be used at once."""
 
 
 class RateLimit:
@@ -16,11 +17,11 @@ class RateLimit:
         self._next = MonotonicInstant(-MINUTE)
 
     def delay(self, now: MonotonicInstant) -> Span:
-        """How long a request would have to wait now; nothing is changed by asking."""
+        """Return how long a request would have to wait now, without taking a turn."""
         return Span(max(0, self._next_turn(now) - now))
 
     def reserve(self, now: MonotonicInstant) -> Span:
-        """Take the next turn: how long to wait for it."""
+        """Take the next turn, and return how long to wait for it."""
         at = self._next_turn(now)
         self._next = later(at, self._interval)
         return Span(max(0, at - now))

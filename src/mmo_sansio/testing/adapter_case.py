@@ -1,4 +1,5 @@
-"""Describes an adapter under test, and what the suite in `adapter_conformance` sends to it."""
+"""Describes an adapter under test, and the inputs that the suite in `adapter_conformance` gives
+it."""
 
 from __future__ import annotations
 
@@ -33,10 +34,11 @@ UNREADABLE_BODIES: Final = (
     *(b"", b"<html>Bad gateway</html>", b"null", b"[]", b"{}", b"7", b'"\\u0000"', b"\xff\0"),
     *(b"[" * 100_000, b'{"id":' * 50_000, b'{"status":"x","code":"\\u0000","amount":1e999}'),
 )
-"""Bodies that no operator means: empty, in another format, of another shape, nested too deeply."""
+"""Bodies that no operator sends on purpose: empty, in another format, of another shape, nested too
+deeply."""
 
 AMBIGUOUS_STATUSES: Final = (200, 302, 500, 502, 503, 504)
-"""Statuses that, with a body that says nothing, don't tell the outcome of a submission."""
+"""Statuses that, with a meaningless body, leave the outcome of a submission open."""
 
 UNUSABLE_VALUES: Final[tuple[Any, ...]] = (
     [],
@@ -58,8 +60,7 @@ TARGET: Final = re.compile(rb"https?://[!-~]+")
 
 @frozen
 class TransparentCiphers:
-    """Ciphers that encrypt nothing, with bytes that aren't random, so that a check can repeat
-    itself."""
+    """Encrypts nothing, and gives bytes that are not random, so that a check can be repeated."""
 
     def random_bytes(self, count: int) -> bytes:
         """Return zeros."""
@@ -90,18 +91,18 @@ def _no_preparation(request: HttpRequest) -> HttpResponse | None:
 
 @frozen
 class AdapterCase:
-    """An adapter under test, and what a payment looks like in its market."""
+    """Describes an adapter under test, and a payment in its market."""
 
     kind: ProviderKind
     options: Mapping[str, Any] = field(repr=False)
-    """Options that are good, every secret among them, each of 6 characters or more."""
+    """Good options, with every secret among them, each of 6 characters or more."""
     country: str = "KE"
     currency: str = "KES"
     msisdn: str = "+254708374149"
     ciphers: Ciphers = Factory(TransparentCiphers)
     prepare: Callable[[HttpRequest], HttpResponse | None] = _no_preparation
     """The operator's response to a request that prepares a submission, such as one for a key; None
-    for any other."""
+    for any other request."""
 
     def open_adapter(self, options: Mapping[str, Any] | None = None) -> Provider:
         """Return the adapter. Raises OptionError."""

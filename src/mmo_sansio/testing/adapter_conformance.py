@@ -1,10 +1,12 @@
-"""Checks that a provider's adapter keeps the promises of `Provider`: the public suite for adapters.
+"""Defines the public suite for providers' adapters: an adapter that passes keeps the promises of
+`Provider`.
 
     check_adapter(AdapterCase(KIND, OPTIONS))                # all of it, or
     @pytest.mark.parametrize("check", ADAPTER_CHECKS)        # one test for each check
 
-The checks know no operator's protocol: they answer with unreadable bodies, with broken connections,
-and with nothing. The adapter's own tests show what the operator's own words mean.
+The checks know no operator's protocol: they answer with meaningless responses, with broken
+connections, and with nothing. The meaning of the operator's own words is for the adapter's own
+tests.
 """
 
 from __future__ import annotations
@@ -71,7 +73,7 @@ def check_operations(case: AdapterCase) -> None:
 
 
 def check_requests(case: AdapterCase) -> None:
-    """Check that the same payment makes the same requests, each absolute and without an access
+    """Check that the same payment makes the same requests, all absolute and without an access
     token."""
     provider = case.open_adapter()
     for transaction in _transactions(case, provider):
@@ -158,8 +160,8 @@ def check_notifications(case: AdapterCase) -> None:
 
 
 def check_sign_in(case: AdapterCase) -> None:
-    """Check that a sign-in without a usable response fails and shows no secret, and that a success
-    is no rejected token."""
+    """Check that a sign-in without a usable response fails without a secret, and that tokens are
+    not rejected early."""
     provider = case.open_adapter()
     assert not provider.rejects_token(HttpResponse(200, (), b"{}"))
     provider.scope_of(HttpRequest("GET", b"https://elsewhere.example/"))
@@ -177,7 +179,8 @@ def check_sign_in(case: AdapterCase) -> None:
 
 
 def check_options(case: AdapterCase) -> None:
-    """Check that the declared options are those read, and that errors name an unusable one."""
+    """Check that the declared options are those that are read, and that an unusable one is
+    named."""
     recorded = RecordedOptions(case.options)
     case.kind.factory(NAME, case.kind.title, recorded, AdapterContext(HOOKS_URL, case.ciphers))
     declared = {*case.kind.options, *case.kind.secrets}

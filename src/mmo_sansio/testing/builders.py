@@ -1,5 +1,5 @@
-"""Builders: each makes a valid value whose every member can be replaced by name, so that a test says only what it
-is about."""
+"""Builds valid values, each with any field replaced by name, so that a test names only its
+subject."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ from mmo_sansio.values.model import (
 from mmo_sansio.values.money import Money
 
 START = Instant(1_790_000_000 * clock.SECOND)
-"""When the tests' time begins: a second in September 2026."""
+"""The time at which tests begin: a second in September 2026."""
 
 REFERENCE = "01K5TESTTESTTESTTESTTEST00"
 """The gatewayReference of the payment that a test is about."""
@@ -71,7 +71,8 @@ def KES(value: str | int) -> Money:  # It reads as the currency that it is.
 
 
 def numbered_reference(number: int) -> str:
-    """The gatewayReference with this number: distinct for distinct numbers, a ULID in form."""
+    """Return the gatewayReference with this number: distinct for distinct numbers, a ULID in
+    form."""
     digits = ""
     for _ in range(8):
         number, digit = divmod(number, 32)
@@ -80,12 +81,12 @@ def numbered_reference(number: int) -> str:
 
 
 def a_party(**members: Any) -> Party:
-    """A payer."""
+    """Build a payer."""
     return Party(**{"id": "customer-1", "msisdn": "+254700000200", **members})
 
 
 def a_method(**members: Any) -> Method:
-    """A method for every operation in Kenya, from KES 10 to KES 150000."""
+    """Build a method for every operation in Kenya, from KES 10 to KES 150000."""
     standard: dict[str, Any] = {
         "key": "test_ke",
         "provider": "test",
@@ -98,7 +99,7 @@ def a_method(**members: Any) -> Method:
 
 
 def a_brand(**members: Any) -> Brand:
-    """A merchant with one method, and a place for results of deposits."""
+    """Build a merchant with one method, and a URL for results of deposits."""
     standard: dict[str, Any] = {
         "id": "acme",
         "name": "Acme Ltd",
@@ -109,7 +110,7 @@ def a_brand(**members: Any) -> Brand:
 
 
 def a_draft(**members: Any) -> Draft:
-    """A direct pay-in of KES 150."""
+    """Build a direct pay-in of KES 150."""
     standard: dict[str, Any] = {
         "operation": Operation.DIRECT_PAYIN,
         "method": "test_ke",
@@ -131,47 +132,47 @@ def a_create_payment(
     page_token: str = "page-token",
     **draft: Any,
 ) -> CreatePayment:
-    """A merchant's wish for a payment; further members are those of its draft."""
+    """Build a merchant's request for a payment; further fields are those of its draft."""
     return CreatePayment(
         brand or a_brand(), gateway_reference, a_draft(**draft), page_token, terms or Terms()
     )
 
 
 def a_begin_submission(gateway_reference: str = REFERENCE) -> BeginSubmission:
-    """A worker is about to send it."""
+    """Build the report that a worker is about to send the payment."""
     return BeginSubmission(gateway_reference)
 
 
 def a_confirmation(gateway_reference: str = REFERENCE) -> ConfirmPage:
-    """The payer presses the button."""
+    """Build the payer's press of the button."""
     return ConfirmPage(gateway_reference)
 
 
 def a_wake(gateway_reference: str = REFERENCE) -> TransactionWoke:
-    """Its time may have come."""
+    """Build the input that the payment may be due."""
     return TransactionWoke(gateway_reference)
 
 
 def a_resolution(gateway_reference: str = REFERENCE, **members: Any) -> ResolveManually:
-    """An operator makes it a success; with an `to_error_code`, a failure."""
+    """Build a success by hand; with an `error_code`, a failure."""
     standard = {"user": "amina", "reason": "The provider's statement of today shows it."}
     return ResolveManually(gateway_reference, **{**standard, **members})
 
 
 def accepted(gateway_reference: str = REFERENCE, **members: Any) -> ProviderAccepted:
-    """The provider has it."""
+    """Build the provider's acceptance."""
     standard = {"provider": "test", "source": Source.POLL}
     return ProviderAccepted(gateway_reference, **{**standard, **members})
 
 
 def succeeded(gateway_reference: str = REFERENCE, **members: Any) -> ProviderSucceeded:
-    """The provider's notification of a success."""
+    """Build the provider's notification of a success."""
     standard = {"provider": "test", "source": Source.WEBHOOK}
     return ProviderSucceeded(gateway_reference, **{**standard, **members})
 
 
 def failed(gateway_reference: str = REFERENCE, **members: Any) -> ProviderFailed:
-    """The provider's notification of a failure."""
+    """Build the provider's notification of a failure."""
     standard = {
         "provider": "test",
         "source": Source.WEBHOOK,
@@ -183,7 +184,7 @@ def failed(gateway_reference: str = REFERENCE, **members: Any) -> ProviderFailed
 
 
 def unreachable(gateway_reference: str = REFERENCE, **members: Any) -> ProviderUnreachable:
-    """No usable answer."""
+    """Build a report without a usable response."""
     standard = {"provider": "test", "reason": "The connection was reset."}
     return ProviderUnreachable(gateway_reference, **{**standard, **members})
 
@@ -191,24 +192,25 @@ def unreachable(gateway_reference: str = REFERENCE, **members: Any) -> ProviderU
 def never_received(
     gateway_reference: str = REFERENCE, *, provider: str = "test", version: int = 2
 ) -> ProviderNeverReceived:
-    """The provider is certain that it never got it; by default, the first submission of a direct payment."""
+    """Build the provider's certainty that it never received the payment; by default, the first
+    submission of a direct payment."""
     return ProviderNeverReceived(gateway_reference, provider, version)
 
 
 def cannot_tell(gateway_reference: str = REFERENCE, **members: Any) -> ProviderCannotTell:
-    """The provider `test` offers no way to be asked."""
+    """Build the report that the provider `test` cannot be polled."""
     return ProviderCannotTell(
         **{"gateway_reference": gateway_reference, "provider": "test", **members}
     )
 
 
 def hinted(gateway_reference: str = REFERENCE, **members: Any) -> ProviderHinted:
-    """Somebody says in the name of the provider `test` that something has happened."""
+    """Build an unsigned notification in the name of the provider `test`."""
     return ProviderHinted(**{"gateway_reference": gateway_reference, "provider": "test", **members})
 
 
 def a_deposit(**members: Any) -> DepositNotified:
-    """Somebody paid KES 75 through the provider's own channel."""
+    """Build a deposit of KES 75 through the provider's own channel."""
     standard: dict[str, Any] = {
         "provider": "test",
         "provider_reference": "DEP-1",
@@ -225,7 +227,7 @@ def a_deposit(**members: Any) -> DepositNotified:
 def an_attempt(
     outcome: DeliveryOutcome = DeliveryOutcome.DELIVERED, **members: Any
 ) -> DeliveryAttempt:
-    """An attempt to deliver a callback."""
+    """Build an attempt to deliver a callback."""
     status = 200 if outcome is DeliveryOutcome.DELIVERED else None
     standard: dict[str, Any] = {"url": "https://acme.example/result", "status": status}
     return DeliveryAttempt(outcome, **{**standard, **members})
@@ -234,12 +236,13 @@ def an_attempt(
 def callback_concluded(
     gateway_reference: str = REFERENCE, outcome: DeliveryOutcome = DeliveryOutcome.DELIVERED
 ) -> CallbackConcluded:
-    """The callback's one attempt has ended."""
+    """Build the end of the callback's one attempt."""
     return CallbackConcluded(gateway_reference, an_attempt(outcome))
 
 
 def a_transaction(stage: Stage = Stage.CREATED, **members: Any) -> Transaction:
-    """A payment in this stage, as the law would have brought it there; members of its order or progress by name.
+    """Build a payment in this stage, as the payment rules would have brought it there; fields of
+    its order or progress are given by name.
 
     One that awaits its customer is a web pay-in whose page closes after 30 minutes.
     """
@@ -250,7 +253,7 @@ def a_transaction(stage: Stage = Stage.CREATED, **members: Any) -> Transaction:
 
 
 def ledger_with(*transactions: Transaction) -> Ledger:
-    """A ledger that holds these, with the references they used, the deposits they are and the intents they left."""
+    """Build a ledger that holds these transactions, with their references, deposits and intents."""
     ledger = Ledger()
     for each in transactions:
         order, stage = each.order, each.progress.stage

@@ -1,11 +1,13 @@
-"""A small world: a merchant, a provider and a clock that moves only when it is told to, around one `Gateway`.
+"""Simulates a small world around one `Gateway`: a merchant, a provider and a clock that moves only
+on request.
 
-    world = World(Provider(on_submit=(accepts,), on_ask=(succeeds,)))
+    world = World(FakeProvider(on_submit=(accepts,), on_poll=(succeeds,)))
     world.create()
     world.run()
     assert world.transaction().status is Status.SUCCESS
 
-The drive is bounded: it steps until nothing is left to do, jumps to the next wake, and gives up loudly.
+The simulation is bounded: it steps until nothing is left to do, jumps to the next wake, and raises
+when that does not end.
 """
 
 from __future__ import annotations
@@ -43,30 +45,30 @@ from mmo_sansio.values.error_codes import ErrorCode
 from mmo_sansio.values.model import Source, Stage, Transaction
 
 STEPS_MAX = 1_000
-"""So many steps without coming to rest are a loop."""
+"""More steps than these without an end are a loop."""
 
 ProviderScript: TypeAlias = Callable[[Transaction], ProviderReport]
-"""What a provider answers about a payment."""
+"""The provider's report about a payment."""
 
 
 class DidNotSettle(AssertionError):
-    """The world did not come to rest within STEPS_MAX steps."""
+    """Raised when the world did not settle within STEPS_MAX steps."""
 
 
 def accepts(transaction: Transaction) -> ProviderReport:
-    """It has the request, and has not decided."""
+    """Report that the provider has the request, and has not decided."""
     return ProviderAccepted(transaction.reference, transaction.order.provider, Source.POLL)
 
 
 def succeeds(transaction: Transaction) -> ProviderReport:
-    """It moved the money."""
+    """Report that the provider moved the money."""
     return ProviderSucceeded(
         transaction.reference, transaction.order.provider, Source.POLL, "PROV-1"
     )
 
 
 def fails(transaction: Transaction) -> ProviderReport:
-    """The payer lacks the money."""
+    """Report that the payer lacks the money."""
     return ProviderFailed(
         transaction.reference,
         transaction.order.provider,
@@ -76,12 +78,12 @@ def fails(transaction: Transaction) -> ProviderReport:
 
 
 def does_not_answer(transaction: Transaction) -> ProviderReport:
-    """No answer comes back."""
+    """Report that no response comes back."""
     return ProviderUnreachable(transaction.reference, transaction.order.provider, "No answer.")
 
 
 def never_receives(transaction: Transaction) -> ProviderReport:
-    """It is certain that nothing reached it."""
+    """Report the certainty that nothing was received."""
     return ProviderNeverReceived(
         transaction.reference, transaction.order.provider, transaction.progress.version
     )
@@ -89,23 +91,23 @@ def never_receives(transaction: Transaction) -> ProviderReport:
 
 @define
 class FakeProvider:
-    """A provider that answers from two lists; the last answer of a list is given again for ever."""
+    """Answers from two lists; the last answer of a list is repeated."""
 
     on_submit: Sequence[ProviderScript] = (accepts,)
     on_poll: Sequence[ProviderScript] = (accepts,)
     submissions: list[str] = Factory(list)
-    """The references that were sent to it, in order."""
+    """The references that were submitted, in order."""
     polls: list[tuple[Instant, str]] = Factory(list)
-    """When it was asked, and about what."""
+    """The time and the reference of each poll."""
 
     def submit(self, transaction: Transaction) -> ProviderReport:
-        """What it answers to a submission."""
+        """Return the report on a submission."""
         self.submissions.append(transaction.reference)
         script = self.on_submit[min(len(self.submissions), len(self.on_submit)) - 1]
         return script(transaction)
 
     def poll(self, transaction: Transaction, *, now: Instant) -> ProviderReport:
-        """What it answers to a question."""
+        """Return the report on a poll."""
         self.polls.append((now, transaction.reference))
         script = self.on_poll[min(len(self.polls), len(self.on_poll)) - 1]
         return script(transaction)
@@ -113,29 +115,30 @@ class FakeProvider:
 
 @define
 class World:
-    """One gateway, whoever is around it, and the time."""
+    """Holds one gateway, its merchant, its provider, and the time."""
 
     provider: FakeProvider = Factory(FakeProvider)
     callback_outcome: DeliveryOutcome = DeliveryOutcome.DELIVERED
-    """What becomes of every callback."""
+    """The outcome of every callback."""
     now: Instant = START
     gateway: Gateway = Factory(Gateway)
     callbacks: list[Transaction] = Factory(list)
-    """What the merchant was told, in order."""
+    """The transactions that the merchant was called back about, in order."""
     _pending_intents: list[Intent] = Factory(list)
 
     def create(self, gateway_reference: str = REFERENCE, **members: Any) -> Reply:
-        """The merchant asks for a payment; nothing is done about it yet."""
+        """Request a payment; nothing is done about it yet."""
         return self.receive(a_create_payment(gateway_reference, **members))
 
     def receive(self, input_: Input) -> Reply:
-        """Let this happen now; what is to be done about it waits for `settle`."""
+        """Let this happen now; its intents wait for `settle`."""
         reply = self.gateway.receive(input_, now=self.now)
         self._pending_intents.extend(self.gateway.take_intents())
         return reply
 
     def with_history(self, *inputs: Input) -> World:
-        """Let these happen one microsecond apart, with nobody doing what they ask for. Returns the world."""
+        """Let these happen one microsecond apart, without carrying out their intents, and return
+        the world."""
         for each in inputs:
             self.receive(each)
             self._pending_intents.clear()
@@ -143,15 +146,15 @@ class World:
         return self
 
     def transaction(self, gateway_reference: str = REFERENCE) -> Transaction:
-        """The payment as it is now."""
+        """Return the payment as it is now."""
         return self.gateway.transaction(gateway_reference)
 
     def crash(self) -> None:
-        """Forget everything that isn't durable, and start again with the intents that are kept."""
+        """Forget everything that is not durable, and start again with the durable intents."""
         self._pending_intents = list(self.gateway.ledger.intents.values())
 
     def step(self) -> bool:
-        """Do the next thing that is to be done; False when there is nothing."""
+        """Take the next action; return False when there is none."""
         if not self._pending_intents:
             return False
         match self._pending_intents.pop(0):
@@ -171,7 +174,8 @@ class World:
         return True
 
     def settle(self) -> None:
-        """Step until nothing is to be done; no time passes. Raises Restless when that doesn't end."""
+        """Step until there is nothing to do; no time passes. Raises DidNotSettle when that does not
+        end."""
         for _ in range(STEPS_MAX):
             if not self.step():
                 return
@@ -180,7 +184,7 @@ class World:
         )
 
     def advance(self, span: Span) -> None:
-        """Let this much time pass, stopping at every wake on the way."""
+        """Let this much time pass, with a stop at every wake."""
         until = later(self.now, span)
         self.settle()
         for _ in range(STEPS_MAX):
@@ -192,7 +196,8 @@ class World:
         raise DidNotSettle(f"{STEPS_MAX} wakes before {until}")
 
     def run(self) -> None:
-        """Let time pass until every payment has ended. Raises Restless when that doesn't happen."""
+        """Let time pass until every payment has ended. Raises DidNotSettle when that does not
+        happen."""
         self.settle()
         for _ in range(STEPS_MAX):
             at = self.gateway.next_wake()
