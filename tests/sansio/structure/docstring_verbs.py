@@ -3,7 +3,8 @@
     python -m tests.sansio.structure.docstring_verbs
 
 The check knows the verbs of this code base from lists, and reads the first paragraph of each
-docstring. A docstring that begins with a question word has no main clause and fails, too. If the
+docstring. A docstring that begins with a question word has no main clause and fails, too. A
+property is described like an attribute, for which a noun is enough. If the
 check does not know a verb, add it to VERBS, or to NOUN_VERBS if its forms are also nouns.
 """
 
@@ -93,6 +94,11 @@ def has_verb(docstring: str) -> bool:
     )
 
 
+def _is_property(node: ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+    names = {each.id for each in node.decorator_list if isinstance(each, ast.Name)}
+    return bool(names & {"property", "cached_property"})
+
+
 def public_docstrings(name: str, tree: ast.Module) -> Iterator[tuple[str, int, str]]:
     """Yield `(dotted name, line, docstring)` of a module and its public classes and functions."""
     pending: list[tuple[str, ast.AST]] = [(name, tree)]
@@ -109,6 +115,7 @@ def public_docstrings(name: str, tree: ast.Module) -> Iterator[tuple[str, int, s
                 for each in node.body
                 if isinstance(each, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
                 and not each.name.startswith("_")
+                and not _is_property(each)
             ]
 
 

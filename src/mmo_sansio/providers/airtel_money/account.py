@@ -1,4 +1,5 @@
-"""What `[provider.NAME]` holds for an account with Airtel Money: one application in one country and currency."""
+"""Reads the options of an account with Airtel Money: one application in one country and
+currency."""
 
 from __future__ import annotations
 
@@ -18,7 +19,7 @@ from mmo_sansio.values.currencies import CURRENCIES
 
 @frozen
 class AirtelCountry:
-    """A country in which the operator works."""
+    """Describes a country in which the operator works."""
 
     currency: str
     dialling_code: str
@@ -41,22 +42,23 @@ MARKETS: Mapping[str, AirtelCountry] = MappingProxyType(
         "ZM": AirtelCountry("ZMW", "260"),
     }
 )
-"""By ISO 3166-1 alpha-2 code, with the currency that is usual there."""
+"""The countries by ISO 3166-1 alpha-2 code, with their usual currency."""
 
 
 @frozen
 class AirtelAccount:
-    """An account, ready to be used."""
+    """Holds the options of an account."""
 
     base_url: str
-    """Without a slash at its end; a country has its own, in production and for tests."""
+    """The address without a slash at its end; each country has its own, in production and for
+    tests."""
     country: str
     currency: str
     dialling_code: str
     client_id: str
     client_secret: str = field(repr=False)
     pin: str | None = field(default=None, repr=False)
-    """Of the wallet that pays out; None: this account pays nothing out."""
+    """The PIN of the wallet that pays out; None: this account pays nothing out."""
     collection_version: int = 1
     disbursement_version: int = 2
     signs_collections: bool = False
@@ -64,61 +66,62 @@ class AirtelAccount:
     public_key: bytes | None = None
     """The operator's RSA key, DER; None: it is fetched."""
     pin_padding: RsaPadding = RsaPadding.OAEP_SHA256
-    """For keys of more than 1024 bits; shorter ones take PKCS#1 v1.5 only."""
+    """The padding for keys of more than 1024 bits; shorter ones allow PKCS#1 v1.5 only."""
     key_padding: RsaPadding = RsaPadding.PKCS1V15
-    """The same, for x-key."""
+    """The padding for x-key."""
     pin_member: str = "pin"
     wallet_type: str = "NORMAL"
     disbursement_type: str = "B2C"
     polls_with_type: bool = False
-    """Whether a question about a pay-out names its type."""
+    """Whether a poll of a pay-out names its type."""
     callback_key: str | None = field(default=None, repr=False)
-    """What callbacks are authenticated with; None: they aren't."""
+    """The key that authenticates callbacks; None: they are not authenticated."""
     callback_hash_header: str = "hash"
-    """Where the hash stands when it isn't in the body."""
+    """The header with the hash when the body has none."""
     first_poll_after: Span = Span(180 * SECOND)
-    """How long after a prompt the operator may be asked about it for the first time."""
+    """The time from a prompt to its first poll."""
     is_rejection_by_payer: bool = False
-    """Whether this market's code for a refusal says that it was the payer who refused."""
+    """Whether this market's code for a rejection means that the payer declined."""
     keeps_leading_zero: bool = False
     """Whether a zero after the dialling code belongs to national numbers."""
 
 
 def read_account(options: Mapping[str, Any]) -> AirtelAccount:
-    """The account that these options describe. Raises OptionError for one that is unknown, missing or unusable."""
-    given = Options(options)
-    country = given.text("country").upper()
+    """Return the account that the options describe. Raises OptionError for an option that is
+    unknown, missing or unusable."""
+    reader = Options(options)
+    country = reader.text("country").upper()
     market = MARKETS.get(country)
-    collection_version = int(given.choice("collection_version", ("1", "2"), "1"))
-    disbursement_version = int(given.choice("disbursement_version", ("1", "2", "3"), "2"))
+    collection_version = int(reader.choice("collection_version", ("1", "2"), "1"))
+    disbursement_version = int(reader.choice("disbursement_version", ("1", "2", "3"), "2"))
     account = AirtelAccount(
-        base_url=given.url("base_url"),
+        base_url=reader.url("base_url"),
         country=_check_country(country),
-        currency=_check_currency(given.text("currency", market.currency if market else None)),
+        currency=_check_currency(reader.text("currency", market.currency if market else None)),
         dialling_code=_check_dialling_code(
-            given.text("dialling_code", market.dialling_code if market else None)
+            reader.text("dialling_code", market.dialling_code if market else None)
         ),
-        client_id=given.text("client_id"),
-        client_secret=given.text("client_secret"),
-        pin=given.optional_text("pin"),
+        client_id=reader.text("client_id"),
+        client_secret=reader.text("client_secret"),
+        pin=reader.optional_text("pin"),
         collection_version=collection_version,
         disbursement_version=disbursement_version,
-        signs_collections=given.boolean("sign_collections", collection_version == 2),
-        signs_disbursements=given.boolean("sign_disbursements", disbursement_version == 3),
-        public_key=_parse_public_key(given.optional_text("public_key")),
-        pin_padding=_read_padding(given, "pin_padding", RsaPadding.OAEP_SHA256),
-        key_padding=_read_padding(given, "key_padding", RsaPadding.PKCS1V15),
-        pin_member=given.choice("pin_member", ("pin", "pinstring"), "pin"),
-        wallet_type=given.choice("wallet_type", ("NORMAL", "SALARY"), "NORMAL"),
-        disbursement_type=given.choice("disbursement_type", ("B2C", "B2B"), "B2C"),
-        polls_with_type=given.boolean("ask_with_type", False),
-        callback_key=given.optional_text("callback_key"),
-        callback_hash_header=given.text("callback_hash_header", "hash").lower(),
-        first_poll_after=Span(given.integer("first_question_after_s", 180) * SECOND),
-        is_rejection_by_payer=given.boolean("refusal_is_of_payer", False),
-        keeps_leading_zero=given.boolean("keep_leading_zero", False),
+        signs_collections=reader.boolean("sign_collections", collection_version == 2),
+        signs_disbursements=reader.boolean("sign_disbursements", disbursement_version == 3),
+        public_key=_parse_public_key(reader.optional_text("public_key")),
+        pin_padding=_read_padding(reader, "pin_padding", RsaPadding.OAEP_SHA256),
+        key_padding=_read_padding(reader, "key_padding", RsaPadding.PKCS1V15),
+        pin_member=reader.choice("pin_member", ("pin", "pinstring"), "pin"),
+        wallet_type=reader.choice("wallet_type", ("NORMAL", "SALARY"), "NORMAL"),
+        disbursement_type=reader.choice("disbursement_type", ("B2C", "B2B"), "B2C"),
+        polls_with_type=reader.boolean("ask_with_type", False),
+        callback_key=reader.optional_text("callback_key"),
+        callback_hash_header=reader.text("callback_hash_header", "hash").lower(),
+        first_poll_after=Span(reader.integer("first_question_after_s", 180) * SECOND),
+        is_rejection_by_payer=reader.boolean("refusal_is_of_payer", False),
+        keeps_leading_zero=reader.boolean("keep_leading_zero", False),
     )
-    given.check_unknown()
+    reader.check_unknown()
     return account
 
 
@@ -145,7 +148,7 @@ def _read_padding(options: Options, key: str, default: RsaPadding) -> RsaPadding
 
 
 def _parse_public_key(text: str | None) -> bytes | None:
-    """The portal shows it as Base64 without armour; a file may have the armour too."""
+    """Decode the key, which the portal shows as Base64; a file may have PEM headers, too."""
     if text is None:
         return None
     if text.startswith("-----BEGIN"):

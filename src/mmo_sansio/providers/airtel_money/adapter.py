@@ -1,4 +1,5 @@
-"""The adapter: conversations with Airtel Money. The shell signs in and puts the token on every request."""
+"""Holds the conversations with Airtel Money. The shell signs in and puts the token on every
+request."""
 
 from __future__ import annotations
 
@@ -39,17 +40,18 @@ from mmo_sansio.values.error_codes import ErrorCode
 from mmo_sansio.values.model import Transaction
 
 KEY_LIFETIME = HOUR
-"""How long a fetched RSA key is used. Its own end is told in a time zone that isn't written down."""
+"""The time for which a fetched RSA key is used. Its own end has an undocumented time zone."""
 
 TOKEN_LIFETIME = 180 * SECOND
-"""How long a token lives that doesn't say."""
+"""The lifetime of a token whose response has none."""
 
 _RESPONSE_HEADERS = ((b"content-type", b"application/json"),)
 
 
 def account_operations(account: AirtelAccount) -> Mapping[OperationKey, ProviderOperation]:
-    """What the account offers. A repeated id is refused rather than recognised, and only one source says so; so a
-    submission is repeated only when the operator has denied for a while that it knows the payment."""
+    """Return the account's operations. Airtel rejects a repeated id instead of recognising it, and
+    only one source says so; so a submission is repeated only when the operator has denied for a
+    while that it knows the payment."""
     payin = ProviderOperation(
         is_idempotent=False,
         can_be_polled=True,
@@ -79,25 +81,25 @@ def account_operations(account: AirtelAccount) -> Mapping[OperationKey, Provider
 
 @frozen
 class EncryptionKey:
-    """The operator's RSA key."""
+    """Holds the operator's RSA key."""
 
     public_key: bytes
     valid_until: Instant
 
 
 class EncryptionKeyUnavailable(Exception):
-    """The operator gives no RSA key."""
+    """The operator's RSA key cannot be fetched."""
 
     def __init__(self, reason: str, *, is_rejection: bool) -> None:
         super().__init__(reason)
         self.reason = reason
         self.is_rejection = is_rejection
-        """False: another time it may."""
+        """False: a later request may succeed."""
 
 
 @define(eq=False)
 class AirtelMoneyProvider:
-    """One application of the operator's, in one country and currency."""
+    """Holds the conversations of one application, in one country and currency."""
 
     name: str
     title: str
@@ -110,11 +112,11 @@ class AirtelMoneyProvider:
         self.operations = account_operations(self.account)
 
     def scope_of(self, request: HttpRequest) -> str:
-        """One token is for everything."""
+        """Return the one scope, because one token serves all requests."""
         return "all"
 
     def sign_in(self, scope: str, *, now: Instant) -> SignIn:
-        """Get a token; it lives three minutes."""
+        """Get a token, which is valid for three minutes."""
         answer = yield requests.sign_in_request(self.account)
         if answer.status != 200:
             raise SignInFailed(f"Airtel Money answered {answer.status} to a sign-in.")
@@ -132,7 +134,8 @@ class AirtelMoneyProvider:
         return response.status == 401
 
     def submit(self, transaction: Transaction, *, now: Instant) -> Conversation:
-        """Ask to move the money, once; a second time only when a kept RSA key turned out to be an old one."""
+        """Ask to move the money, once; a second time only when a kept RSA key turned out to be an
+        old one."""
         about = AirtelPayment(transaction, self.name, self.account)
         if (unfit := self._unsupported_reason(transaction)) is not None:
             return about.failed(ErrorCode.MERCHANT_MISCONFIGURED, message=unfit)
@@ -166,7 +169,7 @@ class AirtelMoneyProvider:
             return submission_report(answer, about)
 
     def poll(self, transaction: Transaction, *, now: Instant) -> Conversation:
-        """Ask what became of a submission."""
+        """Poll a submission."""
         about = AirtelPayment(transaction, self.name, self.account)
         operation = self.operations.get(operation_key(transaction))
         if operation is None:
@@ -197,7 +200,8 @@ class AirtelMoneyProvider:
     def _build_submission(
         self, transaction: Transaction, *, now: Instant
     ) -> Generator[HttpRequest, HttpResponse, HttpRequest]:
-        """The request, once the RSA key is there that it may need. Raises what makes it impossible."""
+        """The request, once the RSA key is there that it may need. Raises what makes it
+        impossible."""
         public_key = b""
         if requests.needs_key(self.account, transaction.order):
             public_key = self.account.public_key or (yield from self._encryption_key(now=now))
@@ -206,7 +210,8 @@ class AirtelMoneyProvider:
         )
 
     def _encryption_key(self, *, now: Instant) -> Generator[HttpRequest, HttpResponse, bytes]:
-        """The operator's key, fetched when none is kept that is valid. Raises EncryptionKeyUnavailable."""
+        """The operator's key, fetched when none is kept that is valid. Raises
+        EncryptionKeyUnavailable."""
         if (kept := self._cached_key(now)) is not None:
             return kept
         try:
@@ -225,7 +230,8 @@ class AirtelMoneyProvider:
 def open_airtel_money(
     name: str, title: str, options: Mapping[str, Any], ciphers: Ciphers
 ) -> AirtelMoneyProvider:
-    """The adapter of one account. Raises OptionError for an option that is unknown, missing or can't be used."""
+    """The adapter of one account. Raises OptionError for an option that is unknown, missing or
+    can't be used."""
     return AirtelMoneyProvider(name, title, read_account(options), ciphers)
 
 
@@ -258,7 +264,8 @@ def _parse_valid_until(text: object) -> Instant | None:
 
 
 def _parse_lifetime(value: object) -> int:
-    """How long a token lives: a number, or one as text; what says nothing means the documented life."""
+    """How long a token lives: a number, or one as text; what says nothing means the documented
+    life."""
     if value is None:
         return TOKEN_LIFETIME // SECOND
     text = str(value)

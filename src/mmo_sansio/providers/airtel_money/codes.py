@@ -1,7 +1,7 @@
-"""What the operator's codes mean, as one table for each of its products and one for what stands before them.
+"""Translates the operator's codes, by one table for each product and one for the router.
 
-A code alone seldom settles a payment: `standing` is what it says by itself, `to_error_code` what a payment failed of when
-its own status says that it failed.
+A code alone seldom settles a payment: `outcome` is its meaning by itself, and `error_code` the
+reason of the failure when the payment's own status says that it failed.
 """
 
 from __future__ import annotations
@@ -16,28 +16,29 @@ from mmo_sansio.values.error_codes import ErrorCode
 
 
 class AirtelOutcome(StrEnum):
-    """What a code says of a payment by itself."""
+    """Lists the meanings of a code by itself."""
 
     DONE = "done"
     PENDING = "open"
-    """Nothing final: ask."""
+    """Nothing is final: poll."""
     REJECTED = "refused"
-    """It was not and will not be carried out."""
+    """The payment was not and will not be carried out."""
     NOT_FOUND = "never taken"
-    """No such payment is known there; final only after a safe wait."""
+    """The operator knows no such payment; final only after a safe wait."""
 
 
 @frozen
 class AirtelCode:
-    """A row of a table."""
+    """Defines a row of a table."""
 
     native: str
     meaning: str
     outcome: AirtelOutcome
     error_code: ErrorCode | None
-    """What a payment failed of; None where a failure with this code contradicts itself, and is asked about again."""
+    """The reason of a failure; None where a failure with this code contradicts itself, and causes
+    another poll."""
     message: str | None = None
-    """The row is for messages with these words only; None: for any."""
+    """The row is only for messages with this text; None: for all."""
 
 
 _DONE, _PENDING, _REJECTED = AirtelOutcome.DONE, AirtelOutcome.PENDING, AirtelOutcome.REJECTED
@@ -68,7 +69,8 @@ COLLECTION: tuple[AirtelCode, ...] = (
     AirtelCode("DP00800001026", "the signature does not match", _REJECTED, _MISCONFIGURED),
     AirtelCode("DP00800001029", "expired", _REJECTED, ErrorCode.TRANSACTION_EXPIRED),
 )
-"""Pay-ins. A second list in circulation says otherwise of 1007 and 1009; two independent ones agree with this."""
+"""Pay-ins. A second list in circulation says otherwise of 1007 and 1009; two independent ones agree
+with this."""
 
 DISBURSEMENT: tuple[AirtelCode, ...] = (
     AirtelCode("DP00900001000", "ambiguous", _PENDING, None),
@@ -133,7 +135,7 @@ ROUTER: tuple[AirtelCode, ...] = (
     AirtelCode("DP02200000002", "user not found", _REJECTED, ErrorCode.USER_NOT_FOUND),
     AirtelCode("DP02100000002", "user not found", _REJECTED, ErrorCode.USER_NOT_FOUND),
 )
-"""What stands before the products, and codes of old."""
+"""Codes of the router in front of the products, and old codes."""
 
 CODE_TABLES: Mapping[str, tuple[AirtelCode, ...]] = MappingProxyType(
     {"Pay-ins": COLLECTION, "Pay-outs": DISBURSEMENT, "Before both": ROUTER}
@@ -141,29 +143,30 @@ CODE_TABLES: Mapping[str, tuple[AirtelCode, ...]] = MappingProxyType(
 """Every table, for the documentation and for tests."""
 
 STALE_KEY_CODES = frozenset({"DP00800001026", "ROUTER116"})
-"""What is answered when the operator has another key by now; a fresh one is fetched, once."""
+"""Codes of a response when the operator has a new key, which is then fetched, once."""
 
 REJECTED_BY_PAYER_CODE = "DP00800001008"
-"""The payer's refusal in markets that confirm it; elsewhere it is any refusal."""
+"""The payer's rejection in markets that confirm it; in other markets any rejection."""
 
 HTTP_REJECTIONS: Mapping[int, ErrorCode] = MappingProxyType(
     {401: _MISCONFIGURED, 403: _MISCONFIGURED}
 )
-"""Answers without a code of their own after which a submission was certainly not carried out."""
+"""Statuses of responses without a code after which a submission was certainly not carried out."""
 
 
 def find_code(
     native: str | None, message: str | None, product: tuple[AirtelCode, ...]
 ) -> AirtelCode | None:
-    """The row for a code and its message, of the product or of what stands before it; None for a code that nobody
-    has written down."""
-    told = (message or "").lower()
+    """Return the row for a code and its message, of the product or the router; None for an
+    undocumented code."""
+    text = (message or "").lower()
     for code in product + ROUTER:
-        if code.native == native and (code.message is None or code.message in told):
+        if code.native == native and (code.message is None or code.message in text):
             return code
     return None
 
 
 def is_inconclusive_status(status: int) -> bool:
-    """Whether an answer with this HTTP status leaves open what became of the request, whatever its body says."""
+    """Return whether a response with this HTTP status leaves the outcome open, whatever its body
+    says."""
     return status == 408 or status >= 500

@@ -1,4 +1,4 @@
-"""Callbacks: who sent one, and which payment it speaks of. None is believed alone, as none names an amount."""
+"""Authenticates callbacks and finds their payment. None is a result, as none contains an amount."""
 
 from __future__ import annotations
 
@@ -16,38 +16,40 @@ from mmo_sansio.providers.airtel_money.account import AirtelAccount
 from mmo_sansio.providers.airtel_money.wire import parse_json, raw_member
 
 CALLBACK_CHARACTERS_MAX = 2_000
-"""How much of a callback is kept."""
+"""The length to which a stored callback is cut."""
 
 _ID = re.compile(r"[A-Za-z0-9]{1,64}", re.ASCII)
 
 
 def callback_hash(key: str, text: bytes) -> str:
-    """Base64 of the HMAC-SHA256 of the text: what a callback is authenticated with."""
+    """Return the Base64 of the HMAC-SHA256 of a text, which authenticates a callback."""
     return base64.b64encode(hmac.digest(key.encode(), text, hashlib.sha256)).decode()
 
 
 def read_callback(
     request: HttpRequest, account: AirtelAccount, provider: str
 ) -> ProviderHinted | UnmatchedNotified:
-    """The payment that a callback speaks of; what is forged or can't be read is kept for a person."""
-    told = request.body.decode("utf-8", "replace").replace("\0", "\ufffd")[:CALLBACK_CHARACTERS_MAX]
+    """Return the payment of a callback; a forged or unreadable callback goes to the suspense
+    book."""
+    text = request.body.decode("utf-8", "replace").replace("\0", "\ufffd")
+    content = text[:CALLBACK_CHARACTERS_MAX]
     try:
         document = parse_json(request.body)
     except ValueError:
-        return UnmatchedNotified(provider, told)
+        return UnmatchedNotified(provider, content)
     transaction = document.get("transaction")
     id = transaction.get("id") if isinstance(transaction, dict) else None
     if not isinstance(id, str) or _ID.fullmatch(id) is None:
-        return UnmatchedNotified(provider, told)
+        return UnmatchedNotified(provider, content)
     if account.callback_key is not None and not _is_authentic(
         request, document, account.callback_key, account.callback_hash_header
     ):
-        return UnmatchedNotified(provider, told)
-    return ProviderHinted(id, provider, told)
+        return UnmatchedNotified(provider, content)
+    return ProviderHinted(id, provider, content)
 
 
 def _is_authentic(request: HttpRequest, document: dict[str, Any], key: str, header: str) -> bool:
-    """Whether the hash, in the body or in a header, is that of one of the texts it may be of."""
+    """Return whether the hash, in the body or in a header, matches one of the candidates."""
     claimed = _hash_in_body(document) or request.value(header.encode()) or b""
     matches = [
         hmac.compare_digest(claimed, callback_hash(key, text).encode())
@@ -57,13 +59,14 @@ def _is_authentic(request: HttpRequest, document: dict[str, Any], key: str, head
 
 
 def _hash_in_body(document: dict[str, Any]) -> bytes | None:
-    """The hash in the body, if there is one."""
-    given = document.get("hash")
-    return given.encode() if isinstance(given, str) else None
+    """Return the hash in the body, or None."""
+    value = document.get("hash")
+    return value.encode() if isinstance(value, str) else None
 
 
 def _hash_candidates(body: bytes, document: dict[str, Any]) -> Iterator[bytes]:
-    """What a hash may be of: the `transaction` as it came, the same written compactly, the whole body."""
+    """Yield the texts that a hash may be of: the `transaction` as received, the same as compact
+    JSON, and the whole body."""
     yield (raw_member(body.decode(), "transaction") or "").encode()
     compact = json.dumps(document["transaction"], ensure_ascii=False, separators=(",", ":"))
     yield compact.encode()

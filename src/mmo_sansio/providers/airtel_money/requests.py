@@ -1,4 +1,4 @@
-"""What is sent to the operator: paths, headers, bodies, signatures, and the numbers and references within."""
+"""Builds the operator's requests: paths, headers, bodies, signatures, numbers and references."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from mmo_sansio.values.model import Order, Type
 AES_KEY_BYTES = 32
 AES_IV_BYTES = 16
 REFERENCE_CHARACTERS_MAX = 25
-"""The longest reference shown to a payer; what the operator takes isn't written down."""
+"""The length limit of the reference for a payer; the operator's own limit is undocumented."""
 
 _REFERENCE_CHARACTERS_MIN = 4
 _SHORT_KEY_BITS = 1024
@@ -30,11 +30,11 @@ _NOT_ALPHANUMERIC = re.compile(r"[^A-Za-z0-9]")
 
 
 class ForeignNumberError(ValueError):
-    """The payee's or payer's number is none of this account's country."""
+    """The payee's or payer's number is not of this account's country."""
 
 
 def sign_in_request(account: AirtelAccount) -> HttpRequest:
-    """Ask for a token."""
+    """Request a token."""
     body = {
         "client_id": account.client_id,
         "client_secret": account.client_secret,
@@ -45,12 +45,12 @@ def sign_in_request(account: AirtelAccount) -> HttpRequest:
 
 
 def key_request(account: AirtelAccount) -> HttpRequest:
-    """Ask for the operator's RSA key."""
+    """Request the operator's RSA key."""
     return HttpRequest("GET", _target(account, "/v1/rsa/encryption-keys"), _headers(account))
 
 
 def status_request(account: AirtelAccount, order: Order) -> HttpRequest:
-    """Ask what became of a payment."""
+    """Poll a payment."""
     if order.type is Type.PAYIN:
         path = f"/standard/v1/payments/{order.gateway_reference}"
     else:
@@ -61,7 +61,7 @@ def status_request(account: AirtelAccount, order: Order) -> HttpRequest:
 
 
 def needs_key(account: AirtelAccount, order: Order) -> bool:
-    """Whether its submission takes the operator's RSA key."""
+    """Return whether a submission needs the operator's RSA key."""
     return account.signs_collections if order.type is Type.PAYIN else True
 
 
@@ -70,7 +70,8 @@ def submission_request(
 ) -> HttpRequest:
     """Ask to move the money. The key is used only if `needs_key`.
 
-    Raises ForeignNumberError for a number of another country, CipherError for a key that can't be used.
+    Raises ForeignNumberError for a number of another country, CipherError for a key that can't be
+    used.
     """
     if order.type is Type.PAYIN:
         path = _COLLECTION_PATHS[account.collection_version]
@@ -89,7 +90,7 @@ def submission_request(
 def signature_headers(
     body: bytes, ciphers: Ciphers, public_key: bytes, padding: RsaPadding
 ) -> Headers:
-    """`x-signature` and `x-key` for exactly these bytes. Raises CipherError."""
+    """Return `x-signature` and `x-key` for exactly these bytes. Raises CipherError."""
     key = ciphers.random_bytes(AES_KEY_BYTES)
     vector = ciphers.random_bytes(AES_IV_BYTES)
     key_and_vector = base64.b64encode(key) + b":" + base64.b64encode(vector)
@@ -101,8 +102,8 @@ def signature_headers(
 
 
 def national_number(account: AirtelAccount, msisdn: str) -> str:
-    """The number without the country's dialling code; raises ForeignNumberError for one of another country, which, cut
-    short, would be somebody else's."""
+    """Return the number without the country's dialling code. Raises ForeignNumberError for a number
+    of another country, which, shortened, would belong to another person."""
     digits = msisdn.removeprefix("+")
     if not digits.startswith(account.dialling_code):
         raise ForeignNumberError("The number is none of the account's country.")
@@ -111,7 +112,8 @@ def national_number(account: AirtelAccount, msisdn: str) -> str:
 
 
 def payer_reference(order: Order) -> str:
-    """What the payer sees: the merchant's reference in letters and digits, cut; ours when little is left of it."""
+    """Return the reference for the payer: letters and digits of the merchant's reference, cut; the
+    gateway's reference if too few are left."""
     plain = _NOT_ALPHANUMERIC.sub("", order.merchant_reference or "")[:REFERENCE_CHARACTERS_MAX]
     return plain if len(plain) >= _REFERENCE_CHARACTERS_MIN else order.gateway_reference
 
@@ -148,7 +150,8 @@ def _disbursement_body(
 
 
 def _encrypt(ciphers: Ciphers, public_key: bytes, plain: bytes, padding: RsaPadding) -> bytes:
-    """The text under the operator's key, in Base64. Only PKCS#1 v1.5 leaves room in a short key."""
+    """Encrypt a text with the operator's key, in Base64. Only PKCS#1 v1.5 leaves room in a short
+    key."""
     is_short = ciphers.rsa_bits(public_key) <= _SHORT_KEY_BITS
     used = RsaPadding.PKCS1V15 if is_short else padding
     return base64.b64encode(ciphers.rsa_encrypt(public_key, plain, used))

@@ -1,7 +1,7 @@
-"""What the operator's answers come to.
+"""Turns the operator's responses into reports.
 
-The payment's own status decides; a code by itself only refuses what was never begun. Whatever is ambiguous, contradicts
-itself or isn't written down anywhere is asked about again, never guessed (S6).
+The payment's own status decides; a code by itself only rejects a payment that was never begun. An
+ambiguous, contradictory or undocumented response causes another poll, never a guess (S6).
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ from mmo_sansio.values.error_codes import ErrorCode
 from mmo_sansio.values.model import Source, Transaction, Type
 
 TOO_MANY_REQUESTS = 429
-"""The operator's rate limit turned a submission away before anybody looked at it."""
+"""The status of a submission that the operator's rate limit rejected before processing."""
 
 _PENDING_STATUSES = frozenset({"TA", "TIP"})
 
 
 @frozen
 class AirtelPayment:
-    """The payment that an answer is about, and whose it is."""
+    """Makes the reports about one payment."""
 
     transaction: Transaction
     provider: str
@@ -49,20 +49,20 @@ class AirtelPayment:
 
     @property
     def is_payin(self) -> bool:
-        """Whether the operator was asked to collect."""
+        """Return whether the payment is a collection."""
         return self.transaction.order.type is Type.PAYIN
 
     def find_code(self, response: AirtelResponse) -> AirtelCode | None:
-        """The row for the answer's code."""
+        """Return the row for the response's code."""
         table = COLLECTION if self.is_payin else DISBURSEMENT
         return find_code(response.code, response.message, table)
 
     def accepted(self) -> ProviderAccepted:
-        """It is under way."""
+        """Report that the payment is in progress."""
         return ProviderAccepted(self.transaction.reference, self.provider, Source.POLL)
 
     def succeeded(self, response: AirtelResponse) -> ProviderSucceeded:
-        """It was paid."""
+        """Report that the payment was paid."""
         return ProviderSucceeded(
             self.transaction.reference, self.provider, Source.POLL, response.airtel_money_id
         )
@@ -70,7 +70,7 @@ class AirtelPayment:
     def failed(
         self, error_code: ErrorCode, native_code: str | None = None, message: str | None = None
     ) -> ProviderFailed:
-        """It was not and will not be paid."""
+        """Report that the payment was not and will not be paid."""
         if (
             self.account.is_rejection_by_payer
             and self.is_payin
@@ -87,19 +87,20 @@ class AirtelPayment:
         )
 
     def unreachable(self, problem: str) -> ProviderUnreachable:
-        """Nothing is known."""
+        """Report that nothing is known."""
         return ProviderUnreachable(
             self.transaction.reference, self.provider, f"Airtel Money {problem}."
         )
 
     def never_received(self) -> ProviderNeverReceived:
-        """It certainly never arrived."""
+        """Report that the submission has certainly never arrived."""
         version = self.transaction.progress.version
         return ProviderNeverReceived(self.transaction.reference, self.provider, version)
 
 
 def submission_report(response: AirtelResponse, payment: AirtelPayment) -> ProviderReport:
-    """What the answer to a submission comes to. The answer to a pay-in is never its result, whatever it says."""
+    """Return the report from the response to a submission. The response to a pay-in is never its
+    result, whatever it says."""
     if is_inconclusive_status(response.status):
         return payment.unreachable(f"answered {response.status} to a submission")
     if response.status == TOO_MANY_REQUESTS:
@@ -124,7 +125,8 @@ def submission_report(response: AirtelResponse, payment: AirtelPayment) -> Provi
 def poll_report(
     response: AirtelResponse, payment: AirtelPayment, operation: ProviderOperation, *, now: Instant
 ) -> ProviderReport:
-    """What the answer to a question comes to. Refusals without the payment's status refuse the question only."""
+    """Return the report from the response to a poll. Rejections without the payment's status reject
+    the poll only."""
     if response.transaction_id not in (None, payment.transaction.reference):
         return payment.unreachable("answered about another payment")
     code = payment.find_code(response)
@@ -149,12 +151,13 @@ def poll_report(
             submitted_at = payment.transaction.progress.submitted_at
             if submitted_at is not None and operation.is_not_found_final(submitted_at, now=now):
                 return payment.never_received()
-    told = f"{response.transaction_status or 'no status'} and {response.code or 'no code'}"
-    return payment.unreachable(f"answered {response.status} with {told} to a question")
+    answered = f"{response.transaction_status or 'no status'} and {response.code or 'no code'}"
+    return payment.unreachable(f"answered {response.status} with {answered} to a poll")
 
 
 def _is_paid_out(response: AirtelResponse, code: AirtelCode | None, account: AirtelAccount) -> bool:
-    """All of it must say so; only the oldest version leaves the status out."""
+    """Return whether all parts of the response say so; only the oldest version leaves the status
+    out."""
     says_status = response.transaction_status == "TS" or (
         response.transaction_status is None and account.disbursement_version == 1
     )
@@ -163,7 +166,8 @@ def _is_paid_out(response: AirtelResponse, code: AirtelCode | None, account: Air
 
 
 def _is_rejected(response: AirtelResponse, code: AirtelCode | None) -> bool:
-    """Whether it was certainly not begun: nothing may say otherwise."""
+    """Return whether the payment was certainly not begun: no part of the response contradicts
+    it."""
     if code is None or code.outcome is not AirtelOutcome.REJECTED or response.success is True:
         return False
     is_said = response.status >= 400 or response.success is False

@@ -1,4 +1,4 @@
-"""The operator's messages as we write and read them: JSON over HTTP, read with suspicion."""
+"""Writes and reads the operator's messages: JSON over HTTP, of which nothing is trusted."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from mmo_sansio.http.messages import HttpResponse
 from mmo_sansio.values.money import Money
 
 TEXT_CHARACTERS_MAX = 500
-"""How much of the operator's words is kept."""
+"""The length to which the operator's texts are cut."""
 
 _SPACE = re.compile(r"[ \t\n\r]*")
 _DIGITS = re.compile(r"[0-9]+", re.ASCII)
@@ -21,34 +21,36 @@ _DIGITS = re.compile(r"[0-9]+", re.ASCII)
 
 @frozen
 class AirtelResponse:
-    """What an answer says, None for what it doesn't say or says in no form that makes sense."""
+    """Holds the content of a response; None for a member that is missing or invalid."""
 
     status: int
-    """Of HTTP."""
+    """The HTTP status."""
     success: bool | None = None
     code: str | None = None
-    """`response_code`; where that is missing, what older answers have in its place."""
+    """`response_code`, or the code that older responses have in its place."""
     message: str | None = None
     transaction_id: str | None = None
-    """Ours."""
+    """The gatewayReference."""
     transaction_status: str | None = None
     """`TS`, `TF`, `TE`, `TA`, `TIP`."""
     airtel_money_id: str | None = None
 
 
 def to_json(document: Mapping[str, Any]) -> bytes:
-    """The document as compact JSON in the order of its members; amounts as exact numbers."""
+    """Return the document as compact JSON in the order of its members, with amounts as exact
+    numbers."""
     return _to_json_text(document).encode()
 
 
 def format_amount(amount: Money) -> str:
-    """An amount as a JSON number, without decimals when it is whole."""
+    """Return an amount as a JSON number, without decimals when it is whole."""
     whole, point, decimals = amount.text.partition(".")
     return f"{whole}{point}{decimals}" if decimals.strip("0") else whole
 
 
 def parse_json(body: bytes) -> dict[str, Any]:
-    """The JSON object in a body; raises ValueError for anything else, and for text that no store can hold."""
+    """Return the JSON object in a body. Raises ValueError for any other body, and for text that no
+    store can hold."""
     try:
         document = json.loads(body.decode())
         if not isinstance(document, dict):
@@ -63,7 +65,7 @@ def parse_json(body: bytes) -> dict[str, Any]:
 
 
 def parse_response(response: HttpResponse) -> AirtelResponse:
-    """What an answer says; one that can't be read says nothing but its HTTP status."""
+    """Return the content of a response; of an unreadable one only the HTTP status."""
     try:
         document = parse_json(response.body)
     except ValueError:
@@ -85,8 +87,9 @@ def parse_response(response: HttpResponse) -> AirtelResponse:
 
 
 def raw_member(text: str, name: str) -> str | None:
-    """The value of a member of the JSON object in this text, exactly as it is written there; of several with this name
-    the last, as other readers do. None when it has none. Raises ValueError when the text is no JSON object."""
+    """Return the value of a member of the JSON object in a text, exactly as written; of several
+    with this name the last, as other parsers do. None when it has none. Raises ValueError when the
+    text is no JSON object."""
     decoder, found = json.JSONDecoder(), None
     position = _skip_past(text, 0, "{")
     while text[position : position + 1] != "}":
@@ -113,7 +116,8 @@ def _to_json_text(value: object) -> str:
 
 
 def _code(document: Mapping[str, Any], status: Mapping[str, Any]) -> str | None:
-    """`response_code`, else the deprecated `result_code`, else what stands where errors of the router are told."""
+    """Return `response_code`, else the deprecated `result_code`, else the code of the router's
+    errors."""
     code = _text_member(status, "response_code") or _text_member(status, "result_code")
     if code is not None:
         return code
@@ -129,7 +133,7 @@ def _object_member(document: Mapping[str, Any], name: str) -> Mapping[str, Any]:
 
 
 def _text_member(document: Mapping[str, Any], name: str) -> str | None:
-    """Text that isn't empty, cut; a number as text."""
+    """Return a text that is not empty, cut, or a number as text; else None."""
     value = document.get(name)
     if isinstance(value, int) and not isinstance(value, bool):
         value = str(value)

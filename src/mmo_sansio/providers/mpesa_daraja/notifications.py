@@ -64,7 +64,8 @@ _OTHER_ERROR: Final = {"ResultCode": "C2B00016", "ResultDesc": "Rejected"}
 def parse_notification(
     provider: str, account: MpesaAccount, request: HttpRequest
 ) -> ProviderNotification:
-    """Return the content of a callback; a body that is forged or unreadable is returned unchanged."""
+    """Return the content of a callback; a body that is forged or unreadable is returned
+    unchanged."""
     address = parse_callback_url(request.target, account.signing_key)
     if address is None:
         return _unmatched(provider, request)

@@ -59,7 +59,8 @@ def text_member(document: Mapping[str, Any], name: str) -> str:
 
 
 def parse_amount(value: object) -> Money:
-    """Read an amount, a number or text, `1.00` as well as `1`. Raises ValueError for other values."""
+    """Read an amount, a number or text, `1.00` as well as `1`. Raises ValueError for other
+    values."""
     if not isinstance(value, str):
         raise AmountError("must be a number")
     return to_money(check_amount(parse_number(value.strip())), CURRENCY)

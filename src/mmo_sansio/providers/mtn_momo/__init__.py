@@ -1,1 +1,2 @@
-"""MTN MoMo Open API: pay-ins by `requesttopay` (Collection), pay-outs by `transfer` (Disbursement)."""
+"""Holds the adapter for the MTN MoMo Open API: Collection for pay-ins, Disbursement for
+pay-outs."""

@@ -1,4 +1,4 @@
-"""An account with MTN MoMo in one market: what `[provider.NAME]` holds for kind `mtn_momo`."""
+"""Reads the options of an account with MTN MoMo in one market, of kind `mtn_momo`."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ MARKETS: Final[Mapping[str, str]] = MappingProxyType(
         "mtnzambia": "ZMW",
     }
 )
-"""The currency of each target environment; `mtnci` is another name of Ivory Coast's that one application uses."""
+"""The currency of each target environment; one application calls Ivory Coast `mtnci`."""
 
 PAYER_MESSAGE: Final = "Payment"
 MESSAGE_CHARACTERS_MAX: Final = 128
@@ -50,28 +50,28 @@ _HEADER_TEXT = re.compile(r"[!-~]+", re.ASCII)
 
 @frozen
 class MtnProduct:
-    """A product's subscription key, and the API user that signs in for its token."""
+    """Holds a product's subscription key, and the API user that signs in for its token."""
 
     name: str
-    """It is the first segment of the product's paths."""
+    """The first segment of the product's paths."""
     subscription_key: str = field(repr=False)
     api_user: str
     api_key: str = field(repr=False)
 
     @property
     def headers(self) -> Headers:
-        """What every request to the product carries."""
+        """The headers that every request to the product has."""
         return ((b"ocp-apim-subscription-key", self.subscription_key.encode()),)
 
     @property
     def credentials(self) -> bytes:
-        """What stands in the Authorization of the token request: HTTP Basic (RFC 7617)."""
+        """The Authorization header of the token request: HTTP Basic (RFC 7617)."""
         return b"Basic " + base64.b64encode(f"{self.api_user}:{self.api_key}".encode())
 
 
 @frozen
 class MtnAccount:
-    """One market's account. Another market is another account, with keys of its own."""
+    """Holds one market's account. Another market is another account, with its own keys."""
 
     market: str
     """The X-Target-Environment."""
@@ -81,20 +81,21 @@ class MtnAccount:
     disbursement: MtnProduct | None
     """None: no pay-outs."""
     hooks_url: str | None = field(repr=False)
-    """Where the operator is told to send its callbacks; None: nowhere."""
+    """The address for the operator's callbacks; None: it sends none."""
     payer_message: str = PAYER_MESSAGE
 
     @property
     def products(self) -> Mapping[str, MtnProduct]:
-        """By name."""
+        """The products by name."""
         return {each.name: each for each in (self.collection, self.disbursement) if each}
 
 
 def read_account(options: Mapping[str, Any], *, hooks_url: str) -> MtnAccount:
-    """The account that these options describe; raises OptionError for one that is unknown, missing or of no use."""
-    given = Options(options)
-    market = given.text("market")
-    base_url = given.optional_text("base_url") and given.url("base_url")
+    """Return the account that the options describe. Raises OptionError for an option that is
+    unknown, missing or unusable."""
+    reader = Options(options)
+    market = reader.text("market")
+    base_url = reader.optional_text("base_url") and reader.url("base_url")
     if base_url is None:
         if market not in MARKETS:
             raise OptionError(
@@ -105,16 +106,16 @@ def read_account(options: Mapping[str, Any], *, hooks_url: str) -> MtnAccount:
         base_url = SANDBOX_URL if market == SANDBOX_MARKET else PRODUCTION_URL
     elif _TARGET_ENVIRONMENT.fullmatch(market) is None:
         raise OptionError("market", "is no target environment.", 'Write market = "mtnuganda", say.')
-    callbacks = given.boolean("callbacks", True)
+    callbacks = reader.boolean("callbacks", True)
     account = MtnAccount(
         market,
         base_url,
-        _read_product(given, "collection"),
-        _read_product(given, "disbursement"),
+        _read_product(reader, "collection"),
+        _read_product(reader, "disbursement"),
         hooks_url if callbacks else None,
-        _read_payer_message(given),
+        _read_payer_message(reader),
     )
-    given.check_unknown()
+    reader.check_unknown()
     if not account.products:
         raise OptionError(
             "collection_subscription_key",
@@ -125,7 +126,7 @@ def read_account(options: Mapping[str, Any], *, hooks_url: str) -> MtnAccount:
 
 
 def _read_product(options: Options, name: str) -> MtnProduct | None:
-    """The product, if any of its keys is there; then all of them have to be."""
+    """Return the product if any of its keys is set; then all of them must be set."""
     keys = [f"{name}_{each}" for each in ("subscription_key", "api_user", "api_key")]
     values = [options.optional_text(key) for key in keys]
     if values == [None, None, None]:

@@ -1,8 +1,9 @@
-"""How the gateway speaks with MTN MoMo: submissions, questions, tokens and callbacks.
+"""Holds the conversations with MTN MoMo: submissions, polls, tokens and callbacks.
 
-An answer is believed by the `code` in it and not by its status: several of the operator's 500s are faults of a request
-that no repetition heals. What stays open is asked for; "not found" counts once a submission is old enough to be found,
-and then it is submitted again under the same X-Reference-Id, which the operator takes once.
+A response is classified by its `code` and not by its status: several of the operator's 500s are
+permanent faults of a request. An open outcome is polled; "not found" counts when a submission is
+old enough to be found, and then it is submitted again under the same X-Reference-Id, which the
+operator accepts once.
 """
 
 from __future__ import annotations
@@ -57,12 +58,12 @@ from mmo_sansio.values.error_codes import ErrorCode
 from mmo_sansio.values.model import Source, Transaction, Type
 
 TOKEN_SECONDS_MAX = 7 * 24 * 3600
-"""A longer life of a token than this isn't believed."""
+"""The lifetime to which that of a token is cut."""
 
 
 @frozen
 class MtnMomoProvider:
-    """An account with MTN MoMo in one market."""
+    """Holds the conversations of one account with MTN MoMo."""
 
     name: str
     title: str
@@ -70,13 +71,13 @@ class MtnMomoProvider:
 
     @property
     def operations(self) -> Mapping[OperationKey, ProviderOperation]:
-        """Pay-ins with Collection, pay-outs with Disbursement."""
+        """The operations: pay-ins with Collection, pay-outs with Disbursement."""
         payins = PAYINS if self.account.collection else {}
         payouts = PAYOUTS if self.account.disbursement else {}
         return {**payins, **payouts}
 
     def scope_of(self, request: HttpRequest) -> str | None:
-        """The product: the token of one doesn't open the other."""
+        """Return the product, because the token of one is not valid for the other."""
         path = request.target.decode("ascii", "replace").removeprefix(self.account.base_url)
         product = path.split("/")[1:2]
         return product[0] if product and product[0] in self.account.products else None
@@ -105,11 +106,11 @@ class MtnMomoProvider:
         return AccessToken(value, issued_at=now, expires_at=later(now, life))
 
     def rejects_token(self, response: HttpResponse) -> bool:
-        """A 401: nothing was done."""
+        """Return whether the response is a 401, after which nothing was done."""
         return response.status == 401
 
     def submit(self, transaction: Transaction, *, now: Instant) -> Conversation:
-        """Ask for a payment of the payer, or a transfer to the payee."""
+        """Request a payment by the payer, or a transfer to the payee."""
         product = self._product(transaction)
         if product is None or operation_key(transaction) not in self.operations:
             return self._failed(transaction, ErrorCode.MERCHANT_MISCONFIGURED, MtnReason())
@@ -129,7 +130,7 @@ class MtnMomoProvider:
         return self._read_submission_response(transaction, answer)
 
     def poll(self, transaction: Transaction, *, now: Instant) -> Conversation:
-        """Ask what became of a submission."""
+        """Poll a submission."""
         product = self._product(transaction)
         if product is None:
             return self._unknown(transaction, "The account has no keys for this any more.")
@@ -145,11 +146,12 @@ class MtnMomoProvider:
         return self._read_poll_response(transaction, answer)
 
     def read_notification(self, request: HttpRequest) -> ProviderHinted | UnmatchedNotified:
-        """Nobody has signed it: it is a reason to ask, and no more."""
+        """Read an unsigned callback, which only causes a poll."""
         return parse_notification(self.name, request)
 
     def answer_notification(self, request: HttpRequest, accepted: bool) -> HttpResponse:
-        """The operator looks at the status only, and doesn't come again either way."""
+        """Return the response; the operator reads only its status, and never sends a callback
+        again."""
         return HttpResponse(200 if accepted else 503)
 
     def _read_submission_response(
@@ -188,7 +190,8 @@ class MtnMomoProvider:
             return self._unknown(transaction, f"An answer can't be read: {error}.")
 
     def _parse_payment(self, transaction: Transaction, body: bytes) -> ProviderReport:
-        """What a payment in an answer says; raises ValueError when it says nothing that makes sense."""
+        """Return the report from a payment in a response. Raises ValueError for an invalid
+        payment."""
         document = parse_json(body)
         if text_member(document, "externalId") not in (None, transaction.reference):
             raise ValueError("it is about another payment")
@@ -214,7 +217,8 @@ class MtnMomoProvider:
                 raise ValueError("its status is none that is known")
 
     def _rejected(self, transaction: Transaction, reason: MtnReason, status: str) -> ProviderFailed:
-        """The operator's word that it hasn't taken a submission. It is a fault of ours unless it says otherwise."""
+        """Return the report from a rejection. It is a fault of ours unless the reason says
+        otherwise."""
         if reason.code in REASONS:
             code = to_error_code(reason.code, reason.message, transaction.order.type)
         else:
@@ -253,7 +257,7 @@ class MtnMomoProvider:
         return self.account.collection if is_payin else self.account.disbursement
 
     def _target(self, transaction: Transaction) -> bytes:
-        """Where payments of this kind are."""
+        """Return the path of payments of this kind."""
         is_payin = transaction.order.type is Type.PAYIN
         path = "collection/v1_0/requesttopay" if is_payin else "disbursement/v1_0/transfer"
         return f"{self.account.base_url}/{path}".encode()
@@ -266,7 +270,8 @@ class MtnMomoProvider:
         return ((b"x-target-environment", self.account.market.encode()), *product.headers)
 
     def _callback_header(self, transaction: Transaction) -> Headers:
-        """An empty one would be refused. It ends in the gatewayReference, as a callback need not name it otherwise."""
+        """Return the callback header; an empty one would be rejected. The address ends in the
+        gatewayReference, because a callback need not name it otherwise."""
         if self.account.hooks_url is None:
             return ()
         return ((b"x-callback-url", f"{self.account.hooks_url}/{transaction.reference}".encode()),)
@@ -287,5 +292,6 @@ class MtnMomoProvider:
 
 
 def _is_not_found(response: HttpResponse) -> bool:
-    """Whether the operator says that it has no such payment; a 404 in other words comes from elsewhere."""
+    """Return whether the operator says that it has no such payment; another 404 comes from another
+    system."""
     return response.status == 404 and parse_error_body(response.body).code in NOT_FOUND_CODES

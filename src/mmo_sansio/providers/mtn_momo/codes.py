@@ -1,4 +1,5 @@
-"""What the operator's reasons mean: one table, whether a reason stands in a FAILED payment or in an HTTP error."""
+"""Translates the operator's reasons, which are the same in a FAILED payment and in an HTTP
+error."""
 
 from __future__ import annotations
 
@@ -14,7 +15,7 @@ from mmo_sansio.values.model import Type
 
 @frozen
 class MtnErrorMapping:
-    """A reason in our own words, which depend on whose wallet is debited."""
+    """Holds the error codes of a reason, which depend on whose wallet is debited."""
 
     payin: ErrorCode
     payout: ErrorCode
@@ -66,27 +67,27 @@ REASONS: Final[Mapping[str, MtnErrorMapping]] = MappingProxyType(
         "SERVICE_UNAVAILABLE": _same_both_ways(ErrorCode.PROVIDER_UNAVAILABLE),
     }
 )
-"""By the operator's own code; any other is `transaction_declined`."""
+"""The meaning of the operator's codes; any other is `transaction_declined`."""
 
 PENDING_REASONS: Final = frozenset(
     {"PENDING", "ONGOING", "PAYER_ONGOING", "DELAYED", "PAYER_DELAYED", "PAYEE_DELAYED"}
 )
-"""Reasons that say that nothing is decided, whatever status they come with."""
+"""Reasons of a payment that is still pending, whatever its status."""
 
 ALREADY_EXISTS: Final = "RESOURCE_ALREADY_EXIST"
 """The X-Reference-Id was used before: the operator has the submission."""
 
 NOT_FOUND_CODES: Final = frozenset({"RESOURCE_NOT_FOUND", "TRANSACTION_NOT_FOUND"})
-"""In a 404 to a question: no such X-Reference-Id. A 404 without it comes from elsewhere, and says nothing."""
+"""The code in a 404 to a poll: no such X-Reference-Id. A 404 without it proves nothing."""
 
 INCONCLUSIVE_REASONS: Final = frozenset({"INTERNAL_PROCESSING_ERROR", "SERVICE_UNAVAILABLE"})
-"""In a 5xx to a submission: it may have been taken all the same."""
+"""Codes in a 5xx to a submission, which may have been accepted."""
 
 _AMOUNT_WORDS = ("amount", "decimal")
 
 
 def to_error_code(reason: str | None, message: str | None, type: Type) -> ErrorCode:
-    """What a reason means for a payment that goes this way."""
+    """Return the meaning of a reason for a payment in this direction."""
     if reason == "VALIDATION_ERROR" and any(
         word in (message or "").lower() for word in _AMOUNT_WORDS
     ):

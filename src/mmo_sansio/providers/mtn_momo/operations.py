@@ -1,4 +1,5 @@
-"""What MTN MoMo offers: pay-ins and pay-outs, both idempotent by their X-Reference-Id, and both can be asked about."""
+"""Defines MTN MoMo's operations: pay-ins and pay-outs, idempotent by their X-Reference-Id, which
+can be polled."""
 
 from __future__ import annotations
 
@@ -24,10 +25,11 @@ POLL_INTERVALS: Final[Sequence[Span]] = (
     Span(15 * MINUTE),
     HOUR,
 )
-"""Often while the payer may still approve, which is five minutes, and a little longer; then seldom."""
+"""The polls are frequent while the payer may approve, five minutes and a little longer; then
+rare."""
 
 NOT_FOUND_IS_FINAL_AFTER: Final[Span] = MINUTE
-"""A submission may be taken before it can be found. It is longer than any submission's request may be under way."""
+"""A submission may be accepted before it can be found. This is longer than any request may take."""
 
 _OPERATION = ProviderOperation(
     is_idempotent=True,
@@ -39,14 +41,15 @@ _OPERATION = ProviderOperation(
 PAYINS: Final[Mapping[OperationKey, ProviderOperation]] = MappingProxyType(
     dict.fromkeys((DIRECT_PAYIN, WEB_PAYIN), _OPERATION)
 )
-"""With Collection: a web pay-in is a direct one that was started on the gateway's own page."""
+"""The operations of Collection; a web pay-in is a direct one that began on the gateway's own
+page."""
 
 PAYOUTS: Final[Mapping[OperationKey, ProviderOperation]] = MappingProxyType(
     {DIRECT_PAYOUT: _OPERATION}
 )
-"""With Disbursement."""
+"""The operations of Disbursement."""
 
 OPERATIONS: Final[Mapping[OperationKey, ProviderOperation]] = MappingProxyType(
     {**PAYINS, **PAYOUTS}
 )
-"""All of them."""
+"""All operations."""

@@ -1,4 +1,4 @@
-"""The X-Reference-Id of a payment: made of its gatewayReference, so that it needs no memory and never changes."""
+"""Derives the X-Reference-Id of a payment from its gatewayReference, so that it never changes."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ _NAMESPACE = b"mmo-gateway/mtn_momo/"
 
 
 def reference_id(gateway_reference: str) -> str:
-    """The UUID under which the operator knows this payment: the same one for each repetition of a submission.
+    """The UUID under which the operator knows this payment: the same one for each repetition of a
+    submission.
 
-    The operator takes version 4 only (RFC 9562 section 5.4), which leaves 122 bits for what is meant to be chance; here
-    they are those of a SHA-256.
+    The operator takes version 4 only (RFC 9562 section 5.4), which leaves 122 bits for what is
+    meant to be chance; here they are those of a SHA-256.
     """
     octets = bytearray(hashlib.sha256(_NAMESPACE + gateway_reference.encode()).digest()[:16])
     octets[6] = octets[6] & 0x0F | 0x40

@@ -1,4 +1,4 @@
-"""The operator's messages, as we write and read them: JSON over HTTP."""
+"""Writes and reads the operator's messages: JSON over HTTP."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ MESSAGE_CHARACTERS_MAX = 500
 
 @frozen
 class MtnReason:
-    """Why something failed, in the operator's words."""
+    """Holds the operator's reason of a failure."""
 
     code: str | None = None
     message: str | None = None
 
 
 def to_json(document: Mapping[str, Any]) -> bytes:
-    """The document as JSON."""
+    """Return the document as JSON."""
     return json.dumps(document, ensure_ascii=False, separators=(",", ":")).encode()
 
 
 def parse_json(body: bytes) -> dict[str, Any]:
-    """The JSON object in a body, each number as the text that it was written with: the operator writes amounts and
-    receipts now as numbers, now as text.
+    """The JSON object in a body, each number as the text that it was written with: the operator
+    writes amounts and receipts now as numbers, now as text.
 
     Raises ValueError for anything else, and for text that no store can hold.
     """
@@ -45,7 +45,8 @@ def parse_json(body: bytes) -> dict[str, Any]:
 
 
 def text_member(document: Mapping[str, Any], name: str) -> str | None:
-    """The text or number under this name; None when it is absent, null or empty. Raises ValueError for another kind."""
+    """Return the text or number under this name; None when it is absent, null or empty. Raises
+    ValueError for another type."""
     value = document.get(name)
     if value is None or value == "":
         return None
@@ -55,15 +56,18 @@ def text_member(document: Mapping[str, Any], name: str) -> str | None:
 
 
 def format_amount(amount: Money) -> str:
-    """An amount without decimals where it is whole: a currency that has none takes no others."""
+    """Return an amount, without decimals where it is whole: a currency without decimals allows
+    none."""
     whole, point, decimals = amount.text.partition(".")
     return f"{whole}{point}{decimals}" if decimals.strip("0") else whole
 
 
 def parse_amount(document: Mapping[str, Any], default_currency: str) -> Money | None:
-    """The amount of a payment, which the operator may have formatted anew; None when none is told.
+    """Return the amount of a payment, which the operator may have formatted again; None when it has
+    none.
 
-    `otherwise` is its currency if none is told. Raises ValueError for what is no amount.
+    The currency is `default_currency` where the document has none. Raises ValueError for an invalid
+    amount.
     """
     value = text_member(document, "amount")
     if value is None:
@@ -77,8 +81,8 @@ def parse_amount(document: Mapping[str, Any], default_currency: str) -> Money | 
 
 
 def parse_reason(document: Mapping[str, Any]) -> MtnReason:
-    """The `reason` of a payment: absent, a code, or an object with `code` and `message`. Raises ValueError for another
-    kind."""
+    """Return the `reason` of a payment: absent, a code, or an object with `code` and `message`.
+    Raises ValueError for another type."""
     value = document.get("reason")
     if isinstance(value, dict):
         return parse_error(value)
@@ -86,12 +90,12 @@ def parse_reason(document: Mapping[str, Any]) -> MtnReason:
 
 
 def parse_error(document: Mapping[str, Any]) -> MtnReason:
-    """The `code` and `message` of an error; raises ValueError when they are no text."""
+    """Return the `code` and `message` of an error. Raises ValueError when they are not text."""
     return _bounded(text_member(document, "code"), text_member(document, "message"))
 
 
 def parse_error_body(body: bytes) -> MtnReason:
-    """The same of an error's body, which may be anything at all."""
+    """Return the reason in the body of an error, which may be any bytes."""
     try:
         return parse_error(parse_json(body))
     except ValueError:
