@@ -9,6 +9,7 @@ from mmo_trio.settings.describe import (
 )
 from mmo_trio.settings.errors import SettingsError, near_match
 from mmo_trio.settings.load import load_settings
+from mmo_trio.settings.providers import ProviderSection
 from mmo_trio.settings.sections import (
     BreakerSection,
     ConsoleSection,
@@ -18,7 +19,6 @@ from mmo_trio.settings.sections import (
     KeysSection,
     LimitsSection,
     ListenSection,
-    ProviderSection,
     Settings,
 )
 from mmo_trio.settings.values import ListenAddress, format_span, parse_span, to_seconds

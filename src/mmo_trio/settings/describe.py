@@ -8,7 +8,8 @@ from attrs import fields, frozen
 
 from mmo_sansio.providers.registry import PROVIDER_KINDS
 from mmo_trio.settings.load import env_variable, section_keys, value_kind
-from mmo_trio.settings.sections import COMMON_OPTIONS, SECTIONS, Settings
+from mmo_trio.settings.providers import COMMON_OPTIONS
+from mmo_trio.settings.sections import SECTIONS, Settings
 
 MASKED = "***"
 

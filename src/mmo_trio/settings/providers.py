@@ -1,4 +1,4 @@
-"""Parses the providers of `mmo.toml`: a table for each, whose keys its kind checks."""
+"""Defines and parses the providers of `mmo.toml`: a table for each, whose keys its kind checks."""
 
 from __future__ import annotations
 
@@ -7,11 +7,76 @@ from collections.abc import Collection, Mapping
 from types import MappingProxyType
 from typing import Any
 
+from attrs import field, frozen
+
+from mmo_sansio.resilience.circuit_breaker import DEFAULT_BREAKER_SETTINGS as _BREAKER
+from mmo_sansio.values.clock import SECOND
 from mmo_trio.settings.errors import SettingsError, near_match
-from mmo_trio.settings.sections import ProviderSection
+from mmo_trio.settings.values import COUNT
 
 PROVIDER_PREFIX = "MMO_PROVIDER__"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}", re.ASCII)
+
+
+@frozen
+class ProviderSection:
+    """Holds a configured provider: `[provider.NAME]`."""
+
+    name: str
+    kind: str
+    """One of the settings' `provider_kinds`."""
+    options: Mapping[str, Any] = field(repr=False)
+    """The keys of that kind, as written (from the environment: as text); its adapter checks
+    them."""
+
+
+@frozen
+class CommonOption:
+    """Describes a whole number that every kind of provider but `sandbox` accepts."""
+
+    key: str
+    default: int
+    minimum: int
+    maximum: int
+    meaning: str
+
+    @property
+    def kind(self) -> str:
+        """Return the allowed values, as the documentation names them."""
+        is_open = self.maximum == COMMON_OPTION_MAX
+        return COUNT.name if is_open else f"{self.minimum} to {self.maximum}"
+
+
+COMMON_OPTION_MAX = 1_000_000
+ANSWER_TIMEOUT = CommonOption("answer_within_s", 15, 1, 18, "How long one request to it may take.")
+BREAKER_WINDOW = CommonOption(
+    "breaker_window_s", _BREAKER.window // SECOND, 10, 3600, "How far back its failures count."
+)
+BREAKER_MINIMUM_REQUESTS = CommonOption(
+    "breaker_minimum_requests",
+    _BREAKER.minimum_requests,
+    1,
+    COMMON_OPTION_MAX,
+    "Fewer requests in that time never stop others.",
+)
+BREAKER_FAILURE_PERCENT = CommonOption(
+    "breaker_failure_percent",
+    round(_BREAKER.failure_ratio * 100),
+    1,
+    100,
+    "The share of failures from which on nothing is sent to it.",
+)
+BREAKER_OPEN_FOR = CommonOption(
+    "breaker_open_for_s", _BREAKER.open_for // SECOND, 1, 3600, "How long nothing is sent then."
+)
+COMMON_OPTIONS = (
+    ANSWER_TIMEOUT,
+    BREAKER_WINDOW,
+    BREAKER_MINIMUM_REQUESTS,
+    BREAKER_FAILURE_PERCENT,
+    BREAKER_OPEN_FOR,
+)
+"""The number options of every kind of provider, in the order of the documentation."""
 
 
 def parse_providers(

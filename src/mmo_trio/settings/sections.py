@@ -21,17 +21,30 @@ from mmo_sansio.resilience.fair_queue import DELIVERY_SLOTS, DELIVERY_SLOTS_PER_
 from mmo_sansio.values import clock
 from mmo_sansio.values.clock import Span
 from mmo_sansio.values.model import Terms
-from mmo_trio.settings import values
+from mmo_trio.settings.providers import ProviderSection
 from mmo_trio.settings.values import (
+    COUNT,
+    DATABASE,
+    FILE,
+    LISTEN_ADDRESS,
+    NETWORKS,
+    PORTS,
+    RATIO,
+    SIZE,
+    SPAN,
+    SPAN_OR_OFF,
+    SWITCH,
+    URL,
     ListenAddress,
     Network,
     ValueKind,
     from_seconds,
+    one_of,
     to_seconds,
 )
 from mmo_trio.storage.open_store import STORE_KINDS, StoreKind, url_scheme
 
-DEFAULT_TERMS = Terms()
+_TERMS, _BREAKER, _LISTENER = Terms(), DEFAULT_BREAKER_SETTINGS, DEFAULT_LISTENER_LIMITS
 API_KEY_CACHE_MAX = Span(60 * clock.SECOND)
 """The time after which a retired key or disabled brand is rejected everywhere (A3)."""
 ENGINE_QUEUE_MAX = 4096
@@ -52,25 +65,22 @@ class GatewaySection:
     """Sets the public addresses of the gateway."""
 
     base_url: str | None = setting(
-        values.URL,
+        URL,
         None,
         "Scheme and host of the merchant API, as merchants see it.",
         default_text="the address of the API listener",
     )
     hpp_url: str | None = setting(
-        values.URL,
+        URL,
         None,
         "Scheme and host of the hosted payment page, as payers see it.",
         default_text="the address of the pages listener",
     )
     error_docs_url: str | None = setting(
-        values.URL,
-        None,
-        "Base of the type URIs of errors.",
-        default_text="`/errors` under hpp_url",
+        URL, None, "Base of the type URIs of errors.", default_text="`/errors` under hpp_url"
     )
     hooks_url: str | None = setting(
-        values.URL,
+        URL,
         None,
         "Scheme and host under which providers send their notifications.",
         default_text="base_url",
@@ -82,36 +92,32 @@ class ListenSection:
     """Sets where the gateway listens; port 0 picks a free one."""
 
     api: ListenAddress = setting(
-        values.LISTEN_ADDRESS,
-        ListenAddress("127.0.0.1", 8080),
-        "The merchant API and provider hooks.",
+        LISTEN_ADDRESS, ListenAddress("127.0.0.1", 8080), "The merchant API and provider hooks."
     )
     pages: ListenAddress = setting(
-        values.LISTEN_ADDRESS,
+        LISTEN_ADDRESS,
         ListenAddress("127.0.0.1", 8081),
         "The hosted payment page, error pages and API documentation.",
     )
     console: ListenAddress = setting(
-        values.LISTEN_ADDRESS,
+        LISTEN_ADDRESS,
         ListenAddress("127.0.0.1", 8082),
         "The console and metrics; keep it private.",
     )
     tls_certificate: Path | None = setting(
-        values.FILE,
+        FILE,
         None,
         "Certificate chain (PEM) of the API and pages listeners; read again on SIGHUP.",
         default_text="clear HTTP",
     )
     tls_key: Path | None = setting(
-        values.FILE, None, "Private key (PEM) of that certificate.", default_text="clear HTTP"
+        FILE, None, "Private key (PEM) of that certificate.", default_text="clear HTTP"
     )
     proxy_trusted: tuple[Network, ...] = setting(
-        values.NETWORKS,
-        (),
-        "Proxies in front of the gateway whose `X-Forwarded-*` are trusted (A6).",
+        NETWORKS, (), "Proxies in front of the gateway whose `X-Forwarded-*` are trusted (A6)."
     )
     allow_clear: bool = setting(
-        values.SWITCH, False, "Whether clear HTTP may be served beyond this machine."
+        SWITCH, False, "Whether clear HTTP may be served beyond this machine."
     )
 
 
@@ -120,7 +126,7 @@ class DatabaseSection:
     """Sets where everything is stored."""
 
     url: str = setting(
-        values.DATABASE,
+        DATABASE,
         "sqlite:///gateway.db",
         'A SQLite file ("sqlite:///FILE") or PostgreSQL ("postgresql://USER@HOST/DATABASE").',
     )
@@ -131,78 +137,68 @@ class LimitsSection:
     """Sets the limits of time, size and number."""
 
     pending_timeout: Span = setting(
-        values.SPAN,
-        DEFAULT_TERMS.pending_timeout,
+        SPAN,
+        _TERMS.pending_timeout,
         "How long a transaction may stay pending before it fails with `transaction_expired` (S3).",
     )
     idempotency_window: Span = setting(
-        values.SPAN,
-        DEFAULT_TERMS.idempotency_window,
-        "How long a merchantReference is guarded (C12).",
+        SPAN, _TERMS.idempotency_window, "How long a merchantReference is guarded (C12)."
     )
     api_key_cache: Span = setting(
-        values.SPAN, API_KEY_CACHE_MAX, "How long a verified key is trusted; at most 60s (A3)."
+        SPAN, API_KEY_CACHE_MAX, "How long a verified key is trusted; at most 60s (A3)."
     )
     callback_timeout: Span = setting(
-        values.SPAN,
-        from_seconds(DELIVERY_TIMEOUT_S),
-        "How long one callback may take in all (K2).",
+        SPAN, from_seconds(DELIVERY_TIMEOUT_S), "How long one callback may take in all (K2)."
     )
     page_session: Span | None = setting(
-        values.SPAN_OR_OFF,
-        DEFAULT_TERMS.page_session,
+        SPAN_OR_OFF,
+        _TERMS.page_session,
         'How long a hosted payment page can be used; "off": as long as the transaction is pending'
         " (W1).",
     )
-    body: int = setting(values.SIZE, 64 * 1024, "The largest request body (G7).")
+    body: int = setting(SIZE, 64 * 1024, "The largest request body (G7).")
     handshake_timeout: Span = setting(
-        values.SPAN,
-        from_seconds(DEFAULT_LISTENER_LIMITS.handshake_timeout_s),
+        SPAN,
+        from_seconds(_LISTENER.handshake_timeout_s),
         "From an accepted connection to the end of its handshake.",
     )
     idle_timeout: Span = setting(
-        values.SPAN,
-        from_seconds(DEFAULT_LISTENER_LIMITS.idle_timeout_s),
+        SPAN,
+        from_seconds(_LISTENER.idle_timeout_s),
         "How long a connection may wait between requests.",
     )
     head_timeout: Span = setting(
-        values.SPAN,
-        from_seconds(DEFAULT_LISTENER_LIMITS.head_timeout_s),
+        SPAN,
+        from_seconds(_LISTENER.head_timeout_s),
         "From the first byte of a request to the end of its head.",
     )
     body_timeout: Span = setting(
-        values.SPAN,
-        from_seconds(DEFAULT_LISTENER_LIMITS.body_timeout_s),
+        SPAN,
+        from_seconds(_LISTENER.body_timeout_s),
         "From the end of the head to the end of the body.",
     )
     write_timeout: Span = setting(
-        values.SPAN, from_seconds(DEFAULT_LISTENER_LIMITS.write_timeout_s), "To send one answer."
+        SPAN, from_seconds(_LISTENER.write_timeout_s), "To send one answer."
     )
     drain_timeout: Span = setting(
-        values.SPAN,
-        from_seconds(DEFAULT_LISTENER_LIMITS.drain_timeout_s),
+        SPAN,
+        from_seconds(_LISTENER.drain_timeout_s),
         "How long active requests may take during a shutdown.",
     )
-    connections: int = setting(
-        values.COUNT, DEFAULT_LISTENER_LIMITS.connections, "Open connections in all."
-    )
+    connections: int = setting(COUNT, _LISTENER.connections, "Open connections in all.")
     connections_per_address: int = setting(
-        values.COUNT,
-        DEFAULT_LISTENER_LIMITS.connections_per_address,
-        "Open connections from one address.",
+        COUNT, _LISTENER.connections_per_address, "Open connections from one address."
     )
     callbacks_per_merchant: int = setting(
-        values.COUNT, DELIVERY_SLOTS_PER_BRAND, "Simultaneous callbacks to one merchant (K6)."
+        COUNT, DELIVERY_SLOTS_PER_BRAND, "Simultaneous callbacks to one merchant (K6)."
     )
-    callbacks: int = setting(values.COUNT, DELIVERY_SLOTS, "Simultaneous callbacks in all (K6).")
+    callbacks: int = setting(COUNT, DELIVERY_SLOTS, "Simultaneous callbacks in all (K6).")
     queue: int = setting(
-        values.COUNT,
+        COUNT,
         ENGINE_QUEUE_MAX,
         "Requests waiting to be decided; the next one is answered 503 (P5).",
     )
-    batch: int = setting(
-        values.COUNT, ENGINE_BATCH_MAX, "Decisions that are made durable in one commit."
-    )
+    batch: int = setting(COUNT, ENGINE_BATCH_MAX, "Decisions that are made durable in one commit.")
 
     @property
     def terms(self) -> Terms:
@@ -229,23 +225,17 @@ class BreakerSection:
     """Configures the circuit breaker of each merchant's callbacks (K5)."""
 
     window: Span = setting(
-        values.SPAN,
-        DEFAULT_BREAKER_SETTINGS.window,
-        "How long an outcome counts; a tenth of it is one step.",
+        SPAN, _BREAKER.window, "How long an outcome counts; a tenth of it is one step."
     )
     minimum_requests: int = setting(
-        values.COUNT,
-        DEFAULT_BREAKER_SETTINGS.minimum_requests,
+        COUNT,
+        _BREAKER.minimum_requests,
         "The number of outcomes in the window below which it stays closed.",
     )
     failure_ratio: float = setting(
-        values.RATIO,
-        DEFAULT_BREAKER_SETTINGS.failure_ratio,
-        "Share of failures among them at which it opens.",
+        RATIO, _BREAKER.failure_ratio, "Share of failures among them at which it opens."
     )
-    open_for: Span = setting(
-        values.SPAN, DEFAULT_BREAKER_SETTINGS.open_for, "How long it stays open."
-    )
+    open_for: Span = setting(SPAN, _BREAKER.open_for, "How long it stays open.")
 
     @property
     def breaker_settings(self) -> BreakerSettings:
@@ -260,19 +250,17 @@ class EgressSection:
     """Sets where merchant-supplied URLs may lead (K7)."""
 
     allow_private: bool = setting(
-        values.SWITCH,
+        SWITCH,
         False,
         "Whether loopback, private and unique-local addresses are allowed (sandbox: true).",
     )
     extra_ca_file: Path | None = setting(
-        values.FILE,
+        FILE,
         None,
         "Further authorities (PEM) that may have signed a receiver's certificate.",
         default_text="the system's only",
     )
-    allowed_ports: tuple[int, ...] = setting(
-        values.PORTS, (), "The only allowed ports; none listed: any."
-    )
+    allowed_ports: tuple[int, ...] = setting(PORTS, (), "The only allowed ports; none listed: any.")
 
 
 @frozen
@@ -280,15 +268,13 @@ class ConsoleSection:
     """Configures the console."""
 
     four_eyes: bool = setting(
-        values.SWITCH,
-        True,
-        "Whether a second user has to approve before a payment is ended by hand.",
+        SWITCH, True, "Whether a second user has to approve before a payment is ended by hand."
     )
     session_idle: Span = setting(
-        values.SPAN, 30 * clock.MINUTE, "How long a session may be idle before it ends."
+        SPAN, 30 * clock.MINUTE, "How long a session may be idle before it ends."
     )
     session_life: Span = setting(
-        values.SPAN, 12 * clock.HOUR, "How long a session lasts, even if it is in use."
+        SPAN, 12 * clock.HOUR, "How long a session lasts, even if it is in use."
     )
 
 
@@ -297,7 +283,7 @@ class KeysSection:
     """Sets how API keys are sealed (A5)."""
 
     master_key_file: Path = setting(
-        values.FILE,
+        FILE,
         Path("master.key"),
         "The file with the key that seals API keys; created when it does not exist."
         " Every node needs the same.",
@@ -309,82 +295,13 @@ class LogSection:
     """Configures what a serving process writes to standard error."""
 
     format: str = setting(
-        values.one_of("console", "json"), "console", "For people, or one JSON object in each line."
+        one_of("console", "json"), "console", "For people, or one JSON object in each line."
     )
     level: str = setting(
-        values.one_of("debug", "info", "warning", "error"),
+        one_of("debug", "info", "warning", "error"),
         "info",
         "The lowest level that is written; `info` includes rejected requests and callbacks.",
     )
-
-
-@frozen
-class ProviderSection:
-    """Holds a configured provider: `[provider.NAME]`."""
-
-    name: str
-    kind: str
-    """One of the settings' `provider_kinds`."""
-    options: Mapping[str, Any] = field(repr=False)
-    """The keys of that kind, as written (from the environment: as text); its adapter checks
-    them."""
-
-
-@frozen
-class CommonOption:
-    """Describes a whole number that every kind of provider but `sandbox` accepts."""
-
-    key: str
-    default: int
-    minimum: int
-    maximum: int
-    meaning: str
-
-    @property
-    def kind(self) -> str:
-        """Return the allowed values, as the documentation names them."""
-        is_open = self.maximum == COMMON_OPTION_MAX
-        return values.COUNT.name if is_open else f"{self.minimum} to {self.maximum}"
-
-
-COMMON_OPTION_MAX = 1_000_000
-ANSWER_TIMEOUT = CommonOption("answer_within_s", 15, 1, 18, "How long one request to it may take.")
-BREAKER_WINDOW = CommonOption(
-    "breaker_window_s",
-    DEFAULT_BREAKER_SETTINGS.window // clock.SECOND,
-    10,
-    3600,
-    "How far back its failures count.",
-)
-BREAKER_MINIMUM_REQUESTS = CommonOption(
-    "breaker_minimum_requests",
-    DEFAULT_BREAKER_SETTINGS.minimum_requests,
-    1,
-    COMMON_OPTION_MAX,
-    "Fewer requests in that time never stop others.",
-)
-BREAKER_FAILURE_PERCENT = CommonOption(
-    "breaker_failure_percent",
-    round(DEFAULT_BREAKER_SETTINGS.failure_ratio * 100),
-    1,
-    100,
-    "The share of failures from which on nothing is sent to it.",
-)
-BREAKER_OPEN_FOR = CommonOption(
-    "breaker_open_for_s",
-    DEFAULT_BREAKER_SETTINGS.open_for // clock.SECOND,
-    1,
-    3600,
-    "How long nothing is sent then.",
-)
-COMMON_OPTIONS = (
-    ANSWER_TIMEOUT,
-    BREAKER_WINDOW,
-    BREAKER_MINIMUM_REQUESTS,
-    BREAKER_FAILURE_PERCENT,
-    BREAKER_OPEN_FOR,
-)
-"""The number options of every kind of provider, in the order of the documentation."""
 
 
 @frozen

@@ -28,8 +28,7 @@ from mmo_sansio.values.clock import SECOND, Instant, MonotonicInstant, Span
 from mmo_trio.brands.keyring import KeyRing
 from mmo_trio.settings import SettingsError
 from mmo_trio.settings.errors import InvalidSettingValue
-from mmo_trio.settings.providers import provider_variable
-from mmo_trio.settings.sections import (
+from mmo_trio.settings.providers import (
     ANSWER_TIMEOUT,
     BREAKER_FAILURE_PERCENT,
     BREAKER_MINIMUM_REQUESTS,
@@ -38,6 +37,7 @@ from mmo_trio.settings.sections import (
     COMMON_OPTIONS,
     CommonOption,
     ProviderSection,
+    provider_variable,
 )
 from mmo_trio.settings.values import NETWORKS, Network
 from mmo_trio.workers.providers.account import ProviderAccount, WebhookEndpoint

@@ -12,8 +12,7 @@ from mmo_sansio.providers.registry import PROVIDER_KINDS
 from mmo_sansio.values.clock import Instant, MonotonicInstant
 from mmo_trio.brands.keyring import KeyRing
 from mmo_trio.settings import SettingsError, effective_settings, load_settings
-from mmo_trio.settings.providers import provider_variable
-from mmo_trio.settings.sections import ProviderSection
+from mmo_trio.settings.providers import ProviderSection, provider_variable
 from mmo_trio.system.ciphers import SystemCiphers
 from mmo_trio.workers.providers.open_accounts import AccountEnvironment, OpenAccount, open_account
 from tests.support.provider_secrets import CANARY, SECRETS, canary, good_options
