@@ -116,6 +116,6 @@ class LingeringStream(PlainStream):
             while await self.receive_some():
                 pass
         except (OSError, trio.BrokenResourceError):
-            pass  # the client is gone already: nobody to be polite to
+            pass  # The client has gone already.
         finally:
             self.close()

@@ -7,6 +7,7 @@ import math
 import ssl
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import structlog
@@ -58,7 +59,9 @@ async def serve_app(
         await lifespan.wait_for_startup()
         async with trio.open_nursery() as connections:
             async with trio.open_nursery() as accepting:
-                accepting.start_soon(_accept, listener_context, listener, connections)
+                handle = listener_context.handle_connection
+                serve = partial(trio.serve_listeners, handler_nursery=connections)
+                accepting.start_soon(serve, handle, [listener])
                 task_status.started()
                 await drain.wait()
                 accepting.cancel_scope.cancel()
@@ -139,14 +142,6 @@ class _WriteDeadlines:
         self._final_deadline = deadline
         for scope in self._active:
             scope.deadline = min(scope.deadline, deadline)
-
-
-async def _accept(
-    hypercorn_context: _HypercornContext, listener: trio.SocketListener, connections: trio.Nursery
-) -> None:
-    await trio.serve_listeners(
-        hypercorn_context.handle_connection, [listener], handler_nursery=connections
-    )
 
 
 class _DeadlineStream(trio.abc.HalfCloseableStream):

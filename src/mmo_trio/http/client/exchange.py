@@ -154,7 +154,7 @@ class ClientExchange:
         if peer is None:
             raise OSError("the connection is gone")
         if _parse_address_cached(peer) not in addresses and not self._skip_egress_rules:
-            raise ForbiddenAddress(f"The connection led to {peer}, which nobody had checked.")
+            raise ForbiddenAddress(f"The connection led to {peer}, which was not checked.")
 
     async def _start_tls(
         self, tcp: PlainStream, context: ssl.SSLContext, session_cache: TlsSessionCache
