@@ -53,7 +53,7 @@ class LogRateLimit:
 class HttpMetrics:
     """Counts the requests of one process over all its listeners."""
 
-    log_refusals: bool = True
+    log_rejections: bool = True
     """Whether rejections are logged; internal errors always are."""
     requests: defaultdict[tuple[str, int], int] = Factory(lambda: defaultdict(int))
     """Requests by route and first digit of the status; both are bounded."""
@@ -76,7 +76,7 @@ class HttpMetrics:
         (P3)."""
         self.problems[problem.segment] += 1
         is_ours = problem.status == INTERNAL.status
-        if not (self.log_refusals or is_ours):
+        if not (self.log_rejections or is_ours):
             return
         limit = self._fault_log_limit if is_ours else self._log_limit
         suppressed = limit.acquire(trio.current_time())

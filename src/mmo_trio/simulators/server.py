@@ -60,7 +60,7 @@ class _SimulatorServer:
     _limits: ListenerLimits = Factory(ListenerLimits)
     _connections: ConnectionTable = Factory(lambda self: ConnectionTable(self._limits), True)
     _mint_request_id: Callable[[], str] = Factory(request_id_generator)
-    _metrics: HttpMetrics = Factory(lambda: HttpMetrics(log_refusals=False))
+    _metrics: HttpMetrics = Factory(lambda: HttpMetrics(log_rejections=False))
     _changed: trio.Event = Factory(trio.Event)
     """Set whenever `next_due_at` may have changed; replaced then."""
 

@@ -87,7 +87,7 @@ def test_a_budget_fills_up_again_and_no_further() -> None:
 
 
 async def test_who_tells_no_refusals_tells_faults(lines: list[EventDict]) -> None:
-    quiet = HttpMetrics(log_refusals=False)
+    quiet = HttpMetrics(log_rejections=False)
     quiet.count_problem(a_context(), UNAVAILABLE.problem("Later."))
     assert not lines
     quiet.count_problem(a_context(), INTERNAL.problem("Sorry."), "builtins.ValueError")

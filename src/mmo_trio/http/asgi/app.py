@@ -49,7 +49,7 @@ def asgi_app(
     `mint_request_id` gives every request its id: ASCII letters, digits and hyphens. The app applies
     the limits of the head and the body; the server limits the writing. `metrics` counts requests
     and logs rejections; with None only internal errors are logged."""
-    http_metrics = metrics or HttpMetrics(log_refusals=False)
+    http_metrics = metrics or HttpMetrics(log_rejections=False)
     return _HandlerApp(_AsgiContext(handler, error_docs_url, mint_request_id, limits, http_metrics))
 
 

@@ -69,7 +69,7 @@ async def serve_http(
         mint_request_id,
         drain,
         tls,
-        metrics or HttpMetrics(log_refusals=False),
+        metrics or HttpMetrics(log_rejections=False),
     )
     async with trio.open_nursery() as connections:
         acceptor = _Acceptor(context, connections)
