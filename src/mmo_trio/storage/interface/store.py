@@ -59,7 +59,7 @@ class BatchStore(Protocol):
 
     @property
     def batches_in_flight(self) -> int:
-        """How many concurrent calls of `transact` are useful. With more than one, each commit
+        """Return how many concurrent calls of `transact` are useful. With more than one, each commit
         fails, and is decided again, when what it was decided from has changed."""
         ...
 
@@ -128,7 +128,7 @@ class WorkStore(Protocol):
 
     @property
     def ownership(self) -> ChannelOwnership | None:
-        """How processes share the store; None when this process has it to itself."""
+        """Return how processes share the store; None when this process has it to itself."""
         ...
 
     async def breakers(self) -> Mapping[str, BreakerSnapshot]:
@@ -190,7 +190,7 @@ class Store(BatchStore, WorkStore, LookUpStore, Protocol):
 
     @property
     def admin(self) -> AdminStore:
-        """What the store offers to staff and to their commands."""
+        """Return the admin API."""
         ...
 
     async def check(self) -> None:

@@ -66,7 +66,7 @@ class MemoryStore:
 
     @property
     def _holder(self) -> int:
-        """The number of the lease under which this process claims durable intents."""
+        """Return the number of the lease under which this process claims durable intents."""
         return 0 if self.ownership is None else self.ownership.lease_number
 
     async def transact(self, reads: Reads, decide: DecideBatch) -> Sequence[Decision]:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping, Sequence
+
 from attrs import evolve, frozen
 
 from mmo_sansio.messages.intents import IntentKey, IntentKind, durable_intent
 from mmo_sansio.payments.ledger import Ledger, Reads, ReferenceKey, ReferenceUse
 from mmo_trio.storage.postgres.bridge import PostgresConnection
-from mmo_trio.storage.postgres.pipeline import PreparedStatement, execute_pipeline
+from mmo_trio.storage.postgres.pipeline import PreparedStatement, Row, execute_pipeline
 from mmo_trio.storage.postgres.text_encoding import escape_text, is_storable
 from mmo_trio.storage.sql.serialization import parse_transaction
 
@@ -52,31 +54,11 @@ class LoadedBatch:
 
 async def load_batch(connection: PostgresConnection, reads: Reads) -> LoadedBatch:
     """Return the working set for these reads, with the transactions of known deposits."""
-    references = [key for key in reads.references if is_storable(key[1])]
     deposits = {
         (provider, escape_text(reference)): (provider, reference)
         for provider, reference in reads.deposits
     }
-    transactions = [each for each in reads.transactions if is_storable(each)]
-    intents = [(reference, kind) for reference, kind in reads.intents if is_storable(reference)]
-    statements = [_SELECT_HORIZON.bind()]
-    statements += [
-        statement.bind_rows(keys)
-        for statement, keys in (
-            (_SELECT_REFERENCE_USES, references),
-            (_SELECT_DEPOSITS, deposits),
-            (_SELECT_INTENTS, intents),
-            (_SELECT_TRANSACTIONS, [(each,) for each in transactions]),
-        )
-        if keys
-    ]
-    results = dict(
-        zip(
-            (each.statement for each in statements),
-            await execute_pipeline(connection, statements),
-            strict=True,
-        )
-    )
+    results = await _fetch(connection, reads, deposits)
     ledger, uses = Ledger(), dict[ReferenceKey, int]()
     ((ledger.not_before,),) = results[_SELECT_HORIZON]
     for brand, merchant_reference, gateway_reference, at, nth in results.get(
@@ -101,3 +83,25 @@ async def load_batch(connection: PostgresConnection, reads: Reads) -> LoadedBatc
         reads, transactions=reads.transactions.union(ledger.deposits.values())
     )
     return LoadedBatch(ledger, uses, fences)
+
+
+async def _fetch(
+    connection: PostgresConnection, reads: Reads, deposits: Collection[tuple[str, str]]
+) -> Mapping[PreparedStatement, Sequence[Row]]:
+    """Return the rows of each statement; one for which there are no keys is not run."""
+    references = [key for key in reads.references if is_storable(key[1])]
+    transactions = [(each,) for each in reads.transactions if is_storable(each)]
+    intents = [(reference, kind) for reference, kind in reads.intents if is_storable(reference)]
+    statements = [_SELECT_HORIZON.bind()]
+    statements += [
+        statement.bind_rows(keys)
+        for statement, keys in (
+            (_SELECT_REFERENCE_USES, references),
+            (_SELECT_DEPOSITS, deposits),
+            (_SELECT_INTENTS, intents),
+            (_SELECT_TRANSACTIONS, transactions),
+        )
+        if keys
+    ]
+    results = await execute_pipeline(connection, statements)
+    return dict(zip((each.statement for each in statements), results, strict=True))

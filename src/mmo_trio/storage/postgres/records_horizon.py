@@ -1,5 +1,5 @@
-"""The horizon of creation: a walk over records that lie behind it is complete, whoever writes
-meanwhile (R7).
+"""The horizon of creation: a walk over records behind it is complete, whatever other processes
+write meanwhile (R7).
 
 A transaction gets its `created_at` before its commit, so a slow commit would put a row behind a
 cursor that has passed it. Instead, a reader of records up to an instant first moves the horizon

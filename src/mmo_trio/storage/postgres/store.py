@@ -51,7 +51,7 @@ POSTGRES_SCHEMA = SqlSchema(
     breaker_table="channels",
     clear_breaker="UPDATE channels SET breaker = NULL WHERE brand = ?",
     invariant_violations={
-        "kept intents without their holder": (
+        "durable intents without their holder": (
             "intents WHERE NOT EXISTS (SELECT FROM holders WHERE holders.id = intents.holder)"
         ),
     },
@@ -88,7 +88,7 @@ class PostgresStore(SqlStore):
 
     @property
     def ownership(self) -> PostgresChannelOwnership | None:
-        """The ownership of this process; None for a command, which owns nothing."""
+        """Return the ownership of this process; None for a command, which owns nothing."""
         return self._ownership
 
     @property

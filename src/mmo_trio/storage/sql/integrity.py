@@ -61,7 +61,7 @@ def _violations(schema: SqlSchema) -> Mapping[str, str]:
         "transactions that are final and still wake, or pending and never do": (
             "transactions WHERE (status = 'pending') = (wake_at IS NULL)"
         ),
-        "kept intents without their transaction": f"intents AS one {missing}",
+        "durable intents without their transaction": f"intents AS one {missing}",
         "merchantReferences without their transaction": f"reference_uses AS one {missing}",
         "deposits without their transaction": f"deposits AS one {missing}",
         "transactions without a line in the journal": (

@@ -9,6 +9,7 @@ from collections.abc import Collection, Iterable
 
 from attrs import evolve
 
+from mmo_sansio.messages.changes import CallbackRecorded, SuspenseRecorded
 from mmo_sansio.messages.intents import IntentKind, durable_intent
 from mmo_sansio.payments.ledger import Ledger, Reads, ReferenceUse
 from mmo_sansio.values.clock import Instant
@@ -176,38 +177,46 @@ def _write_history(connection: sqlite3.Connection, effect: NetEffect) -> None:
             ],
         )
     for entry in effect.suspense:
-        connection.execute(
-            "INSERT INTO suspense (identity, reason, provider, told, gateway_reference, brand,"
-            " first_at, last_at, times) VALUES (?, ?, ?, ?, ?, ?, ?, ?, 1)"
-            " ON CONFLICT (identity) DO UPDATE SET times = times + 1, last_at = excluded.last_at",
-            (
-                suspense_identity(entry),
-                entry.reason.value,
-                entry.provider,
-                entry.content,
-                entry.gateway_reference,
-                entry.brand,
-                entry.at,
-                entry.at,
-            ),
-        )
+        _write_suspense(connection, entry)
     for callback in effect.callbacks:
-        attempt = callback.attempt
-        connection.execute(
-            "INSERT INTO callbacks (gateway_reference, brand, outcome, url, status, duration_ms,"
-            " detail, at, body) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            (
-                callback.gateway_reference,
-                callback.brand,
-                attempt.outcome.value,
-                attempt.url,
-                attempt.status,
-                attempt.duration_ms,
-                attempt.detail,
-                callback.at,
-                attempt.body,
-            ),
-        )
+        _write_callback(connection, callback)
+
+
+def _write_suspense(connection: sqlite3.Connection, entry: SuspenseRecorded) -> None:
+    connection.execute(
+        "INSERT INTO suspense (identity, reason, provider, told, gateway_reference, brand,"
+        " first_at, last_at, times) VALUES (?, ?, ?, ?, ?, ?, ?, ?, 1)"
+        " ON CONFLICT (identity) DO UPDATE SET times = times + 1, last_at = excluded.last_at",
+        (
+            suspense_identity(entry),
+            entry.reason.value,
+            entry.provider,
+            entry.content,
+            entry.gateway_reference,
+            entry.brand,
+            entry.at,
+            entry.at,
+        ),
+    )
+
+
+def _write_callback(connection: sqlite3.Connection, callback: CallbackRecorded) -> None:
+    attempt = callback.attempt
+    connection.execute(
+        "INSERT INTO callbacks (gateway_reference, brand, outcome, url, status, duration_ms,"
+        " detail, at, body) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        (
+            callback.gateway_reference,
+            callback.brand,
+            attempt.outcome.value,
+            attempt.url,
+            attempt.status,
+            attempt.duration_ms,
+            attempt.detail,
+            callback.at,
+            attempt.body,
+        ),
+    )
 
 
 def _write_counts(connection: sqlite3.Connection, effect: NetEffect) -> None:

@@ -353,7 +353,7 @@ async def test_a_broken_promise_between_rows_is_found(tmp_path: Path) -> None:
         hand.close()
         faults = "\n".join(await store.integrity_errors())
         assert "final and still wake" in faults
-        assert "kept intents without their transaction: 1" in faults
+        assert "durable intents without their transaction: 1" in faults
 
 
 async def test_the_write_ahead_log_stays_small(tmp_path: Path) -> None:
