@@ -1,4 +1,4 @@
-"""The sandbox operator's book: what was written is there after a `kill -9`, and a torn line is no line."""
+"""The simulated operator's journal survives `kill -9`; an incomplete last line is no entry."""
 
 from __future__ import annotations
 
@@ -43,8 +43,8 @@ ENTRIES: list[SandboxJournalEntry] = [
 
 
 @pytest.mark.spec("S6")
-def test_what_was_written_survives_a_kill(tmp_path: Path) -> None:
-    path = tmp_path / "book.ndjson"
+def test_written_entries_survive_a_kill(tmp_path: Path) -> None:
+    path = tmp_path / "journal.ndjson"
     with subprocess.Popen(
         [sys.executable, "-c", WRITER, str(path)],
         stdout=subprocess.PIPE,
@@ -64,52 +64,52 @@ def test_what_was_written_survives_a_kill(tmp_path: Path) -> None:
     assert read_operator_journal(path) == entries
 
 
-def test_a_torn_last_line_is_cut_off_wherever_it_tore(tmp_path: Path) -> None:
-    path = tmp_path / "book.ndjson"
+def test_an_incomplete_last_line_is_cut_off(tmp_path: Path) -> None:
+    path = tmp_path / "journal.ndjson"
     first, last = (format_entry(each) for each in ENTRIES)
     for torn in range(len(last)):
         path.write_bytes(first + last[:torn])
         assert read_operator_journal(path) == ENTRIES[:1]
-        book = OperatorJournal(path)
-        book.append(ENTRIES[1:])
-        book.close()
+        journal = OperatorJournal(path)
+        journal.append(ENTRIES[1:])
+        journal.close()
         assert read_operator_journal(path) == ENTRIES
 
 
 def test_a_damaged_line_is_named(tmp_path: Path) -> None:
-    path = tmp_path / "book.ndjson"
+    path = tmp_path / "journal.ndjson"
     path.write_bytes(format_entry(ENTRIES[0]) + b"{}\n" + format_entry(ENTRIES[1]))
-    with pytest.raises(ValueError, match=r"book\.ndjson, line 2: "):
+    with pytest.raises(ValueError, match=r"journal\.ndjson, line 2: "):
         read_operator_journal(path)
 
 
-def test_there_is_no_book_yet(tmp_path: Path) -> None:
-    assert read_operator_journal(tmp_path / "book.ndjson") == []
+def test_a_missing_journal_has_no_entries(tmp_path: Path) -> None:
+    assert read_operator_journal(tmp_path / "journal.ndjson") == []
 
 
-def test_what_could_not_be_written_is_written_first_the_next_time(
+def test_entries_that_could_not_be_written_are_written_first_by_the_next_append(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    path = tmp_path / "book.ndjson"
-    book = OperatorJournal(path)
+    path = tmp_path / "journal.ndjson"
+    journal = OperatorJournal(path)
     real = os.write
 
-    def fills_up(descriptor: int, data: bytes) -> int:
+    def write_until_full(descriptor: int, data: bytes) -> int:
         if len(data) < 30:
             raise OSError(28, "No space left on device")
         return real(descriptor, data[:-10])
 
     with monkeypatch.context() as patched:
-        patched.setattr(os, "write", fills_up)
+        patched.setattr(os, "write", write_until_full)
         with pytest.raises(OSError, match="No space"):
-            book.append(ENTRIES[:1])
+            journal.append(ENTRIES[:1])
     assert read_operator_journal(path) == []
-    book.append(ENTRIES[1:])
-    book.close()
+    journal.append(ENTRIES[1:])
+    journal.close()
     assert read_operator_journal(path) == ENTRIES
 
 
-def test_only_its_owner_may_read_it(tmp_path: Path) -> None:
-    path = tmp_path / "book.ndjson"
+def test_only_the_owner_may_read_the_journal(tmp_path: Path) -> None:
+    path = tmp_path / "journal.ndjson"
     OperatorJournal(path).close()
     assert path.stat().st_mode & 0o077 == 0

@@ -1,4 +1,4 @@
-"""One sandbox operator for several workers: what one submitted any may ask about, and nothing is forgotten."""
+"""One simulated operator serves several workers: any may poll, and nothing is lost."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ from mmo_trio.sandbox.operator_process import OperatorClient, OperatorProcess, o
 from mmo_trio.storage.interface.store import StoreUnavailable
 from tests.support.engine_double import now
 
-PATIENCE_S = 30
+TIMEOUT_S = 30
 PROVIDER = SandboxProvider("test", "Test Money")
 
 
 @asynccontextmanager
-async def operating(book: Path) -> AsyncIterator[trio.CancelScope]:
-    """An operator as long as the block lasts, or until its scope is cancelled."""
+async def running_operator(journal_path: Path) -> AsyncIterator[trio.CancelScope]:
+    """Run an operator as long as the block lasts, or until its scope is cancelled."""
     scope = trio.CancelScope()
 
     async def operate() -> None:
         with scope:
-            await OperatorProcess(book, now).run()
+            await OperatorProcess(journal_path, now).run()
 
-    with trio.fail_after(PATIENCE_S):
+    with trio.fail_after(TIMEOUT_S):
         async with trio.open_nursery() as nursery:
             nursery.start_soon(operate)
             yield scope
@@ -42,103 +42,110 @@ async def operating(book: Path) -> AsyncIterator[trio.CancelScope]:
 
 
 @define
-class Taken:
-    """A notification that a gateway deals with."""
+class PendingReplyDouble:
+    """A notification on its way into the gateway."""
 
-    deal: Callable[[], Awaitable[None]]
+    store: Callable[[], Awaitable[None]]
 
     async def reply(self) -> None:
-        await self.deal()
+        await self.store()
 
 
 @asynccontextmanager
-async def connected(
-    book: Path, deal: Callable[[], Awaitable[None]]
+async def connected_client(
+    journal_path: Path, store: Callable[[], Awaitable[None]]
 ) -> AsyncIterator[OperatorClient]:
-    """A worker's line, once it stands; every notification is dealt with like this."""
-    line = OperatorClient(operator_socket_path(book), lambda _: Taken(deal))
+    """Yield a connected client that stores every notification by `store`."""
+    client = OperatorClient(operator_socket_path(journal_path), lambda _: PendingReplyDouble(store))
     async with trio.open_nursery() as nursery:
-        await nursery.start(line.run)
-        await stands(line)
-        yield line
+        await nursery.start(client.run)
+        await wait_connected(client)
+        yield client
         nursery.cancel_scope.cancel()
 
 
-async def stands(line: OperatorClient) -> None:
+async def wait_connected(client: OperatorClient) -> None:
     """Wait until the operator answers."""
     while True:
         try:
-            await line.exchange(HttpRequest("GET", b"https://sandbox.invalid/payments/none"))
+            await client.exchange(HttpRequest("GET", b"https://sandbox.invalid/payments/none"))
         except ExchangeFailed:
             await trio.sleep(0.01)
         else:
             return
 
 
-async def is_lost(line: OperatorClient) -> None:
+async def wait_disconnected(client: OperatorClient) -> None:
     """Wait until the operator doesn't answer."""
     with suppress(ExchangeFailed):
         while True:
-            await line.exchange(HttpRequest("GET", b"https://sandbox.invalid/payments/none"))
+            await client.exchange(HttpRequest("GET", b"https://sandbox.invalid/payments/none"))
 
 
-async def hold(line: OperatorClient, conversation: Conversation) -> object:
-    """The report of a conversation of one request."""
+async def run_conversation(client: OperatorClient, conversation: Conversation) -> object:
+    """Return the report of a conversation with one request."""
     with pytest.raises(StopIteration) as end:
-        conversation.send(await line.exchange(next(conversation)))
+        conversation.send(await client.exchange(next(conversation)))
     return end.value.value
 
 
-async def nothing() -> None:
-    """Takes every notification."""
+async def store_anything() -> None:
+    """Store every notification."""
 
 
-async def test_any_worker_may_ask_what_another_one_submitted(tmp_path: Path) -> None:
-    book, payment = tmp_path / "book.ndjson", a_transaction()
-    async with operating(book), connected(book, nothing) as one, connected(book, nothing) as two:
-        submitted = await hold(one, PROVIDER.submit(payment, now=now()))
+async def test_any_worker_may_poll_a_payment_of_another_worker(tmp_path: Path) -> None:
+    journal_path, payment = tmp_path / "journal.ndjson", a_transaction()
+    async with (
+        running_operator(journal_path),
+        connected_client(journal_path, store_anything) as first,
+        connected_client(journal_path, store_anything) as second,
+    ):
+        submitted = await run_conversation(first, PROVIDER.submit(payment, now=now()))
         assert isinstance(submitted, ProviderAccepted)
-        asked = await hold(two, PROVIDER.poll(payment, now=now()))
-        assert isinstance(asked, ProviderAccepted | ProviderSucceeded)
-        assert asked.provider_reference == submitted.provider_reference
+        polled = await run_conversation(second, PROVIDER.poll(payment, now=now()))
+        assert isinstance(polled, ProviderAccepted | ProviderSucceeded)
+        assert polled.provider_reference == submitted.provider_reference
     assert [
         each.reference
-        for each in read_operator_journal(book)
+        for each in read_operator_journal(journal_path)
         if isinstance(each, SandboxSubmission)
     ] == [payment.reference]
 
 
 async def test_a_notification_goes_to_one_worker_until_one_has_stored_it(tmp_path: Path) -> None:
-    book, told = tmp_path / "book.ndjson", trio.Event()
-    tries: list[str] = []
+    journal_path, stored = tmp_path / "journal.ndjson", trio.Event()
+    attempts: list[str] = []
 
-    async def refuse() -> None:
-        tries.append("refused")
+    async def reject() -> None:
+        attempts.append("rejected")
         raise StoreUnavailable("not now")
 
-    async def take() -> None:
-        tries.append("stored")
-        told.set()
+    async def accept() -> None:
+        attempts.append("stored")
+        stored.set()
 
-    async with operating(book), connected(book, refuse) as one:
-        await hold(one, PROVIDER.submit(a_transaction(), now=now()))
-        while not tries:  # noqa: ASYNC110
+    async with running_operator(journal_path), connected_client(journal_path, reject) as first:
+        await run_conversation(first, PROVIDER.submit(a_transaction(), now=now()))
+        while not attempts:  # noqa: ASYNC110
             await trio.sleep(0.01)
-        async with connected(book, take):
-            await told.wait()
-    assert tries.count("stored") == 1
+        async with connected_client(journal_path, accept):
+            await stored.wait()
+    assert attempts.count("stored") == 1
 
 
-async def test_the_next_operator_waits_for_the_book_and_remembers(tmp_path: Path) -> None:
-    book, payment = tmp_path / "book.ndjson", a_transaction()
-    async with operating(book) as first, connected(book, nothing) as line:
-        submitted = await hold(line, PROVIDER.submit(payment, now=now()))
-        async with operating(book):
-            await stands(line)
-            first.cancel()
-            await is_lost(line)
-            await stands(line)
-            asked = await hold(line, PROVIDER.poll(payment, now=now()))
+async def test_the_next_operator_waits_for_the_journal_and_continues(tmp_path: Path) -> None:
+    journal_path, payment = tmp_path / "journal.ndjson", a_transaction()
+    async with (
+        running_operator(journal_path) as first_operator,
+        connected_client(journal_path, store_anything) as client,
+    ):
+        submitted = await run_conversation(client, PROVIDER.submit(payment, now=now()))
+        async with running_operator(journal_path):
+            await wait_connected(client)
+            first_operator.cancel()
+            await wait_disconnected(client)
+            await wait_connected(client)
+            polled = await run_conversation(client, PROVIDER.poll(payment, now=now()))
     assert isinstance(submitted, ProviderAccepted)
-    assert isinstance(asked, ProviderAccepted | ProviderSucceeded)
-    assert asked.provider_reference == submitted.provider_reference
+    assert isinstance(polled, ProviderAccepted | ProviderSucceeded)
+    assert polled.provider_reference == submitted.provider_reference

@@ -1,4 +1,4 @@
-"""The sandbox operator in our process: results told in time, in order and until they are kept; and its clock."""
+"""The simulated operator sends results in time, in order, and until they are stored."""
 
 from __future__ import annotations
 
@@ -38,16 +38,16 @@ PAYMENTS = b"https://sandbox.invalid/payments"
 
 
 @define
-class Shop:
-    """A gateway in memory, its provider worker, and the sandbox behind it."""
+class SandboxWorld:
+    """A gateway in memory, its provider worker, and the simulated operator."""
 
     path: Path
     engine: EngineDouble = Factory(EngineDouble)
     advanced: Span = Span(0)
-    troubles: list[Exception] = Factory(list)
+    notification_errors: list[Exception] = Factory(list)
     """Raised by the next notifications, one each."""
-    told: list[str] = Factory(list)
-    """The payments that were told about, in order."""
+    notified: list[str] = Factory(list)
+    """The payments that were notified, in order."""
     provider: SandboxProvider = Factory(lambda: SandboxProvider("test", "Test Money"))
     sandbox: SandboxOperatorWorker = Factory(
         lambda self: SandboxOperatorWorker(OperatorJournal(self.path), self.now, self.notify),
@@ -68,13 +68,13 @@ class Shop:
 
     def notify(self, request: HttpRequest) -> PendingInput:
         report = self.provider.read_notification(request)
-        call = PendingInput(report)
-        if self.troubles:
-            call.complete(outcome.Error(self.troubles.pop(0)))
+        pending = PendingInput(report)
+        if self.notification_errors:
+            pending.complete(outcome.Error(self.notification_errors.pop(0)))
         else:
-            self.told.append(getattr(report, "gateway_reference", "?"))
-            call.complete(outcome.Value(self.engine.gateway.receive(report, now=now())))
-        return call
+            self.notified.append(getattr(report, "gateway_reference", "?"))
+            pending.complete(outcome.Value(self.engine.gateway.receive(report, now=now())))
+        return pending
 
     async def create(self, subject: str = REFERENCE, *, scenario: str | None = None) -> None:
         created = a_create_payment(subject, merchant_reference=subject, scenario=scenario)
@@ -89,131 +89,135 @@ class Shop:
 
 
 @asynccontextmanager
-async def open_for_business(shop: Shop) -> AsyncIterator[Shop]:
+async def running(world: SandboxWorld) -> AsyncIterator[SandboxWorld]:
     with trio.fail_after(7 * 86_400):
         async with trio.open_nursery() as nursery:
-            shop.engine.dispatch = lambda work: (
-                shop.worker.try_enqueue(work)
+            world.engine.dispatch = lambda work: (
+                world.worker.try_enqueue(work)
                 if isinstance(work.intent, SubmitToProvider | PollProvider)
                 else None
             )
-            await nursery.start(partial(shop.worker.run, drain=trio.Event()))
-            await nursery.start(shop.sandbox.run)
-            yield shop
+            await nursery.start(partial(world.worker.run, drain=trio.Event()))
+            await nursery.start(world.sandbox.run)
+            yield world
             nursery.cancel_scope.cancel()
 
 
 @pytest.fixture
-def shop(tmp_path: Path) -> Shop:
-    return Shop(tmp_path / "book.ndjson")
+def world(tmp_path: Path) -> SandboxWorld:
+    return SandboxWorld(tmp_path / "journal.ndjson")
 
 
 @pytest.mark.spec("S2")
-async def test_a_payment_succeeds_after_its_time(autojump_clock: MockClock, shop: Shop) -> None:
-    async with open_for_business(shop):
-        await shop.create()
-        assert shop.entries() == [SandboxSubmission]
+async def test_a_payment_succeeds_after_its_time(
+    autojump_clock: MockClock, world: SandboxWorld
+) -> None:
+    async with running(world):
+        await world.create()
+        assert world.entries() == [SandboxSubmission]
         await trio.sleep(0.19)
-        assert shop.stage() is Stage.AWAITING_RESULT
+        assert world.stage() is Stage.AWAITING_RESULT
         await trio.sleep(0.02)
-        assert shop.stage() is Stage.SUCCEEDED
-        assert shop.entries() == [SandboxSubmission, SandboxResult, SandboxAcknowledgement]
+        assert world.stage() is Stage.SUCCEEDED
+        assert world.entries() == [SandboxSubmission, SandboxResult, SandboxAcknowledgement]
 
 
 @pytest.mark.spec("S2")
-async def test_many_results_at_once_are_told_in_the_order_of_their_submission(
-    autojump_clock: MockClock, shop: Shop
+async def test_results_are_notified_in_the_order_of_the_submissions(
+    autojump_clock: MockClock, world: SandboxWorld
 ) -> None:
     references = [numbered_reference(number) for number in range(700)]
-    async with open_for_business(shop):
+    async with running(world):
         for each in references:
-            await shop.create(each)
+            await world.create(each)
         await trio.sleep(1)
-        assert shop.told == references
+        assert world.notified == references
 
 
 @pytest.mark.spec("S2", "P5")
-async def test_a_result_is_told_until_the_gateway_has_it(
-    autojump_clock: MockClock, shop: Shop
+async def test_a_result_is_notified_until_the_gateway_has_stored_it(
+    autojump_clock: MockClock, world: SandboxWorld
 ) -> None:
-    shop.troubles = [StoreUnavailable("busy") for _ in range(5)]
-    async with open_for_business(shop):
-        await shop.create()
+    world.notification_errors = [StoreUnavailable("busy") for _ in range(5)]
+    async with running(world):
+        await world.create()
         await trio.sleep(10)
-        assert shop.stage() is Stage.SUCCEEDED
-        assert shop.entries() == [SandboxSubmission, SandboxResult, SandboxAcknowledgement]
+        assert world.stage() is Stage.SUCCEEDED
+        assert world.entries() == [SandboxSubmission, SandboxResult, SandboxAcknowledgement]
 
 
 @pytest.mark.spec("S2")
-async def test_a_fault_in_one_notification_harms_no_other(
-    autojump_clock: MockClock, shop: Shop
+async def test_an_error_in_one_notification_affects_no_other(
+    autojump_clock: MockClock, world: SandboxWorld
 ) -> None:
-    shop.troubles = [ZeroDivisionError()]
-    async with open_for_business(shop):
-        await shop.create(numbered_reference(1))
-        await shop.create(numbered_reference(2))
+    world.notification_errors = [ZeroDivisionError()]
+    async with running(world):
+        await world.create(numbered_reference(1))
+        await world.create(numbered_reference(2))
         await trio.sleep(1)
-        await shop.sandbox.wait_idle(shop.now())
-        assert shop.stage(numbered_reference(1)) is Stage.AWAITING_RESULT
-        assert shop.stage(numbered_reference(2)) is Stage.SUCCEEDED
+        await world.sandbox.wait_idle(world.now())
+        assert world.stage(numbered_reference(1)) is Stage.AWAITING_RESULT
+        assert world.stage(numbered_reference(2)) is Stage.SUCCEEDED
 
 
 @pytest.mark.spec("S2")
-async def test_after_a_restart_what_was_not_told_is_told(
-    autojump_clock: MockClock, shop: Shop
+async def test_after_a_restart_the_missing_notifications_are_sent(
+    autojump_clock: MockClock, world: SandboxWorld
 ) -> None:
-    async with open_for_business(shop):
-        await shop.create()
-        await shop.create(numbered_reference(2), scenario="phone")
-    again = Shop(shop.path, engine=shop.engine)
-    async with open_for_business(again):
+    async with running(world):
+        await world.create()
+        await world.create(numbered_reference(2), scenario="phone")
+    restarted = SandboxWorld(world.path, engine=world.engine)
+    async with running(restarted):
         await trio.sleep(1)
-        assert again.stage() is Stage.SUCCEEDED
-        assert [each.reference for each in again.sandbox.prompts()] == [numbered_reference(2)]
-    assert shop.entries().count(SandboxSubmission) == 2
+        assert restarted.stage() is Stage.SUCCEEDED
+        assert [each.reference for each in restarted.sandbox.prompts()] == [numbered_reference(2)]
+    assert world.entries().count(SandboxSubmission) == 2
 
 
 @pytest.mark.spec("S2")
-async def test_the_virtual_phone_decides_at_once(autojump_clock: MockClock, shop: Shop) -> None:
-    async with open_for_business(shop):
-        await shop.create(numbered_reference(1), scenario="phone")
-        await shop.create(numbered_reference(2), scenario="phone")
+async def test_the_virtual_phone_decides_at_once(
+    autojump_clock: MockClock, world: SandboxWorld
+) -> None:
+    async with running(world):
+        await world.create(numbered_reference(1), scenario="phone")
+        await world.create(numbered_reference(2), scenario="phone")
         await trio.sleep(60)
-        assert shop.sandbox.approve(numbered_reference(1))
-        assert shop.sandbox.decline(numbered_reference(2))
-        assert not shop.sandbox.decline(numbered_reference(2))
-        await shop.sandbox.wait_idle(shop.now())
-        assert shop.stage(numbered_reference(1)) is Stage.SUCCEEDED
-        refused = shop.engine.transaction(numbered_reference(2)).progress
-        assert refused.error_code is ErrorCode.USER_CANCELLED
+        assert world.sandbox.approve(numbered_reference(1))
+        assert world.sandbox.decline(numbered_reference(2))
+        assert not world.sandbox.decline(numbered_reference(2))
+        await world.sandbox.wait_idle(world.now())
+        assert world.stage(numbered_reference(1)) is Stage.SUCCEEDED
+        declined = world.engine.transaction(numbered_reference(2)).progress
+        assert declined.error_code is ErrorCode.USER_CANCELLED
 
 
 @pytest.mark.spec("S2")
-async def test_when_the_clock_is_moved_what_is_due_is_told_before_wait_idle_returns(
-    autojump_clock: MockClock, shop: Shop
+async def test_after_a_clock_advance_due_results_are_notified_before_wait_idle_returns(
+    autojump_clock: MockClock, world: SandboxWorld
 ) -> None:
-    async with open_for_business(shop):
-        await shop.create(scenario="slow")
-        due = shop.sandbox.next_due()
+    async with running(world):
+        await world.create(scenario="slow")
+        due = world.sandbox.next_due()
         assert due is not None
         before = trio.current_time()
-        shop.advanced = Span(due - shop.now())
-        await shop.sandbox.wait_idle(shop.now())
-        assert shop.stage() is Stage.SUCCEEDED
-        assert shop.sandbox.next_due() is None
+        world.advanced = Span(due - world.now())
+        await world.sandbox.wait_idle(world.now())
+        assert world.stage() is Stage.SUCCEEDED
+        assert world.sandbox.next_due() is None
         assert trio.current_time() == before
 
 
 @pytest.mark.spec("S6")
-async def test_no_answer_leaves_that_is_not_in_the_book(
-    autojump_clock: MockClock, shop: Shop
+async def test_no_response_is_sent_that_is_not_in_the_journal(
+    autojump_clock: MockClock, world: SandboxWorld
 ) -> None:
-    async with open_for_business(shop):
-        shop.sandbox.journal.close()
+    async with running(world):
+        world.sandbox.journal.close()
         with pytest.raises(ExchangeFailed) as failure:
-            await shop.sandbox.exchange(HttpRequest("POST", PAYMENTS, (), a_submission()))
+            await world.sandbox.exchange(HttpRequest("POST", PAYMENTS, (), a_submission()))
         assert failure.value.may_have_arrived
-        shop.sandbox.journal = OperatorJournal(shop.path)  # So that the end finds an open one.
+        world.sandbox.journal = OperatorJournal(world.path)  # It is closed once more at the end.
 
 
 def a_submission() -> bytes:

@@ -1,4 +1,4 @@
-"""The dispatcher: what a worker has no room for waits in its order, and holds up nobody else."""
+"""The dispatcher lets work wait in order while its worker has no room, and delays no other."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from mmo_trio.workers.dispatcher import Dispatcher
 
 
 @define(eq=False)
-class World:
-    """A store that gives any transaction, and a worker of each kind with room for so much."""
+class DispatcherWorld:
+    """A store with the transactions, and workers with limited room."""
 
     room: Counter[str] = Factory(Counter)
-    """By provider or brand."""
-    taken: list[str] = Factory(list)
+    """Room by provider or brand."""
+    accepted: list[str] = Factory(list)
     reads: int = 0
-    works: dict[str, Transaction] = Factory(dict)
+    transactions: dict[str, Transaction] = Factory(dict)
 
     def try_enqueue(self, work: WorkItem) -> bool:
         order = work.transaction.order
@@ -33,13 +33,13 @@ class World:
         if not self.room[owner]:
             return False
         self.room[owner] -= 1
-        self.taken.append(work.transaction.reference)
+        self.accepted.append(work.transaction.reference)
         return True
 
     async def transaction(self, gateway_reference: str) -> Transaction | None:
         await trio.lowlevel.checkpoint()
         self.reads += 1
-        return self.works.get(gateway_reference)
+        return self.transactions.get(gateway_reference)
 
     def submission(self, number: int, provider: str) -> WorkItem:
         transaction = self._about(number, provider=provider)
@@ -53,14 +53,14 @@ class World:
         made = a_transaction(Stage.CREATED)
         subject = numbered_reference(number)
         transaction = evolve(made, order=evolve(made.order, gateway_reference=subject, **members))
-        self.works[subject] = transaction
+        self.transactions[subject] = transaction
         return transaction
 
 
-async def test_what_waits_goes_on_in_its_order_and_a_full_worker_is_asked_once_a_round(
+async def test_waiting_work_goes_on_in_order_and_a_full_worker_is_tried_once_a_round(
     autojump_clock: MockClock,
 ) -> None:
-    world = World()
+    world = DispatcherWorld()
     dispatcher = Dispatcher(world, world, world, world)  # type: ignore[arg-type]
     for number in range(5):
         dispatcher.dispatch(world.submission(number, "slow"))
@@ -69,14 +69,14 @@ async def test_what_waits_goes_on_in_its_order_and_a_full_worker_is_asked_once_a
     async with trio.open_nursery() as nursery:
         nursery.start_soon(dispatcher.run)
         await trio.sleep(0.6)
-        assert (world.taken, world.reads) == ([], 2)
+        assert (world.accepted, world.reads) == ([], 2)
         world.room.update({"acme": 9, "slow": 2})
         dispatcher.dispatch(world.submission(8, "slow"))
         await trio.sleep(0.5)
-        assert world.taken == [numbered_reference(each) for each in (0, 1, 5, 6, 7)]
+        assert world.accepted == [numbered_reference(each) for each in (0, 1, 5, 6, 7)]
         assert not dispatcher.has_room()
         world.room["slow"] = 9
         await trio.sleep(0.5)
-        assert world.taken[5:] == [numbered_reference(each) for each in (2, 3, 4, 8)]
+        assert world.accepted[5:] == [numbered_reference(each) for each in (2, 3, 4, 8)]
         assert dispatcher.has_room()
         nursery.cancel_scope.cancel()

@@ -1,4 +1,4 @@
-"""The scanner: what is due is woken in order, what the dead have left is taken on, a bad clock expires nothing."""
+"""The scheduler wakes transactions in order, claims abandoned work, and doesn't believe a wrong clock."""
 
 from __future__ import annotations
 
@@ -20,32 +20,32 @@ from mmo_sansio.values.error_codes import ErrorCode
 from mmo_sansio.values.model import Stage, Terms
 from mmo_trio.engine.engine import PendingInput
 from mmo_trio.storage.interface.store import StoreUnavailable, WorkItem
-from mmo_trio.workers import scheduler as scanner
+from mmo_trio.workers import scheduler as scheduler_module
 from mmo_trio.workers.scheduler import Scheduler
 from tests.support.engine_double import EngineDouble, now
 
 
 @define
-class Floor:
-    """A scanner on the façade's memory."""
+class SchedulerWorld:
+    """A scheduler on the store of the engine double."""
 
     engine: EngineDouble = Factory(EngineDouble)
     wall_offset: Span = Span(0)
     """How far the wall clock alone has jumped."""
     advanced: Span = Span(0)
     """How far the sandbox's clock is advanced."""
-    orphaned: list[WorkItem] = Factory(list)
-    taken: list[WorkItem] = Factory(list)
+    abandoned: list[WorkItem] = Factory(list)
+    dispatched: list[WorkItem] = Factory(list)
     room: int = 1_000
-    troubles: list[Exception] = Factory(list)
+    store_errors: list[Exception] = Factory(list)
     woken_references: list[str] = Factory(list)
-    looks: int = 0
-    scanner: Scheduler = Factory(
+    queries: int = 0
+    scheduler: Scheduler = Factory(
         lambda self: Scheduler(
             self,
-            self.post,
-            self.take,
-            lambda: len(self.taken) < self.room,
+            self.enqueue,
+            self.dispatch,
+            lambda: len(self.dispatched) < self.room,
             self.now,
             lambda: round(trio.current_time() * clock.SECOND) + self.advanced,
         ),
@@ -55,15 +55,15 @@ class Floor:
     def now(self) -> Instant:
         return later(later(now(), self.wall_offset), self.advanced)
 
-    def post(self, given: Input) -> PendingInput:
-        assert isinstance(given, TransactionWoke)
-        self.woken_references.append(given.gateway_reference)
-        call = PendingInput(given)
-        call.complete(outcome.capture(self.engine.gateway.receive, given, now=self.now()))
-        return call
+    def enqueue(self, input_: Input) -> PendingInput:
+        assert isinstance(input_, TransactionWoke)
+        self.woken_references.append(input_.gateway_reference)
+        pending = PendingInput(input_)
+        pending.complete(outcome.capture(self.engine.gateway.receive, input_, now=self.now()))
+        return pending
 
-    def take(self, work: WorkItem) -> None:
-        self.taken.append(work)
+    def dispatch(self, work: WorkItem) -> None:
+        self.dispatched.append(work)
 
     async def next_wake(self) -> Instant | None:
         await trio.lowlevel.checkpoint()
@@ -71,9 +71,9 @@ class Floor:
 
     async def due(self, now: Instant, *, limit: int) -> Sequence[str]:
         await trio.lowlevel.checkpoint()
-        self.looks += 1
-        if self.troubles:
-            raise self.troubles.pop(0)
+        self.queries += 1
+        if self.store_errors:
+            raise self.store_errors.pop(0)
         found = sorted(
             (each.progress.wake_at, each.reference)
             for each in self.engine.gateway.ledger.transactions.values()
@@ -83,7 +83,7 @@ class Floor:
 
     async def claim_abandoned(self, *, limit: int) -> Sequence[WorkItem]:
         await trio.lowlevel.checkpoint()
-        handed, self.orphaned = self.orphaned[:limit], self.orphaned[limit:]
+        handed, self.abandoned = self.abandoned[:limit], self.abandoned[limit:]
         return handed
 
     async def create(self, number: int, *, pending_for: Span) -> None:
@@ -96,155 +96,159 @@ class Floor:
 
 
 @asynccontextmanager
-async def scanning(floor: Floor) -> AsyncIterator[Floor]:
+async def running(world: SchedulerWorld) -> AsyncIterator[SchedulerWorld]:
     with trio.fail_after(7 * 86_400):
         async with trio.open_nursery() as nursery:
-            await nursery.start(floor.scanner.run)
-            yield floor
+            await nursery.start(world.scheduler.run)
+            yield world
             nursery.cancel_scope.cancel()
 
 
 @pytest.mark.spec("S3")
 async def test_a_payment_expires_at_its_time(autojump_clock: MockClock) -> None:
-    async with scanning(Floor()) as floor:
-        await floor.create(1, pending_for=Span(300 * clock.SECOND))
+    async with running(SchedulerWorld()) as world:
+        await world.create(1, pending_for=Span(300 * clock.SECOND))
         await trio.sleep(299.9)
-        assert floor.stage(1) is Stage.CREATED
+        assert world.stage(1) is Stage.CREATED
         await trio.sleep(1)
-        progress = floor.engine.transaction(numbered_reference(1)).progress
+        progress = world.engine.transaction(numbered_reference(1)).progress
         assert progress.error_code is ErrorCode.TRANSACTION_EXPIRED
         assert progress.completed_at is not None
         assert progress.completed_at - now() < clock.SECOND
 
 
 @pytest.mark.spec("S3")
-async def test_what_came_due_meanwhile_is_woken_in_the_order_of_its_time(
+async def test_transactions_that_are_overdue_at_the_start_are_woken_in_the_order_of_their_times(
     autojump_clock: MockClock,
 ) -> None:
-    floor = Floor()
+    world = SchedulerWorld()
     order = [7, 3, 9, 1, 5, 2, 8, 4, 6, 0]
     for place, number in enumerate(order):
-        await floor.create(number, pending_for=Span((place + 1) * clock.MINUTE))
+        await world.create(number, pending_for=Span((place + 1) * clock.MINUTE))
     await trio.sleep(3_600)
-    async with scanning(floor):
+    async with running(world):
         await trio.sleep(1)
-        assert floor.woken_references == [numbered_reference(number) for number in order]
-        assert floor.engine.gateway.next_wake() is None
+        assert world.woken_references == [numbered_reference(number) for number in order]
+        assert world.engine.gateway.next_wake() is None
 
 
 @pytest.mark.spec("S3")
-async def test_more_than_a_round_is_woken_without_a_pause_that_is_felt(
+async def test_several_rounds_follow_each_other_without_a_long_pause(
     autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(scanner, "ROUND_SIZE_MAX", 3)
-    floor = Floor()
+    monkeypatch.setattr(scheduler_module, "ROUND_SIZE_MAX", 3)
+    world = SchedulerWorld()
     for number in range(10):
-        await floor.create(number, pending_for=clock.SECOND)
+        await world.create(number, pending_for=clock.SECOND)
     await trio.sleep(10)
-    async with scanning(floor):
+    async with running(world):
         await trio.sleep(0.5)
-        assert len(floor.woken_references) == 10
+        assert len(world.woken_references) == 10
 
 
 @pytest.mark.spec("S3")
-async def test_after_trouble_with_the_store_it_goes_on(autojump_clock: MockClock) -> None:
-    floor = Floor(troubles=[StoreUnavailable("gone"), StoreUnavailable("gone"), ValueError("bug")])
-    await floor.create(1, pending_for=clock.SECOND)
-    async with scanning(floor):
+async def test_the_scheduler_goes_on_after_store_errors(autojump_clock: MockClock) -> None:
+    world = SchedulerWorld(
+        store_errors=[StoreUnavailable("gone"), StoreUnavailable("gone"), ValueError("bug")]
+    )
+    await world.create(1, pending_for=clock.SECOND)
+    async with running(world):
         await trio.sleep(2.5)
-        assert floor.stage(1) is Stage.CREATED
+        assert world.stage(1) is Stage.CREATED
         await trio.sleep(2)
-        assert floor.stage(1) is Stage.FAILED
+        assert world.stage(1) is Stage.FAILED
 
 
-async def test_one_that_cannot_be_woken_holds_up_no_other_and_keeps_nobody_busy(
+async def test_a_transaction_that_cannot_be_woken_delays_no_other_and_causes_little_load(
     autojump_clock: MockClock,
 ) -> None:
     @define
-    class Stubborn(Floor):
-        def post(self, given: Input) -> PendingInput:
-            assert isinstance(given, TransactionWoke)
-            if given.gateway_reference != numbered_reference(1):
-                return Floor.post(self, given)
-            call = PendingInput(given)
-            call.complete(outcome.Error(StoreUnavailable("not this one")))
-            return call
+    class NeverWakesTheFirst(SchedulerWorld):
+        def enqueue(self, input_: Input) -> PendingInput:
+            assert isinstance(input_, TransactionWoke)
+            if input_.gateway_reference != numbered_reference(1):
+                return SchedulerWorld.enqueue(self, input_)
+            pending = PendingInput(input_)
+            pending.complete(outcome.Error(StoreUnavailable("not this one")))
+            return pending
 
-    floor = Stubborn()
-    await floor.create(1, pending_for=clock.SECOND)
-    await floor.create(2, pending_for=clock.SECOND)
-    async with scanning(floor):
+    world = NeverWakesTheFirst()
+    await world.create(1, pending_for=clock.SECOND)
+    await world.create(2, pending_for=clock.SECOND)
+    async with running(world):
         await trio.sleep(61)
-        assert (floor.stage(1), floor.stage(2)) == (Stage.CREATED, Stage.FAILED)
-        assert floor.looks <= 70
+        assert (world.stage(1), world.stage(2)) == (Stage.CREATED, Stage.FAILED)
+        assert world.queries <= 70
 
 
 @pytest.mark.spec("S6")
-async def test_what_the_dead_have_left_is_taken_on_while_there_is_room(
+async def test_abandoned_work_is_claimed_while_the_workers_have_room(
     autojump_clock: MockClock,
 ) -> None:
-    floor = Floor(room=2)
+    world = SchedulerWorld(room=2)
     for number in range(3):
-        await floor.create(number, pending_for=clock.DAY)
-    works = [floor.engine.work(SubmitToProvider(numbered_reference(number))) for number in range(3)]
-    async with scanning(floor):
-        floor.orphaned = works[:2]
+        await world.create(number, pending_for=clock.DAY)
+    work_items = [
+        world.engine.work(SubmitToProvider(numbered_reference(number))) for number in range(3)
+    ]
+    async with running(world):
+        world.abandoned = work_items[:2]
         await trio.sleep(1.5)
-        assert floor.taken == works[:2]
-        floor.orphaned = works[2:]
+        assert world.dispatched == work_items[:2]
+        world.abandoned = work_items[2:]
         await trio.sleep(10)
-        assert floor.taken == works[:2]
-        floor.taken.clear()
+        assert world.dispatched == work_items[:2]
+        world.dispatched.clear()
         await trio.sleep(1.5)
-        assert floor.taken == works[2:]
+        assert world.dispatched == work_items[2:]
 
 
 @pytest.mark.spec("S3")
-async def test_while_the_clocks_disagree_nothing_expires(autojump_clock: MockClock) -> None:
-    floor = Floor()
-    await floor.create(1, pending_for=Span(3 * clock.DAY))
-    async with scanning(floor):
+async def test_nothing_expires_while_the_clocks_disagree(autojump_clock: MockClock) -> None:
+    world = SchedulerWorld()
+    await world.create(1, pending_for=Span(3 * clock.DAY))
+    async with running(world):
         await trio.sleep(10)
-        floor.wall_offset = Span(4 * clock.DAY)
+        world.wall_offset = Span(4 * clock.DAY)
         await trio.sleep(30)
-        floor.wall_offset = Span(0)
+        world.wall_offset = Span(0)
         await trio.sleep(120)
-        assert floor.stage(1) is Stage.CREATED
+        assert world.stage(1) is Stage.CREATED
 
 
 @pytest.mark.spec("S3")
-async def test_a_jump_that_is_confirmed_for_a_minute_counts(autojump_clock: MockClock) -> None:
-    floor = Floor()
-    await floor.create(1, pending_for=Span(3 * clock.DAY))
-    async with scanning(floor):
+async def test_a_clock_jump_counts_once_confirmed_for_a_minute(autojump_clock: MockClock) -> None:
+    world = SchedulerWorld()
+    await world.create(1, pending_for=Span(3 * clock.DAY))
+    async with running(world):
         await trio.sleep(10)
-        floor.wall_offset = Span(4 * clock.DAY)
+        world.wall_offset = Span(4 * clock.DAY)
         await trio.sleep(59)
-        assert floor.stage(1) is Stage.CREATED
+        assert world.stage(1) is Stage.CREATED
         await trio.sleep(5)
-        assert floor.stage(1) is Stage.FAILED
+        assert world.stage(1) is Stage.FAILED
 
 
 @pytest.mark.spec("S3")
-async def test_a_sandbox_s_clock_is_no_jump(autojump_clock: MockClock) -> None:
-    floor = Floor()
-    await floor.create(1, pending_for=Span(3 * clock.DAY))
-    async with scanning(floor):
+async def test_advancing_a_sandbox_clock_is_no_jump(autojump_clock: MockClock) -> None:
+    world = SchedulerWorld()
+    await world.create(1, pending_for=Span(3 * clock.DAY))
+    async with running(world):
         await trio.sleep(10.5)
-        floor.advanced = Span(3 * clock.DAY)
-        floor.scanner.wake_up()
+        world.advanced = Span(3 * clock.DAY)
+        world.scheduler.wake_up()
         await trio.testing.wait_all_tasks_blocked()
-        assert floor.stage(1) is Stage.FAILED
+        assert world.stage(1) is Stage.FAILED
 
 
 @pytest.mark.spec("S3")
-async def test_wake_all_due_returns_once_all_is_decided(
+async def test_wake_all_due_returns_once_everything_is_decided(
     autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(scanner, "ROUND_SIZE_MAX", 2)
-    floor = Floor()
+    monkeypatch.setattr(scheduler_module, "ROUND_SIZE_MAX", 2)
+    world = SchedulerWorld()
     for number in range(5):
-        await floor.create(number, pending_for=clock.DAY)
-    floor.advanced = clock.DAY
-    assert await floor.scanner.wake_all_due(floor.now()) == 5
-    assert floor.engine.gateway.next_wake() is None
+        await world.create(number, pending_for=clock.DAY)
+    world.advanced = clock.DAY
+    assert await world.scheduler.wake_all_due(world.now()) == 5
+    assert world.engine.gateway.next_wake() is None

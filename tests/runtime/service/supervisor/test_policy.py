@@ -1,4 +1,4 @@
-"""What a supervisor does, on what: one row for each rule."""
+"""The supervisor's policy, with one row for each rule."""
 
 from __future__ import annotations
 
@@ -42,22 +42,21 @@ from mmo_trio.service.supervisor.policy import (
 
 NOW = 100.0
 BEFORE = 95.0
-STARTING, SERVING, LEAVING = ProcessPhase.STARTING, ProcessPhase.SERVING, ProcessPhase.STOPPING
+STARTING, SERVING, STOPPING = ProcessPhase.STARTING, ProcessPhase.SERVING, ProcessPhase.STOPPING
 
 
 def state(processes: Mapping[int, tuple[str, ProcessPhase]], **more: object) -> SupervisorState:
-    """Two workers and an operator, each process in its phase for a while; a pid's last digit is its post's."""
-    given: dict[str, object] = {"is_announced": True, "stop_timeout_s": 95.0} | more
-    found = {pid: Process(post, phase, BEFORE) for pid, (post, phase) in processes.items()}
-    setbacks = {post: RestartBackoff() for post in ("operator", "w1", "w2")}
-    members: Any = {"backoffs": setbacks} | given
-    return SupervisorState(("w1", "w2"), ("operator",), processes=found, **members)
+    """Return a state with two workers and an operator; the last digit of a pid is that of its slot."""
+    known = {pid: Process(slot, phase, BEFORE) for pid, (slot, phase) in processes.items()}
+    backoffs = {slot: RestartBackoff() for slot in ("operator", "w1", "w2")}
+    members: Any = {"backoffs": backoffs, "is_announced": True, "stop_timeout_s": 95.0} | more
+    return SupervisorState(("w1", "w2"), ("operator",), processes=known, **members)
 
 
-def happening(
+def after_events(
     before: SupervisorState, *events: SupervisorEvent, now: float = NOW
 ) -> tuple[SupervisorState, list[SupervisorAction]]:
-    """The state after these events, and what was done, notes left out."""
+    """Return the state after these events, and the actions without log messages."""
     done: list[SupervisorAction] = []
     for event in events:
         before, actions = transition(before, event, now=now)
@@ -66,11 +65,11 @@ def happening(
 
 
 BOTH = {10: ("operator", SERVING), 11: ("w1", SERVING), 12: ("w2", SERVING)}
-STARTED = {pid: (post, STARTING) for pid, (post, _) in BOTH.items()}
-NEWCOMER = BOTH | {21: ("w1", STARTING)}
-REPLACED = {10: BOTH[10], 12: BOTH[12], 11: ("w1", LEAVING), 21: ("w1", SERVING)}
+STARTED = {pid: (slot, STARTING) for pid, (slot, _) in BOTH.items()}
+SUCCESSOR_STARTS = BOTH | {21: ("w1", STARTING)}
+SUCCESSOR_SERVES = {10: BOTH[10], 12: BOTH[12], 11: ("w1", STOPPING), 21: ("w1", SERVING)}
 OPERATOR = {10: ("operator", SERVING)}
-ENDING = {10: ("operator", SERVING), 11: ("w1", LEAVING), 12: ("w2", LEAVING)}
+WORKERS_STOP = {10: ("operator", SERVING), 11: ("w1", STOPPING), 12: ("w2", STOPPING)}
 
 DRAINED = [SendCommand(11, ProcessCommand.DRAIN), SendCommand(12, ProcessCommand.DRAIN)]
 
@@ -86,21 +85,31 @@ ROWS: Sequence[
     ),
     ("ready is said once", state(BOTH | {12: ("w2", STARTING)}), [ProcessServing(12)], []),
     (
-        "a dead worker is replaced at once",
+        "a worker that died is replaced at once",
         state(BOTH),
         [ProcessExited(11, -9)],
         [StartProcess("w1")],
     ),
-    ("also one that ended by itself", state(BOTH), [ProcessExited(12, 0)], [StartProcess("w2")]),
-    ("the dead operator, too", state(BOTH), [ProcessExited(10, -9)], [StartProcess("operator")]),
-    ("a retired one isn't", state(REPLACED), [ProcessExited(11, 0)], []),
     (
-        "certificates: all that serve",
-        state(NEWCOMER),
+        "so is a worker that ended by itself",
+        state(BOTH),
+        [ProcessExited(12, 0)],
+        [StartProcess("w2")],
+    ),
+    ("so is the operator", state(BOTH), [ProcessExited(10, -9)], [StartProcess("operator")]),
+    ("a retired worker is not", state(SUCCESSOR_SERVES), [ProcessExited(11, 0)], []),
+    (
+        "certificates: all serving workers reload",
+        state(SUCCESSOR_STARTS),
         [ReloadRequested()],
         [SendCommand(11, ProcessCommand.RELOAD), SendCommand(12, ProcessCommand.RELOAD)],
     ),
-    ("a roll starts one newcomer", state(BOTH), [RollingRestartRequested()], [StartProcess("w1")]),
+    (
+        "a rolling restart starts one successor",
+        state(BOTH),
+        [RollingRestartRequested()],
+        [StartProcess("w1")],
+    ),
     (
         "and no second one meanwhile",
         state(BOTH),
@@ -109,56 +118,56 @@ ROWS: Sequence[
     ),
     (
         "the old one retires when the new one serves",
-        state(NEWCOMER),
+        state(SUCCESSOR_STARTS),
         [ProcessServing(21)],
         [SendCommand(11, ProcessCommand.RETIRE)],
     ),
     (
-        "the next one's turn waits for the old one's end",
-        state(REPLACED, workers_to_restart=("w2",)),
+        "the next worker waits for the end of the old one",
+        state(SUCCESSOR_SERVES, workers_to_restart=("w2",)),
         [TimePassed()],
         [],
     ),
     (
-        "and comes then",
-        state(REPLACED, workers_to_restart=("w2",)),
+        "and is replaced then",
+        state(SUCCESSOR_SERVES, workers_to_restart=("w2",)),
         [ProcessExited(11, 0)],
         [StartProcess("w2")],
     ),
     (
-        "a newcomer that fails stops the roll",
-        state(NEWCOMER, workers_to_restart=("w2",)),
+        "a successor that fails aborts the rolling restart",
+        state(SUCCESSOR_STARTS, workers_to_restart=("w2",)),
         [ProcessExited(21, 3), TimePassed()],
         [],
     ),
     (
-        "an old one that dies meanwhile has its successor",
-        state(NEWCOMER),
+        "a worker that dies meanwhile has its successor",
+        state(SUCCESSOR_STARTS),
         [ProcessExited(11, -9)],
         [],
     ),
     (
         "a successor that fails then is replaced",
-        state(NEWCOMER),
+        state(SUCCESSOR_STARTS),
         [ProcessExited(11, -9), ProcessExited(21, 3)],
         [StartProcess("w1")],
     ),
     (
-        "no room for a newcomer stops the roll",
+        "a failed fork aborts the rolling restart",
         state(BOTH, workers_to_restart=("w2",)),
         [ForkFailed("w1"), TimePassed()],
         [],
     ),
     (
-        "a roll waits until all posts are filled",
+        "a rolling restart waits until all slots are filled",
         state(OPERATOR | {12: BOTH[12]}, workers_to_restart=("w1",)),
         [TimePassed()],
         [],
     ),
     ("stop: workers drain first", state(BOTH), [StopRequested()], DRAINED),
     (
-        "stop: newcomers too",
-        state(NEWCOMER),
+        "stop: starting workers too",
+        state(SUCCESSOR_STARTS),
         [StopRequested()],
         [
             SendCommand(11, ProcessCommand.DRAIN),
@@ -167,8 +176,8 @@ ROWS: Sequence[
         ],
     ),
     (
-        "stop: who retires hears it again",
-        state(REPLACED),
+        "stop: a retiring worker gets a second command",
+        state(SUCCESSOR_SERVES),
         [StopRequested()],
         [
             SendCommand(21, ProcessCommand.DRAIN),
@@ -176,36 +185,46 @@ ROWS: Sequence[
             SendCommand(11, ProcessCommand.DRAIN),
         ],
     ),
-    ("stop is heard once", state(BOTH), [StopRequested(), StopRequested()], DRAINED),
-    ("stopping: nobody is replaced", state(ENDING, is_stopping=True), [ProcessExited(11, 0)], []),
+    ("stop has effect once", state(BOTH), [StopRequested(), StopRequested()], DRAINED),
     (
-        "stopping: the operator is, for workers need it",
-        state(ENDING, is_stopping=True),
+        "stopping: no worker is replaced",
+        state(WORKERS_STOP, is_stopping=True),
+        [ProcessExited(11, 0)],
+        [],
+    ),
+    (
+        "stopping: the operator is replaced, as workers need it",
+        state(WORKERS_STOP, is_stopping=True),
         [ProcessExited(10, -9)],
         [StartProcess("operator")],
     ),
-    ("stopping: no roll", state(ENDING, is_stopping=True), [RollingRestartRequested()], []),
+    (
+        "stopping: no rolling restart",
+        state(WORKERS_STOP, is_stopping=True),
+        [RollingRestartRequested()],
+        [],
+    ),
     (
         "the operator goes after the last worker",
-        state(OPERATOR | {11: ("w1", LEAVING)}, is_stopping=True),
+        state(OPERATOR | {11: ("w1", STOPPING)}, is_stopping=True),
         [ProcessExited(11, 0)],
         [SendCommand(10, ProcessCommand.DRAIN)],
     ),
     (
         "the end",
-        state({10: ("operator", LEAVING)}, is_stopping=True),
+        state({10: ("operator", STOPPING)}, is_stopping=True),
         [ProcessExited(10, 0)],
         [ExitService(0)],
     ),
     (
-        "ended by our own SIGTERM is no fault",
-        state({11: ("w1", LEAVING)}, is_stopping=True),
+        "an end by SIGTERM is no failure",
+        state({11: ("w1", STOPPING)}, is_stopping=True),
         [ProcessExited(11, -15)],
         [ExitService(0)],
     ),
     (
-        "a drain that failed shows",
-        state({11: ("w1", LEAVING)}, is_stopping=True),
+        "a failed drain is reported",
+        state({11: ("w1", STOPPING)}, is_stopping=True),
         [ProcessExited(11, -9)],
         [ExitService(1)],
     ),
@@ -215,73 +234,73 @@ ROWS: Sequence[
 @pytest.mark.parametrize(
     ("before", "events", "expected"), [row[1:] for row in ROWS], ids=[row[0] for row in ROWS]
 )
-def test_what_follows(
+def test_actions_that_follow_from_events(
     before: SupervisorState, events: Sequence[SupervisorEvent], expected: Sequence[SupervisorAction]
 ) -> None:
-    assert happening(before, *events)[1] == list(expected)
+    assert after_events(before, *events)[1] == list(expected)
 
 
-def test_it_begins_with_a_process_for_every_post() -> None:
+def test_the_supervisor_begins_with_a_process_for_every_slot() -> None:
     before, actions = begin(SupervisorState(("w1", "w2"), ("operator",)), now=NOW)
     assert actions == (StartProcess("operator"), StartProcess("w1"), StartProcess("w2"))
-    assert happening(before, TimePassed())[1] == []
+    assert after_events(before, TimePassed())[1] == []
 
 
-def test_a_worker_that_dies_again_and_again_is_waited_for() -> None:
+def test_restarts_of_a_worker_that_fails_repeatedly_are_delayed() -> None:
     now, current, pauses = NOW, state(BOTH), []
-    current, done = happening(current, ProcessExited(11, -9), now=now)
+    current, done = after_events(current, ProcessExited(11, -9), now=now)
     for pid in range(100, 110):
         assert done == [StartProcess("w1")]
-        current, _ = happening(current, ProcessForked("w1", pid), ProcessServing(pid), now=now)
-        current, done = happening(current, ProcessExited(pid, 1), now=now)
+        current, _ = after_events(current, ProcessForked("w1", pid), ProcessServing(pid), now=now)
+        current, done = after_events(current, ProcessExited(pid, 1), now=now)
         due = now if done else next_due(current)
         assert due is not None
         pauses.append(round(due - now, 6))
         now = due
         if not done:
-            current, done = happening(current, TimePassed(), now=now)
+            current, done = after_events(current, TimePassed(), now=now)
     assert pauses == [0, *(min(RESTART_DELAY_S * 2**n, RESTART_DELAY_MAX_S) for n in range(9))]
-    current, _ = happening(current, ProcessForked("w1", 110), ProcessServing(110), now=now)
-    _, done = happening(current, ProcessExited(110, -9), now=now + UPTIME_MIN_S)
+    current, _ = after_events(current, ProcessForked("w1", 110), ProcessServing(110), now=now)
+    _, done = after_events(current, ProcessExited(110, -9), now=now + UPTIME_MIN_S)
     assert done == [StartProcess("w1")], "one that has settled is replaced at once again"
 
 
-def failing(before: SupervisorState) -> list[SupervisorAction]:
-    """One worker's post fails as often as it may; what is done at the last time."""
+def fail_repeatedly(before: SupervisorState) -> list[SupervisorAction]:
+    """Let one slot fail as often as allowed, and return the actions after the last failure."""
     now = NOW
     done: list[SupervisorAction] = []
     for pid in range(100, 100 + START_FAILURES_MAX):
-        before, _ = happening(before, TimePassed(), now=now)
-        before, _ = happening(before, ProcessForked("w1", pid), now=now)
-        before, done = happening(before, ProcessExited(pid, 3), now=now)
+        before, _ = after_events(before, TimePassed(), now=now)
+        before, _ = after_events(before, ProcessForked("w1", pid), now=now)
+        before, done = after_events(before, ProcessExited(pid, 3), now=now)
         now = next_due(before) or now
     return done
 
 
 def test_a_service_whose_workers_cannot_start_ends_and_says_why() -> None:
-    (end,) = failing(state({}))
+    (end,) = fail_repeatedly(state({}))
     assert isinstance(end, ExitService)
     assert end.exit_code == 3
     assert f"{START_FAILURES_MAX} workers in a row couldn't start" in str(end.reason)
 
 
-def test_it_goes_on_while_another_worker_serves() -> None:
-    assert failing(state({12: ("w2", SERVING)})) == []
+def test_the_service_goes_on_while_another_worker_serves() -> None:
+    assert fail_repeatedly(state({12: ("w2", SERVING)})) == []
 
 
-@pytest.mark.parametrize(("phase", "after_s"), [(STARTING, START_TIMEOUT_S), (LEAVING, 95.0)])
+@pytest.mark.parametrize(("phase", "after_s"), [(STARTING, START_TIMEOUT_S), (STOPPING, 95.0)])
 def test_a_process_that_takes_too_long_is_killed(phase: ProcessPhase, after_s: float) -> None:
     before = state(BOTH | {21: ("w1", phase)})
     assert next_due(before) == BEFORE + after_s
-    _, done = happening(before, TimePassed(), now=BEFORE + after_s - 0.1)
+    _, done = after_events(before, TimePassed(), now=BEFORE + after_s - 0.1)
     assert done == []
-    _, done = happening(before, TimePassed(), now=BEFORE + after_s)
+    _, done = after_events(before, TimePassed(), now=BEFORE + after_s)
     assert done == [SendCommand(21, ProcessCommand.KILL)]
 
 
-def test_whose_fork_failed_is_tried_again_soon() -> None:
-    before, done = happening(state({12: BOTH[12]}), ForkFailed("w1"))
+def test_a_failed_fork_is_tried_again_soon() -> None:
+    before, done = after_events(state({12: BOTH[12]}), ForkFailed("w1"))
     assert done == []
     due = next_due(before)
     assert due is not None
-    assert happening(before, TimePassed(), now=due)[1] == [StartProcess("w1")]
+    assert after_events(before, TimePassed(), now=due)[1] == [StartProcess("w1")]
