@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
-from typing import TypeAlias
+from collections.abc import Callable, Mapping
 
 from attrs import Factory, frozen
 from quart import current_app
 
-from mmo_sansio.messages.inputs import Input
-from mmo_sansio.messages.replies import Reply
 from mmo_sansio.resilience.circuit_breaker import BreakerState
 from mmo_sansio.values.clock import Instant
 from mmo_trio.api.forwarded import TrustedProxies
 from mmo_trio.console.passwords import PasswordVerifier
 from mmo_trio.console.sign_in_limit import SignInLimiter
+from mmo_trio.engine.engine import Submit
 from mmo_trio.settings import ConsoleSection
 from mmo_trio.storage.interface.store import Store
-
-Submit: TypeAlias = Callable[[Input], Awaitable[Reply]]
-"""The engine: it replies once the changes of the input are durable."""
 
 EXTENSION = "mmo_console"
 """The key of the context among the extensions of the app."""

@@ -73,6 +73,9 @@ def test_a_person_cannot_contradict_what_the_provider_has_told(data: Path) -> No
     said = mmo("tx", "resolve", ODD, "--failed", *words)
     assert said.exit_code == 1
     assert "The evidence on record is against it" in said.stderr
+    [event] = as_json("audit", "list", "--about", f"payment:{ODD}", "--data", data)
+    assert event["act"] == "resolution_failed"
+    assert event["detail"]["remark"].startswith("The evidence on record is against it: ")
     done = as_json("tx", "resolve", ODD, "--succeeded", *words)["transaction"]
     assert (done["status"], done["completionSource"]) == ("success", "manual")
 
