@@ -153,7 +153,7 @@ async def run_operator_gateway(
     options: Mapping[str, str],
 ) -> AsyncIterator[OperatorGateway]:
     """Serve the simulator, then a gateway with an account of this kind at it, called `operator`.
-    The account's base_url leads to the simulator, whose time passes as `Operated.let_pass` says."""
+    The account's base_url leads to the simulator, whose time passes as `OperatorGateway.advance` says."""
     async with run_simulator(simulator) as played:
         account = {"kind": kind, **options, "base_url": played.origin}
         environment = {provider_variable("operator", key): text for key, text in account.items()}

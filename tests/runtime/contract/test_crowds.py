@@ -105,7 +105,7 @@ async def test_callbacks_of_a_healthy_merchant_arrive_while_those_of_201_others_
     brands = brands_toml([HANGS_WITH_MANY, *HANG, "healthy"])
     async with (
         serve(environment=AGES, brands=brands) as gateway,
-        recording_callbacks(gateway.directory) as keeper,
+        recording_callbacks(gateway.directory) as recorder,
         hanging() as dead,
     ):
         merchant = partial(Merchant, gateway.ready.api)
@@ -114,10 +114,10 @@ async def test_callbacks_of_a_healthy_merchant_arrive_while_those_of_201_others_
         all_places = DELIVERY_SLOTS_PER_BRAND + OTHERS
         await dead.keeps_waiting(all_places)
 
-        healthy = evolve(hangs[0], key=key_of("healthy"), result_url=keeper.url)
+        healthy = evolve(hangs[0], key=key_of("healthy"), result_url=recorder.url)
         made = await create_all([healthy] * HEALTHY)
         with trio.fail_after(TIMEOUT_S):
-            while len(keeper.callbacks) < HEALTHY:  # noqa: ASYNC110
+            while len(recorder.callbacks) < HEALTHY:  # noqa: ASYNC110
                 await trio.sleep(0.02)
-        assert {each.gateway_reference for each in keeper.callbacks} == made
+        assert {each.gateway_reference for each in recorder.callbacks} == made
         assert dead.waiting == all_places

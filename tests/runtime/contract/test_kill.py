@@ -200,13 +200,13 @@ async def test_what_was_answered_survives_every_kill_and_happens_once(tmp_path: 
     chance = random.Random(SEED)
     log = Log()
     url = f"sqlite:///{tmp_path / 'gateway.db'}"
-    async with recording_callbacks(tmp_path) as keeper:
-        for keeper.run in range(KILLS):
+    async with recording_callbacks(tmp_path) as recorder:
+        for recorder.run in range(KILLS):
             async with started(tmp_path) as gateway:
-                await load_and_kill(gateway, log, keeper.url, after=chance.randint(60, 160))
+                await load_and_kill(gateway, log, recorder.url, after=chance.randint(60, 160))
             # What the dead one had sent is still to be read by the receiver, as that run's.
             await trio.testing.wait_all_tasks_blocked(0.05)
-        keeper.run = KILLS
+        recorder.run = KILLS
         await mmo("db", "check", "--config", tmp_path / "mmo.toml")
         async with started(tmp_path) as gateway, open_store(url, serving=False) as store:
             await all_ended(gateway)
@@ -219,7 +219,7 @@ async def test_what_was_answered_survives_every_kill_and_happens_once(tmp_path: 
         await each_ended_once(store, found)
     each_was_submitted_once(tmp_path, found)
     references = {each.reference for each in found}
-    each_was_called_back(keeper, references)
+    each_was_called_back(recorder, references)
     assert sorted(each.gateway_reference for each in recorded) == sorted(references)
     assert {each.attempt.outcome for each in recorded} == {DeliveryOutcome.DELIVERED}
 
@@ -256,12 +256,12 @@ def each_was_submitted_once(directory: Path, found: Sequence[Transaction]) -> No
     assert paid <= submitted.keys()
 
 
-def each_was_called_back(keeper: CallbackRecorder, references: set[str]) -> None:
+def each_was_called_back(recorder: CallbackRecorder, references: set[str]) -> None:
     """Each was called back: in one run of the gateway at most once, and again only if the kill fell between sending
     and recording, which is so for as many as may be under way."""
     runs: defaultdict[str, list[int]] = defaultdict(list)
     bodies: defaultdict[str, set[bytes]] = defaultdict(set)
-    for each in keeper.callbacks:
+    for each in recorder.callbacks:
         assert each.key == KEY.encode()
         runs[each.gateway_reference].append(each.run)
         bodies[each.gateway_reference].add(each.body)

@@ -15,11 +15,11 @@ from tests.support.mmo_process import CallbackRecorder, mmo, recording_callbacks
 pytestmark = pytest.mark.own_store
 
 
-async def callback_of(keeper: CallbackRecorder, reference: str) -> bytes:
+async def callback_of(recorder: CallbackRecorder, reference: str) -> bytes:
     """The body of this payment's callback, once it has come."""
     with trio.fail_after(TIMEOUT_S):
         while True:
-            for each in keeper.callbacks:
+            for each in recorder.callbacks:
                 if each.gateway_reference == reference:
                     return each.body
             await trio.sleep(0.02)
@@ -33,11 +33,11 @@ async def test_what_is_never_heard_of_expires_and_what_comes_later_waits_for_a_p
     advance = partial(mmo, "sandbox-clock", "advance", "--data", tmp_path)
     suspense = partial(mmo, "suspense", "list", "--json", "--data", tmp_path)
     async with (
-        recording_callbacks(tmp_path) as keeper,
+        recording_callbacks(tmp_path) as recorder,
         serving_process("sandbox", "--data", tmp_path, *free, log=tmp_path / "log") as sandbox,
     ):
         ready = sandbox.ready
-        merchant = Merchant(ready["api"], ready["api_key"], result_url=keeper.url)
+        merchant = Merchant(ready["api"], ready["api_key"], result_url=recorder.url)
         never = (await merchant.accepted(scenario="never"))["gatewayReference"]
         late = (await merchant.accepted(scenario="after_expiry"))["gatewayReference"]
         usual = (await merchant.accepted())["gatewayReference"]
@@ -52,7 +52,7 @@ async def test_what_is_never_heard_of_expires_and_what_comes_later_waits_for_a_p
             assert (found["status"], found["errorCode"]) == ("failed", "transaction_expired")
             assert found["completionSource"] == "expiry"
             assert found["finalAmount"] is None
-            called = await callback_of(keeper, reference)
+            called = await callback_of(recorder, reference)
             assert called == (await merchant.get(f"status/{reference}")).body
 
         await advance("2s")
@@ -61,6 +61,6 @@ async def test_what_is_never_heard_of_expires_and_what_comes_later_waits_for_a_p
         assert (entry["gatewayReference"], entry["reason"]) == (late, "late_result")
         assert (await merchant.status(late))["status"] == "failed"
         assert (await merchant.status(usual))["status"] == "success"
-        await callback_of(keeper, usual)
-        called_back = [each.gateway_reference for each in keeper.callbacks]
+        await callback_of(recorder, usual)
+        called_back = [each.gateway_reference for each in recorder.callbacks]
         assert sorted(called_back) == sorted([never, late, usual]), "each once"

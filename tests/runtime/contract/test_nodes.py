@@ -170,7 +170,7 @@ async def loaded(here: Cluster, log: Log, result_url: str) -> AsyncIterator[Faul
         load.cancel_scope.cancel()
 
 
-async def all_is_well(here: Cluster, log: Log, keeper: CallbackRecorder) -> None:
+async def all_is_well(here: Cluster, log: Log, recorder: CallbackRecorder) -> None:
     """Once everything has ended: nothing is lost, and each payment happened, and was told, as often as it may."""
     nodes = here.rest
     await all_ended(nodes[0])
@@ -182,7 +182,7 @@ async def all_is_well(here: Cluster, log: Log, keeper: CallbackRecorder) -> None
     await mmo("db", "check", "--config", here.directory / "mmo.toml")
     each_was_submitted_once(here.directory, found)
     each_was_recorded_in_time(found, recorded)
-    each_was_heard(keeper, here.killed, {each.reference for each in found})
+    each_was_heard(recorder, here.killed, {each.reference for each in found})
     assert here.rest == nodes
 
 
@@ -192,16 +192,16 @@ async def test_workers_of_two_nodes_die_and_every_payment_happens_once(
 ) -> None:
     chance, log = random.Random(SEED), Log()
     kills = pytestconfig.getoption("--kills")
-    async with recording_callbacks(tmp_path) as keeper, cluster(tmp_path, database) as here:
-        keeper.find_sender = here.sender
-        async with loaded(here, log, keeper.url) as faults:
+    async with recording_callbacks(tmp_path) as recorder, cluster(tmp_path, database) as here:
+        recorder.find_sender = here.sender
+        async with loaded(here, log, recorder.url) as faults:
             for round in range(1, kills + 1):
                 await trio.sleep(BETWEEN_KILLS_S)
                 await until(lambda round=round: len(log.answered) >= round * ENOUGH)  # type: ignore[misc]
                 await until(here.alive)
                 here.kill_one(chance)
             await trio.sleep(BETWEEN_KILLS_S)
-        await all_is_well(here, log, keeper)
+        await all_is_well(here, log, recorder)
     assert faults.refused == []
 
 
@@ -210,20 +210,20 @@ async def test_a_node_that_is_killed_whole_leaves_its_payments_to_the_other(
     tmp_path: Path, database: str
 ) -> None:
     log = Log()
-    async with recording_callbacks(tmp_path) as keeper, cluster(tmp_path, database) as here:
-        keeper.find_sender = here.sender
+    async with recording_callbacks(tmp_path) as recorder, cluster(tmp_path, database) as here:
+        recorder.find_sender = here.sender
         first = here.nodes[0]
         async with trio.open_nursery() as load:
             for node in here.nodes:
                 for _ in range(CONNECTIONS):
-                    load.start_soon(create_until_it_breaks, node.port, log, keeper.url)
+                    load.start_soon(create_until_it_breaks, node.port, log, recorder.url)
             await until(lambda: len(log.answered) >= 2 * ENOUGH)
             await here.kill_node(first)
             enough = len(log.answered) + ENOUGH
             await until(lambda: len(log.answered) >= enough)
             load.cancel_scope.cancel()
         assert here.rest == here.nodes[1:]
-        await all_is_well(here, log, keeper)
+        await all_is_well(here, log, recorder)
 
 
 @pytest.mark.spec("S1", "K3")
@@ -231,13 +231,13 @@ async def test_replacing_every_worker_of_both_nodes_under_load_costs_nothing(
     tmp_path: Path, database: str
 ) -> None:
     log = Log()
-    async with recording_callbacks(tmp_path) as keeper, cluster(tmp_path, database) as here:
-        keeper.find_sender = here.sender
-        async with loaded(here, log, keeper.url) as faults:
+    async with recording_callbacks(tmp_path) as recorder, cluster(tmp_path, database) as here:
+        recorder.find_sender = here.sender
+        async with loaded(here, log, recorder.url) as faults:
             for number, node in enumerate(here.nodes):
                 node.process.send_signal(signal.SIGUSR2)
                 await until(lambda number=number: len(served(here.log(number))) == 4)  # type: ignore[misc]
-        await all_is_well(here, log, keeper)
+        await all_is_well(here, log, recorder)
     assert (faults.broken, faults.refused) == (0, [])
     assert log.answered
 
@@ -258,17 +258,19 @@ def each_was_recorded_in_time(
     assert max(waits) <= HEARD_WITHIN
 
 
-def each_was_heard(keeper: CallbackRecorder, killed: Collection[int], references: set[str]) -> None:
+def each_was_heard(
+    recorder: CallbackRecorder, killed: Collection[int], references: set[str]
+) -> None:
     """Once, and again only when its sender was killed before that was recorded."""
     heard: defaultdict[str, list[RecordedCallback]] = defaultdict(list)
-    for each in keeper.callbacks:
+    for each in recorder.callbacks:
         heard[each.gateway_reference].append(each)
     assert heard.keys() == references
     assert all(len({each.body for each in all}) == 1 for all in heard.values()), "they say the same"
     repeated = [each for all in heard.values() for each in all[:-1]]
     # A sender that was dead when its callback was read can't be looked up any more.
     assert all(each.sender is None or each.sender in killed for each in repeated), repeated
-    unknown = [each for each in keeper.callbacks if each.sender is None]
+    unknown = [each for each in recorder.callbacks if each.sender is None]
     under_way = DELIVERY_SLOTS_PER_BRAND * len(killed)
     assert len(repeated) <= under_way
     assert len(unknown) <= under_way or not can_find_owner()

@@ -54,7 +54,7 @@ class Stage:
     """Every operator's simulator, and what a gateway needs to be started beside them."""
 
     directory: Path
-    keeper: CallbackRecorder
+    recorder: CallbackRecorder
     port: int
     """The gateway's, the same after a restart, so that callbacks still find it."""
     played: dict[str, RunningSimulator] = Factory(dict)
@@ -70,7 +70,7 @@ class Stage:
         ]  # fmt: skip
         log = self.directory / "gateway.log"
         async with serving_process(*words, log=log) as process:
-            yield process, Merchant(process.ready["api"], API_KEY, result_url=self.keeper.url)
+            yield process, Merchant(process.ready["api"], API_KEY, result_url=self.recorder.url)
 
     async def begin(self, merchant: Merchant, operator: Operator, way: Way, name: str) -> Begun:
         """A payment that has met its fault, and whose conversation hangs."""
@@ -96,7 +96,7 @@ class Stage:
         (course,) = (each for each in way.courses if each.name == name)
         return Begun(operator, way, course, taken["gatewayReference"])
 
-    async def let_pass(self, process: Process, seconds: int) -> None:
+    async def advance(self, process: Process, seconds: int) -> None:
         """Let time pass everywhere, at the operators first."""
         for each in self.played.values():
             await each.advance(seconds)
@@ -114,9 +114,9 @@ class Stage:
 async def staging(directory: Path) -> AsyncIterator[Stage]:
     ensure_authority(directory)
     async with AsyncExitStack() as stack:
-        keeper = await stack.enter_async_context(recording_callbacks(directory))
+        recorder = await stack.enter_async_context(recording_callbacks(directory))
         [free] = await trio.open_tcp_listeners(0, host="127.0.0.1")
-        stage = Stage(directory, keeper, free.socket.getsockname()[1])
+        stage = Stage(directory, recorder, free.socket.getsockname()[1])
         await free.aclose()
         for operator in OPERATORS:
             played = await stack.enter_async_context(run_simulator(operator.make()))
@@ -169,7 +169,7 @@ async def test_a_kill_between_sending_and_knowing(tmp_path: Path) -> None:
             found = await ended(stage, process, merchant, begun)
         wanted = {each.reference: each.wanted for each in begun}
         assert {name: (each["status"], each["errorCode"]) for name, each in found.items()} == wanted
-        told = Counter(each.gateway_reference for each in stage.keeper.callbacks)
+        told = Counter(each.gateway_reference for each in stage.recorder.callbacks)
         assert told == dict.fromkeys(wanted, 1)
         for operator in OPERATORS:
             paid = [
@@ -198,5 +198,5 @@ async def ended(
                 found |= {} if now["status"] == "pending" else {each.reference: now}
         if len(found) == len(begun):
             break
-        await stage.let_pass(process, seconds)
+        await stage.advance(process, seconds)
     return found
