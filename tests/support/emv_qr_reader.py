@@ -41,7 +41,8 @@ def parse_payload(text: str) -> Mapping[str, str]:
 
 
 def parse_objects(text: str) -> Mapping[str, str]:
-    """The objects of a payload or of a template, by ID. Raises QrError for what has no such form."""
+    """The objects of a payload or of a template, by ID. Raises QrError for what has no such
+    form."""
     objects: dict[str, str] = {}
     position = 0
     while position < len(text):

@@ -1,5 +1,4 @@
-"""Brands for tests that need more than the demo's: their `brands.toml`, their clients, their
-deposits."""
+"""Provides further brands for tests: their `brands.toml`, clients and deposits."""
 
 from __future__ import annotations
 
@@ -13,7 +12,7 @@ ZENITH_KEY = "zenith-key-123456789"
 
 
 def a_brand(id: str, key: str, *, push_result_url: str | None = None, more: str = "") -> str:
-    """The text of a brand with M-Pesa in Kenya."""
+    """Return the text of a brand with M-Pesa in Kenya."""
     push = "" if push_result_url is None else f'push_result_url = "{push_result_url}"\n'
     return f"""
 [[brand]]

@@ -1,4 +1,5 @@
-"""The program `mmo` in processes of its own, and a merchant's receiver that keeps every callback, repeats too."""
+"""The program `mmo` in processes of its own, and a merchant's receiver that keeps every callback,
+repeats too."""
 
 from __future__ import annotations
 
@@ -56,7 +57,8 @@ class Process:
 
     process: trio.Process = field(repr=False)
     ready: Mapping[str, str]
-    """What the READY line says: `api`, `pages`, `console`, and in a sandbox `brand` and `api_key`."""
+    """What the READY line says: `api`, `pages`, `console`, and in a sandbox `brand` and
+    `api_key`."""
 
     @property
     def port(self) -> int:
@@ -73,8 +75,8 @@ class Process:
 async def serving_process(
     *arguments: str | Path, log: Path, command: Sequence[str] = COMMAND
 ) -> AsyncIterator[Process]:
-    """`mmo`, or another command, with these arguments, from its READY line on; if it still runs at the end it is asked
-    to, and must, drain.
+    """`mmo`, or another command, with these arguments, from its READY line on; if it still runs at
+    the end it is asked to, and must, drain.
 
     Its standard error is added to the log.
     """
@@ -153,7 +155,8 @@ class CallbackRecorder:
 
 @asynccontextmanager
 async def recording_callbacks(directory: Path) -> AsyncIterator[CallbackRecorder]:
-    """A receiver over TLS as long as the block lasts; the authority in this directory vouches for it."""
+    """A receiver over TLS as long as the block lasts; the authority in this directory vouches for
+    it."""
     listeners = await trio.open_tcp_listeners(0, host="127.0.0.1", backlog=1024)
     port = listeners[0].socket.getsockname()[1]
     recorder = CallbackRecorder(f"https://127.0.0.1:{port}/callback")

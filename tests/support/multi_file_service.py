@@ -1,5 +1,5 @@
-"""A service of several processes in which every worker has a SQLite file of its own, a copy of the prepared one: for
-tests of the processes themselves, which need no store that is shared.
+"""A service of several processes in which every worker has a SQLite file of its own, a copy of the
+prepared one: for tests of the processes themselves, which need no store that is shared.
 
     python service_of_files.py DIRECTORY WORKERS
 

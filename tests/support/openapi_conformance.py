@@ -1,5 +1,6 @@
-"""Every exchange of the contract suite is held against the OpenAPI document: an answer has a status, a type and a shape
-that the document knows for that endpoint, and a request that was taken is one that the document calls right."""
+"""Every exchange of the contract suite is held against the OpenAPI document: an answer has a
+status, a type and a shape that the document knows for that endpoint, and a request that was taken
+is one that the document calls right."""
 
 from __future__ import annotations
 

