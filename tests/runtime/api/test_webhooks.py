@@ -1,4 +1,4 @@
-"""Providers' notifications: strangers learn nothing, and an answer says that it is durable."""
+"""Providers' notifications: unknown senders learn nothing, and a response means durable."""
 
 from __future__ import annotations
 
@@ -49,10 +49,10 @@ class Bench:
     proxies: tuple[str, ...] = ()
 
     def hooks(self) -> Webhooks:
-        door = WebhookEndpoint(self.provider, TOKEN, NETWORKS.parse(list(self.allowed)))
+        endpoint = WebhookEndpoint(self.provider, TOKEN, NETWORKS.parse(list(self.allowed)))
         proxies = TrustedProxies(NETWORKS.parse(list(self.proxies)))
         return Webhooks(
-            {"test": door},
+            {"test": endpoint},
             self.store,
             self.engine.submit,
             ReferenceGenerator(lambda: Instant(0)),
@@ -81,7 +81,7 @@ class Bench:
 
 
 @pytest.mark.parametrize(("name", "token"), [("other", TOKEN), ("test", "wrong"), ("test", "é")])
-async def test_a_stranger_finds_nothing(name: str, token: str) -> None:
+async def test_an_unknown_sender_finds_nothing(name: str, token: str) -> None:
     with pytest.raises(ProblemError) as caught:
         await Bench().notify(name, token)
     assert caught.value.problem.status == 404

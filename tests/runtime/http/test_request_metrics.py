@@ -1,4 +1,4 @@
-"""What a door tells of a refusal: enough to find it, never what is the client's; and of a flood only so much."""
+"""The log of rejections: enough to find each, no text of the client, and a limit for floods."""
 
 from __future__ import annotations
 
@@ -33,17 +33,17 @@ def lines() -> Iterator[list[EventDict]]:
         yield captured
 
 
-async def test_a_refusal_is_told_without_what_is_the_clients(lines: list[EventDict]) -> None:
-    traffic = HttpMetrics()
+async def test_a_rejection_is_logged_without_the_clients_text(lines: list[EventDict]) -> None:
+    metrics = HttpMetrics()
     faults = [
         FieldError("payer.msisdn", f"'payer.msisdn' {PRIVATE}."),
         FieldError(f"labels.{PRIVATE}", f"'labels.{PRIVATE}' must be a string."),
     ]
-    traffic.count_problem(a_context(), validation_problem(faults))
-    traffic.count_problem(
+    metrics.count_problem(a_context(), validation_problem(faults))
+    metrics.count_problem(
         a_context(), DUPLICATE_REFERENCE.problem(f"The merchantReference {PRIVATE}.")
     )
-    traffic.count_problem(a_context(), UNAVAILABLE.problem("Later."))
+    metrics.count_problem(a_context(), UNAVAILABLE.problem("Later."))
     first, second, _ = lines
     assert [line["log_level"] for line in lines] == ["info", "info", "warning"]
     assert {line["event"] for line in lines} == {"request_rejected"}
@@ -56,26 +56,26 @@ async def test_a_refusal_is_told_without_what_is_the_clients(lines: list[EventDi
     assert first["fields"] == ["payer.msisdn", "labels"]
     assert second["problem"] == "merchant_transactionid_duplicate"
     assert PRIVATE not in str(lines)
-    assert dict(traffic.problems) == {
+    assert dict(metrics.problems) == {
         "validation_failed": 1,
         "merchant_transactionid_duplicate": 1,
         "service_unavailable": 1,
     }
 
 
-async def test_a_flood_of_refusals_is_counted_and_not_told_one_by_one(
+async def test_a_flood_of_rejections_is_counted_and_not_logged_one_by_one(
     lines: list[EventDict], mock_clock: MockClock
 ) -> None:
-    traffic = HttpMetrics()
+    metrics = HttpMetrics()
     refusal = UNAVAILABLE.problem("Later.")
     for _ in range(LINES_BURST + 50):
-        traffic.count_problem(a_context(), refusal)
+        metrics.count_problem(a_context(), refusal)
     assert len(lines) == LINES_BURST
-    assert traffic.problems["service_unavailable"] == LINES_BURST + 50
-    traffic.count_problem(a_context(), INTERNAL.problem("Sorry."), "builtins.ValueError")
+    assert metrics.problems["service_unavailable"] == LINES_BURST + 50
+    metrics.count_problem(a_context(), INTERNAL.problem("Sorry."), "builtins.ValueError")
     assert lines[-1]["fault"] == "builtins.ValueError", "faults have room of their own"
     mock_clock.jump(1)
-    traffic.count_problem(a_context(), refusal)
+    metrics.count_problem(a_context(), refusal)
     assert lines[-1]["suppressed"] == 50
 
 
@@ -86,7 +86,7 @@ def test_a_budget_fills_up_again_and_no_further() -> None:
     assert [budget.acquire(100), budget.acquire(100), budget.acquire(100)] == [1, 0, None]
 
 
-async def test_who_tells_no_refusals_tells_faults(lines: list[EventDict]) -> None:
+async def test_without_rejections_faults_are_still_logged(lines: list[EventDict]) -> None:
     quiet = HttpMetrics(log_rejections=False)
     quiet.count_problem(a_context(), UNAVAILABLE.problem("Later."))
     assert not lines

@@ -64,7 +64,7 @@ async def test_closing_can_be_cut_short() -> None:
         assert stream.peer_address() is None
 
 
-async def test_a_broken_connection_is_told_in_trios_words() -> None:
+async def test_a_broken_connection_raises_trios_errors() -> None:
     ours, theirs = trio.socket.socketpair()
     stream = LingeringStream(ours)
     theirs.close()

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from mmo_sansio.http.listener_limits import ListenerLimits
 from mmo_sansio.values import clock
 from mmo_sansio.values.clock import Span
 from mmo_trio.settings import (
@@ -72,6 +73,10 @@ def figure(place: str) -> Any:
         return getattr(import_module(module), constant)
     section, _, key = place.partition(".")
     return getattr(getattr(Settings(), section), key)
+
+
+def test_the_listeners_defaults_are_the_settings_defaults() -> None:
+    assert Settings().limits.listener_limits == ListenerLimits()
 
 
 @pytest.mark.spec("V1")

@@ -1,4 +1,4 @@
-"""The Quart-Trio door and its host: bodies, deadlines, faults, and connections that come and go."""
+"""The Quart-Trio app and its host: bodies, deadlines, faults, and connections that come and go."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ RIGHT = (b"x-api-key", b"right")
 
 
 @asynccontextmanager
-async def second_door(
+async def http2_app(
     limits: ListenerLimits | None = None, *, certificate: tuple[str, str] | None = None
 ) -> AsyncIterator[RunningListener]:
     """The app under Hypercorn with a small service behind it, as long as the block lasts."""
@@ -68,20 +68,20 @@ async def second_door(
 async def test_the_target_arrives_as_it_was_sent() -> None:
     target = b"/a%2Fb%20c+d/../e?x=%31+2&x="
     whole = get(b"http://h" + target)
-    async with second_door() as door:
-        client = await Http2Client.connect(door.port)
+    async with http2_app() as app:
+        client = await Http2Client.connect(app.port)
         async with client.stream:
             answer = await client.ask(b"GET", target, [RIGHT])
         assert answer.json["target"] == target.decode()
-        assert (await door.ask(get(target))).json["target"] == target.decode()
-        assert (await door.ask(whole)).json["target"] == target.decode()
+        assert (await app.ask(get(target))).json["target"] == target.decode()
+        assert (await app.ask(whole)).json["target"] == target.decode()
 
 
 @pytest.mark.spec("A6")
 async def test_the_service_learns_of_client_and_id() -> None:
-    async with second_door() as door:
-        answer = await door.ask(get())
-        (context,) = door.service.contexts
+    async with http2_app() as app:
+        answer = await app.ask(get())
+        (context,) = app.service.contexts
         assert context.request_id == answer.headers["x-request-id"]
         assert (context.client, context.is_secure) == ("127.0.0.1", False)
 
@@ -89,9 +89,9 @@ async def test_the_service_learns_of_client_and_id() -> None:
 @pytest.mark.spec("P3", "G9", "A5")
 @pytest.mark.parametrize("target", [b"/fault", b"/late-fault", b"/split"])
 async def test_a_fault_tells_nothing(target: bytes) -> None:
-    async with second_door() as door:
+    async with http2_app() as app:
         with capture_logs() as lines:
-            answer = await door.ask(post(SECRET.encode(), target=target))
+            answer = await app.ask(post(SECRET.encode(), target=target))
         assert_problem(answer, 500, "internal_server_error")
         assert answer.is_last
         assert [line["request_id"] for line in lines] == [answer.headers["x-request-id"]]
@@ -99,8 +99,8 @@ async def test_a_fault_tells_nothing(target: bytes) -> None:
 
 
 async def test_an_answer_without_content_has_no_length() -> None:
-    async with second_door() as door:
-        answer = await door.ask(get(b"/nothing"))
+    async with http2_app() as app:
+        answer = await app.ask(get(b"/nothing"))
         assert answer.status == 204
         assert "content-length" not in answer.headers
 
@@ -108,24 +108,24 @@ async def test_an_answer_without_content_has_no_length() -> None:
 @pytest.mark.spec("P4", "G7")
 async def test_a_body_is_refused_as_soon_as_it_is_too_large() -> None:
     """By its length before it comes, or in chunks while it comes."""
-    async with second_door(ListenerLimits(linger_timeout_s=0.05)) as door:
-        client = await door.connect()
+    async with http2_app(ListenerLimits(linger_timeout_s=0.05)) as app:
+        client = await app.connect()
         await client.send(get(b"/", b"Content-Length: 65537", method=b"POST"))
         assert_problem(await client.answer(), 413, "body_too_large")
         assert await client.is_closed()
         chunked = get(b"/", b"Transfer-Encoding: chunked", method=b"POST")
-        client = await door.connect()
+        client = await app.connect()
         await client.send(chunked + b"10001\r\n" + b"x" * 65_537)
         assert_problem(await client.answer(), 413, "body_too_large")
         assert await client.is_closed()
-        assert door.service.bodies == []
+        assert app.service.bodies == []
 
 
 @pytest.mark.spec("P4", "V1")
 async def test_a_body_that_does_not_come_is_a_408() -> None:
     limits = ListenerLimits(body_timeout_s=0.05, linger_timeout_s=0.05)
-    async with second_door(limits) as door:
-        client = await door.connect()
+    async with http2_app(limits) as app:
+        client = await app.connect()
         await client.send(get(b"/", b"Content-Length: 10", method=b"POST") + b"x")
         assert_problem(await client.answer(), 408, "request_timeout")
         assert await client.is_closed()
@@ -135,40 +135,40 @@ async def test_a_body_that_does_not_come_is_a_408() -> None:
 async def test_a_refusal_arrives_though_a_large_body_is_still_being_sent() -> None:
     """Nothing resets the connection under the answer, and nobody waits for a full queue."""
     body = b"x" * 3_000_000
-    async with second_door() as door:
-        client = await door.connect()
+    async with http2_app() as app:
+        client = await app.connect()
         head = b"POST / HTTP/1.1\r\nHost: h\r\nContent-Length: %d\r\n\r\n" % len(body)
         await client.send(head + body)
         assert_problem(await client.answer(), 401, "unauthorized")
         again = await client.ask(get())
         assert again.status == 200
 
-        fast = await Http2Client.connect(door.port)
+        fast = await Http2Client.connect(app.port)
         async with fast.stream:
             assert_problem(await fast.ask(b"POST", b"/", [], body), 401, "unauthorized")
             assert (await fast.ask(b"GET", b"/", [RIGHT])).status == 200
 
 
 async def test_a_client_that_leaves_in_its_own_body_is_not_answered() -> None:
-    async with second_door() as door:
-        client = await door.connect()
+    async with http2_app() as app:
+        client = await app.connect()
         await client.send(get(b"/", b"Content-Length: 10", method=b"POST") + b"x")
         await trio.aclose_forcefully(client.stream)
-        assert (await door.ask(get())).status == 200
-        assert door.service.bodies == [b""]
+        assert (await app.ask(get())).status == 200
+        assert app.service.bodies == [b""]
 
 
 @pytest.mark.spec("V1")
 async def test_a_client_that_does_not_read_is_sent_away() -> None:
     """Over HTTP/1.1, where the socket is full, and over HTTP/2, where it opens no window."""
-    async with second_door(ListenerLimits(write_timeout_s=0.1, linger_timeout_s=0.05)) as door:
+    async with http2_app(ListenerLimits(write_timeout_s=0.1, linger_timeout_s=0.05)) as app:
         before = open_descriptors()
-        client = await door.connect()
+        client = await app.connect()
         await client.send(get(b"/large"))
         await wait_for_descriptors(before + 1)
         await trio.aclose_forcefully(client.stream)
 
-        fast = await Http2Client.connect(door.port)
+        fast = await Http2Client.connect(app.port)
         async with fast.stream:
             await fast.begin(b"GET", b"/large", [RIGHT], ends=True)
             answer = await fast.ask(b"GET", b"/nothing", [RIGHT])
@@ -177,22 +177,22 @@ async def test_a_client_that_does_not_read_is_sent_away() -> None:
 
 
 async def test_no_connection_is_left_open() -> None:
-    async with second_door() as door:
-        await door.ask(get())
+    async with http2_app() as app:
+        await app.ask(get())
         gc.collect()
         before = open_descriptors()
         for _ in range(20):
-            assert (await door.ask(get(b"/", b"Connection: close"))).status == 200
+            assert (await app.ask(get(b"/", b"Connection: close"))).status == 200
         await wait_for_descriptors(before)
 
 
 @pytest.mark.parametrize("path", [b"/\xff", b"/%ff\xc3\xa9"])
 async def test_a_connection_fails_alone(path: bytes) -> None:
     """Hypercorn itself breaks on a path beyond ASCII; the others must not notice."""
-    async with second_door() as door:
-        neighbour = await door.connect()
+    async with http2_app() as app:
+        neighbour = await app.connect()
         assert (await neighbour.ask(get())).status == 200
-        fast = await Http2Client.connect(door.port)
+        fast = await Http2Client.connect(app.port)
         with capture_logs() as lines:
             async with fast.stream:
                 await fast.begin(b"GET", path, [RIGHT], ends=True)
@@ -204,54 +204,54 @@ async def test_a_connection_fails_alone(path: bytes) -> None:
 
 async def test_body_after_its_answer_breaks_no_other_connection() -> None:
     """Hypercorn forgets a stream with its answer, and stumbles over what still comes on it."""
-    async with second_door(ListenerLimits(linger_timeout_s=0.05)) as door:
-        fast = await Http2Client.connect(door.port)
+    async with http2_app(ListenerLimits(linger_timeout_s=0.05)) as app:
+        fast = await Http2Client.connect(app.port)
         async with fast.stream:
             number = await fast.begin(b"POST", b"/", [], ends=False)
             assert (await fast.answer(number)).status == 401
             await fast.send_body(number, b"x" * 10)
             while await fast.stream.receive_some():
                 pass
-        assert (await door.ask(get())).status == 200
+        assert (await app.ask(get())).status == 200
 
 
 @pytest.mark.spec("V1")
 async def test_idling_and_a_slow_head_are_cut_off_but_not_a_slow_answer() -> None:
-    async with second_door(ListenerLimits(idle_timeout_s=0.05)) as door:
-        busy, slow, idle = await door.connect(), await door.connect(), await door.connect()
+    async with http2_app(ListenerLimits(idle_timeout_s=0.05)) as app:
+        busy, slow, idle = await app.connect(), await app.connect(), await app.connect()
         await busy.send(get(b"/wait"))
-        await door.service.at_work.wait()
+        await app.service.at_work.wait()
         await idle.ask(get())
         await slow.send(b"GET / HTTP/1.1\r\nHost")
         assert await slow.is_closed()
         assert await idle.is_closed()
-        door.service.go_on.set()
+        app.service.go_on.set()
         assert (await busy.answer()).status == 200
 
 
 async def test_drained_it_answers_what_it_has_begun_and_ends() -> None:
-    async with second_door() as door:
-        busy, idle = await door.connect(), await door.connect()
+    async with http2_app() as app:
+        busy, idle = await app.connect(), await app.connect()
         await idle.ask(get())
         await busy.send(get(b"/wait"))
-        await door.service.at_work.wait()
-        door.drain.set()
+        await app.service.at_work.wait()
+        app.drain.set()
         assert await idle.is_closed()
-        door.service.go_on.set()
+        app.service.go_on.set()
         assert (await busy.answer()).status == 200
-        await door.ended.wait()
+        await app.ended.wait()
 
 
 async def test_a_client_that_does_not_read_cannot_keep_it_from_ending() -> None:
-    async with second_door(ListenerLimits(drain_timeout_s=0.05)) as door:
-        client = await door.connect()
+    async with http2_app(ListenerLimits(drain_timeout_s=0.05)) as app:
+        client = await app.connect()
         await client.send(get(b"/large"))
-        fast = await Http2Client.connect(door.port)
+        fast = await Http2Client.connect(app.port)
         async with fast.stream:
             await fast.begin(b"GET", b"/large", [RIGHT], ends=True)
             assert (await fast.ask(b"GET", b"/nothing", [RIGHT])).status == 204
-            door.drain.set()
-            await door.ended.wait()
+            app.drain.set()
+            await app.ended.wait()
 
 
 UPGRADE = (b"Connection: Upgrade, HTTP2-Settings", b"Upgrade: h2c", b"HTTP2-Settings: AAMAAABk")
@@ -275,14 +275,14 @@ BELOW: dict[str, tuple[bytes, bytes]] = {
     "websocket": (get(b"/", *WEBSOCKET), b"404 \r\ncontent-type: text/html"),
     "upgrade to h2c": (get(b"/", *UPGRADE), b"101 \r\n"),
 }
-"""What the page about the doors says that Hypercorn does by itself."""
+"""The cases that docs/http2.md says Hypercorn answers by itself."""
 
 
 @pytest.mark.parametrize("name", BELOW)
 async def test_below_the_handler_hypercorn_answers(name: str) -> None:
     request, begin = BELOW[name]
-    async with second_door(ListenerLimits(write_timeout_s=1)) as door:
-        client = await door.connect()
+    async with http2_app(ListenerLimits(write_timeout_s=1)) as app:
+        client = await app.connect()
         await client.send(request)
         assert (await client.stream.receive_some()).startswith(b"HTTP/1.1 " + begin)
         await trio.aclose_forcefully(client.stream)
@@ -297,13 +297,13 @@ async def test_under_tls_http2_is_agreed_on(tmp_path: Path) -> None:
     trusting = ssl.create_default_context()
     authority.configure_trust(trusting)
     trusting.set_alpn_protocols(["h2"])
-    async with second_door(certificate=(str(chain), str(key))) as door:
-        tcp = await trio.open_tcp_stream("127.0.0.1", door.port)
+    async with http2_app(certificate=(str(chain), str(key))) as app:
+        tcp = await trio.open_tcp_stream("127.0.0.1", app.port)
         tls = trio.SSLStream(tcp, trusting, server_hostname="localhost", https_compatible=True)
         async with tls:
             await tls.do_handshake()
             assert tls.selected_alpn_protocol() == "h2"
             client = await Http2Client.start(tls)
             assert (await client.ask(b"GET", b"/", [RIGHT])).status == 200
-        (context,) = door.service.contexts
+        (context,) = app.service.contexts
         assert context.is_secure

@@ -1,7 +1,7 @@
 """The delivery client against receivers of every kind (K2, K3, K4), one row for each.
 
 Sockets and TLS are real; the fifteen seconds are virtual: the clock jumps when everybody waits. As
-no thread is involved (the resolver is the test's own), it never jumps while something is under way.
+no thread is involved (the resolver is the test's own), it never jumps while something is active.
 """
 
 from __future__ import annotations

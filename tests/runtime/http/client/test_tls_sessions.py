@@ -83,8 +83,8 @@ async def test_another_server_in_its_place_must_prove_itself() -> None:
         with trio.fail_after(30):
             await client.deliver(callback_to(here.url))
         port, url = here.port, here.url
-    stranger = server_with_certificate(authority().issue_cert("merchant.example"))
-    async with running_receiver(receiver.behave, stranger, port=port):
+    other_server = server_with_certificate(authority().issue_cert("merchant.example"))
+    async with running_receiver(receiver.behave, other_server, port=port):
         with trio.fail_after(30):
             attempt = await client.deliver(callback_to(url))
     assert attempt.outcome is DeliveryOutcome.TRANSPORT_ERROR

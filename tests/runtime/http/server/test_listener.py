@@ -141,7 +141,7 @@ async def test_the_client_decides_how_long_the_connection_lives(
 
 
 @pytest.mark.spec("A1")
-async def test_a_client_that_waits_for_100_continue_is_told_to_go_on() -> None:
+async def test_a_client_that_waits_for_100_continue_receives_it() -> None:
     async with listening() as here:
         client = await here.connect()
         head = get(b"/", b"Content-Length: 3", b"Expect: 100-Continue", method=b"POST")
@@ -206,7 +206,7 @@ async def test_a_client_that_leaves_before_its_answer_does_not_undo_it() -> None
         assert service.bodies == [b"abc"]
 
 
-async def test_no_answer_is_told_from_an_answer() -> None:
+async def test_a_closed_connection_differs_from_a_response() -> None:
     async with listening() as here:
         client = await here.connect()
         await client.send(b"GET / HT")

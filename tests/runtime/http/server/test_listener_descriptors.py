@@ -1,4 +1,4 @@
-"""A census after the crowd has gone: no descriptor is left behind."""
+"""Descriptors after many clients have gone: none is left open."""
 
 from __future__ import annotations
 

@@ -52,7 +52,7 @@ async def test_a_patient_listener_leaves_the_idle_one_last_request() -> None:
         await here.ended.wait()
 
 
-async def test_patience_ends() -> None:
+async def test_the_grace_of_idle_connections_ends() -> None:
     async with listening(LIMITS) as here:
         idle = await here.connect()
         await idle.ask(get())

@@ -172,7 +172,7 @@ async def test_a_connection_too_many_is_a_503_and_closed() -> None:
                 break
 
 
-async def test_a_flood_above_the_limit_is_told_so_as_long_as_it_listens() -> None:
+async def test_a_flood_above_the_limit_is_answered_503_as_long_as_it_listens() -> None:
     async with listening_with(connections=1) as here:
         only = await here.connect()
         assert (await only.ask(get())).status == 200

@@ -121,14 +121,14 @@ def test_row_106_type_and_status_are_folded_and_trimmed(value: bytes) -> None:
 @pytest.mark.parametrize(
     "value", ["push", "xyz", "payin,payout", "pay\u0131n", "ｐａｙｉｎ", "Type.PAYIN"]
 )
-def test_row_107_an_unknown_type_is_told_the_known_ones(value: str) -> None:
+def test_row_107_the_answer_to_an_unknown_type_names_the_known_ones(value: str) -> None:
     problem = refused(WINDOW + b"&type=" + quote(value).encode())
     assert problem.detail == "'type' must be one of: payin, payout, tax."
 
 
 @pytest.mark.spec("R3")
 @pytest.mark.parametrize("value", [b"DONE", b"\xc5\xbfuccess", b"%C5%BFuccess"])
-def test_row_108_an_unknown_status_is_told_the_known_ones(value: bytes) -> None:
+def test_row_108_the_answer_to_an_unknown_status_names_the_known_ones(value: bytes) -> None:
     problem = refused(WINDOW + b"&status=" + value)
     assert problem.detail == "'status' must be one of: pending, success, failed."
 

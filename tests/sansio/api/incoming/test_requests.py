@@ -106,7 +106,7 @@ def test_any_other_path_is_not_found(method: str, target: bytes) -> None:
         (b"/hooks/a/b", ["GET", "HEAD", "OPTIONS"], "POST, PUT"),
     ],
 )
-def test_rows_11_and_13_another_method_is_told_which_there_are(
+def test_rows_11_and_13_the_answer_to_another_method_names_the_known_ones(
     target: bytes, methods: list[str], allow: str
 ) -> None:
     for method in methods:
@@ -219,7 +219,7 @@ def test_a_key_is_taken_from_its_header() -> None:
 
 
 @pytest.mark.spec("A2")
-def test_row_8_a_disabled_brand_is_told_so() -> None:
+def test_row_8_a_disabled_brand_is_rejected_as_such() -> None:
     query = requests.check_head(request(), LookUpRoute(ULID), BRAND, SETTINGS)
     assert query == LookUp(BRAND.id, ULID)
     with pytest.raises(ProblemError) as caught:
