@@ -1,1 +1,1 @@
-"""What all provider adapters share: the interface, options, redaction and QR codes."""
+"""Holds what all provider adapters share: the interface, options, redaction and QR codes."""

@@ -1,4 +1,5 @@
-"""Whose an offline deposit is: matched to brand and method by the account that was paid (clause S4)."""
+"""Finds the owner of an offline deposit: the brand and method of the account that was paid (clause
+S4)."""
 
 from __future__ import annotations
 
@@ -16,17 +17,19 @@ from mmo_sansio.providers.common.operations import OperationKey, ProviderOperati
 from mmo_sansio.values.model import Brand, Method, Source, Transaction
 
 REFERENCE_SUFFIX_CHARACTERS = 12
-"""How much of the end of a gatewayReference a payer sees as account reference where the operator takes no more."""
+"""How many of the last characters of a gatewayReference a payer sees as account reference where the
+operator allows no more."""
 
 DepositOwner = tuple[Brand, Method]
 
 
 def find_owner(deposit: DepositReport, brands: Iterable[Brand]) -> DepositOwner | None:
-    """The brand and the method that the deposit is for; None when there is none, or more than one.
+    """Return the brand and the method that the deposit is for; None when there is none, or more
+    than one.
 
-    A method says which deposits are its own: `ACCOUNT`, or `ACCOUNT/PREFIX` for those whose bill reference begins so,
-    in capital or small letters; the longest prefix counts. Where no method of the provider says anything, the one brand
-    that uses the provider owns them all.
+    A method names its deposits: `ACCOUNT`, or `ACCOUNT/PREFIX` for those whose bill reference
+    begins so, in capital or small letters; the longest prefix counts. Where no method of the
+    provider names any, the one brand that uses the provider owns them all.
     """
     candidates = [
         (brand, method)
@@ -54,7 +57,7 @@ def deposit_input(
     provider_title: str,
     gateway_reference: str,
 ) -> DepositNotified:
-    """The deposit as the law takes it; without an owner it goes to the suspense book."""
+    """Return the input for a deposit; without an owner it goes to the suspense book."""
     return DepositNotified(
         provider=deposit.provider,
         provider_reference=deposit.provider_reference,
@@ -68,7 +71,7 @@ def deposit_input(
 
 
 def may_be_reference_suffix(deposit: DepositReport) -> bool:
-    """Whether the bill reference could be the end of a gatewayReference of ours."""
+    """Tell whether the bill reference could be the end of a gatewayReference."""
     given = deposit.bill_reference
     return len(given) == REFERENCE_SUFFIX_CHARACTERS and given.isascii() and given.isalnum()
 
@@ -78,9 +81,11 @@ def payment_input(
     transaction: Transaction,
     operations: Mapping[OperationKey, ProviderOperation],
 ) -> ProviderSucceeded | ProviderHinted | UnmatchedNotified:
-    """What a deposit says that names a payment of ours: nobody has signed it, so the provider is asked if it can be.
+    """Return the input for a deposit that names one of our payments: it is unsigned, so the
+    provider is polled if possible.
 
-    One for a payment that has ended already changes nothing and is kept, as it may be money for a second time.
+    One for a payment that has ended changes nothing and goes to the suspense book, as it may be a
+    second payment.
     """
     operation = operations.get(operation_key(transaction))
     if operation and operation.can_be_polled and not transaction.progress.stage.is_terminal:

@@ -1,7 +1,7 @@
-"""The text of a merchant-presented QR code (EMV QRCPS-MPM v1.1): written for our payments, read with suspicion.
+"""Writes the text of merchant-presented QR codes (EMV QRCPS-MPM v1.1).
 
-The text is a row of objects: an ID of two digits, a length of two digits that counts characters, a value. Object 00
-comes first and object 63, the checksum, last.
+The text is a row of objects: an ID of two digits, a length of two digits that counts characters, a
+value. Object 00 comes first and object 63, the checksum, last.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from mmo_sansio.values.money import Money
 NAME_CHARACTERS_MAX = 25
 CITY_CHARACTERS_MAX = 15
 LABEL_CHARACTERS_MAX = 25
-"""The longest bill number, reference label or terminal label (objects 62.01, 62.05, 62.07)."""
+"""The longest bill number or reference label (objects 62.01 and 62.05)."""
 
 AMOUNT_CHARACTERS_MAX = 13
 
@@ -31,15 +31,17 @@ _ACCOUNT_TEMPLATES = frozenset(f"{number:02}" for number in range(26, 52))
 
 
 class QrError(ValueError):
-    """A value doesn't fit into its object, or text is no payload; the message says which and why."""
+    """Raised for a value that does not fit into its object; the message says which and why."""
 
 
 @frozen
 class QrMerchant:
-    """Who is paid by a code, in the words of the scheme that carries the money."""
+    """Names the recipient of a code's payment, in the terms of the scheme that carries the
+    money."""
 
     account: tuple[tuple[str, str], ...]
-    """The objects within the account template: `00` is the scheme's own identifier, the others are defined by it."""
+    """The objects within the account template: `00` is the scheme's identifier, which defines the
+    others."""
     name: str
     city: str
     country: str
@@ -50,7 +52,8 @@ class QrMerchant:
     """ISO 18245 merchant category code; `0000`: unknown."""
     postal_code: str | None = None
     language: str | None = None
-    """ISO 639-1 language of the name and city as written; with it, a form that isn't ASCII stands in template 64."""
+    """ISO 639-1 language of the name and city as written; with it, a form that is not ASCII is
+    written to template 64."""
 
 
 def dynamic_payload(
@@ -88,13 +91,13 @@ def dynamic_payload(
 
 
 def reference_label(gateway_reference: str) -> str:
-    """What stands in 62.05 for a payment: its reference's last 25 characters. The character that falls away from a
-    ULID counts periods of a thousand years."""
+    """Return the label of a payment in 62.05: the last 25 characters of its reference. The dropped
+    character of a ULID counts periods of a thousand years."""
     return gateway_reference[-LABEL_CHARACTERS_MAX:]
 
 
 def checksum(text: str) -> str:
-    """CRC-16/CCITT-FALSE of the UTF-8 bytes, as four upper-case hexadecimal digits."""
+    """Return the CRC-16/CCITT-FALSE of the UTF-8 bytes, as four upper-case hexadecimal digits."""
     remainder = 0xFFFF
     for byte in text.encode():
         remainder ^= byte << 8
@@ -105,7 +108,7 @@ def checksum(text: str) -> str:
 
 
 def _check_merchant(merchant: QrMerchant) -> None:
-    """Raises QrError for what its objects can't hold."""
+    """Raise QrError for a value that its object cannot hold."""
     if merchant.account_id not in _ACCOUNT_TEMPLATES:
         raise QrError("an account template is one of 26 to 51")
     if not _FOUR_DIGITS.fullmatch(merchant.category):
@@ -123,7 +126,7 @@ def _original_names(merchant: QrMerchant) -> tuple[str, str]:
 
 
 def _language_template(merchant: QrMerchant) -> str | None:
-    """Template 64, or None when the language isn't known: a reader couldn't choose it."""
+    """Return template 64, or None when the language is unknown: a reader could not choose it."""
     if merchant.language is None:
         return None
     name, city = merchant.name[:NAME_CHARACTERS_MAX], merchant.city[:CITY_CHARACTERS_MAX]
@@ -131,7 +134,7 @@ def _language_template(merchant: QrMerchant) -> str | None:
 
 
 def _encode_objects(objects: Iterable[tuple[str, str | None]]) -> str:
-    """The objects that have a value; raises QrError for one that is too long."""
+    """Write the objects that have a value; raises QrError for one that is too long."""
     text = ""
     for id, value in objects:
         if value is None:
@@ -143,7 +146,8 @@ def _encode_objects(objects: Iterable[tuple[str, str | None]]) -> str:
 
 
 def _to_ascii(text: str) -> str:
-    """The text in ASCII, letters without their marks; when nothing would be left, as it is."""
+    """Return the text in ASCII, letters without their marks; if nothing would be left, the text as
+    it is."""
     spelled = unicodedata.normalize("NFKD", text)
     return "".join(each for each in spelled if _is_printable_ascii(each)).strip() or text
 

@@ -1,7 +1,8 @@
-"""Conversations with providers as generators with a one-word vocabulary.
+"""Defines the interface of providers, whose conversations are generators.
 
-A conversation yields an HttpRequest (absolute-form target), is sent the HttpResponse, and returns a report. Whoever
-drives it waits; when no answer could be had, it is thrown an ExchangeFailed, and says what that means.
+A conversation yields an HttpRequest (absolute-form target), receives the HttpResponse, and returns
+a report. Its driver does the waiting; without a usable response it throws an ExchangeFailed into
+the conversation, which decides what that means.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ Conversation: TypeAlias = Generator[HttpRequest, HttpResponse, ProviderReport]
 
 
 class ExchangeFailed(Exception):
-    """A request had no usable answer."""
+    """Raised when a request had no usable response."""
 
     def __init__(self, reason: str, *, may_have_arrived: bool) -> None:
         super().__init__(reason)
@@ -36,25 +37,26 @@ class ExchangeFailed(Exception):
 
 
 TOKEN_RENEWAL_MARGIN = Span(60 * SECOND)
-"""How long before its end a token is renewed, unless it lives so shortly that a tenth of its life is less."""
+"""How long before its end a token is renewed, unless a tenth of its lifetime is less."""
 
 
 @frozen
 class AccessToken:
-    """What a provider gave for our credentials."""
+    """Holds the token that a provider gave for our credentials."""
 
     value: str = field(repr=False)
     issued_at: Instant
     expires_at: Instant
 
     def is_fresh(self, now: Instant) -> bool:
-        """Whether it may be used still: it is renewed a minute, or a tenth of its life, before its end."""
+        """Tell whether it may still be used: it is renewed a minute, or a tenth of its lifetime,
+        before its end."""
         margin = min(TOKEN_RENEWAL_MARGIN, (self.expires_at - self.issued_at) // 10)
         return now < self.expires_at - margin
 
 
 class SignInFailed(Exception):
-    """The provider refused our credentials, or gave no token that can be read."""
+    """Raised when the provider rejected our credentials, or gave no readable token."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
@@ -63,27 +65,30 @@ class SignInFailed(Exception):
 
 
 SignIn: TypeAlias = Generator[HttpRequest, HttpResponse, AccessToken]
-"""Yields requests with all their headers; raises SignInFailed for a refusal. ExchangeFailed may pass through it."""
+"""Yields requests with all their headers; raises SignInFailed for a rejection. ExchangeFailed may
+pass through it."""
 
 
 @frozen
 class DepositReport:
-    """A provider tells of an offline deposit in its own terms: whose it is, the gateway's configuration says (S4)."""
+    """A provider reports an offline deposit in its own terms; the gateway's configuration names its
+    owner (S4)."""
 
     provider: str
     provider_reference: str
-    """The provider's own transaction id: with the provider, the deposit's identity."""
+    """The provider's own transaction id; with the provider, it identifies the deposit."""
     account: str
-    """Which of the provider's accounts was paid, e.g. a shortcode."""
+    """The provider's account that was paid, e.g. a shortcode."""
     bill_reference: str
-    """What the payer gave as account or reference; empty when nothing."""
+    """The payer's account or reference; empty when there is none."""
     amount: Money
     party: Party
 
 
 @frozen
 class DepositValidation:
-    """A provider asks whether an offline deposit would be welcome; no money has moved, and nothing is recorded."""
+    """A provider requests whether an offline deposit is acceptable; no money has moved, and nothing
+    is recorded."""
 
     deposit: DepositReport
 
@@ -91,61 +96,62 @@ class DepositValidation:
 ProviderNotification: TypeAlias = (
     ProviderReport | ProviderHinted | DepositReport | DepositValidation | UnmatchedNotified
 )
-"""What a notification can say."""
+"""The possible contents of a notification."""
 
 
 class Provider(Protocol):
-    """One configured account with a provider of mobile money."""
+    """Represents one configured account with a provider of mobile money."""
 
     @property
     def name(self) -> str:
-        """The name it is configured under; it stands in reports and in providerData."""
+        """Return its configured name, which is in reports and in providerData."""
         ...
 
     @property
     def title(self) -> str:
-        """Its display name."""
+        """Return its display name."""
         ...
 
     @property
     def operations(self) -> Mapping[OperationKey, ProviderOperation]:
-        """What it offers, and how each behaves."""
+        """Return the operations that it offers, and how each behaves."""
         ...
 
     def scope_of(self, request: HttpRequest) -> str | None:
-        """Which of its access tokens this request needs, by a name of the adapter's own; None: none. A provider with
-        several products may give a token for each."""
+        """Return the name of the access token that this request needs; None: no token. A provider
+        with several products may give a token for each."""
         ...
 
     def sign_in(self, scope: str, *, now: Instant) -> SignIn:
-        """Get the token of this scope, one that `scope_of` gave."""
+        """Get the token of this scope, one that `scope_of` returned."""
         ...
 
     def rejects_token(self, response: HttpResponse) -> bool:
-        """Whether this answer says that the token wasn't accepted, so that nothing was done: usually a 401."""
+        """Tell whether this response rejects the token, so that nothing was done: usually a 401."""
         ...
 
     def submit(self, transaction: Transaction, *, now: Instant) -> Conversation:
-        """Ask it to move the money. A transaction is submitted once (S6)."""
+        """Submit the payment. A transaction is submitted once (S6)."""
         ...
 
     def poll(self, transaction: Transaction, *, now: Instant) -> Conversation:
-        """Ask it what became of a submission."""
+        """Poll the provider about a submission."""
         ...
 
     def read_notification(self, request: HttpRequest) -> ProviderNotification:
-        """What a notification by the provider (a webhook) says; never raises for bad input."""
+        """Return the meaning of the provider's notification (a webhook); never raises for bad
+        input."""
         ...
 
     def answer_notification(self, request: HttpRequest, accepted: bool) -> HttpResponse:
-        """What to answer: `accepted` once what it said is durable, or, for a question whether a payment is welcome,
-        that it is; never raises for bad input."""
+        """Return the response to a notification: `accepted` once its content is durable or, for the
+        validation of a deposit, that it is acceptable; never raises for bad input."""
         ...
 
 
 @frozen
 class Finished(Generic[ResultT]):
-    """The end of a conversation."""
+    """Ends a conversation with its result."""
 
     result: ResultT
 

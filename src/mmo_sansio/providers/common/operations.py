@@ -1,4 +1,5 @@
-"""What a provider offers for each operation: whether a submission may be repeated, and how it is asked about."""
+"""Describes what a provider offers for each operation: whether a submission may be repeated, and
+how it is polled."""
 
 from __future__ import annotations
 
@@ -24,40 +25,44 @@ DIRECT_TAXPAYOUT: OperationKey = (Type.TAX, Flow.DIRECT)
 
 @frozen
 class ProviderOperation:
-    """How one operation behaves with one provider; an adapter declares one for each that it offers."""
+    """Describes how one operation behaves with one provider; an adapter declares one for each that
+    it offers."""
 
     is_idempotent: bool
-    """Whether a repeated submission is recognised by the provider and moves no money twice (S6)."""
+    """Whether the provider recognises a repeated submission and moves no money twice (S6)."""
     can_be_polled: bool
-    """Whether the provider tells, when asked, what became of a submission."""
+    """Whether the provider can be polled about a submission."""
     not_found_is_final_after: Span | None
-    """From when on, counted from the beginning of the submission, "not found" means that it was never received;
+    """How long after the beginning of the submission "not found" means that it was never received;
     None: never."""
     poll_intervals: Sequence[Span] = field(validator=min_len(1))
-    """How long to wait before each question; the last repeats."""
+    """How long to wait before each poll; the last repeats."""
 
     def poll_interval(self, polls: int) -> Span:
-        """How long to wait after this many questions without a result."""
+        """Return how long to wait after this many polls without a result."""
         return self.poll_intervals[min(polls, len(self.poll_intervals) - 1)]
 
     def is_not_found_final(self, submitted_at: Instant, *, now: Instant) -> bool:
-        """Whether "not found" at this time says that nothing was received."""
+        """Tell whether "not found" at this time means that nothing was received."""
         after = self.not_found_is_final_after
         return after is not None and now - submitted_at >= after
 
 
 PAYIN_RESUBMISSION_PERIOD = Span(5 * MINUTE)
-"""For how long a pay-in is submitted whose provider has certainly not taken it: no payer waits longer."""
+"""How long a pay-in is submitted again that its provider has certainly not received: no payer waits
+longer."""
 
 PAYOUT_RESUBMISSION_PERIOD = Span(3 * HOUR)
-"""The same for money out: long enough for a "not found" that is believed after an hour, and a merchant is better
-served by an answer than by a pay-out some other day."""
+"""The same for money out: long enough for a "not found" that is final after an hour, while a
+merchant prefers a failure to a pay-out on another day."""
 
 
 def resubmission_ends_at(order: Order) -> Instant:
-    """Until when this order is submitted, again and again if need be; then it fails as `provider_unavailable`.
+    """Return the time until which this order is submitted, repeatedly if need be; then it fails as
+    `provider_unavailable`.
 
-    A web pay-in's time begins when its page closes, as it may be started on it until then.
+    The time of a web pay-in begins when its page closes, as it may be started on the page until
+    then.
     """
     begins = order.page.closes_at if order.page else order.created_at
     is_payin = order.type is Type.PAYIN
@@ -65,7 +70,7 @@ def resubmission_ends_at(order: Order) -> Instant:
 
 
 def operation_key(transaction: Transaction) -> OperationKey:
-    """Which operation a transaction belongs to."""
+    """Return the operation that a transaction belongs to."""
     return transaction.order.type, transaction.order.flow
 
 
@@ -74,9 +79,9 @@ def with_poll_interval(
     operations: Mapping[OperationKey, ProviderOperation],
     transaction: Transaction,
 ) -> ProviderReport:
-    """The report with the provider's own pace of questions, where it names no other.
+    """Return the report with the provider's own poll interval, where it names no other.
 
-    What a submission or a question came to says when to ask next; what a provider notifies doesn't.
+    Only the reports of submissions and polls say when to poll next; notifications do not.
     """
     operation = operations.get(operation_key(transaction))
     if operation is None or not isinstance(report, ProviderAccepted | ProviderUnreachable):

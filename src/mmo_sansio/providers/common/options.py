@@ -1,6 +1,7 @@
-"""Reading the options of a `[provider.NAME]`: each key once, with a sentence for whatever can't be used.
+"""Reads the options of a `[provider.NAME]`: each key once, with a sentence for each unusable value.
 
-A value is what a TOML file holds, or the text of an environment variable; a secret never stands in a message.
+A value is what a TOML file holds, or the text of an environment variable; no message contains a
+secret.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ _LOCAL_HTTP = re.compile(r"http://(localhost|127\.[0-9.]+|\[::1\])(:[0-9]+)?(/[^
 
 
 class OptionError(Exception):
-    """An option that is unknown, missing or can't be used."""
+    """Raised for an option that is unknown, missing or unusable."""
 
     def __init__(self, key: str, problem: str, remedy: str) -> None:
         super().__init__(f"{key} {problem} {remedy}")
@@ -27,7 +28,7 @@ class OptionError(Exception):
 
 
 def check_option_names(options: Iterable[str], known: Iterable[str]) -> None:
-    """Raise OptionError for an option that isn't among the known ones."""
+    """Raise OptionError for an option that is not among the known ones."""
     names = sorted(set(known))
     for key in options:
         if key not in names:
@@ -37,13 +38,13 @@ def check_option_names(options: Iterable[str], known: Iterable[str]) -> None:
 
 @define
 class Options:
-    """The options of one account, taken one by one; `finish` refuses what nobody has taken."""
+    """Reads the options of one account one by one; `check_unknown` rejects the unread ones."""
 
     values: Mapping[str, Any] = field(repr=False)
     _known_keys: list[str] = Factory(list)
 
     def text(self, key: str, default: str | None = None) -> str:
-        """Text that isn't empty. Raises OptionError."""
+        """Return text that is not empty. Raises OptionError."""
         value = self._value(key, default)
         if isinstance(value, int) and not isinstance(value, bool):
             value = str(value)  # A shortcode, say, that was written without quotes.
@@ -52,33 +53,34 @@ class Options:
         return value.strip()
 
     def optional_text(self, key: str) -> str | None:
-        """Text, or None where it is left out. Raises OptionError."""
+        """Return text, or None where it is left out. Raises OptionError."""
         self._known_keys.append(key)
         return None if key not in self.values else self.text(key)
 
     def url(self, key: str, default: str | None = None) -> str:
-        """An https address (http on this machine only), without a slash at its end. Raises OptionError."""
+        """Return an https address (http on this machine only), without a slash at its end. Raises
+        OptionError."""
         value = self.text(key, default).rstrip("/")
         if not (_HTTPS.fullmatch(value) or _LOCAL_HTTP.fullmatch(value)):
             raise OptionError(key, "must be an https address.", f'Write {key} = "https://…".')
         return value
 
     def choice(self, key: str, choices: Sequence[str], default: str | None = None) -> str:
-        """One of these words. Raises OptionError."""
+        """Return one of these words. Raises OptionError."""
         value = self.text(key, default)
         if value not in choices:
             raise OptionError(key, f"is none of {', '.join(choices)}.", "Choose one of them.")
         return value
 
     def integer(self, key: str, default: int | None = None) -> int:
-        """A whole number, at least 0. Raises OptionError."""
+        """Return a whole number, at least 0. Raises OptionError."""
         text = self.text(key, None if default is None else str(default))
         if not (text.isascii() and text.isdigit()):
             raise OptionError(key, "must be a whole number.", f"Write {key} = 1, say.")
         return int(text)
 
     def boolean(self, key: str, default: bool) -> bool:
-        """True or false. Raises OptionError."""
+        """Return true or false. Raises OptionError."""
         value = self._value(key, default)
         word = str(value).strip().lower()
         if word not in ("true", "false"):
@@ -86,7 +88,7 @@ class Options:
         return word == "true"
 
     def check_unknown(self) -> None:
-        """Raises OptionError for an option that nobody has taken."""
+        """Raise OptionError for an option that was not read."""
         check_option_names(self.values, self._known_keys)
 
     def _value(self, key: str, default: Any) -> Any:

@@ -1,4 +1,4 @@
-"""How an account names its merchant in the QR codes that the gateway makes for it."""
+"""Reads an account's merchant for QR codes, and makes the codes."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ _ANY_REFERENCE = "0" * 26
 
 
 def read_qr_merchant(options: Options, default: QrMerchant) -> QrMerchant:
-    """The merchant of these options, the default's where one is left out: `qr_name`, `qr_city`, `qr_category`,
-    `qr_postal_code`, `qr_language`, `qr_template` (26 to 51), `qr_scheme` (the template's object 00) and `qr_account`
-    (its object 01). Raises OptionError."""
+    """Return the merchant of these options, with the default's values for those left out:
+    `qr_name`, `qr_city`, `qr_category`, `qr_postal_code`, `qr_language`, `qr_template` (26 to 51),
+    `qr_scheme` (the template's object 00) and `qr_account` (its object 01). Raises OptionError."""
     scheme, account = (value for _, value in default.account)
     merchant = evolve(
         default,
@@ -40,7 +40,8 @@ def read_qr_merchant(options: Options, default: QrMerchant) -> QrMerchant:
 
 
 def make_qr_code(merchant: QrMerchant, order: Order) -> QrCode | None:
-    """The code that pays this order; None when it fits into none: an amount may have too many digits."""
+    """Return the code that pays this order; None when no code can hold it: an amount may have too
+    many digits."""
     paid = evolve(merchant, country=order.country)
     try:
         text = dynamic_payload(

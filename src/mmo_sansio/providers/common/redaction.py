@@ -1,5 +1,5 @@
-"""An adapter whose reports hold no secret of its account, whatever the operator says: some put what they were sent into
-their error messages, and those messages reach merchants, logs and the suspense book (A5)."""
+"""Removes the secrets of an account from the reports of its adapter: some operators repeat a
+request in their error messages, which reach merchants, logs and the suspense book (A5)."""
 
 from __future__ import annotations
 
@@ -29,19 +29,19 @@ from mmo_sansio.values.clock import Instant
 from mmo_sansio.values.model import Transaction
 
 REDACTED: Final = "[secret]"
-"""What stands where a secret stood."""
+"""The replacement of a secret."""
 
 LONG_SECRET_CHARACTERS: Final = 8
-"""From this many characters on a text is nothing but a secret, wherever it stands. A shorter one, such as a PIN, may be
-part of an amount: it is looked for as a word, and in words for people only."""
+"""A secret of this length is removed wherever it appears. A shorter one, such as a PIN, may be part
+of an amount: it is removed as a word only, and only from text for people."""
 
 REMEMBERED_TOKENS_MAX: Final = 16
-"""How many access tokens are remembered: those still in use, and some before."""
+"""How many access tokens are remembered: those in use, and some earlier ones."""
 
 DEPTH_MAX: Final = 4
 
 _FREE_TEXT: Final = frozenset({"native_code", "native_message", "reason", "content", "party_data"})
-"""Members of reports that hold an operator's own words."""
+"""Fields of reports that hold an operator's own words."""
 
 _BASE64: Final = re.compile(r"[A-Za-z0-9+/_-]{11,}={0,2}", re.ASCII)
 
@@ -50,7 +50,7 @@ T = TypeVar("T")
 
 @define(eq=False)
 class RedactingProvider:
-    """A provider that says what its adapter says, without the account's secrets and access tokens."""
+    """Gives the reports of its adapter without the account's secrets and access tokens."""
 
     adapter: Provider
     _secrets: tuple[str, ...] = field(init=False, repr=False)
@@ -62,25 +62,25 @@ class RedactingProvider:
 
     @property
     def name(self) -> str:
-        """The adapter's."""
+        """Return the adapter's name."""
         return self.adapter.name
 
     @property
     def title(self) -> str:
-        """The adapter's."""
+        """Return the adapter's title."""
         return self.adapter.title
 
     @property
     def operations(self) -> Mapping[OperationKey, ProviderOperation]:
-        """The adapter's."""
+        """Return the adapter's operations."""
         return self.adapter.operations
 
     def scope_of(self, request: HttpRequest) -> str | None:
-        """The adapter's."""
+        """Return the adapter's scope."""
         return self.adapter.scope_of(request)
 
     def sign_in(self, scope: str, *, now: Instant) -> SignIn:
-        """The adapter's; the token is a secret from then on."""
+        """Sign in as the adapter does; the token is a secret from then on."""
         try:
             token: AccessToken = yield from self.adapter.sign_in(scope, now=now)
         except SignInFailed as failure:
@@ -89,27 +89,28 @@ class RedactingProvider:
         return token
 
     def rejects_token(self, response: HttpResponse) -> bool:
-        """The adapter's."""
+        """Tell what the adapter tells."""
         return self.adapter.rejects_token(response)
 
     def submit(self, transaction: Transaction, *, now: Instant) -> Conversation:
-        """The adapter's."""
+        """Submit as the adapter does, with redacted responses and report."""
         return self._redact_conversation(self.adapter.submit(transaction, now=now))
 
     def poll(self, transaction: Transaction, *, now: Instant) -> Conversation:
-        """The adapter's."""
+        """Poll as the adapter does, with redacted responses and report."""
         return self._redact_conversation(self.adapter.poll(transaction, now=now))
 
     def read_notification(self, request: HttpRequest) -> ProviderNotification:
-        """The adapter's. Its body stays as it came, as it may be signed."""
+        """Return the adapter's reading, redacted. The body stays unchanged, as it may be signed."""
         return self._redact_report(self.adapter.read_notification(request))
 
     def answer_notification(self, request: HttpRequest, accepted: bool) -> HttpResponse:
-        """The adapter's."""
+        """Return the adapter's response."""
         return self.adapter.answer_notification(request, accepted)
 
     def _redact_conversation(self, conversation: Conversation) -> Conversation:
-        """The same conversation, whose answers lose long secrets before they are read, so that none is cut in two."""
+        """Run the conversation; long secrets are removed from responses before they are parsed, so
+        that none is cut in two."""
         step = resume(conversation)
         while not isinstance(step, Finished):
             try:
@@ -122,7 +123,7 @@ class RedactingProvider:
         return self._redact_report(step.result)
 
     def _redact_report(self, report: T) -> T:
-        """The report, its texts without secrets."""
+        """Return the report, with its texts redacted."""
         changes: dict[str, str] = {}
         for each in getattr(type(report), "__attrs_attrs__", ()):
             value = getattr(report, each.name)
@@ -142,7 +143,7 @@ class RedactingProvider:
         return body
 
     def _redact_free_text(self, text: str) -> str:
-        """Words for people, without any secret, spelt out or in Base64."""
+        """Remove all secrets, plain or in Base64, from text for people."""
         text = _BASE64.sub(self._redact_base64, self._redact_long_secrets(text))
         for secret in self._secrets:
             if len(secret) < LONG_SECRET_CHARACTERS:
@@ -155,7 +156,8 @@ class RedactingProvider:
         return text
 
     def _redact_base64(self, match: re.Match[str]) -> str:
-        """A run of Base64, hidden when there is a secret in it, as in HTTP Basic and in the password of a push."""
+        """Redact a run of Base64 that contains a secret, as in HTTP Basic and in the password of a
+        push."""
         run = match[0]
         decoded = _decode_base64(run)
         return REDACTED if any(each.encode() in decoded for each in self._long_secrets()) else run
@@ -166,7 +168,8 @@ class RedactingProvider:
 
 
 def find_secrets(instance: object, depth: int = 0) -> Iterable[str]:
-    """Every text that an adapter or its account leaves out of its repr: that is how they mark their secrets."""
+    """Yield every text that an adapter or its account leaves out of its repr, which marks it as a
+    secret."""
     for each in getattr(type(instance), "__attrs_attrs__", ()):
         value = getattr(instance, each.name)
         if isinstance(value, str):

@@ -1,1 +1,1 @@
-"""The sandbox provider: an adapter and a simulated operator that follows scenarios."""
+"""Holds the sandbox provider: an adapter and a simulated operator that follows scenarios."""

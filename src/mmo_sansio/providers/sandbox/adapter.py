@@ -1,7 +1,7 @@
-"""The sandbox provider: how the gateway speaks with its make-believe operator (:mod:`.sandbox_operator`).
+"""Speaks with the simulated operator of the sandbox (:mod:`.simulated_operator`).
 
-It doesn't offer idempotent submission, as real ones often don't: a repeat would be a second payment in the operator's
-book, so after a crash the gateway has to ask (S6).
+It offers no idempotent submission, as real operators often do not: a repeated submission would be a
+second payment in the operator's journal, so after a crash the gateway has to poll (S6).
 """
 
 from __future__ import annotations
@@ -59,13 +59,13 @@ DEFAULT_QR_MERCHANT = QrMerchant(
     city="Nairobi",
     country="KE",
 )
-"""Who is paid by the sandbox's QR codes, unless its options say otherwise."""
+"""The recipient of the sandbox's QR codes, unless its options name another."""
 
 POLL_INTERVALS: Sequence[Span] = (*(Span(2 * SECOND << doubled) for doubled in range(11)), HOUR)
 """2 s, then twice as long each time, up to an hour."""
 
 NOTIFICATION_CHARACTERS_MAX = 2_000
-"""How much of a notification that can't be read is kept."""
+"""The longest part of an unreadable notification that is stored."""
 
 
 _OPERATION = ProviderOperation(
@@ -80,12 +80,12 @@ OPERATIONS: Mapping[OperationKey, ProviderOperation] = MappingProxyType(
         (DIRECT_PAYIN, WEB_PAYIN, QR_PAYIN, PUSH, DIRECT_PAYOUT, DIRECT_TAXPAYOUT), _OPERATION
     )
 )
-"""It plays everything, and everything in the same way."""
+"""The operator simulates every operation in the same way."""
 
 
 @frozen
 class SandboxProvider:
-    """An account with the sandbox operator."""
+    """Represents an account with the sandbox operator."""
 
     name: str
     title: str
@@ -93,22 +93,22 @@ class SandboxProvider:
 
     @property
     def operations(self) -> Mapping[OperationKey, ProviderOperation]:
-        """Everything a merchant can ask for."""
+        """Return every operation that a merchant can request."""
         return OPERATIONS
 
     def scope_of(self, request: HttpRequest) -> None:
-        """Nobody else can reach the operator, so it wants no token."""
+        """Return None: the operator cannot be reached from outside, so it needs no token."""
 
     def sign_in(self, scope: str, *, now: Instant) -> SignIn:
         """Never called, as no request has a scope."""
         raise AssertionError(scope)
 
     def rejects_token(self, response: HttpResponse) -> bool:
-        """It wants none."""
+        """Return False: no token is needed."""
         return False
 
     def submit(self, transaction: Transaction, *, now: Instant) -> Conversation:
-        """Ask the operator to play the order's scenario."""
+        """Ask the operator to simulate the order's scenario."""
         reference = transaction.reference
         request = HttpRequest(
             "POST", f"{ORIGIN}{PAYMENTS_PATH}".encode(), JSON_HEADERS, _submission_body(transaction)
@@ -124,7 +124,8 @@ class SandboxProvider:
         return self._read_response(transaction, answer)
 
     def poll(self, transaction: Transaction, *, now: Instant) -> Conversation:
-        """Ask the operator what became of a submission; it is certain about what it never received."""
+        """Poll the operator about a submission; it is certain about those that it never
+        received."""
         reference = transaction.reference
         target = f"{ORIGIN}{PAYMENTS_PATH}/{reference}".encode()
         try:
@@ -138,7 +139,7 @@ class SandboxProvider:
         return self._read_response(transaction, answer)
 
     def read_notification(self, request: HttpRequest) -> ProviderReport | UnmatchedNotified:
-        """A payment's result; what can't be read is kept as it came."""
+        """Return the result of a payment; an unreadable notification is stored as it came."""
         try:
             document = parse_json(request.body)
             return self._to_report(
@@ -149,7 +150,7 @@ class SandboxProvider:
             return UnmatchedNotified(self.name, told[:NOTIFICATION_CHARACTERS_MAX])
 
     def answer_notification(self, request: HttpRequest, accepted: bool) -> HttpResponse:
-        """The operator takes any answer."""
+        """Return an empty response, which the operator accepts."""
         return HttpResponse(204)
 
     def _read_response(self, transaction: Transaction, response: HttpResponse) -> ProviderReport:
@@ -168,7 +169,7 @@ class SandboxProvider:
     def _to_report(
         self, reference: str, document: dict[str, Any], source: Source
     ) -> ProviderAccepted | ProviderSucceeded | ProviderFailed:
-        """What a payment of the operator says; raises ValueError when it says nothing that makes sense."""
+        """Return the meaning of a payment of the operator; raises ValueError when it has none."""
         known_as = optional_member(document, "providerReference", str)
         match required_member(document, "status", str):
             case "pending":

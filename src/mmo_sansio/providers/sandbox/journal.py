@@ -1,7 +1,7 @@
-"""The sandbox operator's book: everything it took, reached and told, one line each, so that it never forgets.
+"""Defines the sandbox operator's journal: one line for each submission, result and acknowledgement.
 
-A line is a JSON object whose `entry` says what it is. The book alone restores the operator, and counts: two
-submissions of one payment are two lines.
+A line is a JSON object whose `entry` names its kind. The journal alone restores the operator, and
+counts: two submissions of one payment are two lines.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class SandboxResult:
     number: int
     """Counts the payment's results, from 1."""
     final: Money | None = None
-    """What was settled; None: it failed."""
+    """The settled amount; None: it failed."""
     fee: Money | None = None
     failure: ErrorCode | None = None
 
@@ -66,12 +66,12 @@ SandboxJournalEntry: TypeAlias = SandboxSubmission | SandboxResult | SandboxAckn
 
 
 def format_entry(entry: SandboxJournalEntry) -> bytes:
-    """The entry as one line, with its line feed."""
+    """Return the entry as one line, with its line feed."""
     return to_json(_document(entry)) + b"\n"
 
 
 def parse_entry(line: bytes) -> SandboxJournalEntry:
-    """The entry of a line; raises ValueError when it is none."""
+    """Return the entry of a line; raises ValueError when it is none."""
     document = parse_json(line)
     at, reference = (
         required_member(document, "at", int),

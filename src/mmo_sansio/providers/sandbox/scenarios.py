@@ -1,4 +1,4 @@
-"""What the sandbox provider can be asked to play, as data: every scenario with its digits, its name and its results."""
+"""Lists the scenarios of the sandbox provider: each with its digits, its name and its results."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ DEFAULT_DELAY = Span(200 * clock.MILLISECOND)
 """How long the sandbox takes for a payment, unless its scenario says otherwise."""
 
 FEE_PERCENT = 1
-"""What the sandbox keeps of a payment, rounded half up, at least one minor unit."""
+"""The sandbox's fee in percent of a payment, rounded half up, at least one minor unit."""
 
 
 class DelayOrigin(StrEnum):
-    """What a result's delay is counted from."""
+    """Says from when a result's delay counts."""
 
     SUBMISSION = "submission"
     EXPIRY = "expiry"
@@ -29,34 +29,34 @@ class DelayOrigin(StrEnum):
 
 @frozen
 class ScenarioStep:
-    """One result of a payment, and when it is reached."""
+    """Describes one result of a payment, and its time."""
 
     after: Span = DEFAULT_DELAY
     counted_from: DelayOrigin = DelayOrigin.SUBMISSION
     failure: ErrorCode | None = None
-    """Why it fails; None: it succeeds."""
+    """The reason of its failure; None: it succeeds."""
     minor_units_less: int = 0
-    """How much less than requested is settled; at least one minor unit always is."""
+    """How much less than the requested amount is settled; at least one minor unit is."""
 
 
 @frozen
 class Scenario:
-    """What happens to a payment."""
+    """Describes what happens to a payment."""
 
     name: str
-    """What the header `X-Sandbox-Scenario` says."""
+    """The value of the header `X-Sandbox-Scenario`."""
     digits: str | None
-    """The last three digits of the msisdn that choose it; None for the one that all others choose."""
+    """The last three digits of the msisdn that select it; None for the default scenario."""
     description: str
-    """For people, as the documentation's table says it."""
+    """For people, as in the documentation's table."""
     steps: tuple[ScenarioStep, ...] = (ScenarioStep(),)
-    """Its results in order; the first counts, a well-behaved operator has no second."""
+    """Its results in order; the first counts, and a well-behaved operator has no second."""
     is_notified: bool = True
-    """Whether the operator tells results by itself; otherwise they are learnt by asking."""
+    """Whether the operator sends notifications of results; otherwise they are found by polling."""
     waits_for_person: bool = False
-    """Whether a person at the virtual phone decides."""
+    """Whether a user of the virtual phone decides."""
     poll_after: Span | None = None
-    """When the operator wants to be asked first; None: as usual."""
+    """The operator's advice for the first poll; None: the usual interval."""
 
 
 def _failure_steps(code: ErrorCode) -> tuple[ScenarioStep, ...]:
@@ -134,7 +134,7 @@ SCENARIOS: tuple[Scenario, ...] = (
 SCENARIOS_BY_NAME: Mapping[str, Scenario] = MappingProxyType(
     {each.name: each for each in SCENARIOS}
 )
-"""What the header may say; the edge refuses any other name."""
+"""The names that the header may have; any other is rejected with the request."""
 
 SCENARIOS_BY_DIGITS: Mapping[str, Scenario] = MappingProxyType(
     {each.digits: each for each in SCENARIOS if each.digits is not None}
@@ -142,10 +142,11 @@ SCENARIOS_BY_DIGITS: Mapping[str, Scenario] = MappingProxyType(
 
 
 def find_scenario(order: Order) -> Scenario:
-    """What shall happen to this order: what its header asked for, else what its msisdn's last three digits say.
+    """Return the scenario of this order: that of its header, or else of its msisdn's last three
+    digits.
 
-    A tax payout, whose recipient is implied, succeeds without a header. Raises KeyError for a name that the edge
-    should have refused.
+    A tax payout, whose recipient is implied, succeeds without a header. Raises KeyError for a name
+    that should have been rejected with the request.
     """
     if order.scenario is not None:
         return SCENARIOS_BY_NAME[order.scenario]

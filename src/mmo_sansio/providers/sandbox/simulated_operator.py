@@ -1,12 +1,13 @@
-"""The make-believe operator behind the sandbox provider, as a machine that never waits.
+"""Simulates the operator behind the sandbox provider, as a state machine that never waits.
 
-    answer = operator.receive(request, now=now)      # a submission or a question
-    for each in operator.due(now=now): ...           # notifications to tell now
-    operator.acknowledge(each.id, now=now)           # once the gateway has made it durable
-    entries = operator.take_entries()                # what the book must hold BEFORE an answer or notification leaves
+    response = operator.receive(request, now=now)           # a submission or a poll
+    for each in operator.due_notifications(now=now): ...    # notifications to send now
+    operator.acknowledge(each.id, now=now)                  # once the gateway has made it durable
+    entries = operator.take_entries()    # journal entries, to store BEFORE a response leaves
 
-Whoever drives it asks `next_due_at` when to come again. A payment's results are told one at a time, in order, each until
-it is acknowledged; a restored operator tells again what wasn't.
+Its driver reads from `next_due` when to come again. The notifications of a payment's results are
+sent one at a time, in order, each until it is acknowledged; a restored operator sends
+unacknowledged ones again.
 """
 
 from __future__ import annotations
@@ -50,14 +51,14 @@ from mmo_sansio.values.error_codes import ErrorCode
 from mmo_sansio.values.money import Money, percentage_of
 
 FINISHED_PAYMENTS_MAX = 10_000
-"""Payments that are over and still remembered; what was over before them it would take for unknown."""
+"""Finished payments that are remembered; earlier ones are unknown to it."""
 
 _PAYMENTS_TARGET = f"{ORIGIN}{PAYMENTS_PATH}".encode()
 
 
 @frozen
 class SandboxNotification:
-    """A result to be told to the gateway."""
+    """A result that is sent to the gateway."""
 
     id: tuple[str, int]
     """(gatewayReference, number of the result)."""
@@ -66,7 +67,7 @@ class SandboxNotification:
 
 @frozen
 class PhonePrompt:
-    """What the virtual phone shows: a payment that waits for its person."""
+    """Holds what the virtual phone shows: a payment that waits for its user."""
 
     reference: str
     msisdn: str
@@ -78,15 +79,15 @@ class PhonePrompt:
 
 @define(eq=False)
 class _SimulatedPayment:
-    """What the operator knows of a payment."""
+    """Holds the operator's knowledge of a payment."""
 
     submitted: SandboxSubmission
     scenario: Scenario
     results: list[SandboxResult] = Factory(list)
     acknowledged: int = 0
-    """How many results the gateway has; they are told in order."""
+    """How many results the gateway has; they are sent in order."""
     is_notifying: bool = False
-    """Whether a notification is out and not acknowledged."""
+    """Whether a notification was sent and is not acknowledged."""
 
     @property
     def reference(self) -> str:
@@ -107,12 +108,12 @@ class _SimulatedPayment:
 
     @property
     def is_finished(self) -> bool:
-        """Whether nothing more will happen to it, and the gateway knows all of it."""
+        """Tell whether nothing more will happen to it, and the gateway knows all of it."""
         return self.next_step_at is None and 0 < len(self.results) == self.acknowledged
 
     @property
     def unacknowledged_result(self) -> SandboxResult | None:
-        """The result that the gateway is to be told next."""
+        """Return the next result to send to the gateway."""
         if not self.scenario.is_notified or self.acknowledged >= len(self.results):
             return None
         return self.results[self.acknowledged]
@@ -120,18 +121,18 @@ class _SimulatedPayment:
 
 @define(eq=False)
 class SimulatedOperator:
-    """Every payment it ever took, and when each has something to say."""
+    """Holds every payment that it received, and when each needs attention."""
 
     _payments: dict[str, _SimulatedPayment] = Factory(dict)
     _prompts: dict[str, _SimulatedPayment] = Factory(dict)
     _finished: deque[str] = Factory(deque)
-    """References of remembered payments that are over, the first at the left."""
+    """References of remembered payments that are finished, the first at the left."""
     _schedule: list[tuple[Instant, str]] = Factory(list)
-    """A heap of (when, reference); looking at a payment too often is harmless."""
+    """A heap of (when, reference); checking a payment too often does no harm."""
     _entries: list[SandboxJournalEntry] = Factory(list)
 
     def receive(self, request: HttpRequest, *, now: Instant) -> HttpResponse:
-        """Its answer to a submission or a question."""
+        """Return its response to a submission or a poll."""
         if request.method == "POST" and request.target == _PAYMENTS_TARGET:
             return self._accept_submission(request, now=now)
         if request.method == "GET" and request.target.startswith(_PAYMENTS_TARGET + b"/"):
@@ -140,7 +141,7 @@ class SimulatedOperator:
         return HttpResponse(404)
 
     def due_notifications(self, *, now: Instant) -> list[SandboxNotification]:
-        """The notifications to be told now, in the order in which their results were reached."""
+        """Return the notifications to send now, in the order of their results."""
         told: list[SandboxNotification] = []
         while self._schedule and self._schedule[0][0] <= now:
             payment = self._payments.get(heappop(self._schedule)[1])
@@ -154,11 +155,13 @@ class SimulatedOperator:
         return told
 
     def next_due(self) -> Instant | None:
-        """When `due` has something to do; None while nothing will happen by itself."""
+        """Return when `due_notifications` has something to do; None while nothing will happen by
+        itself."""
         return self._schedule[0][0] if self._schedule else None
 
     def acknowledge(self, id: tuple[str, int], *, now: Instant) -> None:
-        """The gateway has this notification; it is never told again. A second acknowledgement changes nothing."""
+        """Record that the gateway has this notification, which is not sent again. A second
+        acknowledgement changes nothing."""
         reference, number = id
         payment = self._payments.get(reference)
         if payment is None or number != payment.acknowledged + 1:
@@ -168,19 +171,20 @@ class SimulatedOperator:
             heappush(self._schedule, (payment.unacknowledged_result.at, reference))
 
     def approve(self, reference: str, *, now: Instant) -> bool:
-        """The person at the virtual phone agrees; False when no such payment waits for a person."""
+        """Let the user of the virtual phone approve; return False when no such payment waits for a
+        user."""
         return self._complete_prompt(reference, ScenarioStep(), now=now)
 
     def decline(
         self, reference: str, *, reason: ErrorCode = ErrorCode.USER_CANCELLED, now: Instant
     ) -> bool:
-        """The person at the virtual phone declines, or can't pay, which `why` says: one of NATIVE_ERRORS. False when
-        no such payment waits for a person."""
+        """Let the user of the virtual phone decline or fail to pay, with the reason `why`, one of
+        NATIVE_ERRORS. Return False when no such payment waits for a user."""
         assert reason in NATIVE_ERRORS, f"the operator has no word for {reason}"
         return self._complete_prompt(reference, ScenarioStep(failure=reason), now=now)
 
     def prompts(self) -> tuple[PhonePrompt, ...]:
-        """What waits for a person, the oldest first."""
+        """Return the payments that wait for a user, the oldest first."""
         return tuple(
             PhonePrompt(
                 each.reference,
@@ -194,12 +198,12 @@ class SimulatedOperator:
         )
 
     def take_entries(self) -> tuple[SandboxJournalEntry, ...]:
-        """What has become true since the last call, in order."""
+        """Return the journal entries since the last call, in order."""
         taken, self._entries = tuple(self._entries), []
         return taken
 
     def restore(self, entries: Iterable[SandboxJournalEntry]) -> None:
-        """Become the operator that this book was written by."""
+        """Return the operator that wrote this journal."""
         for entry in entries:
             self._apply(entry)
         for payment in self._payments.values():
@@ -242,7 +246,7 @@ class SimulatedOperator:
         self._entries.append(entry)
 
     def _apply(self, entry: SandboxJournalEntry) -> None:
-        """Make an entry true, whether it is new or read from the book."""
+        """Apply an entry, a new one or one from the journal."""
         match entry:
             case SandboxSubmission():
                 if entry.reference in self._payments:
@@ -265,7 +269,8 @@ class SimulatedOperator:
             heappush(self._schedule, (at, entry.reference))
 
     def _forget_finished(self, reference: str) -> None:
-        """Forget the payment that was over first, once too many are: the book still has it."""
+        """Forget the payment that finished first, once there are too many; it stays in the
+        journal."""
         self._finished.append(reference)
         if len(self._finished) > FINISHED_PAYMENTS_MAX:
             del self._payments[self._finished.popleft()]
@@ -308,7 +313,7 @@ def _make_notification(payment: _SimulatedPayment, result: SandboxResult) -> San
 
 
 def _payment_document(payment: _SimulatedPayment, results: list[SandboxResult]) -> dict[str, Any]:
-    """The payment as the operator tells it, with its latest result if it has one."""
+    """Return the operator's document of the payment, with its latest result if it has one."""
     document: dict[str, Any] = {
         "reference": payment.reference,
         "providerReference": f"SBX{payment.reference[-12:]}",

@@ -1,11 +1,12 @@
-"""The sandbox operator's own API, as both sides of it write and read it: JSON over HTTP.
+"""Writes and reads the sandbox operator's own API, for both of its sides: JSON over HTTP.
 
-    POST /payments              a submission                          202, a payment
-    GET  /payments/{reference}  what became of it                     200, a payment; 404: it was never received
-    POST {hooks}/sandbox        the operator tells a payment's result
+    POST /payments              a submission    202, a payment
+    GET  /payments/{reference}  a poll          200, a payment; 404: it was never received
+    POST {hooks}/sandbox        a notification of a payment's result
 
-A payment is `{"reference", "providerReference", "status", "amount", "fee", "partyData", "errorCode", "errorMessage",
-"askAfterUs"}`, its status `pending`, `success` or `failed`. Amounts are `{"value": "150.00", "currency": "KES"}`.
+A payment is `{"reference", "providerReference", "status", "amount", "fee", "partyData",
+"errorCode", "errorMessage", "askAfterUs"}`, its status `pending`, `success` or `failed`. Amounts
+are `{"value": "150.00", "currency": "KES"}`.
 """
 
 from __future__ import annotations
@@ -21,11 +22,11 @@ from mmo_sansio.values.error_codes import ErrorCode
 from mmo_sansio.values.money import Money, check_amount, parse_number, to_money
 
 ORIGIN = "https://sandbox.invalid"
-"""Where the operator would live; the name is reserved never to resolve (RFC 6761 section 6.4)."""
+"""The operator's address; the name is reserved and never resolves (RFC 6761 section 6.4)."""
 
 PAYMENTS_PATH = "/payments"
 WEBHOOK_TARGET = b"/hooks/sandbox"
-"""Where the operator sends its notifications."""
+"""The target of the operator's notifications."""
 
 JSON_HEADERS = ((b"content-type", b"application/json"),)
 
@@ -34,7 +35,7 @@ _to_json_text: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"
 
 @frozen
 class NativeError:
-    """A failure in the operator's own words."""
+    """Holds a failure in the operator's own words."""
 
     code: str
     message: str
@@ -49,7 +50,7 @@ NATIVE_ERRORS: Mapping[ErrorCode, NativeError] = MappingProxyType(
         ErrorCode.PROVIDER_TIMEOUT: NativeError("SBX-105", "Upstream timed out, reversed"),
     }
 )
-"""How the operator puts what our catalogue calls by another name."""
+"""The operator's codes for error codes that have another name there."""
 
 ERROR_CODES: Mapping[str, ErrorCode] = MappingProxyType(
     {native.code: code for code, native in NATIVE_ERRORS.items()}
@@ -57,12 +58,13 @@ ERROR_CODES: Mapping[str, ErrorCode] = MappingProxyType(
 
 
 def to_json(document: Mapping[str, Any]) -> bytes:
-    """The document as JSON."""
+    """Return the document as JSON."""
     return _to_json_text(document).encode()
 
 
 def parse_json(body: bytes) -> dict[str, Any]:
-    """The JSON object in a body; raises ValueError for anything else, and for text that no store can hold."""
+    """Return the JSON object in a body; raises ValueError for anything else, and for text that no
+    store can hold."""
     try:
         document = json.loads(body.decode())
     except RecursionError:
@@ -75,19 +77,19 @@ def parse_json(body: bytes) -> dict[str, Any]:
 
 
 def _check_characters(document: dict[str, Any]) -> None:
-    """Escapes can spell U+0000 and lone surrogates, which UTF-8 text in a store can't hold."""
+    """Reject escaped U+0000 and lone surrogates, which a store's UTF-8 text cannot hold."""
     if b"\\u0000" in json.dumps(document).encode():
         raise ValueError("it holds U+0000")
     to_json(document)  # Encoding a lone surrogate raises UnicodeEncodeError, a ValueError.
 
 
 def format_amount(amount: Money) -> dict[str, str]:
-    """An amount as the operator writes it: exact, as text."""
+    """Write an amount as the operator does: exact, as text."""
     return {"value": amount.text, "currency": amount.currency}
 
 
 def parse_amount(document: Mapping[str, Any], name: str) -> Money:
-    """The amount under this name; raises ValueError when it is absent or none."""
+    """Return the amount under this name; raises ValueError when it is absent or not an amount."""
     value, currency = (
         required_member(document, name, dict).get("value"),
         document[name].get("currency"),
@@ -101,7 +103,7 @@ def parse_amount(document: Mapping[str, Any], name: str) -> Money:
 
 
 def required_member(document: Mapping[str, Any], name: str, kind: type[Any]) -> Any:
-    """The member with this name; raises ValueError when it is absent or of another kind."""
+    """Return the member with this name; raises ValueError when it is absent or of another type."""
     value = document.get(name)
     if not isinstance(value, kind) or isinstance(value, bool):
         raise ValueError(f"{name} is missing or is no {kind.__name__}")
@@ -109,5 +111,6 @@ def required_member(document: Mapping[str, Any], name: str, kind: type[Any]) -> 
 
 
 def optional_member(document: Mapping[str, Any], name: str, kind: type[Any]) -> Any:
-    """The same, or None when it is absent or null."""
+    """Return the member with this name, or None when it is absent or null; raises ValueError for
+    another type."""
     return None if document.get(name) is None else required_member(document, name, kind)
