@@ -120,7 +120,8 @@ def _outcome_sentences(transaction: Transaction) -> Iterator[str]:
             yield f"It succeeded with {progress.final}, {_source_text(progress.completion_source)}."
             if progress.final != order.requested:
                 yield (
-                    f"The merchant asked for {order.requested}: the provider settled another amount."
+                    f"The merchant asked for {order.requested}:"
+                    " the provider settled another amount."
                 )
         case Status.FAILED:
             assert progress.error_code is not None

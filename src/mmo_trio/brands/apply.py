@@ -38,17 +38,6 @@ class BrandsPlan:
     brands_needing_keys: tuple[str, ...]
     """The ids of brands that have no key in use, and none in the file."""
 
-    @property
-    def is_empty(self) -> bool:
-        """Return whether the plan changes nothing."""
-        return not (
-            self.added
-            or self.changed
-            or self.removed
-            or self.keys_to_add
-            or self.brands_needing_keys
-        )
-
 
 def plan_brands(
     current: Sequence[BrandRecord],

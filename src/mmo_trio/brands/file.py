@@ -1,4 +1,4 @@
-"""Reads `brands.toml`, the brands and their methods, strictly; each fault is named with its remedy."""
+"""Reads `brands.toml`, the brands and their methods, strictly; a fault is named with its remedy."""
 
 from __future__ import annotations
 

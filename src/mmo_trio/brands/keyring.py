@@ -52,7 +52,7 @@ class KeyRing:
         return hashlib.blake2b(api_key, key=self._digest_key, digest_size=32).digest()
 
     def webhook_token(self, provider: str) -> str:
-        """Return the secret part of the URL for a provider's notifications: 128 bits, equal on all nodes."""
+        """Return the secret part of the URL for a provider's webhook: 128 bits, equal on all nodes."""
         return hashlib.blake2b(provider.encode(), key=self._webhook_key, digest_size=16).hexdigest()
 
     def seal(self, brand: str, api_key: bytes) -> bytes:
@@ -74,7 +74,7 @@ class KeyRing:
 
 
 def generate_api_key() -> str:
-    """Return a new API key: 43 characters for a header, and for a command line (no leading dash)."""
+    """Return a new API key: 43 characters for a header and a command line (no leading dash)."""
     while (api_key := secrets.token_urlsafe(_KEY_ENTROPY_BYTES)).startswith("-"):
         pass
     return api_key

@@ -39,7 +39,7 @@ class PaymentStatistics:
         return self.succeeded / self.ended if self.ended else None
 
     def quantile(self, share: float) -> int | None:
-        """Return the upper bound in seconds for this share of results; 0: above all, None: no result."""
+        """Return the upper bound in seconds of this share; 0: above all, None: no result."""
         required, seen = share * sum(self.latencies.values()), 0
         for each in LATENCY_BUCKETS:
             seen += self.latencies[each]

@@ -114,7 +114,7 @@ class PrometheusExporter:
         )
 
     async def publish(self) -> None:
-        """Write this process's metrics for the others until cancelled; return if it is the only one."""
+        """Write the metrics for the other processes until cancelled; return if there are none."""
         if self.process_files is not None:
             await self.process_files.run(self._render_own)
 

@@ -32,14 +32,14 @@ DEFAULT_PORT = 8443
     help="0 picks a free one.",
 )
 @click.option(
-    "--key", "api_keys", multiple=True, help="An API key to believe; several may be given."
+    "--key", "api_keys", multiple=True, help="An API key to accept; several may be given."
 )
 @data_option
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, one object a line.")
 def listen(port: int, api_keys: Sequence[str], data: Path | None, as_json: bool) -> None:
     """Receive callbacks and print them.
 
-    It speaks HTTPS and checks X-API-KEY. Without --key it believes the keys of the sandbox's brands.
+    It serves HTTPS and checks X-API-KEY. Without --key it accepts the keys of the sandbox's brands.
     Use the address that it prints as resultUrl.
     """
     directory = (data or default_data_directory()).absolute()

@@ -46,7 +46,7 @@ class CsvNumber:
 
 
 def row_cells(brand: str, transaction_json: bytes) -> list[str]:
-    """Return the cells of a transaction object; null is empty, labels and partyData are JSON text."""
+    """Return the cells of a transaction object; null is empty, labels and partyData are JSON."""
     members = json.loads(transaction_json, parse_float=CsvNumber, parse_int=CsvNumber)
     found = dict(_flatten("", members))
     return [brand, *(found.get(column, "") for column in COLUMNS[1:])]

@@ -59,7 +59,7 @@ def terminal(*, err: bool = False) -> Console:
 
 
 def progress_bar() -> Progress:
-    """Return a progress bar on standard error that vanishes when done; silent without a terminal."""
+    """Return a progress bar on standard error that vanishes when done; only for a terminal."""
     screen = terminal(err=True)
     return Progress(
         SpinnerColumn(),
@@ -86,4 +86,5 @@ def admin_transaction_json(transaction: Transaction) -> str:
     """Return JSON of a transaction: its brand and stage, and the merchant's object (T4)."""
     brand = json.dumps(transaction.order.brand, ensure_ascii=False)
     stage = json.dumps(transaction.progress.stage)
-    return f'{{"brand":{brand},"stage":{stage},"transaction":{transaction_object(transaction).decode()}}}'
+    merchant_json = transaction_object(transaction).decode()
+    return f'{{"brand":{brand},"stage":{stage},"transaction":{merchant_json}}}'

@@ -72,7 +72,7 @@ class PaymentEventStreams:
         return response
 
     async def _events(self, token: str, texts: PageTexts) -> AsyncGenerator[bytes, None]:
-        """Yield an event for each change, the first at once; an event has only texts of the page."""
+        """Yield an event for each change, the first at once; an event has only page texts."""
         self._open_streams += 1
         try:
             last, ends_at = "", trio.current_time() + STREAM_LIFETIME_S
