@@ -30,39 +30,42 @@ AUXILIARIES = _words(
 VERBS = _words(
     "accept acquire add adjust admit agree allow appear append apply approve arrive ask assign "
     "authenticate avoid become begin belong bind bound bring broadcast build carry choose clean "
-    "clear close collect combine come compare compute conclude configure confirm connect consist "
-    "consume contain continue contradict convert copy correspond cover create cut deactivate decide "
-    "decline decode decrypt define delete deliver deny depend derive describe detect determine die "
-    "differ disable disappear discard dispatch distribute divide draw emit enable encode encrypt "
-    "enforce enqueue ensure enter escape estimate evaluate examine exclude execute exist exit expire "
-    "explain expose extend extract fail fetch fill find finish fix flush follow forbid forget "
-    "forward free generate get give go group grow handle hang happen have hide hold identify ignore "
-    "implement import include increase indicate inform insert install invoke join judge keep kill "
-    "know lack learn leave let lie listen look lose make mean measure meet mention migrate multiply "
-    "need normalise notify observe obtain occur offer omit open overflow parse pause perform permit "
-    "post prefer prepare prevent print proceed process produce prove provide prune put quote raise "
-    "reach read receive recognise recognize redact redirect reduce refer refuse register reject rely "
-    "remain remember remove render renew repeat replace reply represent require reserve resolve "
-    "respond restart restore restrict resubmit retain retire retry reuse run save say scan schedule "
-    "search see seem select send serialise serialize serve shorten show shut simulate skip sleep "
-    "split start stay stop stream submit succeed sum supervise supply suppress take tell terminate "
-    "throw touch translate treat trigger trust try turn understand undo unescape update validate "
-    "verify wait wake want warn withdraw wrap write yield"
+    "clear close collect combine come compare compress compute conclude configure confirm connect "
+    "consist consume contain continue contradict convert cope copy correspond cover create cut "
+    "deactivate decide decline decode decrypt define delete deliver deny depend derive describe "
+    "detect determine die differ disable disappear discard dispatch distribute divide draw emit "
+    "enable encode encrypt enforce enqueue ensure enter escape estimate evaluate examine exceed "
+    "exclude execute exist exit expire explain expose extend extract fail fetch fill find finish "
+    "fix flush follow forbid forget forward free generate get give go group grow handle hang "
+    "happen have hide hold identify ignore implement import include increase indicate inform "
+    "insert install invoke join judge keep kill know lack learn leave let lie listen look lose "
+    "make mean measure meet mention migrate multiply need normalise notify observe obtain occur "
+    "offer omit open overflow parse pause perform permit post prefer prepare prevent print proceed "
+    "produce prove provide prune put quote raise reach read receive recognise recognize redact "
+    "redirect reduce refer refuse register reject rely remain remember remove render renew repeat "
+    "replace reply represent require reserve resolve respond restart restore restrict resubmit "
+    "retain retire retry return reuse roll run save say scan schedule search see seem select send "
+    "serialise serialize serve shorten show shut simulate sit skip sleep split start stay stop "
+    "stream submit succeed sum supervise supply suppress take tell terminate throw touch translate "
+    "treat trigger trust try turn understand undo unescape update validate verify wait wake want "
+    "warn withdraw wrap write yield"
 )
 """Verbs whose forms count anywhere in a sentence."""
 
 NOUN_VERBS = _words(
-    "act answer attempt audit batch block call cancel cause change check claim command commit count "
-    "cross delay demand drain drive drop encounter end enquire exchange fence filter format guard "
-    "interpret issue leave limit link list load lock log look map mark mask match mirror move name "
-    "note number order own pace pad page pass pay place plan play point poll probe prompt query "
-    "queue range record release report request rest result return review round route sample scope "
-    "seal set sign size sort store support switch test time track transfer use view watch work"
+    "act answer attempt audit batch block call cancel cause change check claim command commit "
+    "complete count cross delay demand document double drain drive drop encounter end enquire "
+    "exchange fence filter format guard hash interpret issue leave limit link list load lock log "
+    "look map mark mask match mirror move name note number order own pace pad page pass pay place "
+    "plan play point poll press probe process prompt query queue range record release report "
+    "request rest result review round route sample scope seal set sign size sort store support "
+    "switch test time track transfer use view watch work"
 )
 """Verbs whose forms are also nouns: they count only where their place makes them verbs."""
 
 QUESTION_WORDS = _words("how that what whatever whether which who whoever whom whose why")
 
+_DETERMINERS = _words("a all an any each every its no one the their which whose")
 _AFTER_NOUN = _words("and as at between by for from in of on or per that to which with")
 _BEFORE_VERB = _words("also always it never not only that then they to which who")
 
@@ -86,12 +89,16 @@ def has_verb(docstring: str) -> bool:
         return False
     if any(word in _ANYWHERE for word in words):
         return True
-    followers = [*words[1:], "of"]
     return any(
-        word in _BY_PLACE
-        and (words[place - 1] in _BEFORE_VERB if place else followers[0] not in _AFTER_NOUN)
-        for place, word in enumerate(words)
+        word in _BY_PLACE and _is_verb_here(word, before, after)
+        for before, word, after in zip(["", *words], words, [*words[1:], "of"], strict=False)
     )
+
+
+def _is_verb_here(word: str, before: str, after: str) -> bool:
+    if not before:
+        return after not in _AFTER_NOUN or (word in NOUN_VERBS and after == "that")
+    return before in _BEFORE_VERB or (word not in NOUN_VERBS and after in _DETERMINERS)
 
 
 def _is_property(node: ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
