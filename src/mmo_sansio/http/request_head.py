@@ -176,7 +176,7 @@ def _check_target(method: bytes, target: bytes) -> Problem | None:
 
 
 def _check_fields(fields: list[tuple[bytes, bytes]], minor: bytes, target: bytes) -> Problem | None:
-    """Reject fields that leave doubt where the message ends, or to whom it goes."""
+    """Reject fields that leave doubt where the message ends, or which host it is for."""
     hosts: list[bytes] = []
     lengths: list[bytes] = []
     codings: list[bytes] = []

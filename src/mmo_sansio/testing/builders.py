@@ -66,7 +66,7 @@ _ULID_ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 
 
 def KES(value: str | int) -> Money:  # It reads as the currency that it is.
-    """An amount of Kenyan shillings: `KES("150.00")`."""
+    """Return an amount of Kenyan shillings: `KES("150.00")`."""
     return Money(int(Decimal(value) * 100), "KES")
 
 

@@ -35,7 +35,7 @@ def conflict_keys(input_: Input, reads: Reads) -> frozenset[Hashable]:
 
 
 class HasConflictKeys(Protocol):
-    """An item of the queue."""
+    """An item of the queue has keys."""
 
     @property
     def keys(self) -> frozenset[Hashable]:
@@ -48,7 +48,7 @@ ItemT = TypeVar("ItemT", bound=HasConflictKeys)
 
 @define(eq=False)
 class InputQueue(Generic[ItemT]):
-    """Waiting items, in the order of their arrival, and the keys of active ones."""
+    """Holds waiting items, in the order of their arrival, and the keys of active ones."""
 
     _queued: deque[ItemT] = Factory(deque)
     _active_keys: set[Hashable] = Factory(set)

@@ -40,8 +40,8 @@ RETRY_DELAY_S = 1.0
 
 
 class PendingReply(Protocol):
-    """A notification on its way into the gateway, such as a
-    `mmo_trio.engine.engine.PendingInput`."""
+    """A notification that the gateway has not stored yet, such as a
+    `mmo_trio.engine.engine.PendingInput`, has a reply."""
 
     async def reply(self) -> object:
         """Return once it is durable. Raises StoreUnavailable or OutcomeUnknown."""

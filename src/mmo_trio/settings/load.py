@@ -194,7 +194,7 @@ def _check_consistency(settings: Settings, found: Mapping[str, _RawSetting]) -> 
     if limits.api_key_cache > API_KEY_CACHE_MAX:
         reject(
             "limits.api_key_cache",
-            "is longer than 60s, the longest that a retired key may still be believed.",
+            "is longer than 60s, the longest that a retired key may still be accepted.",
             'Set it to "60s" or less.',
         )
     if limits.callbacks_per_merchant > limits.callbacks:

@@ -11,7 +11,7 @@ STEPS = (
     "READY api=http://127.0.0.1:",
     "1. A payment is taken",
     "pending → success",
-    "its X-API-KEY is right: believed",
+    "its X-API-KEY is right: accepted",
     "refused with 401",
 )
 

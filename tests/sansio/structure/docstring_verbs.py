@@ -48,7 +48,7 @@ VERBS = _words(
     "serialise serialize serve shorten show shut simulate sit skip sleep split start stay stop "
     "stream submit succeed sum supervise supply suppress take tell terminate throw touch translate "
     "treat trigger trust try turn understand undo unescape update validate verify wait wake want "
-    "warn withdraw wrap write yield"
+    "warn withdraw wrap write yield export"
 )
 """Verbs whose forms count anywhere in a sentence."""
 
@@ -59,7 +59,7 @@ NOUN_VERBS = _words(
     "look map mark mask match mirror move name note number order own pace pad page pass pay place "
     "plan play point poll press probe process prompt query queue range record release report "
     "request rest result review round route sample scope seal set sign size sort store support "
-    "switch test time track transfer use view watch work"
+    "switch test time track transfer use view watch work share"
 )
 """Verbs whose forms are also nouns: they count only where their place makes them verbs."""
 
@@ -98,7 +98,7 @@ def has_verb(docstring: str) -> bool:
 def _is_verb_here(word: str, before: str, after: str) -> bool:
     if not before:
         return after not in _AFTER_NOUN or (word in NOUN_VERBS and after == "that")
-    return before in _BEFORE_VERB or (word not in NOUN_VERBS and after in _DETERMINERS)
+    return before in _BEFORE_VERB or (after in _DETERMINERS and before not in _DETERMINERS)
 
 
 def _is_property(node: ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef) -> bool:

@@ -129,7 +129,7 @@ class _Demonstration:
         received = await self._wait_for_callback()
         if received.get("callback", {}).get("gatewayReference") != reference:
             raise NegativeAnswer(f"The receiver says {received} instead of the callback.")
-        self._print_step("3. The merchant is called back", "its X-API-KEY is right: believed")
+        self._print_step("3. The merchant is called back", "its X-API-KEY is right: accepted")
         forged = await self._send_request(
             self.receiver_url,
             body=received["callback"] | {"status": "failed"},

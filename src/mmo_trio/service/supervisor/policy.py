@@ -250,7 +250,7 @@ def _kill_overdue(state: SupervisorState, now: float) -> Transition:
         if deadline is not None and deadline <= now:
             killed = LogMessage("process_killed_overdue", process.slot, pid)
             actions += killed, SendCommand(pid, ProcessCommand.KILL)
-            # The phase begins anew, so that the process is killed again if it doesn't end.
+            # The phase begins again, so that the process is killed again if it doesn't end.
             state = _with_process(state, pid, evolve(process, since=now))
     return state, tuple(actions)
 

@@ -1,4 +1,5 @@
-"""The resources that all parts of a gateway share: settings, store, keys, clock and HTTP client."""
+"""Builds the resources that all parts of a gateway share: settings, store, keys, clock and HTTP
+client."""
 
 from __future__ import annotations
 

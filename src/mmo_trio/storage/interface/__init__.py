@@ -1,1 +1,1 @@
-"""The interface of every store, and the types of its arguments and results."""
+"""Defines the interface of every store, and the types of its arguments and results."""

@@ -1,4 +1,4 @@
-"""What every store offers to staff and to their commands."""
+"""Defines what every store offers to staff and to their commands."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ from mmo_sansio.values.model import Brand, Status, Transaction
 
 @frozen
 class SuspenseEntry:
-    """An entry of the suspense book."""
+    """Holds an entry of the suspense book."""
 
     id: int
     reason: SuspenseReason
@@ -36,7 +36,7 @@ class SuspenseEntry:
 
 
 class Role(StrEnum):
-    """What a user may do; see :mod:`mmo_trio.console.permissions`."""
+    """Defines what a user may do; see :mod:`mmo_trio.console.permissions`."""
 
     VIEWER = "viewer"
     SUPPORT = "support"
@@ -57,7 +57,7 @@ class ConsoleUser:
 
 @frozen
 class ConsoleSession:
-    """A signed-in browser."""
+    """Belongs to a browser that has signed in."""
 
     digest: bytes = field(repr=False)
     """SHA-256 of the browser's token; the token itself is stored nowhere."""
@@ -100,7 +100,7 @@ class AuditRow:
 
 @frozen
 class AuditHead:
-    """The end of the audit log."""
+    """Describes the end of the audit log."""
 
     number: int
     hash: str
@@ -144,7 +144,7 @@ class Proposal:
 
 @frozen
 class PaymentFilter:
-    """A selection of payments, newest first."""
+    """Selects payments, newest first."""
 
     brand: str | None = None
     method: str | None = None
@@ -181,7 +181,7 @@ beyond the last."""
 
 @frozen
 class PaymentCount:
-    """A number of payments of one kind."""
+    """Counts the payments of one kind."""
 
     key: str
     """A brand, method or provider, or the beginning of a span of time, as text."""
@@ -205,7 +205,7 @@ class CountQuery:
 
 @frozen
 class BreakerChange:
-    """A moment at which a merchant's breaker opened or closed."""
+    """Records the time at which a merchant's breaker opened or closed."""
 
     brand: str
     at: Instant
@@ -242,7 +242,7 @@ well."""
 
 @frozen
 class Backlog:
-    """How much is waiting in a store, for all processes together."""
+    """Counts what waits in a store, for all processes together."""
 
     pending: int
     """Transactions that haven't ended."""
@@ -259,7 +259,7 @@ class Backlog:
 
 @frozen
 class BrandRecord:
-    """A brand and its keys, the oldest first."""
+    """Holds a brand and its keys, the oldest first."""
 
     brand: Brand
     keys: tuple[StoredApiKey, ...]

@@ -1,4 +1,4 @@
-"""What the gateway needs of a store, and what every store promises.
+"""Defines what the gateway needs of a store, and what every store guarantees.
 
 `Store` combines what its users need: the engine a `BatchStore`, the workers a `WorkStore`,
 merchants' requests a `LookUpStore`, staff an `AdminStore`. Every method raises StoreUnavailable
@@ -82,12 +82,12 @@ class BatchStore(Protocol):
 
 
 class ChannelOwnership(Protocol):
-    """What processes agree on through the store that they share: which are alive, and which one
-    sends the callbacks of a merchant.
+    """Coordinates the processes that share a store: which are alive, and which one sends the
+    callbacks of a merchant.
 
-    `mmo_sansio.resilience.ownership.OwnershipModel` defines what it means; time is the store's own
-    clock. Every method raises StoreUnavailable when nothing has happened, OutcomeUnknown when
-    nobody can learn what has.
+    `mmo_sansio.resilience.ownership.OwnershipModel` defines the meaning; time is the store's own
+    clock. Every method raises StoreUnavailable when nothing has happened, and OutcomeUnknown when
+    the outcome cannot be learnt.
     """
 
     async def renew_lease(self) -> int:

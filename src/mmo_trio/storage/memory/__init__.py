@@ -1,1 +1,1 @@
-"""A store in memory, for tests and demonstrations."""
+"""Holds a store in memory, for tests and demonstrations."""

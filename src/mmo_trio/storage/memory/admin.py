@@ -1,4 +1,4 @@
-"""The admin API of the store in memory."""
+"""Implements the admin API of the store in memory."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ from mmo_trio.storage.interface.admin_types import (
 
 @define
 class MemoryAdminState:
-    """The part of the state that only the admin API uses."""
+    """Holds the part of the state that only the admin API uses."""
 
     operators: dict[str, ConsoleUser] = Factory(dict)
     sessions: dict[bytes, ConsoleSession] = Factory(dict)

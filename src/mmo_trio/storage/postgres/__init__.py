@@ -1,4 +1,4 @@
-"""The store on PostgreSQL, for any number of processes on any number of machines."""
+"""Implements the store on PostgreSQL, for any number of processes on any number of machines."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The working set of one batch, in one round trip."""
+"""Loads the working set of one batch, in one round trip."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ T = TypeVar("T")
 
 
 class PostgresConnection(psycopg.AsyncConnection[tuple[Any, ...]]):
-    """A connection to PostgreSQL."""
+    """A connection to PostgreSQL runs in the bridge."""
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)

@@ -50,7 +50,7 @@ primary."""
 
 @frozen
 class CommitDeadlines:
-    """The deadlines of a caller, by the bridge's clock."""
+    """Holds the deadlines of a caller, by the bridge's clock."""
 
     attempts_until: float
     """The end of attempts to commit."""

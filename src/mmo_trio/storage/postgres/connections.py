@@ -1,4 +1,4 @@
-"""Connections to PostgreSQL: their settings, their pools, and the deadlines of calls."""
+"""Opens connections to PostgreSQL, with their settings, their pools, and the deadlines of calls."""
 
 from __future__ import annotations
 

@@ -66,7 +66,7 @@ _PLACEHOLDER = re.compile(r"%s::(\w+(?:\[\])?)")
 
 @define(eq=False)
 class PreparedStatement:
-    """A statement with a `%s::type` for each value, of a type in `_ENCODERS`."""
+    """Holds a statement with a `%s::type` for each value, of a type in `_ENCODERS`."""
 
     sql: str
     text: bytes = field(init=False)
@@ -103,7 +103,7 @@ class PreparedStatement:
 
 @frozen(eq=False)
 class BoundStatement:
-    """A statement with its values."""
+    """Holds a statement with its values."""
 
     statement: PreparedStatement
     values: Sequence[bytes]

@@ -35,7 +35,7 @@ class _Waiter(ParkingSpot[None], Generic[QueryT, ResultT]):
 
 @define(eq=False)
 class Coalescer(Generic[QueryT, ResultT]):
-    """Lets a task that finds no execution under way execute the requests of all tasks that wait by
+    """Lets a task that finds no active execution execute the requests of all tasks that wait by
     then; the others sleep meanwhile. It needs no task and no timer of its own: a single request
     doesn't wait for others."""
 

@@ -1,4 +1,5 @@
-"""What a batch adds to the counts of payments: pure, and few rows however large the batch."""
+"""Computes what a batch adds to the counts of payments: a pure function, with few rows however
+large the batch is."""
 
 from __future__ import annotations
 

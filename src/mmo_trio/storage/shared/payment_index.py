@@ -1,5 +1,5 @@
-"""How staff find payments: the keys that they are searched by, and pages of them, newest first. All
-of it is pure."""
+"""Defines how staff find payments: the search keys, and pages of payments, newest first. It is
+pure."""
 
 from __future__ import annotations
 

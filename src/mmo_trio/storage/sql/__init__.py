@@ -1,1 +1,1 @@
-"""SQL that SQLite and PostgreSQL share, each statement written once."""
+"""Holds the SQL that SQLite and PostgreSQL share; each statement is written once."""

@@ -1,4 +1,4 @@
-"""The admin API of a store that speaks SQL."""
+"""Implements the admin API of a store on an SQL database."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Brands and their API keys in SQL."""
+"""Stores brands and their API keys in SQL."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Console users, their sessions and proposals in SQL."""
+"""Stores console users, their sessions and proposals in SQL."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""What staff watch and switch, in SQL: backlog, counts of payments, circuit breakers and closed
-providers."""
+"""Reads and writes what staff watch and switch, in SQL: backlog, counts of payments, circuit
+breakers and closed providers."""
 
 from __future__ import annotations
 

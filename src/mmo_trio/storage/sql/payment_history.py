@@ -1,4 +1,4 @@
-"""What became of payments, in SQL: their timeline, callbacks and the suspense book."""
+"""Reads the history of payments in SQL: their timeline, callbacks and the suspense book."""
 
 from __future__ import annotations
 

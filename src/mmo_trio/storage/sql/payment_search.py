@@ -1,4 +1,4 @@
-"""How staff find payments, in SQL: each search costs a bounded number of rows, however many there
+"""Finds payments for staff, in SQL: each search costs a bounded number of rows, however many there
 are."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A page of records in SQL (R1 to R6)."""
+"""Reads a page of records in SQL (R1 to R6)."""
 
 from __future__ import annotations
 

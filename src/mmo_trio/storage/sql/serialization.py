@@ -5,7 +5,7 @@ A row is eight hexadecimal digits of CRC-32, then JSON. A damaged row raises Sto
 giving wrong data. The arrays' order is the format: a new member goes to the end, and parsing fills
 in what an older row lacks.
 
-The transaction object is rendered by the HTTP API's serializer and stored beside the transaction:
+The transaction object is rendered by the HTTP API's serializer and stored with the transaction:
 look-ups, records and callbacks then send the same bytes without rendering them again (T4).
 """
 

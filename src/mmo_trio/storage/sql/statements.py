@@ -1,9 +1,4 @@
-"""Conversations with an SQL database, each written once for SQLite and PostgreSQL.
-
-A conversation is a generator: it yields a statement, is sent the statement's rows, and returns what
-the rows mean. The store that runs it translates each statement into the dialect of its database. A
-`?` stands for a value; no statement contains another `?`, nor a `%`.
-"""
+"""Defines conversations with an SQL database, each written once for SQLite and PostgreSQL."""
 
 from __future__ import annotations
 
@@ -20,7 +15,7 @@ Row: TypeAlias = tuple[Any, ...]
 
 @frozen
 class SqlStatement:
-    """A statement and its values."""
+    """Holds a statement and its values."""
 
     text: str
     values: Sequence[Any] = ()
@@ -36,7 +31,7 @@ class RunQuery(Protocol):
 
 
 class RunWrite(Protocol):
-    """Runs a conversation that writes, in one transaction; makes it anew when the transaction has
+    """Runs a conversation that writes, in one transaction; makes it again when the transaction has
     to be repeated."""
 
     def __call__(

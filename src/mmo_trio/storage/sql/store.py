@@ -1,4 +1,4 @@
-"""What the stores on SQL databases have in common: the conversations, and requests that are
+"""Holds the common part of the stores on SQL databases: the conversations, and look-ups that are
 answered together."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The embedded store: one SQLite file on the gateway's machine."""
+"""Implements the embedded store: one SQLite file on the gateway's machine."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Connections to the SQLite file: their settings, the meaning of their errors, and the lock of its
-serving process."""
+"""Opens connections to the SQLite file: their settings, the meaning of their errors, and the lock
+of its serving process."""
 
 from __future__ import annotations
 

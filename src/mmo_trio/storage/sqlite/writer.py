@@ -35,10 +35,10 @@ class SqliteWriter:
         """None after an error, until the next write opens another."""
         self.timeout_s = timeout_s
         self.write_limiter = trio.CapacityLimiter(1)
-        """Held while a write is under way."""
+        """Held during a write."""
         self.recent = RecentTransactions()
         self.in_doubt: list[WriteAttempt] = []
-        """Attempts whose caller doesn't know what became of them, and so can't do what they
+        """Attempts whose caller doesn't know their outcome, and so can't do what they
         scheduled."""
 
     async def write(self, call: SqliteCall[T], attempt: WriteAttempt | None = None) -> T:
@@ -71,7 +71,7 @@ class SqliteWriter:
         self._is_closed = True
 
     def close(self) -> None:
-        """Close the file. Only to be called while no write is under way."""
+        """Close the file. Only to be called while no write is active."""
         if self.connection is not None:
             self.connection.close()
 

@@ -74,7 +74,7 @@ class OwnedChannels:
 
 @define(eq=False)
 class ChannelOwner:
-    """Claims and releases channels for one of the processes that share a store."""
+    """Claims channels, and releases them, for one of the processes that share a store."""
 
     channels: ChannelOwnership
     callbacks: CallbackWorker
