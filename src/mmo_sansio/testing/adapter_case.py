@@ -107,8 +107,8 @@ class AdapterCase:
     def open_adapter(self, options: Mapping[str, Any] | None = None) -> Provider:
         """Return the adapter. Raises OptionError."""
         context = AdapterContext(HOOKS_URL, self.ciphers)
-        given = self.options if options is None else options
-        return self.kind.open_adapter(NAME, self.kind.title, given, context)
+        chosen = self.options if options is None else options
+        return self.kind.open_adapter(NAME, self.kind.title, chosen, context)
 
     def transaction(self, key: OperationKey, amount: str = "150") -> Transaction:
         """Return a payment of this operation that is being submitted, since START."""

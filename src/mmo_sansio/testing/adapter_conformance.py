@@ -150,10 +150,12 @@ def check_notifications(case: AdapterCase) -> None:
     for body in (*UNREADABLE_BODIES, named, b"x" * 1_000_000):
         for target in targets:
             request = HttpRequest("POST", target, ((b"x-signature", b"AAAA"),), body)
-            said = provider.read_notification(request)
-            assert isinstance(said, ProviderHinted | UnmatchedNotified), f"{body[:40]!r}: {said}"
-            assert said.provider == NAME
-            assert "\0" not in (said.content or ""), "no store can hold it"
+            report = provider.read_notification(request)
+            assert isinstance(report, ProviderHinted | UnmatchedNotified), (
+                f"{body[:40]!r}: {report}"
+            )
+            assert report.provider == NAME
+            assert "\0" not in (report.content or ""), "no store can hold it"
             for accepted in (True, False):
                 status = provider.answer_notification(request, accepted).status
                 assert 200 <= status < 600

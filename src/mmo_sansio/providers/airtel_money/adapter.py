@@ -212,8 +212,8 @@ class AirtelMoneyProvider:
     def _encryption_key(self, *, now: Instant) -> Generator[HttpRequest, HttpResponse, bytes]:
         """The operator's key, fetched when none is kept that is valid. Raises
         EncryptionKeyUnavailable."""
-        if (kept := self._cached_key(now)) is not None:
-            return kept
+        if (cached := self._cached_key(now)) is not None:
+            return cached
         try:
             answer = yield requests.key_request(self.account)
         except ExchangeFailed as failure:

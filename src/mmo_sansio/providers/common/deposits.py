@@ -72,8 +72,8 @@ def deposit_input(
 
 def may_be_reference_suffix(deposit: DepositReport) -> bool:
     """Tell whether the bill reference could be the end of a gatewayReference."""
-    given = deposit.bill_reference
-    return len(given) == REFERENCE_SUFFIX_CHARACTERS and given.isascii() and given.isalnum()
+    suffix = deposit.bill_reference
+    return len(suffix) == REFERENCE_SUFFIX_CHARACTERS and suffix.isascii() and suffix.isalnum()
 
 
 def payment_input(

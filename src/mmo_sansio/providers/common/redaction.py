@@ -128,13 +128,13 @@ class RedactingProvider:
         for each in getattr(type(report), "__attrs_attrs__", ()):
             value = getattr(report, each.name)
             if type(value) is str and each.name not in ("gateway_reference", "provider"):
-                said = (
+                redacted = (
                     self._redact_free_text(value)
                     if each.name in _FREE_TEXT
                     else self._redact_long_secrets(value)
                 )
-                if said != value:
-                    changes[each.name] = said
+                if redacted != value:
+                    changes[each.name] = redacted
         return evolve(report, **changes) if changes else report  # type: ignore[misc]
 
     def _redact_body(self, body: bytes) -> bytes:

@@ -176,8 +176,8 @@ class MtnMomoProvider:
             ):
                 return self._rejected(transaction, reason, f"HTTP {status}")
             case status:
-                said = f" with {reason.code}" if reason.code in INCONCLUSIVE_REASONS else ""
-                return self._unknown(transaction, f"A submission was answered {status}{said}.")
+                suffix = f" with {reason.code}" if reason.code in INCONCLUSIVE_REASONS else ""
+                return self._unknown(transaction, f"A submission was answered {status}{suffix}.")
 
     def _read_poll_response(
         self, transaction: Transaction, response: HttpResponse

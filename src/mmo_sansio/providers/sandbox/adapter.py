@@ -146,8 +146,8 @@ class SandboxProvider:
                 required_member(document, "reference", str), document, Source.WEBHOOK
             )
         except ValueError:
-            told = request.body.decode("utf-8", "replace").replace("\0", "\ufffd")
-            return UnmatchedNotified(self.name, told[:NOTIFICATION_CHARACTERS_MAX])
+            text = request.body.decode("utf-8", "replace").replace("\0", "\ufffd")
+            return UnmatchedNotified(self.name, text[:NOTIFICATION_CHARACTERS_MAX])
 
     def answer_notification(self, request: HttpRequest, accepted: bool) -> HttpResponse:
         """Return an empty response, which the operator accepts."""

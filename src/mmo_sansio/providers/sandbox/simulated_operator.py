@@ -142,17 +142,17 @@ class SimulatedOperator:
 
     def due_notifications(self, *, now: Instant) -> list[SandboxNotification]:
         """Return the notifications to send now, in the order of their results."""
-        told: list[SandboxNotification] = []
+        notifications: list[SandboxNotification] = []
         while self._schedule and self._schedule[0][0] <= now:
             payment = self._payments.get(heappop(self._schedule)[1])
             if payment is None:
-                continue  # It was looked at too often, and is over since.
+                continue  # A stale entry of the heap: the payment has finished since.
             self._add_due_results(payment, now=now)
             result = payment.unacknowledged_result
             if result is not None and not payment.is_notifying:
                 payment.is_notifying = True
-                told.append(_make_notification(payment, result))
-        return told
+                notifications.append(_make_notification(payment, result))
+        return notifications
 
     def next_due(self) -> Instant | None:
         """Return when `due_notifications` has something to do; None while nothing will happen by
