@@ -52,7 +52,7 @@ class KeyRing:
         return hashlib.blake2b(api_key, key=self._digest_key, digest_size=32).digest()
 
     def webhook_token(self, provider: str) -> str:
-        """Return the secret part of the URL for a provider's webhook: 128 bits, equal on all nodes."""
+        """Return the secret part of a provider's webhook URL: 128 bits, equal on all nodes."""
         return hashlib.blake2b(provider.encode(), key=self._webhook_key, digest_size=16).hexdigest()
 
     def seal(self, brand: str, api_key: bytes) -> bytes:

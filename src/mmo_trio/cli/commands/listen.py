@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import signal
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
@@ -12,25 +11,24 @@ import click
 import trio
 from rich.text import Text
 
-from mmo_trio.cli.support.errors import NegativeAnswer, UsageProblem
+from mmo_trio.cli.support.errors import NegativeAnswer
+from mmo_trio.cli.support.local_server import (
+    HOST,
+    open_local_listeners,
+    port_option,
+    wait_for_stop_signal,
+)
 from mmo_trio.cli.support.output import terminal
 from mmo_trio.cli.support.target import data_option, default_data_directory, find_target
 from mmo_trio.sandbox.callback_receiver import ReceivedCallback, ReceivedQrCode, receive_callbacks
 from mmo_trio.sandbox.local_ca import ensure_authority
 from mmo_trio.storage.interface.store import StoreUnavailable
 
-HOST = "127.0.0.1"
 DEFAULT_PORT = 8443
 
 
 @click.command()
-@click.option(
-    "--port",
-    type=click.IntRange(0, 65_535),
-    default=DEFAULT_PORT,
-    show_default=True,
-    help="0 picks a free one.",
-)
+@port_option(DEFAULT_PORT)
 @click.option(
     "--key", "api_keys", multiple=True, help="An API key to accept; several may be given."
 )
@@ -49,36 +47,12 @@ def listen(port: int, api_keys: Sequence[str], data: Path | None, as_json: bool)
 
 async def _listen(directory: Path, port: int, keys: Sequence[bytes], as_json: bool) -> None:
     tls = ensure_authority(directory).issue("localhost", HOST, "::1")
-    try:
-        listeners = await trio.open_tcp_listeners(port, host=HOST)
-    except OSError as error:
-        raise UsageProblem(f"--port {port}: {error.strerror}. --port 0 picks a free one.") from None
-    address = f"https://{HOST}:{listeners[0].socket.getsockname()[1]}/"
+    listeners, bound_port = await open_local_listeners(port)
+    address = f"https://{HOST}:{bound_port}/"
     if as_json:
         _print_json_line({"listening": address})
     else:
         terminal().print(Text(f"Listening at {address}"))
-
-    def print_callback(received: ReceivedCallback) -> None:
-        if as_json:
-            click.echo(f'{{"callback":{received.body.decode()}}}')
-        else:
-            _print_callback(received)
-
-    def print_qr(received: ReceivedQrCode) -> None:
-        if as_json:
-            click.echo(f'{{"qr":{received.body.decode()}}}')
-        else:
-            payload = received.code.get("qrPayload") or "a picture only"
-            line = f"QR code  {received.gateway_reference}  {payload}"
-            terminal().print(Text(line), soft_wrap=True)
-
-    def print_rejected() -> None:
-        if as_json:
-            _print_json_line({"refused": "X-API-KEY"})
-        else:
-            terminal().print(Text("Refused a callback whose X-API-KEY is missing or wrong", "red"))
-
     async with trio.open_nursery() as nursery:
         nursery.start_soon(
             partial(
@@ -86,13 +60,12 @@ async def _listen(directory: Path, port: int, keys: Sequence[bytes], as_json: bo
                 listeners,
                 tls=lambda: tls,
                 expected_keys=keys,
-                on_callback=print_callback,
-                on_rejected=print_rejected,
-                on_qr_code=print_qr,
+                on_callback=partial(_print_callback, as_json=as_json),
+                on_rejected=partial(_print_rejected, as_json=as_json),
+                on_qr_code=partial(_print_qr_code, as_json=as_json),
             )
         )
-        with trio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
-            await anext(signals)
+        await wait_for_stop_signal()
         nursery.cancel_scope.cancel()
 
 
@@ -116,7 +89,26 @@ def _print_json_line(members: object) -> None:
     click.echo(json.dumps(members))
 
 
-def _print_callback(received: ReceivedCallback) -> None:
+def _print_rejected(*, as_json: bool) -> None:
+    if as_json:
+        _print_json_line({"refused": "X-API-KEY"})
+    else:
+        terminal().print(Text("Refused a callback whose X-API-KEY is missing or wrong", "red"))
+
+
+def _print_qr_code(received: ReceivedQrCode, *, as_json: bool) -> None:
+    if as_json:
+        click.echo(f'{{"qr":{received.body.decode()}}}')
+        return
+    payload = received.code.get("qrPayload") or "a picture only"
+    line = f"QR code  {received.gateway_reference}  {payload}"
+    terminal().print(Text(line), soft_wrap=True)
+
+
+def _print_callback(received: ReceivedCallback, *, as_json: bool) -> None:
+    if as_json:
+        click.echo(f'{{"callback":{received.body.decode()}}}')
+        return
     transaction = received.transaction
     why = f", {transaction['errorCode']}" if transaction.get("errorCode") else ""
     out = terminal()

@@ -2,28 +2,25 @@
 
 from __future__ import annotations
 
-import signal
 from functools import partial
 from pathlib import Path
 
 import click
 import trio
 
-from mmo_trio.cli.support.errors import UsageProblem
+from mmo_trio.cli.support.local_server import (
+    HOST,
+    open_local_listeners,
+    port_option,
+    wait_for_stop_signal,
+)
 
-HOST = "127.0.0.1"
 OPERATORS = ("airtel", "mpesa", "mtn")
 
 
 @click.command()
 @click.argument("operator", type=click.Choice(OPERATORS))
-@click.option(
-    "--port",
-    type=click.IntRange(0, 65_535),
-    default=8090,
-    show_default=True,
-    help="0 picks a free one.",
-)
+@port_option(8090)
 @click.option(
     "--ca-file",
     type=click.Path(path_type=Path, dir_okay=False, exists=True),
@@ -47,10 +44,7 @@ async def _simulate(operator: str, port: int, ca_file: Path | None) -> None:
     from mmo_trio.simulators.server import serve_simulator
     from mmo_trio.system.clock import WallClock
 
-    try:
-        listeners = await trio.open_tcp_listeners(port, host=HOST)
-    except OSError as error:
-        raise UsageProblem(f"--port {port}: {error.strerror}. --port 0 picks a free one.") from None
+    listeners, bound_port = await open_local_listeners(port)
     client = HttpClient(rules=EgressRules(), context=tls_context(ca_file))
     async with trio.open_nursery() as nursery:
         await nursery.start(
@@ -62,8 +56,6 @@ async def _simulate(operator: str, port: int, ca_file: Path | None) -> None:
                 now=WallClock().now,
             )
         )
-        bound_port = listeners[0].socket.getsockname()[1]
         click.echo(f"READY {operator} http://{HOST}:{bound_port}")
-        with trio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
-            await anext(signals)
+        await wait_for_stop_signal()
         nursery.cancel_scope.cancel()

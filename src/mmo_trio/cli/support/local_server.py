@@ -1,0 +1,40 @@
+"""Helps `mmo listen` and `mmo simulate` to serve on a port of this machine until a signal."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable, Sequence
+
+import click
+import trio
+
+from mmo_trio.cli.support.errors import UsageProblem
+from mmo_trio.cli.support.target import Command
+
+HOST = "127.0.0.1"
+
+
+def port_option(default: int) -> Callable[[Command], Command]:
+    """Return the option `--port`."""
+    return click.option(
+        "--port",
+        type=click.IntRange(0, 65_535),
+        default=default,
+        show_default=True,
+        help="0 picks a free one.",
+    )
+
+
+async def open_local_listeners(port: int) -> tuple[Sequence[trio.SocketListener], int]:
+    """Listen on the port; return the listeners and the bound port. Raises UsageProblem."""
+    try:
+        listeners = await trio.open_tcp_listeners(port, host=HOST)
+    except OSError as error:
+        raise UsageProblem(f"--port {port}: {error.strerror}. --port 0 picks a free one.") from None
+    return listeners, listeners[0].socket.getsockname()[1]
+
+
+async def wait_for_stop_signal() -> None:
+    """Wait for SIGINT or SIGTERM."""
+    with trio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
+        await anext(signals)
