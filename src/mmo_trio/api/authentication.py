@@ -60,7 +60,8 @@ class Authenticator:
         return brand
 
     async def callback_key(self, brand: str) -> bytes | None:
-        """Return the brand's oldest key that is not retired, not from the cache; None when it has none (A4).
+        """Return the brand's oldest key that is not retired; None when it has none (A4). It is
+        never cached.
 
         Raises StoreUnavailable, and SealError when the key was sealed with another master key."""
         for key in await self._store.keys_of(brand):

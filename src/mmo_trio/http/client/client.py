@@ -33,7 +33,7 @@ from mmo_sansio.http.exchange import (
 from mmo_sansio.http.messages import HttpRequest, HttpResponse
 from mmo_sansio.http.response_head import ResponseHeadError
 from mmo_sansio.providers.common.interface import ExchangeFailed
-from mmo_trio.http.client.dns import Resolver, SystemResolver
+from mmo_trio.http.client.connect import Resolver, SystemResolver
 from mmo_trio.http.client.exchange import (
     TRANSPORT_ERRORS,
     ClientExchange,

@@ -20,8 +20,7 @@ from mmo_sansio.http.exchange import RESPONSE_BODY_BYTES_MAX
 from mmo_sansio.http.ip_rules import Address, address_error, unmap_ipv4
 from mmo_sansio.http.messages import HttpRequest
 from mmo_sansio.http.response_head import FinalResponseHead, ResponseHeadError, ResponseHeadReader
-from mmo_trio.http.client.connect import connect
-from mmo_trio.http.client.dns import Resolver
+from mmo_trio.http.client.connect import Resolver, connect
 from mmo_trio.http.client.response_body import ResponseBodyError, response_body
 from mmo_trio.http.client.tls import TlsStream
 from mmo_trio.http.client.tls_sessions import TlsSessionCache

@@ -176,7 +176,7 @@ class _ChunkedRequestBody:
         self._last_bytes = received[-len(END_OF_HEAD) :]
         if not isinstance(event, h11.EndOfMessage):
             return None
-        # h11 takes a bare LF for the end of the trailers, and reads trailers, which are not passed on.
+        # h11 takes a bare LF for the end of the trailers, and drops trailers silently.
         if event.headers or not received.removesuffix(self.trailing_data).endswith(END_OF_HEAD):
             raise ProblemError(MALFORMED.problem("An empty line must follow the last chunk."))
         return bytes(self._body)

@@ -8,8 +8,7 @@ from ipaddress import IPv4Address, ip_address
 import pytest
 import trio
 
-from mmo_trio.http.client.connect import connect, interleave_families
-from mmo_trio.http.client.dns import SystemResolver
+from mmo_trio.http.client.connect import SystemResolver, connect, interleave_families
 
 
 def test_families_take_turns() -> None:
