@@ -130,12 +130,12 @@ class AirtelMoneyProvider:
         return AccessToken(value, issued_at=now, expires_at=later(now, Span(life * SECOND)))
 
     def rejects_token(self, response: HttpResponse) -> bool:
-        """The operator has no code of its own for that."""
+        """Tell whether it is a 401; the operator has no code of its own for that."""
         return response.status == 401
 
     def submit(self, transaction: Transaction, *, now: Instant) -> Conversation:
-        """Ask to move the money, once; a second time only when a kept RSA key turned out to be an
-        old one."""
+        """Submit the payment once; a second time only when the cached RSA key turned out to be
+        outdated."""
         about = AirtelPayment(transaction, self.name, self.account)
         if (unfit := self._unsupported_reason(transaction)) is not None:
             return about.failed(ErrorCode.MERCHANT_MISCONFIGURED, message=unfit)
@@ -181,15 +181,15 @@ class AirtelMoneyProvider:
         return poll_report(parse_response(answer), about, operation, now=now)
 
     def read_notification(self, request: HttpRequest) -> ProviderHinted | UnmatchedNotified:
-        """A callback: a reason to ask."""
+        """Return a hint: a callback only causes a poll."""
         return read_callback(request, self.account, self.name)
 
     def answer_notification(self, request: HttpRequest, accepted: bool) -> HttpResponse:
-        """The operator wants 200, quickly; the body is ours."""
+        """Return 200: the operator expects it quickly, with any body."""
         return HttpResponse(200 if accepted else 503, _RESPONSE_HEADERS, b"{}")
 
     def _unsupported_reason(self, transaction: Transaction) -> str | None:
-        """Why this account can't carry the payment; None when it can."""
+        """Return why this account cannot carry the payment; None when it can."""
         order, account = transaction.order, self.account
         if operation_key(transaction) not in self.operations:
             return "The account doesn't offer this operation."
@@ -200,7 +200,7 @@ class AirtelMoneyProvider:
     def _build_submission(
         self, transaction: Transaction, *, now: Instant
     ) -> Generator[HttpRequest, HttpResponse, HttpRequest]:
-        """The request, once the RSA key is there that it may need. Raises what makes it
+        """Return the request, with the RSA key that it may need. Raises the exceptions that make it
         impossible."""
         public_key = b""
         if requests.needs_key(self.account, transaction.order):
@@ -210,7 +210,7 @@ class AirtelMoneyProvider:
         )
 
     def _encryption_key(self, *, now: Instant) -> Generator[HttpRequest, HttpResponse, bytes]:
-        """The operator's key, fetched when none is kept that is valid. Raises
+        """Return the operator's key, and fetch it when no valid one is cached. Raises
         EncryptionKeyUnavailable."""
         if (cached := self._cached_key(now)) is not None:
             return cached
@@ -230,13 +230,13 @@ class AirtelMoneyProvider:
 def open_airtel_money(
     name: str, title: str, options: Mapping[str, Any], ciphers: Ciphers
 ) -> AirtelMoneyProvider:
-    """The adapter of one account. Raises OptionError for an option that is unknown, missing or
-    can't be used."""
+    """Return the adapter of one account. Raises OptionError for an option that is unknown, missing
+    or unusable."""
     return AirtelMoneyProvider(name, title, read_account(options), ciphers)
 
 
 def _parse_key(response: HttpResponse, *, now: Instant) -> EncryptionKey:
-    """Raises EncryptionKeyUnavailable."""
+    """Return the key in a response. Raises EncryptionKeyUnavailable."""
     if response.status != 200:
         is_refusal = not is_inconclusive_status(response.status) and response.status != 429
         raise EncryptionKeyUnavailable(
@@ -255,7 +255,7 @@ def _parse_key(response: HttpResponse, *, now: Instant) -> EncryptionKey:
 
 
 def _parse_valid_until(text: object) -> Instant | None:
-    """`DD-MM-YYYY HH:mm:ss`, taken for UTC; None for anything else."""
+    """Parse `DD-MM-YYYY HH:mm:ss` as UTC; return None for anything else."""
     try:
         moment = datetime.strptime(str(text), "%d-%m-%Y %H:%M:%S")
     except ValueError:
@@ -264,8 +264,8 @@ def _parse_valid_until(text: object) -> Instant | None:
 
 
 def _parse_lifetime(value: object) -> int:
-    """How long a token lives: a number, or one as text; what says nothing means the documented
-    life."""
+    """Return the lifetime of a token: a number, or one as text; the documented one in all other
+    cases."""
     if value is None:
         return TOKEN_LIFETIME // SECOND
     text = str(value)

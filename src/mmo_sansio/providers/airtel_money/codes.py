@@ -69,8 +69,8 @@ COLLECTION: tuple[AirtelCode, ...] = (
     AirtelCode("DP00800001026", "the signature does not match", _REJECTED, _MISCONFIGURED),
     AirtelCode("DP00800001029", "expired", _REJECTED, ErrorCode.TRANSACTION_EXPIRED),
 )
-"""Pay-ins. A second list in circulation says otherwise of 1007 and 1009; two independent ones agree
-with this."""
+"""Pay-ins. A second list in circulation differs in 1007 and 1009; two independent ones agree with
+this."""
 
 DISBURSEMENT: tuple[AirtelCode, ...] = (
     AirtelCode("DP00900001000", "ambiguous", _PENDING, None),

@@ -68,10 +68,9 @@ def needs_key(account: AirtelAccount, order: Order) -> bool:
 def submission_request(
     account: AirtelAccount, order: Order, ciphers: Ciphers, public_key: bytes
 ) -> HttpRequest:
-    """Ask to move the money. The key is used only if `needs_key`.
+    """Request the payment. The key is used only if `needs_key`.
 
-    Raises ForeignNumberError for a number of another country, CipherError for a key that can't be
-    used.
+    Raises ForeignNumberError for a number of another country, CipherError for an unusable key.
     """
     if order.type is Type.PAYIN:
         path = _COLLECTION_PATHS[account.collection_version]

@@ -56,7 +56,7 @@ class AccessToken:
 
 
 class SignInFailed(Exception):
-    """Raised when the provider rejected our credentials, or gave no readable token."""
+    """Reports that the provider rejected our credentials, or gave no readable token."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(reason)

@@ -349,7 +349,8 @@ class DarajaProvider:
 
 
 def _checkout_reference(transaction: Transaction, document: Mapping[str, Any]) -> str | None:
-    """By what a push that was taken is known, perhaps by nothing; None when it wasn't taken."""
+    """Return the reference of an accepted push, which may be empty; None when it was not
+    accepted."""
     taken = text_member(document, "ResponseCode") == SUCCESS
     return text_member(document, "CheckoutRequestID") if taken else None
 
@@ -360,5 +361,6 @@ def _originator_reference(transaction: Transaction, document: Mapping[str, Any])
 
 
 def _qr_reference(transaction: Transaction, document: Mapping[str, Any]) -> str | None:
-    """Its ResponseCode means different things; a picture is a success."""
+    """Return the reference of a QR code; its ResponseCode has several meanings, and a picture is a
+    success."""
     return "" if text_member(document, "QRCode") else None

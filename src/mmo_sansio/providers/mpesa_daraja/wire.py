@@ -73,8 +73,8 @@ def whole_shillings(amount: Money) -> int | None:
 
 
 def format_msisdn(msisdn: str) -> str | None:
-    """A number as `2547XXXXXXXX`, from that or from `+2547…`, `07…` or `01…`; None when it is no
-    Kenyan mobile number."""
+    """Return a number as `2547XXXXXXXX`, from that or from `+2547…`, `07…` or `01…`; None when it
+    is not a Kenyan mobile number."""
     digits = "".join(each for each in msisdn if each not in " -+()")
     if digits.startswith("0"):
         digits = f"254{digits[1:]}"
@@ -97,8 +97,8 @@ def password(shortcode: str, passkey: str, stamp: str) -> str:
 
 
 def parse_qr_code(document: Mapping[str, Any]) -> QrCode | None:
-    """The QR code of an answer: a PNG picture in base64, and no text; None when there is none that
-    can be shown."""
+    """Return the QR code of a response: a PNG picture in Base64, and no text; None when it has none
+    that can be shown."""
     text = text_member(document, "QRCode")
     try:
         is_picture = b64decode(text, validate=True).startswith(_PNG)

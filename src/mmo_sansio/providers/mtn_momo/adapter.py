@@ -83,7 +83,7 @@ class MtnMomoProvider:
         return product[0] if product and product[0] in self.account.products else None
 
     def sign_in(self, scope: str, *, now: Instant) -> SignIn:
-        """Fetch a product's token with its API user and key, and no body at all."""
+        """Get a product's token with its API user and key, and an empty body."""
         product = self.account.products[scope]
         target = f"{self.account.base_url}/{product.name}/token/".encode()
         headers = ((b"authorization", product.credentials), *product.headers)

@@ -28,8 +28,8 @@ def to_json(document: Mapping[str, Any]) -> bytes:
 
 
 def parse_json(body: bytes) -> dict[str, Any]:
-    """The JSON object in a body, each number as the text that it was written with: the operator
-    writes amounts and receipts now as numbers, now as text.
+    """Return the JSON object in a body, each number as its text: the operator writes amounts and
+    receipts as numbers or as text.
 
     Raises ValueError for anything else, and for text that no store can hold.
     """

@@ -1,4 +1,4 @@
-"""Speaks with the simulated operator of the sandbox (:mod:`.simulated_operator`).
+"""Holds the conversations with the sandbox's operator (:mod:`.simulated_operator`).
 
 It offers no idempotent submission, as real operators often do not: a repeated submission would be a
 second payment in the operator's journal, so after a crash the gateway has to poll (S6).
