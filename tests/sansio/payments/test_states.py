@@ -105,8 +105,8 @@ def test_every_cell_of_the_table(
     assert (step.after.progress.wake_at is None) == to.is_terminal
     assert decision.reply == Applied(step.after)
     assert isinstance(decision.changes[-1], JournalEntry)
-    wanted = [each for each in decision.intents if each.gateway_reference == was.reference]
-    assert wanted == list(decision.intents)
+    expected = [each for each in decision.intents if each.gateway_reference == was.reference]
+    assert expected == list(decision.intents)
 
 
 def test_every_legal_cell_is_in_the_matrix() -> None:

@@ -18,15 +18,15 @@ FAILED = '{"result": "failed"}'
 @pytest.mark.parametrize("stage", Stage, ids=str)
 def test_a_payment_is_stuck_from_its_first_unknown_hour(stage: Stage) -> None:
     unknown = stage in (Stage.SUBMITTING, Stage.AWAITING_RESULT)
-    was = a_transaction(stage, submitted_at=START + HOUR)
-    assert is_stuck(was, now=later(START, Span(2 * HOUR))) is unknown
-    assert not is_stuck(was, now=earlier(later(START, Span(2 * HOUR)), Span(1)))
+    before = a_transaction(stage, submitted_at=START + HOUR)
+    assert is_stuck(before, now=later(START, Span(2 * HOUR))) is unknown
+    assert not is_stuck(before, now=earlier(later(START, Span(2 * HOUR)), Span(1)))
 
 
 @pytest.mark.spec("S6")
 def test_a_payment_of_an_older_version_counts_from_its_creation() -> None:
-    was = a_transaction(Stage.SUBMITTING, submitted_at=None)
-    assert is_stuck(was, now=later(START, HOUR))
+    before = a_transaction(Stage.SUBMITTING, submitted_at=None)
+    assert is_stuck(before, now=later(START, HOUR))
 
 
 @pytest.mark.spec("S5")

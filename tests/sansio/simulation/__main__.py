@@ -16,8 +16,8 @@ def main() -> None:
     parser = ArgumentParser(prog="python -m tests.sansio.simulation", description=__doc__)
     parser.add_argument("seed", type=int, nargs="?", help="play this seed only")
     parser.add_argument("--seeds", type=int, default=2_000, help="play so many, from 0 on")
-    wanted = parser.parse_args()
-    seeds = range(wanted.seeds) if wanted.seed is None else (wanted.seed,)
+    expected = parser.parse_args()
+    seeds = range(expected.seeds) if expected.seed is None else (expected.seed,)
     print(report(play_all(seeds)))
 
 

@@ -152,18 +152,18 @@ class Parties:
             tally["deposit told"] += 1
             self.deposits.append(given)
         else:
-            was = random.choice(self.deposits)
-            amount = was.amount if chance < 0.8 else KES(999)
+            before = random.choice(self.deposits)
+            amount = before.amount if chance < 0.8 else KES(999)
             tally["deposit told again" if chance < 0.8 else "deposit told otherwise"] += 1
             given = DepositNotified(
-                was.provider,
-                was.provider_reference,
-                was.provider_title,
+                before.provider,
+                before.provider_reference,
+                before.provider_title,
                 self.mint(),
-                was.brand,
-                was.method,
+                before.brand,
+                before.method,
                 amount,
-                was.party,
+                before.party,
             )
         self.world.insist(given)
 

@@ -61,8 +61,8 @@ def every_result_was_called_back(world: Simulation) -> None:
     """22, 8: each end has one recorded outcome, and nothing is left to do."""
     recorded = Counter(each.gateway_reference for each in world.recorded)
     for each in world.ledger.transactions.values():
-        wanted = 1 if each.order.result_url is not None else 0
-        assert recorded[each.reference] == wanted, "a callback has no outcome"
+        expected = 1 if each.order.result_url is not None else 0
+        assert recorded[each.reference] == expected, "a callback has no outcome"
     assert world.ledger.intents == {}, "something is left to do for ever"
 
 
@@ -88,9 +88,9 @@ def no_money_appears_or_vanishes(world: Simulation) -> None:
                 case DepositNotified(), TransactionCreated():
                     asked += given.amount.minor
                     confirmed += given.amount.minor
-                case ProviderSucceeded() | ResolveManually(), TransactionAdvanced(was, after):
+                case ProviderSucceeded() | ResolveManually(), TransactionAdvanced(before, after):
                     if after.progress.stage is Stage.SUCCEEDED:
-                        confirmed += (given.final or was.order.requested).minor
+                        confirmed += (given.final or before.order.requested).minor
                 case _:
                     pass
     rows = tuple(world.rows())
@@ -126,15 +126,18 @@ def any_batches_end_in_the_same_ledger(world: Simulation) -> None:
     while rest:
         size = world.random.randrange(1, 20)
         batch, rest = rest[:size], rest[size:]
-        wanted = merge_reads(reads(given) for given, _, _ in batch)
-        known = {key: durable.deposits[key] for key in wanted.deposits & durable.deposits.keys()}
-        names = (wanted.transactions | set(known.values())) & durable.transactions.keys()
+        expected = merge_reads(reads(given) for given, _, _ in batch)
+        known = {key: durable.deposits[key] for key in expected.deposits & durable.deposits.keys()}
+        names = (expected.transactions | set(known.values())) & durable.transactions.keys()
         working = Ledger(
-            wanted,
+            expected,
             {name: durable.transactions[name] for name in names},
-            {key: durable.references[key] for key in wanted.references & durable.references.keys()},
+            {
+                key: durable.references[key]
+                for key in expected.references & durable.references.keys()
+            },
             known,
-            {key: durable.intents[key] for key in wanted.intents & durable.intents.keys()},
+            {key: durable.intents[key] for key in expected.intents & durable.intents.keys()},
         )
         made = []
         for given, now, _ in batch:

@@ -41,13 +41,13 @@ KEY = (REFERENCE, IntentKind.CALLBACK)
 @pytest.mark.parametrize("outcome", DeliveryOutcome, ids=str)
 @pytest.mark.parametrize("stage", [Stage.SUCCEEDED, Stage.FAILED], ids=str)
 def test_whatever_became_of_it_is_recorded(stage: Stage, outcome: DeliveryOutcome) -> None:
-    was = a_transaction(stage)
-    decision = decide(ledger_with(was), callback_concluded(outcome=outcome), now=START)
+    before = a_transaction(stage)
+    decision = decide(ledger_with(before), callback_concluded(outcome=outcome), now=START)
     recorded, done, line = decision.changes
     assert recorded == CallbackRecorded(REFERENCE, "acme", an_attempt(outcome), START)
     assert done == IntentConcluded(KEY)
     assert isinstance(line, JournalEntry)
-    assert decision.reply == Applied(was)
+    assert decision.reply == Applied(before)
     assert decision.intents == ()
 
 

@@ -23,8 +23,8 @@ from mmo_sansio.values.clock import MINUTE, SECOND, earlier
 from mmo_sansio.values.model import Source, Stage, Transaction
 
 
-def decided(was: Transaction, given: Input) -> Decision:
-    return decide(ledger_with(was), given, now=START)
+def decided(before: Transaction, given: Input) -> Decision:
+    return decide(ledger_with(before), given, now=START)
 
 
 def after(decision: Decision) -> Transaction:
@@ -35,8 +35,8 @@ def after(decision: Decision) -> Transaction:
 @pytest.mark.spec("S5")
 @pytest.mark.parametrize("stage", [Stage.SUBMITTING, Stage.AWAITING_RESULT])
 def test_what_a_hint_told_is_kept_for_the_adapter(stage: Stage) -> None:
-    was = a_transaction(stage, wake_at=START + MINUTE, polls=1)
-    decision = decided(was, hinted(content="receipt 1"))
+    before = a_transaction(stage, wake_at=START + MINUTE, polls=1)
+    decision = decided(before, hinted(content="receipt 1"))
     assert decision.intents == (PollProvider(REFERENCE),)
     assert after(decision).progress.hint == "receipt 1"
 
@@ -49,8 +49,8 @@ def test_what_a_hint_told_is_kept_for_the_adapter(stage: Stage) -> None:
 def test_it_is_kept_even_when_nobody_is_asked_because_of_it(
     stage: Stage, wake_at: int, polls: int
 ) -> None:
-    was = a_transaction(stage, wake_at=wake_at, polls=polls)
-    decision = decided(was, hinted(content="receipt 1"))
+    before = a_transaction(stage, wake_at=wake_at, polls=polls)
+    decision = decided(before, hinted(content="receipt 1"))
     assert decision.intents == ()
     now = after(decision)
     assert (now.progress.hint, now.progress.wake_at) == ("receipt 1", wake_at)
@@ -59,33 +59,33 @@ def test_it_is_kept_even_when_nobody_is_asked_because_of_it(
 
 @pytest.mark.spec("S5")
 def test_an_empty_hint_forgets_nothing() -> None:
-    was = a_transaction(Stage.AWAITING_RESULT, wake_at=START + MINUTE, hint="receipt 1")
-    assert after(decided(was, hinted())).progress.hint == "receipt 1"
+    before = a_transaction(Stage.AWAITING_RESULT, wake_at=START + MINUTE, hint="receipt 1")
+    assert after(decided(before, hinted())).progress.hint == "receipt 1"
 
 
 @pytest.mark.spec("S6")
 def test_a_new_submission_knows_nothing_of_hints_about_the_last() -> None:
-    was = a_transaction(Stage.CREATED, hint="receipt 1")
-    assert after(decided(was, a_begin_submission())).progress.hint is None
+    before = a_transaction(Stage.CREATED, hint="receipt 1")
+    assert after(decided(before, a_begin_submission())).progress.hint is None
 
 
 @pytest.mark.spec("S6")
 def test_an_answer_apart_from_its_question_counts_for_the_submission_it_names() -> None:
-    was = a_transaction(Stage.SUBMITTING, submitted_at=START - MINUTE, version=9)
+    before = a_transaction(Stage.SUBMITTING, submitted_at=START - MINUTE, version=9)
     given = evolve(never_received(version=0), submitted_at=earlier(START, MINUTE))
-    assert after(decided(was, given)).progress.stage is Stage.CREATED
-    assert decided(was, evolve(given, submitted_at=START)).changes == ()
+    assert after(decided(before, given)).progress.stage is Stage.CREATED
+    assert decided(before, evolve(given, submitted_at=START)).changes == ()
 
 
 @pytest.mark.spec("S5")
 def test_hints_are_gathered_and_the_latest_is_kept_when_they_become_too_much() -> None:
-    was = a_transaction(Stage.AWAITING_RESULT, wake_at=START + MINUTE, hint="receipt 1")
-    assert after(decided(was, hinted(content="id 2"))).progress.hint == "receipt 1\nid 2"
-    assert after(decided(was, hinted(content="x" * 1_995))).progress.hint == "x" * 1_995
+    before = a_transaction(Stage.AWAITING_RESULT, wake_at=START + MINUTE, hint="receipt 1")
+    assert after(decided(before, hinted(content="id 2"))).progress.hint == "receipt 1\nid 2"
+    assert after(decided(before, hinted(content="x" * 1_995))).progress.hint == "x" * 1_995
 
 
 @pytest.mark.spec("S5")
 def test_a_hint_about_a_payment_that_has_expired_goes_with_the_question() -> None:
-    was = a_transaction(Stage.FAILED, completion_source=Source.EXPIRY)
-    decision = decided(was, hinted(content="id 1"))
+    before = a_transaction(Stage.FAILED, completion_source=Source.EXPIRY)
+    decision = decided(before, hinted(content="id 1"))
     assert (decision.changes, decision.intents) == ((), (PollProvider(REFERENCE, "id 1"),))

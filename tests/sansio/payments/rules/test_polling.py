@@ -30,8 +30,8 @@ EXPIRES = START + 3 * DAY
 ASK = (PollProvider(REFERENCE),)
 
 
-def decided(was: Transaction | None, given: Input, *, now: Instant = NOW) -> Decision:
-    return decide(ledger_with() if was is None else ledger_with(was), given, now=now)
+def decided(before: Transaction | None, given: Input, *, now: Instant = NOW) -> Decision:
+    return decide(ledger_with() if before is None else ledger_with(before), given, now=now)
 
 
 def moved(decision: Decision) -> Transaction:
@@ -50,8 +50,8 @@ def kept_as(decision: Decision) -> SuspenseReason:
 @pytest.mark.spec("S5", "S6")
 @pytest.mark.parametrize("stage", [Stage.SUBMITTING, Stage.AWAITING_RESULT], ids=str)
 def test_a_hint_makes_us_ask_at_once_and_again_if_that_is_lost(stage: Stage) -> None:
-    was = a_transaction(stage, polls=3, wake_at=NOW + HOUR)
-    decision = decided(was, hinted())
+    before = a_transaction(stage, polls=3, wake_at=NOW + HOUR)
+    decision = decided(before, hinted())
     assert decision.intents == ASK
     assert moved(decision).progress.stage is stage
     assert moved(decision).progress.wake_at == NOW + 2 * SECOND
@@ -59,14 +59,14 @@ def test_a_hint_makes_us_ask_at_once_and_again_if_that_is_lost(stage: Stage) -> 
 
 @pytest.mark.spec("S6")
 def test_a_flood_of_hints_asks_once() -> None:
-    was = moved(decided(a_transaction(Stage.AWAITING_RESULT, wake_at=NOW + HOUR), hinted()))
-    assert decided(was, hinted(), now=later(NOW, Span(1))).intents == ()
+    before = moved(decided(a_transaction(Stage.AWAITING_RESULT, wake_at=NOW + HOUR), hinted()))
+    assert decided(before, hinted(), now=later(NOW, Span(1))).intents == ()
 
 
 @pytest.mark.spec("S6")
 def test_a_hint_asks_nothing_while_the_submission_may_be_under_way() -> None:
-    was = a_transaction(Stage.SUBMITTING)
-    assert decided(was, hinted(), now=later(START, SECOND)).intents == ()
+    before = a_transaction(Stage.SUBMITTING)
+    assert decided(before, hinted(), now=later(START, SECOND)).intents == ()
 
 
 @pytest.mark.spec("S5")
@@ -83,15 +83,15 @@ def test_a_hint_asks_nothing_while_the_submission_may_be_under_way() -> None:
 def test_a_late_hint_asks_unless_the_provider_has_told_its_success(
     stage: Stage, source: Source, intents: tuple[PollProvider, ...]
 ) -> None:
-    was = a_transaction(stage, completion_source=source)
-    decision = decided(was, hinted())
+    before = a_transaction(stage, completion_source=source)
+    decision = decided(before, hinted())
     assert decision.intents == intents
     assert decision.changes == ()
 
 
 @pytest.mark.spec("S5")
 @pytest.mark.parametrize(
-    ("was", "provider", "reason"),
+    ("before", "provider", "reason"),
     [
         (None, "test", SuspenseReason.UNKNOWN_TRANSACTION),
         (a_transaction(Stage.AWAITING_RESULT), "other", SuspenseReason.WRONG_PROVIDER),
@@ -100,19 +100,19 @@ def test_a_late_hint_asks_unless_the_provider_has_told_its_success(
     ids=["unknown", "another provider's", "never sent"],
 )
 def test_a_hint_about_nothing_of_ours_is_kept(
-    was: Transaction | None, provider: str, reason: SuspenseReason
+    before: Transaction | None, provider: str, reason: SuspenseReason
 ) -> None:
-    assert kept_as(decided(was, hinted(provider=provider))) is reason
+    assert kept_as(decided(before, hinted(provider=provider))) is reason
 
 
 @pytest.mark.spec("S6")
 @pytest.mark.parametrize("stage", [Stage.SUBMITTING, Stage.AWAITING_RESULT], ids=str)
 def test_who_cannot_be_asked_is_not_asked_again(stage: Stage) -> None:
-    was = a_transaction(stage, polls=1)
-    after = moved(decided(was, cannot_tell()))
+    before = a_transaction(stage, polls=1)
+    after = moved(decided(before, cannot_tell()))
     assert (after.progress.stage, after.progress.wake_at) == (stage, EXPIRES)
     assert isinstance(decided(after, cannot_tell()).reply, Ignored)
-    assert isinstance(decided(was, cannot_tell(provider="other")).reply, Ignored)
+    assert isinstance(decided(before, cannot_tell(provider="other")).reply, Ignored)
 
 
 def tells_nothing(transaction: Transaction) -> ProviderReport:

@@ -35,31 +35,31 @@ NOW = later(START, Span(5 * SECOND))
 WAITING = a_transaction(Stage.AWAITING_RESULT, provider_reference="PROV-1")
 
 
-def decided(was: Transaction | None, given: Input) -> Decision:
-    ledger = ledger_with() if was is None else ledger_with(was)
+def decided(before: Transaction | None, given: Input) -> Decision:
+    ledger = ledger_with() if before is None else ledger_with(before)
     return decide(ledger, given, now=NOW)
 
 
-def ended(was: Transaction, given: Input) -> Progress:
+def ended(before: Transaction, given: Input) -> Progress:
     """The progress after this, which must have ended the payment and scheduled its one callback."""
-    decision = decided(was, given)
+    decision = decided(before, given)
     assert isinstance(decision.reply, Applied), decision.reply
     (step,) = [each for each in decision.changes if isinstance(each, TransactionAdvanced)]
     assert decision.reply.transaction == step.after
-    assert step.after.order == was.order
-    assert decision.intents == (DeliverCallback(was.reference),)
+    assert step.after.order == before.order
+    assert decision.intents == (DeliverCallback(before.reference),)
     assert step.after.progress.stage.is_terminal
     assert step.after.progress.wake_at is None
     assert step.after.progress.completed_at == NOW
     return step.after.progress
 
 
-def suspended(was: Transaction | None, given: Input) -> SuspenseRecorded:
+def suspended(before: Transaction | None, given: Input) -> SuspenseRecorded:
     """The suspense book's new entry; nothing else may have changed."""
-    decision = decided(was, given)
+    decision = decided(before, given)
     noted, _ = decision.changes
     assert isinstance(noted, SuspenseRecorded)
-    assert decision.reply == Ignored(f"Kept in the suspense book: {noted.reason}.", was)
+    assert decision.reply == Ignored(f"Kept in the suspense book: {noted.reason}.", before)
     assert decision.intents == ()
     assert noted.at == NOW
     assert noted.provider == getattr(given, "provider", None)
@@ -70,7 +70,7 @@ def suspended(was: Transaction | None, given: Input) -> SuspenseRecorded:
 @pytest.mark.parametrize("source", [Source.WEBHOOK, Source.POLL], ids=str)
 @pytest.mark.parametrize("stage", [Stage.SUBMITTING, Stage.AWAITING_RESULT], ids=str)
 def test_a_success_sets_final_amount_and_fee(stage: Stage, source: Source) -> None:
-    was = a_transaction(stage)
+    before = a_transaction(stage)
     given = succeeded(
         source=source,
         provider_reference="PROV-9",
@@ -78,9 +78,9 @@ def test_a_success_sets_final_amount_and_fee(stage: Stage, source: Source) -> No
         fee=KES("1.50"),
         party_data='{"name":"W. M."}',
     )
-    assert ended(was, given) == Progress(
+    assert ended(before, given) == Progress(
         stage=Stage.SUCCEEDED,
-        version=was.progress.version + 1,
+        version=before.progress.version + 1,
         wake_at=None,
         provider_reference="PROV-9",
         provider_data=ProviderData("test", PROVIDER_TITLE, KES("1.50"), '{"name":"W. M."}'),
@@ -191,23 +191,23 @@ SECOND_RESULTS: list[tuple[str, Transaction, Any, SuspenseReason]] = [
 @pytest.mark.spec("S1", "S5")
 @pytest.mark.parametrize("source", [Source.WEBHOOK, Source.POLL], ids=str)
 @pytest.mark.parametrize(
-    ("was", "given", "reason"),
+    ("before", "given", "reason"),
     [row[1:] for row in SECOND_RESULTS],
     ids=[row[0] for row in SECOND_RESULTS],
 )
 def test_a_second_result_changes_nothing_and_is_kept(
-    was: Transaction,
+    before: Transaction,
     given: ProviderSucceeded | ProviderFailed,
     reason: SuspenseReason,
     source: Source,
 ) -> None:
     told = evolve(given, source=source)
     if reason is R and source is Source.POLL:
-        decision = decided(was, told)
-        agreed = Ignored("An answer that we asked for agrees with what is on record.", was)
+        decision = decided(before, told)
+        agreed = Ignored("An answer that we asked for agrees with what is on record.", before)
         assert decision == Decision(agreed)
     else:
-        assert suspended(was, told).reason is reason
+        assert suspended(before, told).reason is reason
 
 
 @pytest.mark.spec("S5")
@@ -243,11 +243,11 @@ def test_the_suspense_book_keeps_what_was_told() -> None:
 @pytest.mark.spec("S2")
 @pytest.mark.parametrize("stage", [Stage.SUBMITTING, Stage.AWAITING_RESULT], ids=str)
 def test_an_operator_makes_it_a_success(stage: Stage) -> None:
-    was = a_transaction(stage, provider_reference="PROV-1")
-    progress = ended(was, a_resolution(final=KES(140), provider_reference="PROV-2"))
+    before = a_transaction(stage, provider_reference="PROV-1")
+    progress = ended(before, a_resolution(final=KES(140), provider_reference="PROV-2"))
     assert progress == Progress(
         stage=Stage.SUCCEEDED,
-        version=was.progress.version + 1,
+        version=before.progress.version + 1,
         wake_at=None,
         provider_reference="PROV-2",
         provider_data=ProviderData("test", PROVIDER_TITLE),
@@ -256,7 +256,7 @@ def test_an_operator_makes_it_a_success(stage: Stage) -> None:
         completion_source=Source.MANUAL,
         submitted_at=START,
     )
-    plain = ended(was, a_resolution())
+    plain = ended(before, a_resolution())
     assert (plain.final, plain.provider_reference) == (KES(150), "PROV-1")
 
 
@@ -282,7 +282,7 @@ def test_a_resolution_before_submission_withdraws_the_wish_to_submit() -> None:
 
 @pytest.mark.spec("S1")
 @pytest.mark.parametrize(
-    ("was", "given", "reason"),
+    ("before", "given", "reason"),
     [
         (None, a_resolution(), "There is no such transaction."),
         (
@@ -306,9 +306,9 @@ def test_a_resolution_before_submission_withdraws_the_wish_to_submit() -> None:
     ids=["unknown", "created", "awaiting", "succeeded", "failed", "currency"],
 )
 def test_a_resolution_that_does_nothing_says_why(
-    was: Transaction | None, given: Input, reason: str
+    before: Transaction | None, given: Input, reason: str
 ) -> None:
-    assert decided(was, given) == Decision(Ignored(reason, was))
+    assert decided(before, given) == Decision(Ignored(reason, before))
 
 
 @pytest.mark.spec("S3", "S5")

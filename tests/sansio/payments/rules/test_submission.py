@@ -32,12 +32,12 @@ DATA = ProviderData("test", PROVIDER_TITLE)
 WITHDRAWN = IntentConcluded((REFERENCE, IntentKind.SUBMIT))
 
 
-def decided(was: Transaction | None, given: Input, *, now: Instant = NOW) -> Decision:
-    return decide(ledger_with() if was is None else ledger_with(was), given, now=now)
+def decided(before: Transaction | None, given: Input, *, now: Instant = NOW) -> Decision:
+    return decide(ledger_with() if before is None else ledger_with(before), given, now=now)
 
 
-def moved(was: Transaction, given: Input, *, now: Instant = NOW) -> Progress:
-    decision = decided(was, given, now=now)
+def moved(before: Transaction, given: Input, *, now: Instant = NOW) -> Progress:
+    decision = decided(before, given, now=now)
     assert isinstance(decision.reply, Applied), decision.reply
     step = decision.changes[0]
     assert isinstance(step, TransactionAdvanced)
@@ -45,8 +45,8 @@ def moved(was: Transaction, given: Input, *, now: Instant = NOW) -> Progress:
     return step.after.progress
 
 
-def why_ignored(was: Transaction | None, given: Input, *, now: Instant = NOW) -> str:
-    decision = decided(was, given, now=now)
+def why_ignored(before: Transaction | None, given: Input, *, now: Instant = NOW) -> str:
+    decision = decided(before, given, now=now)
     assert decision.changes == ()
     assert decision.intents == ()
     assert isinstance(decision.reply, Ignored)
@@ -83,11 +83,11 @@ def test_a_submission_begins_once() -> None:
 
 @pytest.mark.spec("S3", "S6")
 def test_nothing_is_submitted_from_the_moment_of_expiry() -> None:
-    was = a_transaction()
+    before = a_transaction()
     for now in (EXPIRES, EXPIRES + 1):
-        over = Decision(Ignored("Its time is over.", was))
-        assert decided(was, a_begin_submission(), now=Instant(now)) == over
-    assert moved(was, a_begin_submission(), now=earlier(EXPIRES, Span(1))).wake_at == EXPIRES
+        over = Decision(Ignored("Its time is over.", before))
+        assert decided(before, a_begin_submission(), now=Instant(now)) == over
+    assert moved(before, a_begin_submission(), now=earlier(EXPIRES, Span(1))).wake_at == EXPIRES
 
 
 @pytest.mark.spec("S6")
@@ -102,9 +102,9 @@ def test_patience_with_a_submission() -> None:
     ids=["usual", "its own", "beyond the last question"],
 )
 def test_an_accepted_payment_is_asked_for_in_time(ask_after: int | None, wait: Span) -> None:
-    was = a_transaction(Stage.SUBMITTING, polls=3)
+    before = a_transaction(Stage.SUBMITTING, polls=3)
     given = accepted(provider_reference="PROV-1", poll_after=ask_after)
-    assert moved(was, given) == Progress(
+    assert moved(before, given) == Progress(
         Stage.AWAITING_RESULT,
         3,
         later(NOW, wait),
@@ -113,7 +113,7 @@ def test_an_accepted_payment_is_asked_for_in_time(ask_after: int | None, wait: S
         provider_data=DATA,
         submitted_at=START,
     )
-    assert decided(was, given).intents == ()
+    assert decided(before, given).intents == ()
 
 
 WAITING = a_transaction(
@@ -158,16 +158,16 @@ def test_a_provider_may_ask_for_another_moment() -> None:
 def test_an_unknown_outcome_is_asked_for_soon(
     stage: Stage, polls: int, due_in: int, wait: int
 ) -> None:
-    was = a_transaction(stage, polls=polls, wake_at=NOW + due_in)
-    progress = moved(was, unreachable())
+    before = a_transaction(stage, polls=polls, wake_at=NOW + due_in)
+    progress = moved(before, unreachable())
     assert (progress.stage, progress.wake_at, progress.polls) == (stage, NOW + wait, polls)
-    assert decided(was, unreachable()).intents == ()
+    assert decided(before, unreachable()).intents == ()
 
 
 @pytest.mark.spec("S6")
 def test_what_was_never_received_is_submitted_again() -> None:
-    was = a_transaction(Stage.SUBMITTING, polls=2, version=6)
-    decision = decided(was, never_received(version=6))
+    before = a_transaction(Stage.SUBMITTING, polls=2, version=6)
+    decision = decided(before, never_received(version=6))
     assert decision.intents == (SubmitToProvider(REFERENCE),)
     step, line = decision.changes
     assert isinstance(step, TransactionAdvanced)
@@ -181,17 +181,17 @@ def test_what_was_never_received_is_submitted_again() -> None:
 @pytest.mark.spec("S6")
 @pytest.mark.parametrize("version", [1, 5, 7])
 def test_an_answer_to_an_old_question_does_not_undo_a_submission(version: int) -> None:
-    was = a_transaction(Stage.SUBMITTING, version=6)
-    why = why_ignored(was, never_received(version=version))
+    before = a_transaction(Stage.SUBMITTING, version=6)
+    why = why_ignored(before, never_received(version=version))
     assert why == "The payment has moved since the provider was polled."
-    assert decided(was, never_received(version=version)).reply == Ignored(why, was)
+    assert decided(before, never_received(version=version)).reply == Ignored(why, before)
 
 
 @pytest.mark.spec("S6")
 @pytest.mark.parametrize("stage", [each for each in Stage if each is not Stage.SUBMITTING], ids=str)
 def test_never_received_means_nothing_elsewhere(stage: Stage) -> None:
-    was = a_transaction(stage)
-    why = why_ignored(was, never_received(version=was.progress.version))
+    before = a_transaction(stage)
+    why = why_ignored(before, never_received(version=before.progress.version))
     assert why == "No such payment waits for this provider."
 
 
@@ -207,10 +207,10 @@ def test_what_was_not_submitted_is_not_moved_by_reports(given: Input) -> None:
 
 @pytest.mark.spec("W1")
 def test_a_confirmed_page_wants_to_be_submitted() -> None:
-    was = a_transaction(Stage.AWAITING_CUSTOMER)
-    decision = decided(was, a_confirmation())
+    before = a_transaction(Stage.AWAITING_CUSTOMER)
+    decision = decided(before, a_confirmation())
     assert decision.intents == (SubmitToProvider(REFERENCE),)
-    assert moved(was, a_confirmation()) == Progress(
+    assert moved(before, a_confirmation()) == Progress(
         Stage.CREATED, 2, later(START, Span(30 * MINUTE))
     )
     assert WITHDRAWN not in decision.changes
@@ -218,27 +218,27 @@ def test_a_confirmed_page_wants_to_be_submitted() -> None:
 
 @pytest.mark.spec("W1")
 def test_a_page_closes() -> None:
-    was = a_transaction(Stage.AWAITING_CUSTOMER)
+    before = a_transaction(Stage.AWAITING_CUSTOMER)
     closes = later(START, Span(30 * MINUTE))
-    assert moved(was, a_confirmation(), now=earlier(closes, Span(1))).stage is Stage.CREATED
+    assert moved(before, a_confirmation(), now=earlier(closes, Span(1))).stage is Stage.CREATED
     for now in (closes, closes + 1):
-        assert decided(was, a_confirmation(), now=Instant(now)) == Decision(
-            Ignored("The page has closed.", was)
+        assert decided(before, a_confirmation(), now=Instant(now)) == Decision(
+            Ignored("The page has closed.", before)
         )
 
 
 @pytest.mark.spec("W1")
 def test_a_second_press_does_nothing() -> None:
     page = a_transaction(Stage.AWAITING_CUSTOMER).order.page
-    was = a_transaction(Stage.CREATED, page=page)
-    assert decided(was, a_confirmation()) == Decision(
-        Ignored("The payment was confirmed before or has ended.", was)
+    before = a_transaction(Stage.CREATED, page=page)
+    assert decided(before, a_confirmation()) == Decision(
+        Ignored("The payment was confirmed before or has ended.", before)
     )
 
 
 @pytest.mark.spec("W1")
-@pytest.mark.parametrize("was", [None, a_transaction()], ids=["unknown", "direct"])
-def test_without_a_page_there_is_nothing_to_confirm(was: Transaction | None) -> None:
-    assert decided(was, a_confirmation()) == Decision(
+@pytest.mark.parametrize("before", [None, a_transaction()], ids=["unknown", "direct"])
+def test_without_a_page_there_is_nothing_to_confirm(before: Transaction | None) -> None:
+    assert decided(before, a_confirmation()) == Decision(
         Ignored("There is no hosted page for this reference.")
     )

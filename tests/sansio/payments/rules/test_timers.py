@@ -32,12 +32,12 @@ CLOSES = later(START, Span(30 * MINUTE))
 PENDING = [each for each in Stage if not each.is_terminal]
 
 
-def woken(was: Transaction, *, now: Instant) -> Decision:
-    return decide(ledger_with(was), a_wake(), now=now)
+def woken(before: Transaction, *, now: Instant) -> Decision:
+    return decide(ledger_with(before), a_wake(), now=now)
 
 
-def moved(was: Transaction, *, now: Instant) -> Progress:
-    decision = woken(was, now=now)
+def moved(before: Transaction, *, now: Instant) -> Progress:
+    decision = woken(before, now=now)
     assert isinstance(decision.reply, Applied), decision.reply
     step = decision.changes[0]
     assert isinstance(step, TransactionAdvanced)
@@ -49,46 +49,46 @@ def moved(was: Transaction, *, now: Instant) -> Progress:
 @pytest.mark.parametrize("late", [0, 1, 40 * DAY], ids=["at", "just after", "long after"])
 @pytest.mark.parametrize("stage", PENDING, ids=str)
 def test_pending_for_three_days_expires(stage: Stage, late: Span) -> None:
-    was = a_transaction(stage, polls=5)
+    before = a_transaction(stage, polls=5)
     now = later(EXPIRES, late)
-    assert moved(was, now=now) == Progress(
+    assert moved(before, now=now) == Progress(
         stage=Stage.FAILED,
-        version=was.progress.version + 1,
+        version=before.progress.version + 1,
         wake_at=None,
         polls=5,
-        provider_data=was.progress.provider_data,
+        provider_data=before.progress.provider_data,
         completed_at=now,
         completion_source=Source.EXPIRY,
         error_code=ErrorCode.TRANSACTION_EXPIRED,
         error_message=EXPLANATIONS[ErrorCode.TRANSACTION_EXPIRED].meaning,
-        submitted_at=was.progress.submitted_at,
+        submitted_at=before.progress.submitted_at,
     )
-    assert woken(was, now=now).intents == (DeliverCallback(REFERENCE),)
+    assert woken(before, now=now).intents == (DeliverCallback(REFERENCE),)
 
 
 @pytest.mark.spec("S3")
 @pytest.mark.parametrize("stage", PENDING, ids=str)
 def test_nothing_expires_early(stage: Stage) -> None:
-    was = a_transaction(stage, wake_at=EXPIRES - 1)
-    progress = moved(was, now=earlier(EXPIRES, Span(1)))
+    before = a_transaction(stage, wake_at=EXPIRES - 1)
+    progress = moved(before, now=earlier(EXPIRES, Span(1)))
     assert progress.error_code is not ErrorCode.TRANSACTION_EXPIRED
 
 
 @pytest.mark.spec("S3")
 @pytest.mark.parametrize("stage", PENDING, ids=str)
 def test_waking_too_early_is_harmless(stage: Stage) -> None:
-    was = a_transaction(stage)
-    assert was.progress.wake_at is not None
-    early = woken(was, now=earlier(was.progress.wake_at, Span(1)))
-    assert early == Decision(Ignored("Nothing is due.", was))
-    assert isinstance(woken(was, now=was.progress.wake_at).reply, Applied)
+    before = a_transaction(stage)
+    assert before.progress.wake_at is not None
+    early = woken(before, now=earlier(before.progress.wake_at, Span(1)))
+    assert early == Decision(Ignored("Nothing is due.", before))
+    assert isinstance(woken(before, now=before.progress.wake_at).reply, Applied)
 
 
 @pytest.mark.spec("S1")
 @pytest.mark.parametrize("stage", [Stage.SUCCEEDED, Stage.FAILED], ids=str)
 def test_what_has_ended_sleeps_for_ever(stage: Stage) -> None:
-    was = a_transaction(stage)
-    assert woken(was, now=EXPIRES) == Decision(Ignored("Nothing is due.", was))
+    before = a_transaction(stage)
+    assert woken(before, now=EXPIRES) == Decision(Ignored("Nothing is due.", before))
 
 
 def test_waking_what_is_unknown_is_harmless() -> None:
@@ -98,14 +98,14 @@ def test_waking_what_is_unknown_is_harmless() -> None:
 @pytest.mark.spec("W1", "E1")
 @pytest.mark.parametrize("stage", [Stage.AWAITING_CUSTOMER, Stage.CREATED], ids=str)
 def test_a_page_whose_payment_was_never_sent_fails_when_it_closes(stage: Stage) -> None:
-    was = a_transaction(stage, wake_at=CLOSES)
-    progress = moved(was, now=CLOSES)
+    before = a_transaction(stage, wake_at=CLOSES)
+    progress = moved(before, now=CLOSES)
     assert progress.stage is Stage.FAILED
     assert progress.error_code is ErrorCode.USER_TIMEOUT
     assert progress.error_message == EXPLANATIONS[ErrorCode.USER_TIMEOUT].meaning
     assert progress.completion_source is Source.EXPIRY
     assert progress.completed_at == CLOSES
-    assert woken(was, now=CLOSES).intents == (DeliverCallback(REFERENCE),)
+    assert woken(before, now=CLOSES).intents == (DeliverCallback(REFERENCE),)
 
 
 def test_ending_before_submission_withdraws_the_wish_to_submit() -> None:
@@ -122,17 +122,17 @@ def test_ending_before_submission_withdraws_the_wish_to_submit() -> None:
 )
 def test_questions_come_at_growing_intervals(stage: Stage, polls: int, wait: int) -> None:
     now = later(START, MINUTE)
-    was = a_transaction(stage, polls=polls, wake_at=now)
-    progress = moved(was, now=now)
+    before = a_transaction(stage, polls=polls, wake_at=now)
+    progress = moved(before, now=now)
     assert (progress.stage, progress.polls) == (stage, polls + 1)
     assert progress.wake_at == now + wait * SECOND
-    assert woken(was, now=now).intents == (PollProvider(REFERENCE),)
+    assert woken(before, now=now).intents == (PollProvider(REFERENCE),)
 
 
 @pytest.mark.spec("S3")
 def test_the_next_wake_is_never_after_expiry() -> None:
-    was = a_transaction(Stage.AWAITING_RESULT, polls=40, wake_at=EXPIRES - MINUTE)
-    assert moved(was, now=earlier(EXPIRES, MINUTE)).wake_at == EXPIRES
+    before = a_transaction(Stage.AWAITING_RESULT, polls=40, wake_at=EXPIRES - MINUTE)
+    assert moved(before, now=earlier(EXPIRES, MINUTE)).wake_at == EXPIRES
 
 
 def test_the_interval_doubles_from_two_seconds_to_an_hour() -> None:

@@ -39,7 +39,7 @@ def brand(id: str, *push_accounts: str, **method: Any) -> Brand:
 
 @pytest.mark.spec("S4")
 @pytest.mark.parametrize(
-    ("brands", "wanted"),
+    ("brands", "expected"),
     [
         ([brand("acme")], "acme"),
         ([brand("acme"), brand("duka")], None),
@@ -59,9 +59,9 @@ def brand(id: str, *push_accounts: str, **method: Any) -> Brand:
         "no brand",
     ],
 )  # fmt: skip
-def test_the_account_says_whose_it_is(brands: list[Brand], wanted: str | None) -> None:
+def test_the_account_says_whose_it_is(brands: list[Brand], expected: str | None) -> None:
     owner = find_owner(told(), brands)
-    assert (owner and owner[0].id) == wanted
+    assert (owner and owner[0].id) == expected
 
 
 @pytest.mark.spec("S4")
@@ -92,8 +92,8 @@ def asked(can_be_asked: bool) -> dict[tuple[Any, Any], ProviderOperation]:
 def test_a_deposit_that_names_a_payment_is_no_deposit(
     stage: Stage, can_be_asked: bool, amount: Money, kind: type[object]
 ) -> None:
-    was = a_transaction(stage)
-    assert type(payment_input(told(amount=amount), was, asked(can_be_asked))) is kind
+    before = a_transaction(stage)
+    assert type(payment_input(told(amount=amount), before, asked(can_be_asked))) is kind
 
 
 @pytest.mark.parametrize(

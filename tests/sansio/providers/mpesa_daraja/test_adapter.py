@@ -129,8 +129,8 @@ def answering(
 def submitted(
     kind: str, status: int, document: object, seen: list[HttpRequest] | None = None, **members: Any
 ) -> ProviderReport:
-    talk = adapter().submit(payment(kind, **members), now=START)
-    return drive(talk, answering(status, document, seen))
+    conversation = adapter().submit(payment(kind, **members), now=START)
+    return drive(conversation, answering(status, document, seen))
 
 
 def asked(
@@ -678,14 +678,14 @@ def test_a_validation_is_answered_with_its_code(
 
 @pytest.mark.parametrize("life", [3599, "3599"])
 def test_a_token_is_good_for_as_long_as_it_says_in_either_way(life: object) -> None:
-    talk = adapter().sign_in("daraja", now=START)
-    request = next(talk)
+    conversation = adapter().sign_in("daraja", now=START)
+    request = next(conversation)
     assert request.target.endswith(b"/oauth/v1/generate?grant_type=client_credentials")
     assert b64decode((request.value(b"authorization") or b"")[6:]).startswith(
         b"canary-consumer-key:"
     )
     with pytest.raises(StopIteration) as end:
-        talk.send(answering(200, {"access_token": "c9SQ", "expires_in": life})(request))
+        conversation.send(answering(200, {"access_token": "c9SQ", "expires_in": life})(request))
     assert end.value.value.expires_at == START + 3599 * clock.SECOND
 
 
@@ -693,10 +693,10 @@ def test_a_token_is_good_for_as_long_as_it_says_in_either_way(life: object) -> N
     ("status", "document"), [(400, {"errorCode": "400.008.01"}), (200, {}), (500, b"")]
 )
 def test_a_refused_sign_in_says_so_without_secrets(status: int, document: object) -> None:
-    talk = adapter().sign_in("daraja", now=START)
-    request = next(talk)
+    conversation = adapter().sign_in("daraja", now=START)
+    request = next(conversation)
     with pytest.raises(SignInFailed) as failure:
-        talk.send(answering(status, document)(request))
+        conversation.send(answering(status, document)(request))
     assert "canary" not in str(failure.value)
 
 
@@ -711,11 +711,11 @@ def test_a_refused_sign_in_says_so_without_secrets(status: int, document: object
 def test_addresses_for_deposits_are_registered_once(
     status: int, document: object, is_fine: bool
 ) -> None:
-    talk = adapter().register_urls()
-    request = next(talk)
+    conversation = adapter().register_urls()
+    request = next(conversation)
     assert json.loads(request.body)["ResponseType"] == "Completed"
     with pytest.raises(StopIteration if is_fine else RegistrationFailed):
-        talk.send(answering(status, document)(request))
+        conversation.send(answering(status, document)(request))
 
 
 @pytest.mark.parametrize(
