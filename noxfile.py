@@ -65,6 +65,7 @@ def lint(session: nox.Session) -> None:
     session.run("ruff", "check", ".")
     session.run("mypy")
     session.run("python", "tests/unused.py")
+    session.run("python", "-m", "tests.sansio.structure.retired_words")
 
 
 @nox.session(python=[MAIN_PYTHON, *OTHER_PYTHONS])

@@ -5,8 +5,8 @@
 
 `API_KEY` is your key; while you change keys it has the old and the new one, separated by a space.
 Without a certificate the receiver serves plain HTTP on this machine only, behind a web server. It
-stores each result as a file `results/<gatewayReference>.json`, and recognises a repeated callback by
-that file.
+stores each result as a file `results/<gatewayReference>.json`, and recognises a repeated callback
+by that file.
 """
 
 from __future__ import annotations

@@ -50,7 +50,8 @@ def main() -> int:
     for clause, status in clauses.items():
         proofs = sockets.tests[clause]
         print(
-            f"{clause:4} {status:10} {len(proofs):3} through sockets, {len(pure.tests[clause]):3} in the core"
+            f"{clause:4} {status:10} {len(proofs):3} through sockets, {len(pure.tests[clause]):3}"
+            " in the core"
         )
         for each in proofs[:3]:
             print(f"       {each}")
@@ -59,7 +60,8 @@ def main() -> int:
     for fault in faults:
         print(f"FAULT {fault}")
     print(
-        f"{sum(s == 'supported' for s in clauses.values())} of {len(clauses)} clauses supported, {len(faults)} faults"
+        f"{sum(s == 'supported' for s in clauses.values())} of {len(clauses)} clauses supported,"
+        f" {len(faults)} faults"
     )
     return 1 if faults else 0
 

@@ -52,7 +52,6 @@ ALLOWED: Mapping[str, tuple[str, ...]] = {
         "frame",
         "handlers",
         "log_exception",
-        "make_query",
         "start_clock",
     ),
     "statistics and declarations that tests and people read": (

@@ -1,4 +1,5 @@
-"""The operator Pesaplus, which does not exist, as a kind of provider; `docs/providers/adding.md` explains each part."""
+"""The operator Pesaplus, which does not exist, as a kind of provider; `docs/providers/adding.md`
+explains each part."""
 
 from __future__ import annotations
 

@@ -1,8 +1,9 @@
-"""The payment rules of a mobile money gateway as plain functions, without I/O, clock or randomness.
+"""Decides the payments of a mobile money gateway by plain functions without I/O, clock or
+randomness.
 
 A shell feeds inputs to `decide`, makes the changes of the decision durable, answers with its reply,
-and then carries out its intents. `Gateway` does so in memory, for tests and for first steps:
-see `docs/tutorial.md`.
+and then carries out its intents. `Gateway` does so in memory, for tests and for first steps: see
+`docs/tutorial.md`.
 
 What `__all__` of a face lists is public: this package, :mod:`mmo_sansio.providers` for adapters,
 :mod:`mmo_sansio.testing` for tests, :mod:`mmo_trio` for the service, and

@@ -31,7 +31,8 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture(scope="session")
 def sandbox(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sandbox]:
-    """A sandbox that all tests share; whoever moves its clock or changes its settings starts another."""
+    """A sandbox that all tests share; whoever moves its clock or changes its settings starts
+    another."""
     with serving_sandbox(tmp_path_factory.mktemp("sandbox")) as running:
         yield running
 

@@ -1,4 +1,5 @@
-"""Error pages and documentation in a real browser: readable narrow and wide, without JavaScript, in the dark."""
+"""Error pages and documentation in a real browser: readable narrow and wide, without JavaScript, in
+the dark."""
 
 from __future__ import annotations
 

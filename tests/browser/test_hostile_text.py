@@ -1,5 +1,6 @@
-"""Hostile text never runs: in names, labels, redirect URLs and addresses (the `page` fixtures fail on any dialog,
-on any request to another machine, and on anything that the content security policy had to stop)."""
+"""Hostile text never runs: in names, labels, redirect URLs and addresses (the `page` fixtures fail
+on any dialog, on any request to another machine, and on anything that the content security policy
+had to stop)."""
 
 from __future__ import annotations
 

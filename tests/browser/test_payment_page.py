@@ -1,4 +1,5 @@
-"""The hosted payment page as payers meet it: on a wide screen, a small phone, a slow link, without scripts."""
+"""The hosted payment page as payers meet it: on a wide screen, a small phone, a slow link, without
+scripts."""
 
 from __future__ import annotations
 
@@ -87,7 +88,8 @@ def test_a_double_click_two_tabs_and_the_back_button_do_no_harm(
 def test_pressing_after_the_end_still_leads_back(
     browser: Browser, sandbox: Sandbox, shop: Shop, javascript: bool
 ) -> None:
-    # An old tab whose button is pressed late: browsers forbid a form's answer to lead elsewhere, so the page leads on.
+    # An old tab whose button is pressed late: browsers forbid a form's answer to lead elsewhere, so
+    # the page leads on.
     created = sandbox.create(successRedirectUrl=f"{shop.url}/late")
     with browser_page(browser, java_script_enabled=javascript) as page:
         page.route("**/events*", lambda route: route.abort())

@@ -1,4 +1,5 @@
-"""The virtual phone and the guide: somebody who has never seen the gateway makes a whole web payment."""
+"""The virtual phone and the guide: somebody who has never seen the gateway makes a whole web
+payment."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The operator of `docs/providers/adding.md` is an adapter that does what the page's table says one has to."""
+"""The operator of `docs/providers/adding.md` is an adapter that does what the page's table says one
+has to."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The example packages, installed from their own folders, serve payments without a change in the gateway."""
+"""The example packages, installed from their own folders, serve payments without a change in the
+gateway."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The callback receivers of `examples/` accept the right key only, and recognise repeated callbacks.
+"""The callback receivers of `examples/` accept the right key only, and recognise repeated
+callbacks.
 
 Each runs as its own process and is called over a real socket (with TLS where it serves TLS itself).
 Node and PHP are skipped where they are not installed.

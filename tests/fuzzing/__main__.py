@@ -1,9 +1,10 @@
-"""Start a sandbox, take its OpenAPI document, and let Schemathesis look for answers that the document doesn't allow.
+"""Start a sandbox, take its OpenAPI document, and let Schemathesis look for answers that the
+document doesn't allow.
 
     python -m tests.fuzzing [further options of `schemathesis run`]
 
-Any answer must have a documented status, type, headers and shape; what the document calls right must be taken, and what
-it calls wrong refused. Exits with what Schemathesis exits with.
+Any answer must have a documented status, type, headers and shape; what the document calls right
+must be taken, and what it calls wrong refused. Exits with what Schemathesis exits with.
 """
 
 from __future__ import annotations
@@ -57,8 +58,8 @@ def sandbox(directory: Path) -> Iterator[dict[str, str]]:
 
 
 def narrowed(document: dict[str, Any]) -> dict[str, Any]:
-    """The document for one method of the demo brand: what a schema can't say of everybody's configuration, it can say
-    of one, so that what is right by the schema is right."""
+    """The document for one method of the demo brand: what a schema can't say of everybody's
+    configuration, it can say of one, so that what is right by the schema is right."""
     schemas = document["components"]["schemas"]
     amount = {"type": "number", "minimum": 10, "maximum": 150_000, "multipleOf": 0.5}
     schemas["RequestedMoney"]["properties"] = {"value": amount, "currency": {"const": CURRENCY}}

@@ -2,9 +2,9 @@
 
     python tests/mutants/run.py
 
-`[tool.mutmut]` of pyproject.toml names the modules and the tests. The report has the share of noticed
-mutants for each module and the names of the survivors; `python -m mutmut show NAME` shows one. The
-exit code is 1 below the goal.
+`[tool.mutmut]` of pyproject.toml names the modules and the tests. The report has the share of
+noticed mutants for each module and the names of the survivors; `python -m mutmut show NAME` shows
+one. The exit code is 1 below the goal.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""Fixtures that every test of the Trio shell may use; `async def` tests run in Trio without a mark."""
+"""Fixtures that every test of the Trio shell may use; `async def` tests run in Trio without a
+mark."""
 
 from __future__ import annotations
 

@@ -97,7 +97,8 @@ class PageWatcher:
             self.elsewhere.append(url)
 
     def _record_console(self, kind: str, text: str) -> None:
-        # That a page answered 404 or 503 is a complaint for Chromium; for the test it is what it wants to see.
+        # That a page answered 404 or 503 is a complaint for Chromium; for the test it is what it
+        # wants to see.
         if kind in ("error", "warning") and not text.startswith("Failed to load resource"):
             self.complaints.append(text)
 

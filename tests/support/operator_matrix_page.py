@@ -18,7 +18,8 @@ COLUMNS = (
     "result after the expiry",
 )
 BY_THEMSELVES = """\
-| M-Pesa | `qr/payin` | ✓ | none | none | expires | expires | expires | as elsewhere | ✓ | ✓ | expires | suspense book |
+| M-Pesa | `qr/payin` | ✓ | none | none | expires | expires | expires | as elsewhere | ✓ | ✓ \
+| expires | suspense book |
 | M-Pesa | `push` | ✓ | none | none | none | none | none | none | ✓ | ✓ | nothing is known | none |
 """
 """What begins with the payer: `test_mpesa.py`."""

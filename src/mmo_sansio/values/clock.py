@@ -76,7 +76,8 @@ def format_with_microseconds(instant: Instant) -> str:
 
 
 def format_with_seconds(instant: Instant) -> str:
-    """Write `YYYY-MM-DDThh:mm:ss+00:00`, the form of create responses: cut, not rounded (G5, T2)."""
+    """Write `YYYY-MM-DDThh:mm:ss+00:00`, the form of create responses: cut, not rounded (G5,
+    T2)."""
     return f"{_format_second(instant // SECOND)}+00:00"
 
 

@@ -1,4 +1,5 @@
-"""Resolution by hand: every cell of the table of proposals, and what is recorded around a decision."""
+"""Resolution by hand: every cell of the table of proposals, and what is recorded around a
+decision."""
 
 from __future__ import annotations
 

@@ -98,7 +98,8 @@ def as_json(*arguments: object) -> Any:
 
 
 def refusal(exit_code: int, *arguments: object) -> str:
-    """What a command that ends with this code says on standard error; nothing stands on standard output."""
+    """What a command that ends with this code says on standard error; nothing stands on standard
+    output."""
     done = mmo(*arguments)
     assert done.exit_code == exit_code, done.output
     assert done.stdout == ""

@@ -111,7 +111,8 @@ def test_commands_stand_in_the_audit_log(folder: Path) -> None:
         "DELETE FROM audit",
         "UPDATE audit SET number = CASE number WHEN 3 THEN -4 ELSE -3 END WHERE number IN (3, 4)",
         "UPDATE audit SET detail = '{}' WHERE number = 5",
-        "INSERT INTO audit SELECT 6, at, actor, act, about, detail, previous, hash FROM audit LIMIT 1",
+        "INSERT INTO audit SELECT 6, at, actor, act, about, detail, previous, hash FROM audit LIMIT"
+        " 1",
     ],
 )
 def test_what_is_changed_removed_or_reordered_is_found(folder: Path, tampering: str) -> None:

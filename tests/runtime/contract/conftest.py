@@ -1,4 +1,5 @@
-"""Fixtures of the contract suite: a whole gateway in this process, with a receiver that speaks TLS beside it."""
+"""Fixtures of the contract suite: a whole gateway in this process, with a receiver that speaks TLS
+beside it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Airtel Money through every socket: merchant's request, adapter, operator, callback, and back to the merchant."""
+"""Airtel Money through every socket: merchant's request, adapter, operator, callback, and back to
+the merchant."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""What developers read: a page behind every `type`, the OpenAPI document, and its documentation; through sockets."""
+"""What developers read: a page behind every `type`, the OpenAPI document, and its documentation;
+through sockets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Who asks? Clauses A1 to A6, through the merchant's door (rows 1 to 9, 93, 126 of the hardening tables)."""
+"""Who asks? Clauses A1 to A6, through the merchant's door (rows 1 to 9, 93, 126 of the hardening
+tables)."""
 
 from __future__ import annotations
 

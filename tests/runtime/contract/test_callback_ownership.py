@@ -1,4 +1,5 @@
-"""Two gateways on one PostgreSQL: what becomes of a merchant's callbacks when their sender is stopped, or is killed.
+"""Two gateways on one PostgreSQL: what becomes of a merchant's callbacks when their sender is
+stopped, or is killed.
 
 Only then may a callback be sent twice (K3)."""
 
@@ -36,7 +37,8 @@ ANSWER = b"HTTP/1.1 204 No Content\r\n\r\n"
 
 @define(eq=False)
 class Receiver:
-    """A merchant's server that can keep callers waiting, before the handshake or before the answer."""
+    """A merchant's server that can keep callers waiting, before the handshake or before the
+    answer."""
 
     url: str
     context: ssl.SSLContext
@@ -158,7 +160,8 @@ async def has_let_go(log: Path) -> bool:
 
 
 def owner_in(directory: Path) -> tuple[int, Path]:
-    """The worker that has taken the merchant's channel, the first that saw a callback; and its node's log."""
+    """The worker that has taken the merchant's channel, the first that saw a callback; and its
+    node's log."""
     (log,) = [each for each in logs_in(directory) if "channel_claimed" in each.read_text("utf-8")]
     ((_, pid),) = served(log)
     return pid, log

@@ -1,4 +1,5 @@
-"""Calling the merchant back: once, in time, where it may, and whoever else is slow (clauses K1 to K7)."""
+"""Calling the merchant back: once, in time, where it may, and whoever else is slow (clauses K1 to
+K7)."""
 
 from __future__ import annotations
 

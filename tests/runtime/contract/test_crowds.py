@@ -1,4 +1,5 @@
-"""202 merchants, 201 of whose receivers hang: the callbacks of the one that is well all arrive (K6)."""
+"""202 merchants, 201 of whose receivers hang: the callbacks of the one that is well all arrive
+(K6)."""
 
 from __future__ import annotations
 

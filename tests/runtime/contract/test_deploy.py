@@ -1,4 +1,5 @@
-"""Dashboard and alert rules speak of what a gateway's metrics really hold: names, labels and their values."""
+"""Dashboard and alert rules speak of what a gateway's metrics really hold: names, labels and their
+values."""
 
 from __future__ import annotations
 

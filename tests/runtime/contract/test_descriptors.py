@@ -1,4 +1,5 @@
-"""After any crowd the whole gateway has as many open descriptors as before it, and nobody holds it up by being slow."""
+"""After any crowd the whole gateway has as many open descriptors as before it, and nobody holds it
+up by being slow."""
 
 from __future__ import annotations
 
@@ -25,7 +26,8 @@ from tests.support.sandbox_gateway import Running, Serve
 
 REQUESTS = 500 if os.environ.get("MMO_TEST_QUICK") else 10_000
 STORE_FILES = 2 + 2 * (1 + READERS_MAX)
-"""Its lock and its shared memory; the database and its log, once for the writer and once for each reader."""
+"""Its lock and its shared memory; the database and its log, once for the writer and once for each
+reader."""
 VISITORS = 16
 SHORT_S = 5
 """So short that a crowd is soon gone, and so long that a machine that stalls cuts nobody off."""
@@ -130,7 +132,8 @@ def reset(client: Client) -> None:
 
 
 async def visit(crowd: Crowd, requests: int) -> None:
-    """So many requests more, on many connections at once, each in another way; then all is at rest again."""
+    """So many requests more, on many connections at once, each in another way; then all is at rest
+    again."""
     enough = crowd.sent + requests
 
     async def keep_visiting() -> None:
@@ -149,7 +152,8 @@ async def visit(crowd: Crowd, requests: int) -> None:
 
 
 async def at_rest(gateway: Running) -> None:
-    """Wait until every payment has its callback's outcome, so that nothing of ours is open on their behalf."""
+    """Wait until every payment has its callback's outcome, so that nothing of ours is open on their
+    behalf."""
     merchant = gateway.merchant
     with trio.fail_after(TIMEOUT_S):
         while True:
@@ -170,7 +174,8 @@ async def crowd_at(serve: Serve, environment: dict[str, str]) -> AsyncIterator[C
 
 
 def open_files() -> tuple[int, int]:
-    """How many descriptors are open: all but the store's files, and those, which it keeps for later readers."""
+    """How many descriptors are open: all but the store's files, and those, which it keeps for later
+    readers."""
     targets = []
     for name in os.listdir("/proc/self/fd"):
         with suppress(FileNotFoundError):  # It was the one that the directory was listed by.

@@ -1,4 +1,5 @@
-"""When something is broken on our side: clauses P3, P5 and C6 (rows 127 and 128), with faults in the real store."""
+"""When something is broken on our side: clauses P3, P5 and C6 (rows 127 and 128), with faults in
+the real store."""
 
 from __future__ import annotations
 

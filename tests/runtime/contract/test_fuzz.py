@@ -1,4 +1,5 @@
-"""Whatever arrives at the whole gateway, it answers as it should, or closes; `--fuzz-requests N` tries more."""
+"""Whatever arrives at the whole gateway, it answers as it should, or closes; `--fuzz-requests N`
+tries more."""
 
 from __future__ import annotations
 

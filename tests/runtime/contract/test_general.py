@@ -1,4 +1,5 @@
-"""The general conventions: clauses G1 to G9 through the merchant's door (rows 10 to 37 and 74 to 77)."""
+"""The general conventions: clauses G1 to G9 through the merchant's door (rows 10 to 37 and 74 to
+77)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""`kill -9` of the whole gateway, again and again, in the middle of its work: nothing that was promised is lost."""
+"""`kill -9` of the whole gateway, again and again, in the middle of its work: nothing that was
+promised is lost."""
 
 from __future__ import annotations
 
@@ -132,7 +133,8 @@ def creation(number: int, result_url: str) -> bytes:
 
 
 async def create_without_end(port: int, log: Log, result_url: str) -> None:
-    """One payment after the other on one connection, at this connection's pace, until the connection breaks."""
+    """One payment after the other on one connection, at this connection's pace, until the
+    connection breaks."""
     stream = await trio.open_tcp_stream("127.0.0.1", port)
     async with stream:
         client = Client(stream)
@@ -152,7 +154,8 @@ async def create_without_end(port: int, log: Log, result_url: str) -> None:
 
 
 async def load_and_kill(gateway: Process, log: Log, result_url: str, after: int) -> None:
-    """Create from all connections at once, and kill the gateway after so many answers, under full load."""
+    """Create from all connections at once, and kill the gateway after so many answers, under full
+    load."""
     enough = len(log.answered) + after
     log.recent.clear()
     with trio.fail_after(ENOUGH_S):
@@ -247,7 +250,8 @@ async def each_ended_once(store: Store, found: Sequence[Transaction]) -> None:
 
 
 def each_was_submitted_once(directory: Path, found: Sequence[Transaction]) -> None:
-    """The operator was asked at most once to move the money of a payment, and once if it succeeded."""
+    """The operator was asked at most once to move the money of a payment, and once if it
+    succeeded."""
     entries = read_operator_journal(directory / OPERATOR_JOURNAL_FILE)
     submitted = Counter(each.reference for each in entries if isinstance(each, SandboxSubmission))
     assert max(submitted.values()) == 1
@@ -257,8 +261,8 @@ def each_was_submitted_once(directory: Path, found: Sequence[Transaction]) -> No
 
 
 def each_was_called_back(recorder: CallbackRecorder, references: set[str]) -> None:
-    """Each was called back: in one run of the gateway at most once, and again only if the kill fell between sending
-    and recording, which is so for as many as may be under way."""
+    """Each was called back: in one run of the gateway at most once, and again only if the kill fell
+    between sending and recording, which is so for as many as may be under way."""
     runs: defaultdict[str, list[int]] = defaultdict(list)
     bodies: defaultdict[str, set[bytes]] = defaultdict(set)
     for each in recorder.callbacks:

@@ -1,4 +1,5 @@
-"""The specification's table of limits: each is a named constant or a setting, with that default (clause V1)."""
+"""The specification's table of limits: each is a named constant or a setting, with that default
+(clause V1)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Structured logs of a serving process: one object in each line, the request's id in it, and nobody's data."""
+"""Structured logs of a serving process: one object in each line, the request's id in it, and
+nobody's data."""
 
 from __future__ import annotations
 

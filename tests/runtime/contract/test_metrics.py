@@ -1,4 +1,5 @@
-"""Metrics of a running gateway: sensible names, bounded labels, and figures that follow what happens."""
+"""Metrics of a running gateway: sensible names, bounded labels, and figures that follow what
+happens."""
 
 from __future__ import annotations
 
@@ -23,7 +24,8 @@ LABELS: dict[str, set[str]] = {
     "outcome": {each.value for each in DeliveryOutcome},
     "state": {"closed", "open", "half_open"},
 }
-"""What each label may be; those not here are free of bounds by their nature: `le`, `version`, `python`."""
+"""What each label may be; those not here are free of bounds by their nature: `le`, `version`,
+`python`."""
 
 
 async def figures(sandbox: Running) -> dict[tuple[str, tuple[str, ...]], float]:

@@ -1,4 +1,5 @@
-"""Amounts, parties and labels: clauses M1 to M5 and G6 through the merchant's door (rows 38 to 58, 70 to 73, 86)."""
+"""Amounts, parties and labels: clauses M1 to M5 and G6 through the merchant's door (rows 38 to 58,
+70 to 73, 86)."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Payments by M-Pesa from the merchant's request to the merchant's callback, over real sockets: the gateway, its
-adapter for Daraja, a simulated M-Pesa, a receiver."""
+"""Payments by M-Pesa from the merchant's request to the merchant's callback, over real sockets: the
+gateway, its adapter for Daraja, a simulated M-Pesa, a receiver."""
 
 from __future__ import annotations
 
@@ -143,7 +143,8 @@ class Kenya:
         await self._ask_daraja("/mpesa/c2b/v2/simulate", json.dumps(document).encode())
 
     async def register(self) -> None:
-        """Tell M-Pesa our addresses for deposits, without the seconds that `mmo providers register` takes to start."""
+        """Tell M-Pesa our addresses for deposits, without the seconds that `mmo providers register`
+        takes to start."""
         ring = KeyRing(load_master_key(self.running.directory / "master.key", create=False))
         hooks_url = f"{self.running.ready.api}/hooks/kenya/{ring.webhook_token('kenya')}"
         options = {key: each for key, each in self.options.items() if key not in OF_EVERY_KIND}

@@ -1,4 +1,5 @@
-"""MTN MoMo through every socket there is: each of its reasons reaches the merchant by our name for it."""
+"""MTN MoMo through every socket there is: each of its reasons reaches the merchant by our name for
+it."""
 
 from __future__ import annotations
 
@@ -107,7 +108,8 @@ async def test_a_callback_that_nobody_has_signed_ends_nothing(
 
 
 def told(momo: OperatorGateway, reference: str) -> tuple[str, bytes]:
-    """Where the operator would call back about this payment, and what it would say if that had succeeded."""
+    """Where the operator would call back about this payment, and what it would say if that had
+    succeeded."""
     assert isinstance(momo.simulator, MtnSimulator)
     till = momo.simulator.accounts
     payment = till.find_payment(reference_id(reference))

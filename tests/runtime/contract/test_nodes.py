@@ -1,4 +1,5 @@
-"""Two nodes with two workers each on one PostgreSQL: whatever dies, each payment happens once, and everybody hears."""
+"""Two nodes with two workers each on one PostgreSQL: whatever dies, each payment happens once, and
+everybody hears."""
 
 from __future__ import annotations
 
@@ -171,7 +172,8 @@ async def loaded(here: Cluster, log: Log, result_url: str) -> AsyncIterator[Faul
 
 
 async def all_is_well(here: Cluster, log: Log, recorder: CallbackRecorder) -> None:
-    """Once everything has ended: nothing is lost, and each payment happened, and was told, as often as it may."""
+    """Once everything has ended: nothing is lost, and each payment happened, and was told, as often
+    as it may."""
     nodes = here.rest
     await all_ended(nodes[0])
     async with open_store(here.url, serving=False) as store:

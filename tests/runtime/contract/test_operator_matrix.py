@@ -1,5 +1,6 @@
-"""Every operator, every flow, every course of events: merchant API, adapter, simulator, and back to the merchant, over
-sockets. The courses are data in `operator_matrix.py`, and stand as a table in docs/providers/README.md."""
+"""Every operator, every flow, every course of events: merchant API, adapter, simulator, and back to
+the merchant, over sockets. The courses are data in `operator_matrix.py`, and stand as a table in
+docs/providers/README.md."""
 
 from __future__ import annotations
 

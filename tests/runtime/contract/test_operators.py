@@ -1,4 +1,5 @@
-"""Real operators through real sockets: merchant API, adapter, simulator, and back to the merchant."""
+"""Real operators through real sockets: merchant API, adapter, simulator, and back to the
+merchant."""
 
 from __future__ import annotations
 

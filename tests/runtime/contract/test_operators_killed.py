@@ -1,5 +1,5 @@
-"""`kill -9` between sending and knowing, for every operator and every operation at once: then each is asked about, and
-nothing is paid twice (S6)."""
+"""`kill -9` between sending and knowing, for every operator and every operation at once: then each
+is asked about, and nothing is paid twice (S6)."""
 
 from __future__ import annotations
 

@@ -246,7 +246,8 @@ async def test_the_way_back_is_exactly_as_given(sandbox: Running, url: str) -> N
 
 @pytest.mark.spec("W2")
 async def test_the_buttons_answer_leads_on_by_a_page(sandbox: Running) -> None:
-    # A browser doesn't let a form's answer lead to another origin, so a page of ours stands between.
+    # A browser doesn't let a form's answer lead to another origin, so a page of ours stands
+    # between.
     url = "https://shop.example/thanks"
     accepted = await sandbox.merchant.accepted("web/payin", successRedirectUrl=url)
     await _press(accepted["pageUrl"])

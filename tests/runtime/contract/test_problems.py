@@ -1,4 +1,5 @@
-"""Problems: clauses P1, P2 and P4, and G3 for what is refused below the handlers (rows 10 to 14, 36, 122, 123, 125)."""
+"""Problems: clauses P1, P2 and P4, and G3 for what is refused below the handlers (rows 10 to 14,
+36, 122, 123, 125)."""
 
 from __future__ import annotations
 

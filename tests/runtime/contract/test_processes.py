@@ -90,7 +90,8 @@ async def is_alive(port: int) -> bool:
 
 @asynccontextmanager
 async def stopped(pid: int) -> AsyncIterator[None]:
-    """The process stands still as long as the block lasts: every new connection is somebody else's."""
+    """The process stands still as long as the block lasts: every new connection is somebody
+    else's."""
     os.kill(pid, signal.SIGSTOP)
     await until(lambda: state_of(pid) == "T")
     yield
@@ -138,7 +139,8 @@ async def test_whichever_worker_is_asked_tells_the_figures_of_all(directory: Pat
 
 
 def give_certificate(directory: Path) -> bytes:
-    """A new certificate for the listeners, from an authority of its own; as it goes over the wire."""
+    """A new certificate for the listeners, from an authority of its own; as it goes over the
+    wire."""
     made = trustme.CA().issue_cert("localhost")
     (directory / "key.pem").write_bytes(made.private_key_pem.bytes())
     chain = made.cert_chain_pems[0].bytes()

@@ -1,5 +1,5 @@
-"""Secrets of providers' accounts in a gateway that serves, while operators misbehave and say back whatever they get:
-none of them is in a log, an answer, a callback, a metric or the store."""
+"""Secrets of providers' accounts in a gateway that serves, while operators misbehave and say back
+whatever they get: none of them is in a log, an answer, a callback, a metric or the store."""
 
 from __future__ import annotations
 
@@ -36,7 +36,8 @@ PLACES = {
 
 @define(eq=False)
 class Parrot:
-    """An operator that gives a token to everybody, and else says back what it hears, under every status in turn."""
+    """An operator that gives a token to everybody, and else says back what it hears, under every
+    status in turn."""
 
     heard: list[str] = Factory(list)
     _turns: count[int] = Factory(count)

@@ -1,4 +1,5 @@
-"""Bringing the QR code to the merchant: once, where it may, and of no consequence to the payment (clause Q1)."""
+"""Bringing the QR code to the merchant: once, where it may, and of no consequence to the payment
+(clause Q1)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""merchantReference is unique per brand: clause C12 through the merchant's door (rows 79 to 84, 91, 92)."""
+"""merchantReference is unique per brand: clause C12 through the merchant's door (rows 79 to 84, 91,
+92)."""
 
 from __future__ import annotations
 

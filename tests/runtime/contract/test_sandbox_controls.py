@@ -1,4 +1,5 @@
-"""The sandbox's controls, as the outside contract has them: paths, shapes, refusals; and none of it in production."""
+"""The sandbox's controls, as the outside contract has them: paths, shapes, refusals; and none of it
+in production."""
 
 from __future__ import annotations
 

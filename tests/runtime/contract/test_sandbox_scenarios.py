@@ -1,4 +1,5 @@
-"""The sandbox's table of scenarios, row by row: by the last three digits of the msisdn, and by the header."""
+"""The sandbox's table of scenarios, row by row: by the last three digits of the msisdn, and by the
+header."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""From pending to an end, once, whatever happens to the clock and to the gateway (clauses S1 to S3, S5, S6)."""
+"""From pending to an end, once, whatever happens to the clock and to the gateway (clauses S1 to S3,
+S5, S6)."""
 
 from __future__ import annotations
 

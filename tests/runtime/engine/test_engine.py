@@ -1,4 +1,5 @@
-"""The engine: batches, one bad input among good ones, a full queue, a store that fails, an end in the middle."""
+"""The engine: batches, one bad input among good ones, a full queue, a store that fails, an end in
+the middle."""
 
 from __future__ import annotations
 
@@ -212,7 +213,8 @@ async def test_a_caller_that_stops_waiting_doesnt_stop_what_it_asked_for() -> No
 
 
 class Unsteady(Watched):
-    """Two batches may be under way, and which of them is decided and stored first is left to chance."""
+    """Two batches may be under way, and which of them is decided and stored first is left to
+    chance."""
 
     batches_in_flight = 2
 
@@ -251,8 +253,8 @@ async def unsteady_engine(seed: int) -> AsyncIterator[tuple[Engine, Unsteady]]:
 
 
 def told_in_turn(random: Random, payments: int) -> list[Input]:
-    """Each payment is created and submitted, succeeds, then fails, which comes too late: payments mixed, but each in
-    this order."""
+    """Each payment is created and submitted, succeeds, then fails, which comes too late: payments
+    mixed, but each in this order."""
     stories: list[list[Input]] = [
         [
             creation(n),

@@ -1,4 +1,5 @@
-"""Which inputs may be under way beside each other: what touches the same keeps its order, whatever ends when."""
+"""Which inputs may be under way beside each other: what touches the same keeps its order, whatever
+ends when."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The receiver behind `mmo listen` and the demo: it believes what it should, once, over real TLS."""
+"""The receiver behind `mmo listen` and the demo: it believes what it should, once, over real
+TLS."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Every store keeps the promises of the protocol: the public suite, on memory, SQLite and PostgreSQL."""
+"""Every store keeps the promises of the protocol: the public suite, on memory, SQLite and
+PostgreSQL."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The scheduler wakes transactions in order, claims abandoned work, and doesn't believe a wrong clock."""
+"""The scheduler wakes transactions in order, claims abandoned work, and doesn't believe a wrong
+clock."""
 
 from __future__ import annotations
 

@@ -92,7 +92,8 @@ def test_row_117_a_cut_cursor_is_noticed() -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        *("", "=", TEXT + "=", TEXT + "==", TEXT + "A", "A" + TEXT, TEXT + "\n", TEXT + "!", TEXT * 2),
+        *("", "=", TEXT + "=", TEXT + "==", TEXT + "A", "A" + TEXT, TEXT + "\n", TEXT + "!"),
+        TEXT * 2,
         *("x" * 100_000, "é", "\ud800", "AAAA", "AQ", "null", "/" + TEXT[1:]),
     ],
     ids=lambda text: ascii(text)[:20],

@@ -93,7 +93,8 @@ pauses = st.sampled_from([1, 1, clock.SECOND, 30 * clock.SECOND, 15 * clock.MINU
 
 @st.composite
 def histories(draw: st.DrawFn) -> list[Stamped]:
-    """Inputs with strictly increasing stamps; what is new gets a fresh reference, as the edge mints it (law 6)."""
+    """Inputs with strictly increasing stamps; what is new gets a fresh reference, as the edge mints
+    it (law 6)."""
     wanted = st.one_of(creations, creations, reports, reports, others, deposits)
     history: list[Stamped] = []
     now = START
@@ -109,7 +110,8 @@ def histories(draw: st.DrawFn) -> list[Stamped]:
 
 
 def loaded(ledger: Ledger, wanted: Reads) -> Ledger:
-    """What a store loads: the keys that are read, and with a deposit the transaction that it became."""
+    """What a store loads: the keys that are read, and with a deposit the transaction that it
+    became."""
     deposits = {key: ledger.deposits[key] for key in wanted.deposits if key in ledger.deposits}
     names = wanted.transactions | set(deposits.values())
     return Ledger(
@@ -155,7 +157,8 @@ def test_law_1_decide_never_mutates_the_ledger(history: list[Stamped]) -> None:
 @given(histories())
 @settings(max_examples=150)
 def test_law_1_decide_looks_only_at_what_it_reads(history: list[Stamped]) -> None:
-    """A working set with these keys and no others gives the same decision, and never raises NotPrefetched."""
+    """A working set with these keys and no others gives the same decision, and never raises
+    NotPrefetched."""
     ledger = Ledger()
     for each, now in history:
         decision = decide(ledger, each, now=now)
@@ -186,7 +189,8 @@ def test_law_3_what_has_ended_never_changes(history: list[Stamped]) -> None:
 @given(histories())
 @settings(max_examples=150)
 def test_law_4_a_decision_is_whole(history: list[Stamped]) -> None:
-    """A refusal carries nothing; an intent never comes without the change that gives rise to it; one line each."""
+    """A refusal carries nothing; an intent never comes without the change that gives rise to it;
+    one line each."""
     ledger = Ledger()
     for each, now in history:
         decision = decide(ledger, each, now=now)

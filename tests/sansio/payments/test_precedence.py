@@ -1,4 +1,5 @@
-"""One refusal is reported, the earliest by the order of C9: every two lines that can be broken together, are."""
+"""One refusal is reported, the earliest by the order of C9: every two lines that can be broken
+together, are."""
 
 from __future__ import annotations
 
@@ -26,7 +27,8 @@ class Line:
 
     segment: str
     changes: dict[str, Any]
-    """What to change in a good request: parts of the head by their name, members of the body by `body.` and path."""
+    """What to change in a good request: parts of the head by their name, members of the body by
+    `body.` and path."""
     field: str | None = None
     operations: frozenset[Operation] = frozenset(Operation)
 
@@ -87,7 +89,8 @@ SAME_VALUE = (
 
 
 def outcome(operation: Operation, changes: dict[str, Any]) -> Problem:
-    """The refusal of a good request with these changes, by the whole way from its head to the law."""
+    """The refusal of a good request with these changes, by the whole way from its head to the
+    law."""
     gateway = Gateway()
     members = body(operation)
     if changes.get("used_before"):

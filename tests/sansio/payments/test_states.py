@@ -1,4 +1,5 @@
-"""The legality table, cell by cell: what each input does in each stage, and that the empty cells do nothing."""
+"""The legality table, cell by cell: what each input does in each stage, and that the empty cells do
+nothing."""
 
 from __future__ import annotations
 

@@ -11,7 +11,8 @@ from mmo_sansio.values.clock import MonotonicInstant, Span, later
 
 S = clock.SECOND
 
-# Each look: seconds since the one before by the wall clock, by the monotonic clock, and whether it is believed.
+# Each look: seconds since the one before by the wall clock, by the monotonic clock, and whether it
+# is believed.
 TABLE = {
     "agreeing": [(0, 0, True), (1, 1, True), (3_600, 3_600, True)],
     "slewing within the tolerance": [(0, 0, True), (6, 1, True), (6, 1, True), (1, 6, True)],

@@ -1,4 +1,5 @@
-"""Who may call a merchant back, where several processes have one store: leases, channels, fences (K3, K5)."""
+"""Who may call a merchant back, where several processes have one store: leases, channels, fences
+(K3, K5)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""What must hold, with each thing that happens: each invariant is a function that is named for what it promises."""
+"""What must hold, with each thing that happens: each invariant is a function that is named for what
+it promises."""
 
 from __future__ import annotations
 
@@ -79,7 +80,8 @@ def a_refusal_consumes_nothing(decision: Decision) -> None:
 
 
 def a_decision_leaves_one_line(given: Input, was: Transaction | None, decision: Decision) -> None:
-    """The journal has one line for each decision that changes something, the last of its changes."""
+    """The journal has one line for each decision that changes something, the last of its
+    changes."""
     if decision.changes:
         assert isinstance(decision.changes[-1], JournalEntry), "no line in the journal"
     elif not (isinstance(given, ProviderHinted) and was and was.progress.stage.is_terminal):
@@ -100,7 +102,8 @@ def a_creation_is_whole(given: CreatePayment, decision: Decision, now: Instant) 
 def a_reference_is_taken_once_in_its_window(
     world: Simulation, given: CreatePayment, decision: Decision, now: Instant
 ) -> None:
-    """6: at most one accepted creation of a brand's reference in any window, and no refusal without its cause."""
+    """6: at most one accepted creation of a brand's reference in any window, and no refusal without
+    its cause."""
     used = [
         each.order.created_at
         for each in world.ledger.transactions.values()
@@ -206,7 +209,8 @@ def callbacks_are_scheduled_exactly_when_something_ends(decision: Decision) -> N
 def questions_and_submissions_are_for_what_is_pending(
     world: Simulation, decision: Decision
 ) -> None:
-    """S6: a wish to submit comes with `CREATED` only, a question only with what has been submitted."""
+    """S6: a wish to submit comes with `CREATED` only, a question only with what has been
+    submitted."""
     if not decision.intents:
         return
     after = dict(world.ledger.transactions)
@@ -242,7 +246,8 @@ def only_a_result_ends_a_payment(given: Input, decision: Decision) -> None:
 def a_result_that_is_not_applied_is_kept(
     given: Input, was: Transaction | None, decision: Decision
 ) -> None:
-    """S5, 11, 12: what changes nothing is kept, but for an answer that agrees with what is on record."""
+    """S5, 11, 12: what changes nothing is kept, but for an answer that agrees with what is on
+    record."""
     if not isinstance(given, ProviderSucceeded | ProviderFailed):
         return
     if any(isinstance(each, TransactionAdvanced | SuspenseRecorded) for each in decision.changes):

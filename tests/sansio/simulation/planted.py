@@ -1,4 +1,5 @@
-"""Bugs, planted one at a time: each is a law or a world with one thing wrong, to see that the simulation sees it."""
+"""Bugs, planted one at a time: each is a law or a world with one thing wrong, to see that the
+simulation sees it."""
 
 from __future__ import annotations
 

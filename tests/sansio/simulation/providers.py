@@ -37,7 +37,8 @@ class Entry:
 
 @define
 class SimulatedProvider:
-    """One provider; a `wild` one contradicts itself, and says "never received" of what it has received."""
+    """One provider; a `wild` one contradicts itself, and says "never received" of what it has
+    received."""
 
     name: str
     wild: bool

@@ -1,4 +1,5 @@
-"""Paging through a brand's records while they are written: the store's promise (R6, R7) as a small model."""
+"""Paging through a brand's records while they are written: the store's promise (R6, R7) as a small
+model."""
 
 from __future__ import annotations
 
@@ -26,7 +27,8 @@ def spot(at: Position) -> tuple[int, str]:
 
 
 def page(rows: Iterable[Transaction], query: ListRecords) -> tuple[list[Transaction], bool]:
-    """The rows of one page, in ascending order, and whether more follow in the direction that is walked."""
+    """The rows of one page, in ascending order, and whether more follow in the direction that is
+    walked."""
     after = spot(query.after) if query.after else None
     before = spot(query.before) if query.before else None
     found = sorted(
@@ -58,7 +60,8 @@ class Walk:
     is_over: bool = False
 
     def take(self, found: list[Transaction], more: bool) -> None:
-        """Read this page and know what to ask for next: on to the end, then back to the beginning."""
+        """Read this page and know what to ask for next: on to the end, then back to the
+        beginning."""
         names = [row.reference for row in found]
         if self.query.before is None:
             self.seen += names

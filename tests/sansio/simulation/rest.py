@@ -1,4 +1,5 @@
-"""What must hold of the world once it has been healed and has come to rest, one named function each."""
+"""What must hold of the world once it has been healed and has come to rest, one named function
+each."""
 
 from __future__ import annotations
 
@@ -37,7 +38,8 @@ def check_rest(world: Simulation) -> None:
 
 
 def what_was_accepted_is_there_for_ever(world: Simulation) -> None:
-    """1: by its reference, and by the merchant's the newest, with the same order as was answered."""
+    """1: by its reference, and by the merchant's the newest, with the same order as was
+    answered."""
     newest: dict[tuple[str, str], str] = {}
     for given, _, decision in world.history:
         if isinstance(decision.reply, Accepted):

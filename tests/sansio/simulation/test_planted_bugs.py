@@ -1,4 +1,5 @@
-"""The simulation can see: every planted bug is found within a bounded number of seeds, by the invariant it breaks."""
+"""The simulation can see: every planted bug is found within a bounded number of seeds, by the
+invariant it breaks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The simulated world: every step lets something happen that could happen next, chosen by the seed."""
+"""The simulated world: every step lets something happen that could happen next, chosen by the
+seed."""
 
 from __future__ import annotations
 
@@ -130,7 +131,8 @@ class Simulation:
     # The engine.
 
     def receive(self, given: Input) -> Reply | None:
-        """Decide, make durable, answer, then act; None when the commit failed, and nothing came of it."""
+        """Decide, make durable, answer, then act; None when the commit failed, and nothing came of
+        it."""
         self.raw = later(self.raw, Span(self.random.randrange(1, 200_000)))
         now = self.stamp = Instant(max(self.raw, self.stamp + 1))
         before = self.ledger.transactions.get(getattr(given, "gateway_reference", ""))
@@ -278,7 +280,8 @@ class Simulation:
     # Time.
 
     def wake(self) -> None:
-        """The scanner wakes what is due; now and then what is not; sometimes the time until then passes."""
+        """The scanner wakes what is due; now and then what is not; sometimes the time until then
+        passes."""
         chance = self.random.random()
         if chance < 0.1 and self.ledger.transactions:
             self.tally["woke early"] += 1
@@ -334,7 +337,8 @@ class Simulation:
     # The end.
 
     def heal(self) -> None:
-        """Everybody is well again, every message arrives, and time passes until nothing is left to do."""
+        """Everybody is well again, every message arrives, and time passes until nothing is left to
+        do."""
         self.sick.clear()
         for provider in self.providers.values():
             provider.healed = True

@@ -66,7 +66,7 @@ NOUN_VERBS = _words(
 QUESTION_WORDS = _words("how that what whatever whether which who whoever whom whose why")
 
 _DETERMINERS = _words("a all an any each every its no one the their which whose")
-_AFTER_NOUN = _words("and as at between by for from in of on or per that to which with")
+_AFTER_NOUN = _words("and as at between by for from in of on or per to which with")
 _BEFORE_VERB = _words("also always it never not only that then they to which who")
 
 
@@ -97,7 +97,7 @@ def has_verb(docstring: str) -> bool:
 
 def _is_verb_here(word: str, before: str, after: str) -> bool:
     if not before:
-        return after not in _AFTER_NOUN or (word in NOUN_VERBS and after == "that")
+        return after not in _AFTER_NOUN
     return before in _BEFORE_VERB or (after in _DETERMINERS and before not in _DETERMINERS)
 
 

@@ -1,4 +1,5 @@
-"""Users rely on the faces: what a face exports is there, sorted and documented; all else is internal."""
+"""Users rely on the faces: what a face exports is there, sorted and documented; all else is
+internal."""
 
 from __future__ import annotations
 

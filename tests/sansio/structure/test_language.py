@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Mapping
 
 from tests.sansio.structure.docstring_verbs import has_verb, without_verb
-from tests.sansio.structure.retired_words import retired_in
+from tests.sansio.structure.retired_words import findings, retired_in, unused_allowances
 from tests.sansio.structure.sources import TREES
 
 EVENT = re.compile(r"[a-z]+(?:_[a-z0-9]+)+")
@@ -94,7 +94,8 @@ def test_a_retired_word_is_found() -> None:
 def test_a_log_event_in_words_of_its_own_is_found() -> None:
     tree = ast.parse(
         'logger.info("callback_released", brand=1)\nlogger.error("gone away")\nlog.info(f"{one}")\n'
-        'A = "all right"\nlogger.error(A)\nlogger.info(event)\nlogger.info("off" if one else "so_on")'
+        'A = "all right"\nlogger.error(A)\nlogger.info(event)\n'
+        'logger.info("off" if one else "so_on")'
     )
     assert not_searchable({"one": tree}) == [
         "one:2: gone away",
@@ -106,3 +107,12 @@ def test_a_log_event_in_words_of_its_own_is_found() -> None:
 
 def test_log_events_are_words_to_search_for() -> None:
     assert not_searchable(TREES) == []
+
+
+def test_every_public_docstring_has_a_verb() -> None:
+    assert list(without_verb(TREES)) == []
+
+
+def test_no_retired_word_is_left() -> None:
+    assert list(findings()) == []
+    assert unused_allowances() == []

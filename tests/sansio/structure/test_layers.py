@@ -74,7 +74,8 @@ PURE = frozenset(
         "zlib",
     )
 )
-"""Modules of the standard library that the core may import: no I/O, clock, randomness or threads."""
+"""Modules of the standard library that the core may import: no I/O, clock, randomness or threads.
+"""
 
 IMPURE_CALLS = frozenset({"open", "print", "input", "now", "utcnow", "today", "urlopen"})
 

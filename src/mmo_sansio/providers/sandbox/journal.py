@@ -40,7 +40,7 @@ class SandboxSubmission:
 
 @frozen
 class SandboxResult:
-    """A payment reached a result."""
+    """A payment has reached a result."""
 
     at: Instant
     reference: str

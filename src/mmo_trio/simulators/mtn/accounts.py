@@ -162,8 +162,8 @@ class SimulatedMtnAccounts:
         return earliest(self._pending_results.next_due_at(), self._pending_callbacks.next_due_at())
 
     def payment_document(self, payment: SimulatedMtnPayment) -> dict[str, Any]:
-        """Return the payment in the operator's form: its amount formatted again, a receipt only with
-        success."""
+        """Return the payment in the operator's form: its amount formatted again, a receipt only
+        with success."""
         names = ("externalId", "currency", PARTY_FIELDS[payment.kind], "payerMessage", "payeeNote")
         document = {name: payment.document[name] for name in names}
         document["amount"] = format_plain(payment.amount)

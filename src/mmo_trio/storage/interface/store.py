@@ -59,8 +59,8 @@ class BatchStore(Protocol):
 
     @property
     def batches_in_flight(self) -> int:
-        """Return how many concurrent calls of `transact` are useful. With more than one, each commit
-        fails, and is decided again, when what it was decided from has changed."""
+        """Return how many concurrent calls of `transact` are useful. With more than one, each
+        commit fails, and is decided again, when what it was decided from has changed."""
         ...
 
     async def transact(self, reads: Reads, decide: DecideBatch) -> Sequence[Decision]:

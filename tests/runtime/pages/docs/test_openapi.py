@@ -1,4 +1,5 @@
-"""The OpenAPI document is sound, and says of limits, enums, codes and members what the code says."""
+"""The OpenAPI document is sound, and says of limits, enums, codes and members what the code
+says."""
 
 from __future__ import annotations
 

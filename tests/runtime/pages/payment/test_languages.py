@@ -1,4 +1,5 @@
-"""What payers read: nothing is missing in any language, and amounts are written as they write them."""
+"""What payers read: nothing is missing in any language, and amounts are written as they write
+them."""
 
 from __future__ import annotations
 

@@ -46,7 +46,8 @@ STARTING, SERVING, STOPPING = ProcessPhase.STARTING, ProcessPhase.SERVING, Proce
 
 
 def state(processes: Mapping[int, tuple[str, ProcessPhase]], **more: object) -> SupervisorState:
-    """Return a state with two workers and an operator; the last digit of a pid is that of its slot."""
+    """Return a state with two workers and an operator; the last digit of a pid is that of its
+    slot."""
     known = {pid: Process(slot, phase, BEFORE) for pid, (slot, phase) in processes.items()}
     backoffs = {slot: RestartBackoff() for slot in ("operator", "w1", "w2")}
     members: Any = {"backoffs": backoffs, "is_announced": True, "stop_timeout_s": 95.0} | more

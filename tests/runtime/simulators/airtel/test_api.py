@@ -1,4 +1,5 @@
-"""Airtel Money's simulator: it keeps books to the unit, insists on what the documents name, and follows a script."""
+"""Airtel Money's simulator: it keeps books to the unit, insists on what the documents name, and
+follows a script."""
 
 from __future__ import annotations
 
@@ -52,7 +53,8 @@ def a_payment(type: Type = Type.PAYIN, **members: Any) -> Transaction:
 
 
 class Play:
-    """An adapter that talks with a simulator in virtual time, its token put on as the shell does."""
+    """An adapter that talks with a simulator in virtual time, its token put on as the shell
+    does."""
 
     def __init__(self, simulator: AirtelSimulator, **given: Any) -> None:
         self.simulator: Simulator = simulator

@@ -291,7 +291,8 @@ def test_an_answer_may_be_replaced() -> None:
 
 
 def a_request(**changed: Any) -> HttpRequest:
-    """A submission that is taken, with a token put on; members and headers replaced by name, or left out by None."""
+    """A submission that is taken, with a token put on; members and headers replaced by name, or
+    left out by None."""
     simulator = changed.pop("simulator")
     line = a_line(simulator)
     request = next(line.provider.submit(a_payment(), now=START))

@@ -1,4 +1,5 @@
-"""The primary is killed under load and its synchronous standby promoted: nothing that was answered is lost."""
+"""The primary is killed under load and its synchronous standby promoted: nothing that was answered
+is lost."""
 
 from __future__ import annotations
 

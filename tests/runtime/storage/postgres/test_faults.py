@@ -215,8 +215,10 @@ async def test_a_race_that_was_lost_is_decided_again(database: str) -> None:
     async with open_postgres(database, serving=True) as store:
         await execute(
             database,
-            "CREATE SEQUENCE tries; CREATE FUNCTION fail() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN"
-            " IF nextval('tries') <= 3 THEN RAISE EXCEPTION 'planted' USING ERRCODE = '40001'; END IF;"
+            "CREATE SEQUENCE tries; CREATE FUNCTION fail() RETURNS trigger LANGUAGE plpgsql AS $$"
+            " BEGIN"
+            " IF nextval('tries') <= 3 THEN RAISE EXCEPTION 'planted' USING ERRCODE = '40001'; END"
+            " IF;"
             " RETURN NULL; END $$;"
             " CREATE TRIGGER fail BEFORE INSERT ON journal EXECUTE FUNCTION fail()",
         )

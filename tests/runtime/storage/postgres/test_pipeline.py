@@ -1,4 +1,5 @@
-"""Statements that travel together: what they carry and give, and what an error among them leaves behind."""
+"""Statements that travel together: what they carry and give, and what an error among them leaves
+behind."""
 
 from __future__ import annotations
 

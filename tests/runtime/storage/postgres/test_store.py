@@ -100,7 +100,8 @@ async def test_of_fifty_creates_with_one_reference_on_two_nodes_one_is_accepted(
 
 @pytest.mark.spec("S1", "S5", "K3")
 async def test_what_two_nodes_are_told_at_once_happens_once(database: str) -> None:
-    """Results that contradict each other, then callbacks that both have made: one of each counts."""
+    """Results that contradict each other, then callbacks that both have made: one of each
+    counts."""
     payments, random = 40, Random(7)
 
     def failed(number: int) -> Input:
@@ -148,8 +149,9 @@ async def test_what_two_nodes_are_told_at_once_happens_once(database: str) -> No
 async def test_batches_beside_each_other_race_as_nodes_do_and_keep_the_order_of_what_is_posted(
     database: str, seed: int
 ) -> None:
-    """Small batches, two under way on each of two nodes, and few merchantReferences, which both nodes want. Then one
-    node is told of every payment in turn that it is submitted, has succeeded, and, too late, that it has failed."""
+    """Small batches, two under way on each of two nodes, and few merchantReferences, which both
+    nodes want. Then one node is told of every payment in turn that it is submitted, has succeeded,
+    and, too late, that it has failed."""
     random, wanted = Random(seed), 6
     async with nodes(database, Span(0), Span(0)) as both:
         for node in both:
@@ -209,7 +211,8 @@ SLOW = """
 
 @pytest.mark.spec("R7")
 async def test_a_walk_over_the_past_is_complete_whatever_is_being_written(database: str) -> None:
-    """Two nodes whose clocks differ, with slow commits, and a walk on each over a window that ends now."""
+    """Two nodes whose clocks differ, with slow commits, and a walk on each over a window that ends
+    now."""
     async with nodes(database, Span(0), Span(-30 * clock.MILLISECOND)) as both:
         await _execute(database, SLOW)
         numbers = iter(range(10**9))

@@ -54,7 +54,8 @@ async def test_who_comes_meanwhile_is_asked_for_together_next(
         for number in range(6):
             nursery.start_soon(ask, number)
             await trio.testing.wait_all_tasks_blocked()
-        # A question is never put into a hop that began before it: what it finds is as new as the question.
+        # A question is never put into a hop that began before it: what it finds is as new as the
+        # question.
         assert far.hops == [[0]]
         for _ in range(3):
             far.may_answer.release()

@@ -1,4 +1,5 @@
-"""A file of the version before the console is brought up to date: what it holds is found by every name."""
+"""A file of the version before the console is brought up to date: what it holds is found by every
+name."""
 
 from __future__ import annotations
 

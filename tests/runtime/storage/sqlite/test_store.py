@@ -1,4 +1,5 @@
-"""What only SQLite can suffer: full disks, other people's locks, damage, sudden death, a second server."""
+"""What only SQLite can suffer: full disks, other people's locks, damage, sudden death, a second
+server."""
 
 from __future__ import annotations
 
@@ -318,8 +319,10 @@ async def test_a_damaged_row_is_noticed_and_never_shown(tmp_path: Path) -> None:
         assert not await store.integrity_errors()
         with sqlite3.connect(path) as hand:
             hand.execute(
-                "UPDATE transactions SET object = CAST(replace(object, '1500.00', '9500.00') AS BLOB),"
-                " order_row = CAST(replace(order_row, '150000', '950000') AS BLOB) WHERE gateway_reference = ?",
+                "UPDATE transactions SET object = CAST(replace(object, '1500.00', '9500.00') AS"
+                " BLOB),"
+                " order_row = CAST(replace(order_row, '150000', '950000') AS BLOB) WHERE"
+                " gateway_reference = ?",
                 (reference(1),),
             )
         hand.close()

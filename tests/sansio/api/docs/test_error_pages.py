@@ -1,4 +1,5 @@
-"""No code without its page: causes of refusals and reasons of failures, each with who acts and what to do."""
+"""No code without its page: causes of refusals and reasons of failures, each with who acts and what
+to do."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""What the API may be sent in a creation request, row by row: the pure side (C1 to C14, G2, G4, G7, G8, M1 to M4)."""
+"""What the API may be sent in a creation request, row by row: the pure side (C1 to C14, G2, G4, G7,
+G8, M1 to M4)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""What a merchant's developer reads when a member of a request is wrong: its name, and what would be right (P1)."""
+"""What a merchant's developer reads when a member of a request is wrong: its name, and what would
+be right (P1)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The requests that deliver a result or a QR code, and how the delivery of a code is recorded (clauses K1, Q1)."""
+"""The requests that deliver a result or a QR code, and how the delivery of a code is recorded
+(clauses K1, Q1)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The transaction as merchants see it: the specification's table, member by member (T1 to T5, G5, G6)."""
+"""The transaction as merchants see it: the specification's table, member by member (T1 to T5, G5,
+G6)."""
 
 from __future__ import annotations
 
@@ -144,7 +145,10 @@ def test_a_push_has_no_references_and_no_labels() -> None:
     ("authority", "party"),
     [
         ({}, {"id": "test_ke", "msisdn": "000"}),
-        ({"tax_authority_id": "kra", "tax_authority_account": "572572"}, {"id": "kra", "msisdn": "572572"}),
+        (
+            {"tax_authority_id": "kra", "tax_authority_account": "572572"},
+            {"id": "kra", "msisdn": "572572"},
+        ),
     ],
 )  # fmt: skip
 def test_the_party_of_a_tax_payout_is_the_authority(

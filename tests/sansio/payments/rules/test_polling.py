@@ -1,4 +1,5 @@
-"""Hints and silence: an unsigned notification only makes us ask, and where nobody can be asked a person decides."""
+"""Hints and silence: an unsigned notification only makes us ask, and where nobody can be asked a
+person decides."""
 
 from __future__ import annotations
 

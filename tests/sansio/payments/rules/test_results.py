@@ -1,4 +1,5 @@
-"""Results: the first valid one ends the payment, any other is kept for a person (clauses S1, S2, S5)."""
+"""Results: the first valid one ends the payment, any other is kept for a person (clauses S1, S2,
+S5)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""What an account with Airtel Money is configured with; what can't be used is said without its value."""
+"""What an account with Airtel Money is configured with; what can't be used is said without its
+value."""
 
 from __future__ import annotations
 

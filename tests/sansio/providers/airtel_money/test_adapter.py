@@ -1,4 +1,5 @@
-"""Airtel Money: what is sent, what every answer comes to, and that nothing ambiguous is ever guessed."""
+"""Airtel Money: what is sent, what every answer comes to, and that nothing ambiguous is ever
+guessed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Airtel Money's callbacks: authenticated where a key is set, a reason to ask and never a result."""
+"""Airtel Money's callbacks: authenticated where a key is set, a reason to ask and never a
+result."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The options of a provider: whatever can't be used is named, with what would be right, and no secret is repeated."""
+"""The options of a provider: whatever can't be used is named, with what would be right, and no
+secret is repeated."""
 
 from __future__ import annotations
 

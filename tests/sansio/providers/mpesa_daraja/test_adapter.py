@@ -551,7 +551,8 @@ def test_not_found_is_final_after_an_hour_and_about_that_submission_only() -> No
     [
         HOOKS_URL,
         f"{HOOKS_URL}/00",
-        f"{HOOKS_URL}/{CallbackContext(MpesaCallbackKind.PUSH, REFERENCE, 15_000).to_segment(b'another key')}",
+        f"{HOOKS_URL}/"
+        + CallbackContext(MpesaCallbackKind.PUSH, REFERENCE, 15_000).to_segment(b"another key"),
         to(MpesaCallbackKind.PUSH)[:-2],
         f"{HOOKS_URL}/zz",
     ],

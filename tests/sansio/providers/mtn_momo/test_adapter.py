@@ -1,4 +1,5 @@
-"""MTN MoMo's adapter: what it sends, what it makes of each answer, and that what is unknown stays unknown."""
+"""MTN MoMo's adapter: what it sends, what it makes of each answer, and that what is unknown stays
+unknown."""
 
 from __future__ import annotations
 

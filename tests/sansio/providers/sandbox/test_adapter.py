@@ -1,4 +1,5 @@
-"""The sandbox: every row of its table, played through the gateway, the provider and the operator in virtual time."""
+"""The sandbox: every row of its table, played through the gateway, the provider and the operator in
+virtual time."""
 
 from __future__ import annotations
 
@@ -63,7 +64,8 @@ def a_provider() -> SandboxProvider:
 
 
 class Sandbox:
-    """A gateway, the sandbox provider and its operator, and a clock that stops at everything that is due."""
+    """A gateway, the sandbox provider and its operator, and a clock that stops at everything that
+    is due."""
 
     def __init__(self) -> None:
         self.gateway = Gateway()
