@@ -64,7 +64,6 @@ ALLOWED: Mapping[str, tuple[str, ...]] = {
         "unavailable",
     ),
     "public helpers for tests of code that uses the core": ("crash", "with_history"),
-    "a test compares the tables with the page about Airtel Money": ("CODE_TABLES",),
 }
 """Names without a use in our own code, by the reason why they stay."""
 

@@ -137,11 +137,6 @@ ROUTER: tuple[AirtelCode, ...] = (
 )
 """Codes of the router in front of the products, and old codes."""
 
-CODE_TABLES: Mapping[str, tuple[AirtelCode, ...]] = MappingProxyType(
-    {"Pay-ins": COLLECTION, "Pay-outs": DISBURSEMENT, "Before both": ROUTER}
-)
-"""Every table, for the documentation and for tests."""
-
 STALE_KEY_CODES = frozenset({"DP00800001026", "ROUTER116"})
 """Codes of a response when the operator has a new key, which is then fetched, once."""
 
