@@ -26,7 +26,8 @@ from attrs import Factory, define, field
 
 from mmo_sansio.http.messages import HttpRequest, HttpResponse
 from mmo_sansio.providers.common.interface import ExchangeFailed
-from mmo_sansio.providers.sandbox.wire import JSON_HEADERS, WEBHOOK_TARGET
+from mmo_sansio.providers.common.wire import JSON_HEADERS
+from mmo_sansio.providers.sandbox.wire import WEBHOOK_TARGET
 from mmo_sansio.values.clock import Instant
 from mmo_trio.sandbox.operator_journal import OperatorJournal
 from mmo_trio.sandbox.operator_worker import Notify, SandboxOperatorWorker

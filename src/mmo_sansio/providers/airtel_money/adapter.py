@@ -18,7 +18,7 @@ from mmo_sansio.providers.airtel_money.account import AirtelAccount, read_accoun
 from mmo_sansio.providers.airtel_money.codes import STALE_KEY_CODES, is_inconclusive_status
 from mmo_sansio.providers.airtel_money.notifications import read_callback
 from mmo_sansio.providers.airtel_money.results import AirtelPayment, poll_report, submission_report
-from mmo_sansio.providers.airtel_money.wire import parse_json, parse_response
+from mmo_sansio.providers.airtel_money.wire import parse_response
 from mmo_sansio.providers.common.ciphers import CipherError, Ciphers
 from mmo_sansio.providers.common.interface import (
     AccessToken,
@@ -35,6 +35,7 @@ from mmo_sansio.providers.common.operations import (
     ProviderOperation,
     operation_key,
 )
+from mmo_sansio.providers.common.wire import JSON_HEADERS, parse_json
 from mmo_sansio.values.clock import HOUR, MINUTE, SECOND, Instant, Span, from_datetime, later
 from mmo_sansio.values.error_codes import ErrorCode
 from mmo_sansio.values.model import Transaction
@@ -44,8 +45,6 @@ KEY_LIFETIME = HOUR
 
 TOKEN_LIFETIME = 180 * SECOND
 """The lifetime of a token whose response has none."""
-
-_RESPONSE_HEADERS = ((b"content-type", b"application/json"),)
 
 
 def account_operations(account: AirtelAccount) -> Mapping[OperationKey, ProviderOperation]:
@@ -186,7 +185,7 @@ class AirtelMoneyProvider:
 
     def answer_notification(self, request: HttpRequest, accepted: bool) -> HttpResponse:
         """Return 200: the operator expects it quickly, with any body."""
-        return HttpResponse(200 if accepted else 503, _RESPONSE_HEADERS, b"{}")
+        return HttpResponse(200 if accepted else 503, JSON_HEADERS, b"{}")
 
     def _unsupported_reason(self, transaction: Transaction) -> str | None:
         """Return why this account cannot carry the payment; None when it can."""

@@ -13,10 +13,8 @@ from typing import Any
 from mmo_sansio.http.messages import HttpRequest
 from mmo_sansio.messages.inputs import ProviderHinted, UnmatchedNotified
 from mmo_sansio.providers.airtel_money.account import AirtelAccount
-from mmo_sansio.providers.airtel_money.wire import parse_json, raw_member
-
-CALLBACK_CHARACTERS_MAX = 2_000
-"""The length to which a stored callback is cut."""
+from mmo_sansio.providers.airtel_money.wire import raw_member
+from mmo_sansio.providers.common.wire import parse_json, stored_text
 
 _ID = re.compile(r"[A-Za-z0-9]{1,64}", re.ASCII)
 
@@ -31,8 +29,7 @@ def read_callback(
 ) -> ProviderHinted | UnmatchedNotified:
     """Return the payment of a callback; a forged or unreadable callback goes to the suspense
     book."""
-    text = request.body.decode("utf-8", "replace").replace("\0", "\ufffd")
-    content = text[:CALLBACK_CHARACTERS_MAX]
+    content = stored_text(request.body)
     try:
         document = parse_json(request.body)
     except ValueError:

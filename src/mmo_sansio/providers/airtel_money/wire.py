@@ -10,6 +10,7 @@ from typing import Any
 from attrs import frozen
 
 from mmo_sansio.http.messages import HttpResponse
+from mmo_sansio.providers.common.wire import parse_json, plain_amount
 from mmo_sansio.values.money import Money
 
 TEXT_CHARACTERS_MAX = 500
@@ -40,28 +41,6 @@ def to_json(document: Mapping[str, Any]) -> bytes:
     """Return the document as compact JSON in the order of its members, with amounts as exact
     numbers."""
     return _to_json_text(document).encode()
-
-
-def format_amount(amount: Money) -> str:
-    """Return an amount as a JSON number, without decimals when it is whole."""
-    whole, point, decimals = amount.text.partition(".")
-    return f"{whole}{point}{decimals}" if decimals.strip("0") else whole
-
-
-def parse_json(body: bytes) -> dict[str, Any]:
-    """Return the JSON object in a body. Raises ValueError for any other body, and for text that no
-    store can hold."""
-    try:
-        document = json.loads(body.decode())
-        if not isinstance(document, dict):
-            raise ValueError("not a JSON object")
-        if b"\\u" in body:  # Escapes can spell U+0000 and lone surrogates.
-            json.dumps(document, ensure_ascii=False).encode()
-            if "\\u0000" in json.dumps(document):
-                raise ValueError("it holds U+0000")
-    except RecursionError:
-        raise ValueError("nested too deeply") from None
-    return document
 
 
 def parse_response(response: HttpResponse) -> AirtelResponse:
@@ -108,7 +87,7 @@ def raw_member(text: str, name: str) -> str | None:
 
 def _to_json_text(value: object) -> str:
     if isinstance(value, Money):
-        return format_amount(value)
+        return plain_amount(value)
     if isinstance(value, Mapping):
         members = (f"{json.dumps(name)}:{_to_json_text(each)}" for name, each in value.items())
         return "{" + ",".join(members) + "}"

@@ -20,11 +20,8 @@ from mmo_sansio.messages.inputs import (
     ProviderUnreachable,
     UnmatchedNotified,
 )
-from mmo_sansio.providers.common.interface import (
-    DepositReport,
-    DepositValidation,
-    ProviderNotification,
-)
+from mmo_sansio.providers.common.interface import DepositValidation, ProviderNotification
+from mmo_sansio.providers.common.wire import JSON_HEADERS, stored_text
 from mmo_sansio.providers.mpesa_daraja.account import MpesaAccount
 from mmo_sansio.providers.mpesa_daraja.callback_url import (
     CallbackContext,
@@ -45,13 +42,9 @@ from mmo_sansio.providers.mpesa_daraja.results import (
     parse_push_result,
     parse_result,
 )
-from mmo_sansio.providers.mpesa_daraja.wire import JSON_HEADERS, to_json
+from mmo_sansio.providers.mpesa_daraja.wire import to_json
 from mmo_sansio.values.clock import HOUR
 from mmo_sansio.values.model import Source
-from mmo_sansio.values.money import Money
-
-CALLBACK_CHARACTERS_MAX: Final = 2_000
-"""The length to which the body of an unmatched callback is cut."""
 
 _DEPOSIT_ACCEPTED: Final = {"ResultCode": "0", "ResultDesc": "Accepted"}
 _ACKNOWLEDGED: Final = {"ResultCode": 0, "ResultDesc": "Success"}
@@ -72,24 +65,26 @@ def parse_notification(
     try:
         match address.kind:
             case MpesaCallbackKind.PUSH:
-                return _push_hint(provider, address, request)
-            case MpesaCallbackKind.RESULT:
-                return _result_hint(provider, address, request)
+                result = parse_push_result(request.body)
+            case MpesaCallbackKind.RESULT | MpesaCallbackKind.POLL_RESULT:
+                result = parse_result(request.body)
             case MpesaCallbackKind.QUEUE_TIMEOUT:
                 return ProviderHinted(address.reference, provider)
-            case MpesaCallbackKind.POLL_RESULT:
-                result = parse_result(request.body)
-                if not _amount_matches(result.amount, address):
-                    return _unmatched(provider, request)
-                return _status_report(provider, address, result)
             case MpesaCallbackKind.CONFIRMATION:
-                return _parse_deposit_report(provider, request)
+                return parse_deposit(provider, request.body)
             case MpesaCallbackKind.VALIDATION:
-                return DepositValidation(_parse_deposit_report(provider, request))
+                return DepositValidation(parse_deposit(provider, request.body))
             case _:
                 assert_never(address.kind)
+        amount = result.amount
     except ValueError:
         return _unmatched(provider, request)
+    if amount is not None and amount.minor != address.minor:
+        return _unmatched(provider, request)
+    if address.kind is MpesaCallbackKind.POLL_RESULT:
+        return _status_report(provider, address, result)
+    hint = MpesaHint(result.id, result.code, result.receipt, result.message)
+    return ProviderHinted(address.reference, provider, hint.to_text())
 
 
 def notification_response(
@@ -107,36 +102,14 @@ def _validation_result(
     account: MpesaAccount, request: HttpRequest, *, accepted: bool
 ) -> dict[str, str]:
     try:
-        deposit = parse_deposit(request.body)
+        deposit = parse_deposit("", request.body)
     except ValueError:
         return _OTHER_ERROR
-    if deposit.shortcode not in (account.shortcode, account.till):
+    if deposit.account not in (account.shortcode, account.till):
         return _WRONG_SHORTCODE
     if deposit.amount.minor % 100:
         return _WRONG_AMOUNT
     return _DEPOSIT_ACCEPTED if accepted else _UNKNOWN_ACCOUNT
-
-
-def _push_hint(
-    provider: str, callback: CallbackContext, request: HttpRequest
-) -> ProviderNotification:
-    result = parse_push_result(request.body)
-    if not _amount_matches(result.amount, callback):
-        return _unmatched(provider, request)
-    hint = MpesaHint(result.checkout_request_id, result.code, result.receipt, result.message)
-    return ProviderHinted(callback.reference, provider, hint.to_text())
-
-
-def _result_hint(
-    provider: str, callback: CallbackContext, request: HttpRequest
-) -> ProviderNotification:
-    result = parse_result(request.body)
-    if not _amount_matches(result.amount, callback):
-        return _unmatched(provider, request)
-    hint = MpesaHint(
-        result.originator_conversation_id, result.code, result.transaction_id, result.message
-    )
-    return ProviderHinted(callback.reference, provider, hint.to_text())
 
 
 def _status_report(provider: str, callback: CallbackContext, result: MpesaResult) -> ProviderReport:
@@ -170,26 +143,8 @@ def _status_report(provider: str, callback: CallbackContext, result: MpesaResult
     return ProviderAccepted(reference, provider, Source.POLL)
 
 
-def _parse_deposit_report(provider: str, request: HttpRequest) -> DepositReport:
-    deposit = parse_deposit(request.body)
-    return DepositReport(
-        provider,
-        deposit.transaction_id,
-        deposit.shortcode,
-        deposit.bill_reference,
-        deposit.amount,
-        deposit.party,
-    )
-
-
-def _amount_matches(amount: Money | None, callback: CallbackContext) -> bool:
-    """Return whether a result has the requested amount, or none."""
-    return amount is None or amount.minor == callback.minor
-
-
 def _unmatched(provider: str, request: HttpRequest) -> UnmatchedNotified:
-    content = request.body.decode("utf-8", "replace").replace("\0", "�")
-    return UnmatchedNotified(provider, content[:CALLBACK_CHARACTERS_MAX])
+    return UnmatchedNotified(provider, stored_text(request.body))
 
 
 def _json(status: int, document: dict[str, object] | dict[str, str]) -> HttpResponse:

@@ -7,10 +7,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from mmo_sansio.http.messages import HttpRequest
+from mmo_sansio.providers.common.wire import JSON_HEADERS
 from mmo_sansio.providers.mpesa_daraja.account import MpesaAccount
 from mmo_sansio.providers.mpesa_daraja.callback_url import CallbackContext, MpesaCallbackKind
 from mmo_sansio.providers.mpesa_daraja.references import account_reference, conversation_id
-from mmo_sansio.providers.mpesa_daraja.wire import JSON_HEADERS, password, timestamp, to_json
+from mmo_sansio.providers.mpesa_daraja.wire import password, timestamp, to_json
 from mmo_sansio.values.clock import Instant
 from mmo_sansio.values.model import Order
 

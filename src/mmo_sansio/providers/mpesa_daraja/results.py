@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from attrs import frozen
 
+from mmo_sansio.providers.common.interface import DepositReport
 from mmo_sansio.providers.mpesa_daraja.wire import parse_amount, parse_json, text_member
 from mmo_sansio.values.model import Party
 from mmo_sansio.values.money import Money
@@ -20,89 +21,64 @@ DUMMY_RECEIPT_ENDING: Final = "0000000"
 
 
 @frozen
-class MpesaPushResult:
-    """Holds the result of a push."""
-
-    checkout_request_id: str
-    code: str
-    message: str
-    amount: Money | None = None
-    """None when the result has none."""
-    receipt: str = ""
-
-
-@frozen
 class MpesaResult:
     """Holds the result of a request that Daraja carries out later."""
 
+    id: str
+    """The CheckoutRequestID of a push, or the OriginatorConversationID."""
     code: str
     message: str
-    originator_conversation_id: str
-    transaction_id: str
+    receipt: str
     """M-Pesa's receipt; empty when there is none."""
     parameters: Mapping[str, str]
     """The values by name without spaces; a missing value is empty."""
 
     @property
     def amount(self) -> Money | None:
-        """The amount; None when the result has none."""
+        """The amount; None when the result has none. Raises ValueError for an invalid one."""
         amount = self.parameters.get("TransactionAmount") or self.parameters.get("Amount")
         return parse_amount(amount) if amount else None
 
 
-@frozen
-class MpesaDeposit:
-    """Holds a deposit that a payer has made, or is about to make, without our request."""
-
-    transaction_id: str
-    shortcode: str
-    bill_reference: str
-    amount: Money
-    party: Party
-
-
-def parse_push_result(body: bytes) -> MpesaPushResult:
+def parse_push_result(body: bytes) -> MpesaResult:
     """Read the result in a callback to a push's CallBackURL."""
     callback = _object_member(_object_member(parse_json(body), "Body"), "stkCallback")
-    items = (
-        _values_by_name(callback, "CallbackMetadata", "Item", "Name")
-        if "CallbackMetadata" in callback
-        else {}
-    )
-    amount = items.get("Amount")
-    return MpesaPushResult(
+    has_items = "CallbackMetadata" in callback
+    items = _values_by_name(callback, "CallbackMetadata", "Item", "Name") if has_items else {}
+    return MpesaResult(
         _required_text(callback, "CheckoutRequestID"),
         _required_text(callback, "ResultCode"),
         text_member(callback, "ResultDesc"),
-        parse_amount(amount) if amount else None,
         items.get("MpesaReceiptNumber", ""),
+        items,
     )
 
 
 def parse_result(body: bytes) -> MpesaResult:
     """Read the result in a callback to a ResultURL."""
     result = _object_member(parse_json(body), "Result")
-    has_parameters = result.get("ResultParameters") is not None
+    parameters: Mapping[str, str] = {}
+    if result.get("ResultParameters") is not None:
+        parameters = _values_by_name(result, "ResultParameters", "ResultParameter", "Key")
     receipt = text_member(result, "TransactionID")
     return MpesaResult(
+        text_member(result, "OriginatorConversationID"),
         _required_text(result, "ResultCode"),
         text_member(result, "ResultDesc"),
-        text_member(result, "OriginatorConversationID"),
         "" if receipt.endswith(DUMMY_RECEIPT_ENDING) else receipt,
-        _values_by_name(result, "ResultParameters", "ResultParameter", "Key")
-        if has_parameters
-        else {},
+        parameters,
     )
 
 
-def parse_deposit(body: bytes) -> MpesaDeposit:
+def parse_deposit(provider: str, body: bytes) -> DepositReport:
     """Read the deposit in a confirmation, or in the validation before one."""
     deposit = parse_json(body)
     number, bill_reference = text_member(deposit, "MSISDN"), text_member(deposit, "BillRefNumber")
     middle = " ".join(
         filter(None, (text_member(deposit, "FirstName"), text_member(deposit, "MiddleName")))
     )
-    return MpesaDeposit(
+    return DepositReport(
+        provider,
         _required_text(deposit, "TransID"),
         _required_text(deposit, "BusinessShortCode"),
         bill_reference,

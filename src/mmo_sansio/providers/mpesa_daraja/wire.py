@@ -9,12 +9,12 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, Final
 
+from mmo_sansio.providers.common import wire
 from mmo_sansio.values.clock import HOUR, Instant, Span, later, to_datetime
 from mmo_sansio.values.model import QrCode
 from mmo_sansio.values.money import AmountError, Money, check_amount, parse_number, to_money
 
 CURRENCY: Final = "KES"
-JSON_HEADERS: Final = ((b"content-type", b"application/json"),)
 
 _PNG: Final = b"\x89PNG\r\n\x1a\n"
 _NAIROBI_OFFSET: Final = 3 * HOUR
@@ -33,18 +33,8 @@ def to_json(document: Mapping[str, Any]) -> bytes:
 
 
 def parse_json(body: bytes) -> dict[str, Any]:
-    """Return the JSON object in a body, with numbers as NumberText. Raises ValueError for any other
-    body, and for text that no store can hold."""
-    try:
-        document = json.loads(body.decode(), parse_int=NumberText, parse_float=NumberText)
-    except RecursionError:
-        raise ValueError("nested too deeply") from None
-    if not isinstance(document, dict):
-        raise ValueError("not a JSON object")
-    json.dumps(document, ensure_ascii=False).encode()  # A lone surrogate is a ValueError.
-    if b"\\u0000" in body:
-        raise ValueError("it holds U+0000")
-    return document
+    """Return the JSON object in a body, with numbers as NumberText; see `wire.parse_json`."""
+    return wire.parse_json(body, number=NumberText)
 
 
 def text_member(document: Mapping[str, Any], name: str) -> str:

@@ -31,6 +31,7 @@ from mmo_sansio.providers.common.interface import (
     SignInFailed,
 )
 from mmo_sansio.providers.common.operations import OperationKey, ProviderOperation, operation_key
+from mmo_sansio.providers.common.wire import plain_amount, to_json
 from mmo_sansio.providers.mtn_momo.account import MtnAccount, MtnProduct
 from mmo_sansio.providers.mtn_momo.codes import (
     ALREADY_EXISTS,
@@ -45,13 +46,11 @@ from mmo_sansio.providers.mtn_momo.operations import NOT_FOUND_IS_FINAL_AFTER, P
 from mmo_sansio.providers.mtn_momo.references import reference_id
 from mmo_sansio.providers.mtn_momo.wire import (
     MtnReason,
-    format_amount,
     parse_amount,
     parse_error_body,
     parse_json,
     parse_reason,
     text_member,
-    to_json,
 )
 from mmo_sansio.values.clock import SECOND, Instant, Span, later
 from mmo_sansio.values.error_codes import ErrorCode
@@ -281,7 +280,7 @@ class MtnMomoProvider:
         party = {"partyIdType": "MSISDN", "partyId": order.party.msisdn.removeprefix("+")}
         return to_json(
             {
-                "amount": format_amount(order.requested),
+                "amount": plain_amount(order.requested),
                 "currency": order.requested.currency,
                 "externalId": order.gateway_reference,
                 "payer" if order.type is Type.PAYIN else "payee": party,

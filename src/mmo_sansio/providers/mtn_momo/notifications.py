@@ -10,18 +10,15 @@ import re
 
 from mmo_sansio.http.messages import HttpRequest
 from mmo_sansio.messages.inputs import ProviderHinted, UnmatchedNotified
+from mmo_sansio.providers.common.wire import stored_text
 from mmo_sansio.providers.mtn_momo.wire import parse_json, text_member
-
-CALLBACK_CHARACTERS_MAX = 2_000
-"""The length to which a stored callback is cut."""
 
 _ULID = re.compile(r"[0-9A-HJKMNP-TV-Z]{26}", re.ASCII)
 
 
 def parse_notification(provider: str, request: HttpRequest) -> ProviderHinted | UnmatchedNotified:
     """Return the payment of a callback. An unreadable body names none, whatever its address."""
-    text = request.body.decode("utf-8", "replace").replace("\0", "\ufffd")
-    content = text[:CALLBACK_CHARACTERS_MAX]
+    content = stored_text(request.body)
     try:
         named = {
             text_member(parse_json(request.body), "externalId"),

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from typing import Any
 
 from attrs import frozen
 
+from mmo_sansio.providers.common import wire
 from mmo_sansio.values.money import Money, check_amount, parse_number, to_money
 
 CODE_CHARACTERS_MAX = 100
@@ -22,26 +22,10 @@ class MtnReason:
     message: str | None = None
 
 
-def to_json(document: Mapping[str, Any]) -> bytes:
-    """Return the document as JSON."""
-    return json.dumps(document, ensure_ascii=False, separators=(",", ":")).encode()
-
-
 def parse_json(body: bytes) -> dict[str, Any]:
     """Return the JSON object in a body, each number as its text: the operator writes amounts and
-    receipts as numbers or as text.
-
-    Raises ValueError for anything else, and for text that no store can hold.
-    """
-    try:
-        document = json.loads(body.decode(), parse_float=str, parse_int=str, parse_constant=str)
-        if not isinstance(document, dict):
-            raise ValueError("not a JSON object")
-        if b"\0" in json.dumps(document, ensure_ascii=False).encode().replace(b"\\u0000", b"\0"):
-            raise ValueError("it holds U+0000")
-    except RecursionError:
-        raise ValueError("nested too deeply") from None
-    return document
+    receipts as numbers or as text. See `wire.parse_json`."""
+    return wire.parse_json(body, number=str, constant=str)
 
 
 def text_member(document: Mapping[str, Any], name: str) -> str | None:
@@ -53,13 +37,6 @@ def text_member(document: Mapping[str, Any], name: str) -> str | None:
     if not isinstance(value, str):
         raise ValueError(f"{name} is no text")
     return value
-
-
-def format_amount(amount: Money) -> str:
-    """Return an amount, without decimals where it is whole: a currency without decimals allows
-    none."""
-    whole, point, decimals = amount.text.partition(".")
-    return f"{whole}{point}{decimals}" if decimals.strip("0") else whole
 
 
 def parse_amount(document: Mapping[str, Any], default_currency: str) -> Money | None:

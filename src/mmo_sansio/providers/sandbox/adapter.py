@@ -36,18 +36,16 @@ from mmo_sansio.providers.common.operations import (
     ProviderOperation,
 )
 from mmo_sansio.providers.common.qr_options import make_qr_code
+from mmo_sansio.providers.common.wire import JSON_HEADERS, parse_json, stored_text, to_json
 from mmo_sansio.providers.sandbox.scenarios import find_scenario
 from mmo_sansio.providers.sandbox.wire import (
     ERROR_CODES,
-    JSON_HEADERS,
     ORIGIN,
     PAYMENTS_PATH,
     format_amount,
     optional_member,
     parse_amount,
-    parse_json,
     required_member,
-    to_json,
 )
 from mmo_sansio.values.clock import HOUR, SECOND, Instant, Span
 from mmo_sansio.values.model import Flow, Source, Transaction
@@ -63,9 +61,6 @@ DEFAULT_QR_MERCHANT = QrMerchant(
 
 POLL_INTERVALS: Sequence[Span] = (*(Span(2 * SECOND << doubled) for doubled in range(11)), HOUR)
 """2 s, then twice as long each time, up to an hour."""
-
-NOTIFICATION_CHARACTERS_MAX = 2_000
-"""The longest part of an unreadable notification that is stored."""
 
 
 _OPERATION = ProviderOperation(
@@ -146,8 +141,7 @@ class SandboxProvider:
                 required_member(document, "reference", str), document, Source.WEBHOOK
             )
         except ValueError:
-            text = request.body.decode("utf-8", "replace").replace("\0", "\ufffd")
-            return UnmatchedNotified(self.name, text[:NOTIFICATION_CHARACTERS_MAX])
+            return UnmatchedNotified(self.name, stored_text(request.body))
 
     def answer_notification(self, request: HttpRequest, accepted: bool) -> HttpResponse:
         """Return an empty response, which the operator accepts."""

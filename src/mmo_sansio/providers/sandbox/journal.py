@@ -10,13 +10,12 @@ from typing import Any, TypeAlias, assert_never
 
 from attrs import frozen
 
+from mmo_sansio.providers.common.wire import parse_json, to_json
 from mmo_sansio.providers.sandbox.wire import (
     format_amount,
     optional_member,
     parse_amount,
-    parse_json,
     required_member,
-    to_json,
 )
 from mmo_sansio.values.clock import Instant
 from mmo_sansio.values.error_codes import ErrorCode

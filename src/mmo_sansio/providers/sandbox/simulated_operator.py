@@ -20,6 +20,7 @@ from typing import Any
 from attrs import Factory, define, frozen
 
 from mmo_sansio.http.messages import HttpRequest, HttpResponse
+from mmo_sansio.providers.common.wire import JSON_HEADERS, parse_json, to_json
 from mmo_sansio.providers.sandbox.journal import (
     SandboxAcknowledgement,
     SandboxJournalEntry,
@@ -34,7 +35,6 @@ from mmo_sansio.providers.sandbox.scenarios import (
     ScenarioStep,
 )
 from mmo_sansio.providers.sandbox.wire import (
-    JSON_HEADERS,
     NATIVE_ERRORS,
     ORIGIN,
     PAYMENTS_PATH,
@@ -42,9 +42,7 @@ from mmo_sansio.providers.sandbox.wire import (
     format_amount,
     optional_member,
     parse_amount,
-    parse_json,
     required_member,
-    to_json,
 )
 from mmo_sansio.values.clock import Instant, later
 from mmo_sansio.values.error_codes import ErrorCode

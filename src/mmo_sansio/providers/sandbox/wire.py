@@ -11,10 +11,9 @@ are `{"value": "150.00", "currency": "KES"}`.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Any
 
 from attrs import frozen
 
@@ -27,10 +26,6 @@ ORIGIN = "https://sandbox.invalid"
 PAYMENTS_PATH = "/payments"
 WEBHOOK_TARGET = b"/hooks/sandbox"
 """The target of the operator's notifications."""
-
-JSON_HEADERS = ((b"content-type", b"application/json"),)
-
-_to_json_text: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
 
 @frozen
@@ -55,32 +50,6 @@ NATIVE_ERRORS: Mapping[ErrorCode, NativeError] = MappingProxyType(
 ERROR_CODES: Mapping[str, ErrorCode] = MappingProxyType(
     {native.code: code for code, native in NATIVE_ERRORS.items()}
 )
-
-
-def to_json(document: Mapping[str, Any]) -> bytes:
-    """Return the document as JSON."""
-    return _to_json_text(document).encode()
-
-
-def parse_json(body: bytes) -> dict[str, Any]:
-    """Return the JSON object in a body; raises ValueError for anything else, and for text that no
-    store can hold."""
-    try:
-        document = json.loads(body.decode())
-    except RecursionError:
-        raise ValueError("nested too deeply") from None
-    if not isinstance(document, dict):
-        raise ValueError("not a JSON object")
-    if b"\\u" in body:
-        _check_characters(document)
-    return document
-
-
-def _check_characters(document: dict[str, Any]) -> None:
-    """Reject escaped U+0000 and lone surrogates, which a store's UTF-8 text cannot hold."""
-    if b"\\u0000" in json.dumps(document).encode():
-        raise ValueError("it holds U+0000")
-    to_json(document)  # Encoding a lone surrogate raises UnicodeEncodeError, a ValueError.
 
 
 def format_amount(amount: Money) -> dict[str, str]:

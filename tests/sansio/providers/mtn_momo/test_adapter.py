@@ -30,12 +30,12 @@ from mmo_sansio.providers.common.interface import (
 )
 from mmo_sansio.providers.common.operations import DIRECT_PAYIN, DIRECT_PAYOUT, WEB_PAYIN
 from mmo_sansio.providers.common.options import OptionError
+from mmo_sansio.providers.common.wire import plain_amount
 from mmo_sansio.providers.mtn_momo.account import MARKETS, PRODUCTION_URL, read_account
 from mmo_sansio.providers.mtn_momo.adapter import MtnMomoProvider
 from mmo_sansio.providers.mtn_momo.codes import INCONCLUSIVE_REASONS, PENDING_REASONS, REASONS
 from mmo_sansio.providers.mtn_momo.operations import NOT_FOUND_IS_FINAL_AFTER, POLL_INTERVALS
 from mmo_sansio.providers.mtn_momo.references import reference_id
-from mmo_sansio.providers.mtn_momo.wire import format_amount
 from mmo_sansio.testing import REFERENCE, START, a_party, a_transaction, numbered_reference
 from mmo_sansio.values.clock import HOUR, MINUTE, SECOND, Span, earlier, later
 from mmo_sansio.values.error_codes import EXPLANATIONS, ErrorCode
@@ -181,7 +181,7 @@ def test_the_reference_id_is_a_uuid_of_version_4_that_never_changes() -> None:
     ],
 )
 def test_decimals_are_sent_only_where_there_are_some(amount: Money, text: str) -> None:
-    assert format_amount(amount) == text
+    assert plain_amount(amount) == text
 
 
 # Tokens.

@@ -1,0 +1,56 @@
+"""Reads and writes what the messages of several operators have in common."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from mmo_sansio.values.money import Money
+
+JSON_HEADERS: Final = ((b"content-type", b"application/json"),)
+
+STORED_CHARACTERS_MAX: Final = 2_000
+"""The length to which the body of a notification is cut before it is stored."""
+
+_to_json_text: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
+
+
+def to_json(document: Mapping[str, Any]) -> bytes:
+    """Return the document as compact JSON."""
+    return _to_json_text(document).encode()
+
+
+def parse_json(
+    body: bytes,
+    *,
+    number: Callable[[str], Any] | None = None,
+    constant: Callable[[str], Any] | None = None,
+) -> dict[str, Any]:
+    """Return the JSON object in a body; the functions make numbers, and NaN or Infinity, from their
+    text. Raises ValueError for any other body, and for text that no store can hold."""
+    try:
+        document = json.loads(
+            body.decode(), parse_int=number, parse_float=number, parse_constant=constant
+        )
+        if not isinstance(document, dict):
+            raise ValueError("not a JSON object")
+        if b"\\u" in body:  # Escapes can spell U+0000 and lone surrogates.
+            if b"\\u0000" in json.dumps(document).encode():
+                raise ValueError("it holds U+0000")
+            to_json(document)  # Encoding a lone surrogate raises UnicodeEncodeError, a ValueError.
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
+    return document
+
+
+def plain_amount(amount: Money) -> str:
+    """Return an amount as a JSON number, without decimals where it is whole."""
+    whole, point, decimals = amount.text.partition(".")
+    return f"{whole}{point}{decimals}" if decimals.strip("0") else whole
+
+
+def stored_text(body: bytes) -> str:
+    """Return the part of a notification's body that is stored, as text that every store can
+    hold."""
+    return body.decode("utf-8", "replace").replace("\0", "\ufffd")[:STORED_CHARACTERS_MAX]
