@@ -10,7 +10,7 @@ from fnmatch import fnmatchcase
 
 from tests.sansio.structure.sources import MODULES, ROOT, TREES
 
-LINES_MAX = 500
+LINES_MAX = 400
 SHORT_LINES = 40
 SHORT_MODULES_MAX = 30
 

@@ -19,7 +19,6 @@ from typing import Any, Final, TypeAlias
 from attrs import Factory, define, field
 
 from mmo_sansio.http.messages import HttpRequest, HttpResponse
-from mmo_sansio.providers.mpesa_daraja.wire import password
 from mmo_sansio.values.clock import SECOND, Instant, Span, later
 from mmo_trio.simulators.base import (
     DroppedConnection,
@@ -37,7 +36,6 @@ from mmo_trio.simulators.mpesa.accounts import (
     PIN_ENTRY_DELAY,
     PROMPT_TIMEOUT,
     TAX_AUTHORITY,
-    SimulatedMpesaAccount,
     SimulatedMpesaAccounts,
     SimulatedMpesaPayment,
     default_accounts,
@@ -46,7 +44,10 @@ from mmo_trio.simulators.mpesa.request_checks import (
     ENDPOINTS,
     MpesaRequestRejected,
     check_form,
+    check_password,
+    find_organisation,
     invalid_field,
+    is_initiator_valid,
 )
 from mmo_trio.simulators.mpesa.schedule import MpesaSchedule, callback_delays
 
@@ -184,11 +185,12 @@ class MpesaSimulator:
     def _stk_push(
         self, form: dict[str, str], faults: tuple[Fault, ...], now: Instant
     ) -> HttpResponse:
-        self._check_password(form)
+        check_password(self._accounts, form)
         payer = self._accounts.find_account(form["PhoneNumber"])
         if payer is None or form["PartyA"] != form["PhoneNumber"]:
             raise invalid_field("PhoneNumber")
-        if any(each.payer == payer.id and each.result is None for each in self._stk_pushes()):
+        pushes = [each for each in self._accounts.payments if each.kind == "stk_push"]
+        if any(each.payer == payer.id and each.result is None for each in pushes):
             raise MpesaRequestRejected(
                 500,
                 "500.001.1001",
@@ -214,7 +216,7 @@ class MpesaSimulator:
     def _stk_query(
         self, form: dict[str, str], faults: tuple[Fault, ...], now: Instant
     ) -> HttpResponse:
-        self._check_password(form)
+        check_password(self._accounts, form)
         payment = self._accounts.find_payment(conversation_id=form["CheckoutRequestID"])
         if payment is None or payment.kind != "stk_push":
             raise invalid_field("CheckoutRequestID")
@@ -226,7 +228,7 @@ class MpesaSimulator:
         own = form["OriginatorConversationID"]
         if own in self._used_originator_ids:
             raise MpesaRequestRejected(500, "500.002.1001", "Duplicate OriginatorConversationID.")
-        payer = self._find_organisation(form)
+        payer = find_organisation(self._accounts, form)
         self._used_originator_ids.add(own)
         payment = self._schedule.accept_payment(
             "b2c", form, payer.id, form["PartyB"], "ResultURL", faults, now
@@ -234,7 +236,7 @@ class MpesaSimulator:
         payment.reference = own
         if self.keeps_originator_id:
             payment.originator_id = own
-        may = self._is_initiator_valid(payer, form["InitiatorName"], form["SecurityCredential"])
+        may = is_initiator_valid(payer, form["InitiatorName"], self._password(form))
         self._schedule.schedule_result(
             payment,
             RESULT_DELAY,
@@ -248,12 +250,12 @@ class MpesaSimulator:
     def _remit_tax(
         self, form: dict[str, str], faults: tuple[Fault, ...], now: Instant
     ) -> HttpResponse:
-        payer = self._find_organisation(form)
+        payer = find_organisation(self._accounts, form)
         payment = self._schedule.accept_payment(
             "tax", form, payer.id, TAX_AUTHORITY, "ResultURL", faults, now
         )
         payment.reference = form["Remarks"]
-        may = self._is_initiator_valid(payer, form["Initiator"], form["SecurityCredential"])
+        may = is_initiator_valid(payer, form["Initiator"], self._password(form))
 
         def fault() -> str | None:
             if not may:
@@ -266,8 +268,8 @@ class MpesaSimulator:
     def _transaction_status(
         self, form: dict[str, str], faults: tuple[Fault, ...], now: Instant
     ) -> HttpResponse:
-        asker = self._find_organisation(form)
-        may = self._is_initiator_valid(asker, form["Initiator"], form["SecurityCredential"])
+        asker = find_organisation(self._accounts, form)
+        may = is_initiator_valid(asker, form["Initiator"], self._password(form))
         number = self._schedule.next_number()
         ids = (f"AG_{number:09d}", f"simulated-{number}")
         ending = find_fault(EndWith, faults)
@@ -374,34 +376,11 @@ class MpesaSimulator:
                 now,
             )
 
-    def _check_password(self, form: dict[str, str]) -> None:
-        account = self._accounts.find_account(form["BusinessShortCode"])
-        if account is None or account.passkey is None:
-            raise MpesaRequestRejected(500, "500.001.1001", "Merchant does not exist")
-        if form["Password"] != password(account.id, account.passkey, form["Timestamp"]):
-            raise MpesaRequestRejected(500, "500.001.1001", "Wrong credentials")
-
-    def _find_organisation(self, form: dict[str, str]) -> SimulatedMpesaAccount:
-        account = self._accounts.find_account(form["PartyA"])
-        if account is None or account.initiator is None:
-            raise invalid_field("PartyA")
-        return account
-
-    def _is_initiator_valid(
-        self, account: SimulatedMpesaAccount, name: str, credential: str
-    ) -> bool:
+    def _password(self, form: dict[str, str]) -> bytes | None:
         try:
-            plain = self.decrypt(b64decode(credential, validate=True))
+            return self.decrypt(b64decode(form["SecurityCredential"], validate=True))
         except ValueError:
-            return False
-        return (
-            name == account.initiator
-            and plain is not None
-            and plain == (account.initiator_password or "").encode()
-        )
-
-    def _stk_pushes(self) -> list[SimulatedMpesaPayment]:
-        return [each for each in self._accounts.payments if each.kind == "stk_push"]
+            return None
 
 
 OperationHandler: TypeAlias = Callable[

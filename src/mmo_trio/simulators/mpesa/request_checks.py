@@ -9,7 +9,9 @@ from typing import Any, Final, TypeAlias
 from urllib.parse import urlsplit
 
 from mmo_sansio.http.messages import HttpResponse
+from mmo_sansio.providers.mpesa_daraja.wire import password
 from mmo_trio.simulators.base import json_response
+from mmo_trio.simulators.mpesa.accounts import SimulatedMpesaAccount, SimulatedMpesaAccounts
 
 FieldCheck: TypeAlias = Callable[[str], bool]
 
@@ -168,3 +170,27 @@ def check_form(operation: str, document: Mapping[str, Any]) -> dict[str, str]:
         if not is_good(taken[name]):
             raise invalid_field(name)
     return taken
+
+
+def check_password(accounts: SimulatedMpesaAccounts, form: Mapping[str, str]) -> None:
+    """Raise MpesaRequestRejected unless a push has the password of its shortcode."""
+    account = accounts.find_account(form["BusinessShortCode"])
+    if account is None or account.passkey is None:
+        raise MpesaRequestRejected(500, "500.001.1001", "Merchant does not exist")
+    if form["Password"] != password(account.id, account.passkey, form["Timestamp"]):
+        raise MpesaRequestRejected(500, "500.001.1001", "Wrong credentials")
+
+
+def find_organisation(
+    accounts: SimulatedMpesaAccounts, form: Mapping[str, str]
+) -> SimulatedMpesaAccount:
+    """Return the account that pays out or polls. Raises MpesaRequestRejected."""
+    account = accounts.find_account(form["PartyA"])
+    if account is None or account.initiator is None:
+        raise invalid_field("PartyA")
+    return account
+
+
+def is_initiator_valid(account: SimulatedMpesaAccount, name: str, plain: bytes | None) -> bool:
+    """Return whether these are the name and the decrypted password of the account's initiator."""
+    return name == account.initiator and plain == (account.initiator_password or "").encode()
