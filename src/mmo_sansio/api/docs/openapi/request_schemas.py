@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 from mmo_sansio.api.docs.openapi.schemas import (
     NO_CONTROLS_PATTERN,
@@ -15,23 +15,21 @@ from mmo_sansio.api.docs.openapi.schemas import (
     string,
     text,
 )
-from mmo_sansio.api.incoming.creation_body import (
-    COUNTRY_MAX,
-    CURRENCY_PATTERN,
-    EMAIL_MAX,
-    EMAIL_PATTERN,
-    LABEL_KEY_MAX,
-    LABEL_TEXT_MAX,
-    LABELS_MAX,
-    MSISDN_MAX,
-    MSISDN_MIN,
-    MSISDN_PATTERN,
-    PARTY_NAMES,
-    TEXT_MAX,
-)
+from mmo_sansio.api.incoming import creation_body
 from mmo_sansio.http.egress_rules import URL_LENGTH_MAX
 from mmo_sansio.values.model import Operation
 from mmo_sansio.values.money import AMOUNT_MAX, NUMBER_CHARACTERS_MAX
+
+_SHOP: Final = "https://shop.example"
+_EXAMPLE_MEMBERS: Final = {
+    Operation.QR_PAYIN: {"displayQrUrl": f"{_SHOP}/qr"},
+    Operation.WEB_PAYIN: {
+        "successRedirectUrl": f"{_SHOP}/thanks",
+        "errorRedirectUrl": f"{_SHOP}/sorry",
+    },
+    Operation.DIRECT_TAXPAYOUT: {"reconciliationReference": "vat-2026-10"},
+}
+"""The members that only this operation's example has."""
 
 
 def request_schemas() -> dict[str, Schema]:
@@ -47,24 +45,13 @@ def request_schemas() -> dict[str, Schema]:
 def request_example(operation: Operation) -> dict[str, Any]:
     """Return a valid body for this operation."""
     members: dict[str, Any] = {"amount": {"value": 150.00, "currency": "KES"}}
-    if operation in PARTY_NAMES:
-        members[PARTY_NAMES[operation]] = {"id": "customer-7", "msisdn": "254700000007"}
-    members |= {
-        "country": "KE",
-        "resultUrl": "https://shop.example/callbacks",
-        "merchantReference": "order-1",
-    }
-    match operation:
-        case Operation.QR_PAYIN:
-            members["displayQrUrl"] = "https://shop.example/qr"
-        case Operation.WEB_PAYIN:
-            members["successRedirectUrl"] = "https://shop.example/thanks"
-            members["errorRedirectUrl"] = "https://shop.example/sorry"
-        case Operation.DIRECT_TAXPAYOUT:
-            members["reconciliationReference"] = "vat-2026-10"
-        case _:
-            pass
-    return members
+    if operation in creation_body.PARTY_NAMES:
+        members[creation_body.PARTY_NAMES[operation]] = {
+            "id": "customer-7",
+            "msisdn": "254700000007",
+        }
+    members |= {"country": "KE", "resultUrl": f"{_SHOP}/callbacks", "merchantReference": "order-1"}
+    return members | _EXAMPLE_MEMBERS.get(operation, {})
 
 
 def _requested_money() -> Schema:
@@ -77,22 +64,26 @@ def _requested_money() -> Schema:
         "maximum": int(AMOUNT_MAX),
     }
     meaning = "ISO 4217 in capitals; one that the brand has limits for."
-    currency = string(meaning, pattern=f"^{CURRENCY_PATTERN}$")
+    currency = string(meaning, pattern=f"^{creation_body.CURRENCY_PATTERN}$")
     return object_schema("The amount that is asked for.", {"value": value, "currency": currency})
 
 
 def _requested_party() -> Schema:
-    email = string("An e-mail address.", maxLength=EMAIL_MAX, pattern=f"^{EMAIL_PATTERN}$")
+    email = string(
+        "An e-mail address.",
+        maxLength=creation_body.EMAIL_MAX,
+        pattern=f"^{creation_body.EMAIL_PATTERN}$",
+    )
     members = {
-        "id": text("Your identifier for the end user.", max_length=TEXT_MAX),
+        "id": text("Your identifier for the end user.", max_length=creation_body.TEXT_MAX),
         "msisdn": text(
             "The phone number in international format.",
-            min_length=MSISDN_MIN,
-            max_length=MSISDN_MAX,
-            pattern=f"^{MSISDN_PATTERN}$",
+            min_length=creation_body.MSISDN_MIN,
+            max_length=creation_body.MSISDN_MAX,
+            pattern=f"^{creation_body.MSISDN_PATTERN}$",
         ),
-        "firstName": optional_text("Given name.", max_length=TEXT_MAX),
-        "lastName": optional_text("Family name.", max_length=TEXT_MAX),
+        "firstName": optional_text("Given name.", max_length=creation_body.TEXT_MAX),
+        "lastName": optional_text("Family name.", max_length=creation_body.TEXT_MAX),
         "email": nullable(email),
     }
     return object_schema("Who pays, or who is paid.", members, required=["id", "msisdn"])
@@ -106,12 +97,12 @@ def _requested_labels() -> Schema:
         "minimum": -bound // 10 + 1,
         "maximum": bound - 1,
     }
-    label = string(maxLength=LABEL_TEXT_MAX, pattern=NO_CONTROLS_PATTERN)
-    key = {"minLength": 1, "maxLength": LABEL_KEY_MAX, "pattern": NO_CONTROLS_PATTERN}
+    label = string(maxLength=creation_body.LABEL_TEXT_MAX, pattern=NO_CONTROLS_PATTERN)
+    key = {"minLength": 1, "maxLength": creation_body.LABEL_KEY_MAX, "pattern": NO_CONTROLS_PATTERN}
     return {
         "type": ["object", "null"],
         "description": "Your own metadata; comes back unchanged.",
-        "maxProperties": LABELS_MAX,
+        "maxProperties": creation_body.LABELS_MAX,
         "propertyNames": key,
         "additionalProperties": {"anyOf": [label, number, {"type": "boolean"}, {"type": "null"}]},
     }
@@ -120,11 +111,11 @@ def _requested_labels() -> Schema:
 def _request(operation: Operation) -> Schema:
     properties: Schema = {"amount": ref("RequestedMoney")}
     required = ["amount", "country", "resultUrl", "merchantReference"]
-    if operation in PARTY_NAMES:
-        properties[PARTY_NAMES[operation]] = ref("RequestedParty")
-        required.insert(1, PARTY_NAMES[operation])
+    if operation in creation_body.PARTY_NAMES:
+        properties[creation_body.PARTY_NAMES[operation]] = ref("RequestedParty")
+        required.insert(1, creation_body.PARTY_NAMES[operation])
     meaning = "ISO 3166-1 alpha-2; one that the brand has for this method."
-    properties["country"] = text(meaning, max_length=COUNTRY_MAX)
+    properties["country"] = text(meaning, max_length=creation_body.COUNTRY_MAX)
     properties["resultUrl"] = _delivery_url("Where the result is sent: the callback `result`.")
     if operation is Operation.QR_PAYIN:
         meaning = "Where the QR code is sent: the callback `qrCode`."
@@ -137,15 +128,15 @@ def _request(operation: Operation) -> Schema:
         "Your reference for this payment, unique for your brand: the key of idempotency. Not `.` or"
         " `..`."
     )
-    reference = text(meaning, max_length=TEXT_MAX)
+    reference = text(meaning, max_length=creation_body.TEXT_MAX)
     properties["merchantReference"] = reference | {"not": {"enum": [".", ".."]}}
     meaning = "Your reference for reconciliation"
     if operation is Operation.DIRECT_TAXPAYOUT:
-        reconciliation = text(f"{meaning}.", max_length=TEXT_MAX)
+        reconciliation = text(f"{meaning}.", max_length=creation_body.TEXT_MAX)
         required.append("reconciliationReference")
     else:
         meaning += "; by default the merchantReference."
-        reconciliation = optional_text(meaning, max_length=TEXT_MAX)
+        reconciliation = optional_text(meaning, max_length=creation_body.TEXT_MAX)
     properties |= {"reconciliationReference": reconciliation, "labels": ref("RequestedLabels")}
     meaning = "Further members are ignored; null stands for an optional member that is absent."
     shape = object_schema(meaning, properties, required=required)

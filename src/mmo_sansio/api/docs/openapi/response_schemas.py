@@ -23,35 +23,24 @@ from mmo_sansio.api.docs.openapi.schemas import (
 )
 from mmo_sansio.api.outgoing.problem_json import INSTANCE_PREFIX
 from mmo_sansio.api.outgoing.transaction_json import transaction_object
+from mmo_sansio.values import model
 from mmo_sansio.values.clock import Instant, format_with_seconds
 from mmo_sansio.values.error_codes import EXPLANATIONS, ErrorCode
-from mmo_sansio.values.model import (
-    Flow,
-    Order,
-    Party,
-    Progress,
-    ProviderData,
-    Source,
-    Stage,
-    Status,
-    Transaction,
-    Type,
-)
 from mmo_sansio.values.money import Money, percentage_of
 from mmo_sansio.values.problems import PROBLEM_TYPES, VALIDATION_FAILED
 
-EXAMPLE_TRANSACTION: Final = Transaction(
-    Order(
+EXAMPLE_TRANSACTION: Final = model.Transaction(
+    model.Order(
         gateway_reference="01KAJWT5RV3FX1QYP2Z4M0C9TB",
         brand="acme",
-        type=Type.PAYIN,
-        flow=Flow.DIRECT,
+        type=model.Type.PAYIN,
+        flow=model.Flow.DIRECT,
         method="mpesa_ke",
         country="KE",
         provider="mpesa",
         provider_title="M-Pesa",
         requested=Money(150_00, "KES"),
-        party=Party("customer-7", "254700000007", "Ada", "Njeri", "ada@shop.example"),
+        party=model.Party("customer-7", "254700000007", "Ada", "Njeri", "ada@shop.example"),
         merchant_reference="order-1",
         reconciliation_reference="order-1",
         labels='{"basket":"b-17"}',
@@ -59,20 +48,22 @@ EXAMPLE_TRANSACTION: Final = Transaction(
         created_at=Instant(1_795_250_096_123_456),
         expires_at=Instant(1_795_509_296_123_456),
     ),
-    Progress(
-        Stage.SUCCEEDED,
+    model.Progress(
+        model.Stage.SUCCEEDED,
         3,
         None,
         provider_reference="QKJ8X2T5L1",
         final=Money(150_00, "KES"),
         completed_at=Instant(1_795_250_099_654_321),
-        completion_source=Source.WEBHOOK,
-        provider_data=ProviderData("mpesa", "M-Pesa", percentage_of(Money(150_00, "KES"), 1)),
+        completion_source=model.Source.WEBHOOK,
+        provider_data=model.ProviderData("mpesa", "M-Pesa", percentage_of(Money(150_00, "KES"), 1)),
     ),
 )
 """The payment of all examples; it has succeeded."""
 
 EXAMPLE_OBJECT: Final[Mapping[str, Any]] = json.loads(transaction_object(EXAMPLE_TRANSACTION))
+_REFERENCES: Final = ("gatewayReference", "merchantReference", "reconciliationReference")
+_EXAMPLE_REFERENCES: Final = {name: EXAMPLE_OBJECT[name] for name in _REFERENCES}
 
 
 def response_schemas(error_docs_url: str) -> dict[str, Schema]:
@@ -110,16 +101,13 @@ def _party() -> Schema:
 
 
 def _creation_response() -> Schema:
-    order = EXAMPLE_TRANSACTION.order
     example = {
-        "status": Status.PENDING.value,
-        "gatewayReference": order.gateway_reference,
-        "merchantReference": order.merchant_reference,
-        "reconciliationReference": order.reconciliation_reference,
-        "createdAt": format_with_seconds(order.created_at),
+        "status": model.Status.PENDING.value,
+        **_EXAMPLE_REFERENCES,
+        "createdAt": format_with_seconds(EXAMPLE_TRANSACTION.order.created_at),
     }
     properties: Schema = {
-        "status": {"const": Status.PENDING.value},
+        "status": {"const": model.Status.PENDING.value},
         "gatewayReference": string("A ULID.", pattern=ULID_PATTERN),
         "merchantReference": string(),
         "reconciliationReference": string(),
@@ -156,17 +144,17 @@ def _provider_data() -> Schema:
 
 def _transaction() -> Schema:
     codes = "".join(f"\n- `{each}`: {EXPLANATIONS[each].meaning}" for each in ErrorCode)
-    sources = [each.value for each in Source]
+    sources = [each.value for each in model.Source]
     source = string(
         "What resolved it; null while pending. Take a value that you don't know as information"
         f" only. Today: {', '.join(f'`{each}`' for each in sources)}.",
         examples=sources,
     )
     properties: Schema = {
-        "status": {"enum": [each.value for each in Status]},
-        "type": {"enum": [each.value for each in Type]},
+        "status": {"enum": [each.value for each in model.Status]},
+        "type": {"enum": [each.value for each in model.Type]},
         "flow": {
-            "enum": [each.value for each in Flow],
+            "enum": [each.value for each in model.Flow],
             "description": "`push`: a deposit that the payer began with the provider.",
         },
         "gatewayReference": string(pattern=ULID_PATTERN),
@@ -205,7 +193,6 @@ def _page() -> Schema:
 
 
 def _qr_code() -> Schema:
-    order = EXAMPLE_TRANSACTION.order
     meaning = "The text of the code (EMVCo); null where the provider gives a picture only."
     properties = {
         "gatewayReference": string(pattern=ULID_PATTERN),
@@ -216,10 +203,7 @@ def _qr_code() -> Schema:
         "qrImage": string(contentEncoding="base64", contentMediaType="image/png"),
         "expiresAt": string(pattern=TIMESTAMP_PATTERN),
     }
-    example = {
-        "gatewayReference": order.gateway_reference,
-        "merchantReference": order.merchant_reference,
-        "reconciliationReference": order.reconciliation_reference,
+    example = _EXAMPLE_REFERENCES | {
         "amount": EXAMPLE_OBJECT["requestedAmount"],
         "qrPayload": "00020101021226…6304A13B",
         "qrImage": "iVBORw0KGgoAAAANSUhEUg…",
@@ -252,11 +236,7 @@ def _problem(error_docs_url: str) -> Schema:
             "description": "The category; for a 422 with a cause of its own the same as the cause.",
         },
         "instance": instance,
-        "errors": {
-            "type": "array",
-            "items": invalid_field,
-            "description": "Every field at fault.",
-        },
+        "errors": {"type": "array", "items": invalid_field, "description": "Every field at fault."},
     }
     example = dict(example_problem(VALIDATION_FAILED, error_docs_url))
     shape = response_object("Why a request was refused (RFC 7807).", properties, example)
