@@ -35,6 +35,7 @@ CURRENCY_PATTERN: Final = r"[A-Za-z]{3}"
 MSISDN_PATTERN: Final = r"\+?[0-9]+"
 _DNS_LABEL: Final = r"[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?"
 EMAIL_PATTERN: Final = rf"[^@\s\x00-\x1f\x7f-\x9f]{{1,64}}@{_DNS_LABEL}(?:\.{_DNS_LABEL})+"
+"""1 to 64 characters without white space, one `@`, at least two DNS labels."""
 
 _CURRENCY: Final = re.compile(CURRENCY_PATTERN)
 _MSISDN: Final = re.compile(MSISDN_PATTERN)
@@ -65,32 +66,23 @@ def parse_draft(
     if len(method) > METHOD_MAX:
         members.add_error("method", f"must have at most {METHOD_MAX} characters")
     value, currency = _amount(members)
-    party = _party(members, PARTY_NAMES[operation]) if operation in PARTY_NAMES else None
-    country = members.text("country", max_length=COUNTRY_MAX)
-    result_url = _delivery_url(members, "resultUrl", egress_rules)
-    display_qr_url = success_redirect_url = error_redirect_url = None
-    if operation is Operation.QR_PAYIN:
-        display_qr_url = _delivery_url(members, "displayQrUrl", egress_rules)
-    if operation is Operation.WEB_PAYIN:
-        success_redirect_url = _redirect_url(members, "successRedirectUrl", brand)
-        error_redirect_url = _redirect_url(members, "errorRedirectUrl", brand)
-    merchant_reference = _merchant_reference(members)
-    reconciliation_reference = _reconciliation_reference(members, operation)
-    labels = _labels(members)
-    return Draft(
+    is_qr, is_web = operation is Operation.QR_PAYIN, operation is Operation.WEB_PAYIN
+    return Draft(  # Arguments are evaluated in the order that is written here: that of C9.
         operation=operation,
         method=method,
         amount=value,
         currency=currency,
-        country=country,
-        result_url=result_url,
-        merchant_reference=merchant_reference,
-        reconciliation_reference=reconciliation_reference,
-        party=party,
-        labels=labels,
-        display_qr_url=display_qr_url,
-        success_redirect_url=success_redirect_url,
-        error_redirect_url=error_redirect_url,
+        party=_party(members, PARTY_NAMES[operation]) if operation in PARTY_NAMES else None,
+        country=members.text("country", max_length=COUNTRY_MAX),
+        result_url=_delivery_url(members, "resultUrl", egress_rules),
+        display_qr_url=_delivery_url(members, "displayQrUrl", egress_rules) if is_qr else None,
+        success_redirect_url=_redirect_url(members, "successRedirectUrl", brand)
+        if is_web
+        else None,
+        error_redirect_url=_redirect_url(members, "errorRedirectUrl", brand) if is_web else None,
+        merchant_reference=_merchant_reference(members),
+        reconciliation_reference=_reconciliation_reference(members, operation),
+        labels=_labels(members),
         scenario=scenario,
     )
 
@@ -152,8 +144,6 @@ def _msisdn(party: Members) -> str:
 
 
 def _email(party: Members) -> str | None:
-    """Parse an address: 1 to 64 characters without white space, one `@`, at least two DNS
-    labels."""
     email = party.optional_text("email", max_length=EMAIL_MAX)
     if email is not None and not _EMAIL.fullmatch(email):
         party.add_error("email", "must be an e-mail address, such as ada@shop.example")
@@ -215,11 +205,12 @@ def _label(body: Members, labels: Members, key: str) -> str:
     ):
         body.add_error("labels", f"has a key that {error}")
         return ""
-    error = _label_error(labels.values[key])
+    value = labels.values[key]
+    error = _label_error(value)
     if error is not None:
         labels.add_error(key, error)
         return ""
-    return f"{_json_string(key)}:{_label_value(labels.values[key])}"
+    return f"{_to_json(key)}:{value.text if isinstance(value, JsonNumber) else _to_json(value)}"
 
 
 def _label_error(value: JsonValue) -> str | None:
@@ -234,14 +225,4 @@ def _label_error(value: JsonValue) -> str | None:
             return "must be a string, a number, true, false or null"
 
 
-def _label_value(value: JsonValue) -> str:
-    match value:
-        case str():
-            return _json_string(value)
-        case JsonNumber(text):
-            return text
-        case _:
-            return json.dumps(value)
-
-
-_json_string: Final = json.encoder.encode_basestring
+_to_json: Final = json.JSONEncoder(ensure_ascii=False).encode

@@ -80,9 +80,13 @@ def parse_records_query(brand: str, query: bytes, *, cursor_key: bytes) -> Recor
         if text is not None:
             filters[name] = _canonical(name, text, errors)
         if name == "to" and page is None and not errors.errors:
-            _check_window(filters, errors)
+            end = parse_timestamp(filters["to"])
+            if end <= parse_timestamp(filters["from"]):
+                errors.add("to", "must be later than 'from'")
     if cursor is not None:
-        _check_unchanged(filters, cursor.filters, errors)
+        for name, text in filters.items():  # Absent filters need not be repeated (R5).
+            if cursor.filters.get(name) != text:
+                errors.add(name, "differs from the query of this cursor; send 'page' alone")
         filters = dict(cursor.filters)
     errors.raise_if_any()
     return RecordsRequest(_list_records(brand, filters, cursor), filters)
@@ -165,25 +169,12 @@ def _page_size(text: str, errors: FieldErrors) -> str:
     return str(RECORDS_PAGE_MAX if many else min(int(digits), RECORDS_PAGE_MAX))
 
 
-def _check_window(filters: Filters, errors: FieldErrors) -> None:
-    if parse_timestamp(filters["to"]) <= parse_timestamp(filters["from"]):
-        errors.add("to", "must be later than 'from'")
-
-
 def _decode_page(page: str, brand: str, key: bytes, errors: FieldErrors) -> Cursor | None:
     try:
         return decode_cursor(page, brand=brand, key=key)
     except CursorError:
         errors.add("page", "is no cursor that was given to this brand; start again without it")
         return None
-
-
-def _check_unchanged(parameters: Filters, original: Filters, errors: FieldErrors) -> None:
-    """Reject parameters that differ from the cursor's query (R5); absent ones need not be
-    repeated."""
-    for name, text in parameters.items():
-        if original.get(name) != text:
-            errors.add(name, "differs from the query of this cursor; send 'page' alone")
 
 
 def _list_records(brand: str, filters: Filters, cursor: Cursor | None) -> ListRecords:

@@ -46,16 +46,9 @@ def parse_timestamp(text: str) -> Instant:
     if match is None:
         raise ValueError("not ISO 8601")
     year, _, month, day, hour, _, minute, second, fraction, sign, hours, minutes = match.groups()
-    moment = datetime(
-        int(year),
-        int(month),
-        int(day),
-        int(hour or 0),
-        int(minute or 0),
-        int(second or 0),
-        int((fraction or "0")[:6].ljust(6, "0")),
-        tzinfo=UTC,
-    )
+    date = (int(year), int(month), int(day))
+    time = (int(hour or 0), int(minute or 0), int(second or 0))
+    moment = datetime(*date, *time, int((fraction or "0")[:6].ljust(6, "0")), tzinfo=UTC)
     offset = _parse_offset(hours or "0", minutes or "0")
     instant = from_datetime(moment) + (offset if sign == "-" else -offset)
     return Instant(max(FIRST_INSTANT, min(LAST_INSTANT, instant)))
