@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from random import Random
 
+from attrs import evolve
+
 from mmo_sansio.api.outgoing.transaction_json import transaction_object
 from mmo_sansio.messages.changes import SuspenseRecorded
 from mmo_sansio.messages.inputs import (
@@ -27,7 +29,9 @@ from mmo_sansio.values.money import Money
 from mmo_trio.storage.conformance.driver import (
     NOON,
     OpenStore,
+    after_noon,
     claim_all_abandoned,
+    create_payments,
     intent_key,
     submit_batch,
 )
@@ -51,9 +55,9 @@ async def check_reference_is_consumed(open_store: OpenStore) -> None:
     def use(number: int) -> Input:
         return creation(number, merchant_reference="order-1")
 
-    window_end = later(NOON, Span(15 * clock.MINUTE))
+    window_end = after_noon(15 * clock.MINUTE)
     async with open_store() as store:
-        one, two = await submit_batch(store, (use(1), NOON), (use(2), later(NOON, Span(1))))
+        one, two = await submit_batch(store, (use(1), NOON), (use(2), after_noon(1)))
         (three,) = await submit_batch(store, (use(3), earlier(window_end, Span(1))))
         (four,) = await submit_batch(store, (use(4), window_end))
         assert [type(each) for each in (one, two, three, four)] == [
@@ -118,47 +122,21 @@ async def _compare_with_oracle(store: Store, oracle: Gateway) -> None:
         assert list(listed.objects) == [
             transaction_object(each) for each in everything if each.order.brand == of
         ]
-    assert _suspense_rows(await store.admin.suspense()) == _expected_suspense_rows(oracle.suspense)
+    entries = [evolve(each, id=0) for each in await store.admin.suspense()]
+    assert entries == _suspense_entries(oracle.suspense)
     assert await store.next_wake() == oracle.next_wake()
     assert await store.latest_stamp() == max(line.at for line in oracle.journal)
 
 
-def _suspense_rows(entries: Iterable[SuspenseEntry]) -> list[tuple[object, ...]]:
-    return [
-        (
-            e.reason,
-            e.provider,
-            e.content,
-            e.gateway_reference,
-            e.brand,
-            e.first_at,
-            e.last_at,
-            e.times,
-        )
-        for e in entries
-    ]
-
-
-def _expected_suspense_rows(recorded: Iterable[SuspenseRecorded]) -> list[tuple[object, ...]]:
-    """Return the rows of the book: what is repeated for the same reason is only counted."""
-    book: dict[object, list[SuspenseRecorded]] = {}
+def _suspense_entries(recorded: Iterable[SuspenseRecorded]) -> list[SuspenseEntry]:
+    """Return the entries of the book: what is repeated for the same reason is only counted."""
+    book: dict[object, SuspenseEntry] = {}
     for each in recorded:
-        identity = (each.provider, each.reason, each.gateway_reference, each.content)
-        book.setdefault(identity, []).append(each)
-    return [
-        (
-            a.reason,
-            a.provider,
-            a.content,
-            a.gateway_reference,
-            a.brand,
-            a.at,
-            same[-1].at,
-            len(same),
-        )
-        for same in book.values()
-        for a in same[:1]
-    ]
+        key = (each.reason, each.provider, each.content, each.gateway_reference)
+        new = SuspenseEntry(0, *key, each.brand, first_at=each.at, last_at=each.at, times=0)
+        entry = book.get(key, new)
+        book[key] = evolve(entry, last_at=each.at, times=entry.times + 1)
+    return list(book.values())
 
 
 async def check_batch_is_atomic(open_store: OpenStore) -> None:
@@ -202,13 +180,11 @@ async def check_unread_keys_are_not_visible(open_store: OpenStore) -> None:
         await submit_batch(
             store,
             (creation(1), NOON),
-            (creation(2), later(NOON, Span(1))),
-            (deposit, later(NOON, Span(2))),
+            (creation(2), after_noon(1)),
+            (deposit, after_noon(2)),
         )
         await store.transact(Reads(transactions=frozenset((reference(1),))), read_unprefetched_key)
-        again = await submit_batch(
-            store, (deposit, later(NOON, Span(3))), (deposit, later(NOON, Span(4)))
-        )
+        again = await submit_batch(store, (deposit, after_noon(3)), (deposit, after_noon(4)))
         assert {getattr(reply, "reason", "") for reply in again} == {"The deposit is on record."}
         assert len(await store.admin.find_transactions(brand="acme")) == 3
 
@@ -217,11 +193,9 @@ async def check_abandoned_work_is_claimed_once(open_store: OpenStore) -> None:
     """Durable intents belong to the process that wrote them; those it leaves are returned once,
     oldest first."""
     async with open_store() as store:
-        await submit_batch(
-            store, *((creation(number), later(NOON, Span(number))) for number in range(5))
-        )
-        await submit_batch(store, (BeginSubmission(reference(0)), later(NOON, Span(10))))
-        await submit_batch(store, (succeeded(0), later(NOON, Span(11))))
+        await create_payments(store, range(5))
+        await submit_batch(store, (BeginSubmission(reference(0)), after_noon(10)))
+        await submit_batch(store, (succeeded(0), after_noon(11)))
         assert not await store.claim_abandoned(limit=10)
     async with open_store() as store:
         first, second = (
@@ -238,7 +212,7 @@ async def check_abandoned_work_is_claimed_once(open_store: OpenStore) -> None:
     async with open_store() as store:
         fence = getattr(second[-1].intent, "fence", 0)
         await submit_batch(
-            store, (CallbackConcluded(reference(0), DELIVERED, fence), later(NOON, Span(12)))
+            store, (CallbackConcluded(reference(0), DELIVERED, fence), after_noon(12))
         )
         left = await claim_all_abandoned(store, limit=10)
         assert {intent_key(work.intent)[1] for work in left} == {IntentKind.SUBMIT}
@@ -252,16 +226,14 @@ async def check_abandoned_work_is_claimed_once(open_store: OpenStore) -> None:
 async def check_due_transactions(open_store: OpenStore) -> None:
     """`due` returns due transactions, the earliest first; those that have ended never wake (S3)."""
     async with open_store() as store:
-        await submit_batch(
-            store, *((creation(number), later(NOON, Span(number))) for number in range(4))
-        )
-        await submit_batch(store, (BeginSubmission(reference(3)), later(NOON, Span(10))))
+        await create_payments(store, range(4))
+        await submit_batch(store, (BeginSubmission(reference(3)), after_noon(10)))
         due = await store.next_wake()
         assert due == NOON + 10 + 30 * clock.SECOND
         assert not await store.due(earlier(due, Span(1)), limit=10)
         assert await store.due(due, limit=10) == [reference(3)]
-        await submit_batch(store, (succeeded(3), later(NOON, Span(11))))
-        expiry = later(NOON, Span(3 * clock.DAY))
+        await submit_batch(store, (succeeded(3), after_noon(11)))
+        expiry = after_noon(3 * clock.DAY)
         assert await store.next_wake() == expiry
         assert await store.due(later(expiry, Span(2)), limit=2) == [reference(0), reference(1)]
         await submit_batch(

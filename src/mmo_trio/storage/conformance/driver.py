@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import TypeAlias
 
@@ -13,13 +13,19 @@ from mmo_sansio.payments.decide import decide, reads
 from mmo_sansio.payments.decision import Decision
 from mmo_sansio.payments.ledger import Ledger, merge_reads
 from mmo_sansio.values import clock
-from mmo_sansio.values.clock import Instant
+from mmo_sansio.values.clock import Instant, Span, later
+from mmo_trio.storage.conformance.inputs import creation
 from mmo_trio.storage.interface.store import Store, WorkItem
 
 OpenStore: TypeAlias = Callable[[], AbstractAsyncContextManager[Store]]
 """Opens the same storage each time, as its one serving process."""
 
 NOON = Instant(1_700_000_000 * clock.SECOND)
+
+
+def after_noon(microseconds: int) -> Instant:
+    """Return the instant this long after NOON."""
+    return later(NOON, Span(microseconds))
 
 
 async def submit_batch(store: Store, *inputs: tuple[Input, Instant]) -> Sequence[Reply]:
@@ -35,6 +41,11 @@ async def submit_batch(store: Store, *inputs: tuple[Input, Instant]) -> Sequence
 
     decisions = await store.transact(merge_reads(reads(each) for each, _ in inputs), decide_all)
     return [decision.reply for decision in decisions]
+
+
+async def create_payments(store: Store, numbers: Iterable[int]) -> None:
+    """Create the payments of these numbers in one batch, each as many microseconds after NOON."""
+    await submit_batch(store, *((creation(number), after_noon(number)) for number in numbers))
 
 
 async def claim_all_abandoned(store: Store, *, limit: int) -> Sequence[WorkItem]:

@@ -17,7 +17,13 @@ from mmo_sansio.resilience.circuit_breaker import (
 from mmo_sansio.resilience.ownership import OVERDUE_AFTER, Channel, OwnershipCounts
 from mmo_sansio.values import clock
 from mmo_sansio.values.clock import Instant, MonotonicInstant, Span, later
-from mmo_trio.storage.conformance.driver import NOON, OpenStore, submit_batch
+from mmo_trio.storage.conformance.driver import (
+    NOON,
+    OpenStore,
+    after_noon,
+    create_payments,
+    submit_batch,
+)
 from mmo_trio.storage.conformance.inputs import DELIVERED, creation, reference, succeeded
 from mmo_trio.storage.interface.store import ChannelOwnership, Store, WorkItem
 
@@ -35,11 +41,11 @@ async def check_breakers_survive_restart(open_store: OpenStore) -> None:
     async with open_store() as store:
         assert not await store.breakers()
         await complete_payment(store, 1, NOON)
-        await complete_payment(store, 2, later(NOON, Span(10)))
-        await complete_payment(store, 3, later(NOON, Span(20)), brand_id="globex")
-        await conclude_callback(store, 1, later(NOON, Span(30)), breaker=INITIAL_SNAPSHOT)
-        await conclude_callback(store, 2, later(NOON, Span(31)), breaker=OPEN_BREAKER)
-        await conclude_callback(store, 3, later(NOON, Span(32)))
+        await complete_payment(store, 2, after_noon(10))
+        await complete_payment(store, 3, after_noon(20), brand_id="globex")
+        await conclude_callback(store, 1, after_noon(30), breaker=INITIAL_SNAPSHOT)
+        await conclude_callback(store, 2, after_noon(31), breaker=OPEN_BREAKER)
+        await conclude_callback(store, 3, after_noon(32))
     async with open_store() as store:
         breakers = await store.breakers()
         assert breakers["acme"] == OPEN_BREAKER
@@ -56,8 +62,8 @@ async def check_channel_has_one_owner(open_store: OpenStore) -> None:
         await complete_payment(one, 1, NOON)
         assert await ours.claim() == [Channel("acme", 1, INITIAL_SNAPSHOT)]
         assert not await theirs.claim()
-        await complete_payment(other, 2, later(NOON, Span(10)))
-        await complete_payment(other, 3, later(NOON, Span(20)), brand_id="globex")
+        await complete_payment(other, 2, after_noon(10))
+        await complete_payment(other, 3, after_noon(20), brand_id="globex")
         assert not await theirs.claim_callbacks({"acme": 10, "globex": 10})
         assert claimed_fences(await ours.claim_callbacks({"acme": 1, "globex": 10})) == [(1, 1)]
         assert claimed_fences(await ours.claim_callbacks({"acme": 10, "globex": 10})) == [(2, 1)]
@@ -77,7 +83,7 @@ async def check_ownership_counts(open_store: OpenStore) -> None:
         ours, theirs = ownership_of(one), ownership_of(other)
         assert await ours.counts() == OwnershipCounts(alive=2, held=0)
         await complete_payment(one, 1, NOON)
-        await complete_payment(one, 2, later(NOON, Span(10)), brand_id="globex")
+        await complete_payment(one, 2, after_noon(10), brand_id="globex")
         assert [each.brand for each in await ours.claim(excluding=["globex"])] == ["acme"]
         assert await theirs.counts() == OwnershipCounts(alive=2, held=1)
         assert not await theirs.claim(excluding=["globex", "nobody"])
@@ -93,14 +99,14 @@ async def check_next_owner_claims_again(open_store: OpenStore) -> None:
     async with open_store() as one, open_store() as other:
         ours, theirs = ownership_of(one), ownership_of(other)
         for number in range(4):
-            await complete_payment(one, number, later(NOON, Span(10 * number)))
+            await complete_payment(one, number, after_noon(10 * number))
         await ours.claim()
         assert len(await ours.claim_callbacks({"acme": 10, "globex": 10})) == 4
         assert isinstance(
-            await conclude_callback(one, 0, later(NOON, Span(50)), fence=1, breaker=OPEN_BREAKER),
+            await conclude_callback(one, 0, after_noon(50), fence=1, breaker=OPEN_BREAKER),
             Applied,
         )
-        await complete_payment(one, 4, later(NOON, Span(40)))
+        await complete_payment(one, 4, after_noon(40))
         await ours.end_lease()
         assert not await ours.claim()
         assert await theirs.claim() == [Channel("acme", 2, OPEN_BREAKER)]
@@ -108,19 +114,15 @@ async def check_next_owner_claims_again(open_store: OpenStore) -> None:
             (1, 2),
             (2, 2),
         ]
-        late = await conclude_callback(
-            one, 1, later(NOON, Span(51)), fence=1, breaker=INITIAL_SNAPSHOT
-        )
+        late = await conclude_callback(one, 1, after_noon(51), fence=1, breaker=INITIAL_SNAPSHOT)
         assert isinstance(late, Ignored)
         unclaimed = await conclude_callback(
-            one, 3, later(NOON, Span(52)), fence=1, breaker=INITIAL_SNAPSHOT
+            one, 3, after_noon(52), fence=1, breaker=INITIAL_SNAPSHOT
         )
         assert isinstance(unclaimed, Applied)
         assert (await one.breakers())["acme"] == OPEN_BREAKER
-        assert isinstance(
-            await conclude_callback(other, 1, later(NOON, Span(53)), fence=2), Applied
-        )
-        assert isinstance(await conclude_callback(one, 1, later(NOON, Span(54)), fence=1), Ignored)
+        assert isinstance(await conclude_callback(other, 1, after_noon(53), fence=2), Applied)
+        assert isinstance(await conclude_callback(one, 1, after_noon(54), fence=1), Ignored)
         assert claimed_fences(await theirs.claim_callbacks({"acme": 10, "globex": 10})) == [(4, 2)]
         assert not await theirs.claim_callbacks({"acme": 10, "globex": 10})
         recorded = [each.gateway_reference for each in await one.admin.callbacks()]
@@ -133,7 +135,7 @@ async def check_channel_release(open_store: OpenStore) -> None:
     async with open_store() as one, open_store() as other:
         ours, theirs = ownership_of(one), ownership_of(other)
         await complete_payment(one, 1, NOON)
-        await complete_payment(one, 2, later(NOON, Span(10)))
+        await complete_payment(one, 2, after_noon(10))
         await ours.claim()
         await ours.claim_callbacks({"acme": 10, "globex": 10})
         await ours.release({"acme": 0, "nobody": 1})
@@ -149,17 +151,15 @@ async def check_channel_release(open_store: OpenStore) -> None:
         assert claimed_fences(
             await ours.claim_callbacks({"acme": 10}, already_claimed=[reference(1)])
         ) == [(2, 3)]
-        assert isinstance(await conclude_callback(one, 1, later(NOON, Span(50)), fence=1), Applied)
+        assert isinstance(await conclude_callback(one, 1, after_noon(50), fence=1), Applied)
 
 
 async def check_due_transactions_are_shared(open_store: OpenStore) -> None:
     """Each payment is due in one living process, and in all once it is long overdue (S3)."""
     everything = {reference(number) for number in range(40)}
-    expiry = later(NOON, Span(3 * clock.DAY))
+    expiry = after_noon(3 * clock.DAY)
     async with open_store() as one:
-        await submit_batch(
-            one, *((creation(number), later(NOON, Span(number))) for number in range(40))
-        )
+        await create_payments(one, range(40))
         assert set(await one.due(later(expiry, Span(40)), limit=99)) == everything
         async with open_store() as other:
             mine = set(await one.due(later(expiry, Span(40)), limit=99))
@@ -180,9 +180,7 @@ async def check_abandoned_submissions(open_store: OpenStore) -> None:
     (S6)."""
     async with open_store() as one, open_store() as two:
         async with open_store() as other:
-            await submit_batch(
-                other, *((creation(number), later(NOON, Span(number))) for number in range(6))
-            )
+            await create_payments(other, range(6))
             assert not await one.claim_abandoned(limit=10)
         first, second = await one.claim_abandoned(limit=3), await two.claim_abandoned(limit=10)
         taken = [work.intent.gateway_reference for work in (*first, *second)]

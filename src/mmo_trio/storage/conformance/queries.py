@@ -13,9 +13,15 @@ from mmo_sansio.messages.queries import ListRecords, LookUp, LookUpByMerchantRef
 from mmo_sansio.messages.replies import Accepted
 from mmo_sansio.payments.stuck import STUCK_AFTER
 from mmo_sansio.values import clock
-from mmo_sansio.values.clock import Instant, Span, later
+from mmo_sansio.values.clock import Instant
 from mmo_sansio.values.model import Operation, ReferenceReuse, Status, Type
-from mmo_trio.storage.conformance.driver import NOON, OpenStore, submit_batch
+from mmo_trio.storage.conformance.driver import (
+    NOON,
+    OpenStore,
+    after_noon,
+    create_payments,
+    submit_batch,
+)
 from mmo_trio.storage.conformance.inputs import brand, creation, reference, succeeded
 from mmo_trio.storage.interface.admin_types import Backlog, ClosedProvider
 from mmo_trio.storage.interface.store import Store, StoreUnavailable
@@ -47,7 +53,7 @@ async def check_payment_survives_restart(open_store: OpenStore) -> None:
     (C6, L1, L2)."""
     web = creation(2, operation=Operation.WEB_PAYIN)
     async with open_store() as store:
-        replies = await submit_batch(store, (creation(1), NOON), (web, later(NOON, Span(1))))
+        replies = await submit_batch(store, (creation(1), NOON), (web, after_noon(1)))
         assert all(isinstance(reply, Accepted) for reply in replies)
     async with open_store() as store:
         stored = await store.transaction(reference(1))
@@ -80,34 +86,28 @@ async def check_records_paging(open_store: OpenStore) -> None:
                 store,
                 (
                     creation(number, operation=operation, brand_id=of),
-                    later(NOON, Span(number // 2)),
+                    after_noon(number // 2),
                 ),
             )
         for number in (1, 2, 3, 8):
             await submit_batch(
                 store,
-                (BeginSubmission(reference(number)), later(later(NOON, Span(50)), Span(number))),
+                (BeginSubmission(reference(number)), after_noon(50 + number)),
             )
-            await submit_batch(
-                store, (succeeded(number), later(later(NOON, Span(60)), Span(number)))
-            )
-        whole = ListRecords("acme", NOON, later(NOON, Span(20)))
+            await submit_batch(store, (succeeded(number), after_noon(60 + number)))
+        whole = ListRecords("acme", NOON, after_noon(20))
         for query in (
             whole,
-            ListRecords("acme", NOON, later(NOON, Span(20)), type=Type.PAYOUT),
-            ListRecords("acme", NOON, later(NOON, Span(20)), status=Status.SUCCESS),
-            ListRecords(
-                "acme", NOON, later(NOON, Span(20)), status=Status.PENDING, method="mobile_ke"
-            ),
-            ListRecords("acme", later(NOON, Span(3)), later(NOON, Span(7))),
-            ListRecords("acme", later(NOON, Span(3)), later(NOON, Span(7)), method="Mobile_KE"),
+            ListRecords("acme", NOON, after_noon(20), type=Type.PAYOUT),
+            ListRecords("acme", NOON, after_noon(20), status=Status.SUCCESS),
+            ListRecords("acme", NOON, after_noon(20), status=Status.PENDING, method="mobile_ke"),
+            ListRecords("acme", after_noon(3), after_noon(7)),
+            ListRecords("acme", after_noon(3), after_noon(7), method="Mobile_KE"),
         ):
             await _check_paging(store, query)
         every = (await store.list_records(whole)).objects
         assert len(every) == 20
-        window = await store.list_records(
-            ListRecords("acme", later(NOON, Span(1)), later(NOON, Span(2)))
-        )
+        window = await store.list_records(ListRecords("acme", after_noon(1), after_noon(2)))
         assert len(window.objects) == 1  # 2; 3 is another brand's, 4 is at the excluded end
         assert reference(2).encode() in window.objects[0]
 
@@ -135,17 +135,15 @@ async def _check_paging(store: Store, query: ListRecords) -> None:
 async def check_find_transactions(open_store: OpenStore) -> None:
     """Transactions are found by either reference, brand or status, the newest first."""
     async with open_store() as store:
+        await create_payments(store, range(3))
         await submit_batch(
-            store, *((creation(number), later(NOON, Span(number))) for number in range(3))
+            store,
+            (creation(3, brand_id="globex", merchant_reference="order/1 ü"), after_noon(3)),
         )
         await submit_batch(
             store,
-            (creation(3, brand_id="globex", merchant_reference="order/1 ü"), later(NOON, Span(3))),
-        )
-        await submit_batch(
-            store,
-            (BeginSubmission(reference(2)), later(NOON, Span(4))),
-            (succeeded(2), later(NOON, Span(5))),
+            (BeginSubmission(reference(2)), after_noon(4)),
+            (succeeded(2), after_noon(5)),
         )
 
         async def found(**filters: Any) -> list[int]:
@@ -166,22 +164,18 @@ async def check_suspense_book(open_store: OpenStore) -> None:
     """An entry is counted up when repeated, closed once with a reason, and stays closed (S5)."""
     async with open_store() as store:
         for number in range(3):
-            await submit_batch(
-                store, (UnmatchedNotified("sandbox", "What?"), later(NOON, Span(number)))
-            )
+            await submit_batch(store, (UnmatchedNotified("sandbox", "What?"), after_noon(number)))
         (entry,) = await store.admin.suspense()
         assert (entry.times, entry.first_at, entry.last_at) == (3, NOON, NOON + 2)
         assert not await store.admin.suspense(brand="acme")
         assert await store.admin.close_suspense(
-            entry.id, by="ada", note="a test call", now=later(NOON, Span(9))
+            entry.id, by="ada", note="a test call", now=after_noon(9)
         )
+        assert not await store.admin.close_suspense(entry.id, by="bob", note="", now=after_noon(10))
         assert not await store.admin.close_suspense(
-            entry.id, by="bob", note="", now=later(NOON, Span(10))
+            entry.id + 1, by="bob", note="", now=after_noon(10)
         )
-        assert not await store.admin.close_suspense(
-            entry.id + 1, by="bob", note="", now=later(NOON, Span(10))
-        )
-        await submit_batch(store, (UnmatchedNotified("sandbox", "What?"), later(NOON, Span(11))))
+        await submit_batch(store, (UnmatchedNotified("sandbox", "What?"), after_noon(11)))
         assert not await store.admin.suspense()
         (closed,) = await store.admin.suspense(with_closed=True)
         assert (closed.closed_at, closed.closed_by, closed.note) == (NOON + 9, "ada", "a test call")
@@ -194,10 +188,8 @@ async def check_brands_and_keys(open_store: OpenStore) -> None:
     async with open_store() as store:
         await store.admin.save_brands([brand("globex"), brand("acme")])
         assert await store.admin.add_key("acme", b"digest-1", b"sealed-1", now=NOON)
-        assert await store.admin.add_key("acme", b"digest-2", b"sealed-2", now=later(NOON, Span(1)))
-        assert not await store.admin.add_key(
-            "globex", b"digest-1", b"sealed-3", now=later(NOON, Span(2))
-        )
+        assert await store.admin.add_key("acme", b"digest-2", b"sealed-2", now=after_noon(1))
+        assert not await store.admin.add_key("globex", b"digest-1", b"sealed-3", now=after_noon(2))
         try:
             await store.admin.add_key("nobody", b"digest-9", b"sealed-9", now=NOON)
         except KeyError:
@@ -215,9 +207,9 @@ async def check_brands_and_keys(open_store: OpenStore) -> None:
         assert await store.brand_by_key(b"digest-1") == brand("acme")
         assert await store.brand_by_key(b"digest-9") is None
         old = acme.keys[0]
-        assert not await store.admin.retire_key("globex", old.id, now=later(NOON, Span(3)))
-        assert await store.admin.retire_key("acme", old.id, now=later(NOON, Span(3)))
-        assert not await store.admin.retire_key("acme", old.id, now=later(NOON, Span(4)))
+        assert not await store.admin.retire_key("globex", old.id, now=after_noon(3))
+        assert await store.admin.retire_key("acme", old.id, now=after_noon(3))
+        assert not await store.admin.retire_key("acme", old.id, now=after_noon(4))
         assert await store.brand_by_key(b"digest-1") is None
         assert await store.brand_by_key(b"digest-2") == brand("acme")
         assert (await store.admin.brands())[0].keys[0].retired_at == NOON + 3
@@ -226,7 +218,7 @@ async def check_brands_and_keys(open_store: OpenStore) -> None:
         assert await store.brand_by_key(b"digest-2") is None
         assert not await store.keys_of("acme")
         await store.admin.save_brands([brand("acme")])
-        assert await store.admin.add_key("acme", b"digest-2", b"sealed-4", now=later(NOON, Span(5)))
+        assert await store.admin.add_key("acme", b"digest-2", b"sealed-4", now=after_noon(5))
 
 
 async def check_stuck_transactions(open_store: OpenStore) -> None:
@@ -234,15 +226,14 @@ async def check_stuck_transactions(open_store: OpenStore) -> None:
     reference (S6)."""
     async with open_store() as store:
         begun = [
-            (BeginSubmission(reference(number)), later(later(NOON, Span(10)), Span(number)))
-            for number in (1, 2, 3)
+            (BeginSubmission(reference(number)), after_noon(10 + number)) for number in (1, 2, 3)
         ]
         await submit_batch(store, *((creation(number), NOON) for number in (1, 2, 3, 4)), *begun)
-        await submit_batch(store, (succeeded(2), later(NOON, Span(20))))
+        await submit_batch(store, (succeeded(2), after_noon(20)))
     async with open_store() as store:
-        found = await store.admin.stuck_transactions(later(NOON, Span(STUCK_AFTER + 12)))
+        found = await store.admin.stuck_transactions(after_noon(STUCK_AFTER + 12))
         assert [each.reference for each in found] == [reference(1)]
-        now = later(NOON, Span(STUCK_AFTER + 13))
+        now = after_noon(STUCK_AFTER + 13)
         found = await store.admin.stuck_transactions(now)
         assert [each.reference for each in found] == [reference(1), reference(3)]
         assert len(await store.admin.stuck_transactions(now, limit=1)) == 1
@@ -258,26 +249,23 @@ async def check_backlog(open_store: OpenStore) -> None:
     async with open_store() as store:
         assert await store.admin.backlog(NOON, overdue_before=NOON) == Backlog(0, 0, 0, 0, 0)
         begun = [
-            (BeginSubmission(reference(number)), later(NOON, Span(9 + number)))
-            for number in (1, 2, 4)
+            (BeginSubmission(reference(number)), after_noon(9 + number)) for number in (1, 2, 4)
         ]
         await submit_batch(
             store,
-            *((creation(number), later(NOON, Span(number))) for number in (1, 2, 3, 4)),
+            *((creation(number), after_noon(number)) for number in (1, 2, 3, 4)),
             *begun,
         )
-        await submit_batch(
-            store, (succeeded(2), later(NOON, Span(20))), (stray, later(NOON, Span(21)))
-        )
+        await submit_batch(store, (succeeded(2), after_noon(20)), (stray, after_noon(21)))
     async with open_store() as store:
-        now = later(NOON, Span(STUCK_AFTER + 10))
+        now = after_noon(STUCK_AFTER + 10)
         found = await store.admin.backlog(now, overdue_before=NOON)
         assert found == Backlog(pending=3, stuck=1, overdue=0, callbacks=1, suspense=1)
         assert [each.reference for each in await store.admin.stuck_transactions(now)] == [
             reference(1)
         ]
         (entry,) = await store.admin.suspense()
-        await store.admin.close_suspense(entry.id, by="ada", note="seen", now=later(NOON, Span(30)))
+        await store.admin.close_suspense(entry.id, by="ada", note="seen", now=after_noon(30))
         after = clock.LAST_INSTANT
         found = await store.admin.backlog(after, overdue_before=after)
         assert found == Backlog(pending=3, stuck=2, overdue=3, callbacks=1, suspense=0)

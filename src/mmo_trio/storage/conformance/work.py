@@ -10,7 +10,13 @@ from mmo_sansio.payments.stuck import STUCK_AFTER
 from mmo_sansio.resilience.circuit_breaker import BreakerSnapshot, BreakerState
 from mmo_sansio.values.clock import HOUR, SECOND, MonotonicInstant, Span, earlier, later
 from mmo_sansio.values.model import Operation, Status
-from mmo_trio.storage.conformance.driver import NOON, OpenStore, submit_batch
+from mmo_trio.storage.conformance.driver import (
+    NOON,
+    OpenStore,
+    after_noon,
+    create_payments,
+    submit_batch,
+)
 from mmo_trio.storage.conformance.inputs import DELIVERED, creation, reference, succeeded
 from mmo_trio.storage.interface.admin_types import (
     AuditEvent,
@@ -42,7 +48,7 @@ async def check_audit_log(open_store: OpenStore) -> None:
         for number in range(1, 6):
             about = f"payment:{number % 2}"
             row = await store.admin.append_audit(
-                AuditEvent(later(NOON, Span(number)), "operator:ada", "looked", about)
+                AuditEvent(after_noon(number), "operator:ada", "looked", about)
             )
             assert row.number == number
     async with open_store() as store:
@@ -67,18 +73,18 @@ async def check_users_and_sessions(open_store: OpenStore) -> None:
         assert await admin.add_user(evolve(ADA, name="bob"))
         old, new = (
             ConsoleSession(b"1", "ada", NOON, NOON),
-            ConsoleSession(b"2", "ada", later(NOON, Span(9)), later(NOON, Span(9))),
+            ConsoleSession(b"2", "ada", after_noon(9), after_noon(9)),
         )
         await admin.begin_session(old, expire_before=NOON)
         assert await admin.session(b"1") == (old, ADA)
-        await admin.begin_session(new, expire_before=later(NOON, Span(1)))
+        await admin.begin_session(new, expire_before=after_noon(1))
         assert await admin.session(b"1") is None
-        await admin.touch_session(b"2", later(NOON, Span(20)))
+        await admin.touch_session(b"2", after_noon(20))
     async with open_store() as store:
         admin = store.admin
         assert [each.name for each in await admin.users()] == ["ada", "bob"]
-        assert await admin.session(b"2") == (evolve(new, seen_at=later(NOON, Span(20))), ADA)
-        disabled = evolve(ADA, disabled_at=later(NOON, Span(30)))
+        assert await admin.session(b"2") == (evolve(new, seen_at=after_noon(20)), ADA)
+        disabled = evolve(ADA, disabled_at=after_noon(30))
         assert await admin.replace_user(disabled)
         assert not await admin.replace_user(evolve(ADA, name="eve"))
         assert await admin.user("ada") == disabled
@@ -100,7 +106,7 @@ async def check_proposals(open_store: OpenStore) -> None:
         assert await admin.proposal(id) == stored
         assert await admin.proposal(id + other) is None
         decided = evolve(
-            stored, state=ProposalState.APPROVED, decided_by="bob", decided_at=later(NOON, Span(1))
+            stored, state=ProposalState.APPROVED, decided_by="bob", decided_at=after_noon(1)
         )
         assert await admin.update_proposal(ProposalState.OPEN, decided)
         assert not await admin.update_proposal(ProposalState.OPEN, decided)
@@ -113,20 +119,18 @@ async def check_payment_search(open_store: OpenStore) -> None:
     """Payments are found by any reference or number, brand, method and status, by pages, the newest
     first."""
     async with open_store() as store:
-        await submit_batch(
-            store, *((creation(number), later(NOON, Span(number))) for number in range(5))
-        )
+        await create_payments(store, range(5))
         await submit_batch(
             store,
             (
                 creation(5, brand_id="globex", operation=Operation.DIRECT_TAXPAYOUT),
-                later(NOON, Span(5)),
+                after_noon(5),
             ),
         )
         await submit_batch(
             store,
-            (BeginSubmission(reference(2)), later(NOON, Span(6))),
-            (succeeded(2), later(NOON, Span(7))),
+            (BeginSubmission(reference(2)), after_noon(6)),
+            (succeeded(2), after_noon(7)),
         )
         admin = store.admin
         assert _numbers(await admin.search_payments(reference(3).lower(), msisdn=None)) == [3]
@@ -160,44 +164,39 @@ async def check_work_lists(open_store: OpenStore) -> None:
     """Unknown outcomes, suspense and failed callbacks are listed by pages."""
     async with open_store() as store:
         admin = store.admin
-        begun = [
-            (BeginSubmission(reference(n)), later(later(NOON, Span(10)), Span(n)))
-            for n in (0, 1, 3)
-        ]
-        await submit_batch(store, *((creation(n), later(NOON, Span(n))) for n in range(4)), *begun)
-        stuck = await admin.stuck_transactions(later(NOON, Span(STUCK_AFTER + 11)), limit=1)
+        begun = [(BeginSubmission(reference(n)), after_noon(10 + n)) for n in (0, 1, 3)]
+        await submit_batch(store, *((creation(n), after_noon(n)) for n in range(4)), *begun)
+        stuck = await admin.stuck_transactions(after_noon(STUCK_AFTER + 11), limit=1)
         assert [each.reference for each in stuck] == [reference(0)]
         place = await admin.list_payments(PaymentFilter(limit=4))
         oldest = place.transactions[-1]
         assert oldest.reference == reference(0)
         then = await admin.stuck_transactions(
-            later(NOON, Span(STUCK_AFTER + 98)), after=position_of(oldest), limit=9
+            after_noon(STUCK_AFTER + 98), after=position_of(oldest), limit=9
         )
         assert [each.reference for each in then] == [reference(1), reference(3)]
-        await submit_batch(
-            store, (succeeded(0), later(NOON, Span(20))), (succeeded(1), later(NOON, Span(21)))
-        )
+        await submit_batch(store, (succeeded(0), after_noon(20)), (succeeded(1), after_noon(21)))
         open_breaker = BreakerSnapshot(
             state=BreakerState.OPEN, open_until=MonotonicInstant(NOON + 99)
         )
         first = CallbackConcluded(reference(0), FAILED_ATTEMPT, breaker=open_breaker)
         second = CallbackConcluded(reference(1), DELIVERED)
-        await submit_batch(store, (first, later(NOON, Span(22))))
-        await submit_batch(store, (second, later(NOON, Span(23))))
+        await submit_batch(store, (first, after_noon(22)))
+        await submit_batch(store, (second, after_noon(23)))
         [(id, failed)] = await admin.failed_callbacks()
         assert failed.attempt == FAILED_ATTEMPT
         assert not await admin.failed_callbacks(before=id)
         assert not await admin.failed_callbacks(brand="globex")
         [change] = await admin.breaker_changes(brand="acme")
         assert (change.at, change.state) == (NOON + 22, BreakerState.OPEN.value)
-        await submit_batch(store, (succeeded(1), later(NOON, Span(30))))
-        await submit_batch(store, (UnmatchedNotified("sandbox", "?"), later(NOON, Span(31))))
+        await submit_batch(store, (succeeded(1), after_noon(30)))
+        await submit_batch(store, (UnmatchedNotified("sandbox", "?"), after_noon(31)))
         unmatched, repeated = await admin.suspense_entries()
         assert unmatched.gateway_reference is None
         assert list(await admin.suspense_of_payment(reference(1))) == [repeated]
         assert list(await admin.suspense_entries(before=unmatched.id)) == [repeated]
         assert await store.admin.close_suspense(
-            repeated.id, by="ada", note="seen", now=later(NOON, Span(40))
+            repeated.id, by="ada", note="seen", now=after_noon(40)
         )
         assert list(await admin.suspense_entries()) == [unmatched]
         assert len(await admin.suspense_entries(with_closed=True)) == 2
