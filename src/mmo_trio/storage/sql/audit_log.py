@@ -32,7 +32,9 @@ def append_audit(event: AuditEvent) -> SqlQuery[AuditRow]:
     return row
 
 
-def audit(before: int | None, about: str | None, limit: int) -> SqlQuery[Sequence[AuditRow]]:
+def audit(
+    *, before: int | None = None, about: str | None = None, limit: int = 50
+) -> SqlQuery[Sequence[AuditRow]]:
     """Return the newest rows first."""
     where = Where().and_("number < ?", before).and_("about = ?", about)
     rows = yield from execute(
@@ -43,7 +45,7 @@ def audit(before: int | None, about: str | None, limit: int) -> SqlQuery[Sequenc
     return [_parse_audit_row(row) for row in rows]
 
 
-def audit_after(number: int, limit: int) -> SqlQuery[Sequence[AuditRow]]:
+def audit_after(number: int, *, limit: int) -> SqlQuery[Sequence[AuditRow]]:
     """Return rows in order."""
     rows = yield from execute(
         f"SELECT {_AUDIT_COLUMNS} FROM audit WHERE number > ? ORDER BY number LIMIT ?",

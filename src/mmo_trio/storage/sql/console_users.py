@@ -53,7 +53,7 @@ def user(name: str) -> SqlQuery[ConsoleUser | None]:
     return _parse_user(rows[0]) if rows else None
 
 
-def begin_session(session: ConsoleSession, expire_before: Instant) -> SqlQuery[None]:
+def begin_session(session: ConsoleSession, *, expire_before: Instant) -> SqlQuery[None]:
     """Store a session, and delete old ones."""
     yield from execute("DELETE FROM sessions WHERE began_at < ?", expire_before)
     yield from execute(
@@ -113,7 +113,7 @@ def add_proposal(proposal: Proposal) -> SqlQuery[int]:
 
 
 def proposals(
-    about: str | None, state: ProposalState | None, limit: int
+    *, about: str | None = None, state: ProposalState | None = None, limit: int = 100
 ) -> SqlQuery[Sequence[Proposal]]:
     """Return the newest proposals first."""
     where = Where().and_("gateway_reference = ?", about).and_("state = ?", state and state.value)

@@ -22,9 +22,9 @@ from mmo_trio.storage.sql.serialization import parse_breaker
 from mmo_trio.storage.sql.statements import SqlQuery, Where, execute
 
 
-def backlog(now: Instant, overdue_before: Instant) -> SqlQuery[Backlog]:
+def backlog(now: Instant, *, overdue_before: Instant) -> SqlQuery[Backlog]:
     """Count what is waiting."""
-    stuck = yield from stuck_transactions(now, None, STUCK_COUNT_MAX)
+    stuck = yield from stuck_transactions(now, limit=STUCK_COUNT_MAX)
     rows = yield from execute(
         "SELECT count(*), count(*) FILTER (WHERE wake_at < ?),"
         " (SELECT count(*) FROM intents WHERE kind = 'callback'),"
@@ -37,7 +37,7 @@ def backlog(now: Instant, overdue_before: Instant) -> SqlQuery[Backlog]:
 
 
 def count_payments(
-    query: CountQuery, by: CountDimension | None
+    query: CountQuery, *, by: CountDimension | None
 ) -> SqlQuery[Sequence[PaymentCount]]:
     """Add up few rows: an hour of one method is one row for each class of latency."""
     key = "began_at" if by is None else by.value
@@ -60,7 +60,9 @@ def breakers(table: str) -> SqlQuery[Mapping[str, BreakerSnapshot]]:
     return {brand: parse_breaker(row) for brand, row in rows}
 
 
-def breaker_changes(brand: str | None, limit: int) -> SqlQuery[Sequence[BreakerChange]]:
+def breaker_changes(
+    *, brand: str | None = None, limit: int = 50
+) -> SqlQuery[Sequence[BreakerChange]]:
     """Return when breakers opened and closed, the newest first."""
     where = Where().and_("brand = ?", brand)
     rows = yield from execute(

@@ -22,7 +22,7 @@ def timeline(gateway_reference: str) -> SqlQuery[Sequence[JournalEntry]]:
 
 
 def callbacks(
-    brand: str | None, gateway_reference: str | None, limit: int
+    *, brand: str | None = None, gateway_reference: str | None = None, limit: int = 500
 ) -> SqlQuery[Sequence[CallbackRecorded]]:
     """Return the newest callbacks, in the order of their recording; the responses' bodies only of
     one transaction."""
@@ -38,7 +38,7 @@ def callbacks(
 
 
 def failed_callbacks(
-    brand: str | None, before: int | None, limit: int
+    *, brand: str | None = None, before: int | None = None, limit: int = 50
 ) -> SqlQuery[Sequence[tuple[int, CallbackRecorded]]]:
     """Return failed callbacks with their numbers, the newest first; an index holds the failures
     only."""
@@ -64,7 +64,9 @@ _SELECT_SUSPENSE = (
 )
 
 
-def suspense(brand: str | None, with_closed: bool, limit: int) -> SqlQuery[Sequence[SuspenseEntry]]:
+def suspense(
+    *, brand: str | None = None, with_closed: bool = False, limit: int = 500
+) -> SqlQuery[Sequence[SuspenseEntry]]:
     """Return entries of the suspense book, in the order of their first report."""
     where = Where().and_("brand = ?", brand)
     if not with_closed:
@@ -84,7 +86,7 @@ def suspense_of_payment(gateway_reference: str) -> SqlQuery[Sequence[SuspenseEnt
 
 
 def suspense_entries(
-    with_closed: bool, before: int | None, limit: int
+    *, with_closed: bool = False, before: int | None = None, limit: int = 50
 ) -> SqlQuery[Sequence[SuspenseEntry]]:
     """Return entries with ids below a number, the newest first."""
     where = Where().and_("id < ?", before)

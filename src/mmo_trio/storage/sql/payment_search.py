@@ -20,7 +20,11 @@ _NEWEST_FIRST = "ORDER BY t.created_at DESC, t.gateway_reference DESC LIMIT ?"
 
 
 def find_transactions(
-    reference: str | None, brand: str | None, status: Status | None, limit: int
+    *,
+    reference: str | None = None,
+    brand: str | None = None,
+    status: Status | None = None,
+    limit: int = 50,
 ) -> SqlQuery[Sequence[Transaction]]:
     """Return transactions by either reference, brand or status, the newest first."""
     where = Where().and_("t.brand = ?", brand).and_("t.status = ?", status and status.value)
@@ -35,7 +39,7 @@ def find_transactions(
 
 
 def search_payments(
-    text: str, msisdn: str | None, before: Position | None, limit: int
+    text: str, *, msisdn: str | None, before: Position | None = None, limit: int = 50
 ) -> SqlQuery[PaymentPage]:
     """Return payments by any reference or number; each has an index of its own, in the order of the
     page."""
@@ -106,7 +110,7 @@ def list_payments(payment_filter: PaymentFilter) -> SqlQuery[PaymentPage]:
 
 
 def stuck_transactions(
-    now: Instant, after: Position | None, limit: int
+    now: Instant, *, after: Position | None = None, limit: int = 50
 ) -> SqlQuery[Sequence[Transaction]]:
     """Scan pending payments in the order of creation; few of them wait for something else than a
     result."""
