@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from attrs import fields, frozen
 
 from mmo_sansio.providers.registry import PROVIDER_KINDS
-from mmo_trio.settings.load import env_variable, section_keys, value_kind
+from mmo_trio.settings.load import env_variable, value_kind
 from mmo_trio.settings.providers import COMMON_OPTIONS
 from mmo_trio.settings.sections import SECTIONS, Settings
 
@@ -69,19 +69,9 @@ class EffectiveRow:
     is_default: bool
 
 
-def describe_settings() -> tuple[SettingRow, ...]:
-    """Return all keys, in the order of the file."""
-    return tuple(_setting_rows())
-
-
-def effective_settings(settings: Settings) -> tuple[EffectiveRow, ...]:
-    """Return the values in force; passwords and providers' options are masked."""
-    return tuple(_effective_rows(settings))
-
-
 def settings_page() -> str:
     """Return `docs/settings.md`, generated from the settings."""
-    rows = describe_settings()
+    rows = tuple(describe_settings())
     parts = [_PAGE_HEAD]
     for section, section_type in SECTIONS.items():
         parts.append(f"\n## [{section}]\n\n{' '.join((section_type.__doc__ or '').split())}\n\n")
@@ -100,30 +90,28 @@ def settings_page() -> str:
     return "".join(parts)
 
 
-def _setting_rows() -> Iterator[SettingRow]:
+def describe_settings() -> Iterator[SettingRow]:
+    """Return all keys, in the order of the file."""
     for section, section_type in SECTIONS.items():
         for each in fields(section_type):
             kind = value_kind(section, each.name)
+            key, variable = f"{section}.{each.name}", env_variable(section, each.name)
             default = each.metadata["default_text"] or f"`{kind.format(each.default)}`"
-            yield SettingRow(
-                f"{section}.{each.name}",
-                env_variable(section, each.name),
-                kind.name,
-                default,
-                each.metadata["meaning"],
-            )
+            yield SettingRow(key, variable, kind.name, default, each.metadata["meaning"])
 
 
-def _effective_rows(settings: Settings) -> Iterator[EffectiveRow]:
-    defaults = Settings()
-    for section in SECTIONS:
-        for key in section_keys(section):
-            value = getattr(getattr(settings, section), key)
-            default = getattr(getattr(defaults, section), key)
-            written = _format_effective(section, key, value)
-            if (section, key) == ("database", "url"):
+def effective_settings(settings: Settings) -> Iterator[EffectiveRow]:
+    """Return the values in force; passwords and providers' options are masked."""
+    for section, section_type in SECTIONS.items():
+        for each in fields(section_type):
+            value = getattr(getattr(settings, section), each.name)
+            default_text = each.metadata["default_text"]
+            written = value_kind(section, each.name).format(value)
+            if value is None and default_text:
+                written = f"({default_text})"
+            if (section, each.name) == ("database", "url"):
                 written = _with_origin(written, settings.store_kind.origin)
-            yield EffectiveRow(f"{section}.{key}", written, value == default)
+            yield EffectiveRow(f"{section}.{each.name}", written, value == each.default)
     for name, provider in settings.providers.items():
         origin = settings.provider_kinds[provider.kind].origin
         yield EffectiveRow(f"provider.{name}.kind", _with_origin(provider.kind, origin), False)
@@ -134,10 +122,3 @@ def _effective_rows(settings: Settings) -> Iterator[EffectiveRow]:
 def _with_origin(text: str, origin: str) -> str:
     """Add the distribution that brings a kind of provider or store, if it isn't built in."""
     return f"{text} (from {origin})" if origin else text
-
-
-def _format_effective(section: str, key: str, value: object) -> str:
-    default_text: str = getattr(fields(SECTIONS[section]), key).metadata["default_text"]
-    if value is None and default_text:
-        return f"({default_text})"
-    return value_kind(section, key).format(value)

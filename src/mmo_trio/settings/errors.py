@@ -25,6 +25,4 @@ def near_match(name: str, known: Iterable[str]) -> str:
     """Return `Did you mean NAME?`, or the known names, for an unknown name."""
     names = sorted(known)
     close = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
-    if close:
-        return f"Did you mean {close[0]}?"
-    return f"Known are: {', '.join(names)}."
+    return f"Did you mean {close[0]}?" if close else f"Known are: {', '.join(names)}."

@@ -63,7 +63,7 @@ def find_extensions(group: str, given: Collection[str]) -> Mapping[str, EntryPoi
 
 def load_provider_kind(entry_point: EntryPoint) -> ProviderKind:
     """Return the kind that an entry point names. Raises SettingsError."""
-    value = _load(entry_point)
+    value = _run(entry_point, entry_point.load)
     if callable(value) and not isinstance(value, ProviderKind):
         value = _run(entry_point, value)
     if not isinstance(value, ProviderKind):
@@ -74,7 +74,7 @@ def load_provider_kind(entry_point: EntryPoint) -> ProviderKind:
 
 def load_store_kind(entry_point: EntryPoint) -> StoreKind:
     """Return the kind that an entry point names. Raises SettingsError."""
-    value = _load(entry_point)
+    value = _run(entry_point, entry_point.load)
     if callable(value) and not isinstance(value, StoreKind):
         value = StoreKind(value)
     if not isinstance(value, StoreKind):
@@ -93,10 +93,6 @@ def origin_of(entry_point: EntryPoint) -> str:
 def _installed(group: str) -> tuple[EntryPoint, ...]:
     """Return what is installed when it is first needed: searching takes some milliseconds."""
     return tuple(entry_points(group=group))
-
-
-def _load(entry_point: EntryPoint) -> Any:
-    return _run(entry_point, entry_point.load)
 
 
 def _run(entry_point: EntryPoint, action: Any) -> Any:

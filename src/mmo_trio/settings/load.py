@@ -57,27 +57,27 @@ def load_settings(
     built-in and installed ones. Raises SettingsError for an unreadable file, an unknown key, an
     unusable value, and values that contradict each other.
     """
-    found: dict[str, _RawSetting] = {}
-    for key, value in (presets or {}).items():
-        found[key] = _RawSetting(f"preset {key}", value)
     document = {} if file is None else _read_toml(file)
-    found |= _from_document(document, str(file))
     variables = environment or {}
-    found |= _from_environment(variables)
-    for key, value in (options or {}).items():
-        found[key] = _RawSetting(f"command line ({key})", value)
-    own_kinds = {**PROVIDER_KINDS, **(provider_kinds or {})}
+    found = {
+        **{key: _RawSetting(f"preset {key}", text) for key, text in (presets or {}).items()},
+        **_from_document(document, str(file)),
+        **_from_environment(variables),
+        **{
+            key: _RawSetting(f"command line ({key})", text) for key, text in (options or {}).items()
+        },
+    }
+    kinds = {**PROVIDER_KINDS, **(provider_kinds or {})}
     installed = find_extensions(PROVIDERS_GROUP, provider_kinds or {})
-    names = (*own_kinds, *installed)
+    names = (*kinds, *installed)
     providers = parse_providers(document.get("provider", {}), str(file), variables, names)
-    used = {each.kind for each in providers.values()} & installed.keys()
+    for name in {each.kind for each in providers.values()} & installed.keys():
+        kinds[name] = load_provider_kind(installed[name])
     sections = {name: _parse_section(name, found) for name in SECTIONS}
     settings = Settings(
         **sections,
         providers=providers,
-        provider_kinds=MappingProxyType(
-            {**own_kinds, **{name: load_provider_kind(installed[name]) for name in used}}
-        ),
+        provider_kinds=MappingProxyType(kinds),
         store_kinds=_find_store_kinds(sections["database"].url, store_kinds or {}, found),
     )
     _check_consistency(settings, found)
@@ -104,11 +104,8 @@ def _read_toml(file: Path) -> dict[str, Any]:
     try:
         return tomllib.loads(file.read_text(encoding="utf-8"))
     except OSError as error:
-        raise SettingsError(
-            str(file),
-            f"can't be read: {error.strerror}.",
-            "Name an existing file with --config, or leave it out.",
-        ) from None
+        remedy = "Name an existing file with --config, or leave it out."
+        raise SettingsError(str(file), f"can't be read: {error.strerror}.", remedy) from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise SettingsError(str(file), f"is not TOML: {error}.", "Correct that line.") from None
 
@@ -122,9 +119,8 @@ def _from_document(document: Mapping[str, Any], file: str) -> dict[str, _RawSett
             hint = near_match(section, [*SECTIONS, "provider"])
             raise SettingsError(f"{file}: [{section}]", "is no section.", hint)
         if not isinstance(table, dict):
-            raise SettingsError(
-                f"{file}: {section}", "is a section, not a value.", f"Write [{section}] above it."
-            )
+            remedy = f"Write [{section}] above it."
+            raise SettingsError(f"{file}: {section}", "is a section, not a value.", remedy)
         for key, value in table.items():
             where = f"{file}: {section}.{key}"
             if key not in section_keys(section):
@@ -144,9 +140,8 @@ def _from_environment(environment: Mapping[str, str]) -> dict[str, _RawSetting]:
         if not name.startswith(ENV_PREFIX) or name.startswith((TEST_ENV_PREFIX, PROVIDER_PREFIX)):
             continue
         if name not in known:
-            raise SettingsError(
-                name, "is no setting; it comes from the environment.", near_match(name, known)
-            )
+            fault = "is no setting; it comes from the environment."
+            raise SettingsError(name, fault, near_match(name, known))
         found[known[name]] = _RawSetting(name, environment[name])
     return found
 
@@ -159,9 +154,8 @@ def _parse_section(section: str, found: Mapping[str, _RawSetting]) -> Any:
         try:
             given[key] = value_kind(section, key).parse(raw.value)
         except InvalidSettingValue as fault:
-            raise SettingsError(
-                raw.location, f"{fault}.", _current_value_hint(section, key, raw)
-            ) from None
+            now = "" if value_kind(section, key).is_private else f"It is {raw.value!r} now."
+            raise SettingsError(raw.location, f"{fault}.", now) from None
     return SECTIONS[section](**given)
 
 
@@ -180,10 +174,6 @@ def _find_store_kinds(
     return MappingProxyType(kinds)
 
 
-def _current_value_hint(section: str, key: str, raw: _RawSetting) -> str:
-    return "" if value_kind(section, key).is_private else f"It is {raw.value!r} now."
-
-
 def _check_consistency(settings: Settings, found: Mapping[str, _RawSetting]) -> None:
     """Raise SettingsError for values that contradict each other."""
 
@@ -192,25 +182,21 @@ def _check_consistency(settings: Settings, found: Mapping[str, _RawSetting]) -> 
 
     limits, listen = settings.limits, settings.listen
     if limits.api_key_cache > API_KEY_CACHE_MAX:
-        reject(
-            "limits.api_key_cache",
-            "is longer than 60s, the longest that a retired key may still be accepted.",
-            'Set it to "60s" or less.',
-        )
-    if limits.callbacks_per_merchant > limits.callbacks:
-        reject(
-            "limits.callbacks_per_merchant",
-            f"is more than limits.callbacks ({limits.callbacks}).",
-            "Lower it, or raise limits.callbacks.",
-        )
-    if limits.connections_per_address > limits.connections:
-        reject(
-            "limits.connections_per_address",
-            f"is more than limits.connections ({limits.connections}).",
-            "Lower it, or raise limits.connections.",
-        )
+        fault = "is longer than 60s, the longest that a retired key may still be accepted."
+        reject("limits.api_key_cache", fault, 'Set it to "60s" or less.')
+    for key, count, total_key, total in (
+        ("callbacks_per_merchant", limits.callbacks_per_merchant, "callbacks", limits.callbacks),
+        (
+            "connections_per_address",
+            limits.connections_per_address,
+            "connections",
+            limits.connections,
+        ),
+    ):
+        if count > total:
+            fault = f"is more than limits.{total_key} ({total})."
+            reject(f"limits.{key}", fault, f"Lower it, or raise limits.{total_key}.")
     if (listen.tls_certificate is None) != (listen.tls_key is None):
-        given, missing = "listen.tls_certificate", "listen.tls_key"
-        if listen.tls_certificate is None:
-            given, missing = missing, given
-        reject(given, f"needs {missing} as well.", f"Set {missing}, too.")
+        files = ("listen.tls_certificate", "listen.tls_key")
+        present, missing = files[::-1] if listen.tls_certificate is None else files
+        reject(present, f"needs {missing} as well.", f"Set {missing}, too.")

@@ -89,20 +89,17 @@ def parse_providers(
     or kind.
     """
     if not isinstance(tables, dict):
-        raise SettingsError(
-            f"{file}: provider", "is a section, not a value.", "Write [provider.NAME] above it."
-        )
+        remedy = "Write [provider.NAME] above it."
+        raise SettingsError(f"{file}: provider", "is a section, not a value.", remedy)
     found: dict[str, dict[str, Any]] = {}
     for name, table in tables.items():
         where = f"{file}: [provider.{name}]"
         if _NAME.fullmatch(name) is None:
-            raise SettingsError(
-                where, "is no good name.", "Use letters, digits, - and _, at most 64 of them."
-            )
+            remedy = "Use letters, digits, - and _, at most 64 of them."
+            raise SettingsError(where, "is no good name.", remedy)
         if not isinstance(table, dict):
-            raise SettingsError(
-                where, "must be a table.", f"Write [provider.{name}] above its keys."
-            )
+            remedy = f"Write [provider.{name}] above its keys."
+            raise SettingsError(where, "must be a table.", remedy)
         found[name] = dict(table)
     for variable in sorted(environment):
         if variable.startswith(PROVIDER_PREFIX):
@@ -121,9 +118,8 @@ def provider_variable(name: str, key: str) -> str:
 def _split_variable(variable: str, known: Mapping[str, Any]) -> tuple[str, str]:
     name, separator, key = variable.removeprefix(PROVIDER_PREFIX).partition("__")
     if not separator or not name or not key:
-        raise SettingsError(
-            variable, "names no provider's key.", f"Write {PROVIDER_PREFIX}NAME__KEY."
-        )
+        remedy = f"Write {PROVIDER_PREFIX}NAME__KEY."
+        raise SettingsError(variable, "names no provider's key.", remedy)
     same = (each for each in known if each.replace("-", "_").upper() == name.upper())
     return next(same, name.lower()), key.lower()
 
@@ -134,8 +130,7 @@ def _parse_provider(name: str, table: Mapping[str, Any], kinds: Collection[str])
     if kind is None:
         raise SettingsError(where, "is missing.", f"Known are: {', '.join(kinds)}.")
     if kind not in kinds:
-        raise SettingsError(
-            where, f"{kind!r} is no kind of provider.", near_match(str(kind), kinds)
-        )
+        hint = near_match(str(kind), kinds)
+        raise SettingsError(where, f"{kind!r} is no kind of provider.", hint)
     rest = {key: value for key, value in table.items() if key != "kind"}
     return ProviderSection(name, str(kind), MappingProxyType(rest))

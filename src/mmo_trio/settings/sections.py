@@ -11,7 +11,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from attrs import field, frozen
+from attrs import field, fields, frozen, has
 
 from mmo_sansio.http.exchange import DELIVERY_TIMEOUT_S
 from mmo_sansio.http.listener_limits import DEFAULT_LISTENER_LIMITS, ListenerLimits
@@ -331,16 +331,6 @@ class Settings:
 
 
 SECTIONS: Mapping[str, type[Any]] = MappingProxyType(
-    {
-        "gateway": GatewaySection,
-        "listen": ListenSection,
-        "database": DatabaseSection,
-        "limits": LimitsSection,
-        "breaker": BreakerSection,
-        "egress": EgressSection,
-        "keys": KeysSection,
-        "console": ConsoleSection,
-        "log": LogSection,
-    }
+    {each.name: type(each.default) for each in fields(Settings) if has(type(each.default))}
 )
 """The sections by their names in the file, in the order of the documentation."""

@@ -24,7 +24,7 @@ Network: TypeAlias = IPv4Network | IPv6Network
 SPAN_MAX = Span(3650 * clock.DAY)
 """The longest duration, so that every instant is within the calendar."""
 
-_UNITS: dict[str, Span] = {
+_UNITS = {
     "d": clock.DAY,
     "h": clock.HOUR,
     "m": clock.MINUTE,
@@ -203,13 +203,9 @@ DATABASE_URL_FORM = (
 def _parse_database_url(value: Any) -> str:
     text = value.strip() if isinstance(value, str) else ""
     scheme, _, rest = text.partition("://")
-    if scheme == "sqlite" and rest.startswith("/") and len(rest) > 1:
-        return text
-    if scheme != "sqlite" and scheme and rest:
-        return (
-            text  # Whether some kind of store has the scheme is known when all settings are read.
-        )
-    raise InvalidSettingValue(f"must be {DATABASE_URL_FORM}")
+    if not scheme or not rest or (scheme == "sqlite" and not re.match("/.", rest)):
+        raise InvalidSettingValue(f"must be {DATABASE_URL_FORM}")
+    return text  # Whether some kind of store has the scheme is known when all settings are read.
 
 
 def mask_database_url(url: str) -> str:
@@ -258,10 +254,6 @@ def _format_list(values: tuple[object, ...]) -> str:
     return ", ".join(map(str, values)) or "(none)"
 
 
-def _format_switch(value: bool) -> str:
-    return "true" if value else "false"
-
-
 SPAN = ValueKind('duration, e.g. "15m"', parse_span, format_span)
 SPAN_OR_OFF = ValueKind(
     'duration or "off"', _parse_span_or_off, lambda s: "off" if s is None else format_span(s)
@@ -269,7 +261,7 @@ SPAN_OR_OFF = ValueKind(
 SIZE = ValueKind('size, e.g. "64KiB"', parse_size, format_size)
 COUNT = ValueKind("number", parse_count, str)
 RATIO = ValueKind("ratio, e.g. 0.5", _parse_ratio, str)
-SWITCH = ValueKind("true or false", _parse_switch, _format_switch)
+SWITCH = ValueKind("true or false", _parse_switch, lambda value: str(value).lower())
 LISTEN_ADDRESS = ValueKind("HOST:PORT", parse_listen_address, str)
 URL = ValueKind("address (URL)", _parse_url, str)
 DATABASE = ValueKind("address (URL)", _parse_database_url, mask_database_url, is_private=True)

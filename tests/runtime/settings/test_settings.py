@@ -21,8 +21,8 @@ from mmo_trio.settings import (
     format_span,
     load_settings,
     parse_span,
-    settings_page,
 )
+from mmo_trio.settings.describe import settings_page
 from mmo_trio.settings.service import ServiceAddresses, check_production, sandbox_presets
 
 PAGE = Path(__file__).parents[3] / "docs" / "settings.md"
@@ -154,7 +154,7 @@ def test_providers_come_from_file_and_environment(tmp_path: Path) -> None:
     }
     assert settings.providers["sandbox"].kind == "sandbox"
     assert "secret-passkey" not in repr(settings)
-    assert "secret-passkey" not in str(effective_settings(settings))
+    assert "secret-passkey" not in str(tuple(effective_settings(settings)))
 
 
 FILE_FAULTS = [
