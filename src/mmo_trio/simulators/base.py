@@ -140,10 +140,26 @@ def find_fault(fault_type: type[FaultT], faults: Sequence[Fault]) -> FaultT | No
     return next((each for each in faults if isinstance(each, fault_type)), None)
 
 
+class RequestRejected(Exception):
+    """Raised for a request that the operator rejects with this response."""
+
+    def __init__(self, response: HttpResponse) -> None:
+        super().__init__(response.status)
+        self.response = response
+
+
 def respond_with_faults(
-    faults: Sequence[Fault], handle: Callable[[], HttpResponse]
+    faults: Sequence[Fault], act: Callable[[], HttpResponse]
 ) -> HttpResponse | DroppedConnection:
-    """Return the response to a request with these faults; `handle` is called at most once."""
+    """Return the response to a request with these faults; `act` is called at most once, and may
+    raise RequestRejected."""
+
+    def handle() -> HttpResponse:
+        try:
+            return act()
+        except RequestRejected as rejected:
+            return rejected.response
+
     for fault in faults:
         match fault:
             case LoseRequest(hold):

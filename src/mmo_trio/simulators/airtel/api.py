@@ -102,14 +102,7 @@ class AirtelSimulator:
         except AirtelRequestRejected as refusal:
             return refusal.response
         met = self.faults.take_matching(operation)
-
-        def carry_out() -> HttpResponse:
-            try:
-                return act(met)
-            except AirtelRequestRejected as refusal:
-                return refusal.response
-
-        return respond_with_faults(met, carry_out)
+        return respond_with_faults(met, lambda: act(met))
 
     def take_due_callbacks(self, *, now: Instant) -> Sequence[HttpRequest]:
         """Return the callbacks to send now; each is returned once."""
@@ -251,10 +244,8 @@ class AirtelSimulator:
         self._check_headers(request, now=now)
         check_signature(request, path, self.market, "DP00900001016")
         document = parse_document(request)
-        payee, transaction = (
-            required_object(document, "payee"),
-            required_object(document, "transaction"),
-        )
+        payee = required_object(document, "payee")
+        transaction = required_object(document, "transaction")
         required_alphanumeric(document, "reference")
         check_version_fields(path, payee, transaction)
         check_pin(document, self.market)

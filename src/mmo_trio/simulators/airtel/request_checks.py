@@ -22,7 +22,7 @@ from mmo_sansio.providers.common.ciphers import RsaPadding
 from mmo_sansio.values.clock import SECOND, Span
 from mmo_sansio.values.money import AmountError, Money, parse_number, to_money
 from mmo_trio.simulators.airtel.accounts import CODE_PREFIXES
-from mmo_trio.simulators.base import json_response
+from mmo_trio.simulators.base import RequestRejected, json_response
 from mmo_trio.system.ciphers import rsa_padding
 
 _SHORT_KEY_BITS = 1024
@@ -50,12 +50,11 @@ class SimulatedAirtelMarket:
     key_padding: RsaPadding = RsaPadding.PKCS1V15
 
 
-class AirtelRequestRejected(Exception):
+class AirtelRequestRejected(RequestRejected):
     """A request is rejected with the operator's code."""
 
     def __init__(self, code: str, message: str, status: int = 400) -> None:
-        super().__init__(message)
-        self.response = operator_response({}, code, message, success=False, status=status)
+        super().__init__(operator_response({}, code, message, success=False, status=status))
 
 
 def operator_response(

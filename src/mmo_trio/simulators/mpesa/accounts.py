@@ -97,10 +97,6 @@ class SimulatedMpesaAccounts:
             setattr(account, name, value)
         self.accounts[id] = account
 
-    def find_account(self, id: str) -> SimulatedMpesaAccount | None:
-        """Return the account, or None."""
-        return self.accounts.get(id)
-
     def transfer(self, payment: SimulatedMpesaPayment) -> None:
         """Move the money, and give the payment a receipt."""
         self.accounts[payment.payer].balance_minor -= payment.amount_minor
@@ -115,7 +111,7 @@ class SimulatedMpesaAccounts:
         self, payment: SimulatedMpesaPayment, is_initiator_valid: bool
     ) -> str | None:
         """Return the result code of a pay-out that fails; None for one that succeeds."""
-        payee = self.find_account(payment.payee)
+        payee = self.accounts.get(payment.payee)
         if not is_initiator_valid:
             return "2001"
         if payment.shillings < PAYOUT_MIN:
@@ -135,11 +131,11 @@ class SimulatedMpesaAccounts:
     ) -> SimulatedMpesaPayment | None:
         """Return the payment with one of these ids, or None."""
         for each in self.payments:
-            if conversation_id and each.conversation_id == conversation_id:
-                return each
-            if originator_id and each.originator_id == originator_id:
-                return each
-            if receipt and each.receipt == receipt:
+            if (
+                (conversation_id and each.conversation_id == conversation_id)
+                or (originator_id and each.originator_id == originator_id)
+                or (receipt and each.receipt == receipt)
+            ):
                 return each
         return None
 
@@ -184,13 +180,7 @@ def default_accounts() -> SimulatedMpesaAccounts:
     """Return the accounts that every simulator begins with."""
     book = SimulatedMpesaAccounts()
     book.open_account({"account": "174379", "passkey": SANDBOX_PASSKEY})
-    book.open_account(
-        {
-            "account": "600997",
-            "balance": "1000000.00",
-            "initiator": "testapi",
-            "initiator_password": "Safaricom999!*!",
-        }
-    )
+    payer = {"initiator": "testapi", "initiator_password": "Safaricom999!*!"}
+    book.open_account({"account": "600997", "balance": "1000000.00", **payer})
     book.open_account({"account": "254708374149", "balance": "100000.00"})
     return book

@@ -146,18 +146,14 @@ class MpesaSimulator:
         faults: tuple[Fault, ...],
         now: Instant,
     ) -> HttpResponse:
+        if operation == "token":
+            return self._issue_token(request, query, now)
+        self._check_headers(request, now)
         try:
-            if operation == "token":
-                return self._issue_token(request, query, now)
-            self._check_headers(request, now)
-            try:
-                document = parse_json_object(request.body)
-            except ValueError:
-                raise MpesaRequestRejected(400, "400.002.05", "Invalid Request Payload") from None
-            form = check_form(operation, document)
-            return _OPERATION_HANDLERS[operation](self, form, faults, now)
-        except MpesaRequestRejected as refusal:
-            return refusal.response
+            document = parse_json_object(request.body)
+        except ValueError:
+            raise MpesaRequestRejected(400, "400.002.05", "Invalid Request Payload") from None
+        return _OPERATION_HANDLERS[operation](self, check_form(operation, document), faults, now)
 
     def _issue_token(self, request: HttpRequest, query: str, now: Instant) -> HttpResponse:
         pair = b64encode(f"{self.consumer_key}:{self.consumer_secret}".encode())
@@ -186,17 +182,13 @@ class MpesaSimulator:
         self, form: dict[str, str], faults: tuple[Fault, ...], now: Instant
     ) -> HttpResponse:
         check_password(self._accounts, form)
-        payer = self._accounts.find_account(form["PhoneNumber"])
+        payer = self._accounts.accounts.get(form["PhoneNumber"])
         if payer is None or form["PartyA"] != form["PhoneNumber"]:
             raise invalid_field("PhoneNumber")
         pushes = [each for each in self._accounts.payments if each.kind == "stk_push"]
         if any(each.payer == payer.id and each.result is None for each in pushes):
-            raise MpesaRequestRejected(
-                500,
-                "500.001.1001",
-                "Unable to lock subscriber, a transaction is already in process for the current"
-                " subscriber",
-            )
+            message = "Unable to lock subscriber, a transaction is already in process for the"
+            raise MpesaRequestRejected(500, "500.001.1001", f"{message} current subscriber")
         payment = self._schedule.accept_payment(
             "stk_push", form, payer.id, form["PartyB"], "CallBackURL", faults, now
         )
@@ -293,38 +285,32 @@ class MpesaSimulator:
     def _generate_qr(
         self, form: dict[str, str], faults: tuple[Fault, ...], now: Instant
     ) -> HttpResponse:
-        return json_response(
-            200,
-            {
-                "ResponseCode": "00",
-                "RequestID": f"simulated-{self._schedule.next_number()}",
-                "ResponseDescription": "QR Code Successfully Generated.",
-                "QRCode": responses.QR_IMAGE,
-            },
-        )
+        document = {
+            "ResponseCode": "00",
+            "RequestID": f"simulated-{self._schedule.next_number()}",
+            "ResponseDescription": "QR Code Successfully Generated.",
+            "QRCode": responses.QR_IMAGE,
+        }
+        return json_response(200, document)
 
     def _register_urls(
         self, form: dict[str, str], faults: tuple[Fault, ...], now: Instant
     ) -> HttpResponse:
-        account = self._accounts.find_account(form["ShortCode"])
+        account = self._accounts.accounts.get(form["ShortCode"])
         if account is None:
             raise invalid_field("ShortCode")
         account.confirmation_url = form["ConfirmationURL"]
         account.validation_url = form["ValidationURL"]
         account.response_type = form["ResponseType"]
-        document = {
-            "OriginatorCoversationID": f"simulated-{self._schedule.next_number()}",
-            "ResponseCode": "0",
-        }
+        id = f"simulated-{self._schedule.next_number()}"
+        document = {"OriginatorCoversationID": id, "ResponseCode": "0"}
         return json_response(200, {**document, "ResponseDescription": "Success"})
 
     def _simulate_c2b(
         self, form: dict[str, str], faults: tuple[Fault, ...], now: Instant
     ) -> HttpResponse:
-        payee, payer = (
-            self._accounts.find_account(form["ShortCode"]),
-            self._accounts.find_account(form["Msisdn"]),
-        )
+        accounts = self._accounts.accounts
+        payee, payer = accounts.get(form["ShortCode"]), accounts.get(form["Msisdn"])
         if payee is None or payer is None:
             raise invalid_field("ShortCode" if payee is None else "Msisdn")
         payment = self._schedule.accept_payment("c2b", form, payer.id, payee.id, "", faults, now)
@@ -344,9 +330,7 @@ class MpesaSimulator:
                 self._complete_deposit(payment, faults, then)
 
         self._schedule.schedule(later(now, ANSWER_DELAY), begin)
-        return json_response(
-            200, responses.accepted_response(payment.conversation_id, payment.originator_id)
-        )
+        return json_response(200, responses.payment_accepted_response(payment))
 
     def _complete_deposit(
         self, payment: SimulatedMpesaPayment, faults: Sequence[Fault], now: Instant
@@ -361,10 +345,8 @@ class MpesaSimulator:
     def _schedule_confirmation(
         self, payment: SimulatedMpesaPayment, faults: Sequence[Fault], now: Instant
     ) -> None:
-        payee, payer = (
-            self._accounts.accounts[payment.payee],
-            self._accounts.accounts[payment.payer],
-        )
+        accounts = self._accounts.accounts
+        payee, payer = accounts[payment.payee], accounts[payment.payer]
         if payee.confirmation_url is not None:
             document = responses.deposit_callback(
                 payment, payee, payer, now, receipt=payment.receipt or ""

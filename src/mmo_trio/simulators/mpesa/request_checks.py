@@ -8,9 +8,8 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeAlias
 from urllib.parse import urlsplit
 
-from mmo_sansio.http.messages import HttpResponse
 from mmo_sansio.providers.mpesa_daraja.wire import password
-from mmo_trio.simulators.base import json_response
+from mmo_trio.simulators.base import RequestRejected, json_response
 from mmo_trio.simulators.mpesa.accounts import SimulatedMpesaAccount, SimulatedMpesaAccounts
 
 FieldCheck: TypeAlias = Callable[[str], bool]
@@ -32,14 +31,12 @@ ENDPOINTS: Final[Mapping[str, tuple[str, str]]] = {
 """By path: the method and the operation's name."""
 
 
-class MpesaRequestRejected(Exception):
+class MpesaRequestRejected(RequestRejected):
     """A request is rejected as Daraja does."""
 
     def __init__(self, status: int, code: str, message: str) -> None:
-        super().__init__(message)
-        self.response: HttpResponse = json_response(
-            status, {"requestId": "simulated-1", "errorCode": code, "errorMessage": message}
-        )
+        document = {"requestId": "simulated-1", "errorCode": code, "errorMessage": message}
+        super().__init__(json_response(status, document))
 
 
 def invalid_field(field: str) -> MpesaRequestRejected:
@@ -174,7 +171,7 @@ def check_form(operation: str, document: Mapping[str, Any]) -> dict[str, str]:
 
 def check_password(accounts: SimulatedMpesaAccounts, form: Mapping[str, str]) -> None:
     """Raise MpesaRequestRejected unless a push has the password of its shortcode."""
-    account = accounts.find_account(form["BusinessShortCode"])
+    account = accounts.accounts.get(form["BusinessShortCode"])
     if account is None or account.passkey is None:
         raise MpesaRequestRejected(500, "500.001.1001", "Merchant does not exist")
     if form["Password"] != password(account.id, account.passkey, form["Timestamp"]):
@@ -185,7 +182,7 @@ def find_organisation(
     accounts: SimulatedMpesaAccounts, form: Mapping[str, str]
 ) -> SimulatedMpesaAccount:
     """Return the account that pays out or polls. Raises MpesaRequestRejected."""
-    account = accounts.find_account(form["PartyA"])
+    account = accounts.accounts.get(form["PartyA"])
     if account is None or account.initiator is None:
         raise invalid_field("PartyA")
     return account

@@ -38,6 +38,14 @@ QR_IMAGE: Final = b64encode(b"\x89PNG\r\n\x1a\nsimulated").decode()
 """The image that stands in for a code to scan."""
 
 
+_STATUSES: Final[Mapping[str | None, str]] = {
+    None: "Authorized",
+    "0": "Completed",
+    "queue_timeout": "Expired",
+}
+"""The TransactionStatus by result code; any other is `Failed`."""
+
+
 def callback_request(url: str, document: Mapping[str, Any]) -> HttpRequest:
     """Return a callback."""
     body = json.dumps(document, ensure_ascii=False).encode()
@@ -146,13 +154,14 @@ def status_callback(
         "TransactionID": DUMMY_RECEIPT,
     }
     if payment is not None and code is None:
+        status = _STATUSES.get(payment.result, "Failed")
         document["ResultParameters"] = {
             "ResultParameter": [
                 {"Key": "TransactionReason"},
                 {"Key": "ConversationID", "Value": payment.conversation_id},
                 {"Key": "OriginatorConversationID", "Value": payment.originator_id},
                 {"Key": "Amount", "Value": payment.shillings},
-                {"Key": "TransactionStatus", "Value": _status_text(payment)},
+                {"Key": "TransactionStatus", "Value": status},
                 {"Key": "ReceiptNo", "Value": payment.receipt or ""},
             ]
         }
@@ -220,15 +229,3 @@ def _stk_result_callback(payment: SimulatedMpesaPayment) -> dict[str, Any]:
 def _json_code(code: str | None) -> int | str:
     """Return the code as callbacks have it: a number, where it is one."""
     return int(code) if code is not None and code.isdigit() else code or ""
-
-
-def _status_text(payment: SimulatedMpesaPayment) -> str:
-    match payment.result:
-        case None:
-            return "Authorized"
-        case "0":
-            return "Completed"
-        case "queue_timeout":
-            return "Expired"
-        case _:
-            return "Failed"

@@ -32,6 +32,7 @@ from mmo_trio.simulators.base import (
     EndWith,
     Fault,
     FaultScript,
+    RequestRejected,
     find_fault,
     json_response,
     parse_json_object,
@@ -45,7 +46,6 @@ from mmo_trio.simulators.mtn.accounts import (
     format_plain,
 )
 from mmo_trio.simulators.mtn.request_checks import (
-    MtnRequestRejected,
     get_header,
     invalid_request,
     parse_basic_credentials,
@@ -112,14 +112,7 @@ class MtnSimulator:
         self.accounts.complete_due(now=now)
         path, _ = path_and_query(request)
         met = self.faults.take_matching(_operation_name(request.method, path))
-
-        def act() -> HttpResponse:
-            try:
-                return self._route(request, path, met, now=now)
-            except MtnRequestRejected as refused:
-                return refused.response
-
-        return respond_with_faults(met, act)
+        return respond_with_faults(met, lambda: self._route(request, path, met, now=now))
 
     def take_due_callbacks(self, *, now: Instant) -> Sequence[HttpRequest]:
         """Return the callbacks to send now."""
@@ -250,7 +243,7 @@ class MtnSimulator:
             raise unauthorized("Access denied due to invalid subscription key")
 
     def _check_token(self, request: HttpRequest, product: str, *, now: Instant) -> str:
-        """Return the user of the request's token. Raises MtnRequestRejected."""
+        """Return the user of the request's token. Raises RequestRejected."""
         its_product, user, expires_at = self._tokens.get(parse_bearer_token(request), ("", "", 0))
         if its_product != product or now >= expires_at:
             raise unauthorized("invalid or expired access token")
@@ -294,16 +287,14 @@ def _is_equal_constant_time(one: str, other: str) -> bool:
     return hmac.compare_digest(one.encode(), other.encode())
 
 
-def _duplicate_reference() -> MtnRequestRejected:
+def _duplicate_reference() -> RequestRejected:
     message = "Duplicated reference id. Creation of resource failed."
     return rejection(409, "RESOURCE_ALREADY_EXIST", message)
 
 
-def _not_found() -> MtnRequestRejected:
+def _not_found() -> RequestRejected:
     return rejection(404, "RESOURCE_NOT_FOUND", "Requested resource was not found.")
 
 
-def _no_such_route() -> MtnRequestRejected:
-    return MtnRequestRejected(
-        json_response(404, {"statusCode": 404, "message": "Resource not found"})
-    )
+def _no_such_route() -> RequestRejected:
+    return RequestRejected(json_response(404, {"statusCode": 404, "message": "Resource not found"}))

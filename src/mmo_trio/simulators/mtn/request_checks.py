@@ -8,9 +8,9 @@ import re
 from typing import Any
 from urllib.parse import urlsplit
 
-from mmo_sansio.http.messages import HttpRequest, HttpResponse
+from mmo_sansio.http.messages import HttpRequest
 from mmo_sansio.values.money import Money, check_amount, parse_number, to_money
-from mmo_trio.simulators.base import json_response, parse_json_object
+from mmo_trio.simulators.base import RequestRejected, json_response, parse_json_object
 
 MESSAGE_CHARACTERS_MAX = 128
 PARTY_ID_TYPES = ("MSISDN", "EMAIL", "PARTY_CODE")
@@ -22,31 +22,23 @@ _UUID4_PATTERN = re.compile(
 _MSISDN_PATTERN = re.compile(r"[1-9][0-9]{5,18}", re.ASCII)
 
 
-class MtnRequestRejected(Exception):
-    """A request is rejected with this response."""
-
-    def __init__(self, response: HttpResponse) -> None:
-        super().__init__(response.status)
-        self.response = response
-
-
-def rejection(status: int, code: str, message: str) -> MtnRequestRejected:
+def rejection(status: int, code: str, message: str) -> RequestRejected:
     """Return an error in the operator's form."""
-    return MtnRequestRejected(json_response(status, {"code": code, "message": message}))
+    return RequestRejected(json_response(status, {"code": code, "message": message}))
 
 
-def unauthorized(message: str) -> MtnRequestRejected:
+def unauthorized(message: str) -> RequestRejected:
     """Return a 401 in the form of the API manager in front of the operator's own services."""
-    return MtnRequestRejected(json_response(401, {"statusCode": 401, "message": message}))
+    return RequestRejected(json_response(401, {"statusCode": 401, "message": message}))
 
 
-def invalid_request(message: str) -> MtnRequestRejected:
+def invalid_request(message: str) -> RequestRejected:
     """Return a rejection with status 400."""
     return rejection(400, "VALIDATION_ERROR", message)
 
 
 def get_header(request: HttpRequest, name: str) -> str | None:
-    """Return the header with this name. Raises MtnRequestRejected when it occurs twice."""
+    """Return the header with this name. Raises RequestRejected when it occurs twice."""
     values = request.values(name.lower().encode())
     if len(values) > 1:
         raise invalid_request(f"{name} is there {len(values)} times")
@@ -54,7 +46,7 @@ def get_header(request: HttpRequest, name: str) -> str | None:
 
 
 def parse_basic_credentials(request: HttpRequest) -> tuple[str, str]:
-    """Return user and key of an HTTP Basic Authorization. Raises MtnRequestRejected."""
+    """Return user and key of an HTTP Basic Authorization. Raises RequestRejected."""
     scheme, _, encoded = (get_header(request, "Authorization") or "").partition(" ")
     try:
         user, separator, key = base64.b64decode(encoded, validate=True).decode().partition(":")
@@ -66,7 +58,7 @@ def parse_basic_credentials(request: HttpRequest) -> tuple[str, str]:
 
 
 def parse_bearer_token(request: HttpRequest) -> str:
-    """Return the token of an Authorization. Raises MtnRequestRejected."""
+    """Return the token of an Authorization. Raises RequestRejected."""
     scheme, _, token = (get_header(request, "Authorization") or "").partition(" ")
     if scheme.lower() != "bearer" or not token:
         raise unauthorized("Authorization must be Bearer, with an access token")
@@ -74,7 +66,7 @@ def parse_bearer_token(request: HttpRequest) -> str:
 
 
 def parse_reference_id(request: HttpRequest) -> str:
-    """Return the X-Reference-Id, a UUID of version 4, in lower case. Raises MtnRequestRejected."""
+    """Return the X-Reference-Id, a UUID of version 4, in lower case. Raises RequestRejected."""
     value = get_header(request, "X-Reference-Id") or ""
     if _UUID4_PATTERN.fullmatch(value) is None:
         raise invalid_request("X-Reference-Id must be a UUID of version 4")
@@ -83,7 +75,7 @@ def parse_reference_id(request: HttpRequest) -> str:
 
 def parse_callback_url(request: HttpRequest, registered: str | None) -> str | None:
     """Return the X-Callback-Url, on the registered host if one is registered. Raises
-    MtnRequestRejected."""
+    RequestRejected."""
     value = get_header(request, "X-Callback-Url")
     if value is None:
         return None
@@ -108,7 +100,7 @@ def parse_submission(
     request: HttpRequest, party: str, currency: str
 ) -> tuple[dict[str, Any], Money]:
     """Return the body of a submission and its amount; `party` is `payer` or `payee`. Raises
-    MtnRequestRejected."""
+    RequestRejected."""
     if (get_header(request, "Content-Type") or "").partition(";")[0].strip() != "application/json":
         raise invalid_request("Content-Type must be application/json")
     try:
