@@ -204,10 +204,8 @@ def _brand_sentences(history: PaymentHistory) -> Iterator[str]:
     if history.brand is None:
         yield f"The brand {history.transaction.order.brand} was removed: nobody can look this up."
         return
-    brand, in_use = (
-        history.brand.brand,
-        [key for key in history.brand.keys if key.retired_at is None],
-    )
+    brand = history.brand.brand
+    in_use = [key for key in history.brand.keys if key.retired_at is None]
     if not brand.enabled:
         yield f"The brand {brand.id} is disabled: its requests are refused with merchant_disabled."
     if not in_use:

@@ -52,20 +52,13 @@ def plan_brands(
     use. Raises SettingsError when a key of the file belongs to another brand.
     """
     stored = {record.brand.id: record for record in current}
+    known = [each.brand for each in configured if each.brand.id in stored]
     names = {each.brand.id for each in configured}
     return BrandsPlan(
         added=tuple(each.brand for each in configured if each.brand.id not in stored),
-        changed=tuple(
-            each.brand
-            for each in configured
-            if each.brand.id in stored and stored[each.brand.id].brand != each.brand
-        ),
+        changed=tuple(each for each in known if stored[each.id].brand != each),
         removed=tuple(id for id in stored if id not in names) if prune else (),
-        unchanged=tuple(
-            each.brand.id
-            for each in configured
-            if each.brand.id in stored and stored[each.brand.id].brand == each.brand
-        ),
+        unchanged=tuple(each.id for each in known if stored[each.id].brand == each),
         keys_to_add=tuple(_missing_keys(current, configured, keyring)),
         brands_needing_keys=tuple(
             each.brand.id

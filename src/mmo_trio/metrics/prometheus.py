@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Final
+from typing import Final, TypeVar
 
 import structlog
 import trio
@@ -50,6 +50,7 @@ BACKLOG_TTL_S: Final = 10.0
 """The store is queried at most once in this time."""
 
 Labels = Mapping[str, str]
+ValueT = TypeVar("ValueT")
 
 
 @define(eq=False)
@@ -101,17 +102,12 @@ class PrometheusExporter:
 
     async def render(self) -> bytes:
         """Return all metrics; those of other processes are a few seconds old."""
-        own = tuple(self._own_families(await self.backlog_cache.backlog()))
         if self.process_files is None:
-            return _to_text(own)
-        others = [
-            family
-            for text in self.process_files.read_others()
-            for family in text_string_to_metric_families(text)
-        ]
-        return _to_text(
-            _merge_families([*_label_with_process(own, self.process_files.process_name), *others])
-        )
+            return _to_text([*self._own_families(await self.backlog_cache.backlog())])
+        families = await self._labelled_families(self.process_files.process_name)
+        for text in self.process_files.read_others():
+            families += text_string_to_metric_families(text)
+        return _to_text(_merge_families(families))
 
     async def publish(self) -> None:
         """Write the metrics for the other processes until cancelled; return if there are none."""
@@ -120,8 +116,16 @@ class PrometheusExporter:
 
     async def _render_own(self) -> bytes:
         assert self.process_files is not None
-        own = tuple(self._own_families(await self.backlog_cache.backlog()))
-        return _to_text(_label_with_process(own, self.process_files.process_name))
+        return _to_text(await self._labelled_families(self.process_files.process_name))
+
+    async def _labelled_families(self, process_name: str) -> list[Metric]:
+        families = list(self._own_families(await self.backlog_cache.backlog()))
+        for family in families:
+            family.samples = [
+                each._replace(labels={**each.labels, "process": process_name})
+                for each in family.samples
+            ]
+        return families
 
     def _own_families(self, backlog: Backlog | None) -> Iterator[Metric]:
         build = {"version": __version__, "python": platform.python_version()}
@@ -166,15 +170,18 @@ class PrometheusExporter:
 
 
 def _provider_counters(counts: Mapping[str, ProviderCounts]) -> Iterator[Metric]:
+    def by_provider(value: Callable[[ProviderCounts], ValueT]) -> list[tuple[Labels, ValueT]]:
+        return [({"provider": name}, value(each)) for name, each in counts.items()]
+
     yield _counter(
         "mmo_provider_submissions",
         "Submissions sent to a provider.",
-        *(({"provider": name}, each.submissions) for name, each in counts.items()),
+        *by_provider(lambda each: each.submissions),
     )
     yield _counter(
         "mmo_provider_questions",
         "Polls of a provider for the status of a payment.",
-        *(({"provider": name}, each.polls) for name, each in counts.items()),
+        *by_provider(lambda each: each.polls),
     )
     yield _counter(
         "mmo_provider_reports",
@@ -188,12 +195,12 @@ def _provider_counters(counts: Mapping[str, ProviderCounts]) -> Iterator[Metric]
     yield _counter(
         "mmo_provider_exchange_failures",
         "Requests to a provider without a usable response.",
-        *(({"provider": name}, each.failed_exchanges) for name, each in counts.items()),
+        *by_provider(lambda each: each.failed_exchanges),
     )
     yield _histogram(
         "mmo_provider_exchange_seconds",
         "Time from a request to a provider to its response or its failure.",
-        *(({"provider": name}, each.exchange_durations) for name, each in counts.items()),
+        *by_provider(lambda each: each.exchange_durations),
     )
 
 
@@ -300,17 +307,7 @@ def _outcome_counter(name: str, help_text: str, outcomes: Mapping[DeliveryOutcom
     return _counter(name, help_text, *samples)
 
 
-def _label_with_process(families: Iterable[Metric], name: str) -> list[Metric]:
-    """Label each sample with the name of its process."""
-    for family in families:
-        family.samples = [
-            each._replace(labels={**each.labels, "process": name}) for each in family.samples
-        ]
-    return list(families)
-
-
 def _merge_families(families: Iterable[Metric]) -> list[Metric]:
-    """Merge the families with the same name."""
     found: dict[str, Metric] = {}
     for family in families:
         found.setdefault(family.name, family)
@@ -334,14 +331,16 @@ class _StaticCollector(Collector):
 
 
 def _counter(name: str, help_text: str, *samples: tuple[Labels, int]) -> Metric:
-    family = CounterMetricFamily(name, help_text, labels=_label_names(samples))
-    for labels, value in samples:
-        family.add_metric(list(labels.values()), value)
-    return family
+    return _add_samples(CounterMetricFamily(name, help_text, labels=_label_names(samples)), samples)
 
 
 def _gauge(name: str, help_text: str, *samples: tuple[Labels, int]) -> Metric:
-    family = GaugeMetricFamily(name, help_text, labels=_label_names(samples))
+    return _add_samples(GaugeMetricFamily(name, help_text, labels=_label_names(samples)), samples)
+
+
+def _add_samples(
+    family: CounterMetricFamily | GaugeMetricFamily, samples: Sequence[tuple[Labels, int]]
+) -> Metric:
     for labels, value in samples:
         family.add_metric(list(labels.values()), value)
     return family
