@@ -18,7 +18,6 @@ from mmo_trio.cli.commands import (
     listen,
     operators,
     providers,
-    providers_register,
     records,
     sandbox_clock,
     serve,
@@ -39,25 +38,9 @@ def main() -> None:
     structlog.configure(logger_factory=lambda *_: structlog.PrintLogger(sys.stderr))
 
 
-providers.providers.add_command(providers_register.register)
-providers.providers.add_command(providers_register.address)
-
 for command in (
-    demo.demo,
-    serve.sandbox,
-    serve.serve,
-    listen.listen,
-    brands.brands,
-    tx.tx,
-    explain.explain,
-    suspense.suspense,
-    providers.providers,
-    records.records,
-    operators.operators,
-    audit.audit,
-    db.db,
-    check_config.check_config,
-    sandbox_clock.sandbox_clock,
-    simulate.simulate,
-):
+    demo.demo, serve.sandbox, serve.serve, listen.listen, brands.brands, tx.tx, explain.explain,
+    suspense.suspense, providers.providers, records.records, operators.operators, audit.audit,
+    db.db, check_config.check_config, sandbox_clock.sandbox_clock, simulate.simulate,
+):  # fmt: skip
     main.add_command(command)

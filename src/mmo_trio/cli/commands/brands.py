@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import click
 from attrs import evolve
@@ -44,29 +44,20 @@ def apply_(file: Path, prune: bool, target: CommandTarget, as_json: bool) -> Non
 
     plan = target.with_store(make_plan, create=True)
     _print_plan(plan)
+    changes: dict[str, Any] = {
+        "added": [each.id for each in plan.added],
+        "changed": [each.id for each in plan.changed],
+        "removed": list(plan.removed),
+    }
     now = target.clock().now()
 
     async def carry_out(store: Store) -> Mapping[str, str]:
-        await target.record(
-            store,
-            "brands_applied",
-            added=[each.id for each in plan.added],
-            changed=[each.id for each in plan.changed],
-            removed=list(plan.removed),
-        )
+        await target.record(store, "brands_applied", **changes)
         return await apply_plan(store, keyring, plan, now=now)
 
     new_keys = target.with_store(carry_out)
     if as_json:
-        print_json(
-            {
-                "added": [each.id for each in plan.added],
-                "changed": [each.id for each in plan.changed],
-                "removed": list(plan.removed),
-                "unchanged": list(plan.unchanged),
-                "madeKeys": dict(new_keys),
-            }
-        )
+        print_json(changes | {"unchanged": list(plan.unchanged), "madeKeys": dict(new_keys)})
     elif new_keys:
         print_table(("brand", "API key (shown this once)"), new_keys.items())
 
@@ -106,8 +97,8 @@ def show(brand: str, target: CommandTarget, as_json: bool) -> None:
     if as_json:
         print_json(members)
         return
-    simple = {k: v for k, v in members.items() if k not in ("methods", "keys")}
-    print_table(("member", "value"), ((k, _format_cell(v)) for k, v in simple.items()))
+    simple = ((k, v) for k, v in members.items() if k not in ("methods", "keys"))
+    print_table(("member", "value"), simple)
     click.echo()
     print_table(
         ("method", "country", "provider", "flows", "limits"),
@@ -123,13 +114,7 @@ def show(brand: str, target: CommandTarget, as_json: bool) -> None:
         ),
     )
     click.echo()
-    print_table(
-        ("key", "added", "retired"),
-        (
-            (key.id, format_instant(key.added_at), format_instant(key.retired_at))
-            for key in record.keys
-        ),
-    )
+    print_table(("key", "added", "retired"), (key.values() for key in brand_keys_to_json(record)))
 
 
 @brands.group()
@@ -244,15 +229,20 @@ def brand_to_json(record: BrandRecord) -> dict[str, object]:
             }
             for each in brand.methods
         ],
-        "keys": [
-            {
-                "id": key.id,
-                "addedAt": format_instant(key.added_at),
-                "retiredAt": format_instant(key.retired_at),
-            }
-            for key in record.keys
-        ],
+        "keys": brand_keys_to_json(record),
     }
+
+
+def brand_keys_to_json(record: BrandRecord) -> list[dict[str, object]]:
+    """Return the number of each key of a brand, and the times of its addition and retirement."""
+    return [
+        {
+            "id": key.id,
+            "addedAt": format_instant(key.added_at),
+            "retiredAt": format_instant(key.retired_at),
+        }
+        for key in record.keys
+    ]
 
 
 def _set_enabled(target: CommandTarget, id: str, *, enabled: bool) -> None:
@@ -282,7 +272,3 @@ def _print_plan(plan: BrandsPlan) -> None:
 
 def _format_ids(ids: Sequence[int]) -> str:
     return ", ".join(map(str, ids)) or "none"
-
-
-def _format_cell(value: object) -> object:
-    return json.dumps(value) if isinstance(value, list) else value

@@ -14,6 +14,7 @@ from mmo_trio.admin.explanation import (
     load_payment_history,
     timeline,
 )
+from mmo_trio.cli.commands.brands import brand_keys_to_json
 from mmo_trio.cli.commands.suspense import suspense_entry_to_json
 from mmo_trio.cli.commands.tx import brand_option, find_transaction
 from mmo_trio.cli.support.output import (
@@ -87,17 +88,7 @@ def _to_json(history: PaymentHistory) -> str:
             for each in history.callbacks
         ],
         "suspense": [suspense_entry_to_json(each) for each in history.suspense],
-        "keys": [
-            {
-                "id": key.id,
-                "addedAt": format_instant(key.added_at),
-                "retiredAt": format_instant(key.retired_at),
-            }
-            for key in (history.brand.keys if history.brand else ())
-        ],
+        "keys": brand_keys_to_json(history.brand) if history.brand else [],
     }
-    return (
-        admin_transaction_json(history.transaction)[:-1]
-        + ","
-        + json.dumps(members, ensure_ascii=False)[1:]
-    )
+    further = json.dumps(members, ensure_ascii=False)[1:]
+    return f"{admin_transaction_json(history.transaction)[:-1]},{further}"

@@ -60,7 +60,7 @@ def add(name: str, role: str, password_stdin: bool, target: CommandTarget) -> No
 def list_(target: CommandTarget, as_json: bool) -> None:
     """List the users."""
     users = target.with_store(lambda store: store.admin.users())
-    rows: list[dict[str, object]] = [
+    rows = [
         {
             "name": each.name,
             "role": each.role,
@@ -69,7 +69,9 @@ def list_(target: CommandTarget, as_json: bool) -> None:
         }
         for each in users
     ]
-    print_rows(("name", "role", "addedAt", "disabledAt"), rows, as_json=as_json)
+    print_rows(
+        {each: each for each in ("name", "role", "addedAt", "disabledAt")}, rows, as_json=as_json
+    )
 
 
 @operators.command()

@@ -8,7 +8,13 @@ import json
 import click
 
 from mmo_trio.cli.support.errors import NegativeAnswer, UsageProblem
-from mmo_trio.cli.support.output import format_instant, print_json, print_status, print_table
+from mmo_trio.cli.support.output import (
+    format_instant,
+    print_json,
+    print_rows,
+    print_status,
+    print_table,
+)
 from mmo_trio.cli.support.target import CommandTarget, json_option, target_options
 from mmo_trio.storage.interface.admin_types import SuspenseEntry
 from mmo_trio.storage.interface.store import Store
@@ -32,34 +38,10 @@ def list_(brand: str | None, with_closed: bool, target: CommandTarget, as_json: 
     entries = target.with_store(
         lambda store: store.admin.suspense(brand=brand, with_closed=with_closed)
     )
-    if as_json:
-        print_json([suspense_entry_to_json(each) for each in entries])
-        return
-    print_table(
-        (
-            "id",
-            "first reported",
-            "times",
-            "reason",
-            "provider",
-            "brand",
-            "gatewayReference",
-            "closed",
-        ),
-        (
-            (
-                each.id,
-                format_instant(each.first_at),
-                each.times,
-                each.reason,
-                each.provider,
-                each.brand,
-                each.gateway_reference,
-                format_instant(each.closed_at),
-            )
-            for each in entries
-        ),
-    )
+    columns = {"id": "id", "first reported": "firstAt", "times": "times", "reason": "reason"}
+    columns |= {name: name for name in ("provider", "brand", "gatewayReference")}
+    columns |= {"closed": "closedAt"}
+    print_rows(columns, [suspense_entry_to_json(each) for each in entries], as_json=as_json)
 
 
 @suspense.command()
@@ -68,14 +50,11 @@ def list_(brand: str | None, with_closed: bool, target: CommandTarget, as_json: 
 @json_option
 def show(id: int, target: CommandTarget, as_json: bool) -> None:
     """Show one entry with its content."""
-    entry = target.with_store(lambda store: _find_entry(store, id))
+    members = suspense_entry_to_json(target.with_store(lambda store: _find_entry(store, id)))
     if as_json:
-        print_json(suspense_entry_to_json(entry))
+        print_json(members)
     else:
-        rows = (
-            (name, _format_cell(value)) for name, value in suspense_entry_to_json(entry).items()
-        )
-        print_table(("member", "value"), rows)
+        print_table(("member", "value"), members.items())
 
 
 @suspense.command()
@@ -128,7 +107,3 @@ async def _find_entry(store: Store, id: int) -> SuspenseEntry:
     raise NegativeAnswer(
         f"There is no entry {id}. `mmo suspense list --all` shows those there are."
     )
-
-
-def _format_cell(value: object) -> object:
-    return json.dumps(value, ensure_ascii=False) if isinstance(value, dict) else value

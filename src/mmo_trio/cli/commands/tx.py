@@ -83,10 +83,7 @@ def tx() -> None:
 def show(reference: str, brand: str | None, target: CommandTarget, as_json: bool) -> None:
     """Show one transaction, by its gatewayReference or merchantReference."""
     found = target.with_store(lambda store: find_transaction(store, reference, brand))
-    if as_json:
-        click.echo(admin_transaction_json(found))
-    else:
-        print_table(("member", "value"), transaction_rows(found))
+    _print_transaction(found, as_json=as_json)
 
 
 @tx.command("list")
@@ -195,10 +192,7 @@ def resolve(
         return await _resolve(target, store, found, resolution)
 
     resolved = target.with_store(resolve_it)
-    if as_json:
-        click.echo(admin_transaction_json(resolved))
-    else:
-        print_table(("member", "value"), transaction_rows(resolved))
+    _print_transaction(resolved, as_json=as_json)
     print_status("Done. The gateway that serves this store makes the callback.")
 
 
@@ -224,11 +218,13 @@ async def _resolve(
         raise NegativeAnswer(str(refused)) from None
 
 
-def transaction_rows(transaction: Transaction) -> list[tuple[str, object]]:
-    """Return the members of a transaction for a person, without those that are absent."""
+def _print_transaction(transaction: Transaction, *, as_json: bool) -> None:
+    if as_json:
+        click.echo(admin_transaction_json(transaction))
+        return
     order, progress = transaction.order, transaction.progress
     data = progress.provider_data
-    rows: list[tuple[str, object]] = [
+    rows = [
         ("status", f"{transaction.status} ({progress.stage})"),
         ("brand", order.brand),
         ("type / flow", f"{order.type} / {order.flow}"),
@@ -252,4 +248,4 @@ def transaction_rows(transaction: Transaction) -> list[tuple[str, object]]:
         ("provider's error", data and data.error_code),
         ("resultUrl", order.result_url),
     ]
-    return [row for row in rows if row[1] is not None]
+    print_table(("member", "value"), (row for row in rows if row[1] is not None))

@@ -30,24 +30,24 @@ def print_json(value: object) -> None:
     click.echo(json.dumps(value, ensure_ascii=False, indent=2))
 
 
-def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
+def print_table(columns: Sequence[str], rows: Iterable[Iterable[object]]) -> None:
     """Print a table; its cells are printed as they are, never interpreted as markup."""
     table = Table(box=None, header_style="bold", pad_edge=False)
     for column in columns:
         table.add_column(column, overflow="fold")
     for row in rows:
-        table.add_row(*(Text(cell_text(cell)) for cell in row))
+        table.add_row(*(Text(_cell_text(cell)) for cell in row))
     terminal().print(table)
 
 
 def print_rows(
-    columns: Sequence[str], rows: Sequence[Mapping[str, object]], *, as_json: bool
+    columns: Mapping[str, str], rows: Sequence[Mapping[str, object]], *, as_json: bool
 ) -> None:
-    """Print rows as a JSON array of objects, or as a table of their members."""
+    """Print rows as a JSON array of objects, or as a table; `columns` are members by title."""
     if as_json:
         print_json(rows)
     else:
-        print_table(columns, ([row[name] for name in columns] for row in rows))
+        print_table(tuple(columns), ([row[name] for name in columns.values()] for row in rows))
 
 
 def terminal(*, err: bool = False) -> Console:
@@ -72,8 +72,9 @@ def progress_bar() -> Progress:
     )
 
 
-def cell_text(value: object) -> str:
-    """Return the text of a cell; empty for None."""
+def _cell_text(value: object) -> str:
+    if isinstance(value, dict | list):
+        return json.dumps(value, ensure_ascii=False)
     return "" if value is None else str(value)
 
 
