@@ -21,10 +21,12 @@ from mmo_trio.console.charts import (
     statistics_over_time,
 )
 from mmo_trio.console.context import console
+from mmo_trio.console.parameters import parse_choice
 from mmo_trio.console.views import format_utc_seconds
 from mmo_trio.storage.interface.admin_types import CountDimension, CountQuery
 
 ROWS_MAX = 50
+DIMENSION_FAULT = "Payments are counted by brand, method or provider."
 
 
 @frozen
@@ -60,7 +62,11 @@ async def show() -> str:
     period = OVERVIEW_PERIODS.get(request.args.get("view", "day"))
     if period is None:
         raise BadRequest("There is no such view.")
-    by, of = _parse_dimension("by") or CountDimension.BRAND, _parse_dimension("of")
+    by, of = (
+        parse_choice(CountDimension, request.args.get(name), DIMENSION_FAULT)
+        for name in ("by", "of")
+    )
+    by = by or CountDimension.BRAND
     value = request.args.get("value", "").strip()[:255]
     only = (of, value) if of is not None and value else None
     now = console().now()
@@ -68,6 +74,7 @@ async def show() -> str:
     begin = earlier(end, period.length)
     query = CountQuery(period.step, begin, end, only)
     admin = console().store.admin
+    hour_or_day = slice(11, 16) if period.step == HOUR else slice(5, 10)
     steps = statistics_over_time(
         await admin.count_payments(query, by=None), begin, end, period.step
     )
@@ -77,7 +84,7 @@ async def show() -> str:
     )
     return await render_template(
         "overview.html",
-        charts=build_charts(steps, _format_hour if period.step == HOUR else _format_day),
+        charts=build_charts(steps, lambda at: format_utc_seconds(at)[hour_or_day]),
         steps=[
             (format_utc_seconds(Instant(int(each.key)))[:16], *_statistics_cells(each))
             for each in steps
@@ -109,16 +116,6 @@ def _statistics_cells(statistics: PaymentStatistics) -> tuple[int, int, int, str
     )
 
 
-def _parse_dimension(name: str) -> CountDimension | None:
-    text = request.args.get(name, "")
-    if not text:
-        return None
-    try:
-        return CountDimension(text)
-    except ValueError:
-        raise BadRequest("Payments are counted by brand, method or provider.") from None
-
-
 def _period_end(text: str | None, now: Instant, period: OverviewPeriod) -> Instant:
     """Return the end of the current step, or of the requested one (`2026-11-21T15`)."""
     at = now
@@ -133,11 +130,3 @@ def _period_end(text: str | None, now: Instant, period: OverviewPeriod) -> Insta
 
 def _hour_parameter(at: Instant) -> str:
     return format_utc_seconds(at)[:13].replace(" ", "T")
-
-
-def _format_hour(at: Instant) -> str:
-    return format_utc_seconds(at)[11:16]
-
-
-def _format_day(at: Instant) -> str:
-    return format_utc_seconds(at)[5:10]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from enum import StrEnum
 from typing import Any, TypeVar
 
 from quart import Response, request, url_for
@@ -17,6 +18,7 @@ TEXT_LENGTH_MAX = 255
 _PHONE_NUMBER_PATTERN = re.compile(r"\+?[0-9][0-9 ()./-]{1,30}[0-9]")
 
 Row = TypeVar("Row")
+ChoiceT = TypeVar("ChoiceT", bound=StrEnum)
 
 
 def split_page(rows: Sequence[Row]) -> tuple[Sequence[Row], Row | None]:
@@ -43,6 +45,14 @@ async def form_field(name: str, *, length_max: int = 2_000, is_required: bool = 
     if len(text) > length_max:
         raise BadRequest(f"{name.replace('_', ' ')} is longer than {length_max} characters.")
     return text
+
+
+def parse_choice(kind: type[ChoiceT], text: str | None, fault: str) -> ChoiceT | None:
+    """Return the member of an enumeration; None for no text. Raises BadRequest with the fault."""
+    try:
+        return kind(text) if text else None
+    except ValueError:
+        raise BadRequest(fault) from None
 
 
 def parse_row_number(text: str | None) -> int | None:

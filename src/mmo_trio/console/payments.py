@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from quart import Blueprint, render_template
-from werkzeug.exceptions import BadRequest, NotFound
+from werkzeug.exceptions import NotFound
 
 from mmo_sansio.messages.inputs import ResolveManually
 from mmo_sansio.payments.states import target_stages
@@ -19,15 +19,17 @@ from mmo_trio.console.parameters import (
     TEXT_LENGTH_MAX,
     form_field,
     format_position,
+    parse_choice,
     parse_phone_number,
     parse_position,
     query_argument,
 )
-from mmo_trio.console.permissions import Permission, PersonalDataMask
+from mmo_trio.console.permissions import Permission
 from mmo_trio.console.sessions import current_user
 from mmo_trio.console.views import (
     format_utc_seconds,
     list_payment_fields,
+    to_audit_cells,
     to_callback_view,
     to_payment_row,
     to_suspense_entry_view,
@@ -43,18 +45,18 @@ async def list_payments() -> str:
     selection = PaymentFilter(
         brand=query_argument("brand"),
         method=query_argument("method"),
-        status=_parse_status(query_argument("status")),
+        status=parse_choice(Status, query_argument("status"), "There is no such status."),
         before=parse_position(query_argument("before")),
         limit=PAGE_SIZE,
     )
-    store, mask = console().store, current_user().mask
-    found = await store.admin.list_payments(selection)
+    admin, mask = console().store.admin, current_user().mask
+    found = await admin.list_payments(selection)
     return await render_template(
         "payments.html",
         rows=[to_payment_row(each, mask) for each in found.transactions],
         next_page=format_position(found.next_position),
         selection=selection,
-        brands=[each.brand.id for each in await store.admin.brands()],
+        brands=[each.brand.id for each in await admin.brands()],
         statuses=list(Status),
     )
 
@@ -86,6 +88,7 @@ async def show_payment(reference: str) -> str:
     store, mask = console().store, current_user().mask
     history = await load_payment_history(store, transaction)
     proposals = await store.admin.proposals(about=transaction.reference)
+    rows = await store.admin.audit(about=f"payment:{transaction.reference}", limit=PAGE_SIZE)
     return await render_template(
         "payment.html",
         payment=to_payment_row(transaction, mask),
@@ -99,7 +102,7 @@ async def show_payment(reference: str) -> str:
         callbacks=[to_callback_view(each, mask) for each in history.callbacks],
         suspense=[to_suspense_entry_view(each, mask) for each in history.suspense],
         proposals=proposals,
-        audit_events=await _audit_events(transaction, mask),
+        audit_events=[to_audit_cells(each, mask) for each in reversed(rows)],
         outcomes=_possible_outcomes(transaction),
         is_proposed=any(each.state in UNFINISHED_STATES for each in proposals),
     )
@@ -114,30 +117,9 @@ async def _find_payment(reference: str) -> Transaction:
     return transaction
 
 
-async def _audit_events(
-    transaction: Transaction, mask: PersonalDataMask
-) -> Sequence[tuple[str, str, str, str]]:
-    """Return the time, actor, action and detail of each audit event, the oldest first."""
-    subject = f"payment:{transaction.reference}"
-    rows = await console().store.admin.audit(about=subject, limit=PAGE_SIZE)
-    return [
-        (format_utc_seconds(each.at), each.actor, each.action, mask.text(each.detail))
-        for each in (row.event for row in reversed(rows))
-    ]
-
-
 def _possible_outcomes(transaction: Transaction) -> Sequence[str]:
     """Return the outcomes that a person may propose now: `success`, or error codes."""
     resolution = ResolveManually(transaction.reference, "", "")
     reachable = target_stages(transaction.progress.stage, resolution)
     outcomes = ["success"] if Stage.SUCCEEDED in reachable else []
     return outcomes + ([code.value for code in ErrorCode] if Stage.FAILED in reachable else [])
-
-
-def _parse_status(text: str | None) -> Status | None:
-    if text is None:
-        return None
-    try:
-        return Status(text)
-    except ValueError:
-        raise BadRequest("There is no such status.") from None

@@ -10,7 +10,7 @@ from mmo_trio.console.context import console
 from mmo_trio.console.parameters import form_field, redirect_to
 from mmo_trio.console.permissions import Permission
 from mmo_trio.console.sessions import current_user, record_action, require
-from mmo_trio.console.views import format_utc_seconds
+from mmo_trio.console.views import format_utc_seconds, to_audit_cells
 from mmo_trio.storage.interface.admin_types import AuditRow, ClosedProvider
 
 HISTORY_ROWS_MAX = 50
@@ -33,10 +33,7 @@ async def list_providers() -> str:
     return await render_template(
         "providers.html",
         rows=rows,
-        audit_events=[
-            (format_utc_seconds(e.at), e.actor, e.action, e.about, mask.text(e.detail))
-            for e in (row.event for row in history[:HISTORY_ROWS_MAX])
-        ],
+        audit_events=[to_audit_cells(each, mask) for each in history[:HISTORY_ROWS_MAX]],
     )
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from quart import Blueprint, Response, render_template
-from werkzeug.exceptions import BadRequest, Conflict, Forbidden, HTTPException, NotFound
+from werkzeug.exceptions import Conflict, Forbidden, HTTPException, NotFound
 
 from mmo_sansio.values.error_codes import ErrorCode
 from mmo_trio.admin.resolution import (
@@ -18,7 +18,7 @@ from mmo_trio.admin.resolution import (
     ResolutionUser,
 )
 from mmo_trio.console.context import console
-from mmo_trio.console.parameters import form_field, redirect_to
+from mmo_trio.console.parameters import form_field, parse_choice, redirect_to
 from mmo_trio.console.permissions import Permission
 from mmo_trio.console.sessions import CurrentUser, require
 from mmo_trio.storage.interface.admin_types import Proposal
@@ -47,17 +47,18 @@ async def list_proposals() -> str:
 async def propose(reference: str) -> Response:
     """Propose to end a payment by hand."""
     user = await require(Permission.PROPOSE)
+    outcome = await form_field("outcome")
+    provider_reference = await form_field("provider_reference", length_max=255, is_required=False)
     with _http_errors():
         proposal = await _resolutions().propose(
             _resolution_user(user),
             reference,
-            _parse_outcome(await form_field("outcome")),
+            None
+            if outcome == SUCCESS
+            else parse_choice(ErrorCode, outcome, "There is no such outcome."),
             reason=await form_field("reason"),
             evidence=await form_field("evidence"),
-            provider_reference=await form_field(
-                "provider_reference", length_max=255, is_required=False
-            )
-            or None,
+            provider_reference=provider_reference or None,
         )
     return _redirect_to_payment(proposal)
 
@@ -86,8 +87,7 @@ async def reject(id: int) -> Response:
 
 def _resolutions() -> Resolutions:
     context = console()
-    four_eyes = context.settings.four_eyes
-    return Resolutions(context.store, context.submit, context.now, four_eyes=four_eyes)
+    return Resolutions(context.store, context.submit, context.now, context.settings.four_eyes)
 
 
 def _resolution_user(user: CurrentUser) -> ResolutionUser:
@@ -109,12 +109,3 @@ def _http_errors() -> Iterator[None]:
 
 def _redirect_to_payment(proposal: Proposal) -> Response:
     return redirect_to("payments.show_payment", reference=proposal.gateway_reference)
-
-
-def _parse_outcome(outcome: str) -> ErrorCode | None:
-    if outcome == SUCCESS:
-        return None
-    try:
-        return ErrorCode(outcome)
-    except ValueError:
-        raise BadRequest("There is no such outcome.") from None

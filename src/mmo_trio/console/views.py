@@ -11,7 +11,7 @@ from mmo_sansio.messages.changes import CallbackRecorded
 from mmo_sansio.values.clock import Instant, format_with_microseconds
 from mmo_sansio.values.model import Transaction
 from mmo_trio.console.permissions import HIDDEN_TEXT, PersonalDataMask
-from mmo_trio.storage.interface.admin_types import SuspenseEntry
+from mmo_trio.storage.interface.admin_types import AuditRow, SuspenseEntry
 
 RESPONSE_CHARACTERS_MAX = 4_000
 """Limit on the characters of a merchant's response that are shown."""
@@ -128,6 +128,13 @@ def to_callback_view(record: CallbackRecorded, mask: PersonalDataMask) -> Callba
         attempt.detail,
         answer if mask.can_see_personal_data or not answer else HIDDEN_TEXT,
     )
+
+
+def to_audit_cells(row: AuditRow, mask: PersonalDataMask) -> tuple[str, str, str, str, str]:
+    """Return the time, actor, action, subject and detail of an audit event."""
+    event = row.event
+    at = format_utc_seconds(event.at)
+    return at, event.actor, event.action, event.about, mask.text(event.detail)
 
 
 @frozen
