@@ -43,52 +43,36 @@ class ForbiddenRange:
     (K7)."""
 
 
-def _forbidden(network: str, description: str) -> ForbiddenRange:
-    return ForbiddenRange(
-        ip_network(network), description, private=description in (LOOPBACK, PRIVATE)
-    )
-
-
-FORBIDDEN_RANGES: tuple[ForbiddenRange, ...] = (
+_NETWORKS = {
     # Metadata services first: two of them lie within ranges that allow_private permits.
-    _forbidden("169.254.169.254/32", METADATA),
-    _forbidden("169.254.170.2/32", METADATA),
-    _forbidden("168.63.129.16/32", METADATA),
-    _forbidden("100.100.100.200/32", METADATA),
-    _forbidden("192.0.0.192/32", METADATA),
-    _forbidden("fd00:ec2::/32", METADATA),
-    _forbidden("fd00:42::42/128", METADATA),
-    _forbidden("fd20:ce::254/128", METADATA),
-    # IPv4
-    _forbidden("0.0.0.0/8", "an address of this host itself"),
-    _forbidden("10.0.0.0/8", PRIVATE),
-    _forbidden("100.64.0.0/10", "a carrier's shared address"),
-    _forbidden("127.0.0.0/8", LOOPBACK),
-    _forbidden("169.254.0.0/16", "a link-local address"),
-    _forbidden("172.16.0.0/12", PRIVATE),
-    _forbidden("192.0.0.0/24", "reserved for protocol assignments"),
-    _forbidden("192.0.2.0/24", "an address for documentation"),
-    _forbidden("192.88.99.0/24", "a 6to4 relay"),
-    _forbidden("192.168.0.0/16", PRIVATE),
-    _forbidden("198.18.0.0/15", "an address for benchmarks"),
-    _forbidden("198.51.100.0/24", "an address for documentation"),
-    _forbidden("203.0.113.0/24", "an address for documentation"),
-    _forbidden("224.0.0.0/4", "a multicast address"),
-    _forbidden("240.0.0.0/4", "a reserved or broadcast address"),
-    # IPv6
-    _forbidden("::/128", "the unspecified address"),
-    _forbidden("::1/128", LOOPBACK),
-    _forbidden("::/96", "an IPv4 address in disguise (IPv4-compatible)"),
-    _forbidden("64:ff9b::/96", "an IPv4 address in disguise (NAT64)"),
-    _forbidden("64:ff9b:1::/48", "an IPv4 address in disguise (local NAT64)"),
-    _forbidden("2001::/32", "an IPv4 address in disguise (Teredo)"),
-    _forbidden("2002::/16", "an IPv4 address in disguise (6to4)"),
-    _forbidden("2001::/23", "reserved for protocol assignments"),
-    _forbidden("2001:db8::/32", "an address for documentation"),
-    _forbidden("3fff::/20", "an address for documentation"),
-    _forbidden("fc00::/7", PRIVATE),
-    _forbidden("fe80::/10", "a link-local address"),
-    _forbidden("ff00::/8", "a multicast address"),
+    METADATA: "169.254.169.254/32 169.254.170.2/32 168.63.129.16/32 100.100.100.200/32"
+    " 192.0.0.192/32 fd00:ec2::/32 fd00:42::42/128 fd20:ce::254/128",
+    "an address of this host itself": "0.0.0.0/8",
+    LOOPBACK: "127.0.0.0/8 ::1/128",
+    PRIVATE: "10.0.0.0/8 172.16.0.0/12 192.168.0.0/16 fc00::/7",
+    "a carrier's shared address": "100.64.0.0/10",
+    "a link-local address": "169.254.0.0/16 fe80::/10",
+    "an address for documentation": "192.0.2.0/24 198.51.100.0/24 203.0.113.0/24 2001:db8::/32"
+    " 3fff::/20",
+    "a 6to4 relay": "192.88.99.0/24",
+    "an address for benchmarks": "198.18.0.0/15",
+    "a multicast address": "224.0.0.0/4 ff00::/8",
+    "a reserved or broadcast address": "240.0.0.0/4",
+    "the unspecified address": "::/128",
+    "an IPv4 address in disguise (IPv4-compatible)": "::/96",
+    "an IPv4 address in disguise (NAT64)": "64:ff9b::/96",
+    "an IPv4 address in disguise (local NAT64)": "64:ff9b:1::/48",
+    "an IPv4 address in disguise (Teredo)": "2001::/32",
+    "an IPv4 address in disguise (6to4)": "2002::/16",
+    # Last, as Teredo lies within.
+    "reserved for protocol assignments": "192.0.0.0/24 2001::/23",
+}
+"""The networks of each kind of address."""
+
+FORBIDDEN_RANGES = tuple(
+    ForbiddenRange(ip_network(network), description, private=description in (LOOPBACK, PRIVATE))
+    for description, networks in _NETWORKS.items()
+    for network in networks.split()
 )
 """Every forbidden range with a name of its own; the first that matches describes the address."""
 
