@@ -199,7 +199,7 @@ def _split_port(authority: str, *, default: int) -> tuple[str, int]:
             raise UrlError("Only a port may follow the address in brackets.")
     else:
         host, colon, port = authority.partition(":")
-        host = _without_final_dot(_to_a_labels(host))
+        host = _to_a_labels(host).removesuffix(".")
     if not host:
         raise UrlError("The URL has no host: name one after the two slashes.")
     if not port:
@@ -226,10 +226,6 @@ def _to_a_labels(host: str) -> str:
         raise UrlError(
             "The host is not a valid international name: write it in its xn-- form."
         ) from None
-
-
-def _without_final_dot(host: str) -> str:
-    return host[:-1] if host.endswith(".") else host
 
 
 def _parse_address(host: str) -> Address | None:

@@ -11,12 +11,6 @@ Headers: TypeAlias = tuple[tuple[bytes, bytes], ...]
 """Field lines in the order of the message; names in lower case."""
 
 
-def header_values(headers: Headers, name: bytes) -> tuple[bytes, ...]:
-    """Return every value of the field with this lower-case name, in order; empty without
-    the field."""
-    return tuple([value for each, value in headers if each == name])  # A generator costs double.
-
-
 def header_value(headers: Headers, name: bytes) -> bytes | None:
     """Return the first value of the field with this lower-case name, or None."""
     for each, value in headers:
@@ -38,7 +32,9 @@ class RequestHead:
 
     def values(self, name: bytes) -> tuple[bytes, ...]:
         """Return every value of the field with this lower-case name, in order."""
-        return header_values(self.headers, name)
+        return tuple(
+            [value for each, value in self.headers if each == name]
+        )  # A generator costs double.
 
     def value(self, name: bytes) -> bytes | None:
         """Return the first value of the field with this lower-case name, or None."""

@@ -15,6 +15,7 @@ from typing import TypeAlias
 from attrs import frozen
 
 from mmo_sansio.http.messages import Headers
+from mmo_sansio.http.request_head import END_OF_HEAD, LENGTH_DIGITS_MAX
 
 HEAD_BYTES_MAX = 16 * 1024
 """Bytes of one response head, from its status line to its blank line."""
@@ -23,10 +24,6 @@ FIELDS_MAX = 100
 INTERIM_RESPONSES_MAX = 10
 """Interim responses (1xx) before the final one."""
 
-LENGTH_DIGITS_MAX = 19
-"""Digits of a Content-Length, as many as 2^63 has."""
-
-_END = b"\r\n\r\n"
 _BEGINNING = b"HTTP/1."
 _STRAY_BYTE = re.compile(rb"(?<!\r)\n|\r(?=[^\n])|\x00")
 _STATUS_LINE = re.compile(
@@ -113,8 +110,8 @@ class ResponseHeadReader:
         """Return where the head ends, or None; only bytes after the first `searched` are new."""
         if not self._received.startswith(_BEGINNING[: len(self._received)]):
             raise ResponseHeadError("What came doesn't begin like an HTTP/1.1 answer.")
-        found = self._received.find(_END, max(0, searched - len(_END) + 1))
-        end = len(self._received) if found < 0 else found + len(_END)
+        found = self._received.find(END_OF_HEAD, max(0, searched - len(END_OF_HEAD) + 1))
+        end = len(self._received) if found < 0 else found + len(END_OF_HEAD)
         if _STRAY_BYTE.search(self._received, max(0, searched - 1), end):
             raise ResponseHeadError("The answer's head has a NUL or a line not ended by CR LF.")
         if end > HEAD_BYTES_MAX:

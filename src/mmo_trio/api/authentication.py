@@ -5,8 +5,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from attrs import frozen
-
 from mmo_sansio.values.clock import MonotonicInstant, Span, later
 from mmo_sansio.values.model import Brand
 from mmo_trio.brands.keyring import KeyRing
@@ -15,12 +13,6 @@ from mmo_trio.storage.interface.store import Store
 
 CACHE_ENTRIES_MAX = 10_000
 """Verified keys in the cache; beyond it the one verified first is dropped."""
-
-
-@frozen
-class _VerifiedKey:
-    brand: Brand
-    expires_at: MonotonicInstant
 
 
 class Authenticator:
@@ -42,7 +34,7 @@ class Authenticator:
         self._keyring = keyring
         self._monotonic = monotonic
         self._cache_ttl = min(cache_ttl, API_KEY_CACHE_MAX)
-        self._verified: dict[bytes, _VerifiedKey] = {}
+        self._verified: dict[bytes, tuple[Brand, MonotonicInstant]] = {}  # and when it expires
 
     async def brand_for_key(self, key: bytes) -> Brand | None:
         """Return the brand, enabled or not, that has this key; None for any other bytes (A1, A2).
@@ -51,12 +43,14 @@ class Authenticator:
         digest = self._keyring.digest(key)
         now = self._monotonic()
         cached = self._verified.get(digest)
-        if cached is not None and now < cached.expires_at:
-            return cached.brand
+        if cached is not None and now < cached[1]:
+            return cached[0]
         self._verified.pop(digest, None)
         brand = await self._store.brand_by_key(digest)
         if brand is not None:  # The time before the look-up counts, so none is cached too long.
-            self._remember(digest, _VerifiedKey(brand, later(now, self._cache_ttl)))
+            while len(self._verified) >= CACHE_ENTRIES_MAX:
+                self._verified.pop(next(iter(self._verified)))
+            self._verified[digest] = brand, later(now, self._cache_ttl)
         return brand
 
     async def callback_key(self, brand: str) -> bytes | None:
@@ -68,8 +62,3 @@ class Authenticator:
             if key.retired_at is None:
                 return self._keyring.unseal(brand, key.sealed)
         return None
-
-    def _remember(self, digest: bytes, verified: _VerifiedKey) -> None:
-        while len(self._verified) >= CACHE_ENTRIES_MAX:
-            self._verified.pop(next(iter(self._verified)))
-        self._verified[digest] = verified

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Final, assert_never
 
 from attrs import define
@@ -60,7 +60,7 @@ class MerchantApi:
         brand = await self._find_brand(head, context)
         match requests.check_head(head, route, brand, self.settings):
             case CreationHead() as creation:
-                return Admitted(self.body_limit, self._creation_responder(creation))
+                return Admitted(self.body_limit, partial(self._create, creation))
             case LookUp() | LookUpByMerchantReference() as query:
                 return responses.look_up_response(await self.store.look_up(query))
             case RecordsRequest() as request:
@@ -77,24 +77,19 @@ class MerchantApi:
         context.brand = brand.id
         return brand
 
-    def _creation_responder(
-        self, creation: CreationHead
-    ) -> Callable[[bytes], Awaitable[HttpResponse | Problem]]:
-        async def respond(body: bytes) -> HttpResponse | Problem:
-            try:
-                input_ = requests.parse_creation(
-                    creation,
-                    body,
-                    self.settings,
-                    gateway_reference=self.references.next(),
-                    page_token=generate_page_token(),
-                    terms=self.terms,
-                )
-                return responses.creation_response(await self.submit(input_), self.settings)
-            except PROBLEM_ERRORS as error:
-                return problem_of_error(error)
-
-        return respond
+    async def _create(self, creation: CreationHead, body: bytes) -> HttpResponse | Problem:
+        try:
+            input_ = requests.parse_creation(
+                creation,
+                body,
+                self.settings,
+                gateway_reference=self.references.next(),
+                page_token=generate_page_token(),
+                terms=self.terms,
+            )
+            return responses.creation_response(await self.submit(input_), self.settings)
+        except PROBLEM_ERRORS as error:
+            return problem_of_error(error)
 
 
 def problem_of_error(error: ProblemError | StoreUnavailable | OutcomeUnknown) -> Problem:

@@ -137,8 +137,13 @@ class HttpClient:
         with trio.move_on_after(deadline_s):
             try:
                 await attempt.run(request, self._resolver, self._context, self._session_cache)
-            except (ForbiddenAddress, *TRANSPORT_ERRORS) as error:
-                failure, detail = _classify(error, attempt.step)
+            except ForbiddenAddress as error:
+                failure, detail = ExchangeFailure.FORBIDDEN, str(error)
+            except ResponseHeadError as error:
+                failure, detail = ExchangeFailure.TRANSPORT, str(error)
+            except TRANSPORT_ERRORS as error:
+                failure = ExchangeFailure.TRANSPORT
+                detail = f"{attempt.step} failed: {_failure_reason(error)}."
         duration_ms = round((trio.current_time() - started) * 1000)
         if attempt.head is not None:
             head, body = attempt.head, bytes(attempt.body)
@@ -157,17 +162,6 @@ def _allowed_target(rules: EgressRules, url: bytes, *, skip_egress_rules: bool) 
     if error is not None:
         raise UrlError(error)
     return parse_url(text)
-
-
-def _classify(error: Exception, step: str) -> tuple[ExchangeFailure, str]:
-    """Return how this step of an exchange failed, and what to record of it."""
-    match error:
-        case ForbiddenAddress():
-            return ExchangeFailure.FORBIDDEN, str(error)
-        case ResponseHeadError():
-            return ExchangeFailure.TRANSPORT, str(error)
-        case _:
-            return ExchangeFailure.TRANSPORT, f"{step} failed: {_failure_reason(error)}."
 
 
 def _failure_reason(error: BaseException) -> str:

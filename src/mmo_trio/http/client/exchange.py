@@ -80,7 +80,7 @@ class ClientExchange:
         *,
         allow_private: bool,
         skip_egress_rules: bool,
-        may_send: MaySend = always_may_send,
+        may_send: MaySend,
     ) -> None:
         """Prepare the exchange. `skip_egress_rules`: the target comes from the configuration, so
         its addresses are not checked (K7)."""
@@ -187,12 +187,12 @@ class ClientExchange:
             body.receive(await stream.receive_some(RECEIVE_BYTES))
 
 
-def _parse_address(text: str) -> Address:
-    return unmap_ipv4(ip_address(text))
-
-
-_parse_address_cached = lru_cache(maxsize=ADDRESSES_CACHED)(_parse_address)
 _address_fault_cached = lru_cache(maxsize=ADDRESSES_CACHED)(address_error)
+
+
+@lru_cache(maxsize=ADDRESSES_CACHED)
+def _parse_address_cached(text: str) -> Address:
+    return unmap_ipv4(ip_address(text))
 
 
 async def _check_deadline() -> None:
@@ -203,11 +203,9 @@ async def _check_deadline() -> None:
 
 
 async def _receive_head(stream: ClientStream) -> FinalResponseHead:
-    """Return the final response's head, its bytes checked."""
     reader = ResponseHeadReader()
-    final = None
-    while final is None:
-        final = reader.receive(await stream.receive_some(RECEIVE_BYTES))
+    while (final := reader.receive(await stream.receive_some(RECEIVE_BYTES))) is None:
+        pass
     return final
 
 

@@ -64,7 +64,9 @@ class ConnectionTable:
         is added that finds enough room again."""
         if self.idle_timeout_s != self._limits.short_idle_timeout_s:
             self.idle_timeout_s = self._limits.short_idle_timeout_s
-            self._close_idle_after(self.idle_timeout_s)
+            for connection in self._connections:
+                if connection.idle_since < math.inf:
+                    connection.close_at(connection.idle_since + self.idle_timeout_s)
 
     def close_idle_at(self, deadline: float) -> None:
         """Close every connection that waits for a request at this moment of Trio's time."""
@@ -72,8 +74,3 @@ class ConnectionTable:
         for connection in self._connections:
             if connection.idle_since < math.inf:
                 connection.close_at(deadline)
-
-    def _close_idle_after(self, after_s: float) -> None:
-        for connection in self._connections:
-            if connection.idle_since < math.inf:
-                connection.close_at(connection.idle_since + after_s)

@@ -12,7 +12,7 @@ from typing import Final, cast
 import h11
 from attrs import frozen
 
-from mmo_sansio.http.messages import Headers, RequestHead, header_values
+from mmo_sansio.http.messages import RequestHead
 from mmo_sansio.http.request_head import (
     END_OF_HEAD,
     HeadLimits,
@@ -54,9 +54,8 @@ class RequestReader:
         self._limits = limits
         self._buffer = b""
         self._scanned_bytes = 0
-        self._pending_body: int | _ChunkedRequestBody = (
-            0  # the body that belongs to the last head: its length, or its chunks
-        )
+        # The body that belongs to the last head: its length, or its chunks.
+        self._pending_body: int | _ChunkedRequestBody = 0
 
     @property
     def is_empty(self) -> bool:
@@ -70,9 +69,7 @@ class RequestReader:
     def next_head(self) -> ParsedHead | None:
         """Return the next request's head once it is complete; raises ProblemError for a malformed
         one."""
-        while self._buffer.startswith(
-            b"\r\n"
-        ):  # after a body, by old clients: RFC 9112 section 2.2
+        while self._buffer.startswith(b"\r\n"):  # Old clients send it after a body (RFC 9112, 2.2).
             self._buffer = self._buffer[2:]
         end = self._buffer.find(END_OF_HEAD, max(0, self._scanned_bytes - len(END_OF_HEAD)))
         if end < 0:
@@ -125,14 +122,15 @@ def _parse_head(head: bytes, limits: HeadLimits) -> ParsedHead:
     parser = h11.Connection(h11.SERVER)
     parser.receive_data(head)
     request = cast(h11.Request, _next_event(parser))  # A complete head is a request.
-    headers = tuple(request.headers)
-    fields = dict(headers)
+    target = to_origin_form(request.target)
+    parsed_head = RequestHead(request.method.decode("ascii"), target, tuple(request.headers))
+    fields = dict(parsed_head.headers)
     is_chunked = b"transfer-encoding" in fields
     length = None if is_chunked else int(fields.get(b"content-length", b"0"))
     return ParsedHead(
-        RequestHead(request.method.decode("ascii"), to_origin_form(request.target), headers),
+        parsed_head,
         request.http_version,
-        _keeps_alive(headers, request.http_version),
+        _keeps_alive(parsed_head, request.http_version),
         fields.get(b"expect", b"").lower() == b"100-continue"
         and request.http_version == b"1.1"
         and length != 0,
@@ -191,8 +189,8 @@ def _next_event(parser: h11.Connection) -> object:
         raise ProblemError(MALFORMED.problem("The framing of the request is malformed.")) from error
 
 
-def _keeps_alive(headers: Headers, version: bytes) -> bool:
-    options = b",".join(header_values(headers, b"connection")).lower()
+def _keeps_alive(head: RequestHead, version: bytes) -> bool:
+    options = b",".join(head.values(b"connection")).lower()
     if not options:
         return version == b"1.1"
     named = {option.strip() for option in options.split(b",")}
