@@ -31,7 +31,7 @@ class LookUpByMerchantReference:
     merchant_reference: str
 
 
-@frozen
+@frozen(order=True)
 class Position:
     """A position lies between two rows of a brand's records in their total order: (createdAt,
     gatewayReference), ascending."""

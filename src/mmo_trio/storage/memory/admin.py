@@ -289,12 +289,8 @@ class MemoryAdminStore:
         """Return payments older than a position, newest first."""
         at = before or AFTER_NEWEST
         every = (await self._memory()).ledger.transactions.values()
-        older = (
-            each
-            for each in every
-            if (each.order.created_at, each.reference) < (at.created_at, at.gateway_reference)
-        )
-        return sorted(older, key=lambda e: (e.order.created_at, e.reference), reverse=True)
+        older = (each for each in every if position_of(each) < at)
+        return sorted(older, key=position_of, reverse=True)
 
     async def stuck_transactions(
         self, now: Instant, *, after: Position | None = None, limit: int = 50
@@ -303,8 +299,7 @@ class MemoryAdminStore:
         return [
             each
             for each in reversed(await self._older_than(None))
-            if is_stuck(each, now=now)
-            and (each.order.created_at, each.reference) > (at.created_at, at.gateway_reference)
+            if is_stuck(each, now=now) and position_of(each) > at
         ][:limit]
 
     async def failed_callbacks(

@@ -75,9 +75,7 @@ def working_set(ledger: Ledger, reads: Reads) -> Ledger:
     return Ledger(
         prefetched=evolve(reads, transactions=wanted),
         transactions={key: ledger.transactions[key] for key in wanted & ledger.transactions.keys()},
-        references={
-            key: ledger.references[key] for key in reads.references & ledger.references.keys()
-        },
+        references={k: ledger.references[k] for k in reads.references & ledger.references.keys()},
         deposits=deposits,
         intents={key: ledger.intents[key] for key in reads.intents & ledger.intents.keys()},
     )
@@ -101,21 +99,11 @@ def record_change(memory: MemoryState, change: object) -> None:
 
 
 def _record_suspense(memory: MemoryState, recorded: SuspenseRecorded) -> None:
-    identity = (recorded.provider, recorded.reason, recorded.gateway_reference, recorded.content)
+    identity = (recorded.reason, recorded.provider, recorded.content, recorded.gateway_reference)
     for index, each in enumerate(memory.suspense):
-        if (each.provider, each.reason, each.gateway_reference, each.content) == identity:
+        if (each.reason, each.provider, each.content, each.gateway_reference) == identity:
             memory.suspense[index] = evolve(each, times=each.times + 1, last_at=recorded.at)
             return
-    memory.suspense.append(
-        SuspenseEntry(
-            id=len(memory.suspense) + 1,
-            reason=recorded.reason,
-            provider=recorded.provider,
-            content=recorded.content,
-            gateway_reference=recorded.gateway_reference,
-            brand=recorded.brand,
-            first_at=recorded.at,
-            last_at=recorded.at,
-            times=1,
-        )
-    )
+    id, at = len(memory.suspense) + 1, recorded.at
+    entry = SuspenseEntry(id, *identity, recorded.brand, first_at=at, last_at=at, times=1)
+    memory.suspense.append(entry)

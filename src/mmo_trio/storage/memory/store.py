@@ -7,24 +7,22 @@ from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 
 import trio
-from attrs import frozen
 
 from mmo_sansio.api.outgoing.transaction_json import transaction_object
 from mmo_sansio.messages.intents import DeliverCallback, DurableIntent, PollProvider
-from mmo_sansio.messages.queries import AnyLookUp, ListRecords, LookUp, Position, Records
+from mmo_sansio.messages.queries import AnyLookUp, ListRecords, LookUp, Records
 from mmo_sansio.payments.decision import Decision
 from mmo_sansio.payments.ledger import Reads
 from mmo_sansio.resilience.circuit_breaker import BreakerSnapshot
 from mmo_sansio.resilience.ownership import OVERDUE_AFTER, is_in_wake_share
 from mmo_sansio.values.clock import Instant
 from mmo_sansio.values.model import Brand, Transaction
-from mmo_trio.storage.interface.admin_types import (
-    StoredApiKey,
-)
+from mmo_trio.storage.interface.admin_types import StoredApiKey
 from mmo_trio.storage.interface.store import DecideBatch, StoreUnavailable, WorkItem
 from mmo_trio.storage.memory.admin import MemoryAdminStore
 from mmo_trio.storage.memory.ownership import MemoryChannelOwnership, store_time
 from mmo_trio.storage.memory.state import MemoryState, record_change, working_set
+from mmo_trio.storage.shared.payment_index import position_of
 
 __all__ = ["MemoryState", "MemoryStore", "open_memory"]
 
@@ -37,12 +35,6 @@ async def open_memory(memory: MemoryState | None = None) -> AsyncIterator[Memory
         yield store
     finally:
         await store.aclose()
-
-
-@frozen
-class _RecordsRow:
-    position: Position
-    transaction: Transaction
 
 
 class MemoryStore:
@@ -88,14 +80,8 @@ class MemoryStore:
 
     async def next_wake(self) -> Instant | None:
         memory = await self._open_state()
-        return min(
-            (
-                at
-                for at, reference in _pending_wakes(memory)
-                if self._is_in_share(memory, reference)
-            ),
-            default=None,
-        )
+        wakes = _pending_wakes(memory)
+        return min((at for at, each in wakes if self._is_in_share(memory, each)), default=None)
 
     async def due(self, now: Instant, *, limit: int) -> Sequence[str]:
         memory = await self._open_state()
@@ -145,24 +131,20 @@ class MemoryStore:
         return transaction_object(found)
 
     async def list_records(self, query: ListRecords) -> Records:
-        rows = [
-            row
-            for row in _rows_in_order(await self._open_state())
-            if _matches(row.transaction, query)
-        ]
-        if query.before is not None:
-            before = [row for row in rows if _precedes(row.position, query.before)]
-            page = before[-query.page_size :]
+        every = (await self._open_state()).ledger.transactions.values()
+        rows = sorted((each for each in every if _matches(each, query)), key=position_of)
+        before, after = query.before, query.after
+        if before is not None:
+            page = [row for row in rows if position_of(row) < before][-query.page_size :]
         else:
-            after = query.after
-            following = [row for row in rows if after is None or _precedes(after, row.position)]
+            following = [row for row in rows if after is None or position_of(row) > after]
             page = following[: query.page_size]
         if not page:
             return Records((), None, None, has_previous=False, has_next=False)
         return Records(
-            tuple(transaction_object(row.transaction) for row in page),
-            page[0].position,
-            page[-1].position,
+            tuple(transaction_object(row) for row in page),
+            position_of(page[0]),
+            position_of(page[-1]),
             has_previous=page[0] != rows[0],
             has_next=page[-1] != rows[-1],
         )
@@ -205,19 +187,6 @@ def _pending_wakes(memory: MemoryState) -> Iterable[tuple[Instant, str]]:
     for each in memory.ledger.transactions.values():
         if each.progress.wake_at is not None:
             yield each.progress.wake_at, each.reference
-
-
-def _rows_in_order(memory: MemoryState) -> list[_RecordsRow]:
-    """Return all transactions in the total order of records."""
-    rows = [
-        _RecordsRow(Position(each.order.created_at, each.reference), each)
-        for each in memory.ledger.transactions.values()
-    ]
-    return sorted(rows, key=lambda row: (row.position.created_at, row.position.gateway_reference))
-
-
-def _precedes(one: Position, other: Position) -> bool:
-    return (one.created_at, one.gateway_reference) < (other.created_at, other.gateway_reference)
 
 
 def _matches(transaction: Transaction, query: ListRecords) -> bool:

@@ -46,9 +46,7 @@ AFTER_NEWEST = Position(LAST_INSTANT, "~")
 def newest_page(transactions: Iterable[Transaction], limit: int) -> PaymentPage:
     """Return the newest of these transactions, each once."""
     different = {each.reference: each for each in transactions}
-    ordered = sorted(
-        different.values(), key=lambda each: (each.order.created_at, each.reference), reverse=True
-    )
+    ordered = sorted(different.values(), key=position_of, reverse=True)
     page = ordered[:limit]
     return PaymentPage(page, position_of(page[-1]) if len(ordered) > limit else None)
 
