@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from mmo_trio.storage.interface.admin_types import AuditEvent, AuditHead, AuditRow
 from mmo_trio.storage.interface.audit_chain import next_row
-from mmo_trio.storage.sql.statements import Row, SqlQuery, Where, execute
+from mmo_trio.storage.sql.statements import Row, SqlQuery, Where, execute, select
 
 _AUDIT_COLUMNS = "number, at, actor, act, about, detail, previous, hash"
 
@@ -37,22 +37,22 @@ def audit(
 ) -> SqlQuery[Sequence[AuditRow]]:
     """Return the newest rows first."""
     where = Where().and_("number < ?", before).and_("about = ?", about)
-    rows = yield from execute(
+    return select(
+        _parse_audit_row,
         f"SELECT {_AUDIT_COLUMNS} FROM audit {where} ORDER BY number DESC LIMIT ?",
         *where.values,
         limit,
     )
-    return [_parse_audit_row(row) for row in rows]
 
 
 def audit_after(number: int, *, limit: int) -> SqlQuery[Sequence[AuditRow]]:
     """Return rows in order."""
-    rows = yield from execute(
+    return select(
+        _parse_audit_row,
         f"SELECT {_AUDIT_COLUMNS} FROM audit WHERE number > ? ORDER BY number LIMIT ?",
         number,
         limit,
     )
-    return [_parse_audit_row(row) for row in rows]
 
 
 def audit_head() -> SqlQuery[AuditHead]:

@@ -8,7 +8,7 @@ from mmo_sansio.values.clock import Instant
 from mmo_sansio.values.model import Brand
 from mmo_trio.storage.interface.admin_types import BrandRecord, StoredApiKey
 from mmo_trio.storage.sql.serialization import parse_brand, serialize_brand
-from mmo_trio.storage.sql.statements import SqlQuery, execute
+from mmo_trio.storage.sql.statements import SqlQuery, execute, returns_row
 
 KEY_COLUMNS = "api_keys.id, api_keys.brand, digest, sealed, added_at, retired_at"
 """The columns of a `StoredApiKey`, in the order of its fields."""
@@ -52,24 +52,24 @@ def add_key(brand: str, digest: bytes, sealed: bytes, now: Instant) -> SqlQuery[
     locked = yield from execute("UPDATE brands SET id = id WHERE id = ? RETURNING 1", brand)
     if not locked:
         raise KeyError(brand)
-    added = yield from execute(
-        "INSERT INTO api_keys (brand, digest, sealed, added_at) VALUES (?, ?, ?, ?)"
-        " ON CONFLICT (digest) DO NOTHING RETURNING 1",
-        brand,
-        digest,
-        sealed,
-        now,
+    return (
+        yield from returns_row(
+            "INSERT INTO api_keys (brand, digest, sealed, added_at) VALUES (?, ?, ?, ?)"
+            " ON CONFLICT (digest) DO NOTHING RETURNING 1",
+            brand,
+            digest,
+            sealed,
+            now,
+        )
     )
-    return bool(added)
 
 
 def retire_key(brand: str, id: int, now: Instant) -> SqlQuery[bool]:
     """Retire a key; return False when the brand has no such key in use."""
-    retired = yield from execute(
+    return returns_row(
         "UPDATE api_keys SET retired_at = ?"
         " WHERE id = ? AND brand = ? AND retired_at IS NULL RETURNING 1",
         now,
         id,
         brand,
     )
-    return bool(retired)

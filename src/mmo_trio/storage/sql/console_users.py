@@ -13,19 +13,18 @@ from mmo_trio.storage.interface.admin_types import (
     ProposalState,
     Role,
 )
-from mmo_trio.storage.sql.statements import Row, SqlQuery, Where, execute
+from mmo_trio.storage.sql.statements import Row, SqlQuery, Where, execute, returns_row, select
 
 _USER_COLUMNS = "name, role, password_hash, added_at, disabled_at"
 
 
 def add_user(user: ConsoleUser) -> SqlQuery[bool]:
     """Add a user; return False when the name is taken."""
-    added = yield from execute(
+    return returns_row(
         f"INSERT INTO operators ({_USER_COLUMNS}) VALUES (?, ?, ?, ?, ?)"
         " ON CONFLICT (name) DO NOTHING RETURNING 1",
         *_user_values(user),
     )
-    return bool(added)
 
 
 def replace_user(user: ConsoleUser) -> SqlQuery[bool]:
@@ -43,8 +42,7 @@ def replace_user(user: ConsoleUser) -> SqlQuery[bool]:
 
 def users() -> SqlQuery[Sequence[ConsoleUser]]:
     """Return every user, by name."""
-    rows = yield from execute(f"SELECT {_USER_COLUMNS} FROM operators ORDER BY name")
-    return [_parse_user(row) for row in rows]
+    return select(_parse_user, f"SELECT {_USER_COLUMNS} FROM operators ORDER BY name")
 
 
 def user(name: str) -> SqlQuery[ConsoleUser | None]:
@@ -117,12 +115,12 @@ def proposals(
 ) -> SqlQuery[Sequence[Proposal]]:
     """Return the newest proposals first."""
     where = Where().and_("gateway_reference = ?", about).and_("state = ?", state and state.value)
-    rows = yield from execute(
+    return select(
+        _parse_proposal,
         f"SELECT id, {_PROPOSAL_COLUMNS} FROM proposals {where} ORDER BY id DESC LIMIT ?",
         *where.values,
         limit,
     )
-    return [_parse_proposal(row) for row in rows]
 
 
 def proposal(id: int) -> SqlQuery[Proposal | None]:
@@ -133,7 +131,7 @@ def proposal(id: int) -> SqlQuery[Proposal | None]:
 
 def update_proposal(expected_state: ProposalState, updated: Proposal) -> SqlQuery[bool]:
     """Replace a proposal in this state; of two users who decide at once, one succeeds."""
-    rows = yield from execute(
+    return returns_row(
         "UPDATE proposals SET state = ?, decided_by = ?, decided_at = ?, remark = ?"
         " WHERE id = ? AND state = ? RETURNING 1",
         updated.state.value,
@@ -143,17 +141,10 @@ def update_proposal(expected_state: ProposalState, updated: Proposal) -> SqlQuer
         updated.id,
         expected_state.value,
     )
-    return bool(rows)
 
 
 def _user_values(user: ConsoleUser) -> tuple[Any, ...]:
-    return (
-        user.name,
-        user.role.value,
-        user.password_hash,
-        user.added_at,
-        user.disabled_at,
-    )
+    return (user.name, user.role.value, user.password_hash, user.added_at, user.disabled_at)
 
 
 def _parse_user(row: Row) -> ConsoleUser:
@@ -161,18 +152,4 @@ def _parse_user(row: Row) -> ConsoleUser:
 
 
 def _parse_proposal(row: Row) -> Proposal:
-    return Proposal(
-        id=row[0],
-        gateway_reference=row[1],
-        brand=row[2],
-        error_code=row[3],
-        provider_reference=row[4],
-        reason=row[5],
-        evidence=row[6],
-        proposed_by=row[7],
-        proposed_at=row[8],
-        state=ProposalState(row[9]),
-        decided_by=row[10],
-        decided_at=row[11],
-        remark=row[12],
-    )
+    return Proposal(*(*row[:9], ProposalState(row[9]), *row[10:]))

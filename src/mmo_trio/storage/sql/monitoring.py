@@ -19,7 +19,7 @@ from mmo_trio.storage.interface.admin_types import (
 )
 from mmo_trio.storage.sql.payment_search import stuck_transactions
 from mmo_trio.storage.sql.serialization import parse_breaker
-from mmo_trio.storage.sql.statements import SqlQuery, Where, execute
+from mmo_trio.storage.sql.statements import SqlQuery, Where, execute, returns_row, select
 
 
 def backlog(now: Instant, *, overdue_before: Instant) -> SqlQuery[Backlog]:
@@ -65,12 +65,12 @@ def breaker_changes(
 ) -> SqlQuery[Sequence[BreakerChange]]:
     """Return when breakers opened and closed, the newest first."""
     where = Where().and_("brand = ?", brand)
-    rows = yield from execute(
+    return select(
+        lambda row: BreakerChange(*row),
         f"SELECT brand, at, state FROM breaker_changes {where} ORDER BY at DESC, brand LIMIT ?",
         *where.values,
         limit,
     )
-    return [BreakerChange(*row) for row in rows]
 
 
 def closed_providers() -> SqlQuery[Sequence[ClosedProvider]]:
@@ -81,7 +81,7 @@ def closed_providers() -> SqlQuery[Sequence[ClosedProvider]]:
 
 def close_provider(closed: ClosedProvider) -> SqlQuery[bool]:
     """Close a provider for new payments; return False when it is closed already."""
-    added = yield from execute(
+    return returns_row(
         "INSERT INTO closed_providers (name, closed_at, closed_by, reason) VALUES (?, ?, ?, ?)"
         " ON CONFLICT (name) DO NOTHING RETURNING 1",
         closed.name,
@@ -89,10 +89,8 @@ def close_provider(closed: ClosedProvider) -> SqlQuery[bool]:
         closed.closed_by,
         closed.reason,
     )
-    return bool(added)
 
 
 def open_provider(name: str) -> SqlQuery[bool]:
     """Open a provider again; return False when it isn't closed."""
-    removed = yield from execute("DELETE FROM closed_providers WHERE name = ? RETURNING 1", name)
-    return bool(removed)
+    return returns_row("DELETE FROM closed_providers WHERE name = ? RETURNING 1", name)

@@ -8,17 +8,17 @@ from mmo_sansio.http.exchange import DeliveryAttempt, DeliveryOutcome
 from mmo_sansio.messages.changes import CallbackRecorded, JournalEntry, SuspenseReason
 from mmo_sansio.values.clock import Instant
 from mmo_trio.storage.interface.admin_types import SuspenseEntry
-from mmo_trio.storage.sql.statements import Row, SqlQuery, Where, execute
+from mmo_trio.storage.sql.statements import Row, SqlQuery, Where, execute, returns_row, select
 
 
 def timeline(gateway_reference: str) -> SqlQuery[Sequence[JournalEntry]]:
     """Return the journal of one transaction, in order."""
-    rows = yield from execute(
+    return select(
+        lambda row: JournalEntry(*row),
         "SELECT at, what, actor, gateway_reference, nullif(brand, ''), stage_before, stage_after,"
         " detail FROM journal WHERE gateway_reference = ? ORDER BY id",
         gateway_reference,
     )
-    return [JournalEntry(*row) for row in rows]
 
 
 def callbacks(
@@ -58,12 +58,6 @@ def _parse_callback(row: Row) -> CallbackRecorded:
     return CallbackRecorded(row[0], row[1], attempt, row[2])
 
 
-_SELECT_SUSPENSE = (
-    "SELECT id, reason, provider, told, gateway_reference, brand, first_at, last_at, times,"
-    " closed_at, closed_by, note FROM suspense"
-)
-
-
 def suspense(
     *, brand: str | None = None, with_closed: bool = False, limit: int = 500
 ) -> SqlQuery[Sequence[SuspenseEntry]]:
@@ -71,18 +65,12 @@ def suspense(
     where = Where().and_("brand = ?", brand)
     if not with_closed:
         where.and_("closed_at IS NULL")
-    rows = yield from execute(
-        f"{_SELECT_SUSPENSE} {where} ORDER BY first_at, id LIMIT ?", *where.values, limit
-    )
-    return [_parse_suspense_entry(row) for row in rows]
+    return _select_suspense(f"{where} ORDER BY first_at, id LIMIT ?", *where.values, limit)
 
 
 def suspense_of_payment(gateway_reference: str) -> SqlQuery[Sequence[SuspenseEntry]]:
     """Return all entries about a payment, closed ones too."""
-    rows = yield from execute(
-        f"{_SELECT_SUSPENSE} WHERE gateway_reference = ? ORDER BY id", gateway_reference
-    )
-    return [_parse_suspense_entry(row) for row in rows]
+    return _select_suspense("WHERE gateway_reference = ? ORDER BY id", gateway_reference)
 
 
 def suspense_entries(
@@ -92,15 +80,12 @@ def suspense_entries(
     where = Where().and_("id < ?", before)
     if not with_closed:
         where.and_("closed_at IS NULL")
-    rows = yield from execute(
-        f"{_SELECT_SUSPENSE} {where} ORDER BY id DESC LIMIT ?", *where.values, limit
-    )
-    return [_parse_suspense_entry(row) for row in rows]
+    return _select_suspense(f"{where} ORDER BY id DESC LIMIT ?", *where.values, limit)
 
 
 def close_suspense(id: int, by: str, note: str, now: Instant) -> SqlQuery[bool]:
     """Close an open entry; return False when there is none."""
-    closed = yield from execute(
+    return returns_row(
         "UPDATE suspense SET closed_at = ?, closed_by = ?, note = ?"
         " WHERE id = ? AND closed_at IS NULL RETURNING 1",
         now,
@@ -108,8 +93,12 @@ def close_suspense(id: int, by: str, note: str, now: Instant) -> SqlQuery[bool]:
         note,
         id,
     )
-    return bool(closed)
 
 
-def _parse_suspense_entry(row: Row) -> SuspenseEntry:
-    return SuspenseEntry(row[0], SuspenseReason(row[1]), *row[2:])
+def _select_suspense(clauses: str, *values: object) -> SqlQuery[Sequence[SuspenseEntry]]:
+    rows = yield from execute(
+        "SELECT id, reason, provider, told, gateway_reference, brand, first_at, last_at, times,"
+        f" closed_at, closed_by, note FROM suspense {clauses}",
+        *values,
+    )
+    return [SuspenseEntry(row[0], SuspenseReason(row[1]), *row[2:]) for row in rows]

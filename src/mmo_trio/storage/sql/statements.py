@@ -46,6 +46,16 @@ def execute(text: str, *values: Any) -> SqlQuery[Sequence[Row]]:
     return (yield SqlStatement(text, values))
 
 
+def select(parse: Callable[[Row], T], text: str, *values: Any) -> SqlQuery[list[T]]:
+    """Return the parsed rows of one statement."""
+    return [parse(row) for row in (yield from execute(text, *values))]
+
+
+def returns_row(text: str, *values: Any) -> SqlQuery[bool]:
+    """Return whether one statement returns a row; with RETURNING, whether it has changed one."""
+    return bool((yield from execute(text, *values)))
+
+
 def run_query(query: SqlQuery[T], run: Callable[[SqlStatement], Sequence[Row]]) -> T:
     """Run a conversation to its end, in a thread."""
     try:
