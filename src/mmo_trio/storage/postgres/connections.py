@@ -57,7 +57,7 @@ _SESSION_SETUP = """
 """A commit is on disk, and on a synchronous standby, before its reply; a paused process holds no
 lock for long."""
 
-_WRITER_SETUP = f"""
+WRITER_SETUP = f"""
     {_SESSION_SETUP}
     SET statement_timeout = 0;
     SET enable_seqscan = off;
@@ -69,10 +69,7 @@ _WRITER_SETUP = f"""
 time. There is no statement deadline, which would cut a COMMIT's wait for the standby short and
 report success; the caller's deadline shuts the connection down instead."""
 
-_READER_SETUP = f"""
-    {_SESSION_SETUP}
-    SET statement_timeout = '9s';
-"""
+READER_SETUP = f"{_SESSION_SETUP} SET statement_timeout = '9s';"
 
 
 def hide_follow_up_errors() -> None:
@@ -99,19 +96,11 @@ def build_conninfo(url: str) -> str:
     return make_conninfo("", **{**_CONNINFO_DEFAULTS, **parameters})
 
 
-def create_writer_pool(conninfo: str) -> Pool:
-    """Return the pool of connections for commits."""
-    return _create_pool(conninfo, WRITER_CONNECTIONS, _WRITER_SETUP)
+def create_pool(conninfo: str, size: int, session_setup: str) -> Pool:
+    """Return a pool of so many connections, each after these statements."""
 
-
-def create_reader_pool(conninfo: str) -> Pool:
-    """Return the pool of connections for reads."""
-    return _create_pool(conninfo, READER_CONNECTIONS, _READER_SETUP)
-
-
-def _create_pool(conninfo: str, size: int, session: str) -> Pool:
     async def configure(connection: PostgresConnection) -> None:
-        await connection.execute(session.encode(), prepare=False)
+        await connection.execute(session_setup.encode(), prepare=False)
 
     return AsyncConnectionPool(
         conninfo,
@@ -135,10 +124,8 @@ async def call_on_connection(pool: Pool, call: PostgresCall[T], deadline: float)
             with aborted_at_deadline(connection, deadline):
                 return await call(connection)
         except psycopg.Error as error:
-            if (
-                classify_error(error) is PostgresErrorKind.DISCONNECTED
-            ):  # Demoted, too: the pool makes another one.
-                await connection.close()
+            if classify_error(error) is PostgresErrorKind.DISCONNECTED:
+                await connection.close()  # Also from a demoted server: the pool makes another one.
             raise
 
 

@@ -35,6 +35,8 @@ _BY_SQLSTATE = {
     "25P03": PostgresErrorKind.DISCONNECTED,  # idle_in_transaction_session_timeout
     "25P04": PostgresErrorKind.DISCONNECTED,  # transaction_timeout
     "26000": PostgresErrorKind.DISCONNECTED,  # invalid_sql_statement_name
+    "53300": PostgresErrorKind.DISCONNECTED,  # too_many_connections: soon there may be fewer
+    "57014": PostgresErrorKind.UNAVAILABLE,  # query_canceled: the statement took too long
     "XX001": PostgresErrorKind.CORRUPT,  # data_corrupted
     "XX002": PostgresErrorKind.CORRUPT,  # index_corrupted
     "42P01": PostgresErrorKind.UNUSABLE,  # undefined_table
@@ -50,10 +52,6 @@ _BY_SQLSTATE_CLASS = {
     "28": PostgresErrorKind.UNUSABLE,  # invalid authorization
     "3D": PostgresErrorKind.UNUSABLE,  # no such database
 }
-_BY_SQLSTATE["53300"] = (
-    PostgresErrorKind.DISCONNECTED
-)  # too_many_connections: soon there may be fewer
-_BY_SQLSTATE["57014"] = PostgresErrorKind.UNAVAILABLE  # query_canceled: the statement took too long
 
 
 def classify_error(error: BaseException) -> PostgresErrorKind:

@@ -185,7 +185,8 @@ class PostgresChannelOwnership:
         await self._call_once(lambda c: end_lease(c, self.lease_number))
 
     async def counts(self) -> OwnershipCounts:
-        return await self._call_once(count_ownership)
+        ((alive, held),) = await self._call_once(lambda c: fetch_rows(c, _COUNT_OWNERSHIP))
+        return OwnershipCounts(alive, held)
 
     async def claim(self, *, excluding: Collection[str] = ()) -> Sequence[Channel]:
         return await self._call_once(lambda c: claim_channels(c, self.lease_number, excluding))
@@ -193,12 +194,23 @@ class PostgresChannelOwnership:
     async def claim_callbacks(
         self, capacity: Mapping[str, int], *, already_claimed: Collection[str] = ()
     ) -> Sequence[WorkItem]:
-        return await self._call_once(
-            lambda c: claim_callbacks(c, self.lease_number, capacity, already_claimed)
+        brands, counts, claimed = list(capacity), list(capacity.values()), list(already_claimed)
+        rows = await self._call_once(
+            lambda c: fetch_rows(c, _CLAIM_CALLBACKS, brands, counts, self.lease_number, claimed)
         )
+        return [
+            WorkItem(
+                durable_intent(IntentKind.CALLBACK, reference, fence),
+                parse_transaction(order, progress),
+            )
+            for reference, fence, order, progress in rows
+        ]
 
     async def release(self, fences: Mapping[str, int]) -> None:
-        await self._call_once(lambda c: release_channels(c, self.lease_number, fences))
+        brands, numbers = list(fences), list(fences.values())
+        await self._call_once(
+            lambda c: c.execute(_RELEASE_CHANNELS.encode(), (brands, numbers, self.lease_number))
+        )
 
     def close(self) -> None:
         """Later calls raise StoreUnavailable."""
@@ -246,12 +258,6 @@ async def end_lease(connection: PostgresConnection, number: int) -> None:
     await connection.execute(_END_LEASE.encode(), (number,))
 
 
-async def count_ownership(connection: PostgresConnection) -> OwnershipCounts:
-    """Return how many processes are alive, and how many channels they own."""
-    ((alive, held),) = await fetch_rows(connection, _COUNT_OWNERSHIP)
-    return OwnershipCounts(alive, held)
-
-
 async def claim_channels(
     connection: PostgresConnection, holder: int, excluding: Collection[str]
 ) -> Sequence[Channel]:
@@ -263,39 +269,6 @@ async def claim_channels(
         Channel(brand, fence, INITIAL_SNAPSHOT if breaker is None else parse_breaker(breaker))
         for brand, fence, breaker in found
     ]
-
-
-async def claim_callbacks(
-    connection: PostgresConnection,
-    holder: int,
-    capacity: Mapping[str, int],
-    already_claimed: Collection[str],
-) -> Sequence[WorkItem]:
-    """Claim callbacks of the channels of this lease."""
-    found = await fetch_rows(
-        connection,
-        _CLAIM_CALLBACKS,
-        list(capacity),
-        list(capacity.values()),
-        holder,
-        list(already_claimed),
-    )
-    return [
-        WorkItem(
-            durable_intent(IntentKind.CALLBACK, reference, fence),
-            parse_transaction(order, progress),
-        )
-        for reference, fence, order, progress in found
-    ]
-
-
-async def release_channels(
-    connection: PostgresConnection, holder: int, fences: Mapping[str, int]
-) -> None:
-    """Free these channels."""
-    await connection.execute(
-        _RELEASE_CHANNELS.encode(), (list(fences), list(fences.values()), holder)
-    )
 
 
 async def next_wake(connection: PostgresConnection, holder: int) -> Instant | None:

@@ -18,12 +18,15 @@ from mmo_trio.storage.postgres.bridge import (
     unwrap_single_exception,
 )
 from mmo_trio.storage.postgres.connections import (
+    READER_CONNECTIONS,
+    READER_SETUP,
     STORE_TIMEOUT_S,
+    WRITER_CONNECTIONS,
+    WRITER_SETUP,
     Pool,
     build_conninfo,
     call_when_reachable,
-    create_reader_pool,
-    create_writer_pool,
+    create_pool,
     hide_follow_up_errors,
 )
 from mmo_trio.storage.postgres.store import PostgresStore
@@ -53,7 +56,8 @@ async def open_postgres(
     with unwrap_single_exception():
         async with open_bridge() as bridge:
             holder = await bridge.run(_prepare_database, conninfo, serving, create, timeout_s)
-            writing, reading = create_writer_pool(conninfo), create_reader_pool(conninfo)
+            writing = create_pool(conninfo, WRITER_CONNECTIONS, WRITER_SETUP)
+            reading = create_pool(conninfo, READER_CONNECTIONS, READER_SETUP)
             try:
                 await bridge.run(_open_pools, writing, reading)
                 store = PostgresStore(bridge, writing, reading, holder, timeout_s)

@@ -15,12 +15,7 @@ from mmo_sansio.payments.decision import Decision
 from mmo_sansio.payments.ledger import Reads
 from mmo_sansio.values.clock import Instant
 from mmo_trio.storage.interface.admin_types import StoredApiKey
-from mmo_trio.storage.interface.store import (
-    DecideBatch,
-    OutcomeUnknown,
-    StoreUnavailable,
-    WorkItem,
-)
+from mmo_trio.storage.interface.store import DecideBatch, OutcomeUnknown, StoreUnavailable, WorkItem
 from mmo_trio.storage.postgres import ownership, queries, records_horizon
 from mmo_trio.storage.postgres.batch_load import load_batch
 from mmo_trio.storage.postgres.batch_statements import batch_statements
@@ -34,7 +29,6 @@ from mmo_trio.storage.postgres.commits import (
 )
 from mmo_trio.storage.postgres.connections import Pool, PostgresCall, call_with_retry
 from mmo_trio.storage.postgres.ownership import PostgresChannelOwnership
-from mmo_trio.storage.postgres.queries import run_in_snapshot
 from mmo_trio.storage.shared.net_effect import net_effect
 from mmo_trio.storage.sql.integrity import integrity_errors
 from mmo_trio.storage.sql.records_page import list_records
@@ -152,8 +146,7 @@ class PostgresStore(SqlStore):
             id, keys = doubt
             keys = [key for key in keys if key[1] is not IntentKind.CALLBACK]
             try:
-                took_place: bool = await self._bridge.run(self._is_committed, id)
-                if took_place:
+                if await self._bridge.run(self._is_committed, id):
                     found += await self._read(partial(queries.open_intents, keys=keys))
             except (StoreUnavailable, OutcomeUnknown):
                 break
@@ -171,7 +164,7 @@ class PostgresStore(SqlStore):
             if query.end > self._records_horizon:
                 complete = await records_horizon.advance_horizon(connection, query.end)
                 self._records_horizon = max(self._records_horizon, complete)
-            return await run_in_snapshot(connection, list_records(query))
+            return await queries.run_in_snapshot(connection, list_records(query))
 
         return await self._read(list_complete)
 
@@ -190,7 +183,7 @@ class PostgresStore(SqlStore):
 
         async def check(connection: PostgresConnection) -> Sequence[str]:
             query = integrity_errors(POSTGRES_SCHEMA)
-            return await run_in_snapshot(connection, query, has_deadline=False)
+            return await queries.run_in_snapshot(connection, query, has_deadline=False)
 
         async def in_bridge() -> Sequence[str]:
             deadline = loop_time_s() + _INTEGRITY_CHECK_TIMEOUT_S
