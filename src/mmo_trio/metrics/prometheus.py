@@ -157,7 +157,7 @@ class PrometheusExporter:
             "mmo_provider_breaker_state",
             "1 for the current state of this process's circuit breaker for the provider.",
             *(
-                ({"provider": name, "state": state.value}, int(account.breaker_state is state))
+                ({"provider": name, "state": state.value}, int(account.breaker.state is state))
                 for name, account in sorted(self.accounts.items())
                 for state in BreakerState
             ),

@@ -232,7 +232,8 @@ def _parse_list(value: Any, what: str) -> list[Any]:
     return value
 
 
-def _parse_networks(value: Any) -> tuple[Network, ...]:
+def parse_networks(value: Any) -> tuple[Network, ...]:
+    """Parse a list of addresses and networks."""
     what = 'addresses or networks, such as ["10.0.0.0/8", "192.0.2.7"]'
     try:
         return tuple(ip_network(str(each)) for each in _parse_list(value, what))
@@ -266,5 +267,5 @@ LISTEN_ADDRESS = ValueKind("HOST:PORT", parse_listen_address, str)
 URL = ValueKind("address (URL)", _parse_url, str)
 DATABASE = ValueKind("address (URL)", _parse_database_url, mask_database_url, is_private=True)
 FILE = ValueKind("file", _parse_file, str)
-NETWORKS = ValueKind("list of networks", _parse_networks, _format_list)
+NETWORKS = ValueKind("list of networks", parse_networks, _format_list)
 PORTS = ValueKind("list of ports", _parse_ports, _format_list)

@@ -145,7 +145,7 @@ def _console_context(
         resources.clock.now,
         resources.settings.console,
         resources.provider_titles,
-        lambda: {name: each.breaker_state for name, each in accounts.provider_accounts.items()},
+        lambda: {name: each.breaker.state for name, each in accounts.provider_accounts.items()},
         TrustedProxies(resources.settings.listen.proxy_trusted),
     )
 

@@ -10,6 +10,7 @@ from mmo_sansio.providers.common.interface import Provider
 from mmo_sansio.providers.sandbox.adapter import SandboxProvider
 from mmo_trio.service.wiring.resources import Resources
 from mmo_trio.settings import SettingsError
+from mmo_trio.settings.providers import ProviderSection
 from mmo_trio.system.ciphers import SystemCiphers
 from mmo_trio.workers.providers.account import ProviderAccount
 from mmo_trio.workers.providers.open_accounts import (
@@ -76,4 +77,5 @@ def _open_sandbox_account(resources: Resources) -> SandboxProvider | None:
     if not names:
         return None
     [name] = names
-    return open_sandbox_account(name, providers.get(name), titles[name])
+    section = providers.get(name) or ProviderSection(name, "sandbox", {})
+    return open_sandbox_account(section, titles[name])

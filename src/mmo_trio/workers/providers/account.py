@@ -8,6 +8,7 @@ Tokens are in memory only, and no message contains one.
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Callable, Sequence
 
@@ -22,7 +23,7 @@ from mmo_sansio.providers.common.interface import (
     Provider,
     SignInFailed,
 )
-from mmo_sansio.resilience.circuit_breaker import BreakerState, CircuitBreaker
+from mmo_sansio.resilience.circuit_breaker import CircuitBreaker
 from mmo_sansio.resilience.rate_limit import RateLimit
 from mmo_sansio.values import clock
 from mmo_sansio.values.clock import Instant, MonotonicInstant
@@ -51,40 +52,16 @@ class WebhookEndpoint:
     """The networks that notifications may come from; empty: any network."""
 
 
-@frozen
-class _SignInFailure:
-    """Remembers a failed sign-in."""
-
-    reason: str
-    expires_at: float
-    """The end of its reuse, by Trio's clock."""
-
-
 @define(eq=False)
 class _TokenSlot:
     """Holds the token of one scope; the task that has the lock gets the next one."""
 
     lock: trio.Lock = Factory(trio.Lock)
     token: AccessToken | None = field(default=None, repr=False)
-    failure: _SignInFailure | None = None
-
-
-@frozen
-class AccountStatistics:
-    """Reports the counters of an account since its process started."""
-
-    breaker_state: BreakerState
-    exchanges: int
-    """Answered requests, including those of signing in."""
-    unavailable: int
-    """Answers among them that said that the provider is unavailable."""
-    failed: int
-    """Requests without a usable answer."""
-    not_sent: int
-    """Requests that the breaker or the rate limit rejected."""
-    sign_ins: int
-    """Tokens that the provider issued."""
-    sign_ins_failed: int
+    failure: str = ""
+    """Why the last sign-in failed."""
+    failure_expires_at: float = -math.inf
+    """The end of the failure's reuse, by Trio's clock."""
 
 
 @define(eq=False)
@@ -99,25 +76,11 @@ class ProviderAccount:
     rate_limit: RateLimit | None = None
     """None: no limit."""
     _token_slots: dict[str, _TokenSlot] = Factory(dict)
-    _counts: Counter[str] = Factory(Counter)
-
-    def statistics(self) -> AccountStatistics:
-        """Return its counters and the state of its breaker."""
-        count = self._counts
-        return AccountStatistics(
-            self.breaker.state,
-            exchanges=count["exchanges"],
-            unavailable=count["unavailable"],
-            failed=count["failed"],
-            not_sent=count["not_sent"],
-            sign_ins=count["sign_ins"],
-            sign_ins_failed=count["sign_ins_failed"],
-        )
-
-    @property
-    def breaker_state(self) -> BreakerState:
-        """Return the state of its breaker."""
-        return self.breaker.state
+    counts: Counter[str] = Factory(Counter)
+    """Since the process started: `exchanges`, the answered requests, with those of signing in;
+    `unavailable`, those among them that said that the provider is unavailable; `failed`, requests
+    without a usable answer; `not_sent`, those that breaker or rate limit rejected; `sign_ins`, the
+    issued tokens; `sign_ins_failed`."""
 
     async def exchange(self, request: HttpRequest) -> HttpResponse:
         """Return the provider's answer. Raises ExchangeFailed, which says whether the request may
@@ -145,8 +108,8 @@ class ProviderAccount:
             async with slot.lock:
                 if slot.token is not None and slot.token.is_fresh(self.now()):
                     return slot.token
-                if slot.failure is not None and trio.current_time() < slot.failure.expires_at:
-                    raise ExchangeFailed(slot.failure.reason, may_have_arrived=False)
+                if trio.current_time() < slot.failure_expires_at:
+                    raise ExchangeFailed(slot.failure, may_have_arrived=False)
                 slot.token = await self._sign_in(scope, slot)
                 return slot.token
         raise ExchangeFailed("Signing in took too long.", may_have_arrived=False)
@@ -155,16 +118,16 @@ class ProviderAccount:
         try:
             sign_in = self.provider.sign_in(scope, now=self.now())
             token = await drive_async(sign_in, self._send_through_breaker)
-            self._counts["sign_ins"] += 1
+            self.counts["sign_ins"] += 1
             return token
         except SignInFailed as error:
             logger.error("sign_in_rejected", provider=self.provider.name, reason=error.reason)
-            reason = f"Signing in was refused: {error.reason}"
+            slot.failure = f"Signing in was refused: {error.reason}"
         except ExchangeFailed as error:
-            reason = f"Signing in failed: {error.reason}"
-        self._counts["sign_ins_failed"] += 1
-        slot.failure = _SignInFailure(reason, trio.current_time() + SIGN_IN_FAILURE_TTL_S)
-        raise ExchangeFailed(reason, may_have_arrived=False)
+            slot.failure = f"Signing in failed: {error.reason}"
+        self.counts["sign_ins_failed"] += 1
+        slot.failure_expires_at = trio.current_time() + SIGN_IN_FAILURE_TTL_S
+        raise ExchangeFailed(slot.failure, may_have_arrived=False)
 
     def _discard_token(self, scope: str, token: AccessToken) -> None:
         slot = self._token_slots[scope]
@@ -176,19 +139,18 @@ class ProviderAccount:
         await self._wait_for_rate_limit()
         permit = self.breaker.request_permit(self.monotonic())
         if permit is None:
-            self._counts["not_sent"] += 1
-            raise ExchangeFailed(
-                "The provider has failed too often lately.", may_have_arrived=False
-            )
+            self.counts["not_sent"] += 1
+            reason = "The provider has failed too often lately."
+            raise ExchangeFailed(reason, may_have_arrived=False)
         succeeded: bool | None = None
         try:
             answer = await self.send_request(request)
             succeeded = answer.status not in UNAVAILABLE_STATUSES
-            self._counts["exchanges"] += 1
-            self._counts["unavailable"] += not succeeded
+            self.counts["exchanges"] += 1
+            self.counts["unavailable"] += not succeeded
         except ExchangeFailed:
             succeeded = False
-            self._counts["failed"] += 1
+            self.counts["failed"] += 1
             raise
         finally:
             if succeeded is None:
@@ -204,11 +166,9 @@ class ProviderAccount:
         now = self.monotonic()
         wait_s = self.rate_limit.delay(now) / clock.SECOND
         if trio.current_time() + wait_s + 1 >= trio.current_effective_deadline():
-            self._counts["not_sent"] += 1
-            raise ExchangeFailed(
-                "Its turn would have come too late for the provider's rate limit.",
-                may_have_arrived=False,
-            )
+            self.counts["not_sent"] += 1
+            reason = "Its turn would have come too late for the provider's rate limit."
+            raise ExchangeFailed(reason, may_have_arrived=False)
         self.rate_limit.reserve(now)
         await trio.sleep(wait_s)
 

@@ -11,12 +11,7 @@ import trio
 
 from mmo_sansio.http.messages import HttpRequest, HttpResponse
 from mmo_sansio.messages.inputs import ProviderReport, ProviderUnreachable
-from mmo_sansio.providers.common.interface import (
-    Conversation,
-    ExchangeFailed,
-    Finished,
-    resume,
-)
+from mmo_sansio.providers.common.interface import Conversation, ExchangeFailed, Finished, resume
 from mmo_sansio.values.model import Transaction
 from mmo_trio.system.fault_report import describe_fault
 from mmo_trio.workers.providers.counters import ProviderCounts
@@ -72,12 +67,8 @@ async def run_conversation(
         return await drive_async(conversation, exchange_and_count)
     except Exception as fault:
         name, reference = transaction.order.provider, transaction.reference
-        logger.error(
-            "provider_conversation_failed",
-            provider=name,
-            reference=reference,
-            fault=describe_fault(fault),
-        )
+        log = logger.bind(provider=name, reference=reference)
+        log.error("provider_conversation_failed", fault=describe_fault(fault))
         return ProviderUnreachable(reference, name, f"A fault of ours: {type(fault).__name__}.")
 
 

@@ -8,29 +8,20 @@ from types import MappingProxyType
 
 from attrs import Factory, define, frozen
 
-from mmo_sansio.messages.inputs import (
-    ProviderAccepted,
-    ProviderCannotTell,
-    ProviderFailed,
-    ProviderNeverReceived,
-    ProviderReport,
-    ProviderSucceeded,
-    ProviderUnreachable,
-)
+from mmo_sansio.messages import inputs
 from mmo_trio.system.latency import EXTERNAL_BUCKETS_S, LatencyHistogram
 
-REPORT_LABELS: Mapping[type[ProviderReport], str] = MappingProxyType(
+REPORT_LABELS: Mapping[type[inputs.ProviderReport], str] = MappingProxyType(
     {
-        ProviderAccepted: "accepted",
-        ProviderSucceeded: "succeeded",
-        ProviderFailed: "failed",
-        ProviderUnreachable: "unreachable",
-        ProviderNeverReceived: "never_received",
-        ProviderCannotTell: "cannot_tell",
+        inputs.ProviderAccepted: "accepted",
+        inputs.ProviderSucceeded: "succeeded",
+        inputs.ProviderFailed: "failed",
+        inputs.ProviderUnreachable: "unreachable",
+        inputs.ProviderNeverReceived: "never_received",
+        inputs.ProviderCannotTell: "cannot_tell",
     }
 )
 """The label of each kind of report in the metrics."""
-UNREACHABLE_LABEL = REPORT_LABELS[ProviderUnreachable]
 
 
 @define(eq=False)

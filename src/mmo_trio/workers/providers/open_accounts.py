@@ -3,6 +3,7 @@ its own way out."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
@@ -15,31 +16,17 @@ from mmo_sansio.providers.common.ciphers import Ciphers
 from mmo_sansio.providers.common.interface import Provider
 from mmo_sansio.providers.common.options import OptionError, Options
 from mmo_sansio.providers.common.redaction import RedactingProvider
-from mmo_sansio.providers.registry import (
-    PROVIDER_KINDS,
-    AdapterContext,
-    ProviderKind,
-    open_sandbox,
-)
+from mmo_sansio.providers.registry import PROVIDER_KINDS, AdapterContext, ProviderKind, open_sandbox
 from mmo_sansio.providers.sandbox.adapter import SandboxProvider
 from mmo_sansio.resilience.circuit_breaker import BreakerSettings, CircuitBreaker
 from mmo_sansio.resilience.rate_limit import RateLimit
 from mmo_sansio.values.clock import SECOND, Instant, MonotonicInstant, Span
 from mmo_trio.brands.keyring import KeyRing
 from mmo_trio.settings import SettingsError
+from mmo_trio.settings import providers as common
 from mmo_trio.settings.errors import InvalidSettingValue
-from mmo_trio.settings.providers import (
-    ANSWER_TIMEOUT,
-    BREAKER_FAILURE_PERCENT,
-    BREAKER_MINIMUM_REQUESTS,
-    BREAKER_OPEN_FOR,
-    BREAKER_WINDOW,
-    COMMON_OPTIONS,
-    CommonOption,
-    ProviderSection,
-    provider_variable,
-)
-from mmo_trio.settings.values import NETWORKS, Network
+from mmo_trio.settings.providers import CommonOption, ProviderSection, provider_variable
+from mmo_trio.settings.values import Network, parse_networks
 from mmo_trio.workers.providers.account import ProviderAccount, WebhookEndpoint
 
 FILE_SUFFIX = "_file"
@@ -48,14 +35,8 @@ settings nor in the environment."""
 
 SECRET_BYTES_MAX = 64 * 1024
 
-COMMON_OPTION_KEYS = (
-    "kind",
-    "title",
-    "hooks_name",
-    "hooks_from",
-    "requests_per_minute",
-    *(each.key for each in COMMON_OPTIONS),
-)
+_OTHER_KEYS = ("kind", "title", "hooks_name", "hooks_from", "requests_per_minute")
+COMMON_OPTION_KEYS = (*_OTHER_KEYS, *(each.key for each in common.COMMON_OPTIONS))
 """Options of every kind of provider."""
 
 
@@ -117,20 +98,17 @@ def open_account(
 ) -> OpenAccount:
     """Open the account of `[provider.NAME]`. In addition to the options of its kind it takes
     `title` and the options of every kind. Raises SettingsError."""
-    options = _read_option_files(section)
     try:
+        options = _read_option_files(section.options)
         webhook_name = Options(options).text("hooks_name", section.name)
-        if (
-            not webhook_name.replace("-", "").replace("_", "").isalnum()
-            or not webhook_name.isascii()
-        ):
+        if re.fullmatch(r"[_-]*[A-Za-z0-9][A-Za-z0-9_-]*", webhook_name) is None:
             raise OptionError("hooks_name", "can't stand in an address.", "Use letters and digits.")
         allowed = _allowed_networks(options)
         per_minute = Options(options).integer("requests_per_minute", 0)
-        answer_within_s = _integer_in_range(options, ANSWER_TIMEOUT)
+        answer_within_s = _integer_in_range(options, common.ANSWER_TIMEOUT)
         breaker = _breaker_settings(options)
-        for common in COMMON_OPTION_KEYS:
-            options.pop(common, None)
+        for key in COMMON_OPTION_KEYS:
+            options.pop(key, None)
         token = environment.keyring.webhook_token(section.name)
         context = AdapterContext(
             f"{environment.webhooks_base_url}/hooks/{webhook_name}/{token}", environment.ciphers
@@ -167,10 +145,10 @@ def _find_kind(name: str, kinds: Mapping[str, ProviderKind]) -> ProviderKind:
 
 def _breaker_settings(options: Mapping[str, Any]) -> BreakerSettings:
     return BreakerSettings(
-        window=Span(_integer_in_range(options, BREAKER_WINDOW) * SECOND),
-        minimum_requests=_integer_in_range(options, BREAKER_MINIMUM_REQUESTS),
-        failure_ratio=_integer_in_range(options, BREAKER_FAILURE_PERCENT) / 100,
-        open_for=Span(_integer_in_range(options, BREAKER_OPEN_FOR) * SECOND),
+        window=Span(_integer_in_range(options, common.BREAKER_WINDOW) * SECOND),
+        minimum_requests=_integer_in_range(options, common.BREAKER_MINIMUM_REQUESTS),
+        failure_ratio=_integer_in_range(options, common.BREAKER_FAILURE_PERCENT) / 100,
+        open_for=Span(_integer_in_range(options, common.BREAKER_OPEN_FOR) * SECOND),
         permit_deadline=None,
     )
 
@@ -179,60 +157,46 @@ def _integer_in_range(options: Mapping[str, Any], option: CommonOption) -> int:
     """Return the value of this option. Raises OptionError when it is outside the option's range."""
     number = Options(options).integer(option.key, option.default)
     if not option.minimum <= number <= option.maximum:
-        raise OptionError(
-            option.key,
-            f"must be {option.minimum} to {option.maximum}.",
-            f"Write {option.key} = {option.default}, say.",
-        )
+        fault = f"must be {option.minimum} to {option.maximum}."
+        raise OptionError(option.key, fault, f"Write {option.key} = {option.default}, say.")
     return number
 
 
-def open_sandbox_account(name: str, section: ProviderSection | None, title: str) -> SandboxProvider:
-    """Open the account with the sandbox operator: `[provider.NAME]` of its kind, or None where
-    nothing is configured. Raises SettingsError."""
-    if section is None:
-        return open_sandbox(name, title, {})
-    options = _read_option_files(section)
-    options.pop("title", None)
+def open_sandbox_account(section: ProviderSection, title: str) -> SandboxProvider:
+    """Open the account with the sandbox operator. Raises SettingsError."""
     try:
-        return open_sandbox(name, title, options)
+        options = _read_option_files(section.options)
+        options.pop("title", None)
+        return open_sandbox(section.name, title, options)
     except OptionError as error:
         _raise_settings_error(section, error)
 
 
-def _read_option_files(section: ProviderSection) -> dict[str, Any]:
+def _read_option_files(written: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options, each `KEY_file` replaced by its file's text. Raises OptionError."""
     options: dict[str, Any] = {}
-    for key, value in section.options.items():
+    for key, value in written.items():
         if not key.endswith(FILE_SUFFIX):
-            if key in options:
-                _reject_duplicate(section, key)
             options[key] = value
             continue
         option = key.removesuffix(FILE_SUFFIX)
-        if option in section.options:
-            _reject_duplicate(section, option)
+        if option in written:
+            remedy = f"Keep {option} or {key}."
+            raise OptionError(option, "is given itself and as a file.", remedy)
         try:
             text = Path(str(value)).expanduser().read_bytes()[:SECRET_BYTES_MAX].decode()
         except (OSError, ValueError) as error:
             what = getattr(error, "strerror", None) or "it is no text"
-            _raise_settings_error(
-                section, OptionError(key, f"can't be read ({what}).", "Name another file.")
-            )
+            raise OptionError(key, f"can't be read ({what}).", "Name another file.") from None
         options[option] = text.strip()
     return options
 
 
 def _allowed_networks(options: Mapping[str, Any]) -> tuple[Network, ...]:
     try:
-        found: tuple[Network, ...] = NETWORKS.parse(options.get("hooks_from", []))
+        return parse_networks(options.get("hooks_from", []))
     except InvalidSettingValue as fault:
         raise OptionError("hooks_from", f"{fault}.", "Leave it out for any address.") from None
-    return found
-
-
-def _reject_duplicate(section: ProviderSection, key: str) -> NoReturn:
-    remedy = f"Keep {key} or {key}{FILE_SUFFIX}."
-    _raise_settings_error(section, OptionError(key, "is given itself and as a file.", remedy))
 
 
 def _raise_settings_error(section: ProviderSection, error: OptionError) -> NoReturn:

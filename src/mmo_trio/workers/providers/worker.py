@@ -37,12 +37,7 @@ from mmo_trio.workers.providers.conversation import (
     SendRequest,
     run_conversation,
 )
-from mmo_trio.workers.providers.counters import (
-    REPORT_LABELS,
-    UNREACHABLE_LABEL,
-    ProviderCounts,
-    ProviderStatistics,
-)
+from mmo_trio.workers.providers.counters import REPORT_LABELS, ProviderCounts, ProviderStatistics
 
 logger = structlog.get_logger(__name__)
 
@@ -148,7 +143,7 @@ class ProviderWorker:
             waiting=sum(len(queue.waiting) for queue in queues),
             submissions=sum(count.submissions for count in counts),
             polls=sum(count.polls for count in counts),
-            unreachable=sum(count.reports[UNREACHABLE_LABEL] for count in counts),
+            unreachable=sum(count.reports[REPORT_LABELS[ProviderUnreachable]] for count in counts),
             dropped_polls=self._dropped_polls,
             by_provider=self._counts,
         )
@@ -233,55 +228,39 @@ class ProviderWorker:
         transaction = reply.transaction
         provider = self.providers[transaction.order.provider]
         if self.is_closed(provider.name) or self.now() >= resubmission_ends_at(transaction.order):
-            await self._record_input(
-                ProviderFailed(
-                    reference, provider.name, Source.POLL, ErrorCode.PROVIDER_UNAVAILABLE
-                )
-            )
+            code = ErrorCode.PROVIDER_UNAVAILABLE
+            await self._record_input(ProviderFailed(reference, provider.name, Source.POLL, code))
             return
         self._counts[provider.name].submissions += 1
         conversation = provider.submit(transaction, now=self.now())
-        exchange = self.exchange_for(provider.name)
-        await self._converse_and_report(
-            conversation, exchange, transaction, began_at + CONVERSATION_TIMEOUT_S
-        )
+        await self._converse_and_report(conversation, provider, transaction, began_at)
 
     async def _poll(self, work: WorkItem) -> None:
         provider = self.providers[work.transaction.order.provider]
         self._counts[provider.name].polls += 1
         conversation = provider.poll(_with_hint(work), now=self.now())
-        deadline = trio.current_time() + CONVERSATION_TIMEOUT_S
-        exchange = self.exchange_for(provider.name)
-        await self._converse_and_report(conversation, exchange, work.transaction, deadline)
+        began_at = trio.current_time()
+        await self._converse_and_report(conversation, provider, work.transaction, began_at)
 
     async def _converse_and_report(
-        self,
-        conversation: Conversation,
-        exchange: SendRequest,
-        transaction: Transaction,
-        deadline: float,
+        self, conversation: Conversation, provider: Provider, about: Transaction, began_at: float
     ) -> None:
         """Run the conversation and submit its report to the engine."""
-        counts = self._counts[transaction.order.provider]
-        report = await run_conversation(conversation, exchange, transaction, deadline, counts)
-        report = with_poll_interval(
-            report, self.providers[transaction.order.provider].operations, transaction
-        )
+        exchange, counts = self.exchange_for(provider.name), self._counts[provider.name]
+        deadline = began_at + CONVERSATION_TIMEOUT_S
+        report = await run_conversation(conversation, exchange, about, deadline, counts)
+        report = with_poll_interval(report, provider.operations, about)
         counts.reports[REPORT_LABELS[type(report)]] += 1
+        failures, reference = self._never_received_in_a_row, about.reference
         match report:
             case ProviderNeverReceived():
-                self._never_received_in_a_row[transaction.reference] = (
-                    self._never_received_in_a_row.get(transaction.reference, 0) + 1
-                )
+                failures[reference] = failures.get(reference, 0) + 1
             case ProviderUnreachable(_, name, reason):
                 logger.warning(
-                    "provider_unreachable",
-                    provider=name,
-                    reference=transaction.reference,
-                    reason=reason,
+                    "provider_unreachable", provider=name, reference=reference, reason=reason
                 )
             case _:
-                self._never_received_in_a_row.pop(transaction.reference, None)
+                failures.pop(reference, None)
         await self._record_input(report)
 
     async def _record_input(self, input_: Input) -> tuple[Reply, float]:
@@ -298,9 +277,8 @@ class ProviderWorker:
                 return await self.submit(input_), began_at
             except (StoreUnavailable, OutcomeUnknown) as error:
                 attempt += 1
-                logger.warning(
-                    "provider_input_store_failed", input=type(input_).__name__, error=str(error)
-                )
+                name = type(input_).__name__
+                logger.warning("provider_input_store_failed", input=name, error=str(error))
                 await trio.sleep(_retry_delay_s(attempt, STORE_RETRY_DELAY_MAX_S))
 
 

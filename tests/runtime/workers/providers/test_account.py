@@ -166,7 +166,7 @@ async def test_a_provider_that_fails_is_left_in_peace(
     operator: Operator, account: ProviderAccount, autojump_clock: MockClock, status: int
 ) -> None:
     operator.answer = lambda: HttpResponse(status)
-    while account.breaker_state == "closed":
+    while account.breaker.state == "closed":
         assert (await account.exchange(PAY)).status == status
     sent = len(operator.sent)
     with pytest.raises(ExchangeFailed, match="too often") as caught:
@@ -176,10 +176,10 @@ async def test_a_provider_that_fails_is_left_in_peace(
     operator.answer = lambda: HttpResponse(200)
     await trio.sleep(30)
     assert (await account.exchange(PAY)).status == 200
-    counted = account.statistics()
-    assert (counted.breaker_state, counted.not_sent, counted.sign_ins) == ("closed", 1, 1)
-    assert counted.unavailable == sent - 1  # All but the sign-in.
-    assert (counted.exchanges, counted.failed, counted.sign_ins_failed) == (sent + 1, 0, 0)
+    counts = account.counts
+    assert (account.breaker.state, counts["not_sent"], counts["sign_ins"]) == ("closed", 1, 1)
+    assert counts["unavailable"] == sent - 1  # All but the sign-in.
+    assert (counts["exchanges"], counts["failed"], counts["sign_ins_failed"]) == (sent + 1, 0, 0)
 
 
 async def test_an_error_about_one_payment_says_nothing_about_the_provider(
@@ -188,7 +188,7 @@ async def test_an_error_about_one_payment_says_nothing_about_the_provider(
     operator.answer = lambda: HttpResponse(500)
     for _ in range(50):
         await account.exchange(PAY)
-    assert account.breaker_state == "closed"
+    assert account.breaker.state == "closed"
 
 
 async def test_no_token_is_shown(

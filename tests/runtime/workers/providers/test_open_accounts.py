@@ -91,7 +91,7 @@ async def test_an_account_has_a_breaker_of_its_own_making(
     )
     account = opened(momo={"secret": "x", **options})["momo"].account
     sent = 0
-    while account.breaker_state == "closed":
+    while account.breaker.state == "closed":
         await account.exchange(HttpRequest("GET", b"https://operator.example/"))
         sent += 1
     assert sent == failures
