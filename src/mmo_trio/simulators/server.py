@@ -74,12 +74,12 @@ class _SimulatorServer:
         context = ListenerContext(
             _ConnectionHandler(self, stream),
             self._limits,
-            self._connections,
             DOCS_URL,
             self._mint_request_id,
+            self._metrics,
+            self._connections,
             drain=trio.Event(),
             tls=None,
-            metrics=self._metrics,
         )
         connection = ServerConnection(context, stream, client)
         self._connections.add(connection)

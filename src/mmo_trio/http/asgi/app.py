@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Final, cast
 
 import trio
-from attrs import define, frozen
+from attrs import define
 from hypercorn.typing import (
     ASGIReceiveCallable,
     ASGISendCallable,
@@ -21,13 +21,12 @@ from hypercorn.typing import (
 )
 from quart_trio import QuartTrio
 
-from mmo_sansio.api.outgoing.problem_json import problem_response
 from mmo_sansio.http.listener_limits import ListenerLimits
 from mmo_sansio.http.messages import Headers, HttpResponse, RequestHead
 from mmo_sansio.http.request_head import check_head, to_origin_form
 from mmo_sansio.values.problems import Problem, ProblemError
 from mmo_trio.http.handler import Admitted, Handler, RequestContext
-from mmo_trio.http.rejections import BODY_TIMEOUT, body_too_large, to_problem
+from mmo_trio.http.rejections import BODY_TIMEOUT, HandlerContext, body_too_large
 from mmo_trio.http.request_metrics import HttpMetrics
 from mmo_trio.http.responses import response_fields
 from mmo_trio.http.streams import unmap_ipv4
@@ -50,28 +49,14 @@ def asgi_app(
     the limits of the head and the body; the server limits the writing. `metrics` counts requests
     and logs rejections; with None only internal errors are logged."""
     http_metrics = metrics or HttpMetrics(log_rejections=False)
-    return _HandlerApp(_AsgiContext(handler, error_docs_url, mint_request_id, limits, http_metrics))
-
-
-@frozen
-class _AsgiContext:
-    """Holds what all requests share."""
-
-    handler: Handler
-    error_docs_url: str
-    mint_request_id: Callable[[], str]
-    limits: ListenerLimits
-    metrics: HttpMetrics
-
-    def problem_to_response(self, problem: Problem, context: RequestContext) -> HttpResponse:
-        """Return the response that the problem becomes for this request."""
-        return problem_response(problem, self.error_docs_url, context.request_id)
+    context = HandlerContext(handler, limits, error_docs_url, mint_request_id, http_metrics)
+    return _HandlerApp(context)
 
 
 class _HandlerApp(QuartTrio):
     """Passes HTTP requests to the handler and leaves the lifespan to Quart-Trio."""
 
-    def __init__(self, asgi_context: _AsgiContext) -> None:
+    def __init__(self, asgi_context: HandlerContext) -> None:
         super().__init__(__name__)
         self._asgi_context = asgi_context
 
@@ -92,7 +77,7 @@ class _AsgiClientDisconnected(Exception):
 class _AsgiExchange:
     """Handles one request and its response."""
 
-    asgi_context: _AsgiContext
+    asgi_context: HandlerContext
     scope: HTTPScope
     receive: ASGIReceiveCallable
     send: ASGISendCallable
@@ -110,8 +95,7 @@ class _AsgiExchange:
         except _AsgiClientDisconnected:
             return
         except Exception as error:
-            problem = to_problem(error, context, self.asgi_context.metrics)
-            response = self.asgi_context.problem_to_response(problem, context)
+            response = self.asgi_context.error_response(error, context)
             fields = response_fields(response, request_id=request_id)
             if self.scope["http_version"].startswith("1"):  # HTTP/2 has no such field
                 fields.append(CONNECTION_CLOSE)
@@ -130,8 +114,7 @@ class _AsgiExchange:
         if isinstance(response, Admitted):
             response = await response.respond(await self._read_body(head, response.body_limit))
         if isinstance(response, Problem):
-            self.asgi_context.metrics.count_problem(context, response)
-            return self.asgi_context.problem_to_response(response, context)
+            return self.asgi_context.reject(response, context)
         return response
 
     async def _read_body(self, head: RequestHead, limit: int) -> bytes:

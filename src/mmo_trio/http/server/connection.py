@@ -18,13 +18,10 @@ import structlog
 import trio
 from attrs import frozen
 
-from mmo_sansio.api.outgoing.problem_json import problem_response
-from mmo_sansio.http.listener_limits import ListenerLimits
 from mmo_sansio.http.messages import HttpResponse
 from mmo_sansio.values.problems import Problem
-from mmo_trio.http.handler import Admitted, Handler, RequestContext
-from mmo_trio.http.rejections import BODY_TIMEOUT, HEAD_TIMEOUT, to_problem
-from mmo_trio.http.request_metrics import HttpMetrics
+from mmo_trio.http.handler import Admitted, RequestContext
+from mmo_trio.http.rejections import BODY_TIMEOUT, HEAD_TIMEOUT, HandlerContext
 from mmo_trio.http.responses import CONTINUE_RESPONSE, response_bytes
 from mmo_trio.http.server.connection_table import ConnectionTable
 from mmo_trio.http.server.request_reader import ParsedHead, RequestReader
@@ -35,30 +32,18 @@ logger = structlog.get_logger(__name__)
 
 
 @frozen
-class ListenerContext:
+class ListenerContext(HandlerContext):
     """Holds what all connections of one listener share."""
 
-    handler: Handler
-    limits: ListenerLimits
     connection_table: ConnectionTable
-    error_docs_url: str
-    """Base of the `type` URIs of problems, without a slash at its end (P1)."""
-    mint_request_id: Callable[[], str]
-    """Gives every request its own id: ASCII letters, digits and hyphens."""
     drain: trio.Event
     """Once it is set, the next response on a connection is its last."""
     tls: Callable[[], ssl.SSLContext] | None
     """Gives the context of one connection; None for clear HTTP."""
-    metrics: HttpMetrics
-    """Counts requests and logs rejections."""
 
     def request_context(self, client: str) -> RequestContext:
         """Return the context of a request that begins now."""
         return RequestContext(self.mint_request_id(), client, self.tls is not None)
-
-    def problem_to_response(self, problem: Problem, context: RequestContext) -> HttpResponse:
-        """Return the response that the problem becomes for this request."""
-        return problem_response(problem, self.error_docs_url, context.request_id)
 
 
 class _ClientDisconnected(Exception):
@@ -143,11 +128,8 @@ class ServerConnection:
         except _ClientDisconnected:
             raise
         except Exception as error:
-            problem = to_problem(error, context, self._listener_context.metrics)
-            response, may_follow = (
-                self._listener_context.problem_to_response(problem, context),
-                False,
-            )
+            response = self._listener_context.error_response(error, context)
+            may_follow = False
             data = self._response_bytes(response, parsed_head, may_follow)
         self._timeout_problem = None
         self._listener_context.metrics.count_response(
@@ -176,12 +158,9 @@ class ServerConnection:
         else:
             is_read = self._reader.skip_body()
         if isinstance(response, Problem):
-            self._listener_context.metrics.count_problem(context, response)
-            response = self._listener_context.problem_to_response(response, context)
-        return (
-            response,
-            is_read and parsed_head.keep_alive and not self._listener_context.drain.is_set(),
-        )
+            response = self._listener_context.reject(response, context)
+        is_draining = self._listener_context.drain.is_set()
+        return response, is_read and parsed_head.keep_alive and not is_draining
 
     async def _read_head(self) -> ParsedHead:
         while (parsed_head := self._reader.next_head()) is None:
@@ -221,10 +200,10 @@ class ServerConnection:
         self._reader.receive(data)
 
     async def _send_timeout_problem(self, problem: Problem) -> None:
-        metrics, context = self._listener_context.metrics, self._request_context
-        metrics.count_problem(context, problem)
-        metrics.count_response(context, problem.status, trio.current_time() - self._started_at)
-        response = self._listener_context.problem_to_response(problem, context)
+        context = self._request_context
+        response = self._listener_context.reject(problem, context)
+        duration_s = trio.current_time() - self._started_at
+        self._listener_context.metrics.count_response(context, problem.status, duration_s)
         with trio.move_on_after(self._limits.linger_timeout_s):
             await self._stream.send_all(self._response_bytes(response, None, keep_alive=False))
             await self._stream.aclose()

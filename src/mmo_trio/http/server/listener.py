@@ -64,12 +64,12 @@ async def serve_http(
     context = ListenerContext(
         handler,
         limits,
-        table,
         error_docs_url,
         mint_request_id,
+        metrics or HttpMetrics(log_rejections=False),
+        table,
         drain,
         tls,
-        metrics or HttpMetrics(log_rejections=False),
     )
     async with trio.open_nursery() as connections:
         acceptor = _Acceptor(context, connections)
@@ -128,16 +128,12 @@ class _Acceptor:
         """Send a 503 for lack of room; the request is not read, so nothing of it was
         stored (P5)."""
         context = self.listener_context.request_context(client)
-        self.listener_context.metrics.count_problem(context, TOO_MANY_CONNECTIONS)
-        self.listener_context.metrics.count_response(context, TOO_MANY_CONNECTIONS.status, 0.0)
-        response = response_bytes(
-            self.listener_context.problem_to_response(TOO_MANY_CONNECTIONS, context),
-            request_id=context.request_id,
-            connection=b"close",
-        )
+        response = self.listener_context.reject(TOO_MANY_CONNECTIONS, context)
+        self.listener_context.metrics.count_response(context, response.status, 0.0)
+        data = response_bytes(response, request_id=context.request_id, connection=b"close")
         try:
             with trio.move_on_after(self.listener_context.limits.linger_timeout_s):
-                await transport.send_all(response)
+                await transport.send_all(data)
                 await transport.aclose()
         except trio.BrokenResourceError:
             pass
