@@ -87,26 +87,15 @@ def a_party(**members: Any) -> Party:
 
 def a_method(**members: Any) -> Method:
     """Build a method for every operation in Kenya, from KES 10 to KES 150000."""
-    standard: dict[str, Any] = {
-        "key": "test_ke",
-        "provider": "test",
-        "provider_title": PROVIDER_TITLE,
-        "country": "KE",
-        "operations": frozenset(Operation),
-        "limits": {"KES": Limits(KES(10), KES(150_000))},
-    }
-    return Method(**{**standard, **members})
+    limits = {"KES": Limits(KES(10), KES(150_000))}
+    method = Method("test_ke", "test", PROVIDER_TITLE, "KE", frozenset(Operation), limits)
+    return evolve(method, **members)
 
 
 def a_brand(**members: Any) -> Brand:
     """Build a merchant with one method, and a URL for results of deposits."""
-    standard: dict[str, Any] = {
-        "id": "acme",
-        "name": "Acme Ltd",
-        "methods": (a_method(),),
-        "push_result_url": "https://acme.example/push",
-    }
-    return Brand(**{**standard, **members})
+    url = "https://acme.example/push"
+    return evolve(Brand("acme", "Acme Ltd", (a_method(),), push_result_url=url), **members)
 
 
 def a_draft(**members: Any) -> Draft:
@@ -155,20 +144,18 @@ def a_wake(gateway_reference: str = REFERENCE) -> TransactionWoke:
 
 def a_resolution(gateway_reference: str = REFERENCE, **members: Any) -> ResolveManually:
     """Build a success by hand; with an `error_code`, a failure."""
-    standard = {"user": "amina", "reason": "The provider's statement of today shows it."}
-    return ResolveManually(gateway_reference, **{**standard, **members})
+    reason = "The provider's statement of today shows it."
+    return evolve(ResolveManually(gateway_reference, user="amina", reason=reason), **members)
 
 
 def accepted(gateway_reference: str = REFERENCE, **members: Any) -> ProviderAccepted:
     """Build the provider's acceptance."""
-    standard = {"provider": "test", "source": Source.POLL}
-    return ProviderAccepted(gateway_reference, **{**standard, **members})
+    return evolve(ProviderAccepted(gateway_reference, "test", Source.POLL), **members)
 
 
 def succeeded(gateway_reference: str = REFERENCE, **members: Any) -> ProviderSucceeded:
     """Build the provider's notification of a success."""
-    standard = {"provider": "test", "source": Source.WEBHOOK}
-    return ProviderSucceeded(gateway_reference, **{**standard, **members})
+    return evolve(ProviderSucceeded(gateway_reference, "test", Source.WEBHOOK), **members)
 
 
 def failed(gateway_reference: str = REFERENCE, **members: Any) -> ProviderFailed:
@@ -185,8 +172,8 @@ def failed(gateway_reference: str = REFERENCE, **members: Any) -> ProviderFailed
 
 def unreachable(gateway_reference: str = REFERENCE, **members: Any) -> ProviderUnreachable:
     """Build a report without a usable response."""
-    standard = {"provider": "test", "reason": "The connection was reset."}
-    return ProviderUnreachable(gateway_reference, **{**standard, **members})
+    report = ProviderUnreachable(gateway_reference, "test", "The connection was reset.")
+    return evolve(report, **members)
 
 
 def never_received(
@@ -199,14 +186,12 @@ def never_received(
 
 def cannot_tell(gateway_reference: str = REFERENCE, **members: Any) -> ProviderCannotTell:
     """Build the report that the provider `test` cannot be polled."""
-    return ProviderCannotTell(
-        **{"gateway_reference": gateway_reference, "provider": "test", **members}
-    )
+    return evolve(ProviderCannotTell(gateway_reference, "test"), **members)
 
 
 def hinted(gateway_reference: str = REFERENCE, **members: Any) -> ProviderHinted:
     """Build an unsigned notification in the name of the provider `test`."""
-    return ProviderHinted(**{"gateway_reference": gateway_reference, "provider": "test", **members})
+    return evolve(ProviderHinted(gateway_reference, "test"), **members)
 
 
 def a_deposit(**members: Any) -> DepositNotified:
@@ -229,8 +214,7 @@ def an_attempt(
 ) -> DeliveryAttempt:
     """Build an attempt to deliver a callback."""
     status = 200 if outcome is DeliveryOutcome.DELIVERED else None
-    standard: dict[str, Any] = {"url": "https://acme.example/result", "status": status}
-    return DeliveryAttempt(outcome, **{**standard, **members})
+    return evolve(DeliveryAttempt(outcome, "https://acme.example/result", status), **members)
 
 
 def callback_concluded(
@@ -308,40 +292,20 @@ def _a_progress(stage: Stage) -> Progress:
             return Progress(stage, 1, expires_at)
         case Stage.AWAITING_CUSTOMER:
             return Progress(stage, 1, later(START, Span(30 * clock.MINUTE)))
-        case Stage.SUBMITTING:
-            return Progress(
-                stage,
-                2,
-                later(START, Span(30 * clock.SECOND)),
-                provider_data=data,
-                submitted_at=START,
-            )
-        case Stage.AWAITING_RESULT:
-            return Progress(
-                stage,
-                3,
-                later(START, Span(2 * clock.SECOND)),
-                provider_data=data,
-                submitted_at=START,
-            )
-        case Stage.SUCCEEDED:
-            return Progress(
-                stage,
-                4,
-                None,
-                provider_data=data,
-                final=KES(150),
-                completed_at=later(START, clock.SECOND),
-                completion_source=Source.WEBHOOK,
-            )
-        case Stage.FAILED:
-            return Progress(
+        case Stage.SUBMITTING | Stage.AWAITING_RESULT:
+            version, wait_s = (2, 30) if stage is Stage.SUBMITTING else (3, 2)
+            wake_at = later(START, Span(wait_s * clock.SECOND))
+            return Progress(stage, version, wake_at, provider_data=data, submitted_at=START)
+        case Stage.SUCCEEDED | Stage.FAILED:
+            progress = Progress(
                 stage,
                 4,
                 None,
                 provider_data=data,
                 completed_at=later(START, clock.SECOND),
                 completion_source=Source.WEBHOOK,
-                error_code=ErrorCode.USER_CANCELLED,
-                error_message=EXPLANATIONS[ErrorCode.USER_CANCELLED].meaning,
             )
+            if stage is Stage.SUCCEEDED:
+                return evolve(progress, final=KES(150))
+            code = ErrorCode.USER_CANCELLED
+            return evolve(progress, error_code=code, error_message=EXPLANATIONS[code].meaning)

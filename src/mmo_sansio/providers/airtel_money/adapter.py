@@ -188,7 +188,6 @@ class AirtelMoneyProvider:
         return HttpResponse(200 if accepted else 503, JSON_HEADERS, b"{}")
 
     def _unsupported_reason(self, transaction: Transaction) -> str | None:
-        """Return why this account cannot carry the payment; None when it can."""
         order, account = transaction.order, self.account
         if operation_key(transaction) not in self.operations:
             return "The account doesn't offer this operation."

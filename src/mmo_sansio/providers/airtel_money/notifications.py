@@ -56,7 +56,6 @@ def _is_authentic(request: HttpRequest, document: dict[str, Any], key: str, head
 
 
 def _hash_in_body(document: dict[str, Any]) -> bytes | None:
-    """Return the hash in the body, or None."""
     value = document.get("hash")
     return value.encode() if isinstance(value, str) else None
 

@@ -49,7 +49,6 @@ class AirtelPayment:
 
     @property
     def is_payin(self) -> bool:
-        """Return whether the payment is a collection."""
         return self.transaction.order.type is Type.PAYIN
 
     def find_code(self, response: AirtelResponse) -> AirtelCode | None:

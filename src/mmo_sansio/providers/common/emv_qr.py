@@ -108,7 +108,6 @@ def checksum(text: str) -> str:
 
 
 def _check_merchant(merchant: QrMerchant) -> None:
-    """Raise QrError for a value that its object cannot hold."""
     if merchant.account_id not in _ACCOUNT_TEMPLATES:
         raise QrError("an account template is one of 26 to 51")
     if not _FOUR_DIGITS.fullmatch(merchant.category):

@@ -62,17 +62,14 @@ class RedactingProvider:
 
     @property
     def name(self) -> str:
-        """Return the adapter's name."""
         return self.adapter.name
 
     @property
     def title(self) -> str:
-        """Return the adapter's title."""
         return self.adapter.title
 
     @property
     def operations(self) -> Mapping[OperationKey, ProviderOperation]:
-        """Return the adapter's operations."""
         return self.adapter.operations
 
     def scope_of(self, request: HttpRequest) -> str | None:
@@ -123,7 +120,6 @@ class RedactingProvider:
         return self._redact_report(step.result)
 
     def _redact_report(self, report: T) -> T:
-        """Return the report, with its texts redacted."""
         changes: dict[str, str] = {}
         for each in getattr(type(report), "__attrs_attrs__", ()):
             value = getattr(report, each.name)

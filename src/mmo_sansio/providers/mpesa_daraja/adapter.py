@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Generator, Mapping
 from types import MappingProxyType
 from typing import Any, Final, assert_never
 
@@ -141,39 +141,33 @@ class DarajaProvider:
         shillings = whole_shillings(order.requested)
         msisdn = format_msisdn(order.party.msisdn)
         if key not in self.operations:
-            return self._rejected(
-                transaction,
-                ErrorCode.MERCHANT_MISCONFIGURED,
-                f"The account offers no {' '.join(key)}.",
-            )
+            reason = f"The account offers no {' '.join(key)}."
+            return self._rejected(transaction, ErrorCode.MERCHANT_MISCONFIGURED, reason)
         if shillings is None:
             return self._rejected(
                 transaction, ErrorCode.AMOUNT_OUT_OF_RANGE, "M-Pesa takes whole Kenyan shillings."
             )
         if key == QR_PAYIN:
             request = requests.qr_code(self.account, order, shillings=shillings)
-            return (yield from self._submit(transaction, request, _qr_reference))
+            return (yield from self._submit(transaction, request, "QRCode"))
         if key == DIRECT_TAXPAYOUT:
             number = registration_number(order.reconciliation_reference)
             if number is None:
-                return self._rejected(
-                    transaction,
-                    ErrorCode.TRANSACTION_DECLINED,
-                    "The reconciliationReference is no payment registration number.",
-                )
+                reason = "The reconciliationReference is no payment registration number."
+                return self._rejected(transaction, ErrorCode.TRANSACTION_DECLINED, reason)
             request = requests.remittance(
                 self.account, order, registration_number=number, shillings=shillings
             )
-            return (yield from self._submit(transaction, request, _originator_reference))
+            return (yield from self._submit(transaction, request, "OriginatorConversationID"))
         if msisdn is None:
             return self._rejected(
                 transaction, ErrorCode.USER_NOT_FOUND, "The msisdn is no Kenyan mobile number."
             )
         if key == DIRECT_PAYOUT:
             request = requests.payout(self.account, order, msisdn=msisdn, shillings=shillings)
-            return (yield from self._submit(transaction, request, _originator_reference))
+            return (yield from self._submit(transaction, request, "OriginatorConversationID"))
         request = requests.push(self.account, order, msisdn=msisdn, shillings=shillings, now=now)
-        return (yield from self._submit(transaction, request, _checkout_reference))
+        return (yield from self._submit(transaction, request, "CheckoutRequestID"))
 
     def poll(self, transaction: Transaction, *, now: Instant) -> Conversation:
         """Poll a push, and return its state; or poll a pay-out or tax payout, whose state arrives
@@ -217,7 +211,7 @@ class DarajaProvider:
         self,
         transaction: Transaction,
         request: HttpRequest,
-        find_reference: Callable[[Transaction, Mapping[str, Any]], str | None],
+        reference_field: str,
     ) -> Conversation:
         try:
             answer = yield request
@@ -228,9 +222,8 @@ class DarajaProvider:
         try:
             document = parse_json(answer.body)
             if answer.status == 200:
-                return self._read_accepted(
-                    transaction, document, find_reference(transaction, document)
-                )
+                reference = _accepted_reference(document, reference_field)
+                return self._read_accepted(transaction, document, reference)
             code, message = (
                 text_member(document, "errorCode"),
                 text_member(document, "errorMessage"),
@@ -263,10 +256,8 @@ class DarajaProvider:
                 provider_reference or None,
                 qr=parse_qr_code(document),
             )
-        code, message = (
-            text_member(document, "ResponseCode"),
-            text_member(document, "ResponseDescription"),
-        )
+        code = text_member(document, "ResponseCode")
+        message = text_member(document, "ResponseDescription")
         if transaction.order.type is Type.PAYIN and code not in ("", SUCCESS):
             return self._failed(transaction, find_error_mapping(code).payin, code, message)
         return self._unknown(transaction, f"Daraja answered 200 with the ResponseCode {code!r}.")
@@ -348,19 +339,11 @@ class DarajaProvider:
         return ProviderNeverReceived(transaction.reference, self.name, transaction.progress.version)
 
 
-def _checkout_reference(transaction: Transaction, document: Mapping[str, Any]) -> str | None:
-    """Return the reference of an accepted push, which may be empty; None when it was not
-    accepted."""
-    taken = text_member(document, "ResponseCode") == SUCCESS
-    return text_member(document, "CheckoutRequestID") if taken else None
-
-
-def _originator_reference(transaction: Transaction, document: Mapping[str, Any]) -> str | None:
-    taken = text_member(document, "ResponseCode") == SUCCESS
-    return text_member(document, "OriginatorConversationID") if taken else None
-
-
-def _qr_reference(transaction: Transaction, document: Mapping[str, Any]) -> str | None:
-    """Return the reference of a QR code; its ResponseCode has several meanings, and a picture is a
-    success."""
-    return "" if text_member(document, "QRCode") else None
+def _accepted_reference(document: Mapping[str, Any], field: str) -> str | None:
+    """Return the reference of an accepted submission, which may be empty; None when it was not
+    accepted. The ResponseCode of a QR code has several meanings, and a picture is a success."""
+    if field == "QRCode":
+        return "" if text_member(document, field) else None
+    return (
+        text_member(document, field) if text_member(document, "ResponseCode") == SUCCESS else None
+    )

@@ -113,7 +113,6 @@ def _validation_result(
 
 
 def _status_report(provider: str, callback: CallbackContext, result: MpesaResult) -> ProviderReport:
-    """Return the state of a pay-out or tax payout from the answer to a poll."""
     reference = callback.reference
     if result.code in NOT_FOUND_CODES and callback.not_found_is_final:
         return ProviderNeverReceived(reference, provider, 0, callback.submitted_at)

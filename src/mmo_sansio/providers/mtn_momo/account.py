@@ -86,7 +86,6 @@ class MtnAccount:
 
     @property
     def products(self) -> Mapping[str, MtnProduct]:
-        """The products by name."""
         return {each.name: each for each in (self.collection, self.disbursement) if each}
 
 

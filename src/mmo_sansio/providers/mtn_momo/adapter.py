@@ -91,10 +91,8 @@ class MtnMomoProvider:
             raise SignInFailed(f"The token request was answered {answer.status}.")
         try:
             document = parse_json(answer.body)
-            value, seconds = (
-                text_member(document, "access_token"),
-                text_member(document, "expires_in") or "",
-            )
+            value = text_member(document, "access_token")
+            seconds = text_member(document, "expires_in") or ""
         except ValueError:
             value, seconds = None, ""
         if not (value and value.isascii() and value.isprintable() and " " not in value):
@@ -134,7 +132,8 @@ class MtnMomoProvider:
         if product is None:
             return self._unknown(transaction, "The account has no keys for this any more.")
         try:
-            answer = yield self._poll_request(transaction, product)
+            target = self._target(transaction) + b"/" + reference_id(transaction.reference).encode()
+            answer = yield HttpRequest("GET", target, self._headers(product))
         except ExchangeFailed as failure:
             return self._unknown(transaction, failure.reason)
         if _is_not_found(answer):
@@ -256,14 +255,9 @@ class MtnMomoProvider:
         return self.account.collection if is_payin else self.account.disbursement
 
     def _target(self, transaction: Transaction) -> bytes:
-        """Return the path of payments of this kind."""
         is_payin = transaction.order.type is Type.PAYIN
         path = "collection/v1_0/requesttopay" if is_payin else "disbursement/v1_0/transfer"
         return f"{self.account.base_url}/{path}".encode()
-
-    def _poll_request(self, transaction: Transaction, product: MtnProduct) -> HttpRequest:
-        target = self._target(transaction) + b"/" + reference_id(transaction.reference).encode()
-        return HttpRequest("GET", target, self._headers(product))
 
     def _headers(self, product: MtnProduct) -> Headers:
         return ((b"x-target-environment", self.account.market.encode()), *product.headers)

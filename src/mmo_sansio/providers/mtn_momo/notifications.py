@@ -33,6 +33,5 @@ def parse_notification(provider: str, request: HttpRequest) -> ProviderHinted | 
 
 
 def _reference_in_path(target: bytes) -> str | None:
-    """Return the gatewayReference at the end of the path, or None."""
     last = target.partition(b"?")[0].rsplit(b"/", 1)[-1].decode("ascii", "replace")
     return last if _ULID.fullmatch(last) else None

@@ -48,8 +48,3 @@ PAYOUTS: Final[Mapping[OperationKey, ProviderOperation]] = MappingProxyType(
     {DIRECT_PAYOUT: _OPERATION}
 )
 """The operations of Disbursement."""
-
-OPERATIONS: Final[Mapping[OperationKey, ProviderOperation]] = MappingProxyType(
-    {**PAYINS, **PAYOUTS}
-)
-"""All operations."""

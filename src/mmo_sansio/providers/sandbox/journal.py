@@ -72,10 +72,8 @@ def format_entry(entry: SandboxJournalEntry) -> bytes:
 def parse_entry(line: bytes) -> SandboxJournalEntry:
     """Return the entry of a line; raises ValueError when it is none."""
     document = parse_json(line)
-    at, reference = (
-        required_member(document, "at", int),
-        required_member(document, "reference", str),
-    )
+    at = required_member(document, "at", int)
+    reference = required_member(document, "reference", str)
     match required_member(document, "entry", str):
         case "submitted":
             return SandboxSubmission(

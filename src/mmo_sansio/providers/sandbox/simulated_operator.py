@@ -244,7 +244,6 @@ class SimulatedOperator:
         self._entries.append(entry)
 
     def _apply(self, entry: SandboxJournalEntry) -> None:
-        """Apply an entry, a new one or one from the journal."""
         match entry:
             case SandboxSubmission():
                 if entry.reference in self._payments:
@@ -279,10 +278,7 @@ def _parse_submission(body: bytes, *, now: Instant) -> SandboxSubmission:
     scenario = required_member(document, "scenario", str)
     if scenario not in SCENARIOS_BY_NAME:
         raise ValueError(f"there is no scenario {scenario}")
-    names = (
-        optional_member(document, "firstName", str),
-        optional_member(document, "lastName", str),
-    )
+    names = [optional_member(document, name, str) for name in ("firstName", "lastName")]
     return SandboxSubmission(
         at=now,
         reference=required_member(document, "reference", str),
@@ -311,7 +307,6 @@ def _make_notification(payment: _SimulatedPayment, result: SandboxResult) -> San
 
 
 def _payment_document(payment: _SimulatedPayment, results: list[SandboxResult]) -> dict[str, Any]:
-    """Return the operator's document of the payment, with its latest result if it has one."""
     document: dict[str, Any] = {
         "reference": payment.reference,
         "providerReference": f"SBX{payment.reference[-12:]}",

@@ -59,10 +59,8 @@ def format_amount(amount: Money) -> dict[str, str]:
 
 def parse_amount(document: Mapping[str, Any], name: str) -> Money:
     """Return the amount under this name; raises ValueError when it is absent or not an amount."""
-    value, currency = (
-        required_member(document, name, dict).get("value"),
-        document[name].get("currency"),
-    )
+    amount = required_member(document, name, dict)
+    value, currency = amount.get("value"), amount.get("currency")
     if not isinstance(value, str) or not isinstance(currency, str):
         raise ValueError(f"{name} is no amount")
     try:

@@ -59,7 +59,6 @@ class SimulatedAirtelPayment:
 
     @property
     def status(self) -> str:
-        """Return the status that an enquiry shows."""
         if self.result is None:
             return "TIP"
         endings = {SUCCESS: "TS", AMBIGUOUS: "TA", EXPIRED: "TE"}
@@ -67,7 +66,6 @@ class SimulatedAirtelPayment:
 
     @property
     def is_paid(self) -> bool:
-        """Return whether the money moved."""
         return self.status == "TS"
 
 
@@ -131,7 +129,6 @@ class SimulatedAirtelWallets:
         ]
 
     def _code_suffix(self, payment: SimulatedAirtelPayment) -> str:
-        """Return the end of the code for a payment without a script."""
         wallet, minor = self._wallets[payment.number], payment.amount.minor
         if payment.kind == COLLECTION:
             if wallet.entered_pin is None:

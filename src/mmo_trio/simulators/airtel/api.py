@@ -152,7 +152,6 @@ class AirtelSimulator:
         }
 
     def _apply_portal_settings(self, wallet: dict[str, Any]) -> None:
-        """Move the portal's settings from the wallet's members to the market."""
         changes = {
             name: wallet.pop(name) for name in ("callback_url", "callback_key") if name in wallet
         }
@@ -311,7 +310,6 @@ class AirtelSimulator:
                 self._pending_callbacks.schedule(payment, at=later(at, after))
 
     def _complete_due(self, now: Instant) -> None:
-        """Give every payment its result that should have one by now."""
         for at, payment in self._pending_results.take_due(now=now):
             self._complete(payment, at=at)
 

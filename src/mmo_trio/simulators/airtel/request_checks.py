@@ -181,7 +181,6 @@ def check_signature(
 def _rsa_decrypt(
     encrypted: bytes, market: SimulatedAirtelMarket, padding: RsaPadding
 ) -> bytes | None:
-    """Decrypt what was encrypted for the operator; None when that is impossible."""
     is_short = market.private_key.key_size <= _SHORT_KEY_BITS
     used = RsaPadding.PKCS1V15 if is_short else padding
     try:
@@ -193,7 +192,6 @@ def _rsa_decrypt(
 
 
 def _decrypt_signature(signature: bytes, key_and_vector: bytes) -> bytes | None:
-    """Return the text that was signed; None when it can't be decrypted."""
     try:
         key, vector = (base64.b64decode(each) for each in key_and_vector.split(b":"))
         encrypted = base64.b64decode(signature, validate=True)

@@ -69,7 +69,6 @@ class SimulatedMpesaPayment:
 
     @property
     def shillings(self) -> int:
-        """Return the amount, which is a whole number of shillings."""
         return self.amount_minor // 100
 
 

@@ -62,7 +62,6 @@ class SimulatedMtnPayment:
 
     @property
     def party(self) -> str:
-        """Return the wallet of the other party."""
         return str(self.document[PARTY_FIELDS[self.kind]]["partyId"])
 
 
@@ -203,7 +202,6 @@ class SimulatedMtnAccounts:
         return ONGOING_DELAY if outcome == ONGOING else self.approval_delay
 
     def _transfer(self, payment: SimulatedMtnPayment) -> str:
-        """Move the money, if it is to be moved and there is enough, and return the result."""
         if payment.outcome not in (SUCCESSFUL, ONGOING):
             return payment.outcome
         is_payin = payment.kind == "requesttopay"

@@ -259,13 +259,11 @@ class MtnSimulator:
             raise _not_found()
 
     def _generate_secret(self, what: str, whose: str) -> str:
-        """Return a new key or token."""
         self._secret_count += 1
         return hashlib.sha256(f"{what} {whose} {self._secret_count}".encode()).hexdigest()[:32]
 
 
 def _operation_name(method: str, path: str) -> str:
-    """Return the operation of a request, for the script of faults."""
     if method == "POST" and path in _SUBMISSIONS:
         return _SUBMISSIONS[path]
     if path.endswith("/token/"):
