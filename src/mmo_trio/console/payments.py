@@ -31,8 +31,6 @@ from mmo_trio.console.views import (
     list_payment_fields,
     to_audit_cells,
     to_callback_view,
-    to_payment_row,
-    to_suspense_entry_view,
 )
 from mmo_trio.storage.interface.admin_types import PaymentFilter
 
@@ -49,11 +47,11 @@ async def list_payments() -> str:
         before=parse_position(query_argument("before")),
         limit=PAGE_SIZE,
     )
-    admin, mask = console().store.admin, current_user().mask
+    admin = console().store.admin
     found = await admin.list_payments(selection)
     return await render_template(
         "payments.html",
-        rows=[to_payment_row(each, mask) for each in found.transactions],
+        rows=found.transactions,
         next_page=format_position(found.next_position),
         selection=selection,
         brands=[each.brand.id for each in await admin.brands()],
@@ -64,17 +62,16 @@ async def list_payments() -> str:
 @pages.post("/search")
 async def search() -> str:
     """Search by a reference or a phone number, which is in the body as it is personal data."""
-    user = current_user()
     text = await form_field("text", length_max=TEXT_LENGTH_MAX)
     before = parse_position(await form_field("before", is_required=False))
     digits = parse_phone_number(text)
-    may_see = user.has_permission(Permission.SEE_PERSONAL_DATA)
+    may_see = current_user().has_permission(Permission.SEE_PERSONAL_DATA)
     found = await console().store.admin.search_payments(
         text, msisdn=digits if may_see else None, before=before, limit=PAGE_SIZE
     )
     return await render_template(
         "found.html",
-        rows=[to_payment_row(each, user.mask) for each in found.transactions],
+        rows=found.transactions,
         next_page=format_position(found.next_position),
         text=text,
         is_number=digits is not None and not may_see,
@@ -91,7 +88,7 @@ async def show_payment(reference: str) -> str:
     rows = await store.admin.audit(about=f"payment:{transaction.reference}", limit=PAGE_SIZE)
     return await render_template(
         "payment.html",
-        payment=to_payment_row(transaction, mask),
+        payment=transaction,
         fields=list_payment_fields(transaction, mask),
         order=transaction.order,
         conclusions=[mask.text(each) for each in conclusions(history)],
@@ -100,7 +97,7 @@ async def show_payment(reference: str) -> str:
             for each in timeline(history)
         ],
         callbacks=[to_callback_view(each, mask) for each in history.callbacks],
-        suspense=[to_suspense_entry_view(each, mask) for each in history.suspense],
+        suspense=history.suspense,
         proposals=proposals,
         audit_events=[to_audit_cells(each, mask) for each in reversed(rows)],
         outcomes=_possible_outcomes(transaction),

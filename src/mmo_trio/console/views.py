@@ -1,4 +1,4 @@
-"""Formats payments, callbacks and suspense entries for the console."""
+"""Formats payments, callbacks and audit events for the console."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from mmo_sansio.messages.changes import CallbackRecorded
 from mmo_sansio.values.clock import Instant, format_with_microseconds
 from mmo_sansio.values.model import Transaction
 from mmo_trio.console.permissions import HIDDEN_TEXT, PersonalDataMask
-from mmo_trio.storage.interface.admin_types import AuditRow, SuspenseEntry
+from mmo_trio.storage.interface.admin_types import AuditRow
 
 RESPONSE_CHARACTERS_MAX = 4_000
 """Limit on the characters of a merchant's response that are shown."""
@@ -20,41 +20,6 @@ RESPONSE_CHARACTERS_MAX = 4_000
 def format_utc_seconds(at: Instant | None) -> str:
     """Format an instant in UTC, `2026-11-21 15:04:05`; empty for None."""
     return "" if at is None else format_with_microseconds(at)[:19].replace("T", " ")
-
-
-@frozen
-class PaymentRow:
-    """Holds the cells of a payment in a list."""
-
-    reference: str
-    created: str
-    brand: str
-    merchant_reference: str
-    method: str
-    provider: str
-    number: str
-    amount: str
-    status: str
-    stage: str
-    error_code: str
-
-
-def to_payment_row(transaction: Transaction, mask: PersonalDataMask) -> PaymentRow:
-    """Return the row of a payment."""
-    order, progress = transaction.order, transaction.progress
-    return PaymentRow(
-        transaction.reference,
-        format_utc_seconds(order.created_at),
-        order.brand,
-        order.merchant_reference or "",
-        order.method,
-        order.provider_title,
-        mask.number(order.party.msisdn),
-        str(order.requested),
-        transaction.status.value,
-        progress.stage.value,
-        progress.error_code or "",
-    )
 
 
 def list_payment_fields(
@@ -137,38 +102,6 @@ def to_audit_cells(row: AuditRow, mask: PersonalDataMask) -> tuple[str, str, str
     return at, event.actor, event.action, event.about, mask.text(event.detail)
 
 
-@frozen
-class SuspenseEntryView:
-    """Holds the texts about an entry of the suspense book."""
-
-    id: int
-    reason: str
-    provider: str
-    brand: str
-    reference: str | None
-    content: str
-    times: int
-    first_at: str
-    last_at: str
-    closed_at: str
-    closed_by: str
-    note: str
-
-
-def to_suspense_entry_view(entry: SuspenseEntry, mask: PersonalDataMask) -> SuspenseEntryView:
-    """Return the view of an entry; its content is masked, as it may contain anything."""
-    content = json.dumps(json.loads(entry.content), indent=2, ensure_ascii=False)
-    return SuspenseEntryView(
-        entry.id,
-        entry.reason.value.replace("_", " "),
-        entry.provider,
-        entry.brand or "",
-        entry.gateway_reference,
-        mask.third_party_text(content) or "",
-        entry.times,
-        format_utc_seconds(entry.first_at),
-        format_utc_seconds(entry.last_at),
-        format_utc_seconds(entry.closed_at),
-        entry.closed_by or "",
-        mask.text(entry.note or ""),
-    )
+def format_json(text: str) -> str:
+    """Format a JSON text with a member on each line."""
+    return json.dumps(json.loads(text), indent=2, ensure_ascii=False)

@@ -17,12 +17,7 @@ from mmo_trio.console.parameters import (
 )
 from mmo_trio.console.permissions import Permission
 from mmo_trio.console.sessions import current_user, record_action, require
-from mmo_trio.console.views import (
-    format_utc_seconds,
-    to_callback_view,
-    to_payment_row,
-    to_suspense_entry_view,
-)
+from mmo_trio.console.views import to_callback_view
 
 pages = Blueprint("work_lists", __name__)
 
@@ -30,19 +25,14 @@ pages = Blueprint("work_lists", __name__)
 @pages.get("/stuck")
 async def stuck() -> str:
     """List the payments whose outcome has been unknown for too long, the oldest first."""
+    after = parse_position(query_argument("after"))
     found = await console().store.admin.stuck_transactions(
-        console().now(),
-        after=parse_position(query_argument("after")),
-        limit=PAGE_SIZE + 1,
+        console().now(), after=after, limit=PAGE_SIZE + 1
     )
     shown, last = split_page(found)
-    mask = current_user().mask
     return await render_template(
         "stuck.html",
-        rows=[
-            (to_payment_row(each, mask), format_utc_seconds(each.progress.submitted_at))
-            for each in shown
-        ],
+        rows=shown,
         next_page=last and f"{last.order.created_at}-{last.reference}",
     )
 
@@ -58,7 +48,7 @@ async def suspense() -> str:
     shown, last = split_page(found)
     return await render_template(
         "suspense.html",
-        entries=[to_suspense_entry_view(each, current_user().mask) for each in shown],
+        entries=shown,
         next_page=last and last.id,
         with_closed=with_closed,
     )
