@@ -6,8 +6,9 @@ import gc
 import os
 import sys
 from collections.abc import Callable, Mapping
-from functools import partial
+from functools import partial, wraps
 from pathlib import Path
+from typing import Any
 
 import click
 import trio
@@ -40,12 +41,21 @@ brands_option = click.option(
 
 
 def listen_options(command: Command) -> Command:
-    """Add the options `--api`, `--pages` and `--console`: the addresses to listen at."""
+    """Add `--api`, `--pages` and `--console`; the command receives their settings as `listen`."""
+
+    @wraps(command)
+    def run(*, api: str | None, pages: str | None, console: str | None, **arguments: Any) -> None:
+        options = {"listen.api": api, "listen.pages": pages, "listen.console": console}
+        command(
+            listen={key: value for key, value in options.items() if value is not None}, **arguments
+        )
+
+    with_options: Command = run
     for name in ("console", "pages", "api"):
-        command = click.option(
+        with_options = click.option(
             f"--{name}", metavar="HOST:PORT", help=f"Where the {name} listens; port 0: a free one."
-        )(command)
-    return command
+        )(with_options)
+    return with_options
 
 
 @click.command()
@@ -58,12 +68,7 @@ def listen_options(command: Command) -> Command:
 @brands_option
 @listen_options
 def sandbox(
-    data: Path | None,
-    config: Path | None,
-    brands_file: Path | None,
-    api: str | None,
-    pages: str | None,
-    console: str | None,
+    data: Path | None, config: Path | None, brands_file: Path | None, listen: Mapping[str, str]
 ) -> None:
     """Serve a sandbox to build against.
 
@@ -71,7 +76,7 @@ def sandbox(
     """
     directory = (data or default_data_directory()).absolute()
     directory.mkdir(parents=True, exist_ok=True, mode=0o700)
-    settings = find_target(directory, config, _listen_overrides(api, pages, console)).settings
+    settings = find_target(directory, config, listen).settings
     check_plaintext_http(settings)
     run(
         ServiceConfig(
@@ -91,21 +96,15 @@ def sandbox(
 @click.option("--workers", type=click.IntRange(1, 64), default=1, show_default=True)
 @listen_options
 def serve(
-    config: Path | None,
-    brands_file: Path | None,
-    workers: int,
-    api: str | None,
-    pages: str | None,
-    console: str | None,
+    config: Path | None, brands_file: Path | None, workers: int, listen: Mapping[str, str]
 ) -> None:
     """Serve in production.
 
     The store is SQLite, or PostgreSQL with any number of workers and nodes.
     """
-    options = _listen_overrides(api, pages, console)
 
     def read() -> Settings:
-        settings = load_settings(file=config, environment=os.environ, options=options)
+        settings = load_settings(file=config, environment=os.environ, options=listen)
         check_production(settings, workers=workers)
         return settings
 
@@ -170,8 +169,3 @@ def announce_sandbox(ready: ServiceAddresses) -> None:
     """Print the READY line, and the address at which a person begins."""
     announce(ready)
     click.echo(f"Start at {ready.pages}/ with a payment page and a virtual phone.")
-
-
-def _listen_overrides(api: str | None, pages: str | None, console: str | None) -> Mapping[str, str]:
-    overrides = {"listen.api": api, "listen.pages": pages, "listen.console": console}
-    return {key: value for key, value in overrides.items() if value is not None}

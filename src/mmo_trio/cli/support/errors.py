@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import click
@@ -40,26 +41,30 @@ class ErrorReportingGroup(click.Group):
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command. Raises ClickException with the exit code of the failure."""
-        try:
+        with _as_click_exceptions():
             return super().invoke(ctx)
-        except Exception as error:
-            failure = _to_click_exception(error)
-            if failure is None:
-                raise
-            raise failure from None
 
 
 def run_reporting_errors(work: Callable[[], None]) -> int:
     """Run the work of a process without a command, report a failure, and return an exit code."""
     try:
-        work()
+        with _as_click_exceptions():
+            work()
+    except click.ClickException as failure:
+        failure.show()
+        return failure.exit_code
+    return 0
+
+
+@contextmanager
+def _as_click_exceptions() -> Iterator[None]:
+    try:
+        yield
     except Exception as error:
         failure = _to_click_exception(error)
         if failure is None:
             raise
-        failure.show()
-        return failure.exit_code
-    return 0
+        raise failure from None
 
 
 def _to_click_exception(error: Exception) -> click.ClickException | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from decimal import Decimal
 
 from quart import Blueprint, Response, redirect, render_template, request
@@ -16,15 +15,12 @@ from mmo_trio.pages.context import pages_context, sandbox_context
 from mmo_trio.pages.payment.events import payer_status
 from mmo_trio.pages.payment.formatting import format_amount
 from mmo_trio.pages.payment.languages.english import ENGLISH
-from mmo_trio.pages.sandbox.phone import PHONE_NUMBER
+from mmo_trio.pages.sandbox.phone import MSISDN_PATTERN, PHONE_NUMBER
 from mmo_trio.storage.interface.store import OutcomeUnknown, StoreUnavailable
 from mmo_trio.system.ids import generate_page_token
 
 RESULT_URL = "https://127.0.0.1:8443/"
 """The default address of `mmo listen`."""
-
-_MSISDN_PATTERN = re.compile(r"\+?[0-9]{3,20}", re.ASCII)
-
 
 pages = Blueprint("guide", __name__)
 
@@ -41,7 +37,7 @@ async def make_payment() -> AnyResponse | Response:
     form = await request.form
     number = form.get("number", "").replace(" ", "")
     offer = await _find_web_payin_method()
-    if offer is None or not _MSISDN_PATTERN.fullmatch(number):
+    if offer is None or not MSISDN_PATTERN.fullmatch(number):
         fault = "A phone number has 3 to 20 digits, with the country's code in front."
         return await _render_guide(fault=fault if offer else "")
     reply = await pages_context().submit(_create_payment_input(*offer, number))

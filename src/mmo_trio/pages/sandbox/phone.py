@@ -37,7 +37,7 @@ PROMPT_CHECK_INTERVAL_S = 0.25
 STREAM_LIFETIME_S = 30.0
 REFRESH_S = 2
 
-_MSISDN_PATTERN = re.compile(r"\+?[0-9]{3,20}", re.ASCII)
+MSISDN_PATTERN = re.compile(r"\+?[0-9]{3,20}", re.ASCII)
 _PIN_PATTERN = re.compile(r"[0-9]{4}", re.ASCII)
 
 
@@ -48,7 +48,7 @@ pages = Blueprint("phone", __name__, url_prefix="/phone")
 async def pick_number() -> Response:
     """Show a form for the number of a phone, and the numbers with prompts."""
     number = request.args.get("number", "").replace(" ", "")
-    if _MSISDN_PATTERN.fullmatch(number):
+    if MSISDN_PATTERN.fullmatch(number):
         return _redirect_to_phone(number)
     waiting = sorted({_without_plus(each.msisdn) for each in _prompts()})
     page = await render_template(
@@ -68,7 +68,7 @@ async def answer_prompt(number: str, reference: str) -> Response:
     """Approve or decline a payment."""
     form, operator = await request.form, sandbox_context().operator
     action, pin = form.get("action", APPROVE), form.get("pin", "")
-    if not _MSISDN_PATTERN.fullmatch(number) or action not in (APPROVE, *DECLINE_CODES):
+    if not MSISDN_PATTERN.fullmatch(number) or action not in (APPROVE, *DECLINE_CODES):
         return Response(await render_template("unknown.html", texts=ENGLISH), 404)
     is_waiting = any(each.reference == reference for each in _prompts(number))
     if operator is None or not is_waiting:
@@ -114,12 +114,13 @@ def _find_prompts(
     return [
         each
         for each in (() if operator is None else operator.prompts())
-        if now < each.expires_at and (number is None or _is_same_number(each.msisdn, number))
+        if now < each.expires_at
+        and (number is None or _without_plus(each.msisdn) == _without_plus(number))
     ]
 
 
 async def _render_phone(number: str, *, fault: str = "", status: int = 200) -> Response:
-    if not _MSISDN_PATTERN.fullmatch(number):
+    if not MSISDN_PATTERN.fullmatch(number):
         return Response(await render_template("unknown.html", texts=ENGLISH), 404)
     page = await render_template(
         "phone.html",
@@ -138,10 +139,6 @@ async def _render_phone(number: str, *, fault: str = "", status: int = 200) -> R
 
 def _redirect_to_phone(number: str, query: str = "") -> Response:
     return Response("", 303, {"Location": f"/phone/{_without_plus(number)}{query}"})
-
-
-def _is_same_number(one: str, other: str) -> bool:
-    return _without_plus(one) == _without_plus(other)
 
 
 def _without_plus(number: str) -> str:
