@@ -9,17 +9,7 @@ from quart import Blueprint, render_template, request
 from werkzeug.exceptions import BadRequest
 
 from mmo_sansio.values.clock import DAY, HOUR, SECOND, Instant, Span, earlier, later
-from mmo_trio.console.charts import (
-    HEIGHT,
-    MARGIN_LEFT,
-    WIDTH,
-    PaymentStatistics,
-    build_charts,
-    format_latency,
-    format_rate,
-    statistics_by_key,
-    statistics_over_time,
-)
+from mmo_trio.console import charts
 from mmo_trio.console.context import console
 from mmo_trio.console.parameters import parse_choice
 from mmo_trio.console.views import format_utc_seconds
@@ -75,16 +65,16 @@ async def show() -> str:
     query = CountQuery(period.step, begin, end, only)
     admin = console().store.admin
     hour_or_day = slice(11, 16) if period.step == HOUR else slice(5, 10)
-    steps = statistics_over_time(
+    steps = charts.statistics_over_time(
         await admin.count_payments(query, by=None), begin, end, period.step
     )
     rows = sorted(
-        statistics_by_key(await admin.count_payments(query, by=by)).values(),
+        charts.statistics_by_key(await admin.count_payments(query, by=by)).values(),
         key=lambda each: (-each.created - each.ended, each.key),
     )
     return await render_template(
         "overview.html",
-        charts=build_charts(steps, lambda at: format_utc_seconds(at)[hour_or_day]),
+        charts=charts.build_charts(steps, lambda at: format_utc_seconds(at)[hour_or_day]),
         steps=[
             (format_utc_seconds(Instant(int(each.key)))[:16], *_statistics_cells(each))
             for each in steps
@@ -101,18 +91,18 @@ async def show() -> str:
         earlier=_hour_parameter(begin),
         later=_hour_parameter(later(end, period.length)) if end < now else None,
         here=_hour_parameter(end),
-        size=(WIDTH, HEIGHT, MARGIN_LEFT),
+        size=(charts.WIDTH, charts.HEIGHT, charts.MARGIN_LEFT),
     )
 
 
-def _statistics_cells(statistics: PaymentStatistics) -> tuple[int, int, int, str, str, str]:
+def _statistics_cells(statistics: charts.PaymentStatistics) -> tuple[int, int, int, str, str, str]:
     return (
         statistics.created,
         statistics.succeeded,
         statistics.failed,
-        format_rate(statistics.success_rate),
-        format_latency(statistics.quantile(0.5)),
-        format_latency(statistics.quantile(0.95)),
+        charts.format_rate(statistics.success_rate),
+        charts.format_latency(statistics.quantile(0.5)),
+        charts.format_latency(statistics.quantile(0.95)),
     )
 
 

@@ -8,21 +8,9 @@ from quart import Blueprint, Response, render_template, request
 
 from mmo_sansio.values.clock import SECOND
 from mmo_trio.admin.audit_event import audit_event
+from mmo_trio.console import sessions
 from mmo_trio.console.context import console
 from mmo_trio.console.parameters import redirect_to
-from mmo_trio.console.sessions import (
-    FORM_COOKIE,
-    SESSION_COOKIE,
-    TOKEN_BYTES,
-    begin_session,
-    check_form_token,
-    client_address,
-    cookie,
-    current_user,
-    derive_form_token,
-    record_action,
-    set_cookie,
-)
 from mmo_trio.storage.interface.admin_types import ConsoleUser
 
 NAME_CHARACTERS_MAX = 64
@@ -41,10 +29,10 @@ async def show_form() -> Response:
 @pages.post("/sign-in")
 async def sign_in() -> Response:
     """Begin a session for the right name and password."""
-    await check_form_token(derive_form_token(_form_secret()))
+    await sessions.check_form_token(sessions.derive_form_token(_form_secret()))
     form, limiter = await request.form, console().sign_in_limiter
     name = form.get("name", "").strip()[:NAME_CHARACTERS_MAX]
-    address, now = client_address(), console().now()
+    address, now = sessions.client_address(), console().now()
     if wait := limiter.retry_after(name, address, now):
         response = await _render_form(TOO_MANY_ATTEMPTS_TEXT, 429)
         response.headers["Retry-After"] = str(wait // SECOND + 1)
@@ -61,18 +49,18 @@ async def sign_in() -> Response:
     actor = f"operator:{user.name}"
     await admin.append_audit(audit_event(now, actor, "signed_in", actor, address=address))
     response = redirect_to("overview.show")
-    await begin_session(user, response)
+    await sessions.begin_session(user, response)
     return response
 
 
 @pages.post("/sign-out")
 async def sign_out() -> Response:
     """End the session."""
-    user = current_user()
-    await record_action("signed_out", user.actor)
+    user = sessions.current_user()
+    await sessions.record_action("signed_out", user.actor)
     await console().store.admin.end_session(user.session.digest)
     response = redirect_to("sign_in.show_form")
-    set_cookie(response, SESSION_COOKIE, "", max_age_s=0)
+    sessions.set_cookie(response, sessions.SESSION_COOKIE, "", max_age_s=0)
     return response
 
 
@@ -85,14 +73,14 @@ async def _find_user(name: str, password: str) -> ConsoleUser | None:
 
 
 def _form_secret() -> str:
-    return cookie(FORM_COOKIE) or secrets.token_urlsafe(TOKEN_BYTES)
+    return sessions.cookie(sessions.FORM_COOKIE) or secrets.token_urlsafe(sessions.TOKEN_BYTES)
 
 
 async def _render_form(fault: str | None, status: int) -> Response:
     secret = _form_secret()
     page = await render_template(
-        "sign_in.html", fault=fault, form_token=derive_form_token(secret), user=None
+        "sign_in.html", fault=fault, form_token=sessions.derive_form_token(secret), user=None
     )
     response = Response(page, status)
-    set_cookie(response, FORM_COOKIE, secret)
+    sessions.set_cookie(response, sessions.FORM_COOKIE, secret)
     return response
