@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import getpass
 import json
 
 from mmo_sansio.values.clock import Instant
 from mmo_trio.storage.interface.admin_types import AuditEvent
-from mmo_trio.storage.interface.store import Store
 
 TEXT_CHARACTERS_MAX = 2_000
 """Limit on the characters of one detail; longer text is cut."""
@@ -30,20 +28,3 @@ def audit_event(
 def _replace_unprintable(text: str) -> str:
     """Replace control characters and characters that a store can't store."""
     return "".join(each if each.isprintable() else "?" for each in text[:300])
-
-
-def cli_actor(user: str | None = None) -> str:
-    """Return the actor of a command that a user gives on a machine of the gateway."""
-    return f"cli:{user or getpass.getuser()}"
-
-
-async def record_command(
-    store: Store,
-    now: Instant,
-    action: str,
-    about: str = "",
-    user: str | None = None,
-    **detail: object,
-) -> None:
-    """Append an audit event: what a command is about to do."""
-    await store.admin.append_audit(audit_event(now, cli_actor(user), action, about, **detail))

@@ -11,7 +11,7 @@ import trio
 from click.testing import CliRunner, Result
 
 from mmo_sansio.values.clock import Instant
-from mmo_trio.admin.audit_event import record_command
+from mmo_trio.admin.audit_event import audit_event
 from mmo_trio.cli import main
 from mmo_trio.storage.open_store import open_store
 
@@ -45,9 +45,10 @@ async def five_events(folder: Path) -> None:
     """Rows 1 to 5 of the audit log."""
     async with open_store(f"sqlite:///{folder / 'gateway.db'}", serving=False) as store:
         for number in range(5):
-            await record_command(
-                store, Instant(number), "looked", f"payment:{number}", why="a test"
+            event = audit_event(
+                Instant(number), "cli:somebody", "looked", f"payment:{number}", why="a test"
             )
+            await store.admin.append_audit(event)
 
 
 def change(folder: Path, statement: str) -> None:

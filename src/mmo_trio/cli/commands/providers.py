@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import getpass
-import json
 
 import click
 import trio
@@ -12,9 +11,8 @@ from mmo_sansio.providers.common.interface import ExchangeFailed
 from mmo_sansio.providers.mpesa_daraja.adapter import DarajaProvider, RegistrationFailed
 from mmo_trio.cli.support.errors import NegativeAnswer, UsageProblem
 from mmo_trio.cli.support.output import format_instant, print_rows, print_status
-from mmo_trio.cli.support.target import CommandTarget, json_option, target_options
+from mmo_trio.cli.support.target import CommandTarget, json_option, running_address, target_options
 from mmo_trio.settings.errors import near_match
-from mmo_trio.settings.service import RUNNING_FILE
 from mmo_trio.storage.interface.admin_types import ClosedProvider
 from mmo_trio.storage.interface.store import Store
 
@@ -164,12 +162,9 @@ def _webhook_base_url(target: CommandTarget) -> str:
     gateway = target.settings.gateway
     if (base := gateway.hooks_url or gateway.base_url) is not None:
         return base.rstrip("/")
-    try:
-        assert target.data_directory is not None
-        running = json.loads((target.data_directory / RUNNING_FILE).read_bytes())
-        return str(running["api"])
-    except (AssertionError, OSError, ValueError):
-        raise UsageProblem("Set gateway.hooks_url: where operators reach this gateway.") from None
+    if target.data_directory and (address := running_address(target.data_directory, "api")):
+        return address
+    raise UsageProblem("Set gateway.hooks_url: where operators reach this gateway.")
 
 
 def _check_provider_exists(target: CommandTarget, name: str) -> None:

@@ -18,8 +18,8 @@ from mmo_sansio.messages.queries import ListRecords
 from mmo_sansio.values import clock
 from mmo_sansio.values.clock import Instant
 from mmo_sansio.values.model import Status, Type
+from mmo_trio.cli.commands.brands import find_brand
 from mmo_trio.cli.support import csv_columns
-from mmo_trio.cli.support.errors import NegativeAnswer
 from mmo_trio.cli.support.output import print_status, progress_bar
 from mmo_trio.cli.support.target import CommandTarget, target_options
 from mmo_trio.storage.interface.store import Store
@@ -77,7 +77,8 @@ def export(
     writer = _csv_writer if form == "csv" else _ndjson_writer
 
     async def export_to(store: Store, to: TextIO) -> int:
-        brands = await _select_brands(store, brand)
+        records = await store.admin.brands() if brand is None else [await find_brand(store, brand)]
+        brands = [each.brand.id for each in records]
         return await _export(store, query, brands, writer(to))
 
     with _open_output(output) as to:
@@ -99,14 +100,6 @@ def _open_output(output: Path | None) -> Iterator[TextIO]:
         draft.replace(output)
     finally:
         draft.unlink(missing_ok=True)
-
-
-async def _select_brands(store: Store, brand: str | None) -> Sequence[str]:
-    """Return the ids of the brands to export. Raises NegativeAnswer for an unknown brand."""
-    known = [each.brand.id for each in await store.admin.brands()]
-    if brand is not None and brand not in known:
-        raise NegativeAnswer(f"There is no brand {brand}. `mmo brands list` shows those there are.")
-    return known if brand is None else [brand]
 
 
 async def _export(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import click
@@ -11,9 +10,14 @@ from mmo_sansio.values.clock import Span, format_with_microseconds
 from mmo_trio.cli.support.errors import NegativeAnswer, UsageProblem
 from mmo_trio.cli.support.http_client import send_request
 from mmo_trio.cli.support.output import print_json, print_status
-from mmo_trio.cli.support.target import data_option, default_data_directory, json_option
+from mmo_trio.cli.support.target import (
+    data_option,
+    default_data_directory,
+    json_option,
+    running_address,
+)
 from mmo_trio.settings import format_span, parse_span
-from mmo_trio.settings.service import CLOCK_OFFSET_FILE, RUNNING_FILE
+from mmo_trio.settings.service import CLOCK_OFFSET_FILE
 from mmo_trio.system.clock import WallClock, read_offset, write_offset
 
 ADVANCE_TIMEOUT_S = 300.0
@@ -42,7 +46,7 @@ def advance(span: str, data: Path | None, as_json: bool) -> None:
     directory = data or default_data_directory()
     if not directory.is_dir():
         raise NegativeAnswer(f"There is no sandbox in {directory}. Start one with `mmo sandbox`.")
-    pages = _pages_address(directory)
+    pages = running_address(directory, "pages")
     now = None if pages is None else _advance_running(pages, format_span(step))
     if now is None:
         offset = Span(read_offset(directory / CLOCK_OFFSET_FILE) + step)
@@ -55,14 +59,6 @@ def advance(span: str, data: Path | None, as_json: bool) -> None:
         print_json({"now": now})
     else:
         click.echo(now)
-
-
-def _pages_address(directory: Path) -> str | None:
-    try:
-        running = json.loads((directory / RUNNING_FILE).read_bytes())
-        return str(running["pages"])
-    except (FileNotFoundError, ValueError, KeyError, TypeError):
-        return None
 
 
 def _advance_running(pages: str, by: str) -> str | None:

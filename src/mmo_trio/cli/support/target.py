@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import getpass
+import json
 import os
 from collections.abc import Awaitable, Callable, Mapping
 from functools import wraps
@@ -13,10 +15,15 @@ import platformdirs
 import trio
 from attrs import frozen
 
-from mmo_trio.admin.audit_event import record_command
+from mmo_trio.admin.audit_event import audit_event
 from mmo_trio.brands.keyring import KeyRing, load_master_key
 from mmo_trio.settings import Settings, load_settings
-from mmo_trio.settings.service import CLOCK_OFFSET_FILE, provider_titles, sandbox_presets
+from mmo_trio.settings.service import (
+    CLOCK_OFFSET_FILE,
+    RUNNING_FILE,
+    provider_titles,
+    sandbox_presets,
+)
 from mmo_trio.storage.interface.store import Store
 from mmo_trio.storage.open_store import open_store
 from mmo_trio.system.clock import WallClock, read_offset
@@ -30,6 +37,14 @@ DATABASE_VARIABLE = "MMO_DATABASE_URL"
 def default_data_directory() -> Path:
     """Return the user's own directory for a sandbox."""
     return Path(platformdirs.user_data_dir("mmo-gateway", appauthor=False)) / "sandbox"
+
+
+def running_address(directory: Path, listener: str) -> str | None:
+    """Return the address of a listener of the sandbox that runs in this directory; None if none."""
+    try:
+        return str(json.loads((directory / RUNNING_FILE).read_bytes())[listener])
+    except (FileNotFoundError, ValueError, KeyError, TypeError):
+        return None
 
 
 @frozen
@@ -76,7 +91,10 @@ class CommandTarget:
         self, store: Store, action: str, about: str = "", user: str | None = None, **detail: object
     ) -> None:
         """Append an audit event: what the command is about to do."""
-        await record_command(store, self.clock().now(), action, about, user, **detail)
+        actor = f"cli:{user or getpass.getuser()}"
+        await store.admin.append_audit(
+            audit_event(self.clock().now(), actor, action, about, **detail)
+        )
 
     def provider_titles(self) -> Mapping[str, str]:
         """Return the display names of the configured providers, by name."""

@@ -7,6 +7,7 @@ from collections.abc import AsyncGenerator
 from enum import StrEnum
 
 import trio
+from attrs import define, field
 from quart import Response
 
 from mmo_sansio.values.clock import Instant, Span
@@ -56,12 +57,12 @@ def payer_status(transaction: Transaction, *, now: Instant) -> PayerStatus:
     return PayerStatus.CLOSED if now >= page.closes_at else PayerStatus.OPEN
 
 
+@define(eq=False)
 class PaymentEventStreams:
     """Manages the event streams of all open pages."""
 
-    def __init__(self, context: PagesContext) -> None:
-        self._context = context
-        self._open_streams = 0
+    _context: PagesContext
+    _open_streams: int = field(default=0, init=False)
 
     def open_stream(self, token: str, texts: PageTexts) -> Response:
         """Open a stream for a page; answer 503 when there are too many."""

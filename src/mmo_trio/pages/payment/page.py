@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from urllib.parse import quote, urlencode
 
+from attrs import define, field
 from quart import Blueprint, Response, render_template, request
 
 from mmo_sansio.messages.inputs import ConfirmPage
@@ -76,14 +77,14 @@ def create_payment_page_blueprint(context: PagesContext) -> Blueprint:
     return pages
 
 
+@define(eq=False)
 class BrandNameCache:
     """Caches the names of brands, which change rarely, for a minute."""
 
-    def __init__(self, store: Store, now: Callable[[], Instant]) -> None:
-        self._store = store
-        self._now = now
-        self._names: Mapping[str, str] = {}
-        self._expires_at: Instant | None = None
+    _store: Store
+    _now: Callable[[], Instant]
+    _names: Mapping[str, str] = field(factory=dict, init=False)
+    _expires_at: Instant | None = field(default=None, init=False)
 
     async def name_of(self, brand: str) -> str:
         """Return the brand's name; empty when it was removed. Raises StoreUnavailable."""
