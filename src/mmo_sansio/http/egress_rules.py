@@ -229,7 +229,6 @@ def _to_a_labels(host: str) -> str:
 
 
 def _parse_address(host: str) -> Address | None:
-    """Return the address of a host that is a literal one, else None."""
     try:
         if host.startswith("["):
             return IPv6Address(host[1:-1])

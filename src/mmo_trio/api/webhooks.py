@@ -112,7 +112,6 @@ class Webhooks:
     async def _payment_named_by(
         self, provider: Provider, deposit: DepositReport
     ) -> Transaction | None:
-        """Return the payment with this provider that the deposit names, if there is one."""
         if not may_be_reference_suffix(deposit):
             return None
         payment = await self.store.transaction_by_suffix(deposit.bill_reference.upper())

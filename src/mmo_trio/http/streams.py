@@ -25,7 +25,6 @@ class PlainStream(trio.abc.Stream):
     send fits into the socket's buffer. So neither needs Trio's checkpoints before each call."""
 
     def __init__(self, connected: socket.socket) -> None:
-        """Take over the socket."""
         self._socket = connected
         self._socket.setblocking(False)
 

@@ -84,7 +84,6 @@ def records_response(
 def _cursor_text(
     request: RecordsRequest, direction: Direction, position: Position | None, key: bytes
 ) -> str:
-    """Return the cursor as JSON text."""
     if position is None:
         return "null"
     cursor = Cursor(request.filters, direction, position)

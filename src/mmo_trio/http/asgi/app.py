@@ -132,7 +132,6 @@ class _AsgiExchange:
         return bytes(body)
 
     async def _receive(self) -> bytes:
-        """Return the next piece of the body."""
         event = await self.receive()
         if event["type"] != "http.request":
             raise _AsgiClientDisconnected

@@ -12,7 +12,6 @@ from typing import Any
 
 import structlog
 import trio
-from attrs import frozen
 from hypercorn.app_wrappers import ASGIWrapper
 from hypercorn.config import Config
 from hypercorn.trio.lifespan import Lifespan
@@ -51,15 +50,13 @@ async def serve_app(
     wrapper = ASGIWrapper(_ShieldedSend(app, deadlines))
     lifespan = Lifespan(wrapper, config, {})
     context = WorkerContext(None)
-    listener_context = _HypercornContext(
-        wrapper, config, context, config.create_ssl_context(), deadlines
-    )
+    tls = config.create_ssl_context()
+    handle = partial(_serve_connection, wrapper, config, context, tls, deadlines)
     async with trio.open_nursery() as lifespan_nursery:
         await lifespan_nursery.start(lifespan.handle_lifespan)
         await lifespan.wait_for_startup()
         async with trio.open_nursery() as connections:
             async with trio.open_nursery() as accepting:
-                handle = listener_context.handle_connection
                 serve = partial(trio.serve_listeners, handler_nursery=connections)
                 accepting.start_soon(serve, handle, [listener])
                 task_status.started()
@@ -90,28 +87,25 @@ def _hypercorn_config(limits: ListenerLimits, certificate: tuple[str, str] | Non
     return config
 
 
-@frozen
-class _HypercornContext:
-    """Holds what all connections of one listener share."""
-
-    app: ASGIWrapper
-    config: Config
-    context: WorkerContext
-    tls: ssl.SSLContext | None
-    write_deadlines: _WriteDeadlines
-
-    async def handle_connection(self, accepted: trio.SocketStream) -> None:
-        """Let Hypercorn serve one connection; whatever it raises ends this connection only."""
-        transport = _DeadlineStream(accepted, self.write_deadlines)
-        stream: Any = transport
-        if self.tls is not None:
-            stream = trio.SSLStream(transport, self.tls, server_side=True, https_compatible=True)
-        try:
-            await TCPServer(self.app, self.config, self.context, ConnectionState({}), stream)
-        except Exception as error:
-            logger.error("connection_failed", fault=describe_fault(error))
-        finally:
-            accepted.socket.close()
+async def _serve_connection(
+    app: ASGIWrapper,
+    config: Config,
+    context: WorkerContext,
+    tls: ssl.SSLContext | None,
+    write_deadlines: _WriteDeadlines,
+    accepted: trio.SocketStream,
+) -> None:
+    """Let Hypercorn serve one connection; whatever it raises ends this connection only."""
+    transport = _DeadlineStream(accepted, write_deadlines)
+    stream: Any = transport
+    if tls is not None:
+        stream = trio.SSLStream(transport, tls, server_side=True, https_compatible=True)
+    try:
+        await TCPServer(app, config, context, ConnectionState({}), stream)
+    except Exception as error:
+        logger.error("connection_failed", fault=describe_fault(error))
+    finally:
+        accepted.socket.close()
 
 
 class _WriteDeadlines:

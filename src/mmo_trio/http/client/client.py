@@ -39,7 +39,6 @@ from mmo_trio.http.client.exchange import (
     ClientExchange,
     ForbiddenAddress,
     MaySend,
-    always_may_send,
 )
 from mmo_trio.http.client.tls_sessions import TlsSessionCache
 
@@ -80,7 +79,7 @@ class HttpClient:
         self,
         request: HttpRequest,
         *,
-        may_send: MaySend = always_may_send,
+        may_send: MaySend = lambda: True,
         deadline_s: float = DELIVERY_TIMEOUT_S,
     ) -> DeliveryAttempt:
         """Make the one attempt to deliver this request to a merchant (K2, K3, K7).
@@ -112,7 +111,7 @@ class HttpClient:
         request: HttpRequest,
         *,
         skip_egress_rules: bool,
-        may_send: MaySend = always_may_send,
+        may_send: MaySend = lambda: True,
         deadline_s: float = DELIVERY_TIMEOUT_S,
     ) -> ExchangeResult:
         """Send this request, its target in absolute form, and return how the exchange ended.

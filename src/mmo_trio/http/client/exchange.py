@@ -66,11 +66,6 @@ MaySend: TypeAlias = Callable[[], bool]
 """Called when the only step left is to send: whether the request may still be sent."""
 
 
-def always_may_send() -> bool:
-    """Allow every request to be sent."""
-    return True
-
-
 class ClientExchange:
     """Runs one request and keeps its response."""
 
@@ -133,7 +128,6 @@ class ClientExchange:
             tcp.close()
 
     async def _resolve(self, resolver: Resolver) -> list[Address]:
-        """Return the addresses of the target, looked up once, each of them checked."""
         if self._target.address is not None:
             addresses = [str(self._target.address)]
         else:

@@ -47,7 +47,6 @@ class TlsStream:
                 return b""
 
     async def _exchange_records(self) -> None:
-        """Send the pending records, then receive."""
         await self._flush()
         data = await self._tcp.receive_some(RECORD_BYTES_MAX)
         if data:

@@ -223,7 +223,6 @@ class ServerConnection:
         )
 
     def _set_deadline(self, timeout_s: float) -> None:
-        """Limit the phase that begins now to this time in all."""
         self._cancel_scope.deadline = trio.current_time() + timeout_s
 
     async def _clear_deadline(self) -> None:
