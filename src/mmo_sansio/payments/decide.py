@@ -18,25 +18,7 @@ from typing import assert_never
 
 from attrs import evolve
 
-from mmo_sansio.messages.inputs import (
-    BeginSubmission,
-    CallbackConcluded,
-    ConfirmPage,
-    CreatePayment,
-    DepositNotified,
-    Input,
-    ProviderAccepted,
-    ProviderCannotTell,
-    ProviderFailed,
-    ProviderHinted,
-    ProviderNeverReceived,
-    ProviderSucceeded,
-    ProviderUnreachable,
-    QrConcluded,
-    ResolveManually,
-    TransactionWoke,
-    UnmatchedNotified,
-)
+from mmo_sansio.messages import inputs
 from mmo_sansio.messages.intents import IntentKind
 from mmo_sansio.payments import journal
 from mmo_sansio.payments.decision import Decision
@@ -54,45 +36,45 @@ from mmo_sansio.payments.rules import (
 from mmo_sansio.values.clock import Instant
 
 
-def reads(input_: Input) -> Reads:
+def reads(input_: inputs.Input) -> Reads:
     """Return the keys that `decide` will look at for this input."""
     match input_:
-        case CreatePayment():
+        case inputs.CreatePayment():
             key = (input_.brand.id, input_.draft.merchant_reference)
             return Reads(references=frozenset((key,)))
-        case CallbackConcluded(reference):
+        case inputs.CallbackConcluded(reference):
             return Reads(
                 transactions=frozenset((reference,)),
                 intents=frozenset(((reference, IntentKind.CALLBACK),)),
             )
-        case QrConcluded(reference):
+        case inputs.QrConcluded(reference):
             return Reads(
                 transactions=frozenset((reference,)),
                 intents=frozenset(((reference, IntentKind.QR),)),
             )
-        case DepositNotified():
+        case inputs.DepositNotified():
             return Reads(deposits=frozenset(((input_.provider, input_.provider_reference),)))
-        case UnmatchedNotified():
+        case inputs.UnmatchedNotified():
             return Reads()
         case (
-            ConfirmPage()
-            | ResolveManually()
-            | BeginSubmission()
-            | ProviderAccepted()
-            | ProviderSucceeded()
-            | ProviderFailed()
-            | ProviderUnreachable()
-            | ProviderNeverReceived()
-            | ProviderCannotTell()
-            | ProviderHinted()
-            | TransactionWoke()
+            inputs.ConfirmPage()
+            | inputs.ResolveManually()
+            | inputs.BeginSubmission()
+            | inputs.ProviderAccepted()
+            | inputs.ProviderSucceeded()
+            | inputs.ProviderFailed()
+            | inputs.ProviderUnreachable()
+            | inputs.ProviderNeverReceived()
+            | inputs.ProviderCannotTell()
+            | inputs.ProviderHinted()
+            | inputs.TransactionWoke()
         ):
             return Reads(transactions=frozenset((input_.gateway_reference,)))
         case _:
             assert_never(input_)
 
 
-def decide(ledger: Ledger, input_: Input, *, now: Instant) -> Decision:
+def decide(ledger: Ledger, input_: inputs.Input, *, now: Instant) -> Decision:
     """Decide an input. A decision that changes something adds one entry to the journal."""
     decision = _decide(ledger, input_, now=now)
     if not decision.changes:
@@ -101,39 +83,39 @@ def decide(ledger: Ledger, input_: Input, *, now: Instant) -> Decision:
     return evolve(decision, changes=(*decision.changes, written))
 
 
-def _decide(ledger: Ledger, input_: Input, *, now: Instant) -> Decision:
+def _decide(ledger: Ledger, input_: inputs.Input, *, now: Instant) -> Decision:
     match input_:
-        case CreatePayment():
+        case inputs.CreatePayment():
             return creation.create(ledger, input_, now=now)
-        case BeginSubmission():
+        case inputs.BeginSubmission():
             return submission.begin(ledger, input_, now=now)
-        case ProviderAccepted():
+        case inputs.ProviderAccepted():
             return submission.accept(ledger, input_, now=now)
-        case ProviderSucceeded():
+        case inputs.ProviderSucceeded():
             return results.succeed(ledger, input_, now=now)
-        case ProviderFailed():
+        case inputs.ProviderFailed():
             return results.fail(ledger, input_, now=now)
-        case CallbackConcluded():
+        case inputs.CallbackConcluded():
             return deliveries.conclude_callback(ledger, input_, now=now)
-        case QrConcluded():
+        case inputs.QrConcluded():
             return deliveries.conclude_qr(ledger, input_, now=now)
-        case TransactionWoke():
+        case inputs.TransactionWoke():
             return timers.wake(ledger, input_, now=now)
-        case ProviderUnreachable():
+        case inputs.ProviderUnreachable():
             return submission.record_unreachable(ledger, input_, now=now)
-        case ProviderNeverReceived():
+        case inputs.ProviderNeverReceived():
             return submission.resubmit(ledger, input_, now=now)
-        case ProviderCannotTell():
+        case inputs.ProviderCannotTell():
             return polling.stop_polling(ledger, input_, now=now)
-        case ProviderHinted():
+        case inputs.ProviderHinted():
             return polling.apply_hint(ledger, input_, now=now)
-        case ConfirmPage():
+        case inputs.ConfirmPage():
             return payment_page.confirm_page(ledger, input_, now=now)
-        case DepositNotified():
+        case inputs.DepositNotified():
             return deposits.record_deposit(ledger, input_, now=now)
-        case UnmatchedNotified():
+        case inputs.UnmatchedNotified():
             return deposits.record_unmatched(input_, now=now)
-        case ResolveManually():
+        case inputs.ResolveManually():
             return results.resolve(ledger, input_, now=now)
         case _:
             assert_never(input_)

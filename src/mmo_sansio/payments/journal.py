@@ -7,6 +7,7 @@ import json
 from collections.abc import Iterable
 from typing import Final, assert_never
 
+from mmo_sansio.messages import inputs
 from mmo_sansio.messages.changes import (
     CallbackRecorded,
     Change,
@@ -16,31 +17,12 @@ from mmo_sansio.messages.changes import (
     TransactionAdvanced,
     TransactionCreated,
 )
-from mmo_sansio.messages.inputs import (
-    BeginSubmission,
-    CallbackConcluded,
-    ConfirmPage,
-    CreatePayment,
-    DepositNotified,
-    Input,
-    ProviderAccepted,
-    ProviderCannotTell,
-    ProviderFailed,
-    ProviderHinted,
-    ProviderNeverReceived,
-    ProviderSucceeded,
-    ProviderUnreachable,
-    QrConcluded,
-    ResolveManually,
-    TransactionWoke,
-    UnmatchedNotified,
-)
 from mmo_sansio.values.clock import Instant
 
 _to_json: Final = json.JSONEncoder(ensure_ascii=False, check_circular=False).encode
 
 
-def journal_entry(input_: Input, changes: Iterable[Change], *, now: Instant) -> JournalEntry:
+def journal_entry(input_: inputs.Input, changes: Iterable[Change], *, now: Instant) -> JournalEntry:
     """Return the journal entry of this decision. It contains no key, token or party."""
     reference = brand = before = after = None
     detail = _detail(input_)
@@ -70,64 +52,64 @@ def journal_entry(input_: Input, changes: Iterable[Change], *, now: Instant) -> 
     )
 
 
-def _actor(input_: Input) -> str:
+def _actor(input_: inputs.Input) -> str:
     match input_:
-        case CreatePayment():
+        case inputs.CreatePayment():
             return "merchant"
-        case ConfirmPage():
+        case inputs.ConfirmPage():
             return "payer"
-        case ResolveManually():
+        case inputs.ResolveManually():
             return f"operator:{input_.user}"
-        case TransactionWoke():
+        case inputs.TransactionWoke():
             return "clock"
-        case BeginSubmission() | CallbackConcluded() | QrConcluded():
+        case inputs.BeginSubmission() | inputs.CallbackConcluded() | inputs.QrConcluded():
             return "gateway"
         case (
-            ProviderAccepted()
-            | ProviderSucceeded()
-            | ProviderFailed()
-            | ProviderUnreachable()
-            | ProviderNeverReceived()
-            | ProviderCannotTell()
-            | ProviderHinted()
-            | DepositNotified()
-            | UnmatchedNotified()
+            inputs.ProviderAccepted()
+            | inputs.ProviderSucceeded()
+            | inputs.ProviderFailed()
+            | inputs.ProviderUnreachable()
+            | inputs.ProviderNeverReceived()
+            | inputs.ProviderCannotTell()
+            | inputs.ProviderHinted()
+            | inputs.DepositNotified()
+            | inputs.UnmatchedNotified()
         ):
             return f"provider:{input_.provider}"
         case _:
             assert_never(input_)
 
 
-def _detail(input_: Input) -> dict[str, object]:
+def _detail(input_: inputs.Input) -> dict[str, object]:
     match input_:
-        case CreatePayment():
+        case inputs.CreatePayment():
             return {"method": input_.draft.method, "operation": input_.draft.operation}
-        case ResolveManually():
+        case inputs.ResolveManually():
             return {
                 "reason": input_.reason,
                 "evidence": input_.evidence or None,
                 "errorCode": input_.error_code,
             }
-        case ProviderAccepted():
+        case inputs.ProviderAccepted():
             return {"source": input_.source, "providerReference": input_.provider_reference}
-        case ProviderSucceeded():
+        case inputs.ProviderSucceeded():
             return {
                 "source": input_.source,
                 "providerReference": input_.provider_reference,
                 "finalAmount": str(input_.final) if input_.final else None,
             }
-        case ProviderFailed():
+        case inputs.ProviderFailed():
             return {
                 "source": input_.source,
                 "errorCode": input_.error_code,
                 "nativeCode": input_.native_code,
                 "nativeMessage": input_.native_message,
             }
-        case ProviderUnreachable():
+        case inputs.ProviderUnreachable():
             return {"reason": input_.reason}
-        case DepositNotified():
+        case inputs.DepositNotified():
             return {"providerReference": input_.provider_reference, "amount": str(input_.amount)}
-        case CallbackConcluded() | QrConcluded():
+        case inputs.CallbackConcluded() | inputs.QrConcluded():
             return {
                 "outcome": input_.attempt.outcome,
                 "status": input_.attempt.status,
@@ -135,13 +117,13 @@ def _detail(input_: Input) -> dict[str, object]:
                 "detail": input_.attempt.detail,
             }
         case (
-            ConfirmPage()
-            | TransactionWoke()
-            | BeginSubmission()
-            | ProviderNeverReceived()
-            | ProviderCannotTell()
-            | ProviderHinted()
-            | UnmatchedNotified()
+            inputs.ConfirmPage()
+            | inputs.TransactionWoke()
+            | inputs.BeginSubmission()
+            | inputs.ProviderNeverReceived()
+            | inputs.ProviderCannotTell()
+            | inputs.ProviderHinted()
+            | inputs.UnmatchedNotified()
         ):
             return {}
         case _:

@@ -207,11 +207,7 @@ class CircuitBreaker:
     def snapshot(self) -> BreakerSnapshot:
         """Return the state from which a successor continues; this changes nothing."""
         return BreakerSnapshot(
-            self._state,
-            self._open_until,
-            self._probe,
-            self._generation,
-            tuple(self._sub_windows),
+            self._state, self._open_until, self._probe, self._generation, tuple(self._sub_windows)
         )
 
     def _fail_overdue(self, now: MonotonicInstant) -> None:

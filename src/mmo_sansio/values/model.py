@@ -43,27 +43,20 @@ class Operation(StrEnum):
     @property
     def type(self) -> Type:
         """Return the type of the transactions that this operation creates."""
-        return _TYPES[self]
+        return _TYPES_AND_FLOWS[self][0]
 
     @property
     def flow(self) -> Flow:
         """Return the flow of the transactions that this operation creates."""
-        return _FLOWS[self]
+        return _TYPES_AND_FLOWS[self][1]
 
 
-_TYPES = {
-    Operation.DIRECT_PAYIN: Type.PAYIN,
-    Operation.DIRECT_PAYOUT: Type.PAYOUT,
-    Operation.QR_PAYIN: Type.PAYIN,
-    Operation.WEB_PAYIN: Type.PAYIN,
-    Operation.DIRECT_TAXPAYOUT: Type.TAX,
-}
-_FLOWS = {
-    Operation.DIRECT_PAYIN: Flow.DIRECT,
-    Operation.DIRECT_PAYOUT: Flow.DIRECT,
-    Operation.QR_PAYIN: Flow.QR,
-    Operation.WEB_PAYIN: Flow.WEB,
-    Operation.DIRECT_TAXPAYOUT: Flow.DIRECT,
+_TYPES_AND_FLOWS = {
+    Operation.DIRECT_PAYIN: (Type.PAYIN, Flow.DIRECT),
+    Operation.DIRECT_PAYOUT: (Type.PAYOUT, Flow.DIRECT),
+    Operation.QR_PAYIN: (Type.PAYIN, Flow.QR),
+    Operation.WEB_PAYIN: (Type.PAYIN, Flow.WEB),
+    Operation.DIRECT_TAXPAYOUT: (Type.TAX, Flow.DIRECT),
 }
 
 
