@@ -72,12 +72,6 @@ def open_sandbox(name: str, title: str, options: Mapping[str, Any]) -> SandboxPr
     return SandboxProvider(name, title, merchant)
 
 
-def _open_sandbox(
-    name: str, title: str, options: Mapping[str, Any], context: AdapterContext
-) -> Provider:
-    return open_sandbox(name, title, options)
-
-
 def _open_mpesa_daraja(
     name: str, title: str, options: Mapping[str, Any], context: AdapterContext
 ) -> Provider:
@@ -94,12 +88,6 @@ def _open_mtn_momo(
     return MtnMomoProvider(name, title, account)
 
 
-def _open_airtel_money(
-    name: str, title: str, options: Mapping[str, Any], context: AdapterContext
-) -> Provider:
-    return open_airtel_money(name, title, options, context.ciphers)
-
-
 def _names(text: str) -> tuple[str, ...]:
     return tuple(text.split())
 
@@ -108,7 +96,7 @@ PROVIDER_KINDS: Final[Mapping[str, ProviderKind]] = MappingProxyType(
     {
         "sandbox": ProviderKind(
             "Sandbox",
-            _open_sandbox,
+            lambda name, title, options, context: open_sandbox(name, title, options),
             _names(
                 "qr_account qr_category qr_city qr_language qr_name qr_postal_code qr_scheme"
                 " qr_template"
@@ -136,7 +124,9 @@ PROVIDER_KINDS: Final[Mapping[str, ProviderKind]] = MappingProxyType(
         ),
         "airtel_money": ProviderKind(
             "Airtel Money",
-            _open_airtel_money,
+            lambda name, title, options, context: open_airtel_money(
+                name, title, options, context.ciphers
+            ),
             _names(
                 "ask_with_type base_url callback_hash_header client_id collection_version country"
                 " currency dialling_code disbursement_type disbursement_version"

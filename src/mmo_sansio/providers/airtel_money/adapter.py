@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from types import MappingProxyType
 from typing import Any
 
-from attrs import define, field, frozen
+from attrs import define, evolve, field, frozen
 
 from mmo_sansio.http.messages import HttpRequest, HttpResponse
 from mmo_sansio.messages.inputs import ProviderHinted, UnmatchedNotified
@@ -51,29 +51,19 @@ def account_operations(account: AirtelAccount) -> Mapping[OperationKey, Provider
     """Return the account's operations. Airtel rejects a repeated id instead of recognising it, and
     only one source says so; so a submission is repeated only when the operator has denied for a
     while that it knows the payment."""
+    later_polls = tuple(Span(minutes * MINUTE) for minutes in (1, 2, 5, 15, 60))
     payin = ProviderOperation(
         is_idempotent=False,
         can_be_polled=True,
         not_found_is_final_after=Span(10 * MINUTE),
-        poll_intervals=(
-            account.first_poll_after,
-            MINUTE,
-            *(Span(minutes * MINUTE) for minutes in (2, 5, 15)),
-            HOUR,
-        ),
+        poll_intervals=(account.first_poll_after, *later_polls),
     )
     operations = {DIRECT_PAYIN: payin, WEB_PAYIN: payin}
     if account.pin is not None:
-        operations[DIRECT_PAYOUT] = ProviderOperation(
-            is_idempotent=False,
-            can_be_polled=True,
+        operations[DIRECT_PAYOUT] = evolve(
+            payin,
             not_found_is_final_after=Span(30 * MINUTE),
-            poll_intervals=(
-                Span(10 * SECOND),
-                MINUTE,
-                *(Span(minutes * MINUTE) for minutes in (2, 5, 15)),
-                HOUR,
-            ),
+            poll_intervals=(Span(10 * SECOND), *later_polls),
         )
     return MappingProxyType(operations)
 

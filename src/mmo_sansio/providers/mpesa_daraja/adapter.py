@@ -224,10 +224,8 @@ class DarajaProvider:
             if answer.status == 200:
                 reference = _accepted_reference(document, reference_field)
                 return self._read_accepted(transaction, document, reference)
-            code, message = (
-                text_member(document, "errorCode"),
-                text_member(document, "errorMessage"),
-            )
+            code = text_member(document, "errorCode")
+            message = text_member(document, "errorMessage")
         except ValueError as error:
             if answer.status == 200:
                 return self._unknown(transaction, f"Daraja's answer can't be read: {error}.")

@@ -45,7 +45,7 @@ def push(
             "PartyA": int(msisdn),
             "PartyB": int(account.till or account.shortcode),
             "PhoneNumber": int(msisdn),
-            "CallBackURL": _callback_url(account, _callback_context(MpesaCallbackKind.PUSH, order)),
+            "CallBackURL": _order_url(account, order, MpesaCallbackKind.PUSH),
             "AccountReference": account_reference(order.gateway_reference),
             "TransactionDesc": "Payment",
         },
@@ -75,10 +75,8 @@ def payout(account: MpesaAccount, order: Order, *, msisdn: str, shillings: int) 
             "PartyA": int(account.payout_shortcode),
             "PartyB": int(msisdn),
             "Remarks": account_reference(order.gateway_reference),
-            "QueueTimeOutURL": _callback_url(
-                account, _callback_context(MpesaCallbackKind.QUEUE_TIMEOUT, order)
-            ),
-            "ResultURL": _callback_url(account, _callback_context(MpesaCallbackKind.RESULT, order)),
+            "QueueTimeOutURL": _order_url(account, order, MpesaCallbackKind.QUEUE_TIMEOUT),
+            "ResultURL": _order_url(account, order, MpesaCallbackKind.RESULT),
         },
     )
 
@@ -101,10 +99,8 @@ def remittance(
             "PartyB": TAX_AUTHORITY_SHORTCODE,
             "AccountReference": registration_number,
             "Remarks": account_reference(order.gateway_reference),
-            "QueueTimeOutURL": _callback_url(
-                account, _callback_context(MpesaCallbackKind.QUEUE_TIMEOUT, order)
-            ),
-            "ResultURL": _callback_url(account, _callback_context(MpesaCallbackKind.RESULT, order)),
+            "QueueTimeOutURL": _order_url(account, order, MpesaCallbackKind.QUEUE_TIMEOUT),
+            "ResultURL": _order_url(account, order, MpesaCallbackKind.RESULT),
         },
     )
 
@@ -124,9 +120,7 @@ def status_query(
             "PartyA": int(account.payout_shortcode),
             "IdentifierType": _ORGANISATION,
             "ResultURL": _callback_url(account, callback),
-            "QueueTimeOutURL": _callback_url(
-                account, _callback_context(MpesaCallbackKind.QUEUE_TIMEOUT, order)
-            ),
+            "QueueTimeOutURL": _order_url(account, order, MpesaCallbackKind.QUEUE_TIMEOUT),
             "Remarks": account_reference(order.gateway_reference),
         },
     )
@@ -179,8 +173,9 @@ def _push_credentials(account: MpesaAccount, *, now: Instant) -> dict[str, Any]:
     }
 
 
-def _callback_context(kind: MpesaCallbackKind, order: Order) -> CallbackContext:
-    return CallbackContext(kind, order.gateway_reference, order.requested.minor)
+def _order_url(account: MpesaAccount, order: Order, kind: MpesaCallbackKind) -> str:
+    context = CallbackContext(kind, order.gateway_reference, order.requested.minor)
+    return _callback_url(account, context)
 
 
 def _callback_url(account: MpesaAccount, callback: CallbackContext) -> str:

@@ -114,11 +114,8 @@ class SimulatedMtnAccounts:
         now: Instant,
     ) -> None:
         """Accept a submission; a fault decides its result, or else its number."""
-        scripted, span, calls = (
-            find_fault(EndWith, faults),
-            find_fault(EndAfter, faults),
-            find_fault(CallBack, faults),
-        )
+        scripted, span = find_fault(EndWith, faults), find_fault(EndAfter, faults)
+        calls = find_fault(CallBack, faults)
         party = document[PARTY_FIELDS[kind]]["partyId"]
         ending = scripted.code if scripted else OUTCOMES_BY_NUMBER[kind].get(party, SUCCESSFUL)
         payment = self._payments[reference_id] = SimulatedMtnPayment(
