@@ -10,7 +10,7 @@ from mmo_trio.console.context import EXTENSION, ConsoleContext
 from mmo_trio.console.parameters import redirect_to
 from mmo_trio.console.permissions import Permission
 from mmo_trio.console.sessions import NotSignedIn, authenticate
-from mmo_trio.console.views import format_json, format_utc_seconds
+from mmo_trio.console.views import format_json, format_response_body, format_utc_seconds
 from mmo_trio.http.asgi.web_app import WebApp
 from mmo_trio.metrics.prometheus import PrometheusExporter
 from mmo_trio.storage.interface.store import OutcomeUnknown, StoreUnavailable
@@ -45,7 +45,11 @@ def create_console_app(exporter: PrometheusExporter, context: ConsoleContext) ->
     """Create the app of the console and of `GET /metrics`."""
     app = WebApp(__name__, headers=HEADERS, static_cache_control="max-age=3600")
     app.extensions[EXTENSION] = context
-    app.jinja_env.filters |= {"moment": format_utc_seconds, "pretty_json": format_json}
+    app.jinja_env.filters |= {
+        "moment": format_utc_seconds,
+        "pretty_json": format_json,
+        "response_text": format_response_body,
+    }
     app.jinja_env.globals["Permission"] = Permission
     for pages in BLUEPRINTS:
         app.register_blueprint(pages)

@@ -30,7 +30,6 @@ from mmo_trio.console.views import (
     format_utc_seconds,
     list_payment_fields,
     to_audit_cells,
-    to_callback_view,
 )
 from mmo_trio.storage.interface.admin_types import PaymentFilter
 
@@ -96,7 +95,7 @@ async def show_payment(reference: str) -> str:
             (format_utc_seconds(each.at), each.actor, mask.text(each.description))
             for each in timeline(history)
         ],
-        callbacks=[to_callback_view(each, mask) for each in history.callbacks],
+        callbacks=history.callbacks,
         suspense=history.suspense,
         proposals=proposals,
         audit_events=[to_audit_cells(each, mask) for each in reversed(rows)],

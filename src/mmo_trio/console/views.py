@@ -1,16 +1,13 @@
-"""Formats payments, callbacks and audit events for the console."""
+"""Formats payments, audit events and responses for the console."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Sequence
 
-from attrs import frozen
-
-from mmo_sansio.messages.changes import CallbackRecorded
 from mmo_sansio.values.clock import Instant, format_with_microseconds
 from mmo_sansio.values.model import Transaction
-from mmo_trio.console.permissions import HIDDEN_TEXT, PersonalDataMask
+from mmo_trio.console.permissions import PersonalDataMask
 from mmo_trio.storage.interface.admin_types import AuditRow
 
 RESPONSE_CHARACTERS_MAX = 4_000
@@ -66,33 +63,10 @@ def _provider_error_text(code: str | None, message: str | None, mask: PersonalDa
     return " ".join(mask.text(each) for each in (code, message) if each)
 
 
-@frozen
-class CallbackView:
-    """Holds the texts about an attempted callback."""
-
-    at: str
-    outcome: str
-    status: str
-    duration_ms: int
-    url: str
-    detail: str
-    response_body: str
-
-
-def to_callback_view(record: CallbackRecorded, mask: PersonalDataMask) -> CallbackView:
-    """Return the view of a callback; the response is hidden without permission."""
-    attempt = record.attempt
-    body = attempt.body.decode("utf-8", "replace")
-    answer = body[:RESPONSE_CHARACTERS_MAX] + (" …" if len(body) > RESPONSE_CHARACTERS_MAX else "")
-    return CallbackView(
-        format_utc_seconds(record.at),
-        attempt.outcome.value,
-        "" if attempt.status is None else str(attempt.status),
-        attempt.duration_ms,
-        mask.url(attempt.url),
-        attempt.detail,
-        answer if mask.can_see_personal_data or not answer else HIDDEN_TEXT,
-    )
+def format_response_body(body: bytes) -> str:
+    """Return the text of a merchant's response, up to RESPONSE_CHARACTERS_MAX."""
+    text = body.decode("utf-8", "replace")
+    return text[:RESPONSE_CHARACTERS_MAX] + (" …" if len(text) > RESPONSE_CHARACTERS_MAX else "")
 
 
 def to_audit_cells(row: AuditRow, mask: PersonalDataMask) -> tuple[str, str, str, str, str]:

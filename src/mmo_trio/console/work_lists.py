@@ -16,8 +16,7 @@ from mmo_trio.console.parameters import (
     split_page,
 )
 from mmo_trio.console.permissions import Permission
-from mmo_trio.console.sessions import current_user, record_action, require
-from mmo_trio.console.views import to_callback_view
+from mmo_trio.console.sessions import record_action, require
 
 pages = Blueprint("work_lists", __name__)
 
@@ -72,13 +71,13 @@ async def close_suspense(id: int) -> Response:
 @pages.get("/callbacks")
 async def callbacks() -> str:
     """List the callbacks that failed. Nothing here sends a callback again (K3)."""
-    store, mask, brand = console().store, current_user().mask, query_argument("brand")
+    store, brand = console().store, query_argument("brand")
     before = parse_row_number(request.args.get("before"))
     found = await store.admin.failed_callbacks(brand=brand, before=before, limit=PAGE_SIZE + 1)
     shown, last = split_page(found)
     return await render_template(
         "callbacks.html",
-        rows=[(each, to_callback_view(each, mask)) for _, each in shown],
+        rows=shown,
         next_page=last and last[0],
         brand=brand,
         brands=[each.brand.id for each in await store.admin.brands()],
