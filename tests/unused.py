@@ -57,11 +57,7 @@ ALLOWED: Mapping[str, tuple[str, ...]] = {
     "statistics and declarations that tests and people read": (
         "dropped_polls",
         "is_idempotent",
-        "not_sent",
         "outcome_counts",
-        "sign_ins",
-        "sign_ins_failed",
-        "unavailable",
     ),
     "public helpers for tests of code that uses the core": ("crash", "with_history"),
 }

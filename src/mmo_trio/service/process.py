@@ -19,6 +19,7 @@ from typing import Protocol
 import structlog
 import trio
 from attrs import define, frozen
+from quart_trio import QuartTrio
 
 from mmo_trio.console.app import create_console_app
 from mmo_trio.http.asgi.app import asgi_app
@@ -123,11 +124,10 @@ async def run_service(
                 idle_grace_s = to_seconds(settings.limits.drain_timeout) / 2
                 signals.start_soon(_stop_with_parent, inherited.parent_pipe, shutdown)
             await signals.start(_handle_signals, shutdown, certificates, idle_grace_s)
-        listening_sockets = (
-            open_listening_sockets(settings.listen)
-            if inherited is None
-            else inherited.listening_sockets
-        )
+        if inherited is None:
+            listening_sockets = open_listening_sockets(settings.listen)
+        else:
+            listening_sockets = inherited.listening_sockets
         try:
             resources = build_resources(config, store, listener_urls(config, listening_sockets))
             listeners = _Listeners(
@@ -176,10 +176,17 @@ class _Listeners:
 
     async def start(self, nursery: trio.Nursery) -> None:
         """Return once all listeners accept connections."""
-        for listener in (self._serve_api, self._serve_pages, self._serve_console):
-            await nursery.start(listener)
+        parts = self.components
+        pages = create_pages_app(
+            parts.pages_context, api_docs=parts.api_docs, sandbox=parts.sandbox_context
+        )
+        console = create_console_app(parts.prometheus_exporter, parts.console_context)
+        certificate = None if self.certificates is None else self.certificates.files
+        await nursery.start(self._serve_api)
+        await nursery.start(self._serve_app, "pages", pages, certificate)
+        await nursery.start(self._serve_app, "console", console, None)
         for extra in self.extra_listeners:
-            await nursery.start(partial(extra, self.components, drain=self.shutdown.requested))
+            await nursery.start(partial(extra, parts, drain=self.shutdown.requested))
 
     async def _serve_api(self, *, task_status: trio.TaskStatus[None]) -> None:
         api = self.components.api
@@ -196,29 +203,20 @@ class _Listeners:
             task_status=task_status,
         )
 
-    async def _serve_pages(self, *, task_status: trio.TaskStatus[None]) -> None:
-        app = create_pages_app(
-            self.components.pages_context,
-            api_docs=self.components.api_docs,
-            sandbox=self.components.sandbox_context,
-        )
+    async def _serve_app(
+        self,
+        name: str,
+        app: QuartTrio,
+        certificate: tuple[str, str] | None,
+        *,
+        task_status: trio.TaskStatus[None],
+    ) -> None:
         await serve_app(
             app,
-            to_listener(self.listening_sockets["pages"]),
+            to_listener(self.listening_sockets[name]),
             limits=self.components.listener_limits,
             drain=self.shutdown.requested,
-            certificate=None if self.certificates is None else self.certificates.files,
-            task_status=task_status,
-        )
-
-    async def _serve_console(self, *, task_status: trio.TaskStatus[None]) -> None:
-        await serve_app(
-            create_console_app(
-                self.components.prometheus_exporter, self.components.console_context
-            ),
-            to_listener(self.listening_sockets["console"]),
-            limits=self.components.listener_limits,
-            drain=self.shutdown.requested,
+            certificate=certificate,
             task_status=task_status,
         )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 import ssl
 from collections.abc import Mapping
+from contextlib import ExitStack
 from pathlib import Path
 
 import trio
@@ -20,13 +21,11 @@ def open_listening_sockets(listen: ListenSection) -> Mapping[str, socket.socket]
     """Return the listening sockets by name. Raises SettingsError naming the setting at fault."""
     addresses = {"api": listen.api, "pages": listen.pages, "console": listen.console}
     listening_sockets: dict[str, socket.socket] = {}
-    try:
+    with ExitStack() as opened:
         for name, address in addresses.items():
-            listening_sockets[name] = _open_listening_socket(name, address)
-    except SettingsError:
-        for each in listening_sockets.values():
-            each.close()
-        raise
+            listening_socket = _open_listening_socket(name, address)
+            listening_sockets[name] = opened.enter_context(listening_socket)
+        opened.pop_all()
     return listening_sockets
 
 
@@ -103,9 +102,7 @@ def open_certificates(listen: ListenSection) -> Certificates | None:
     if listen.tls_certificate is None and listen.tls_key is None:
         return None
     if listen.tls_certificate is None or listen.tls_key is None:
-        raise SettingsError(
-            "listen.tls_certificate",
-            "a certificate and its key are needed together.",
-            "Set listen.tls_certificate and listen.tls_key, or neither.",
-        )
+        fault = "a certificate and its key are needed together."
+        remedy = "Set listen.tls_certificate and listen.tls_key, or neither."
+        raise SettingsError("listen.tls_certificate", fault, remedy)
     return Certificates(listen.tls_certificate, listen.tls_key)

@@ -72,6 +72,7 @@ def supervise(
     if exit_code != 0:
         return exit_code
     with TemporaryDirectory(prefix="mmo-metrics-") as metrics_directory:
+        has_operator = _has_sandbox(config.settings)
         processes = _ProcessJobs(
             config,
             listening_sockets,
@@ -79,14 +80,12 @@ def supervise(
             run_reporting_errors,
             on_serving,
             Path(metrics_directory),
-            _has_sandbox(config.settings),
+            has_operator,
         )
         workers = tuple(f"worker-{number}" for number in range(1, config.workers + 1))
         jobs: dict[str, ProcessJob] = dict.fromkeys(workers, processes.run_worker)
-        helpers: tuple[str, ...] = ()
-        if processes.has_sandbox_operator:
-            helpers = (SANDBOX_OPERATOR_SLOT,)
-            jobs[SANDBOX_OPERATOR_SLOT] = processes.run_sandbox_operator
+        helpers = (SANDBOX_OPERATOR_SLOT,) if has_operator else ()
+        jobs |= dict.fromkeys(helpers, processes.run_sandbox_operator)
         stop_timeout_s = to_seconds(config.settings.limits.drain_timeout) + WORK_DRAIN_TIMEOUT_S
         state = SupervisorState(workers, helpers, stop_timeout_s)
         on_all_serving = partial(on_ready, addresses)
@@ -117,9 +116,8 @@ class _ProcessJobs:
             settings = self.read_settings()
             open_certificates(settings.listen)
             if _has_sandbox(settings) != self.has_sandbox_operator:
-                raise SettingsError(
-                    "provider", "the sandbox has come or gone.", "Restart the service for that."
-                )
+                remedy = "Restart the service for that."
+                raise SettingsError("provider", "the sandbox has come or gone.", remedy)
         except (SettingsError, OSError) as error:
             logger.error("settings_reload_rejected", error=str(error))
             return False
@@ -128,14 +126,10 @@ class _ProcessJobs:
 
     def run_worker(self, link: SupervisorLink) -> int:
         """Run as a worker, and return its exit code."""
-        operator_socket = None
-        if self.has_sandbox_operator:
-            operator_socket = operator_socket_path(self.journal_path)
+        socket_path = operator_socket_path(self.journal_path) if self.has_sandbox_operator else None
+        metrics_files = (self.metrics_directory, link.slot)
         config = evolve(
-            self.config,
-            brands_file=None,
-            operator_socket=operator_socket,
-            metrics_files=(self.metrics_directory, link.slot),
+            self.config, brands_file=None, operator_socket=socket_path, metrics_files=metrics_files
         )
         inherited = Inherited(self.listening_sockets, link.parent_pipe)
 

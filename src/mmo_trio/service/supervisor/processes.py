@@ -19,33 +19,23 @@ from contextlib import contextmanager
 import structlog
 from attrs import Factory, define, field, frozen
 
-from mmo_trio.service.supervisor.events import (
-    AnnounceReady,
-    ExitService,
-    ForkFailed,
-    LogMessage,
-    ProcessExited,
-    ProcessForked,
-    ProcessServing,
-    ReloadRequested,
-    RollingRestartRequested,
-    SendCommand,
-    StartProcess,
-    StopRequested,
-    SupervisorAction,
-    SupervisorEvent,
-    TimePassed,
+from mmo_trio.service.supervisor import events
+from mmo_trio.service.supervisor.policy import (
+    SupervisorState,
+    Transition,
+    begin,
+    next_due,
+    transition,
 )
-from mmo_trio.service.supervisor.policy import SupervisorState, begin, next_due, transition
 
 logger = structlog.get_logger(__name__)
 
-SIGNAL_EVENTS: Mapping[int, Callable[[], SupervisorEvent]] = {
-    signal.SIGTERM: StopRequested,
-    signal.SIGINT: StopRequested,
-    signal.SIGHUP: ReloadRequested,
-    signal.SIGUSR2: RollingRestartRequested,
-    signal.SIGCHLD: TimePassed,
+SIGNAL_EVENTS: Mapping[int, Callable[[], events.SupervisorEvent]] = {
+    signal.SIGTERM: events.StopRequested,
+    signal.SIGINT: events.StopRequested,
+    signal.SIGHUP: events.ReloadRequested,
+    signal.SIGUSR2: events.RollingRestartRequested,
+    signal.SIGCHLD: events.TimePassed,
 }
 """The events that signals cause; the supervisor looks for ended children after each signal."""
 
@@ -94,7 +84,7 @@ class Supervisor:
     """Called before workers are replaced, to read the settings; False cancels the replacement."""
     _selector: selectors.BaseSelector = Factory(selectors.DefaultSelector)
     _parent_pipe: tuple[int, int] = Factory(os.pipe)
-    _exit: ExitService | None = field(default=None, init=False)
+    _exit: events.ExitService | None = field(default=None, init=False)
 
     def run(self) -> int:
         """Supervise until all processes have ended, and return the service's exit code."""
@@ -108,21 +98,21 @@ class Supervisor:
         return self._exit.exit_code
 
     def _wait(self, signal_pipe: int) -> None:
-        """Wait for events, and handle them."""
         due = next_due(self.state)
         timeout = None if due is None else max(0.0, due - time.monotonic())
         for key, _ in self._selector.select(timeout):
             if key.fd == signal_pipe:
                 for number in os.read(signal_pipe, 4_096):
-                    self._handle_request(SIGNAL_EVENTS[number]())
+                    event = SIGNAL_EVENTS[number]()
+                    if (
+                        not isinstance(event, events.RollingRestartRequested)
+                        or self.prepare_restart()
+                    ):
+                        self._handle_event(event)
             else:
                 self._read_ready_pipe(key.fd, key.data)
         self._reap()
-        self._handle_event(TimePassed())
-
-    def _handle_request(self, event: SupervisorEvent) -> None:
-        if not isinstance(event, RollingRestartRequested) or self.prepare_restart():
-            self._handle_event(event)
+        self._handle_event(events.TimePassed())
 
     def _read_ready_pipe(self, pipe: int, pid: int) -> None:
         """Read a report that a process serves; the pipe ends without one when the process ends."""
@@ -130,31 +120,31 @@ class Supervisor:
         self._selector.unregister(pipe)
         os.close(pipe)
         if report and pid in self.state.processes:
-            self._handle_event(ProcessServing(pid))
+            self._handle_event(events.ProcessServing(pid))
 
     def _reap(self) -> None:
         for pid in list(self.state.processes):
             gone, status = os.waitpid(pid, os.WNOHANG)
             if gone:
-                self._handle_event(ProcessExited(pid, os.waitstatus_to_exitcode(status)))
+                self._handle_event(events.ProcessExited(pid, os.waitstatus_to_exitcode(status)))
 
-    def _handle_event(self, event: SupervisorEvent) -> None:
+    def _handle_event(self, event: events.SupervisorEvent) -> None:
         self._apply(transition(self.state, event, now=time.monotonic()))
 
-    def _apply(self, result: tuple[SupervisorState, tuple[SupervisorAction, ...]]) -> None:
+    def _apply(self, result: Transition) -> None:
         self.state, actions = result
         for action in actions:
             match action:
-                case StartProcess(slot):
+                case events.StartProcess(slot):
                     self._start_process(slot)
-                case SendCommand(pid, command):
+                case events.SendCommand(pid, command):
                     os.kill(pid, command.value)  # Not reaped yet, so the pid is still its own.
-                case AnnounceReady():
+                case events.AnnounceReady():
                     self.on_ready()
-                case LogMessage(event, slot, pid, code):
+                case events.LogMessage(event, slot, pid, code):
                     facts = {"slot": slot, "pid": pid, "exit_code": code}
                     logger.info(event, **{k: v for k, v in facts.items() if v is not None})
-                case ExitService():
+                case events.ExitService():
                     self._exit = action
 
     def _start_process(self, slot: str) -> None:
@@ -165,7 +155,7 @@ class Supervisor:
             logger.error("process_fork_failed", slot=slot, error=str(error))
             os.close(read_end)
             os.close(write_end)
-            self._handle_event(ForkFailed(slot))
+            self._handle_event(events.ForkFailed(slot))
             return
         if pid == 0:
             watched = [each.fd for each in self._selector.get_map().values()]
@@ -176,7 +166,7 @@ class Supervisor:
             _run_and_exit(lambda: self.jobs[slot](link))
         os.close(write_end)
         self._selector.register(read_end, selectors.EVENT_READ, pid)
-        self._handle_event(ProcessForked(slot, pid))
+        self._handle_event(events.ProcessForked(slot, pid))
 
     @contextmanager
     def _open_signal_pipe(self) -> Iterator[int]:

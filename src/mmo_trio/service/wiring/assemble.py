@@ -102,15 +102,11 @@ def _api_handler(
         ),
         references=resources.references,
     )
+    store, body_limit = resources.store, resources.limits.body
     webhooks = Webhooks(
-        endpoints,
-        resources.store,
-        engine.submit,
-        resources.references,
-        resources.limits.body,
-        trusted_proxies,
+        endpoints, store, engine.submit, resources.references, body_limit, trusted_proxies
     )
-    return ApiHandler(merchant_api, webhooks, resources.store)
+    return ApiHandler(merchant_api, webhooks, store)
 
 
 def _sandbox_context(resources: Resources, workers: Workers) -> SandboxContext | None:
@@ -126,13 +122,8 @@ def _sandbox_context(resources: Resources, workers: Workers) -> SandboxContext |
         workers.providers,
         directory / CLOCK_OFFSET_FILE,
     )
-    return SandboxContext(
-        resources.references.next,
-        clock.advance,
-        operator,
-        resources.limits.terms,
-        resources.addresses,
-    )
+    next_reference, terms = resources.references.next, resources.limits.terms
+    return SandboxContext(next_reference, clock.advance, operator, terms, resources.addresses)
 
 
 def _console_context(

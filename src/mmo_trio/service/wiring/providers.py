@@ -49,19 +49,18 @@ class ConfiguredAccounts:
 def open_configured_accounts(resources: Resources) -> ConfiguredAccounts:
     """Open every configured account. Raises SettingsError."""
     sandbox = _open_sandbox_account(resources)
+    settings, clock = resources.settings, resources.clock
     environment = AccountEnvironment(
         resources.http_client.call_provider,
-        resources.clock.now,
-        resources.clock.monotonic,
+        clock.now,
+        clock.monotonic,
         SystemCiphers(),
         resources.keyring,
         resources.urls.webhooks,
-        resources.settings.provider_kinds,
+        settings.provider_kinds,
     )
-    return ConfiguredAccounts(
-        sandbox,
-        open_accounts(resources.settings.providers, resources.provider_titles, environment),
-    )
+    opened = open_accounts(settings.providers, resources.provider_titles, environment)
+    return ConfiguredAccounts(sandbox, opened)
 
 
 def _open_sandbox_account(resources: Resources) -> SandboxProvider | None:
@@ -69,11 +68,8 @@ def _open_sandbox_account(resources: Resources) -> SandboxProvider | None:
     providers, titles = resources.settings.providers, resources.provider_titles
     names = [name for name in titles if name not in providers or providers[name].kind == "sandbox"]
     if len(names) > 1:
-        raise SettingsError(
-            f"provider.{names[-1]}",
-            "there is one sandbox operator, so one provider of that kind is enough.",
-            "Remove all but one.",
-        )
+        fault = "there is one sandbox operator, so one provider of that kind is enough."
+        raise SettingsError(f"provider.{names[-1]}", fault, "Remove all but one.")
     if not names:
         return None
     [name] = names

@@ -14,7 +14,7 @@ from mmo_trio.brands.apply import apply_brands_file
 from mmo_trio.brands.keyring import KeyRing, load_master_key
 from mmo_trio.http.client.client import HttpClient, tls_context
 from mmo_trio.sandbox.demo_brand import DEMO_BRAND_ID, ensure_demo_brand
-from mmo_trio.settings import LimitsSection, Settings, SettingsError, to_seconds
+from mmo_trio.settings import LimitsSection, Settings, SettingsError
 from mmo_trio.settings.service import (
     CLOCK_OFFSET_FILE,
     ServiceAddresses,
@@ -52,11 +52,6 @@ class Resources:
     def limits(self) -> LimitsSection:
         return self.config.settings.limits
 
-    @property
-    def delivery_deadline_s(self) -> float:
-        """Return the seconds that one delivery of a callback or QR code may take in all (K2)."""
-        return to_seconds(self.limits.callback_timeout)
-
 
 def build_resources(config: ServiceConfig, store: Store, addresses: ServiceAddresses) -> Resources:
     """Build the resources of a gateway on this store and these addresses. Raises SettingsError."""
@@ -86,14 +81,9 @@ async def prepare_store(resources: Resources) -> ServiceAddresses:
     """
     config, now = resources.config, resources.clock.now()
     if config.brands_file is not None:
-        await apply_brands_file(
-            config.brands_file,
-            resources.store,
-            resources.keyring,
-            resources.provider_titles,
-            resources.egress_rules,
-            now=now,
-        )
+        keyring, titles = resources.keyring, resources.provider_titles
+        rules, store = resources.egress_rules, resources.store
+        await apply_brands_file(config.brands_file, store, keyring, titles, rules, now=now)
     if not config.has_demo_brand:
         return resources.addresses
     provider, title = next(iter(resources.provider_titles.items()))
@@ -112,9 +102,6 @@ def _stored_clock_offset(config: ServiceConfig) -> Span:
 def _extra_ca_file(settings: Settings) -> Path | None:
     file = settings.egress.extra_ca_file
     if file is not None and not file.is_file():
-        raise SettingsError(
-            "egress.extra_ca_file",
-            f"there is no file {file}.",
-            "Name a PEM file of authorities, or leave the setting out.",
-        )
+        remedy = "Name a PEM file of authorities, or leave the setting out."
+        raise SettingsError("egress.extra_ca_file", f"there is no file {file}.", remedy)
     return file

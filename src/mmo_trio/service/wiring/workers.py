@@ -15,7 +15,7 @@ from mmo_trio.sandbox.operator_worker import SandboxOperatorWorker
 from mmo_trio.service.components import Workers
 from mmo_trio.service.wiring.providers import ConfiguredAccounts
 from mmo_trio.service.wiring.resources import Resources
-from mmo_trio.settings import SettingsError
+from mmo_trio.settings import SettingsError, to_seconds
 from mmo_trio.settings.service import ServiceConfig
 from mmo_trio.workers.delivery.callbacks import CallbackWorker
 from mmo_trio.workers.delivery.channel_owner import ChannelOwner, OwnedChannels
@@ -34,34 +34,45 @@ def build_workers(
 ) -> Workers:
     """Build one worker of each kind. Raises SettingsError for a provider without an account."""
     simulated_operator = _simulated_operator(resources, accounts.sandbox, engine)
-    provider_availability = ProviderAvailability(resources.store)
-    providers = _provider_worker(
-        resources, accounts, simulated_operator, provider_availability, engine
+    availability = ProviderAvailability(resources.store)
+    providers = _provider_worker(resources, accounts, simulated_operator, availability, engine)
+    deadline_s = to_seconds(resources.limits.callback_timeout)
+    deliver = partial(resources.http_client.deliver, deadline_s=deadline_s)
+    find_key, submit, clock = authenticator.callback_key, engine.submit, resources.clock
+    ownership = resources.store.ownership
+    owned = OwnedChannels(is_store_shared=ownership is not None)
+    callbacks = CallbackWorker(
+        deliver=deliver,
+        find_api_key=find_key,
+        record_outcome=submit,
+        now=clock.now,
+        monotonic=clock.monotonic,
+        breaker=resources.settings.breaker.breaker_settings,
+        owns_channel=owned.owns,
+        active_max=resources.limits.callbacks,
+        active_per_brand_max=resources.limits.callbacks_per_merchant,
     )
-    callbacks, channel_owner = _callback_worker(resources, authenticator, engine)
-    qr_codes = QrWorker(
-        deliver=partial(resources.http_client.deliver, deadline_s=resources.delivery_deadline_s),
-        find_api_key=authenticator.callback_key,
-        record_outcome=engine.submit,
-    )
+    channel_owner = None if ownership is None else ChannelOwner(ownership, callbacks, owned)
+    qr_codes = QrWorker(deliver=deliver, find_api_key=find_key, record_outcome=submit)
     dispatcher = Dispatcher(resources.store, providers, channel_owner or callbacks, qr_codes)
+    scheduler = Scheduler(
+        resources.store,
+        engine.enqueue,
+        dispatcher.dispatch,
+        dispatcher.has_room,
+        clock.now,
+        clock.monotonic,
+    )
     return Workers(
         store=resources.store,
         simulated_operator=simulated_operator,
-        provider_availability=provider_availability,
+        provider_availability=availability,
         providers=providers,
         callbacks=callbacks,
         channel_owner=channel_owner,
         qr_codes=qr_codes,
         dispatcher=dispatcher,
-        scheduler=Scheduler(
-            resources.store,
-            engine.enqueue,
-            dispatcher.dispatch,
-            dispatcher.has_room,
-            resources.clock.now,
-            resources.clock.monotonic,
-        ),
+        scheduler=scheduler,
     )
 
 
@@ -92,7 +103,7 @@ def _provider_worker(
     resources: Resources,
     accounts: ConfiguredAccounts,
     simulated_operator: SandboxOperatorWorker | OperatorClient | None,
-    provider_availability: ProviderAvailability,
+    availability: ProviderAvailability,
     engine: Engine,
 ) -> ProviderWorker:
     """Return the worker that reaches each provider through its own account."""
@@ -101,34 +112,12 @@ def _provider_worker(
         exchanges[accounts.sandbox.name] = simulated_operator.exchange
     for name in resources.provider_titles:
         if name not in exchanges:
-            raise SettingsError(
-                f"provider.{name}", "has no account with an operator.", "Remove the provider."
-            )
+            fault = "has no account with an operator."
+            raise SettingsError(f"provider.{name}", fault, "Remove the provider.")
     return ProviderWorker(
         engine.submit,
         accounts.providers,
         exchanges.__getitem__,
         resources.clock.now,
-        is_closed=provider_availability.is_closed,
+        is_closed=availability.is_closed,
     )
-
-
-def _callback_worker(
-    resources: Resources, authenticator: Authenticator, engine: Engine
-) -> tuple[CallbackWorker, ChannelOwner | None]:
-    """Return the callback worker, and its channel owner where processes share the store."""
-    ownership = resources.store.ownership
-    owned = OwnedChannels(is_store_shared=ownership is not None)
-    callbacks = CallbackWorker(
-        deliver=partial(resources.http_client.deliver, deadline_s=resources.delivery_deadline_s),
-        find_api_key=authenticator.callback_key,
-        record_outcome=engine.submit,
-        now=resources.clock.now,
-        monotonic=resources.clock.monotonic,
-        breaker=resources.settings.breaker.breaker_settings,
-        owns_channel=owned.owns,
-        active_max=resources.limits.callbacks,
-        active_per_brand_max=resources.limits.callbacks_per_merchant,
-    )
-    owner = None if ownership is None else ChannelOwner(ownership, callbacks, owned)
-    return callbacks, owner
