@@ -60,12 +60,8 @@ async def check_reference_is_consumed(open_store: OpenStore) -> None:
         one, two = await submit_batch(store, (use(1), NOON), (use(2), after_noon(1)))
         (three,) = await submit_batch(store, (use(3), earlier(window_end, Span(1))))
         (four,) = await submit_batch(store, (use(4), window_end))
-        assert [type(each) for each in (one, two, three, four)] == [
-            Accepted,
-            Rejected,
-            Rejected,
-            Accepted,
-        ]
+        replies = [type(each) for each in (one, two, three, four)]
+        assert replies == [Accepted, Rejected, Rejected, Accepted]
         assert await store.transaction(reference(2)) is None
         newest = await store.transaction(reference(4))
         assert newest is not None
@@ -198,10 +194,8 @@ async def check_abandoned_work_is_claimed_once(open_store: OpenStore) -> None:
         await submit_batch(store, (succeeded(0), after_noon(11)))
         assert not await store.claim_abandoned(limit=10)
     async with open_store() as store:
-        first, second = (
-            await claim_all_abandoned(store, limit=3),
-            await claim_all_abandoned(store, limit=10),
-        )
+        first = await claim_all_abandoned(store, limit=3)
+        second = await claim_all_abandoned(store, limit=10)
         assert [intent_key(work.intent) for work in (*first, *second)] == [
             *((reference(number), IntentKind.SUBMIT) for number in range(1, 5)),
             (reference(0), IntentKind.CALLBACK),

@@ -8,26 +8,7 @@ from decimal import Decimal
 from random import Random
 
 from mmo_sansio.http.exchange import DeliveryAttempt, DeliveryOutcome
-from mmo_sansio.messages.inputs import (
-    BeginSubmission,
-    CallbackConcluded,
-    ConfirmPage,
-    CreatePayment,
-    DepositNotified,
-    Draft,
-    Input,
-    ProviderAccepted,
-    ProviderCannotTell,
-    ProviderFailed,
-    ProviderHinted,
-    ProviderNeverReceived,
-    ProviderSucceeded,
-    ProviderUnreachable,
-    QrConcluded,
-    ResolveManually,
-    TransactionWoke,
-    UnmatchedNotified,
-)
+from mmo_sansio.messages import inputs
 from mmo_sansio.values import clock
 from mmo_sansio.values.clock import Instant, Span, later
 from mmo_sansio.values.error_codes import ErrorCode
@@ -85,12 +66,12 @@ def creation(
     brand_id: str = "acme",
     operation: Operation = Operation.DIRECT_PAYIN,
     currency: str = "KES",
-) -> CreatePayment:
+) -> inputs.CreatePayment:
     """Return a create request; its references come from its number."""
-    return CreatePayment(
+    return inputs.CreatePayment(
         brand=brand(brand_id),
         gateway_reference=reference(number),
-        draft=Draft(
+        draft=inputs.Draft(
             operation=operation,
             method="mobile_ke",
             amount=Decimal(1500),
@@ -107,9 +88,9 @@ def creation(
     )
 
 
-def succeeded(number: int) -> ProviderSucceeded:
+def succeeded(number: int) -> inputs.ProviderSucceeded:
     """Return the input that the provider moved the money of this payment."""
-    return ProviderSucceeded(
+    return inputs.ProviderSucceeded(
         reference(number),
         "sandbox",
         Source.WEBHOOK,
@@ -119,21 +100,21 @@ def succeeded(number: int) -> ProviderSucceeded:
     )
 
 
-def random_inputs(random: Random, count: int) -> Sequence[tuple[Input, Instant]]:
+def random_inputs(random: Random, count: int) -> Sequence[tuple[inputs.Input, Instant]]:
     """Return inputs about a few payments, with strictly increasing stamps: many are late, repeated
     or wrong."""
     now = Instant(1_700_000_000 * clock.SECOND)
-    inputs: list[tuple[Input, Instant]] = []
+    stamped: list[tuple[inputs.Input, Instant]] = []
     for number in range(count):
         pause = random.choice((1, clock.SECOND, clock.MINUTE, 20 * clock.MINUTE))
         now = later(now, Span(pause))
         if random.random() < 0.005:
             now = later(now, Span(4 * clock.DAY))
-        inputs.append((_random_input(random, number), now))
-    return inputs
+        stamped.append((_random_input(random, number), now))
+    return stamped
 
 
-def _random_input(random: Random, number: int) -> Input:
+def _random_input(random: Random, number: int) -> inputs.Input:
     if number < 8 or random.random() < 0.2:
         return creation(
             number,
@@ -144,37 +125,43 @@ def _random_input(random: Random, number: int) -> Input:
         )
     if random.random() < 0.15:
         return _random_notification(random, number)
-    about, provider = (
-        reference(random.randrange(number)),
-        random.choice(("sandbox",) * 9 + ("other",)),
-    )
-    every: tuple[Input, ...] = (
-        BeginSubmission(about),
-        BeginSubmission(about),
-        ConfirmPage(about),
-        ConfirmPage(about),
-        ProviderAccepted(about, provider, Source.POLL, f"P{about[-2:]}", qr=QrCode("text", "cGlj")),
-        ProviderSucceeded(about, provider, random.choice(list(Source)), fee=Money(15, "KES")),
-        ProviderFailed(about, provider, Source.WEBHOOK, random.choice(list(ErrorCode)), None, "17"),
-        ProviderUnreachable(about, provider, "no answer"),
-        ProviderNeverReceived(about, provider, random.randrange(1, 6)),
-        ProviderCannotTell(about, provider),
-        ProviderHinted(about, provider, "?"),
-        ResolveManually(about, "ada", "statement", random.choice((None, ErrorCode.USER_CANCELLED))),
-        TransactionWoke(about),
-        CallbackConcluded(about, DELIVERED),
-        CallbackConcluded(
+    about = reference(random.randrange(number))
+    provider = random.choice(("sandbox",) * 9 + ("other",))
+    every: tuple[inputs.Input, ...] = (
+        inputs.BeginSubmission(about),
+        inputs.BeginSubmission(about),
+        inputs.ConfirmPage(about),
+        inputs.ConfirmPage(about),
+        inputs.ProviderAccepted(
+            about, provider, Source.POLL, f"P{about[-2:]}", qr=QrCode("text", "cGlj")
+        ),
+        inputs.ProviderSucceeded(
+            about, provider, random.choice(list(Source)), fee=Money(15, "KES")
+        ),
+        inputs.ProviderFailed(
+            about, provider, Source.WEBHOOK, random.choice(list(ErrorCode)), None, "17"
+        ),
+        inputs.ProviderUnreachable(about, provider, "no answer"),
+        inputs.ProviderNeverReceived(about, provider, random.randrange(1, 6)),
+        inputs.ProviderCannotTell(about, provider),
+        inputs.ProviderHinted(about, provider, "?"),
+        inputs.ResolveManually(
+            about, "ada", "statement", random.choice((None, ErrorCode.USER_CANCELLED))
+        ),
+        inputs.TransactionWoke(about),
+        inputs.CallbackConcluded(about, DELIVERED),
+        inputs.CallbackConcluded(
             about, DeliveryAttempt(DeliveryOutcome.BREAKER_OPEN, "https://m.example/")
         ),
-        QrConcluded(about, DELIVERED),
+        inputs.QrConcluded(about, DELIVERED),
     )
     return random.choice(every)
 
 
-def _random_notification(random: Random, number: int) -> Input:
+def _random_notification(random: Random, number: int) -> inputs.Input:
     if random.random() < 0.2:
-        return UnmatchedNotified("sandbox", f"What? {random.randrange(3)}")
-    return DepositNotified(
+        return inputs.UnmatchedNotified("sandbox", f"What? {random.randrange(3)}")
+    return inputs.DepositNotified(
         provider="sandbox",
         provider_reference=f"D{random.randrange(5)}",
         provider_title="Sandbox",

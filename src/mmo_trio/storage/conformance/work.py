@@ -71,10 +71,8 @@ async def check_users_and_sessions(open_store: OpenStore) -> None:
         assert await admin.add_user(ADA)
         assert not await admin.add_user(evolve(ADA, role=Role.VIEWER))
         assert await admin.add_user(evolve(ADA, name="bob"))
-        old, new = (
-            ConsoleSession(b"1", "ada", NOON, NOON),
-            ConsoleSession(b"2", "ada", after_noon(9), after_noon(9)),
-        )
+        old = ConsoleSession(b"1", "ada", NOON, NOON)
+        new = ConsoleSession(b"2", "ada", after_noon(9), after_noon(9))
         await admin.begin_session(old, expire_before=NOON)
         assert await admin.session(b"1") == (old, ADA)
         await admin.begin_session(new, expire_before=after_noon(1))

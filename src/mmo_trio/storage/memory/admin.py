@@ -14,28 +14,8 @@ from mmo_sansio.messages.queries import Position
 from mmo_sansio.payments.stuck import is_stuck
 from mmo_sansio.values.clock import Instant
 from mmo_sansio.values.model import Brand, Status, Transaction
+from mmo_trio.storage.interface import admin_types
 from mmo_trio.storage.interface.admin import PAYMENTS_SCANNED_MAX
-from mmo_trio.storage.interface.admin_types import (
-    STUCK_COUNT_MAX,
-    AuditEvent,
-    AuditHead,
-    AuditRow,
-    Backlog,
-    BrandRecord,
-    BreakerChange,
-    ClosedProvider,
-    ConsoleSession,
-    ConsoleUser,
-    CountDimension,
-    CountQuery,
-    PaymentCount,
-    PaymentFilter,
-    PaymentPage,
-    Proposal,
-    ProposalState,
-    StoredApiKey,
-    SuspenseEntry,
-)
 from mmo_trio.storage.interface.audit_chain import EMPTY_HEAD, next_row
 from mmo_trio.storage.memory.state import MemoryAdminState, MemoryState
 from mmo_trio.storage.shared.payment_counts import count_by_span
@@ -92,7 +72,7 @@ class MemoryAdminStore:
 
     async def suspense(
         self, *, brand: str | None = None, with_closed: bool = False, limit: int = 500
-    ) -> Sequence[SuspenseEntry]:
+    ) -> Sequence[admin_types.SuspenseEntry]:
         return [
             each
             for each in (await self._memory()).suspense
@@ -108,10 +88,10 @@ class MemoryAdminStore:
                 return True
         return False
 
-    async def brands(self) -> Sequence[BrandRecord]:
+    async def brands(self) -> Sequence[admin_types.BrandRecord]:
         memory = await self._memory()
         return [
-            BrandRecord(brand, tuple(key for key in memory.keys if key.brand == id))
+            admin_types.BrandRecord(brand, tuple(key for key in memory.keys if key.brand == id))
             for id, brand in sorted(memory.brands.items())
         ]
 
@@ -130,7 +110,7 @@ class MemoryAdminStore:
         if any(key.digest == digest for key in memory.keys):
             return False
         memory.last_key_id += 1
-        memory.keys.append(StoredApiKey(memory.last_key_id, brand, digest, sealed, now))
+        memory.keys.append(admin_types.StoredApiKey(memory.last_key_id, brand, digest, sealed, now))
         memory.latest_stamp = max(memory.latest_stamp, now)
         return True
 
@@ -143,13 +123,15 @@ class MemoryAdminStore:
                 return True
         return False
 
-    async def backlog(self, now: Instant, *, overdue_before: Instant) -> Backlog:
+    async def backlog(self, now: Instant, *, overdue_before: Instant) -> admin_types.Backlog:
         memory = await self._memory()
         every = memory.ledger.transactions.values()
         pending = [each for each in every if each.progress.wake_at is not None]
-        return Backlog(
+        return admin_types.Backlog(
             pending=len(pending),
-            stuck=min(sum(is_stuck(each, now=now) for each in pending), STUCK_COUNT_MAX),
+            stuck=min(
+                sum(is_stuck(each, now=now) for each in pending), admin_types.STUCK_COUNT_MAX
+            ),
             overdue=sum((each.progress.wake_at or 0) < overdue_before for each in pending),
             callbacks=sum(
                 isinstance(each, DeliverCallback) for each in memory.ledger.intents.values()
@@ -157,10 +139,10 @@ class MemoryAdminStore:
             suspense=sum(each.closed_at is None for each in memory.suspense),
         )
 
-    async def closed_providers(self) -> Sequence[ClosedProvider]:
+    async def closed_providers(self) -> Sequence[admin_types.ClosedProvider]:
         return sorted((await self._memory()).closed_providers.values(), key=lambda each: each.name)
 
-    async def close_provider(self, closed: ClosedProvider) -> bool:
+    async def close_provider(self, closed: admin_types.ClosedProvider) -> bool:
         memory = await self._memory()
         memory.latest_stamp = max(memory.latest_stamp, closed.closed_at)
         return memory.closed_providers.setdefault(closed.name, closed) is closed
@@ -168,30 +150,30 @@ class MemoryAdminStore:
     async def open_provider(self, name: str) -> bool:
         return (await self._memory()).closed_providers.pop(name, None) is not None
 
-    async def append_audit(self, event: AuditEvent) -> AuditRow:
+    async def append_audit(self, event: admin_types.AuditEvent) -> admin_types.AuditRow:
         log = (await self._state()).audit
         log.append(next_row(_audit_head(log), event))
         return log[-1]
 
     async def audit(
         self, *, before: int | None = None, about: str | None = None, limit: int = 50
-    ) -> Sequence[AuditRow]:
+    ) -> Sequence[admin_types.AuditRow]:
         return [
             row
             for row in reversed((await self._state()).audit)
             if (before is None or row.number < before) and about in (None, row.event.about)
         ][:limit]
 
-    async def audit_after(self, number: int, *, limit: int) -> Sequence[AuditRow]:
+    async def audit_after(self, number: int, *, limit: int) -> Sequence[admin_types.AuditRow]:
         return [row for row in (await self._state()).audit if row.number > number][:limit]
 
-    async def audit_head(self) -> AuditHead:
+    async def audit_head(self) -> admin_types.AuditHead:
         return _audit_head((await self._state()).audit)
 
-    async def add_user(self, user: ConsoleUser) -> bool:
+    async def add_user(self, user: admin_types.ConsoleUser) -> bool:
         return (await self._state()).operators.setdefault(user.name, user) is user
 
-    async def replace_user(self, user: ConsoleUser) -> bool:
+    async def replace_user(self, user: admin_types.ConsoleUser) -> bool:
         state = await self._state()
         state.sessions = {k: v for k, v in state.sessions.items() if v.user != user.name}
         if user.name not in state.operators:
@@ -199,18 +181,22 @@ class MemoryAdminStore:
         state.operators[user.name] = user
         return True
 
-    async def users(self) -> Sequence[ConsoleUser]:
+    async def users(self) -> Sequence[admin_types.ConsoleUser]:
         return sorted((await self._state()).operators.values(), key=lambda each: each.name)
 
-    async def user(self, name: str) -> ConsoleUser | None:
+    async def user(self, name: str) -> admin_types.ConsoleUser | None:
         return (await self._state()).operators.get(name)
 
-    async def begin_session(self, session: ConsoleSession, *, expire_before: Instant) -> None:
+    async def begin_session(
+        self, session: admin_types.ConsoleSession, *, expire_before: Instant
+    ) -> None:
         state = await self._state()
         state.sessions = {k: v for k, v in state.sessions.items() if v.began_at >= expire_before}
         state.sessions[session.digest] = session
 
-    async def session(self, digest: bytes) -> tuple[ConsoleSession, ConsoleUser] | None:
+    async def session(
+        self, digest: bytes
+    ) -> tuple[admin_types.ConsoleSession, admin_types.ConsoleUser] | None:
         state = await self._state()
         found = state.sessions.get(digest)
         return None if found is None else (found, state.operators[found.user])
@@ -223,24 +209,30 @@ class MemoryAdminStore:
     async def end_session(self, digest: bytes) -> None:
         (await self._state()).sessions.pop(digest, None)
 
-    async def add_proposal(self, proposal: Proposal) -> int:
+    async def add_proposal(self, proposal: admin_types.Proposal) -> int:
         stored = (await self._state()).proposals
         stored.append(evolve(proposal, id=len(stored) + 1))
         return len(stored)
 
     async def proposals(
-        self, *, about: str | None = None, state: ProposalState | None = None, limit: int = 100
-    ) -> Sequence[Proposal]:
+        self,
+        *,
+        about: str | None = None,
+        state: admin_types.ProposalState | None = None,
+        limit: int = 100,
+    ) -> Sequence[admin_types.Proposal]:
         return [
             each
             for each in reversed((await self._state()).proposals)
             if about in (None, each.gateway_reference) and state in (None, each.state)
         ][:limit]
 
-    async def proposal(self, id: int) -> Proposal | None:
+    async def proposal(self, id: int) -> admin_types.Proposal | None:
         return next((each for each in (await self._state()).proposals if each.id == id), None)
 
-    async def update_proposal(self, expected_state: ProposalState, updated: Proposal) -> bool:
+    async def update_proposal(
+        self, expected_state: admin_types.ProposalState, updated: admin_types.Proposal
+    ) -> bool:
         stored = (await self._state()).proposals
         for index, each in enumerate(stored):
             if each.id == updated.id and each.state is expected_state:
@@ -250,7 +242,7 @@ class MemoryAdminStore:
 
     async def search_payments(
         self, text: str, *, msisdn: str | None, before: Position | None = None, limit: int = 50
-    ) -> PaymentPage:
+    ) -> admin_types.PaymentPage:
         def is_named(each: Transaction) -> bool:
             order = each.order
             by_number = msisdn is not None and msisdn == msisdn_key(order)
@@ -265,7 +257,9 @@ class MemoryAdminStore:
             (each for each in every if each.reference == text.upper() or is_named(each)), limit
         )
 
-    async def list_payments(self, payment_filter: PaymentFilter) -> PaymentPage:
+    async def list_payments(
+        self, payment_filter: admin_types.PaymentFilter
+    ) -> admin_types.PaymentPage:
         of_brand = [
             each
             for each in await self._older_than(payment_filter.before)
@@ -282,7 +276,7 @@ class MemoryAdminStore:
             payment_filter.limit,
         )
         if found.next_position is None and len(of_brand) > PAYMENTS_SCANNED_MAX:
-            return PaymentPage(found.transactions, position_of(looked_at[-1]))
+            return admin_types.PaymentPage(found.transactions, position_of(looked_at[-1]))
         return found
 
     async def _older_than(self, before: Position | None) -> Sequence[Transaction]:
@@ -315,13 +309,15 @@ class MemoryAdminStore:
         ]
         return failed[::-1][:limit]
 
-    async def suspense_of_payment(self, gateway_reference: str) -> Sequence[SuspenseEntry]:
+    async def suspense_of_payment(
+        self, gateway_reference: str
+    ) -> Sequence[admin_types.SuspenseEntry]:
         book = (await self._memory()).suspense
         return [each for each in book if each.gateway_reference == gateway_reference]
 
     async def suspense_entries(
         self, *, with_closed: bool = False, before: int | None = None, limit: int = 50
-    ) -> Sequence[SuspenseEntry]:
+    ) -> Sequence[admin_types.SuspenseEntry]:
         return [
             each
             for each in reversed((await self._memory()).suspense)
@@ -329,29 +325,32 @@ class MemoryAdminStore:
         ][:limit]
 
     async def count_payments(
-        self, query: CountQuery, *, by: CountDimension | None
-    ) -> Sequence[PaymentCount]:
+        self, query: admin_types.CountQuery, *, by: admin_types.CountDimension | None
+    ) -> Sequence[admin_types.PaymentCount]:
         every = (await self._memory()).ledger.transactions.values()
         ended = (each for each in every if each.progress.stage.is_terminal)
         counts: Counter[tuple[str, str, int]] = Counter()
         for key, times in count_by_span(every, ended).items():
             span, began_at, brand, method, provider, status, latency_s = key
             names = {
-                CountDimension.BRAND: brand,
-                CountDimension.METHOD: method,
-                CountDimension.PROVIDER: provider,
+                admin_types.CountDimension.BRAND: brand,
+                admin_types.CountDimension.METHOD: method,
+                admin_types.CountDimension.PROVIDER: provider,
             }
             fits = query.only is None or names[query.only[0]] == query.only[1]
             if fits and span == query.span and query.begin <= began_at < query.end:
                 counts[str(began_at) if by is None else names[by], status, latency_s] += times
-        return [PaymentCount(key, Status(status), s, n) for (key, status, s), n in counts.items()]
+        return [
+            admin_types.PaymentCount(key, Status(status), s, n)
+            for (key, status, s), n in counts.items()
+        ]
 
     async def breaker_changes(
         self, *, brand: str | None = None, limit: int = 50
-    ) -> Sequence[BreakerChange]:
+    ) -> Sequence[admin_types.BreakerChange]:
         changes = reversed((await self._state()).breaker_changes)
         return [each for each in changes if brand in (None, each.brand)][:limit]
 
 
-def _audit_head(log: Sequence[AuditRow]) -> AuditHead:
-    return AuditHead(log[-1].number, log[-1].hash) if log else EMPTY_HEAD
+def _audit_head(log: Sequence[admin_types.AuditRow]) -> admin_types.AuditHead:
+    return admin_types.AuditHead(log[-1].number, log[-1].hash) if log else EMPTY_HEAD

@@ -58,6 +58,9 @@ class PostgresStore(SqlStore):
     """See :class:`mmo_trio.storage.interface.store.Store`; made by
     :func:`mmo_trio.storage.postgres.open_postgres`."""
 
+    batches_in_flight = 2
+    """Two: while one commits, the next one is loaded and decided, as if by another process."""
+
     def __init__(
         self,
         bridge: AsyncioBridge,
@@ -71,7 +74,8 @@ class PostgresStore(SqlStore):
         self._writer_pool = writer_pool
         self._reader_pool = reader_pool
         serves = holder != ownership.NO_HOLDER
-        self._ownership = PostgresChannelOwnership(bridge, writer_pool, holder) if serves else None
+        self.ownership = PostgresChannelOwnership(bridge, writer_pool, holder) if serves else None
+        """None for a command, which owns nothing."""
         self._timeout_s = timeout_s
         self._is_closed = False
         self._records_horizon = Instant(0)
@@ -81,18 +85,8 @@ class PostgresStore(SqlStore):
         acts upon."""
 
     @property
-    def ownership(self) -> PostgresChannelOwnership | None:
-        """Return the ownership of this process; None for a command, which owns nothing."""
-        return self._ownership
-
-    @property
-    def batches_in_flight(self) -> int:
-        """Two: while one commits, the next one is loaded and decided, as if by another process."""
-        return 2
-
-    @property
     def _holder(self) -> int:
-        return ownership.NO_HOLDER if self._ownership is None else self._ownership.lease_number
+        return ownership.NO_HOLDER if self.ownership is None else self.ownership.lease_number
 
     async def transact(self, reads: Reads, decide: DecideBatch) -> Sequence[Decision]:
         """Make two round trips: load; then, unless another process was quicker, write and
@@ -202,8 +196,8 @@ class PostgresStore(SqlStore):
         if self._holder != ownership.NO_HOLDER:
             with suppress(StoreUnavailable):  # The lease runs out anyway.
                 await self._read(lambda c: ownership.end_lease(c, self._holder))
-        if self._ownership is not None:
-            self._ownership.close()
+        if self.ownership is not None:
+            self.ownership.close()
         self._is_closed = True
 
     # Crossings of the bridge

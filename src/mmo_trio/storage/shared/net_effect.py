@@ -9,19 +9,7 @@ from typing import assert_never
 
 from attrs import Factory, define
 
-from mmo_sansio.messages.changes import (
-    BreakerSaved,
-    CallbackRecorded,
-    Change,
-    DepositRecorded,
-    IntentConcluded,
-    JournalEntry,
-    QrRecorded,
-    ReferenceConsumed,
-    SuspenseRecorded,
-    TransactionAdvanced,
-    TransactionCreated,
-)
+from mmo_sansio.messages import changes
 from mmo_sansio.messages.intents import IntentKey, PollProvider
 from mmo_sansio.payments.decision import Decision
 from mmo_sansio.values.clock import Instant
@@ -37,17 +25,17 @@ class NetEffect:
     advanced: dict[str, tuple[int, Transaction]] = Factory(dict)
     """Stored transactions that moved: the version that must be stored, and how they are at the end
     of the batch."""
-    references: list[ReferenceConsumed] = Factory(list)
-    deposits: list[DepositRecorded] = Factory(list)
+    references: list[changes.ReferenceConsumed] = Factory(list)
+    deposits: list[changes.DepositRecorded] = Factory(list)
     concluded: set[IntentKey] = Factory(set)
     """Durable intents to remove, before the scheduled ones are added."""
     scheduled: dict[IntentKey, None] = Factory(dict)
     """Durable intents that are open at the end of the batch, in order."""
-    callbacks: list[CallbackRecorded] = Factory(list)
-    breakers: dict[str, BreakerSaved] = Factory(dict)
+    callbacks: list[changes.CallbackRecorded] = Factory(list)
+    breakers: dict[str, changes.BreakerSaved] = Factory(dict)
     """By brand, as they are at the end of the batch."""
-    suspense: list[SuspenseRecorded] = Factory(list)
-    journal: list[JournalEntry] = Factory(list)
+    suspense: list[changes.SuspenseRecorded] = Factory(list)
+    journal: list[changes.JournalEntry] = Factory(list)
 
     @property
     def is_empty(self) -> bool:
@@ -68,33 +56,33 @@ class NetEffect:
         """Return the latest instant in the batch."""
         return Instant(max((line.at for line in self.journal), default=0))
 
-    def add(self, change: Change) -> None:
+    def add(self, change: changes.Change) -> None:
         """Add one more change, after those that are there.
 
         Raises AssertionError when a transaction moves from another version than it has.
         """
         match change:
-            case ReferenceConsumed():
+            case changes.ReferenceConsumed():
                 self.references.append(change)
-            case TransactionCreated(transaction):
+            case changes.TransactionCreated(transaction):
                 assert transaction.reference not in self.created
                 self.created[transaction.reference] = transaction
-            case TransactionAdvanced(before, after):
+            case changes.TransactionAdvanced(before, after):
                 self._advance(before, after)
-            case JournalEntry():
+            case changes.JournalEntry():
                 self.journal.append(change)
-            case IntentConcluded(key):
+            case changes.IntentConcluded(key):
                 self.scheduled.pop(key, None)
                 self.concluded.add(key)
-            case CallbackRecorded():
+            case changes.CallbackRecorded():
                 self.callbacks.append(change)
-            case BreakerSaved(brand):
+            case changes.BreakerSaved(brand):
                 self.breakers[brand] = change
-            case DepositRecorded():
+            case changes.DepositRecorded():
                 self.deposits.append(change)
-            case QrRecorded():
+            case changes.QrRecorded():
                 pass  # The journal entry contains it.
-            case SuspenseRecorded():
+            case changes.SuspenseRecorded():
                 self.suspense.append(change)
             case _:
                 assert_never(change)
@@ -126,7 +114,7 @@ def net_effect(decisions: Iterable[Decision]) -> NetEffect:
     return batch
 
 
-def suspense_identity(recorded: SuspenseRecorded) -> bytes:
+def suspense_identity(recorded: changes.SuspenseRecorded) -> bytes:
     """Return a digest of what makes two entries the same: provider, reason, payment and content."""
     parts = (recorded.provider, recorded.reason.value, recorded.gateway_reference, recorded.content)
     return sha256(json.dumps(parts).encode()).digest()

@@ -17,25 +17,8 @@ from zlib import crc32
 
 from mmo_sansio.api.outgoing.transaction_json import transaction_object
 from mmo_sansio.resilience.circuit_breaker import BreakerSnapshot, BreakerState, Permit, SubWindow
+from mmo_sansio.values import model
 from mmo_sansio.values.error_codes import ErrorCode
-from mmo_sansio.values.model import (
-    Brand,
-    Flow,
-    Limits,
-    Method,
-    Operation,
-    Order,
-    Page,
-    Party,
-    Progress,
-    ProviderData,
-    QrCode,
-    ReferenceReuse,
-    Source,
-    Stage,
-    Transaction,
-    Type,
-)
 from mmo_sansio.values.money import Money
 from mmo_trio.storage.interface.store import StoreCorrupt
 
@@ -56,7 +39,7 @@ def without_checksum(row: bytes) -> bytes:
     return content
 
 
-def serialize_order(order: Order) -> bytes:
+def serialize_order(order: model.Order) -> bytes:
     """Return an order as its row."""
     requested, party, page = order.requested, order.party, order.page
     return with_checksum(
@@ -93,7 +76,7 @@ def serialize_order(order: Order) -> bytes:
     )
 
 
-def serialize_progress(progress: Progress) -> bytes:
+def serialize_progress(progress: model.Progress) -> bytes:
     """Return what happened so far as its row."""
     data, final = progress.provider_data, progress.final
     return with_checksum(
@@ -126,32 +109,32 @@ def serialize_progress(progress: Progress) -> bytes:
     )
 
 
-def serialize_object(transaction: Transaction) -> bytes:
+def serialize_object(transaction: model.Transaction) -> bytes:
     """Return the transaction object, rendered once for all its readers (T4)."""
     return with_checksum(transaction_object(transaction))
 
 
-def parse_transaction(order: bytes, progress: bytes) -> Transaction:
+def parse_transaction(order: bytes, progress: bytes) -> model.Transaction:
     """Return the transaction of these two rows."""
-    return Transaction(
+    return model.Transaction(
         _parse_order(json.loads(without_checksum(order))),
         _parse_progress(json.loads(without_checksum(progress))),
     )
 
 
-def _parse_order(row: list[Any]) -> Order:
+def _parse_order(row: list[Any]) -> model.Order:
     page = row[18]
-    return Order(
+    return model.Order(
         gateway_reference=row[0],
         brand=row[1],
-        type=Type(row[2]),
-        flow=Flow(row[3]),
+        type=model.Type(row[2]),
+        flow=model.Flow(row[3]),
         method=row[4],
         country=row[5],
         provider=row[6],
         provider_title=row[7],
         requested=Money(row[8], row[9]),
-        party=Party(*row[10]),
+        party=model.Party(*row[10]),
         merchant_reference=row[11],
         reconciliation_reference=row[12],
         labels=row[13],
@@ -159,29 +142,29 @@ def _parse_order(row: list[Any]) -> Order:
         created_at=row[15],
         expires_at=row[16],
         display_qr_url=row[17],
-        page=None if page is None else Page(*page),
+        page=None if page is None else model.Page(*page),
         scenario=row[19],
     )
 
 
-def _parse_progress(row: list[Any]) -> Progress:
+def _parse_progress(row: list[Any]) -> model.Progress:
     data, source, code = row[5], row[8], row[9]
-    return Progress(
-        stage=Stage(row[0]),
+    return model.Progress(
+        stage=model.Stage(row[0]),
         version=row[1],
         wake_at=row[2],
         polls=row[3],
         provider_reference=row[4],
         provider_data=data
-        and ProviderData(data[0], data[1], _parse_money(data[2]), data[3], data[4], data[5]),
+        and model.ProviderData(data[0], data[1], _parse_money(data[2]), data[3], data[4], data[5]),
         final=_parse_money(row[6]),
         completed_at=row[7],
-        completion_source=None if source is None else Source(source),
+        completion_source=None if source is None else model.Source(source),
         error_code=None if code is None else ErrorCode(code),
         error_message=row[10],
         submitted_at=row[11] if len(row) > 11 else None,
         hint=row[12] if len(row) > 12 else None,
-        qr=QrCode(*row[13]) if len(row) > 13 and row[13] else None,
+        qr=model.QrCode(*row[13]) if len(row) > 13 and row[13] else None,
     )
 
 
@@ -221,7 +204,7 @@ def parse_breaker(row: bytes) -> BreakerSnapshot:
     )
 
 
-def serialize_brand(brand: Brand) -> str:
+def serialize_brand(brand: model.Brand) -> str:
     """Return a brand as the text of a JSON object, without its keys."""
     return _encode_json(
         {
@@ -237,25 +220,25 @@ def serialize_brand(brand: Brand) -> str:
     )
 
 
-def parse_brand(row: str) -> Brand:
+def parse_brand(row: str) -> model.Brand:
     """Return the brand of this text; raises StoreCorrupt when it is none."""
     try:
         fields = json.loads(row)
-        return Brand(
+        return model.Brand(
             id=fields["id"],
             name=fields["name"],
             methods=tuple(_parse_method(each) for each in fields["methods"]),
             enabled=fields["enabled"],
             push_result_url=fields["push_result_url"],
             host=fields["host"],
-            reference_reuse=ReferenceReuse(fields["reference_reuse"]),
+            reference_reuse=model.ReferenceReuse(fields["reference_reuse"]),
             redirect_schemes=frozenset(fields["redirect_schemes"]),
         )
     except (ValueError, KeyError, TypeError) as error:
         raise StoreCorrupt("a stored brand can't be read: run `mmo brands apply` again") from error
 
 
-def _serialize_method(method: Method) -> dict[str, object]:
+def _serialize_method(method: model.Method) -> dict[str, object]:
     return {
         "key": method.key,
         "provider": method.provider,
@@ -272,15 +255,15 @@ def _serialize_method(method: Method) -> dict[str, object]:
     }
 
 
-def _parse_method(fields: dict[str, Any]) -> Method:
-    return Method(
+def _parse_method(fields: dict[str, Any]) -> model.Method:
+    return model.Method(
         key=fields["key"],
         provider=fields["provider"],
         provider_title=fields["provider_title"],
         country=fields["country"],
-        operations=frozenset(map(Operation, fields["operations"])),
+        operations=frozenset(map(model.Operation, fields["operations"])),
         limits={
-            currency: Limits(Money(minimum, currency), Money(maximum, currency))
+            currency: model.Limits(Money(minimum, currency), Money(maximum, currency))
             for currency, (minimum, maximum) in fields["limits"].items()
         },
         tax_authority_id=fields["tax_authority_id"],

@@ -58,6 +58,11 @@ class SqliteStore(SqlStore):
     """See :class:`mmo_trio.storage.interface.store.Store`; made by
     :func:`mmo_trio.storage.sqlite.open_sqlite`."""
 
+    batches_in_flight = 1
+    """One, as there is one writer."""
+    ownership = None
+    """None, as one process has the file to itself."""
+
     def __init__(
         self,
         path: Path,
@@ -75,16 +80,6 @@ class SqliteStore(SqlStore):
         self._is_closed = False
         self._last_claimed_id = 0
         """Id of the last unclaimed durable intent that was returned."""
-
-    @property
-    def batches_in_flight(self) -> int:
-        """One, as there is one writer."""
-        return 1
-
-    @property
-    def ownership(self) -> None:
-        """None, as one process has the file to itself."""
-        return None
 
     async def transact(self, reads: Reads, decide: DecideBatch) -> Sequence[Decision]:
         """Make one hop: BEGIN IMMEDIATE, load, decide, write, COMMIT."""
