@@ -10,7 +10,7 @@ Users of the library drive it in tests; the engine and every store are compared 
 
 from __future__ import annotations
 
-from mmo_sansio.messages.changes import CallbackRecorded, Change, JournalEntry, SuspenseRecorded
+from mmo_sansio.messages.changes import CallbackRecorded, JournalEntry, SuspenseRecorded
 from mmo_sansio.messages.inputs import Input, TransactionWoke
 from mmo_sansio.messages.intents import Intent
 from mmo_sansio.messages.replies import Reply
@@ -37,7 +37,15 @@ class Gateway:
         decision = decide(self.ledger, input_, now=now)
         self.ledger.apply(decision.changes, decision.intents)
         for change in decision.changes:
-            self._record(change)
+            match change:
+                case JournalEntry():
+                    self.journal.append(change)
+                case SuspenseRecorded():
+                    self.suspense.append(change)
+                case CallbackRecorded():
+                    self.callbacks.append(change)
+                case _:
+                    pass
         self._intents.extend(decision.intents)
         return decision.reply
 
@@ -65,14 +73,3 @@ class Gateway:
         )
         for _, reference in due:
             self.receive(TransactionWoke(reference), now=now)
-
-    def _record(self, change: Change) -> None:
-        match change:
-            case JournalEntry():
-                self.journal.append(change)
-            case SuspenseRecorded():
-                self.suspense.append(change)
-            case CallbackRecorded():
-                self.callbacks.append(change)
-            case _:
-                pass

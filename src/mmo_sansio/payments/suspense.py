@@ -74,11 +74,9 @@ def _content(input_: SuspenseSource) -> dict[str, str | bool | None]:
 
 
 def _reference(input_: SuspenseSource) -> str | None:
-    match input_:
-        case ProviderSucceeded() | ProviderFailed() | ProviderHinted():
-            return input_.gateway_reference
-        case DepositNotified() | UnmatchedNotified():
-            return None
+    if isinstance(input_, DepositNotified | UnmatchedNotified):
+        return None
+    return input_.gateway_reference
 
 
 def _brand(input_: SuspenseSource) -> str | None:

@@ -42,12 +42,10 @@ class Operation(StrEnum):
 
     @property
     def type(self) -> Type:
-        """Return the type of the transactions that this operation creates."""
         return _TYPES_AND_FLOWS[self][0]
 
     @property
     def flow(self) -> Flow:
-        """Return the flow of the transactions that this operation creates."""
         return _TYPES_AND_FLOWS[self][1]
 
 
@@ -81,7 +79,6 @@ class Stage(StrEnum):
 
     @property
     def status(self) -> Status:
-        """Return the public status."""
         return _STATUSES.get(self, Status.PENDING)
 
     @property
@@ -287,10 +284,8 @@ class Transaction:
 
     @property
     def reference(self) -> str:
-        """Return the gatewayReference."""
         return self.order.gateway_reference
 
     @property
     def status(self) -> Status:
-        """Return the public status."""
         return self.progress.stage.status
