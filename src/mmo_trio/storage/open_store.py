@@ -71,11 +71,7 @@ def url_scheme(url: str) -> str:
 
 
 def open_store(
-    url: str,
-    *,
-    serving: bool,
-    create: bool = True,
-    kinds: Mapping[str, StoreKind] = STORE_KINDS,
+    url: str, *, serving: bool, create: bool = True, kinds: Mapping[str, StoreKind] = STORE_KINDS
 ) -> AbstractAsyncContextManager[Store]:
     """Return the store, for serving or for administration; without `create` it must exist.
 

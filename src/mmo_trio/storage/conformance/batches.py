@@ -174,10 +174,7 @@ async def check_unread_keys_are_not_visible(open_store: OpenStore) -> None:
 
     async with open_store() as store:
         await submit_batch(
-            store,
-            (creation(1), NOON),
-            (creation(2), after_noon(1)),
-            (deposit, after_noon(2)),
+            store, (creation(1), NOON), (creation(2), after_noon(1)), (deposit, after_noon(2))
         )
         await store.transact(Reads(transactions=frozenset((reference(1),))), read_unprefetched_key)
         again = await submit_batch(store, (deposit, after_noon(3)), (deposit, after_noon(4)))

@@ -103,8 +103,7 @@ async def check_next_owner_claims_again(open_store: OpenStore) -> None:
         await ours.claim()
         assert len(await ours.claim_callbacks({"acme": 10, "globex": 10})) == 4
         assert isinstance(
-            await conclude_callback(one, 0, after_noon(50), fence=1, breaker=OPEN_BREAKER),
-            Applied,
+            await conclude_callback(one, 0, after_noon(50), fence=1, breaker=OPEN_BREAKER), Applied
         )
         await complete_payment(one, 4, after_noon(40))
         await ours.end_lease()

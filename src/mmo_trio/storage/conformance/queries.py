@@ -83,17 +83,10 @@ async def check_records_paging(open_store: OpenStore) -> None:
             operation = Operation.DIRECT_PAYOUT if number % 3 == 0 else Operation.DIRECT_PAYIN
             of = "globex" if number % 7 == 3 else "acme"
             await submit_batch(
-                store,
-                (
-                    creation(number, operation=operation, brand_id=of),
-                    after_noon(number // 2),
-                ),
+                store, (creation(number, operation=operation, brand_id=of), after_noon(number // 2))
             )
         for number in (1, 2, 3, 8):
-            await submit_batch(
-                store,
-                (BeginSubmission(reference(number)), after_noon(50 + number)),
-            )
+            await submit_batch(store, (BeginSubmission(reference(number)), after_noon(50 + number)))
             await submit_batch(store, (succeeded(number), after_noon(60 + number)))
         whole = ListRecords("acme", NOON, after_noon(20))
         for query in (
@@ -137,13 +130,10 @@ async def check_find_transactions(open_store: OpenStore) -> None:
     async with open_store() as store:
         await create_payments(store, range(3))
         await submit_batch(
-            store,
-            (creation(3, brand_id="globex", merchant_reference="order/1 ü"), after_noon(3)),
+            store, (creation(3, brand_id="globex", merchant_reference="order/1 ü"), after_noon(3))
         )
         await submit_batch(
-            store,
-            (BeginSubmission(reference(2)), after_noon(4)),
-            (succeeded(2), after_noon(5)),
+            store, (BeginSubmission(reference(2)), after_noon(4)), (succeeded(2), after_noon(5))
         )
 
         async def found(**filters: Any) -> list[int]:
@@ -252,9 +242,7 @@ async def check_backlog(open_store: OpenStore) -> None:
             (BeginSubmission(reference(number)), after_noon(9 + number)) for number in (1, 2, 4)
         ]
         await submit_batch(
-            store,
-            *((creation(number), after_noon(number)) for number in (1, 2, 3, 4)),
-            *begun,
+            store, *((creation(number), after_noon(number)) for number in (1, 2, 3, 4)), *begun
         )
         await submit_batch(store, (succeeded(2), after_noon(20)), (stray, after_noon(21)))
     async with open_store() as store:

@@ -120,15 +120,10 @@ async def check_payment_search(open_store: OpenStore) -> None:
         await create_payments(store, range(5))
         await submit_batch(
             store,
-            (
-                creation(5, brand_id="globex", operation=Operation.DIRECT_TAXPAYOUT),
-                after_noon(5),
-            ),
+            (creation(5, brand_id="globex", operation=Operation.DIRECT_TAXPAYOUT), after_noon(5)),
         )
         await submit_batch(
-            store,
-            (BeginSubmission(reference(2)), after_noon(6)),
-            (succeeded(2), after_noon(7)),
+            store, (BeginSubmission(reference(2)), after_noon(6)), (succeeded(2), after_noon(7))
         )
         admin = store.admin
         assert _numbers(await admin.search_payments(reference(3).lower(), msisdn=None)) == [3]

@@ -91,8 +91,7 @@ class PreparedStatement:
     def bind(self, *values: Any) -> BoundStatement:
         """Return the statement with these values, none of which is NULL."""
         return BoundStatement(
-            self,
-            [encode(value) for encode, value in zip(self._encoders, values, strict=True)],
+            self, [encode(value) for encode, value in zip(self._encoders, values, strict=True)]
         )
 
     def bind_rows(self, rows: Iterable[Sequence[Any]], *extra: Any) -> BoundStatement:

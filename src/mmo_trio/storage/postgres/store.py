@@ -47,7 +47,7 @@ POSTGRES_SCHEMA = SqlSchema(
     invariant_violations={
         "durable intents without their holder": (
             "intents WHERE NOT EXISTS (SELECT FROM holders WHERE holders.id = intents.holder)"
-        ),
+        )
     },
 )
 
