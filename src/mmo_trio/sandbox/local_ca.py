@@ -42,8 +42,10 @@ class CertificateAuthority:
         """Return a server's TLS context with a fresh certificate for these host names and IP
         addresses."""
         key = ec.generate_private_key(ec.SECP256R1())
+        identifier = x509.SubjectKeyIdentifier.from_public_key(key.public_key())
         names = x509.SubjectAlternativeName([_general_name(host) for host in hosts])
         subject = x509.Name([x509.NameAttribute(x509.NameOID.ORGANIZATION_NAME, "mmo-gateway")])
+        authority = x509.AuthorityKeyIdentifier.from_issuer_public_key(self._key.public_key())
         certificate = (
             _certificate_builder(CERTIFICATE_DAYS)
             .subject_name(subject)
@@ -52,10 +54,8 @@ class CertificateAuthority:
             .add_extension(names, critical=True)
             .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
             .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
-            .add_extension(
-                x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False
-            )
-            .add_extension(_authority_key_identifier(self._key), critical=False)
+            .add_extension(identifier, critical=False)
+            .add_extension(authority, critical=False)
             .sign(self._key, hashes.SHA256())
         )
         return _server_context(_to_pem(key) + certificate.public_bytes(serialization.Encoding.PEM))
@@ -127,10 +127,6 @@ def _certificate_builder(days: int) -> x509.CertificateBuilder:
     )
 
 
-def _authority_key_identifier(key: ec.EllipticCurvePrivateKey) -> x509.AuthorityKeyIdentifier:
-    return x509.AuthorityKeyIdentifier.from_issuer_public_key(key.public_key())
-
-
 def _general_name(host: str) -> x509.GeneralName:
     try:
         return x509.IPAddress(ip_address(host))
@@ -139,11 +135,8 @@ def _general_name(host: str) -> x509.GeneralName:
 
 
 def _to_pem(key: ec.EllipticCurvePrivateKey) -> bytes:
-    return key.private_bytes(
-        serialization.Encoding.PEM,
-        serialization.PrivateFormat.PKCS8,
-        serialization.NoEncryption(),
-    )
+    form, encryption = serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    return key.private_bytes(serialization.Encoding.PEM, form, encryption)
 
 
 def _server_context(key_and_certificate: bytes) -> ssl.SSLContext:

@@ -192,7 +192,7 @@ class OperatorProcess:
 
     async def run(self) -> None:
         """Wait until no other process uses the journal, then serve until cancelled."""
-        with _open_lock_file(self.journal_path) as lock_file:
+        with self.journal_path.with_suffix(".lock").open("wb") as lock_file:
             await _acquire_lock(lock_file)
             path = operator_socket_path(self.journal_path)
             path.unlink(missing_ok=True)
@@ -253,10 +253,6 @@ class OperatorProcess:
                 notification.result = await connection.request(notification.body)
             await trio.lowlevel.checkpoint()
         notification.delivered.set()
-
-
-def _open_lock_file(journal_path: Path) -> BinaryIO:
-    return journal_path.with_suffix(".lock").open("wb")
 
 
 async def _acquire_lock(file: BinaryIO) -> None:

@@ -104,14 +104,12 @@ class SandboxOperatorWorker:
         """Return when the operator has something to do by itself; None for never."""
         return self._operator.next_due()
 
-    def wake_up(self) -> None:
-        """Check again what is due."""
-        self._changed.set()
-
     async def wait_idle(self, until: Instant) -> None:
         """Return once every notification that is due until then was sent and concluded."""
-        self.wake_up()
-        while self._has_due(until) or any(due <= until for due in self._in_flight):
+        self._changed.set()
+        while any(
+            at <= until for at in (self._operator.next_due(), *self._in_flight) if at is not None
+        ):
             await self._notifications_concluded.wait()
         await trio.lowlevel.checkpoint()
 
@@ -192,12 +190,10 @@ class SandboxOperatorWorker:
     async def _save_journal_with_retry(self) -> None:
         while True:
             try:
-                self._save_journal()
+                return self._save_journal()
             except OSError as error:
                 logger.warning("sandbox_journal_write_failed", error=str(error))
-                await trio.sleep(RETRY_DELAY_S)
-            else:
-                return
+            await trio.sleep(RETRY_DELAY_S)
 
     async def _sleep_until_due(self) -> None:
         due = self._operator.next_due()
@@ -215,7 +211,3 @@ class SandboxOperatorWorker:
             del self._in_flight[due]
         self._notifications_concluded.set()
         self._notifications_concluded = trio.Event()
-
-    def _has_due(self, until: Instant) -> bool:
-        due = self._operator.next_due()
-        return due is not None and due <= until

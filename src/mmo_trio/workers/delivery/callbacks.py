@@ -132,15 +132,12 @@ class CallbackWorker(DeliveryPool):
 
     def statistics(self) -> CallbackStatistics:
         """Return the present figures."""
+        states = {brand: breaker.state for brand, breaker in self._breakers.items()}
         return CallbackStatistics(
             self._queue.waiting,
             self._queue.active,
             dict(self.outcomes),
-            frozenset(
-                brand
-                for brand, breaker in self._breakers.items()
-                if breaker.state is not BreakerState.CLOSED
-            ),
+            frozenset(brand for brand in states if states[brand] is not BreakerState.CLOSED),
             self.unrecorded,
             self._durations,
         )

@@ -198,9 +198,7 @@ class ChannelOwner:
         """Return the brands whose channels other processes should own, for equal shares."""
         counts = await self.channels.counts()
         settled = self._released_since(RELEASE_AGAIN_AFTER)
-        self._released_at = {
-            brand: at for brand, at in self._released_at.items() if brand in settled
-        }
+        self._released_at = {brand: self._released_at[brand] for brand in settled}
         return {brand for brand in beyond_share(self.owned.fences, counts) if brand not in settled}
 
     def _released_since(self, span: Span) -> Collection[str]:

@@ -138,13 +138,8 @@ class DeliveryPool(ABC):
             await self._process(work)
             del self._claimed[reference]
         except Exception as error:
-            logger.error(
-                "delivery_record_failed",
-                kind=type(work.intent).__name__,
-                reference=reference,
-                brand=brand,
-                fault=describe_fault(error),
-            )
+            log = logger.bind(kind=type(work.intent).__name__, reference=reference, brand=brand)
+            log.error("delivery_record_failed", fault=describe_fault(error))
         finally:
             self._queue.release(brand)
             self._start_next()
