@@ -60,16 +60,9 @@ class ProblemType:
 
     def problem(self, detail: str, *errors: FieldError, allow: str | None = None) -> Problem:
         """Return the rejection of this type with this detail and these field faults."""
-        retry_after_s = RETRY_AFTER_S if self.status == 503 else None
+        delay_s = RETRY_AFTER_S if self.status == 503 else None
         return Problem(
-            self.status,
-            self.title,
-            self.error_code,
-            self.segment,
-            detail,
-            errors,
-            allow,
-            retry_after_s,
+            self.status, self.title, self.error_code, self.segment, detail, errors, allow, delay_s
         )
 
 
