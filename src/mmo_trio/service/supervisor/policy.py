@@ -16,24 +16,7 @@ from typing import TypeAlias, assert_never
 
 from attrs import evolve, frozen
 
-from mmo_trio.service.supervisor.events import (
-    AnnounceReady,
-    ExitService,
-    ForkFailed,
-    LogMessage,
-    ProcessCommand,
-    ProcessExited,
-    ProcessForked,
-    ProcessServing,
-    ReloadRequested,
-    RollingRestartRequested,
-    SendCommand,
-    StartProcess,
-    StopRequested,
-    SupervisorAction,
-    SupervisorEvent,
-    TimePassed,
-)
+from mmo_trio.service.supervisor import events
 
 UPTIME_MIN_S = 1.0
 """A process that ends sooner than this after it began to serve counts as a failed start."""
@@ -116,16 +99,16 @@ class SupervisorState:
         return all(self.pids_in(slot, ProcessPhase.SERVING) for slot in self.workers)
 
 
-Transition: TypeAlias = tuple[SupervisorState, tuple[SupervisorAction, ...]]
+Transition: TypeAlias = tuple[SupervisorState, tuple[events.SupervisorAction, ...]]
 
 
 def begin(state: SupervisorState, *, now: float) -> Transition:
     """Return the first actions, which start a process for every slot."""
     backoffs = {slot: RestartBackoff(start_at=now) for slot in (*state.helpers, *state.workers)}
-    return transition(evolve(state, backoffs=backoffs), TimePassed(), now=now)
+    return transition(evolve(state, backoffs=backoffs), events.TimePassed(), now=now)
 
 
-def transition(state: SupervisorState, event: SupervisorEvent, *, now: float) -> Transition:
+def transition(state: SupervisorState, event: events.SupervisorEvent, *, now: float) -> Transition:
     """Return the next state and the actions that follow from the event."""
     state, first = _apply_event(state, event, now)
     actions = [*first]
@@ -148,31 +131,33 @@ def next_due(state: SupervisorState) -> float | None:
     return min((each for each in (*starts, *deadlines) if each is not None), default=None)
 
 
-def _apply_event(state: SupervisorState, event: SupervisorEvent, now: float) -> Transition:
+def _apply_event(state: SupervisorState, event: events.SupervisorEvent, now: float) -> Transition:
     match event:
-        case StopRequested():
+        case events.StopRequested():
             return _begin_stop(state, now)
-        case RollingRestartRequested():
+        case events.RollingRestartRequested():
             if state.is_stopping:
                 return state, ()
-            started = LogMessage("rolling_restart_started")
+            started = events.LogMessage("rolling_restart_started")
             return evolve(state, workers_to_restart=state.workers), (started,)
-        case ReloadRequested():
+        case events.ReloadRequested():
             serving = state.worker_pids(ProcessPhase.SERVING)
-            return state, tuple(SendCommand(pid, ProcessCommand.RELOAD) for pid in serving)
-        case ProcessForked(slot, pid):
+            return state, tuple(
+                events.SendCommand(pid, events.ProcessCommand.RELOAD) for pid in serving
+            )
+        case events.ProcessForked(slot, pid):
             state = _with_process(state, pid, Process(slot, ProcessPhase.STARTING, now))
-            return state, (LogMessage("process_started", slot, pid),)
-        case ForkFailed(slot):
+            return state, (events.LogMessage("process_started", slot, pid),)
+        case events.ForkFailed(slot):
             if state.pids_in(slot, ProcessPhase.SERVING):
                 return _abort_rolling_restart(state)
             later = evolve(state.backoffs[slot], start_at=now + FORK_RETRY_DELAY_S)
             return evolve(state, backoffs={**state.backoffs, slot: later}), ()
-        case ProcessServing(pid):
+        case events.ProcessServing(pid):
             return _on_serving(state, pid, now)
-        case ProcessExited(pid, exit_code):
+        case events.ProcessExited(pid, exit_code):
             return _on_exited(state, pid, exit_code, now)
-        case TimePassed():
+        case events.TimePassed():
             return state, ()
         case _:
             assert_never(event)
@@ -185,15 +170,15 @@ def _on_serving(state: SupervisorState, pid: int, now: float) -> Transition:
         return state, ()
     predecessors = state.pids_in(process.slot, ProcessPhase.SERVING)
     state = _with_process(state, pid, evolve(process, phase=ProcessPhase.SERVING, since=now))
-    state, commands = _stop_processes(state, predecessors, ProcessCommand.RETIRE, now)
-    return state, (LogMessage("process_ready", process.slot, pid), *commands)
+    state, commands = _stop_processes(state, predecessors, events.ProcessCommand.RETIRE, now)
+    return state, (events.LogMessage("process_ready", process.slot, pid), *commands)
 
 
 def _on_exited(state: SupervisorState, pid: int, exit_code: int, now: float) -> Transition:
     process = state.processes[pid]
     others = {other: each for other, each in state.processes.items() if other != pid}
     state = evolve(state, processes=others)
-    exited = LogMessage("process_exited", process.slot, pid, exit_code)
+    exited = events.LogMessage("process_exited", process.slot, pid, exit_code)
     if process.phase is ProcessPhase.STOPPING:
         is_failure = exit_code not in (0, -15) and state.is_stopping
         return evolve(state, exit_code=state.exit_code or int(is_failure)), (exited,)
@@ -208,11 +193,11 @@ def _on_exited(state: SupervisorState, pid: int, exit_code: int, now: float) -> 
 
 
 def _abort_rolling_restart(state: SupervisorState) -> Transition:
-    return evolve(state, workers_to_restart=()), (LogMessage("rolling_restart_aborted"),)
+    return evolve(state, workers_to_restart=()), (events.LogMessage("rolling_restart_aborted"),)
 
 
 def _schedule_restart(
-    state: SupervisorState, process: Process, exit_code: int, now: float, exited: LogMessage
+    state: SupervisorState, process: Process, exit_code: int, now: float, exited: events.LogMessage
 ) -> Transition:
     """Start a process for the empty slot, at once the first time, or give up."""
     is_failure = process.phase is ProcessPhase.STARTING or now - process.since < UPTIME_MIN_S
@@ -238,18 +223,18 @@ def _begin_stop(state: SupervisorState, now: float) -> Transition:
     state = evolve(state, is_stopping=True, workers_to_restart=(), backoffs=backoffs)
     retiring = state.worker_pids(ProcessPhase.STOPPING)
     running = state.worker_pids(ProcessPhase.STARTING, ProcessPhase.SERVING)
-    state, commands = _stop_processes(state, running, ProcessCommand.DRAIN, now)
-    hurry = (SendCommand(pid, ProcessCommand.DRAIN) for pid in retiring)
-    return state, (LogMessage("drain_started"), *commands, *hurry)
+    state, commands = _stop_processes(state, running, events.ProcessCommand.DRAIN, now)
+    hurry = (events.SendCommand(pid, events.ProcessCommand.DRAIN) for pid in retiring)
+    return state, (events.LogMessage("drain_started"), *commands, *hurry)
 
 
 def _kill_overdue(state: SupervisorState, now: float) -> Transition:
-    actions: list[SupervisorAction] = []
+    actions: list[events.SupervisorAction] = []
     for pid, process in state.processes.items():
         deadline = _phase_deadline(state, process)
         if deadline is not None and deadline <= now:
-            killed = LogMessage("process_killed_overdue", process.slot, pid)
-            actions += killed, SendCommand(pid, ProcessCommand.KILL)
+            killed = events.LogMessage("process_killed_overdue", process.slot, pid)
+            actions += killed, events.SendCommand(pid, events.ProcessCommand.KILL)
             # The phase begins again, so that the process is killed again if it doesn't end.
             state = _with_process(state, pid, evolve(process, since=now))
     return state, tuple(actions)
@@ -262,13 +247,15 @@ def _start_due(state: SupervisorState, now: float) -> Transition:
         if each.start_at is not None and each.start_at <= now
     ]
     started = {slot: evolve(state.backoffs[slot], start_at=None) for slot in due}
-    return evolve(state, backoffs={**state.backoffs, **started}), tuple(map(StartProcess, due))
+    return evolve(state, backoffs={**state.backoffs, **started}), tuple(
+        map(events.StartProcess, due)
+    )
 
 
 def _announce_ready(state: SupervisorState, now: float) -> Transition:
     if state.is_announced or state.is_stopping or not state.all_workers_serve:
         return state, ()
-    return evolve(state, is_announced=True), (AnnounceReady(),)
+    return evolve(state, is_announced=True), (events.AnnounceReady(),)
 
 
 def _continue_rolling_restart(state: SupervisorState, now: float) -> Transition:
@@ -278,26 +265,26 @@ def _continue_rolling_restart(state: SupervisorState, now: float) -> Transition:
     if not state.workers_to_restart or not state.all_workers_serve or is_changing:
         return state, ()
     slot, *others = state.workers_to_restart
-    return evolve(state, workers_to_restart=tuple(others)), (StartProcess(slot),)
+    return evolve(state, workers_to_restart=tuple(others)), (events.StartProcess(slot),)
 
 
 def _finish_stop(state: SupervisorState, now: float) -> Transition:
     if not state.is_stopping or state.worker_pids(*ProcessPhase):
         return state, ()
     if not state.processes:
-        return state, (ExitService(state.exit_code, state.reason),)
+        return state, (events.ExitService(state.exit_code, state.reason),)
     phases = (ProcessPhase.STARTING, ProcessPhase.SERVING)
     helpers = [pid for slot in state.helpers for pid in state.pids_in(slot, *phases)]
-    return _stop_processes(state, helpers, ProcessCommand.DRAIN, now)
+    return _stop_processes(state, helpers, events.ProcessCommand.DRAIN, now)
 
 
 def _stop_processes(
-    state: SupervisorState, pids: list[int], command: ProcessCommand, now: float
+    state: SupervisorState, pids: list[int], command: events.ProcessCommand, now: float
 ) -> Transition:
     for pid in pids:
         stopping = evolve(state.processes[pid], phase=ProcessPhase.STOPPING, since=now)
         state = _with_process(state, pid, stopping)
-    return state, tuple(SendCommand(pid, command) for pid in pids)
+    return state, tuple(events.SendCommand(pid, command) for pid in pids)
 
 
 def _with_process(state: SupervisorState, pid: int, process: Process) -> SupervisorState:
