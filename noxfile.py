@@ -8,16 +8,7 @@ import shutil
 import nox
 
 nox.needs_version = ">=2024.10"
-nox.options.sessions = [
-    "lint",
-    "sansio",
-    "runtime",
-    "contract",
-    "smoke",
-    "docs",
-    "clauses",
-    "browser",
-]
+nox.options.sessions = ["lint", "sansio", "runtime", "contract", "smoke", "docs", "clauses", "browser"]
 nox.options.error_on_missing_interpreters = False
 nox.options.reuse_venv = "yes"
 
@@ -117,10 +108,7 @@ def docs(session: nox.Session) -> None:
 def browser(session: nox.Session) -> None:
     """Test the pages in a real Chromium; with MMO_SCREENSHOTS=1, write docs/screenshots again."""
     if not os.environ.get("MMO_CHROMIUM") and not any(map(shutil.which, CHROMIUMS)):
-        session.skip(
-            "there is no Chromium. Install it (Debian: apt install chromium), or name one in"
-            " MMO_CHROMIUM."
-        )
+        session.skip("there is no Chromium. Install it (Debian: apt install chromium), or name one in MMO_CHROMIUM.")
     install(session, "browser")
     session.run("pytest", "tests/browser", *session.posargs)
 
@@ -136,9 +124,7 @@ def clauses(session: nox.Session) -> None:
 def simulate(session: nox.Session) -> None:
     """Run the long simulation of the core: `nox -s simulate -- --seeds 20000`."""
     install(session, "sansio", core_only=True)
-    session.run(
-        "python", "-m", "tests.sansio.simulation", *(session.posargs or ["--seeds", "20000"])
-    )
+    session.run("python", "-m", "tests.sansio.simulation", *(session.posargs or ["--seeds", "20000"]))
 
 
 @nox.session(python=MAIN_PYTHON)
@@ -164,13 +150,7 @@ def mutants(session: nox.Session) -> None:
 def fuzz(session: nox.Session) -> None:
     """Send 100,000 mutated requests to a complete gateway."""
     install(session, "test")
-    session.run(
-        "pytest",
-        "tests/runtime/contract/test_fuzz.py",
-        "--fuzz-requests",
-        "100000",
-        *session.posargs,
-    )
+    session.run("pytest", "tests/runtime/contract/test_fuzz.py", "--fuzz-requests", "100000", *session.posargs)
 
 
 @nox.session(python=MAIN_PYTHON)

@@ -141,9 +141,7 @@ def _connect(address: tuple[str, int], selector: selectors.BaseSelector) -> Conn
     return connection
 
 
-def creates(
-    host: str, path: str, body: str, run: str, merchants: list[tuple[str, str, str]]
-) -> Iterator[bytes]:
+def creates(host: str, path: str, body: str, run: str, merchants: list[tuple[str, str, str]]) -> Iterator[bytes]:
     """Generate creates of these merchants in turn; each has a key, a resultUrl and a prefix for
     references."""
     for number, (key, url, mark) in enumerate(itertools.cycle(merchants)):
@@ -184,9 +182,7 @@ def main() -> None:
     arguments = parser.parse_args()
     parts = urlsplit(arguments.url)
     if arguments.references is not None:
-        requests = look_ups(
-            parts.netloc, parts.path, arguments.key, arguments.references.read_text().split()
-        )
+        requests = look_ups(parts.netloc, parts.path, arguments.key, arguments.references.read_text().split())
     else:
         merchants = [(arguments.key, "", "")]
         if arguments.merchants is not None:

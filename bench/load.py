@@ -69,9 +69,7 @@ def read_result(printed: str) -> LoadResult:
     raise ValueError(f"no RESULT in {printed!r}")
 
 
-def round_of(
-    server: Server, asked: Requests, *, seconds: int, run: str, connections: int = CONNECTIONS
-) -> LoadResult:
+def round_of(server: Server, asked: Requests, *, seconds: int, run: str, connections: int = CONNECTIONS) -> LoadResult:
     """Run one round, with wrk if it is installed, and wait until the server is idle. No request may
     fail."""
     before = _cpu(server)
@@ -153,9 +151,7 @@ def finish(child: subprocess.Popen[str]) -> LoadResult:
 
 
 def _start(command: Sequence[str], environment: dict[str, str]) -> subprocess.Popen[str]:
-    child = subprocess.Popen(
-        command, env=os.environ | environment, stdout=subprocess.PIPE, text=True
-    )
+    child = subprocess.Popen(command, env=os.environ | environment, stdout=subprocess.PIPE, text=True)
     machine.pin(child.pid, machine.LOAD_CORE)
     return child
 

@@ -19,18 +19,7 @@ QUIET_SHARE = 0.08
 """A process that uses less of its core than this is idle."""
 
 _TICK_S = 1 / os.sysconf("SC_CLK_TCK")
-_PACKAGES = (
-    "trio",
-    "h11",
-    "attrs",
-    "fastapi",
-    "pydantic",
-    "uvicorn",
-    "uvloop",
-    "httptools",
-    "asyncpg",
-    "msgspec",
-)
+_PACKAGES = ("trio", "h11", "attrs", "fastapi", "pydantic", "uvicorn", "uvloop", "httptools", "asyncpg", "msgspec")
 
 
 def check() -> None:

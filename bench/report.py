@@ -136,16 +136,7 @@ def _number(value: float) -> str:
     return f"{value:,.0f}" if value >= 100 else f"{value:.2f}".rstrip("0").rstrip(".")
 
 
-COMPARISON = (
-    "server",
-    "per s",
-    "p50 ms",
-    "p99 ms",
-    "ours is",
-    "server µs each",
-    "database µs each",
-    "what it does",
-)
+COMPARISON = ("server", "per s", "p50 ms", "p99 ms", "ours is", "server µs each", "database µs each", "what it does")
 
 
 def comparison(rows: Sequence[tuple[Server, Sequence[LoadResult]]]) -> list[Cells]:

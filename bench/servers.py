@@ -184,16 +184,7 @@ def gateway(
         words = dict(word.split("=", 1) for word in first_line(child, log).split()[1:])
         took_s = time.monotonic() - begin
         key = words.get("api_key", "")
-        yield Server(
-            name,
-            OURS_DOES,
-            words["api"],
-            key,
-            child.pid,
-            took_s,
-            database_pid,
-            console=words["console"],
-        )
+        yield Server(name, OURS_DOES, words["api"], key, child.pid, took_s, database_pid, console=words["console"])
 
 
 NODE = """
@@ -253,11 +244,7 @@ def migrate(configuration: Path) -> None:
 
 @contextmanager
 def patient_gateway(
-    folder: Path,
-    *,
-    name: str,
-    environment: Mapping[str, str] | None = None,
-    database_pid: int | None = None,
+    folder: Path, *, name: str, environment: Mapping[str, str] | None = None, database_pid: int | None = None
 ) -> Iterator[Server]:
     """Run the gateway with an operator in another process that takes seconds for each payment:
     created payments leave the outbox at the operator's pace."""
@@ -333,9 +320,7 @@ def _rival(
     quiet = ["--log-level", "critical", "--no-access-log", "--app-dir", str(RIVALS)]
     environment = {"RIVAL_DSN": dsn, "RIVAL_KEY": RIVAL_KEY}
     log, begin = folder / f"{module}.log", time.monotonic()
-    with process(
-        [*command, *quiet], log=log, core=machine.SERVER_CORE, environment=environment
-    ) as child:
+    with process([*command, *quiet], log=log, core=machine.SERVER_CORE, environment=environment) as child:
         url = f"http://127.0.0.1:{port}"
         while not _answers(url):
             if child.poll() is not None or time.monotonic() > begin + PATIENCE_S:

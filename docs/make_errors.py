@@ -55,8 +55,7 @@ def page() -> str:
         "\n\n".join(
             (
                 HEAD.replace("EXAMPLE", example),
-                "## Rejected requests\n\nNothing was stored, except where the advice says that it"
-                " is unknown.",
+                "## Rejected requests\n\nNothing was stored, except where the advice says that it is unknown.",
                 *(_section(each, f"HTTP {each.status}, {each.title}") for each in rejections),
                 "## Failed payments\n\nThe payment was accepted and has failed: its transaction"
                 " object carries the code"
@@ -69,10 +68,7 @@ def page() -> str:
 
 
 def _section(each: ErrorPage, kind: str) -> str:
-    return (
-        f"### {each.code}\n\n{kind}. {each.meaning}\n\n"
-        f"*Who acts: {ACTS[each.who_acts]}.* {each.advice}"
-    )
+    return f"### {each.code}\n\n{kind}. {each.meaning}\n\n*Who acts: {ACTS[each.who_acts]}.* {each.advice}"
 
 
 if __name__ == "__main__":

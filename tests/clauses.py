@@ -38,9 +38,7 @@ def main() -> int:
     clauses = dict(ROW.findall(page))
     sockets, pure = Collector(), Collector()
     for collector, folder in ((sockets, "runtime"), (pure, "sansio")):
-        code = pytest.main(
-            ["--collect-only", "-qq", "--no-header", str(ROOT / "tests" / folder)], [collector]
-        )
+        code = pytest.main(["--collect-only", "-qq", "--no-header", str(ROOT / "tests" / folder)], [collector])
         if code:
             return int(code)
     faults = [
@@ -49,10 +47,7 @@ def main() -> int:
     ]
     for clause, status in clauses.items():
         proofs = sockets.tests[clause]
-        print(
-            f"{clause:4} {status:10} {len(proofs):3} through sockets, {len(pure.tests[clause]):3}"
-            " in the core"
-        )
+        print(f"{clause:4} {status:10} {len(proofs):3} through sockets, {len(pure.tests[clause]):3} in the core")
         for each in proofs[:3]:
             print(f"       {each}")
         if status == "supported" and not proofs:
@@ -60,8 +55,7 @@ def main() -> int:
     for fault in faults:
         print(f"FAULT {fault}")
     print(
-        f"{sum(s == 'supported' for s in clauses.values())} of {len(clauses)} clauses supported,"
-        f" {len(faults)} faults"
+        f"{sum(s == 'supported' for s in clauses.values())} of {len(clauses)} clauses supported, {len(faults)} faults"
     )
     return 1 if faults else 0
 

@@ -54,11 +54,7 @@ ALLOWED: Mapping[str, tuple[str, ...]] = {
         "log_exception",
         "start_clock",
     ),
-    "statistics and declarations that tests and people read": (
-        "dropped_polls",
-        "is_idempotent",
-        "outcome_counts",
-    ),
+    "statistics and declarations that tests and people read": ("dropped_polls", "is_idempotent", "outcome_counts"),
     "public helpers for tests of code that uses the core": ("crash", "with_history"),
 }
 """Names without a use in our own code, by the reason why they stay."""
@@ -68,11 +64,7 @@ def unused() -> dict[str, str]:
     """Return where each unused name is defined, except for what templates use."""
     command = [sys.executable, "-m", "vulture", *READ, "--ignore-decorators"]
     done = subprocess.run(
-        [*command, ",".join(USED_BY_DECORATOR)],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=False,
+        [*command, ",".join(USED_BY_DECORATOR)], cwd=ROOT, capture_output=True, text=True, check=False
     )
     if done.returncode not in (0, 3):
         raise SystemExit(done.stderr or done.stdout)
@@ -81,9 +73,7 @@ def unused() -> dict[str, str]:
         in_templates.update(re.findall(r"\.(\w+)", path.read_text(encoding="utf-8")))
     found = filter(None, map(FOUND.match, done.stdout.splitlines()))
     return {
-        each[4]: f"{each[1]}:{each[2]}: unused {each[3]} {each[4]}"
-        for each in found
-        if each[4] not in in_templates
+        each[4]: f"{each[1]}:{each[2]}: unused {each[3]} {each[4]}" for each in found if each[4] not in in_templates
     }
 
 

@@ -6,19 +6,7 @@ from collections.abc import Callable, Mapping
 
 from bench.options import Options
 from bench.report import Outcome
-from bench.suite import (
-    console,
-    creates,
-    decide,
-    engine,
-    expiry,
-    footprint,
-    hanging,
-    life,
-    look_ups,
-    records,
-    rising,
-)
+from bench.suite import console, creates, decide, engine, expiry, footprint, hanging, life, look_ups, records, rising
 
 SUITE: Mapping[str, Callable[[Options], Outcome]] = {
     "creates": creates.run,

@@ -85,18 +85,12 @@ def run(options: Options) -> Outcome:
                 measured.setdefault(name, []).append(ask(browser, number))
         connection.close()
     rows = [
-        [
-            name,
-            f"{statistics.median(times):.1f}",
-            f"{percentile(times, 99):.1f}",
-            f"{max(times):.1f}",
-        ]
+        [name, f"{statistics.median(times):.1f}", f"{percentile(times, 99):.1f}", f"{max(times):.1f}"]
         for name, times in measured.items()
     ]
     slowest = max(percentile(times, 99) for times in measured.values())
     table = Table(
-        f"one browser, pages one after the other over {options.rows:,} payments; ms to the last"
-        " byte",
+        f"one browser, pages one after the other over {options.rows:,} payments; ms to the last byte",
         ("page", "median ms", "p99 ms", "longest ms"),
         rows,
         "the server's own core: templates, and the questions' at most 5,000 rows.",
@@ -122,9 +116,7 @@ def _pages(rows: int) -> dict[str, Callable[[Browser, int], float]]:
         return f"{START + place(number) * EVERY}-{numbered_reference(place(number))}"
 
     def hour(number: int) -> str:
-        return format_utc_seconds(later(later(START, Span(place(number) * EVERY)), clock.DAY))[
-            :13
-        ].replace(" ", "T")
+        return format_utc_seconds(later(later(START, Span(place(number) * EVERY)), clock.DAY))[:13].replace(" ", "T")
 
     brand = DEMO_BRAND_ID
     return {
@@ -134,19 +126,11 @@ def _pages(rows: int) -> dict[str, Callable[[Browser, int], float]]:
         ),
         "payments": lambda b, n: b.get(f"/payments?before={before(n)}"),
         "payments of a brand": lambda b, n: b.get(f"/payments?brand={brand}&before={before(n)}"),
-        "payments, nothing fits": lambda b, n: b.get(
-            f"/payments?brand={brand}&status=failed&before={before(n)}"
-        ),
-        "search, gatewayReference": lambda b, n: b.post(
-            "/search", text=numbered_reference(place(n))
-        ),
+        "payments, nothing fits": lambda b, n: b.get(f"/payments?brand={brand}&status=failed&before={before(n)}"),
+        "search, gatewayReference": lambda b, n: b.post("/search", text=numbered_reference(place(n))),
         "search, merchantReference": lambda b, n: b.post("/search", text=f"order-{place(n)}"),
-        "search, providerReference (all have it)": lambda b, n: b.post(
-            "/search", text="SBX-0123456789"
-        ),
-        "search, number (all have it)": lambda b, n: b.post(
-            "/search", text="254700000007", before=before(n)
-        ),
+        "search, providerReference (all have it)": lambda b, n: b.post("/search", text="SBX-0123456789"),
+        "search, number (all have it)": lambda b, n: b.post("/search", text="254700000007", before=before(n)),
         "search, nothing": lambda b, n: b.post("/search", text=f"nothing-{n}"),
         "a payment": lambda b, n: b.get(f"/payments/{numbered_reference(place(n))}"),
         "stuck": lambda b, n: b.get("/stuck"),

@@ -46,12 +46,7 @@ def run(options: Options) -> Outcome:
     with servers.gateway(folder) as server:
         begin, before = time.monotonic(), machine.cpu_s(server.pid)
         others = load.start(
-            server,
-            asked,
-            seconds=PATIENCE_S,
-            connections=OTHERS_CONNECTIONS,
-            rate=OTHERS_PER_S,
-            until=done,
+            server, asked, seconds=PATIENCE_S, connections=OTHERS_CONNECTIONS, rate=OTHERS_PER_S, until=done
         )
         expired_s = _wait_for(folder / "gateway.db", _PENDING, begin)
         called_s = _wait_for(folder / "gateway.db", _OPEN, begin)
@@ -60,9 +55,7 @@ def run(options: Options) -> Outcome:
         meanwhile = load.finish(others)
         peak = machine.resident_kib(server.pid) / 1024
         machine.wait_until_quiet(server.pid)
-        calm = load.finish(
-            load.start(server, asked, seconds=10, connections=OTHERS_CONNECTIONS, rate=OTHERS_PER_S)
-        )
+        calm = load.finish(load.start(server, asked, seconds=10, connections=OTHERS_CONNECTIONS, rate=OTHERS_PER_S))
     table = Table(
         f"{due:,} transactions that are due when the gateway starts",
         (

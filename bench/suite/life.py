@@ -51,24 +51,12 @@ def run(options: Options) -> Outcome:
     steady = live(options.folder / "steady", STEADY_S, rate=STEADY_PER_S)
     table = Table(
         "one process; receiver, load and TLS of the merchants on the other core",
-        (
-            "load",
-            "whole lives per s",
-            "result to callback p50 ms",
-            "p99 ms",
-            "server µs each",
-            "minutes",
-        ),
-        [
-            [f"as many as can be, {WINDOW} under way", *_cells(most)],
-            [f"{STEADY_PER_S:g} a second", *_cells(steady)],
-        ],
+        ("load", "whole lives per s", "result to callback p50 ms", "p99 ms", "server µs each", "minutes"),
+        [[f"as many as can be, {WINDOW} under way", *_cells(most)], [f"{STEADY_PER_S:g} a second", *_cells(steady)]],
         "the server's core: five decisions for each payment, two conversations, one TLS handshake.",
     )
     third = max(1, len(most.memory_mib) // 3)
-    early, late = (
-        statistics.mean(part) for part in (_middle(most, third), most.memory_mib[-third:])
-    )
+    early, late = (statistics.mean(part) for part in (_middle(most, third), most.memory_mib[-third:]))
     grown_kib = max(0.0, late - early) * 1024 / max(1.0, most.per_s * SAMPLE_S * third)
     memory = Table(
         "resident memory of the server, MiB, every 10 s",
@@ -133,9 +121,7 @@ def live(folder: Path, seconds: float, *, rate: float | None = None) -> LifeResu
         machine.wait_until_quiet(server.pid)
         used_s = machine.cpu_s(server.pid) - before
         came = receivers.end()["w"]
-        assert came.count == measured.requests, (
-            f"{came.count} callbacks for {measured.requests} payments"
-        )
+        assert came.count == measured.requests, f"{came.count} callbacks for {measured.requests} payments"
     return LifeResult(took_s, came, came.count - so_far, used_s / came.count * 1e6, memory_mib)
 
 

@@ -35,15 +35,13 @@ def run(options: Options) -> Outcome:
                 measured = round_of(server, asked[place], seconds=options.seconds, run=f"{number}")
                 rounds[place].append(measured)
     results = [
-        (evolve(server, does=does), measured)
-        for server, does, measured in zip(contenders, DOES, rounds, strict=True)
+        (evolve(server, does=does), measured) for server, does, measured in zip(contenders, DOES, rounds, strict=True)
     ]
     table = Table(
         f"64 connections, medians, {options.rows:,} rows",
         COMPARISON,
         comparison(results),
-        "the server's own core; every row that is looked up is in the database's or the system's"
-        " memory.",
+        "the server's own core; every row that is looked up is in the database's or the system's memory.",
     )
     return Outcome(
         "look_ups",

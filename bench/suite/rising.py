@@ -30,13 +30,7 @@ def run(options: Options) -> Outcome:
             for number in range(rounds):
                 for server, asked in contenders:
                     found[server.name].append(
-                        round_of(
-                            server,
-                            asked,
-                            seconds=seconds,
-                            run=f"{connections}-{number}",
-                            connections=connections,
-                        )
+                        round_of(server, asked, seconds=seconds, run=f"{connections}-{number}", connections=connections)
                     )
             for name, each in found.items():
                 measured[name].append(median(each))
@@ -48,14 +42,12 @@ def run(options: Options) -> Outcome:
         "creates a second (p50 ms, p99 ms) by number of connections",
         ["server", *map(str, CONNECTIONS)],
         cells,
-        "with one connection the way there and back and one commit on the disk, from 16 on the"
-        " server's own core.",
+        "with one connection the way there and back and one commit on the disk, from 16 on the server's own core.",
     )
     return Outcome(
         "rising",
         "Rising load",
-        f"Creates as above (ours: web pay-ins), {rounds} rounds of {seconds} s for each number of"
-        " connections.",
+        f"Creates as above (ours: web pay-ins), {rounds} rounds of {seconds} s for each number of connections.",
         [table],
         series={
             name: {

@@ -1,17 +1,15 @@
-"""Decides the payments of a mobile money gateway by plain functions without I/O, clock or
-randomness.
+"""Decides the payments of a mobile money gateway by plain functions without I/O, clock or randomness.
 
-A shell feeds inputs to `decide`, makes the changes of the decision durable, answers with its reply,
-and then carries out its intents. `Gateway` does so in memory, for tests and for first steps: see
-`docs/tutorial.md`.
+A shell feeds inputs to `decide`, makes the changes of the decision durable, answers with its reply, and then carries
+out its intents. `Gateway` does so in memory, for tests and for first steps: see `docs/tutorial.md`.
 
 What `__all__` of a face lists is public: this package, :mod:`mmo_sansio.providers` for adapters,
 :mod:`mmo_sansio.testing` for tests, :mod:`mmo_trio` for the service, and
 :mod:`mmo_trio.storage.conformance` for stores. All else is internal and may change in any version.
 """
 
-# The rooms, from the bottom up. A room imports only from rooms above it in this list, and the
-# three in the middle (providers, api, payments) not from each other:
+# The rooms, from the bottom up. A room imports only from rooms above it in this list, and the three in the middle
+# (providers, api, payments) not from each other:
 #
 #   values      time, money, the payment model and error codes
 #   resilience  circuit breaker, rate limit, fair queue, channel ownership, clock guard

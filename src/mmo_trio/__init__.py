@@ -1,7 +1,7 @@
 """The Trio shell around :mod:`mmo_sansio`, which waits, retries, times out and cleans up.
 
-It never decides about money: that is for the core. `run_service` serves a gateway until it is
-cancelled; `load_settings` reads its settings, and `ServiceConfig` holds what they come to.
+It never decides about money: that is for the core. `run_service` serves a gateway until it is cancelled;
+`load_settings` reads its settings, and `ServiceConfig` holds what they come to.
 """
 
 # The rooms, from the bottom up. A room imports only from rooms in lines above its own:

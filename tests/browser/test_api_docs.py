@@ -9,13 +9,7 @@ from playwright.sync_api import Browser, Page
 from tests.support.browser import browser_page, check_axe, screenshot
 from tests.support.browser_gateway import Sandbox
 
-PATHS = (
-    "/errors",
-    "/errors/validation_failed",
-    "/errors/user_timeout",
-    "/errors/nonsense",
-    "/docs",
-)
+PATHS = ("/errors", "/errors/validation_failed", "/errors/user_timeout", "/errors/nonsense", "/docs")
 
 
 @pytest.mark.parametrize("path", PATHS)
@@ -26,9 +20,7 @@ def test_axe_finds_no_serious_fault(page: Page, sandbox: Sandbox, path: str) -> 
 
 
 @pytest.mark.parametrize("path", PATHS)
-def test_nothing_is_wider_than_a_small_phone(
-    narrow_page: Page, sandbox: Sandbox, path: str
-) -> None:
+def test_nothing_is_wider_than_a_small_phone(narrow_page: Page, sandbox: Sandbox, path: str) -> None:
     narrow_page.goto(sandbox.pages + path)
     widths = narrow_page.evaluate("[document.documentElement.scrollWidth, window.innerWidth]")
     assert widths[0] <= widths[1], path
@@ -53,10 +45,7 @@ def test_a_developer_finds_the_way_without_javascript(plain_page: Page, sandbox:
 
 def test_what_it_looks_like(page: Page, narrow_page: Page, sandbox: Sandbox) -> None:
     page.set_viewport_size({"width": 680, "height": 400})  # Much text makes large pictures.
-    for path, name in (
-        ("/errors/validation_failed", "error-page"),
-        ("/docs#createDirectPayin", "api-docs"),
-    ):
+    for path, name in (("/errors/validation_failed", "error-page"), ("/docs#createDirectPayin", "api-docs")):
         for each_page, form in ((page, ""), (narrow_page, "-narrow")):
             answer = each_page.goto(sandbox.pages + path)
             assert answer is not None

@@ -85,9 +85,7 @@ def picture(page: Page, name: str, scheme: str) -> None:
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_every_page_can_be_read_by_everybody(
-    browser: Browser, office: Sandbox, scheme: str
-) -> None:
+def test_every_page_can_be_read_by_everybody(browser: Browser, office: Sandbox, scheme: str) -> None:
     with browser_page(browser, viewport=WIDE, color_scheme=scheme) as page:
         page.goto(f"{office.console}/sign-in")
         check_axe(page)
@@ -117,9 +115,7 @@ def test_a_small_screen_shows_all_of_it(browser: Browser, office: Sandbox) -> No
         screenshot(page, "console-payment-narrow")
 
 
-def test_two_operators_end_a_payment_by_hand_without_scripts(
-    browser: Browser, office: Sandbox
-) -> None:
+def test_two_operators_end_a_payment_by_hand_without_scripts(browser: Browser, office: Sandbox) -> None:
     with (
         browser_page(browser, viewport=NARROW, java_script_enabled=False) as one,
         browser_page(browser, viewport=NARROW, java_script_enabled=False) as two,

@@ -19,9 +19,7 @@ BUTTON = "main button"
 
 
 @pytest.mark.spec("W1", "W2")
-def test_a_payer_pays_and_is_taken_back_to_the_shop(
-    page: Page, sandbox: Sandbox, shop: Shop
-) -> None:
+def test_a_payer_pays_and_is_taken_back_to_the_shop(page: Page, sandbox: Sandbox, shop: Shop) -> None:
     created = sandbox.create(successRedirectUrl=f"{shop.url}/thanks?order=7")
     page.goto(created["pageUrl"])
     expect(page.get_by_role("heading", level=1)).to_have_text("KES\u00a0150.00")
@@ -35,9 +33,7 @@ def test_a_payer_pays_and_is_taken_back_to_the_shop(
 
 
 @pytest.mark.spec("W1", "W2")
-def test_without_javascript_the_payment_works_to_the_end(
-    plain_page: Page, sandbox: Sandbox, shop: Shop
-) -> None:
+def test_without_javascript_the_payment_works_to_the_end(plain_page: Page, sandbox: Sandbox, shop: Shop) -> None:
     page = plain_page
     created = sandbox.create(successRedirectUrl=f"{shop.url}/thanks")
     page.goto(created["pageUrl"])
@@ -61,9 +57,7 @@ def test_the_state_is_told_live(page: Page, sandbox: Sandbox) -> None:
 
 
 @pytest.mark.spec("W1")
-def test_a_double_click_two_tabs_and_the_back_button_do_no_harm(
-    page: Page, sandbox: Sandbox, shop: Shop
-) -> None:
+def test_a_double_click_two_tabs_and_the_back_button_do_no_harm(page: Page, sandbox: Sandbox, shop: Shop) -> None:
     created = sandbox.create(scenario="phone", successRedirectUrl=f"{shop.url}/thanks")
     reference, url = created["gatewayReference"], created["pageUrl"]
     other = page.context.new_page()
@@ -147,9 +141,7 @@ def test_the_language_is_switched_and_kept(plain_page: Page, sandbox: Sandbox) -
     page.get_by_role("link", name="Français").click()
     expect(page.locator("html")).to_have_attribute("lang", "fr")
     page.locator(BUTTON).click()
-    expect(page.locator(STATUS)).to_have_text(
-        "Non payé. Il n’y a pas assez d’argent sur votre compte."
-    )
+    expect(page.locator(STATUS)).to_have_text("Non payé. Il n’y a pas assez d’argent sur votre compte.")
     assert page.context.cookies() == []
 
 
@@ -167,9 +159,7 @@ def test_the_first_view_is_below_20_kb_over_the_wire(browser: Browser, sandbox: 
 
 
 @pytest.mark.spec("W1")
-def test_on_a_link_like_3g_the_page_is_seen_within_two_seconds(
-    browser: Browser, sandbox: Sandbox
-) -> None:
+def test_on_a_link_like_3g_the_page_is_seen_within_two_seconds(browser: Browser, sandbox: Sandbox) -> None:
     # The best of a few: what is measured is the page, not what else this machine has to do.
     created = sandbox.create()
     best = float("inf")
@@ -177,9 +167,7 @@ def test_on_a_link_like_3g_the_page_is_seen_within_two_seconds(
         with browser_page(browser, slow=True, viewport={"width": 360, "height": 640}) as page:
             page.goto(created["pageUrl"], wait_until="load")
             # A page may be loaded before it has been painted.
-            painted = page.wait_for_function(
-                "performance.getEntriesByName('first-contentful-paint')[0]?.startTime"
-            )
+            painted = page.wait_for_function("performance.getEntriesByName('first-contentful-paint')[0]?.startTime")
             best = min(best, painted.json_value() / 1000)
         if best < FIRST_VIEW_S_MAX:
             return
@@ -187,9 +175,7 @@ def test_on_a_link_like_3g_the_page_is_seen_within_two_seconds(
 
 
 @pytest.mark.spec("W1")
-def test_an_open_page_closes_by_itself(
-    browser: Browser, tmp_path_factory: pytest.TempPathFactory
-) -> None:
+def test_an_open_page_closes_by_itself(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> None:
     with serving_sandbox(tmp_path_factory.mktemp("expiry")) as sandbox:
         created = sandbox.create()
         with browser_page(browser) as page:
@@ -214,15 +200,9 @@ def test_a_guess_is_shown_nothing(page: Page, sandbox: Sandbox) -> None:
     check_axe(page)
 
 
-def test_what_it_looks_like(
-    page: Page, narrow_page: Page, rtl_page: Page, sandbox: Sandbox
-) -> None:
+def test_what_it_looks_like(page: Page, narrow_page: Page, rtl_page: Page, sandbox: Sandbox) -> None:
     open_one = sandbox.create()["pageUrl"]
-    for shown, name in (
-        (page, "payment"),
-        (narrow_page, "payment-narrow"),
-        (rtl_page, "payment-rtl"),
-    ):
+    for shown, name in ((page, "payment"), (narrow_page, "payment-narrow"), (rtl_page, "payment-rtl")):
         shown.goto(open_one)
         check_axe(shown)
         screenshot(shown, name)

@@ -21,9 +21,7 @@ def phone_of(sandbox: Sandbox, number: str) -> str:
 
 
 @pytest.mark.spec("C4", "W1")
-def test_a_first_time_user_pays_with_page_and_phone_side_by_side(
-    page: Page, sandbox: Sandbox
-) -> None:
+def test_a_first_time_user_pays_with_page_and_phone_side_by_side(page: Page, sandbox: Sandbox) -> None:
     page.goto(sandbox.pages)
     check_axe(page)
     own = page.locator("main a[href^='/']").evaluate_all("all => all.map(each => each.href)")
@@ -56,17 +54,11 @@ def test_a_first_time_user_pays_with_page_and_phone_side_by_side(
     ("button", "told", "code"),
     [
         ("Refuse", "You cancelled the payment.", "user_cancelled"),
-        (
-            "Not enough money",
-            "There is not enough money in your account.",
-            "user_insufficient_funds",
-        ),
+        ("Not enough money", "There is not enough money in your account.", "user_insufficient_funds"),
         ("Let it ring out", "The payment was not confirmed in time.", "user_timeout"),
     ],
 )
-def test_a_person_can_answer_otherwise(
-    browser: Browser, sandbox: Sandbox, button: str, told: str, code: str
-) -> None:
+def test_a_person_can_answer_otherwise(browser: Browser, sandbox: Sandbox, button: str, told: str, code: str) -> None:
     number = next(_NUMBERS)
     created = sandbox.create(msisdn=number)
     # Without JavaScript, as it must work there, too.
@@ -95,9 +87,7 @@ def test_a_pin_has_four_digits_and_a_payment_can_wait(page: Page, sandbox: Sandb
     expect(page.locator(STATUS)).to_contain_text("Approved")
 
 
-def test_a_number_is_picked_or_chosen_among_those_that_wait(
-    narrow_page: Page, sandbox: Sandbox
-) -> None:
+def test_a_number_is_picked_or_chosen_among_those_that_wait(narrow_page: Page, sandbox: Sandbox) -> None:
     page, number = narrow_page, next(_NUMBERS)
     page.goto(f"{sandbox.pages}/phone")
     check_axe(page)
@@ -112,9 +102,7 @@ def test_a_number_is_picked_or_chosen_among_those_that_wait(
     page.get_by_role("button", name="Refuse").click()
 
 
-def test_an_answer_to_a_payment_of_another_phone_changes_nothing(
-    page: Page, sandbox: Sandbox
-) -> None:
+def test_an_answer_to_a_payment_of_another_phone_changes_nothing(page: Page, sandbox: Sandbox) -> None:
     mine, other = next(_NUMBERS), next(_NUMBERS)
     created = sandbox.create("direct/payin", msisdn=other)
     reference = created["gatewayReference"]

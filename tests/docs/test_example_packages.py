@@ -121,14 +121,7 @@ def site(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name in ("provider_package", "store_package"):
         copy = tmp_path_factory.mktemp("sources") / name
         shutil.copytree(root / "examples" / name, copy)
-        options = (
-            "--quiet",
-            "--no-compile",
-            "--no-deps",
-            "--no-build-isolation",
-            "--no-index",
-            "--target",
-        )
+        options = ("--quiet", "--no-compile", "--no-deps", "--no-build-isolation", "--no-index", "--target")
         command = [sys.executable, "-m", "pip", "install", *options, str(folder), str(copy)]
         subprocess.run(command, check=True, timeout=120)
     return folder
@@ -143,9 +136,7 @@ def installed(site: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.mark.trio
-async def test_a_provider_and_a_store_of_other_packages_serve_a_payment(
-    installed: Path, tmp_path: Path
-) -> None:
+async def test_a_provider_and_a_store_of_other_packages_serve_a_payment(installed: Path, tmp_path: Path) -> None:
     operator = Pesaplus()
     load_master_key(tmp_path / "master.key", create=True)
     (tmp_path / "api-key").write_text("SECRET-api-key\n")
@@ -211,9 +202,7 @@ def parts(source: str) -> tuple[set[tuple[str, str]], list[str]]:
         if isinstance(each, ast.Import | ast.ImportFrom)
         for name in each.names
     }
-    return imports, [
-        ast.unparse(each) for each in body if not isinstance(each, ast.Import | ast.ImportFrom)
-    ]
+    return imports, [ast.unparse(each) for each in body if not isinstance(each, ast.Import | ast.ImportFrom)]
 
 
 def test_the_packages_declare_entry_points_of_our_groups(root: Path) -> None:

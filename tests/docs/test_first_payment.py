@@ -73,8 +73,5 @@ def test_the_first_payment_of_the_readme(root: Path, tmp_path: Path) -> None:
             assert answer["merchantReference"] == "order-1"
             receiver_says(rf"success +{answer['gatewayReference']}")
         found = call(api, look_up, key)
-        assert (found["status"], found["gatewayReference"]) == (
-            "success",
-            answer["gatewayReference"],
-        )
+        assert (found["status"], found["gatewayReference"]) == ("success", answer["gatewayReference"])
         assert found["finalAmount"] == {"value": 150.0, "currency": "KES"}

@@ -65,13 +65,7 @@ def test_either_generators_result_is_read() -> None:
 def test_the_generator_separates_good_responses_from_bad_ones_in_any_pieces() -> None:
     over = iter([False] * 60)
     with answering(GOOD, BUSY.replace(b"\r\n\r\nbu", b"\r\n|\r\nbu|"), GOOD) as address:
-        tally = drive(
-            address,
-            itertools.repeat(REQUEST),
-            connections=1,
-            seconds=10,
-            is_over=lambda: next(over, True),
-        )
+        tally = drive(address, itertools.repeat(REQUEST), connections=1, seconds=10, is_over=lambda: next(over, True))
     assert tally.bad > 0
     assert len(tally.times_ms) in (2 * tally.bad, 2 * tally.bad + 1, 2 * tally.bad - 1)
 

@@ -62,9 +62,7 @@ def test_the_settings_to_copy_can_be_loaded(page: str, tmp_path: Path) -> None:
 def test_the_brands_to_copy_can_be_read(page: str) -> None:
     _, text = TOML.findall(page)
     assert tomllib.loads(text)
-    [configured] = parse_brands(
-        text, source="brands.toml", providers={"sandbox": "Sandbox"}, rules=EgressRules()
-    )
+    [configured] = parse_brands(text, source="brands.toml", providers={"sandbox": "Sandbox"}, rules=EgressRules())
     assert configured.brand.id == "acme"
 
 

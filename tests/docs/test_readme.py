@@ -20,9 +20,7 @@ def readme(root: Path) -> str:
 
 def test_the_tests_are_one_line_between_their_marks(readme: str) -> None:
     [block] = TESTS.findall(readme)
-    assert block == (
-        'python3 -m venv .venv && .venv/bin/pip install "nox>=2024.10,<2027" && .venv/bin/nox\n'
-    )
+    assert block == ('python3 -m venv .venv && .venv/bin/pip install "nox>=2024.10,<2027" && .venv/bin/nox\n')
     assert readme.count("the tests -->") == 2
 
 
@@ -50,7 +48,5 @@ def test_its_answer_has_the_members_of_the_specification(readme: str) -> None:
 def test_shell_blocks_are_shell(root: Path) -> None:
     for page in (root / "README.md", *(root / "docs").glob("*.md")):
         for block in re.findall(r"^```sh\n(.*?)^```$", page.read_text("utf-8"), re.M | re.S):
-            done = subprocess.run(
-                ["bash", "-n"], input=block, text=True, capture_output=True, timeout=60, check=False
-            )
+            done = subprocess.run(["bash", "-n"], input=block, text=True, capture_output=True, timeout=60, check=False)
             assert done.returncode == 0, f"{page.name}: {done.stderr}"

@@ -108,9 +108,7 @@ def receiver(
     environment = os.environ | {"API_KEY": f"{KEY} {NEW_KEY}", "RESULTS": str(results)}
     log = place / "log"
     with log.open("wb") as output:
-        process = subprocess.Popen(
-            command, stdout=output, stderr=subprocess.STDOUT, env=environment, cwd=place
-        )
+        process = subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT, env=environment, cwd=place)
     try:
         yield Receiver(_port(process, log), tls, results, log, process)
     finally:

@@ -123,14 +123,10 @@ def answer(
         "success": success,
     }
     status_object = {name: value for name, value in fields.items() if value is not None}
-    return json_answer(
-        {"data": {"transaction": transaction or {}}, "status": status_object}, status
-    )
+    return json_answer({"data": {"transaction": transaction or {}}, "status": status_object}, status)
 
 
-def enquiry(
-    transaction_status: str | None, code: str | None = None, **members: Any
-) -> HttpResponse:
+def enquiry(transaction_status: str | None, code: str | None = None, **members: Any) -> HttpResponse:
     """Return an answer to a poll of REFERENCE."""
     transaction = {"id": REFERENCE, "message": "told", "status": transaction_status}
     if transaction_status == "TS":

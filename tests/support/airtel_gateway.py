@@ -109,13 +109,7 @@ async def running_airtel() -> AsyncIterator[Airtel]:
     client = HttpClient(rules=EgressRules(), context=tls_context())
     async with trio.open_nursery() as nursery:
         await nursery.start(
-            partial(
-                serve_simulator,
-                airtel.simulator,
-                listeners,
-                send_callback=client.call_provider,
-                now=airtel.now,
-            )
+            partial(serve_simulator, airtel.simulator, listeners, send_callback=client.call_provider, now=airtel.now)
         )
         yield airtel
         nursery.cancel_scope.cancel()
@@ -132,12 +126,7 @@ class AirtelGateway:
 
     async def create(self, operation: str, **changes: Any) -> str:
         """Create a payment of UGX 1000 and return its gatewayReference."""
-        members = {
-            "msisdn": f"+256{PAYER}",
-            "country": "UG",
-            "amount": {"value": 1000, "currency": "UGX"},
-            **changes,
-        }
+        members = {"msisdn": f"+256{PAYER}", "country": "UG", "amount": {"value": 1000, "currency": "UGX"}, **changes}
         made = await self.merchant.accepted(operation, **members)
         if operation == "web/payin":
             await ask(made["pageUrl"], method="POST", headers=FORM, body=b"")
@@ -176,9 +165,7 @@ class AirtelGateway:
 
     def set_hook_url(self) -> None:
         """Set the callback URL, as one does in the operator's portal."""
-        self.airtel.simulator.open_accounts(
-            [{"account": "collection", "callback_url": self.hook()}]
-        )
+        self.airtel.simulator.open_accounts([{"account": "collection", "callback_url": self.hook()}])
 
 
 FORM = {"Content-Type": "application/x-www-form-urlencoded"}

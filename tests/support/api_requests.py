@@ -56,11 +56,7 @@ def body(operation: Operation = Operation.DIRECT_PAYIN, **changes: Any) -> dict[
         members["payee"] = party
     elif operation is not Operation.DIRECT_TAXPAYOUT:
         members["payer"] = party
-    members |= {
-        "country": "KE",
-        "resultUrl": "https://merchant.example/callbacks",
-        "merchantReference": "order-1",
-    }
+    members |= {"country": "KE", "resultUrl": "https://merchant.example/callbacks", "merchantReference": "order-1"}
     if operation is Operation.QR_PAYIN:
         members["displayQrUrl"] = "https://merchant.example/qr"
     if operation is Operation.DIRECT_TAXPAYOUT:
@@ -86,17 +82,12 @@ def request(
     *,
     method: str = "POST",
     target: bytes = b"/gateway/mmo/v2/direct/payin/mpesa_ke",
-    headers: tuple[tuple[bytes, bytes], ...] = (
-        (b"x-api-key", b"a-key"),
-        (b"content-type", b"application/json"),
-    ),
+    headers: tuple[tuple[bytes, bytes], ...] = ((b"x-api-key", b"a-key"), (b"content-type", b"application/json")),
 ) -> HttpRequest:
     return HttpRequest(method, target, headers, text(body()) if content is None else content)
 
 
-def call(
-    http_request: HttpRequest, *, brand: Brand = BRAND, settings: ApiSettings = SETTINGS
-) -> CreatePayment:
+def call(http_request: HttpRequest, *, brand: Brand = BRAND, settings: ApiSettings = SETTINGS) -> CreatePayment:
     """Check a creation request completely, in the order of C9."""
     route = routes.find_route(http_request)
     assert isinstance(route, routes.CreateRoute)
@@ -104,12 +95,7 @@ def call(
     creation = requests.check_head(http_request, route, brand, settings)
     assert isinstance(creation, requests.CreationHead)
     return requests.parse_creation(
-        creation,
-        http_request.body,
-        settings,
-        gateway_reference=ULID,
-        page_token=TOKEN,
-        terms=Terms(),
+        creation, http_request.body, settings, gateway_reference=ULID, page_token=TOKEN, terms=Terms()
     )
 
 

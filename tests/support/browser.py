@@ -33,12 +33,7 @@ FLAGS = [
 ]
 """Only this machine is reachable, so that no test contacts another one."""
 
-THREE_G = {
-    "offline": False,
-    "latency": 300,
-    "downloadThroughput": 1_600_000 / 8,
-    "uploadThroughput": 768_000 / 8,
-}
+THREE_G = {"offline": False, "latency": 300, "downloadThroughput": 1_600_000 / 8, "uploadThroughput": 768_000 / 8}
 """1.6 Mbit/s down, 768 kbit/s up, 300 ms there and back: what is commonly measured with as 3G."""
 
 
@@ -48,11 +43,7 @@ def chromium_path() -> str | None:
     named = os.environ.get("MMO_CHROMIUM")
     if named:
         return named if Path(named).is_file() else None
-    return (
-        shutil.which("chromium")
-        or shutil.which("chromium-browser")
-        or shutil.which("google-chrome")
-    )
+    return shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 
 
 def launch_browser(playwright: Playwright, path: str) -> Browser:

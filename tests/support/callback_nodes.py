@@ -82,9 +82,7 @@ class Node:
             breaker=BreakerSettings(),
             owns_channel=owned.owns,
         )
-        self.channel_owner = (
-            None if channels is None else ChannelOwner(channels, self.callbacks, owned)
-        )
+        self.channel_owner = None if channels is None else ChannelOwner(channels, self.callbacks, owned)
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Run like the service until it is drained, or cancelled as by kill -9."""
@@ -154,11 +152,7 @@ async def recorded_outcomes(store: Store, *numbers: int) -> dict[int, DeliveryOu
     numbers_by_reference = {reference(number): number for number in numbers}
     with trio.fail_after(200):
         while True:
-            found = [
-                each
-                for each in await store.admin.callbacks()
-                if each.gateway_reference in numbers_by_reference
-            ]
+            found = [each for each in await store.admin.callbacks() if each.gateway_reference in numbers_by_reference]
             if {each.gateway_reference for each in found} == numbers_by_reference.keys():
                 break
             await trio.sleep(0.05)

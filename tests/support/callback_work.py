@@ -119,8 +119,6 @@ async def running_worker(
         **settings,
     )
     async with trio.open_nursery() as nursery:
-        await nursery.start(
-            lambda task_status: worker.run(drain=trio.Event(), task_status=task_status)
-        )
+        await nursery.start(lambda task_status: worker.run(drain=trio.Event(), task_status=task_status))
         yield worker
         nursery.cancel_scope.cancel()

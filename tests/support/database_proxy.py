@@ -98,9 +98,7 @@ async def database_proxy(url: str) -> AsyncIterator[DatabaseProxy]:
 
     listeners = await trio.open_tcp_listeners(0, host="127.0.0.1")
     own = listeners[0].socket.getsockname()[1]
-    proxy = DatabaseProxy(
-        make_conninfo(url, host="127.0.0.1", port=own, sslmode="disable", gssencmode="disable")
-    )
+    proxy = DatabaseProxy(make_conninfo(url, host="127.0.0.1", port=own, sslmode="disable", gssencmode="disable"))
 
     async def serve(client: trio.SocketStream) -> None:
         if not proxy.accepts:
@@ -125,18 +123,14 @@ async def database_proxy(url: str) -> AsyncIterator[DatabaseProxy]:
         nursery.cancel_scope.cancel()
 
 
-async def _forward_answers(
-    server: trio.SocketStream, client: trio.SocketStream, end: trio.CancelScope
-) -> None:
+async def _forward_answers(server: trio.SocketStream, client: trio.SocketStream, end: trio.CancelScope) -> None:
     with suppress(*BROKEN):
         async for data in server:
             await client.send_all(data)
     end.cancel()
 
 
-async def _forward_requests(
-    proxy: DatabaseProxy, client: trio.SocketStream, server: trio.SocketStream
-) -> None:
+async def _forward_requests(proxy: DatabaseProxy, client: trio.SocketStream, server: trio.SocketStream) -> None:
     messages = _Messages()
     with suppress(*BROKEN):
         async for data in client:

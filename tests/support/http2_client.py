@@ -61,12 +61,7 @@ class Http2Client:
         """Send a head; the number of its stream."""
         number = self._talk.get_next_available_stream_id()
         self._coming[number] = _PendingAnswer()
-        pseudo = [
-            (b":method", method),
-            (b":scheme", b"http"),
-            (b":authority", b"h"),
-            (b":path", target),
-        ]
+        pseudo = [(b":method", method), (b":scheme", b"http"), (b":authority", b"h"), (b":path", target)]
         self._talk.send_headers(number, [*pseudo, *fields], end_stream=ends)
         await self._flush()
         return number
@@ -75,9 +70,7 @@ class Http2Client:
         """Send a whole body, as the server's window lets us."""
         rest = body
         while rest:
-            room = min(
-                self._talk.local_flow_control_window(number), self._talk.max_outbound_frame_size
-            )
+            room = min(self._talk.local_flow_control_window(number), self._talk.max_outbound_frame_size)
             if room:
                 piece, rest = rest[:room], rest[room:]
                 self._talk.send_data(number, piece, end_stream=not rest)
@@ -107,9 +100,7 @@ class Http2Client:
             assert len(dict(fields)) == len(fields)
         elif isinstance(event, h2.events.DataReceived):
             self._coming[event.stream_id or 0].body += event.data or b""
-            self._talk.acknowledge_received_data(
-                event.flow_controlled_length or 0, event.stream_id or 0
-            )
+            self._talk.acknowledge_received_data(event.flow_controlled_length or 0, event.stream_id or 0)
         elif isinstance(event, h2.events.StreamEnded):
             self._coming[event.stream_id or 0].is_whole = True
 

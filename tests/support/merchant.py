@@ -41,11 +41,7 @@ class Answer:
 
 
 async def ask(
-    url: str,
-    *,
-    method: str = "GET",
-    headers: Mapping[str, str] | None = None,
-    body: bytes | None = None,
+    url: str, *, method: str = "GET", headers: Mapping[str, str] | None = None, body: bytes | None = None
 ) -> Answer:
     """One request on a connection of its own; the target goes out exactly as it stands in the
     URL."""
@@ -128,12 +124,7 @@ class Merchant:
         return {name: value for name, value in body.items() if value is not None}
 
     async def post(
-        self,
-        operation: str,
-        body: Any,
-        *,
-        method: str | None = None,
-        headers: Mapping[str, str] | None = None,
+        self, operation: str, body: Any, *, method: str | None = None, headers: Mapping[str, str] | None = None
     ) -> Answer:
         """Send a creation request; a body that is bytes goes out as it is."""
         raw = body if isinstance(body, bytes) else json.dumps(body).encode()

@@ -141,9 +141,7 @@ class CallbackRecorder:
         sender = None if ports is None else self.find_sender(ports)
         return Admitted(BODY_LIMIT, self._responder(head, sender))
 
-    def _responder(
-        self, head: RequestHead, sender: int | None
-    ) -> Callable[[bytes], Awaitable[HttpResponse]]:
+    def _responder(self, head: RequestHead, sender: int | None) -> Callable[[bytes], Awaitable[HttpResponse]]:
         async def respond(body: bytes) -> HttpResponse:
             reference = json.loads(body)["gatewayReference"]
             key = head.value(b"x-api-key")

@@ -25,9 +25,7 @@ LARGE = 200_000
 """Bytes of an answer beyond which one look at its status and type is enough."""
 
 
-def check_creation(
-    operation: str, sent: bytes, status: int, headers: Mapping[str, str], body: bytes
-) -> None:
+def check_creation(operation: str, sent: bytes, status: int, headers: Mapping[str, str], body: bytes) -> None:
     """An exchange with a creation endpoint; raises AssertionError or ValidationError."""
     path = f"{ROOT}/{operation}/{{method}}"
     if path not in DOCUMENT["paths"]:
@@ -51,9 +49,7 @@ def check_look_up(target: str, status: int, headers: Mapping[str, str], body: by
     check_answer(path, "get", status, headers, body)
 
 
-def check_answer(
-    path: str, method: str, status: int, headers: Mapping[str, str], body: bytes
-) -> None:
+def check_answer(path: str, method: str, status: int, headers: Mapping[str, str], body: bytes) -> None:
     """The answer is one that the document knows for this endpoint."""
     responses = DOCUMENT["paths"][path][method]["responses"]
     assert str(status) in responses, (path, status, body)

@@ -74,19 +74,11 @@ class RunningSimulator:
 async def run_simulator(simulator: Simulator) -> AsyncIterator[RunningSimulator]:
     """Run the simulator during the block."""
     listeners = await trio.open_tcp_listeners(0, host="127.0.0.1")
-    running = RunningSimulator(
-        simulator, f"http://127.0.0.1:{listeners[0].socket.getsockname()[1]}"
-    )
+    running = RunningSimulator(simulator, f"http://127.0.0.1:{listeners[0].socket.getsockname()[1]}")
     client = HttpClient(rules=EgressRules(allow_private=True), context=tls_context())
     async with trio.open_nursery() as nursery:
         await nursery.start(
-            partial(
-                serve_simulator,
-                simulator,
-                listeners,
-                send_callback=client.call_provider,
-                now=running.now,
-            )
+            partial(serve_simulator, simulator, listeners, send_callback=client.call_provider, now=running.now)
         )
         yield running
         nursery.cancel_scope.cancel()
@@ -145,12 +137,7 @@ class OperatorGateway:
 
 @asynccontextmanager
 async def run_operator_gateway(
-    directory: Path,
-    *,
-    kind: str,
-    simulator: Simulator,
-    market: Market,
-    options: Mapping[str, str],
+    directory: Path, *, kind: str, simulator: Simulator, market: Market, options: Mapping[str, str]
 ) -> AsyncIterator[OperatorGateway]:
     """Run the simulator and a gateway with an account of this kind, called `operator`. The
     account's base_url is the simulator's, whose clock `OperatorGateway.advance` moves."""
@@ -158,14 +145,8 @@ async def run_operator_gateway(
         account = {"kind": kind, **options, "base_url": played.origin}
         environment = {provider_variable("operator", key): text for key, text in account.items()}
         brands = BRANDS.format(
-            key=API_KEY,
-            method=METHOD,
-            name="operator",
-            country=market.country,
-            currency=market.currency,
+            key=API_KEY, method=METHOD, name="operator", country=market.country, currency=market.currency
         )
-        async with serving(
-            directory, environment=environment, brands=brands, api_key=API_KEY
-        ) as running:
+        async with serving(directory, environment=environment, brands=brands, api_key=API_KEY) as running:
             running.merchant.method = METHOD
             yield OperatorGateway(running, played, market)

@@ -19,13 +19,7 @@ from mmo_trio.simulators.base import Simulator
 from mmo_trio.simulators.mpesa.accounts import SANDBOX_PASSKEY
 from mmo_trio.simulators.mpesa.keys import open_mpesa
 from mmo_trio.simulators.mtn.accounts import SimulatedMtnAccounts
-from mmo_trio.simulators.mtn.api import (
-    API_KEY,
-    API_USER,
-    COLLECTION_KEY,
-    DISBURSEMENT_KEY,
-    MtnSimulator,
-)
+from mmo_trio.simulators.mtn.api import API_KEY, API_USER, COLLECTION_KEY, DISBURSEMENT_KEY, MtnSimulator
 from mmo_trio.system.ciphers import SystemCiphers
 from tests.support import airtel_account as airtel_stage
 
@@ -125,12 +119,7 @@ OPERATORS = {
     ),
     "mpesa": Operator(
         open_mpesa_account,
-        operations=(
-            *PAYINS_AND_PAYOUTS,
-            Operation.DIRECT_TAXPAYOUT,
-            Operation.QR_PAYIN,
-            None,
-        ),
+        operations=(*PAYINS_AND_PAYOUTS, Operation.DIRECT_TAXPAYOUT, Operation.QR_PAYIN, None),
         country="KE",
         currency="KES",
         failures=("1", "1032", "2040", "17", "SOMETHING_NEW"),

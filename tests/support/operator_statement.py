@@ -29,9 +29,7 @@ def check(world: World) -> None:
                 late.setdefault(each.reference, paid.get(each.reference, Decimal(0)))
             else:
                 asked_at = world.asked_at[each.reference]
-                assert each.order.expires_at - asked_at <= HOUR, (
-                    f"{each.reference} wasn't asked about"
-                )
+                assert each.order.expires_at - asked_at <= HOUR, f"{each.reference} wasn't asked about"
         _check_payment(world, each, paid.get(each.reference), late.get(each.reference) or None)
     _check_deposits(world)
     payments = [each for each in every if each.order.flow is not Flow.PUSH]
@@ -83,9 +81,7 @@ def cannot_be_asked(world: World, about: Transaction) -> bool:
     operator's statement."""
     operation = world.provider.operations[operation_key(about)]
     is_unnamed = about.progress.provider_reference is None and about.progress.hint is None
-    return not operation.can_be_polled or (
-        operation.not_found_is_final_after is None and is_unnamed
-    )
+    return not operation.can_be_polled or (operation.not_found_is_final_after is None and is_unnamed)
 
 
 def final(about: Transaction) -> Decimal:
@@ -95,9 +91,7 @@ def final(about: Transaction) -> Decimal:
 
 
 def _is_of_another_amount(payment: Mapping[str, str], about: Transaction) -> bool:
-    return payment["kind"] == "c2b" and Decimal(payment["amount"]) != Decimal(
-        about.order.requested.text
-    )
+    return payment["kind"] == "c2b" and Decimal(payment["amount"]) != Decimal(about.order.requested.text)
 
 
 def _check_stood_before_a_person(world: World, about: Transaction) -> None:
@@ -110,9 +104,7 @@ def _check_stood_before_a_person(world: World, about: Transaction) -> None:
     assert set(since) <= set(world.stuck[about.reference]), f"{about.reference} wasn't seen"
 
 
-def _check_payment(
-    world: World, about: Transaction, paid: Decimal | None, late: Decimal | None
-) -> None:
+def _check_payment(world: World, about: Transaction, paid: Decimal | None, late: Decimal | None) -> None:
     progress = about.progress
     where = f"{about.reference} of seed {world.seed}"
     if about.order.flow is Flow.PUSH:
@@ -139,9 +131,7 @@ def _check_deposits(world: World) -> None:
         for each in world.simulator.snapshot()["payments"]
         if each["kind"] == "c2b"
         and each["result"] == "success"
-        and (
-            (about := named(world, each["reference"])) is None or _is_of_another_amount(each, about)
-        )
+        and ((about := named(world, each["reference"])) is None or _is_of_another_amount(each, about))
     }
     booked: dict[str, Decimal] = {}
     for each in world.transactions.values():

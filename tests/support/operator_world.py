@@ -25,33 +25,13 @@ from trio.testing import MockClock
 
 from mmo_sansio.http.messages import HttpRequest, HttpResponse
 from mmo_sansio.messages.inputs import ConfirmPage, Input
-from mmo_sansio.messages.intents import (
-    DeliverCallback,
-    DeliverQr,
-    PollProvider,
-    SubmitToProvider,
-)
+from mmo_sansio.messages.intents import DeliverCallback, DeliverQr, PollProvider, SubmitToProvider
 from mmo_sansio.providers.common.interface import Conversation, ExchangeFailed, Finished, resume
 from mmo_sansio.providers.common.redaction import RedactingProvider
 from mmo_sansio.providers.mpesa_daraja.adapter import DarajaProvider
 from mmo_sansio.providers.mpesa_daraja.references import account_reference
-from mmo_sansio.testing import (
-    START,
-    a_brand,
-    a_create_payment,
-    a_method,
-    a_party,
-    numbered_reference,
-)
-from mmo_sansio.values.clock import (
-    HOUR,
-    MINUTE,
-    SECOND,
-    Instant,
-    MonotonicInstant,
-    Span,
-    later,
-)
+from mmo_sansio.testing import START, a_brand, a_create_payment, a_method, a_party, numbered_reference
+from mmo_sansio.values.clock import HOUR, MINUTE, SECOND, Instant, MonotonicInstant, Span, later
 from mmo_sansio.values.model import Brand, Flow, Limits, Operation, Stage, Transaction, Type
 from mmo_sansio.values.money import to_money
 from mmo_trio.api.webhooks import Webhooks
@@ -160,10 +140,7 @@ class World:
 
     def balances(self) -> dict[str, Decimal]:
         """Return the balance of each account at the operator."""
-        return {
-            each["account"]: Decimal(each["balance"])
-            for each in self.simulator.snapshot()["accounts"]
-        }
+        return {each["account"]: Decimal(each["balance"]) for each in self.simulator.snapshot()["accounts"]}
 
     def play(self, payments: int, kills: int) -> None:
         """Run this many payments and kills until everything is idle."""
@@ -183,9 +160,7 @@ class World:
             for number in range(payments):
                 network.start_soon(self._create, number, Span(self.random.randrange(HOUR)))
             for _ in range(kills):
-                network.start_soon(
-                    self._kill_after, Span(self.random.randrange(HOUR + 10 * MINUTE))
-                )
+                network.start_soon(self._kill_after, Span(self.random.randrange(HOUR + 10 * MINUTE)))
             await trio.sleep(HEALED_AFTER / SECOND + 60)
             assert self.scanner is not None
             self.scanner.scan_interval_s = 300  # Nothing is quick any more.
@@ -221,21 +196,11 @@ class World:
         outbox = Outbox()
         outbox.subscribe(hand_over)
         engine = Engine(store, clock, outbox)
-        account = self.account = ProviderAccount(
-            self.provider, self._exchange, now, clock.monotonic
-        )
+        account = self.account = ProviderAccount(self.provider, self._exchange, now, clock.monotonic)
         name = self.provider.name
-        providers = ProviderWorker(
-            engine.submit, {name: self.provider}, lambda _: account.exchange, now
-        )
+        providers = ProviderWorker(engine.submit, {name: self.provider}, lambda _: account.exchange, now)
         scanner = Scheduler(
-            store,
-            engine.enqueue,
-            hand_over,
-            providers.has_room,
-            now,
-            clock.monotonic,
-            scan_interval_s=5,
+            store, engine.enqueue, hand_over, providers.has_room, now, clock.monotonic, scan_interval_s=5
         )
         await life.start(engine.run)
         await life.start(partial(providers.run, drain=trio.Event()))
@@ -325,9 +290,7 @@ class World:
             "Msisdn": int(self.random.choice(KENYANS)),
             "BillRefNumber": bill_reference,
         }
-        request = HttpRequest(
-            "POST", b"/mpesa/c2b/v2/simulate", headers, json.dumps(document).encode()
-        )
+        request = HttpRequest("POST", b"/mpesa/c2b/v2/simulate", headers, json.dumps(document).encode())
         answer = self.simulator.handle_request(request, now=now())
         assert isinstance(answer, HttpResponse)
         assert answer.status == 200, answer.body
@@ -344,19 +307,14 @@ class World:
             assert isinstance(token, HttpResponse)
             bearer = b"Bearer " + json.loads(token.body)["access_token"].encode()
             signed = HttpRequest(
-                request.method,
-                request.target,
-                (*request.headers, (b"authorization", bearer)),
-                request.body,
+                request.method, request.target, (*request.headers, (b"authorization", bearer)), request.body
             )
             answer = self.simulator.handle_request(signed, now=now())
             assert isinstance(answer, HttpResponse)
             assert isinstance(resume(conversation, answer), Finished)
 
     def _brand(self) -> Brand:
-        lowest, highest = (
-            to_money(Decimal(units), self.operator.currency) for units in (1, 10_000_000)
-        )
+        lowest, highest = (to_money(Decimal(units), self.operator.currency) for units in (1, 10_000_000))
         method = a_method(
             provider=self.provider.name,
             country=self.operator.country,

@@ -72,9 +72,7 @@ class Cluster:
             connection.execute("ALTER SYSTEM SET synchronous_standby_names = 'standby'")
             connection.execute("SELECT pg_reload_conf()")
             until = time.monotonic() + TIMEOUT_S
-            while not connection.execute(
-                "SELECT 1 FROM pg_stat_replication WHERE sync_state = 'sync'"
-            ).fetchone():
+            while not connection.execute("SELECT 1 FROM pg_stat_replication WHERE sync_state = 'sync'").fetchone():
                 assert time.monotonic() < until, "the standby doesn't follow"
                 time.sleep(0.05)
 

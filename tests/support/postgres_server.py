@@ -38,9 +38,7 @@ class PostgresServer:
 
     def drop(self, url: str) -> None:
         """Remove a database of `fresh`, even if clients are connected."""
-        self.run(
-            sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)"), urlsplit(url).path.removeprefix("/")
-        )
+        self.run(sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)"), urlsplit(url).path.removeprefix("/"))
 
     def run(self, statement: sql.SQL, name: str) -> None:
         """One statement about one thing."""

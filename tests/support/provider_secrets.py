@@ -56,11 +56,7 @@ def good_options(kind: str, base_url: str) -> dict[str, Any]:
             "initiator": "testapi",
             "certificate": certificate(),
         },
-        "mtn_momo": {
-            "market": "mtnuganda",
-            "collection_api_user": user,
-            "disbursement_api_user": user,
-        },
+        "mtn_momo": {"market": "mtnuganda", "collection_api_user": user, "disbursement_api_user": user},
     }
     planted = {name: canary(name) for name in SECRETS[kind]}
     return {"base_url": base_url, **plain[kind], **planted}

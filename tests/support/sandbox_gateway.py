@@ -98,19 +98,13 @@ async def serving(
     authority = ensure_authority(directory)
     storage = storages.of(directory)
     presets = sandbox_presets(directory, free_ports=True) | storage.presets
-    settings = load_settings(
-        environment=environment or {}, presets=presets, provider_kinds=provider_kinds
-    )
+    settings = load_settings(environment=environment or {}, presets=presets, provider_kinds=provider_kinds)
     brands_file = None
     if brands is not None:
         brands_file = directory / "brands.toml"
         brands_file.write_text(brands, encoding="utf-8")
     config = ServiceConfig(
-        settings,
-        data_directory=directory,
-        is_sandbox=True,
-        has_demo_brand=brands is None,
-        brands_file=brands_file,
+        settings, data_directory=directory, is_sandbox=True, has_demo_brand=brands is None, brands_file=brands_file
     )
     drain = trio.Event()
     send_ready, receive_ready = trio.open_memory_channel[ServiceAddresses](1)
@@ -119,12 +113,7 @@ async def serving(
 
         async def serve_until_drained() -> None:
             with storage.opened_by_service():
-                await run_service(
-                    config,
-                    on_ready=send_ready.send_nowait,
-                    drain=drain,
-                    extra_listeners=extra_listeners,
-                )
+                await run_service(config, on_ready=send_ready.send_nowait, drain=drain, extra_listeners=extra_listeners)
             ended.set()
 
         nursery.start_soon(serve_until_drained)

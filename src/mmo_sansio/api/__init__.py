@@ -1,2 +1,1 @@
-"""The merchant API turns requests into inputs and queries, and replies into responses,
-without I/O."""
+"""The merchant API turns requests into inputs and queries, and replies into responses, without I/O."""

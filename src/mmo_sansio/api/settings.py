@@ -22,5 +22,4 @@ class ApiSettings:
     egress_rules: EgressRules = EgressRules()
     """Where merchants' URLs may lead (C8)."""
     sandbox_scenarios: Collection[str] | None = None
-    """The values of `X-Sandbox-Scenario`; None outside the sandbox, where the header
-    means nothing."""
+    """The values of `X-Sandbox-Scenario`; None outside the sandbox, where the header means nothing."""

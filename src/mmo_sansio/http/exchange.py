@@ -61,8 +61,7 @@ class ResponseReceived:
     status: int
     headers: Headers
     body: bytes
-    """The part of the body that arrived within the deadline and the limit, its transfer coding
-    decoded."""
+    """The part of the body that arrived within the deadline and the limit, its transfer coding decoded."""
     is_complete: bool
     """Whether the body arrived to its end."""
     duration_ms: int
@@ -94,8 +93,7 @@ ExchangeResult: TypeAlias = ResponseReceived | NoResponseReceived
 
 
 def to_attempt(result: ExchangeResult, *, url: str) -> DeliveryAttempt:
-    """Return the record of a delivery to this URL: any 2xx in time is delivered, all else failed
-    (K2)."""
+    """Return the record of a delivery to this URL: any 2xx in time is delivered, all else failed (K2)."""
     match result:
         case ResponseReceived(status=status, duration_ms=duration_ms, body=body):
             delivered = 200 <= status <= 299

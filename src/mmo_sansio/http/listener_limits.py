@@ -40,8 +40,7 @@ class ListenerLimits:
 
     @property
     def short_idle_threshold(self) -> int:
-        """Return the number of connections from which idle ones have the short idle
-        timeout only."""
+        """Return the number of connections from which idle ones have the short idle timeout only."""
         return self.connections * 7 // 8
 
 

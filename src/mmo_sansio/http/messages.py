@@ -1,5 +1,4 @@
-"""Represents HTTP messages as values: received by a listener, or to be sent by a client
-(RFC 9110)."""
+"""Represents HTTP messages as values: received by a listener, or to be sent by a client (RFC 9110)."""
 
 from __future__ import annotations
 
@@ -26,15 +25,13 @@ class RequestHead:
     method: str
     """The method, as sent: methods are case-sensitive (RFC 9110 section 9.1)."""
     target: bytes
-    """The raw request target, still percent-encoded (RFC 9112 section 3.2): in origin-form from a
-    listener, in absolute-form (`https://host/path`) for a client."""
+    """The raw request target, still percent-encoded (RFC 9112 section 3.2): in origin-form from a listener, in
+    absolute-form (`https://host/path`) for a client."""
     headers: Headers = ()
 
     def values(self, name: bytes) -> tuple[bytes, ...]:
         """Return every value of the field with this lower-case name, in order."""
-        return tuple(
-            [value for each, value in self.headers if each == name]
-        )  # A generator costs double.
+        return tuple([value for each, value in self.headers if each == name])  # A generator costs double.
 
     def value(self, name: bytes) -> bytes | None:
         """Return the first value of the field with this lower-case name, or None."""

@@ -1,10 +1,9 @@
-"""Reads the head of a response from a server that is not trusted, strictly by RFC 9112: every byte
-is checked before a library reads it.
+"""Reads the head of a response from a server that is not trusted, strictly by RFC 9112: every byte is checked before a
+library reads it.
 
-HTTP libraries are lenient on purpose: they take bare LF for a line's end, join folded lines, or
-pick one of Content-Length and Transfer-Encoding when both are there. A receiver that sends such a
-head does not speak HTTP, and another reader might understand it differently; so it counts as no
-response."""
+HTTP libraries are lenient on purpose: they take bare LF for a line's end, join folded lines, or pick one of
+Content-Length and Transfer-Encoding when both are there. A receiver that sends such a head does not speak HTTP, and
+another reader might understand it differently; so it counts as no response."""
 
 from __future__ import annotations
 
@@ -26,9 +25,7 @@ INTERIM_RESPONSES_MAX = 10
 
 _BEGINNING = b"HTTP/1."
 _STRAY_BYTE = re.compile(rb"(?<!\r)\n|\r(?=[^\n])|\x00")
-_STATUS_LINE = re.compile(
-    rb"HTTP/1\.(?P<minor>[01]) (?P<status>[1-5][0-9][0-9])(?: [\t\x20-\x7e\x80-\xff]*+)?"
-)
+_STATUS_LINE = re.compile(rb"HTTP/1\.(?P<minor>[01]) (?P<status>[1-5][0-9][0-9])(?: [\t\x20-\x7e\x80-\xff]*+)?")
 _NAME = rb"[!#$%&'*+.^_`|~0-9A-Za-z-]++"
 _FIELD_LINE = _NAME + rb":[\t\x20-\x7e\x80-\xff]*+"
 _HEAD = re.compile(_STATUS_LINE.pattern + rb"\r\n(?P<lines>(?:" + _FIELD_LINE + rb"\r\n)*+)\r\n")
@@ -40,8 +37,7 @@ _LENGTH = re.compile(rb"[0-9]{1,%d}" % LENGTH_DIGITS_MAX)
 
 
 class ResponseHeadError(Exception):
-    """The bytes are not the head of an HTTP/1.1 response; the message is one sentence that says
-    why."""
+    """The bytes are not the head of an HTTP/1.1 response; the message is one sentence that says why."""
 
 
 class BodyEnd(Enum):
@@ -85,8 +81,8 @@ class ResponseHeadReader:
     def receive(self, data: bytes) -> FinalResponseHead | None:
         """Return the final head once these bytes complete it, else None: more bytes are needed.
 
-        Interim responses are counted and dropped. Raises ResponseHeadError as soon as the bytes
-        cannot become a head any more; empty `data` means that the other side has closed."""
+        Interim responses are counted and dropped. Raises ResponseHeadError as soon as the bytes cannot become a head
+        any more; empty `data` means that the other side has closed."""
         if not data:
             raise ResponseHeadError("The connection was closed before the answer's head was whole.")
         searched = len(self._received)
@@ -99,9 +95,7 @@ class ResponseHeadReader:
                 return FinalResponseHead(status, raw, self._received, framing)
             self._interim_responses += 1
             if status == 101:
-                raise ResponseHeadError(
-                    "The receiver switched protocols (101) without being asked."
-                )
+                raise ResponseHeadError("The receiver switched protocols (101) without being asked.")
             if self._interim_responses > INTERIM_RESPONSES_MAX:
                 raise ResponseHeadError(f"More than {INTERIM_RESPONSES_MAX} interim answers came.")
         return None
@@ -122,8 +116,8 @@ class ResponseHeadReader:
 def _check_head(raw: bytes) -> tuple[int, BodyFraming]:
     """Return the status of a whole head, blank line included, and the framing of its body.
 
-    Raises ResponseHeadError unless every line is well-formed, and no field leaves open where the
-    body ends (RFC 9112 section 6.3)."""
+    Raises ResponseHeadError unless every line is well-formed, and no field leaves open where the body ends (RFC 9112
+    section 6.3)."""
     head = _HEAD.fullmatch(raw)
     if head is None:
         if _STATUS_LINE.fullmatch(raw.partition(b"\r")[0]) is None:

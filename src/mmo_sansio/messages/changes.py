@@ -1,5 +1,4 @@
-"""Defines the facts that a decision makes true; a store makes those of one decision durable
-together, in order."""
+"""Defines the facts that a decision makes true; a store makes those of one decision durable together, in order."""
 
 from __future__ import annotations
 
@@ -43,8 +42,7 @@ class TransactionCreated:
 
 @frozen
 class TransactionAdvanced:
-    """A transaction has moved; with both sides a store can guard the change and the journal can
-    explain it."""
+    """A transaction has moved; with both sides a store can guard the change and the journal can explain it."""
 
     before: Transaction
     after: Transaction
@@ -113,16 +111,14 @@ class SuspenseRecorded:
     reason: SuspenseReason
     provider: str
     content: str
-    """The report, as the text of a JSON object. The same report for the same reason only increments
-    a count."""
+    """The report, as the text of a JSON object. The same report for the same reason only increments a count."""
     gateway_reference: str | None = None
     brand: str | None = None
 
 
 @frozen
 class JournalEntry:
-    """A journal entry is one line of a payment's timeline: the actor, the time, and the stages
-    before and after."""
+    """A journal entry is one line of a payment's timeline: the actor, the time, and the stages before and after."""
 
     at: Instant
     input_name: str

@@ -1,5 +1,4 @@
-"""Defines everything that can happen: requests (imperative, may be rejected) and reports (past
-tense)."""
+"""Defines everything that can happen: requests (imperative, may be rejected) and reports (past tense)."""
 
 from __future__ import annotations
 
@@ -18,8 +17,7 @@ from mmo_sansio.values.money import Money
 
 @frozen
 class Draft:
-    """A draft is a creation request in the right format; the payment rules decide whether the brand
-    may create it."""
+    """A draft is a creation request in the right format; the payment rules decide whether the brand may create it."""
 
     operation: Operation
     method: str
@@ -96,8 +94,7 @@ class ProviderAccepted:
     source: Source
     provider_reference: str | None = None
     poll_after: Span | None = None
-    """How long to wait before the first poll, by the provider's advice; None: the usual
-    interval."""
+    """How long to wait before the first poll, by the provider's advice; None: the usual interval."""
     qr: QrCode | None = None
     """The code for the payer of a QR pay-in (Q1)."""
 
@@ -132,8 +129,7 @@ class ProviderFailed:
 
 @frozen
 class ProviderUnreachable:
-    """A request to the provider had no usable response: it may or may not have been received
-    (S6)."""
+    """A request to the provider had no usable response: it may or may not have been received (S6)."""
 
     gateway_reference: str
     provider: str
@@ -144,23 +140,21 @@ class ProviderUnreachable:
 
 @frozen
 class ProviderNeverReceived:
-    """The provider is certain that it never received a request for this payment, and none is in
-    flight."""
+    """The provider is certain that it never received a request for this payment, and none is in flight."""
 
     gateway_reference: str
     provider: str
     version: int
-    """The transaction's version at its submission or poll: a slow response to an old poll says
-    nothing about a later submission (S6)."""
+    """The transaction's version at its submission or poll: a slow response to an old poll says nothing about a later
+    submission (S6)."""
     submitted_at: Instant | None = None
-    """When the submission began that the report is about, for a response that arrives apart from
-    its poll: the version may have changed meanwhile, and is ignored then."""
+    """When the submission began that the report is about, for a response that arrives apart from its poll: the version
+    may have changed meanwhile, and is ignored then."""
 
 
 @frozen
 class ProviderCannotTell:
-    """The provider cannot be polled about this payment: only its notification, or staff, can end
-    it."""
+    """The provider cannot be polled about this payment: only its notification, or staff, can end it."""
 
     gateway_reference: str
     provider: str
@@ -173,8 +167,8 @@ class ProviderHinted:
     gateway_reference: str
     provider: str
     content: str = ""
-    """Its text: stored with the payment for the adapter that polls, and for staff when the payment
-    is not one of ours (S5)."""
+    """Its text: stored with the payment for the adapter that polls, and for staff when the payment is not one of ours
+    (S5)."""
 
 
 @frozen
@@ -197,8 +191,7 @@ class DepositNotified:
 
 @frozen
 class UnmatchedNotified:
-    """A provider's notification names no payment and no deposit of ours; it is stored for staff
-    (S5)."""
+    """A provider's notification names no payment and no deposit of ours; it is stored for staff (S5)."""
 
     provider: str
     content: str
@@ -221,8 +214,7 @@ class CallbackConcluded:
     fence: int = 0
     """The fence under which it was claimed before it was sent."""
     breaker: BreakerSnapshot | None = None
-    """The merchant's breaker after this outcome, in wall time; None when the outcome did not
-    count."""
+    """The merchant's breaker after this outcome, in wall time; None when the outcome did not count."""
 
 
 ProviderReport: TypeAlias = (

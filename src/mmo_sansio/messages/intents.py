@@ -1,5 +1,4 @@
-"""Defines the actions to take after a decision is durable; each names its transaction and is taken
-by one worker."""
+"""Defines the actions to take after a decision is durable; each names its transaction and is taken by one worker."""
 
 from __future__ import annotations
 
@@ -31,15 +30,15 @@ class DeliverCallback:
 
     gateway_reference: str
     fence: int = 0
-    """The fence under which the owner of the merchant's channel has claimed it; 0 while it is
-    unclaimed, and where one process uses the store alone."""
+    """The fence under which the owner of the merchant's channel has claimed it; 0 while it is unclaimed, and where one
+    process uses the store alone."""
     kind = IntentKind.CALLBACK
 
 
 @frozen
 class DeliverQr:
-    """Make the one attempt to deliver the payment's QR code to the merchant; stored until its
-    outcome is recorded (Q1)."""
+    """Make the one attempt to deliver the payment's QR code to the merchant; stored until its outcome is recorded
+    (Q1)."""
 
     gateway_reference: str
     kind = IntentKind.QR
@@ -47,13 +46,11 @@ class DeliverQr:
 
 @frozen
 class PollProvider:
-    """Poll the provider about the payment. It is not stored: `wake_at` polls again if it is
-    lost."""
+    """Poll the provider about the payment. It is not stored: `wake_at` polls again if it is lost."""
 
     gateway_reference: str
     hint: str | None = None
-    """The text of a hint about a payment that has ended, which is not stored with it; see
-    `Progress.hint`."""
+    """The text of a hint about a payment that has ended, which is not stored with it; see `Progress.hint`."""
 
 
 DurableIntent: TypeAlias = SubmitToProvider | DeliverCallback | DeliverQr
@@ -63,13 +60,11 @@ Intent: TypeAlias = DurableIntent | PollProvider
 """Everything that a decision can request."""
 
 IntentKey: TypeAlias = tuple[str, IntentKind]
-"""(gatewayReference, kind) identifies a durable intent; a transaction has at most one open of each
-kind."""
+"""(gatewayReference, kind) identifies a durable intent; a transaction has at most one open of each kind."""
 
 
 def durable_intent(kind: IntentKind, gateway_reference: str, fence: int = 0) -> DurableIntent:
-    """Return the intent that a store holds under this kind and reference, with the fence of its
-    latest claim."""
+    """Return the intent that a store holds under this kind and reference, with the fence of its latest claim."""
     match kind:
         case IntentKind.SUBMIT:
             return SubmitToProvider(gateway_reference)

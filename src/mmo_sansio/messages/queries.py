@@ -1,5 +1,4 @@
-"""Defines queries, which change nothing and never reach `decide`, and their results (clauses L1,
-L2, R1 to R7)."""
+"""Defines queries, which change nothing and never reach `decide`, and their results (clauses L1, L2, R1 to R7)."""
 
 from __future__ import annotations
 
@@ -33,8 +32,8 @@ class LookUpByMerchantReference:
 
 @frozen(order=True)
 class Position:
-    """A position lies between two rows of a brand's records in their total order: (createdAt,
-    gatewayReference), ascending."""
+    """A position lies between two rows of a brand's records in their total order: (createdAt, gatewayReference),
+    ascending."""
 
     created_at: Instant
     gateway_reference: str
@@ -56,8 +55,7 @@ class ListRecords:
     after: Position | None = None
     """Return the rows that follow this position; None: from the beginning of the window."""
     before: Position | None = None
-    """Return the rows just before this position instead, still in ascending order. At most one of
-    the two is set."""
+    """Return the rows just before this position instead, still in ascending order. At most one of the two is set."""
 
 
 @frozen

@@ -1,5 +1,4 @@
-"""Decides inputs: `decide` turns ledger, input and time into a decision; `reads` names the keys
-that it will look at.
+"""Decides inputs: `decide` turns ledger, input and time into a decision; `reads` names the keys that it will look at.
 
 1. `decide` never changes the ledger and looks only at keys in `reads(input_)`; otherwise the ledger
    raises NotPrefetched.
@@ -23,16 +22,7 @@ from mmo_sansio.messages.intents import IntentKind
 from mmo_sansio.payments import journal
 from mmo_sansio.payments.decision import Decision
 from mmo_sansio.payments.ledger import Ledger, Reads
-from mmo_sansio.payments.rules import (
-    creation,
-    deliveries,
-    deposits,
-    payment_page,
-    polling,
-    results,
-    submission,
-    timers,
-)
+from mmo_sansio.payments.rules import creation, deliveries, deposits, payment_page, polling, results, submission, timers
 from mmo_sansio.values.clock import Instant
 
 
@@ -43,15 +33,9 @@ def reads(input_: inputs.Input) -> Reads:
             key = (input_.brand.id, input_.draft.merchant_reference)
             return Reads(references=frozenset((key,)))
         case inputs.CallbackConcluded(reference):
-            return Reads(
-                transactions=frozenset((reference,)),
-                intents=frozenset(((reference, IntentKind.CALLBACK),)),
-            )
+            return Reads(transactions=frozenset((reference,)), intents=frozenset(((reference, IntentKind.CALLBACK),)))
         case inputs.QrConcluded(reference):
-            return Reads(
-                transactions=frozenset((reference,)),
-                intents=frozenset(((reference, IntentKind.QR),)),
-            )
+            return Reads(transactions=frozenset((reference,)), intents=frozenset(((reference, IntentKind.QR),)))
         case inputs.DepositNotified():
             return Reads(deposits=frozenset(((input_.provider, input_.provider_reference),)))
         case inputs.UnmatchedNotified():

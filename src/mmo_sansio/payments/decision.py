@@ -16,8 +16,7 @@ from mmo_sansio.values.problems import Problem
 
 @frozen
 class Decision:
-    """Holds reply, changes and intents of one input; they become visible together, changes first
-    (law 4)."""
+    """Holds reply, changes and intents of one input; they become visible together, changes first (law 4)."""
 
     reply: Reply
     changes: tuple[Change, ...] = ()
@@ -37,12 +36,10 @@ def ignore(reason: str, transaction: Transaction | None = None) -> Decision:
 def advance(before: Transaction, input_: object, stage: Stage, **progress: Any) -> Transaction:
     """Return the transaction after a legal move, with these fields of its progress changed.
 
-    Raises AssertionError when the table does not have the move: the state machine moves first, the
-    other changes follow.
+    Raises AssertionError when the table does not have the move: the state machine moves first, the other changes
+    follow.
     """
-    assert stage in target_stages(before.progress.stage, input_), (
-        f"{before.progress.stage} x {input_} -> {stage}"
-    )
+    assert stage in target_stages(before.progress.stage, input_), f"{before.progress.stage} x {input_} -> {stage}"
     after = evolve(before.progress, stage=stage, version=before.progress.version + 1, **progress)
     assert (after.wake_at is None) == stage.is_terminal
     return Transaction(before.order, after)

@@ -21,8 +21,7 @@ from mmo_sansio.values.model import Transaction
 
 
 class Gateway:
-    """Decides the inputs of `receive`; `take_intents` gives the actions to take, and `wake` lets
-    time pass."""
+    """Decides the inputs of `receive`; `take_intents` gives the actions to take, and `wake` lets time pass."""
 
     def __init__(self) -> None:
         self.ledger = Ledger()
@@ -32,8 +31,7 @@ class Gateway:
         self._intents: list[Intent] = []
 
     def receive(self, input_: Input, *, now: Instant) -> Reply:
-        """Decide the input, apply the decision and return its reply. Its intents then wait in
-        `take_intents`."""
+        """Decide the input, apply the decision and return its reply. Its intents then wait in `take_intents`."""
         decision = decide(self.ledger, input_, now=now)
         self.ledger.apply(decision.changes, decision.intents)
         for change in decision.changes:
@@ -64,8 +62,7 @@ class Gateway:
         return min((at for at in due if at is not None), default=None)
 
     def wake(self, *, now: Instant) -> None:
-        """Wake all transactions that are due by now, the earliest first. Calling it too early does
-        no harm."""
+        """Wake all transactions that are due by now, the earliest first. Calling it too early does no harm."""
         due = sorted(
             (each.progress.wake_at, each.reference)
             for each in self.ledger.transactions.values()

@@ -1,5 +1,4 @@
-"""Writes the journal: one entry for every decision that changed something, the payment's timeline
-and audit trail."""
+"""Writes the journal: one entry for every decision that changed something, the payment's timeline and audit trail."""
 
 from __future__ import annotations
 
@@ -85,11 +84,7 @@ def _detail(input_: inputs.Input) -> dict[str, object]:
         case inputs.CreatePayment():
             return {"method": input_.draft.method, "operation": input_.draft.operation}
         case inputs.ResolveManually():
-            return {
-                "reason": input_.reason,
-                "evidence": input_.evidence or None,
-                "errorCode": input_.error_code,
-            }
+            return {"reason": input_.reason, "evidence": input_.evidence or None, "errorCode": input_.error_code}
         case inputs.ProviderAccepted():
             return {"source": input_.source, "providerReference": input_.provider_reference}
         case inputs.ProviderSucceeded():

@@ -1,5 +1,4 @@
-"""Holds the ledger: the data of `decide` as plain mappings in memory, and how decisions change
-it."""
+"""Holds the ledger: the data of `decide` as plain mappings in memory, and how decisions change it."""
 
 from __future__ import annotations
 
@@ -54,9 +53,7 @@ def merge_reads(all_reads: Iterable[Reads]) -> Reads:
         references |= each.references
         deposits |= each.deposits
         intents |= each.intents
-    return Reads(
-        frozenset(transactions), frozenset(references), frozenset(deposits), frozenset(intents)
-    )
+    return Reads(frozenset(transactions), frozenset(references), frozenset(deposits), frozenset(intents))
 
 
 @frozen
@@ -68,16 +65,16 @@ class ReferenceUse:
 
 
 class NotPrefetched(AssertionError):
-    """Raised when a decision looks at a key outside its `reads`: an absent key and an unloaded key
-    must never look the same."""
+    """Raised when a decision looks at a key outside its `reads`: an absent key and an unloaded key must never look the
+    same."""
 
 
 @define
 class Ledger:
     """Holds transactions, consumed references, deposits and open intents.
 
-    With `prefetched` it is the working set of one batch: looking at a key outside raises
-    NotPrefetched, so that "absent" always means absent. Without, it holds everything.
+    With `prefetched` it is the working set of one batch: looking at a key outside raises NotPrefetched, so that
+    "absent" always means absent. Without, it holds everything.
     """
 
     prefetched: Reads | None = None
@@ -88,17 +85,12 @@ class Ledger:
     intents: dict[IntentKey, DurableIntent] = Factory(dict)
     """The intents that are scheduled and not concluded."""
     not_before: Instant = Instant(0)
-    """No transaction may be created with an earlier stamp: the records up to here have been served
-    (R7)."""
+    """No transaction may be created with an earlier stamp: the records up to here have been served (R7)."""
 
     def transaction(self, gateway_reference: str) -> Transaction | None:
         """Return the transaction with this reference, if there is one."""
         found = self.transactions.get(gateway_reference)
-        if (
-            found is None
-            and self.prefetched
-            and gateway_reference not in self.prefetched.transactions
-        ):
+        if found is None and self.prefetched and gateway_reference not in self.prefetched.transactions:
             raise NotPrefetched(gateway_reference)
         return found
 
@@ -128,8 +120,7 @@ class Ledger:
     def apply(self, changes: Iterable[Change], intents: Iterable[Intent] = ()) -> None:
         """Apply the changes of a decision, then store its intents.
 
-        Raises AssertionError when a change does not fit the ledger: a store would reject it as
-        well.
+        Raises AssertionError when a change does not fit the ledger: a store would reject it as well.
         """
         for change in changes:
             self._apply(change)
@@ -148,20 +139,12 @@ class Ledger:
                 assert transaction.reference not in self.transactions
                 self.transactions[transaction.reference] = transaction
             case TransactionAdvanced(before, now):
-                assert (
-                    self.transactions[before.reference].progress.version == before.progress.version
-                )
+                assert self.transactions[before.reference].progress.version == before.progress.version
                 assert now.progress.version == before.progress.version + 1
                 self.transactions[now.reference] = now
             case IntentConcluded(key):
                 self.intents.pop(key, None)
-            case (
-                CallbackRecorded()
-                | QrRecorded()
-                | BreakerSaved()
-                | SuspenseRecorded()
-                | JournalEntry()
-            ):
+            case CallbackRecorded() | QrRecorded() | BreakerSaved() | SuspenseRecorded() | JournalEntry():
                 pass  # Kept by stores for people and for workers; no decision looks at them.
             case _:
                 assert_never(change)

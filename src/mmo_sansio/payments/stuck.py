@@ -18,8 +18,8 @@ _NOT_EVIDENCE = frozenset({SuspenseReason.WRONG_PROVIDER, SuspenseReason.UNREADA
 def is_stuck(transaction: Transaction, *, now: Instant) -> bool:
     """Tell whether the outcome of a payment has been unknown for too long (S6).
 
-    Its submission began at least STUCK_AFTER ago, so that its provider may have moved the money,
-    and there is no result. Lists, the metric and its alert all mean this.
+    Its submission began at least STUCK_AFTER ago, so that its provider may have moved the money, and there is no
+    result. Lists, the metric and its alert all mean this.
     """
     if transaction.progress.stage not in (Stage.SUBMITTING, Stage.AWAITING_RESULT):
         return False
@@ -27,11 +27,8 @@ def is_stuck(transaction: Transaction, *, now: Instant) -> bool:
     return elapsed(began_at, now) >= STUCK_AFTER
 
 
-def contradicting_entry(
-    succeeded: bool, entries: Iterable[tuple[SuspenseReason, str]], *, provider: str
-) -> str | None:
-    """Return what in the suspense book contradicts this outcome of a payment; None when nothing
-    does.
+def contradicting_entry(succeeded: bool, entries: Iterable[tuple[SuspenseReason, str]], *, provider: str) -> str | None:
+    """Return what in the suspense book contradicts this outcome of a payment; None when nothing does.
 
     `entries` are the reasons and texts of the payment's entries.
     """

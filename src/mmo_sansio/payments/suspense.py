@@ -1,5 +1,4 @@
-"""Makes the entries of the suspense book: reports of a provider that could not be applied (clauses
-S4, S5)."""
+"""Makes the entries of the suspense book: reports of a provider that could not be applied (clauses S4, S5)."""
 
 from __future__ import annotations
 
@@ -18,9 +17,7 @@ from mmo_sansio.payments.decision import Decision
 from mmo_sansio.values.clock import Instant
 from mmo_sansio.values.model import Transaction
 
-SuspenseSource = (
-    ProviderSucceeded | ProviderFailed | ProviderHinted | DepositNotified | UnmatchedNotified
-)
+SuspenseSource = ProviderSucceeded | ProviderFailed | ProviderHinted | DepositNotified | UnmatchedNotified
 """The inputs that can end in the suspense book."""
 
 

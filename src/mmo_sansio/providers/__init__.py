@@ -1,7 +1,7 @@
 """Adapters of the mobile money operators, and what an adapter of your own is built from.
 
-An adapter turns payments into the operator's requests and its responses into reports; the shell
-sends and waits. It never sees the ledger. `docs/providers/adding.md` builds one step by step.
+An adapter turns payments into the operator's requests and its responses into reports; the shell sends and waits. It
+never sees the ledger. `docs/providers/adding.md` builds one step by step.
 """
 
 from mmo_sansio.providers.common.ciphers import CipherError, Ciphers, RsaPadding

@@ -1,2 +1,1 @@
-"""Holds pure models of circuit breakers, rate limits, fair queues, channel ownership and clock
-trust."""
+"""Holds pure models of circuit breakers, rate limits, fair queues, channel ownership and clock trust."""

@@ -1,19 +1,17 @@
-"""Models which process sends a merchant's callbacks, where several share one store: leases,
-channels and fences (K3, K5).
+"""Models which process sends a merchant's callbacks, where several share one store: leases, channels and fences (K3,
+K5).
 
     free ──a process claims it: its fence grows by one──▶ owned
       ▲                                                     │
       └──released, or the lease of its owner has ended──────┘
 
-A merchant's callbacks go through the merchant's channel, which one process at a time owns. A
-process has one lease for all its channels, by the store's clock, and renews it as a whole. A lease
-that has ended is never renewed: the process begins another, under a new number, and its channels
-are free. The fence distinguishes the claims of two owners of one channel: a callback that was
-claimed under an earlier fence, and is not concluded, is claimed again by the new owner.
+A merchant's callbacks go through the merchant's channel, which one process at a time owns. A process has one lease for
+all its channels, by the store's clock, and renews it as a whole. A lease that has ended is never renewed: the process
+begins another, under a new number, and its channels are free. The fence distinguishes the claims of two owners of one
+channel: a callback that was claimed under an earlier fence, and is not concluded, is claimed again by the new owner.
 
-A process that was stopped does not know that its lease has ended. So it also reads a clock of its
-own, which runs on while the process sleeps, and begins nothing once that clock is near the end
-(`trusted_until`).
+A process that was stopped does not know that its lease has ended. So it also reads a clock of its own, which runs on
+while the process sleeps, and begins nothing once that clock is near the end (`trusted_until`).
 """
 
 from __future__ import annotations
@@ -27,15 +25,14 @@ from mmo_sansio.resilience.circuit_breaker import INITIAL_SNAPSHOT, BreakerSnaps
 from mmo_sansio.values.clock import MILLISECOND, SECOND, MonotonicInstant, Span, earlier, later
 
 LEASE_DURATION = Span(10 * SECOND)
-"""How long a lease lasts after its renewal: so long the callbacks of a dead process wait for
-another."""
+"""How long a lease lasts after its renewal: so long the callbacks of a dead process wait for another."""
 
 LEASE_RENEWAL_INTERVAL = Span(2_500 * MILLISECOND)
 """The interval of lease renewals; three of them may fail."""
 
 LEASE_MARGIN = Span(2 * SECOND)
-"""How long before its end the owner stops trusting a lease: two clocks differ in speed, and the
-store's may be adjusted."""
+"""How long before its end the owner stops trusting a lease: two clocks differ in speed, and the store's may be
+adjusted."""
 
 RELEASE_COOLDOWN = Span(1 * SECOND)
 """How long a process leaves a channel to others after it has released it for them."""
@@ -48,14 +45,14 @@ OVERDUE_AFTER = Span(5 * SECOND)
 
 
 def trusted_until(requested_at: MonotonicInstant) -> MonotonicInstant:
-    """Return the time of the owner's clock until which it may trust a lease that it requested at
-    this time: the store can only have begun to count later."""
+    """Return the time of the owner's clock until which it may trust a lease that it requested at this time: the store
+    can only have begun to count later."""
     return earlier(later(requested_at, LEASE_DURATION), LEASE_MARGIN)
 
 
 def is_in_wake_share(gateway_reference: str, holder: int, alive: Collection[int]) -> bool:
-    """Tell whether waking this payment is this holder's part among those that are alive; each
-    payment is the part of one holder."""
+    """Tell whether waking this payment is this holder's part among those that are alive; each payment is the part of
+    one holder."""
     every = sorted(alive)
     if holder not in every:
         return False
@@ -73,8 +70,8 @@ class OwnershipCounts:
 
 
 def beyond_share(brands: Collection[str], counts: OwnershipCounts) -> Sequence[str]:
-    """Return the channels that a holder has beyond its share. The choice does not depend on their
-    traffic, so that the load is shared with the number."""
+    """Return the channels that a holder has beyond its share. The choice does not depend on their traffic, so that the
+    load is shared with the number."""
     share = -(-counts.held // max(1, counts.alive))
     return sorted(brands, key=lambda brand: (crc32(brand.encode()), brand))[share:]
 
@@ -110,8 +107,7 @@ class OwnershipModel:
     _last_holder: int = 0
 
     def renew(self, holder: int | None, *, now: MonotonicInstant) -> int:
-        """Renew this holder's lease; a holder without one, or whose lease has ended, gets a new
-        number."""
+        """Renew this holder's lease; a holder without one, or whose lease has ended, gets a new number."""
         if holder is None or not self.is_alive(holder, now=now):
             self._last_holder += 1
             holder = self._last_holder
@@ -136,11 +132,8 @@ class OwnershipModel:
         held = sum(1 for entry in self._channels.values() if entry.holder in alive)
         return OwnershipCounts(len(alive), held)
 
-    def claim(
-        self, holder: int, brands: Collection[str], *, now: MonotonicInstant
-    ) -> Sequence[Channel]:
-        """Give this holder those of these brands' channels that no living holder has; none when its
-        lease has ended."""
+    def claim(self, holder: int, brands: Collection[str], *, now: MonotonicInstant) -> Sequence[Channel]:
+        """Give this holder those of these brands' channels that no living holder has; none when its lease has ended."""
         if not self.is_alive(holder, now=now):
             return ()
         taken = []
@@ -153,8 +146,7 @@ class OwnershipModel:
         return taken
 
     def fence(self, holder: int, brand: str, *, now: MonotonicInstant) -> int | None:
-        """Return the fence under which this holder has the channel; None when it does not have
-        it."""
+        """Return the fence under which this holder has the channel; None when it does not have it."""
         entry = self._channels.get(brand, _ChannelState())
         if entry.holder != holder or not self.is_alive(holder, now=now):
             return None

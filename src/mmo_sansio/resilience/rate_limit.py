@@ -1,5 +1,4 @@
-"""Limits how fast requests to one provider follow each other: evenly, after a first burst (a leaky
-bucket)."""
+"""Limits how fast requests to one provider follow each other: evenly, after a first burst (a leaky bucket)."""
 
 from __future__ import annotations
 

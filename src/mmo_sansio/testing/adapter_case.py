@@ -1,5 +1,4 @@
-"""Describes an adapter under test, and the inputs that the suite in `adapter_conformance` gives
-it."""
+"""Describes an adapter under test, and the inputs that the suite in `adapter_conformance` gives it."""
 
 from __future__ import annotations
 
@@ -12,12 +11,7 @@ from attrs import Factory, field, frozen
 
 from mmo_sansio.http.messages import HttpRequest, HttpResponse
 from mmo_sansio.providers.common.ciphers import CipherError, Ciphers, RsaPadding
-from mmo_sansio.providers.common.interface import (
-    Conversation,
-    ExchangeFailed,
-    Provider,
-    drive,
-)
+from mmo_sansio.providers.common.interface import Conversation, ExchangeFailed, Provider, drive
 from mmo_sansio.providers.common.operations import OperationKey
 from mmo_sansio.providers.registry import AdapterContext, ProviderKind
 from mmo_sansio.testing.builders import START, a_party, a_transaction
@@ -34,23 +28,12 @@ UNREADABLE_BODIES: Final = (
     *(b"", b"<html>Bad gateway</html>", b"null", b"[]", b"{}", b"7", b'"\\u0000"', b"\xff\0"),
     *(b"[" * 100_000, b'{"id":' * 50_000, b'{"status":"x","code":"\\u0000","amount":1e999}'),
 )
-"""Bodies that no operator sends on purpose: empty, in another format, of another shape, nested too
-deeply."""
+"""Bodies that no operator sends on purpose: empty, in another format, of another shape, nested too deeply."""
 
 AMBIGUOUS_STATUSES: Final = (200, 302, 500, 502, 503, 504)
 """Statuses that, with a meaningless body, leave the outcome of a submission open."""
 
-UNUSABLE_VALUES: Final[tuple[Any, ...]] = (
-    [],
-    {},
-    True,
-    -1,
-    10**30,
-    "",
-    "\0",
-    "\u00e9\n",
-    "x" * 9999,
-)
+UNUSABLE_VALUES: Final[tuple[Any, ...]] = ([], {}, True, -1, 10**30, "", "\0", "\u00e9\n", "x" * 9999)
 
 AMOUNTS: Final = ("1", "150", "70000", "0.10", "1234.56")
 NUMBER: Final = re.compile(rb"\d+(?:\.\d+)?")
@@ -101,8 +84,8 @@ class AdapterCase:
     msisdn: str = "+254708374149"
     ciphers: Ciphers = Factory(TransparentCiphers)
     prepare: Callable[[HttpRequest], HttpResponse | None] = _no_preparation
-    """The operator's response to a request that prepares a submission, such as one for a key; None
-    for any other request."""
+    """The operator's response to a request that prepares a submission, such as one for a key; None for any other
+    request."""
 
     def open_adapter(self, options: Mapping[str, Any] | None = None) -> Provider:
         """Return the adapter. Raises OptionError."""
@@ -157,9 +140,7 @@ def ambiguous_outcomes() -> Iterator[HttpResponse | ExchangeFailed]:
 
 
 def answer_with(
-    case: AdapterCase,
-    outcome: HttpResponse | ExchangeFailed,
-    sent: list[HttpRequest] | None = None,
+    case: AdapterCase, outcome: HttpResponse | ExchangeFailed, sent: list[HttpRequest] | None = None
 ) -> Callable[[HttpRequest], HttpResponse]:
     """Return an exchange that answers preparations, and everything else with this outcome."""
 

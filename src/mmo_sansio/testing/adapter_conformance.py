@@ -1,12 +1,10 @@
-"""Defines the public suite for providers' adapters: an adapter that passes keeps the promises of
-`Provider`.
+"""Defines the public suite for providers' adapters: an adapter that passes keeps the promises of `Provider`.
 
     check_adapter(AdapterCase(KIND, OPTIONS))                # all of it, or
     @pytest.mark.parametrize("check", ADAPTER_CHECKS)        # one test for each check
 
-The checks know no operator's protocol: they answer with meaningless responses, with broken
-connections, and with nothing. The meaning of the operator's own words is for the adapter's own
-tests.
+The checks know no operator's protocol: they answer with meaningless responses, with broken connections, and with
+nothing. The meaning of the operator's own words is for the adapter's own tests.
 """
 
 from __future__ import annotations
@@ -73,8 +71,7 @@ def check_operations(case: AdapterCase) -> None:
 
 
 def check_requests(case: AdapterCase) -> None:
-    """Check that the same payment makes the same requests, all absolute and without an access
-    token."""
+    """Check that the same payment makes the same requests, all absolute and without an access token."""
     provider = case.open_adapter()
     for transaction in _transactions(case, provider):
         sent = sent_requests(case, provider.submit(transaction, now=START))
@@ -129,9 +126,7 @@ def check_polls(case: AdapterCase) -> None:
     """Check that a poll without a usable answer decides nothing, and never submits."""
     provider = case.open_adapter()
     for transaction in _transactions(case, provider):
-        submission = {
-            (each.method, each.target) for each in _submission(case, provider, transaction)
-        }
+        submission = {(each.method, each.target) for each in _submission(case, provider, transaction)}
         for outcome in (UNSENT, *ambiguous_outcomes()):
             sent: list[HttpRequest] = []
             now = later(START, MINUTE)
@@ -142,8 +137,7 @@ def check_polls(case: AdapterCase) -> None:
 
 
 def check_notifications(case: AdapterCase) -> None:
-    """Check that a notification without proof of its origin is a hint at most, and that none
-    raises."""
+    """Check that a notification without proof of its origin is a hint at most, and that none raises."""
     provider = case.open_adapter()
     named = b'{"id":"%s","status":"SUCCESSFUL","amount":"150"}' % REFERENCE.encode()
     targets = (b"/hooks/conformance/token", b"/hooks/conformance/token/x/y?z", b"/", b"\xff")
@@ -151,9 +145,7 @@ def check_notifications(case: AdapterCase) -> None:
         for target in targets:
             request = HttpRequest("POST", target, ((b"x-signature", b"AAAA"),), body)
             report = provider.read_notification(request)
-            assert isinstance(report, ProviderHinted | UnmatchedNotified), (
-                f"{body[:40]!r}: {report}"
-            )
+            assert isinstance(report, ProviderHinted | UnmatchedNotified), f"{body[:40]!r}: {report}"
             assert report.provider == NAME
             assert "\0" not in (report.content or ""), "no store can hold it"
             for accepted in (True, False):
@@ -162,8 +154,7 @@ def check_notifications(case: AdapterCase) -> None:
 
 
 def check_sign_in(case: AdapterCase) -> None:
-    """Check that a sign-in without a usable response fails without a secret, and that tokens are
-    not rejected early."""
+    """Check that a sign-in without a usable response fails without a secret, and that tokens are not rejected early."""
     provider = case.open_adapter()
     assert not provider.rejects_token(HttpResponse(200, (), b"{}"))
     provider.scope_of(HttpRequest("GET", b"https://elsewhere.example/"))
@@ -181,8 +172,7 @@ def check_sign_in(case: AdapterCase) -> None:
 
 
 def check_options(case: AdapterCase) -> None:
-    """Check that the declared options are those that are read, and that an unusable one is
-    named."""
+    """Check that the declared options are those that are read, and that an unusable one is named."""
     recorded = RecordedOptions(case.options)
     case.kind.factory(NAME, case.kind.title, recorded, AdapterContext(HOOKS_URL, case.ciphers))
     declared = {*case.kind.options, *case.kind.secrets}
@@ -246,9 +236,7 @@ def _moves(request: HttpRequest) -> bool:
     return request.method != "GET"
 
 
-def _submission(
-    case: AdapterCase, provider: Provider, transaction: Transaction
-) -> list[HttpRequest]:
+def _submission(case: AdapterCase, provider: Provider, transaction: Transaction) -> list[HttpRequest]:
     return sent_requests(case, provider.submit(transaction, now=START))
 
 
@@ -257,9 +245,7 @@ def _check_report(
     expected: type[ProviderReport] | tuple[type[ProviderReport], ...],
     outcome: HttpResponse | ExchangeFailed,
 ) -> None:
-    shown = (
-        f"{outcome.status} {outcome.body[:40]!r}" if isinstance(outcome, HttpResponse) else outcome
-    )
+    shown = f"{outcome.status} {outcome.body[:40]!r}" if isinstance(outcome, HttpResponse) else outcome
     assert isinstance(report, expected), f"{shown} came to {report}"
     assert (report.gateway_reference, report.provider) == (REFERENCE, NAME)
 
@@ -282,9 +268,7 @@ def _sign_in(provider: Provider, scope: str, outcome: HttpResponse | ExchangeFai
     return step.result
 
 
-def _check_sign_in_failure(
-    case: AdapterCase, provider: Provider, scope: str, response: HttpResponse
-) -> None:
+def _check_sign_in_failure(case: AdapterCase, provider: Provider, scope: str, response: HttpResponse) -> None:
     try:
         _sign_in(provider, scope, response)
         shown = None

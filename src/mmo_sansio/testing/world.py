@@ -1,13 +1,12 @@
-"""Simulates a small world around one `Gateway`: a merchant, a provider and a clock that moves only
-on request.
+"""Simulates a small world around one `Gateway`: a merchant, a provider and a clock that moves only on request.
 
     world = World(FakeProvider(on_submit=(accepts,), on_poll=(succeeds,)))
     world.create()
     world.run()
     assert world.transaction().status is Status.SUCCESS
 
-The simulation is bounded: it steps until nothing is left to do, jumps to the next wake, and raises
-when that does not end.
+The simulation is bounded: it steps until nothing is left to do, jumps to the next wake, and raises when that does not
+end.
 """
 
 from __future__ import annotations
@@ -30,13 +29,7 @@ from mmo_sansio.messages.inputs import (
     ProviderUnreachable,
     QrConcluded,
 )
-from mmo_sansio.messages.intents import (
-    DeliverCallback,
-    DeliverQr,
-    Intent,
-    PollProvider,
-    SubmitToProvider,
-)
+from mmo_sansio.messages.intents import DeliverCallback, DeliverQr, Intent, PollProvider, SubmitToProvider
 from mmo_sansio.messages.replies import Applied, Reply
 from mmo_sansio.payments.gateway import Gateway
 from mmo_sansio.testing.builders import REFERENCE, START, a_create_payment
@@ -62,18 +55,13 @@ def accepts(transaction: Transaction) -> ProviderReport:
 
 def succeeds(transaction: Transaction) -> ProviderReport:
     """Report that the provider moved the money."""
-    return ProviderSucceeded(
-        transaction.reference, transaction.order.provider, Source.POLL, "PROV-1"
-    )
+    return ProviderSucceeded(transaction.reference, transaction.order.provider, Source.POLL, "PROV-1")
 
 
 def fails(transaction: Transaction) -> ProviderReport:
     """Report that the payer lacks the money."""
     return ProviderFailed(
-        transaction.reference,
-        transaction.order.provider,
-        Source.POLL,
-        ErrorCode.USER_INSUFFICIENT_FUNDS,
+        transaction.reference, transaction.order.provider, Source.POLL, ErrorCode.USER_INSUFFICIENT_FUNDS
     )
 
 
@@ -84,9 +72,7 @@ def does_not_answer(transaction: Transaction) -> ProviderReport:
 
 def never_receives(transaction: Transaction) -> ProviderReport:
     """Report the certainty that nothing was received."""
-    return ProviderNeverReceived(
-        transaction.reference, transaction.order.provider, transaction.progress.version
-    )
+    return ProviderNeverReceived(transaction.reference, transaction.order.provider, transaction.progress.version)
 
 
 @define
@@ -137,8 +123,7 @@ class World:
         return reply
 
     def with_history(self, *inputs: Input) -> World:
-        """Let these happen one microsecond apart, without carrying out their intents, and return
-        the world."""
+        """Let these happen one microsecond apart, without carrying out their intents, and return the world."""
         for each in inputs:
             self.receive(each)
             self._pending_intents.clear()
@@ -166,22 +151,17 @@ class World:
                 self._deliver(self.transaction(gateway_reference))
             case DeliverQr(gateway_reference):
                 url = self.transaction(gateway_reference).order.display_qr_url or ""
-                self.receive(
-                    QrConcluded(gateway_reference, DeliveryAttempt(self.callback_outcome, url))
-                )
+                self.receive(QrConcluded(gateway_reference, DeliveryAttempt(self.callback_outcome, url)))
             case other:
                 assert_never(other)
         return True
 
     def settle(self) -> None:
-        """Step until there is nothing to do; no time passes. Raises DidNotSettle when that does not
-        end."""
+        """Step until there is nothing to do; no time passes. Raises DidNotSettle when that does not end."""
         for _ in range(STEPS_MAX):
             if not self.step():
                 return
-        raise DidNotSettle(
-            f"{len(self._pending_intents)} intents are left, the next is {self._pending_intents[0]}"
-        )
+        raise DidNotSettle(f"{len(self._pending_intents)} intents are left, the next is {self._pending_intents[0]}")
 
     def advance(self, span: Span) -> None:
         """Let this much time pass, with a stop at every wake."""
@@ -196,8 +176,7 @@ class World:
         raise DidNotSettle(f"{STEPS_MAX} wakes before {until}")
 
     def run(self) -> None:
-        """Let time pass until every payment has ended. Raises DidNotSettle when that does not
-        happen."""
+        """Let time pass until every payment has ended. Raises DidNotSettle when that does not happen."""
         self.settle()
         for _ in range(STEPS_MAX):
             at = self.gateway.next_wake()

@@ -1,5 +1,5 @@
-"""Defines time as data: moments, spans and the two written forms of a moment (clause G5). Nothing
-here reads a clock."""
+"""Defines time as data: moments, spans and the two written forms of a moment (clause G5). Nothing here reads a
+clock."""
 
 from __future__ import annotations
 
@@ -76,13 +76,11 @@ def format_with_microseconds(instant: Instant) -> str:
 
 
 def format_with_seconds(instant: Instant) -> str:
-    """Write `YYYY-MM-DDThh:mm:ss+00:00`, the form of create responses: cut, not rounded (G5,
-    T2)."""
+    """Write `YYYY-MM-DDThh:mm:ss+00:00`, the form of create responses: cut, not rounded (G5, T2)."""
     return f"{_format_second(instant // SECOND)}+00:00"
 
 
 @lru_cache(maxsize=64)
 def _format_second(second: int) -> str:
-    """Write `YYYY-MM-DDThh:mm:ss`, with a cache: most instants that are written lie in the same few
-    seconds."""
+    """Write `YYYY-MM-DDThh:mm:ss`, with a cache: most instants that are written lie in the same few seconds."""
     return to_datetime(Instant(second * SECOND)).isoformat()[:19]

@@ -1,5 +1,4 @@
-"""Lists the currencies of ISO 4217 that have minor units; a test compares the table with the
-published list."""
+"""Lists the currencies of ISO 4217 that have minor units; a test compares the table with the published list."""
 
 from __future__ import annotations
 
@@ -31,16 +30,12 @@ _CODES_BY_DECIMALS = {
 """Alphabetic and numeric codes by number of decimals."""
 
 CURRENCIES = MappingProxyType(
-    {
-        code[:3]: (decimals, int(code[3:]))
-        for decimals, codes in _CODES_BY_DECIMALS.items()
-        for code in codes.split()
-    }
+    {code[:3]: (decimals, int(code[3:])) for decimals, codes in _CODES_BY_DECIMALS.items() for code in codes.split()}
 )
 """Alphabetic code to (number of decimals, numeric code)."""
 
 
 def decimals_of(currency: str) -> int:
-    """Return how many decimals the currency has (KES 2, UGX 0, KWD 3); raises KeyError for a code
-    that ISO 4217 does not have."""
+    """Return how many decimals the currency has (KES 2, UGX 0, KWD 3); raises KeyError for a code that ISO 4217 does
+    not have."""
     return CURRENCIES[currency][0]

@@ -1,5 +1,4 @@
-"""Lists the error codes of failed transactions: every reason for which an accepted payment can fail
-(clause E1)."""
+"""Lists the error codes of failed transactions: every reason for which an accepted payment can fail (clause E1)."""
 
 from __future__ import annotations
 
@@ -71,8 +70,7 @@ EXPLANATIONS = MappingProxyType(
             "The mobile money service is not available at the moment.",
         ),
         ErrorCode.PROVIDER_TIMEOUT: Explanation(
-            "The mobile money provider gave no result in time and has confirmed that no money"
-            " was moved.",
+            "The mobile money provider gave no result in time and has confirmed that no money was moved.",
             "merchant",
             "Start a new payment with a new reference.",
             "The mobile money service took too long. No money was taken.",
@@ -80,8 +78,7 @@ EXPLANATIONS = MappingProxyType(
         ErrorCode.TRANSACTION_EXPIRED: Explanation(
             "No final result was known when the time limit of a pending transaction passed.",
             "operator",
-            "Compare with the provider's statement; a result that comes later is kept for a"
-            " person to see.",
+            "Compare with the provider's statement; a result that comes later is kept for a person to see.",
             "The payment was not completed in time.",
         ),
         ErrorCode.USER_NOT_FOUND: Explanation(
@@ -103,10 +100,7 @@ EXPLANATIONS = MappingProxyType(
             "This payment is beyond the limit of your account.",
         ),
         ErrorCode.USER_WRONG_PIN: Explanation(
-            "The payer gave a wrong PIN.",
-            "payer",
-            "Start a new payment and give the right PIN.",
-            "The PIN was wrong.",
+            "The payer gave a wrong PIN.", "payer", "Start a new payment and give the right PIN.", "The PIN was wrong."
         ),
         ErrorCode.USER_BUSY: Explanation(
             "Another prompt or payment was open on the customer's account.",
@@ -117,8 +111,7 @@ EXPLANATIONS = MappingProxyType(
         ErrorCode.AMOUNT_OUT_OF_RANGE: Explanation(
             "The provider does not take this amount.",
             "merchant",
-            "Start a new payment with an amount that the provider takes; ask for the method's"
-            " limits to be set right.",
+            "Start a new payment with an amount that the provider takes; ask for the method's limits to be set right.",
             "This amount can't be paid this way.",
         ),
         ErrorCode.MERCHANT_INSUFFICIENT_FUNDS: Explanation(
@@ -130,15 +123,13 @@ EXPLANATIONS = MappingProxyType(
         ErrorCode.MERCHANT_MISCONFIGURED: Explanation(
             "The provider refused the gateway's own account, credentials or settings.",
             "operator",
-            "See the provider's native code in providerData and correct the account or its"
-            " settings.",
+            "See the provider's native code in providerData and correct the account or its settings.",
             "The payment can't be made at the moment.",
         ),
         ErrorCode.DUPLICATE_REQUEST: Explanation(
             "The provider took the payment for a repetition of another one and refused it.",
             "merchant",
-            "Wait a few minutes, compare with the earlier payment, and start a new one if it is"
-            " still wanted.",
+            "Wait a few minutes, compare with the earlier payment, and start a new one if it is still wanted.",
             "The same payment was made a moment ago.",
         ),
         ErrorCode.TRANSACTION_DECLINED: Explanation(

@@ -1,5 +1,5 @@
-"""Defines the nouns of payments: brands and their methods, orders, progress, transactions
-(specification, "Resources and their fields")."""
+"""Defines the nouns of payments: brands and their methods, orders, progress, transactions (specification, "Resources
+and their fields")."""
 
 from __future__ import annotations
 
@@ -133,8 +133,7 @@ class Method:
     """The recipient of tax payouts; None means the method key (M5)."""
     tax_authority_account: str = "000"
     push_accounts: tuple[str, ...] = ()
-    """The offline deposits that belong to this method: `ACCOUNT` or `ACCOUNT/PREFIX of the bill
-    reference` (S4)."""
+    """The offline deposits that belong to this method: `ACCOUNT` or `ACCOUNT/PREFIX of the bill reference` (S4)."""
 
 
 @frozen
@@ -251,11 +250,9 @@ class Progress:
 
     stage: Stage
     version: int
-    """Counts the transitions, from 1; a store changes a row only from the version that was decided
-    on."""
+    """Counts the transitions, from 1; a store changes a row only from the version that was decided on."""
     wake_at: Instant | None
-    """When the transaction needs the clock next (expiry, next poll, end of its page); None exactly
-    when terminal."""
+    """When the transaction needs the clock next (expiry, next poll, end of its page); None exactly when terminal."""
     polls: int = 0
     """How often the provider was polled since the payment was submitted."""
     provider_reference: str | None = None
@@ -269,8 +266,8 @@ class Progress:
     submitted_at: Instant | None = None
     """When the latest submission began; None while none is on record."""
     hint: str | None = None
-    """What hints reported (S5), one line each, for the provider's adapter, which polls and may need
-    it; None: nothing."""
+    """What hints reported (S5), one line each, for the provider's adapter, which polls and may need it; None:
+    nothing."""
     qr: QrCode | None = None
     """The code that the provider, or its adapter, made for the payer."""
 

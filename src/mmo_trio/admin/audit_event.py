@@ -11,18 +11,14 @@ TEXT_CHARACTERS_MAX = 2_000
 """Limit on the characters of one detail; longer text is cut."""
 
 
-def audit_event(
-    at: Instant, actor: str, action: str, about: str = "", **detail: object
-) -> AuditEvent:
+def audit_event(at: Instant, actor: str, action: str, about: str = "", **detail: object) -> AuditEvent:
     """Return an audit event without the details that are None."""
     members = {
         name: value[:TEXT_CHARACTERS_MAX] if isinstance(value, str) else value
         for name, value in detail.items()
         if value is not None
     }
-    return AuditEvent(
-        at, _replace_unprintable(actor), action, _replace_unprintable(about), json.dumps(members)
-    )
+    return AuditEvent(at, _replace_unprintable(actor), action, _replace_unprintable(about), json.dumps(members))
 
 
 def _replace_unprintable(text: str) -> str:

@@ -97,9 +97,7 @@ def _journal_text(line: JournalEntry) -> str:
         before = line.stage_before or "nothing"
         words.append(f"[{before} → {line.stage_after}]")
     details = json.loads(line.detail)
-    members = ", ".join(
-        f"{name} {value}" for name, value in details.items() if value not in (None, "")
-    )
+    members = ", ".join(f"{name} {value}" for name, value in details.items() if value not in (None, ""))
     if members:
         words.append(f"({members})")
     return " ".join(words)
@@ -119,10 +117,7 @@ def _outcome_sentences(transaction: Transaction) -> Iterator[str]:
         case Status.SUCCESS:
             yield f"It succeeded with {progress.final}, {_source_text(progress.completion_source)}."
             if progress.final != order.requested:
-                yield (
-                    f"The merchant asked for {order.requested}:"
-                    " the provider settled another amount."
-                )
+                yield (f"The merchant asked for {order.requested}: the provider settled another amount.")
         case Status.FAILED:
             assert progress.error_code is not None
             why = EXPLANATIONS[progress.error_code]
@@ -161,17 +156,12 @@ _DELIVERY_FAILURE_TEXTS = {
 def _qr_code_sentences(history: PaymentHistory) -> Iterator[str]:
     if history.transaction.order.display_qr_url is None:
         return
-    deliveries = [
-        json.loads(each.detail) for each in history.journal if each.input_name == "QrConcluded"
-    ]
+    deliveries = [json.loads(each.detail) for each in history.journal if each.input_name == "QrConcluded"]
     for each in deliveries:
         if each["outcome"] == DeliveryOutcome.DELIVERED:
             yield f"The QR code was brought to the merchant, who answered {each['status']}."
         else:
-            yield (
-                f"The QR code was not brought to the merchant: {each['detail']}"
-                " It is not sent again."
-            )
+            yield (f"The QR code was not brought to the merchant: {each['detail']} It is not sent again.")
     if not deliveries:
         yield "The QR code has not been brought to the merchant."
 
@@ -209,10 +199,7 @@ def _brand_sentences(history: PaymentHistory) -> Iterator[str]:
     if not brand.enabled:
         yield f"The brand {brand.id} is disabled: its requests are refused with merchant_disabled."
     if not in_use:
-        yield (
-            f"The brand {brand.id} has no API key in use:"
-            " it can't look this up nor verify callbacks."
-        )
+        yield (f"The brand {brand.id} has no API key in use: it can't look this up nor verify callbacks.")
     elif len(in_use) > 1:
         yield (
             f"The brand {brand.id} has {len(in_use)} API keys in use; callbacks carry the oldest,"

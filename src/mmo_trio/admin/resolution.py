@@ -1,7 +1,7 @@
 """Resolves payments by hand: people end them on evidence, in the console by proposals (four eyes).
 
-The rules for proposals are one pure function, :func:`next_state`; :func:`resolve_payment` is the
-only way in which a person's decision reaches the payment rules.
+The rules for proposals are one pure function, :func:`next_state`; :func:`resolve_payment` is the only way in which a
+person's decision reaches the payment rules.
 """
 
 from __future__ import annotations
@@ -73,31 +73,27 @@ class ResolutionRefused(Exception):
         self.refusal = refusal
 
 
-_REFUSED_ACTORS: Mapping[tuple[ProposalAction, ProposalActor], ResolutionRefusal] = (
-    MappingProxyType(
-        {
-            (ProposalAction.PROPOSE, ProposalActor.VIEWER): ResolutionRefusal.NOT_PERMITTED,
-            (ProposalAction.APPROVE, ProposalActor.VIEWER): ResolutionRefusal.NOT_PERMITTED,
-            (ProposalAction.APPROVE, ProposalActor.COLLEAGUE): ResolutionRefusal.NOT_PERMITTED,
-            (ProposalAction.APPROVE, ProposalActor.PROPOSER): ResolutionRefusal.OWN_PROPOSAL,
-            (ProposalAction.REJECT, ProposalActor.VIEWER): ResolutionRefusal.NOT_PERMITTED,
-            (ProposalAction.REJECT, ProposalActor.COLLEAGUE): ResolutionRefusal.NOT_PERMITTED,
-        }
-    )
+_REFUSED_ACTORS: Mapping[tuple[ProposalAction, ProposalActor], ResolutionRefusal] = MappingProxyType(
+    {
+        (ProposalAction.PROPOSE, ProposalActor.VIEWER): ResolutionRefusal.NOT_PERMITTED,
+        (ProposalAction.APPROVE, ProposalActor.VIEWER): ResolutionRefusal.NOT_PERMITTED,
+        (ProposalAction.APPROVE, ProposalActor.COLLEAGUE): ResolutionRefusal.NOT_PERMITTED,
+        (ProposalAction.APPROVE, ProposalActor.PROPOSER): ResolutionRefusal.OWN_PROPOSAL,
+        (ProposalAction.REJECT, ProposalActor.VIEWER): ResolutionRefusal.NOT_PERMITTED,
+        (ProposalAction.REJECT, ProposalActor.COLLEAGUE): ResolutionRefusal.NOT_PERMITTED,
+    }
 )
 
-_NEXT_STATES: Mapping[tuple[ProposalState | None, ProposalAction], ProposalState] = (
-    MappingProxyType(
-        {
-            (None, ProposalAction.PROPOSE): ProposalState.OPEN,
-            (ProposalState.DONE, ProposalAction.PROPOSE): ProposalState.OPEN,
-            (ProposalState.REJECTED, ProposalAction.PROPOSE): ProposalState.OPEN,
-            (ProposalState.REFUSED, ProposalAction.PROPOSE): ProposalState.OPEN,
-            (ProposalState.OPEN, ProposalAction.APPROVE): ProposalState.APPROVED,
-            (ProposalState.APPROVED, ProposalAction.APPROVE): ProposalState.APPROVED,
-            (ProposalState.OPEN, ProposalAction.REJECT): ProposalState.REJECTED,
-        }
-    )
+_NEXT_STATES: Mapping[tuple[ProposalState | None, ProposalAction], ProposalState] = MappingProxyType(
+    {
+        (None, ProposalAction.PROPOSE): ProposalState.OPEN,
+        (ProposalState.DONE, ProposalAction.PROPOSE): ProposalState.OPEN,
+        (ProposalState.REJECTED, ProposalAction.PROPOSE): ProposalState.OPEN,
+        (ProposalState.REFUSED, ProposalAction.PROPOSE): ProposalState.OPEN,
+        (ProposalState.OPEN, ProposalAction.APPROVE): ProposalState.APPROVED,
+        (ProposalState.APPROVED, ProposalAction.APPROVE): ProposalState.APPROVED,
+        (ProposalState.OPEN, ProposalAction.REJECT): ProposalState.REJECTED,
+    }
 )
 """Approving an approved proposal carries it out again after a crash; a second time does no harm."""
 
@@ -155,8 +151,7 @@ async def resolve_payment(
 ) -> Transaction:
     """Check the evidence, record, resolve the payment and record a failure; return the payment.
 
-    Unless its approval was recorded, a resolution is recorded before it is done. Raises
-    ResolutionRefused.
+    Unless its approval was recorded, a resolution is recorded before it is done. Raises ResolutionRefused.
     """
     try:
         succeeded = resolution.error_code is None
@@ -181,9 +176,7 @@ async def check_evidence(store: Store, transaction: Transaction, *, succeeded: b
     results = [(each.reason, each.content) for each in entries]
     provider = transaction.order.provider_title
     if against := contradicting_entry(succeeded, results, provider=provider):
-        raise ResolutionRefused(
-            ResolutionRefusal.EVIDENCE, f"{ResolutionRefusal.EVIDENCE}: {against}"
-        )
+        raise ResolutionRefused(ResolutionRefusal.EVIDENCE, f"{ResolutionRefusal.EVIDENCE}: {against}")
 
 
 @frozen
@@ -240,8 +233,8 @@ class Resolutions:
     async def approve(self, user: ResolutionUser, id: int) -> Proposal:
         """Approve a proposal and carry it out; after a crash in between, carry it out again.
 
-        The returned proposal is `refused` when the evidence or the payment rules are against it.
-        Raises ResolutionRefused when nothing was approved.
+        The returned proposal is `refused` when the evidence or the payment rules are against it. Raises
+        ResolutionRefused when nothing was approved.
         """
         proposal = await self._find(id)
         approved = await self._decide(user, proposal, ProposalAction.APPROVE)
@@ -267,11 +260,7 @@ class Resolutions:
         return next_state(None if proposal is None else proposal.state, action, actor)
 
     async def _decide(
-        self,
-        user: ResolutionUser,
-        proposal: Proposal | None,
-        action: ProposalAction,
-        remark: str | None = None,
+        self, user: ResolutionUser, proposal: Proposal | None, action: ProposalAction, remark: str | None = None
     ) -> Proposal:
         """Record the decision, then store it unless the state changed meanwhile."""
         after = self._next_state(proposal, action, user)
@@ -286,9 +275,7 @@ class Resolutions:
             raise ResolutionRefused(after)
         if after is proposal.state:
             return proposal
-        decided = evolve(
-            proposal, state=after, decided_by=user.name, decided_at=self.now(), remark=remark
-        )
+        decided = evolve(proposal, state=after, decided_by=user.name, decided_at=self.now(), remark=remark)
         if not await self.store.admin.update_proposal(proposal.state, decided):
             raise ResolutionRefused(ResolutionRefusal.ALREADY_DECIDED)
         return decided
@@ -307,21 +294,15 @@ class Resolutions:
         )
         record = partial(self._record, user, approved)
         if not transaction.progress.stage.is_terminal:
-            await resolve_payment(
-                self.store, self.submit, transaction, resolution, record, is_approved=True
-            )
+            await resolve_payment(self.store, self.submit, transaction, resolution, record, is_approved=True)
             return
         lines = await self.store.admin.timeline(transaction.reference)
         if all(line.actor != f"operator:{resolution.user}" for line in lines):
             await record("resolution_failed", "The payment has ended meanwhile.")
-            raise ResolutionRefused(
-                ResolutionRefusal.PAYMENT_ENDED, "The payment has ended meanwhile."
-            )
+            raise ResolutionRefused(ResolutionRefusal.PAYMENT_ENDED, "The payment has ended meanwhile.")
         await record("payment_resolved")
 
-    async def _record(
-        self, user: ResolutionUser, proposal: Proposal, action: str, remark: str | None = None
-    ) -> None:
+    async def _record(self, user: ResolutionUser, proposal: Proposal, action: str, remark: str | None = None) -> None:
         event = audit_event(
             self.now(),
             user.actor,
@@ -337,7 +318,4 @@ class Resolutions:
         await self.store.admin.append_audit(event)
 
 
-_AUDIT_ACTIONS = {
-    ProposalAction.APPROVE: "resolution_approved",
-    ProposalAction.REJECT: "resolution_rejected",
-}
+_AUDIT_ACTIONS = {ProposalAction.APPROVE: "resolution_approved", ProposalAction.REJECT: "resolution_rejected"}

@@ -6,13 +6,7 @@ import json
 
 from attrs import define
 
-from mmo_sansio.api.incoming.routes import (
-    HealthRoute,
-    ReadinessRoute,
-    WebhookRoute,
-    find_route,
-    route_name,
-)
+from mmo_sansio.api.incoming.routes import HealthRoute, ReadinessRoute, WebhookRoute, find_route, route_name
 from mmo_sansio.http.messages import HttpResponse, RequestHead
 from mmo_sansio.values.problems import Problem
 from mmo_trio.api.merchant_api import PROBLEM_ERRORS, MerchantApi, problem_of_error
@@ -29,9 +23,7 @@ class ApiHandler:
     webhooks: Webhooks
     store: Store
 
-    async def admit(
-        self, head: RequestHead, context: RequestContext, /
-    ) -> HttpResponse | Problem | Admitted:
+    async def admit(self, head: RequestHead, context: RequestContext, /) -> HttpResponse | Problem | Admitted:
         """Return the response, or admit the body, after every check that needs no body (C9)."""
         try:
             route = find_route(head)

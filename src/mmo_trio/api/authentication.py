@@ -1,5 +1,4 @@
-"""Authenticates merchants by their API keys, and finds the key that a callback carries
-(A1 to A5)."""
+"""Authenticates merchants by their API keys, and finds the key that a callback carries (A1 to A5)."""
 
 from __future__ import annotations
 
@@ -18,9 +17,8 @@ CACHE_ENTRIES_MAX = 10_000
 class Authenticator:
     """Finds a brand by its key, and caches verified keys for a while.
 
-    Rejected keys are not cached, so a new key works at once and rejected ones take no memory. Keys
-    are looked up by keyed digest: nothing is compared byte by byte, and none is stored in the
-    clear."""
+    Rejected keys are not cached, so a new key works at once and rejected ones take no memory. Keys are looked up by
+    keyed digest: nothing is compared byte by byte, and none is stored in the clear."""
 
     def __init__(
         self,
@@ -54,8 +52,7 @@ class Authenticator:
         return brand
 
     async def callback_key(self, brand: str) -> bytes | None:
-        """Return the brand's oldest key that is not retired; None when it has none (A4). It is
-        never cached.
+        """Return the brand's oldest key that is not retired; None when it has none (A4). It is never cached.
 
         Raises StoreUnavailable, and SealError when the key was sealed with another master key."""
         for key in await self._store.keys_of(brand):

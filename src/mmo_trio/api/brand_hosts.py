@@ -19,11 +19,7 @@ class BrandHosts:
     """Knows which brand a host belongs to; every other host counts as the base host."""
 
     def __init__(
-        self,
-        store: Store,
-        *,
-        monotonic: Callable[[], MonotonicInstant],
-        trusted_proxies: TrustedProxies,
+        self, store: Store, *, monotonic: Callable[[], MonotonicInstant], trusted_proxies: TrustedProxies
     ) -> None:
         self._store = store
         self._monotonic = monotonic

@@ -1,8 +1,8 @@
 """Reads what a trusted proxy says of a request: the client's address, the scheme and the host (A6).
 
-This is a security boundary with one rule for every `X-Forwarded-*` field. An IPv4-mapped address is
-the IPv4 address inside it. An unreadable address is never trusted, and never raises. Of a list only
-the last entry counts: the trusted proxy has written it, all others may be the client's invention.
+This is a security boundary with one rule for every `X-Forwarded-*` field. An IPv4-mapped address is the IPv4 address
+inside it. An unreadable address is never trusted, and never raises. Of a list only the last entry counts: the trusted
+proxy has written it, all others may be the client's invention.
 """
 
 from __future__ import annotations
@@ -38,17 +38,14 @@ class TrustedProxies:
         return parse_address(_last_entry(forwarded_for) if self.is_trusted(peer) else peer)
 
     def is_secure(self, peer: str, forwarded_proto: Sequence[str]) -> bool:
-        """Return whether a trusted proxy received the request over TLS (`X-Forwarded-Proto:
-        https`)."""
+        """Return whether a trusted proxy received the request over TLS (`X-Forwarded-Proto: https`)."""
         return self.is_trusted(peer) and _last_entry(forwarded_proto) == "https"
 
     def requested_host(self, peer: str, head: RequestHead) -> str:
         """Return the requested host in lower case, without its port; empty when there is none."""
         host = ""
         if self.is_trusted(peer):
-            host = _last_entry(
-                [each.decode("latin-1") for each in head.values(b"x-forwarded-host")]
-            )
+            host = _last_entry([each.decode("latin-1") for each in head.values(b"x-forwarded-host")])
         host = (host or (head.value(b"host") or b"").decode("latin-1").strip()).lower()
         return host.rsplit("]", 1)[0] + "]" if host.startswith("[") else host.split(":", 1)[0]
 
@@ -62,8 +59,7 @@ def parse_address(text: str) -> Address | None:
 
 
 def is_in_networks(address: Address | None, networks: Sequence[Network]) -> bool:
-    """Return whether the address lies in one of the networks; an unknown address (None)
-    never does."""
+    """Return whether the address lies in one of the networks; an unknown address (None) never does."""
     return address is not None and any(address in network for network in networks)
 
 

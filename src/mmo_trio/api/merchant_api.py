@@ -32,8 +32,7 @@ STORE_UNAVAILABLE = problems.UNAVAILABLE.problem(
     "Nothing was stored. Send the same request again, with the same reference."
 )
 OUTCOME_UNKNOWN = problems.INTERNAL.problem(
-    "It is not known whether the payment was taken. Look it up by its merchantReference before"
-    " sending it again."
+    "It is not known whether the payment was taken. Look it up by its merchantReference before sending it again."
 )
 
 

@@ -1,9 +1,7 @@
-"""Receives providers' notifications at `POST|PUT /hooks/{provider}/{token}`, and answers once they
-are durable.
+"""Receives providers' notifications at `POST|PUT /hooks/{provider}/{token}`, and answers once they are durable.
 
-A sender without an account's token learns nothing, not even that there is such an account. The
-account's adapter and the payment rules judge a notification; the suspense book takes one that fits
-no payment."""
+A sender without an account's token learns nothing, not even that there is such an account. The account's adapter and
+the payment rules judge a notification; the suspense book takes one that fits no payment."""
 
 from __future__ import annotations
 
@@ -39,8 +37,7 @@ logger = structlog.get_logger(__name__)
 
 @define(eq=False)
 class Webhooks:
-    """Handles the notifications for every account with a webhook, by the account's name
-    in the URL."""
+    """Handles the notifications for every account with a webhook, by the account's name in the URL."""
 
     endpoints: Mapping[str, WebhookEndpoint]
     store: Store
@@ -55,9 +52,7 @@ class Webhooks:
         known = hmac.compare_digest((endpoint.token if endpoint else "").encode(), token.encode())
         if endpoint is None or not known:
             raise ProblemError(problems.NOT_FOUND.problem("No provider notifies here."))
-        if endpoint.allowed_networks and not is_in_networks(
-            self._sender(head, context), endpoint.allowed_networks
-        ):
+        if endpoint.allowed_networks and not is_in_networks(self._sender(head, context), endpoint.allowed_networks):
             logger.warning("notification_address_rejected", provider=endpoint.provider.name)
             raise ProblemError(problems.NOT_FOUND.problem("No provider notifies here."))
 
@@ -69,8 +64,7 @@ class Webhooks:
         return Admitted(self.body_limit, respond)
 
     async def handle_notification(self, provider: Provider, request: HttpRequest) -> HttpResponse:
-        """Make the notification durable, then answer. The provider repeats one that could not be
-        stored."""
+        """Make the notification durable, then answer. The provider repeats one that could not be stored."""
         notification = provider.read_notification(request)
         try:
             if isinstance(notification, DepositValidation):
@@ -83,9 +77,7 @@ class Webhooks:
         return provider.answer_notification(request, True)
 
     async def _input_for(
-        self,
-        provider: Provider,
-        notification: ProviderReport | ProviderHinted | UnmatchedNotified | DepositReport,
+        self, provider: Provider, notification: ProviderReport | ProviderHinted | UnmatchedNotified | DepositReport
     ) -> Input:
         if not isinstance(notification, DepositReport):
             return notification
@@ -100,18 +92,13 @@ class Webhooks:
         )
 
     async def _would_accept_deposit(self, provider: Provider, deposit: DepositReport) -> bool:
-        """Return whether a deposit would find its owner: a payment that waits for this amount, or a
-        brand."""
+        """Return whether a deposit would find its owner: a payment that waits for this amount, or a brand."""
         payment = await self._payment_named_by(provider, deposit)
         if payment is not None:
-            return (
-                not payment.progress.stage.is_terminal and payment.order.requested == deposit.amount
-            )
+            return not payment.progress.stage.is_terminal and payment.order.requested == deposit.amount
         return await self._deposit_owner(deposit) is not None
 
-    async def _payment_named_by(
-        self, provider: Provider, deposit: DepositReport
-    ) -> Transaction | None:
+    async def _payment_named_by(self, provider: Provider, deposit: DepositReport) -> Transaction | None:
         if not may_be_reference_suffix(deposit):
             return None
         payment = await self.store.transaction_by_suffix(deposit.bill_reference.upper())

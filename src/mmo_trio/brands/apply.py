@@ -40,16 +40,12 @@ class BrandsPlan:
 
 
 def plan_brands(
-    current: Sequence[BrandRecord],
-    configured: Sequence[ConfiguredBrand],
-    keyring: KeyRing,
-    *,
-    prune: bool,
+    current: Sequence[BrandRecord], configured: Sequence[ConfiguredBrand], keyring: KeyRing, *, prune: bool
 ) -> BrandsPlan:
     """Return the changes that bring the brands of a file into the store.
 
-    Keys are only added: a retired one stays retired, and one that the file doesn't name stays in
-    use. Raises SettingsError when a key of the file belongs to another brand.
+    Keys are only added: a retired one stays retired, and one that the file doesn't name stays in use. Raises
+    SettingsError when a key of the file belongs to another brand.
     """
     stored = {record.brand.id: record for record in current}
     known = [each.brand for each in configured if each.brand.id in stored]
@@ -61,9 +57,7 @@ def plan_brands(
         unchanged=tuple(each.id for each in known if stored[each.id].brand == each),
         keys_to_add=tuple(_missing_keys(current, configured, keyring)),
         brands_needing_keys=tuple(
-            each.brand.id
-            for each in configured
-            if not each.api_keys and not _has_key_in_use(stored.get(each.brand.id))
+            each.brand.id for each in configured if not each.api_keys and not _has_key_in_use(stored.get(each.brand.id))
         ),
     )
 
@@ -79,27 +73,19 @@ def _missing_keys(
                 yield NewApiKey(each.brand.id, api_key)
             elif owner != each.brand.id:
                 where = f"brand {each.brand.id}, api_keys"
-                raise SettingsError(
-                    where, f"a key is brand {owner}'s already.", "Give another one."
-                )
+                raise SettingsError(where, f"a key is brand {owner}'s already.", "Give another one.")
 
 
-async def apply_plan(
-    store: Store, keyring: KeyRing, plan: BrandsPlan, *, now: Instant
-) -> Mapping[str, str]:
+async def apply_plan(store: Store, keyring: KeyRing, plan: BrandsPlan, *, now: Instant) -> Mapping[str, str]:
     """Carry out the plan; return the new keys by brand, the only time that they can be seen (A5).
 
-    Brands are saved at once, then keys one by one; after a fault in between, a new plan has the
-    missing changes.
+    Brands are saved at once, then keys one by one; after a fault in between, a new plan has the missing changes.
     """
     if plan.added or plan.changed or plan.removed:
         await store.admin.save_brands((*plan.added, *plan.changed), removed=plan.removed)
     for new_key in plan.keys_to_add:
         await add_key(store, keyring, new_key.brand, new_key.api_key, now=now)
-    return {
-        brand: await create_key(store, keyring, brand, now=now)
-        for brand in plan.brands_needing_keys
-    }
+    return {brand: await create_key(store, keyring, brand, now=now) for brand in plan.brands_needing_keys}
 
 
 async def create_key(store: Store, keyring: KeyRing, brand: str, *, now: Instant) -> str:
@@ -109,14 +95,10 @@ async def create_key(store: Store, keyring: KeyRing, brand: str, *, now: Instant
     return api_key
 
 
-async def add_key(
-    store: Store, keyring: KeyRing, brand: str, api_key: str, *, now: Instant
-) -> bool:
+async def add_key(store: Store, keyring: KeyRing, brand: str, api_key: str, *, now: Instant) -> bool:
     """Add the key to the brand; return False if it has it already. Raises KeyError."""
     octets = api_key.encode()
-    return await store.admin.add_key(
-        brand, keyring.digest(octets), keyring.seal(brand, octets), now=now
-    )
+    return await store.admin.add_key(brand, keyring.digest(octets), keyring.seal(brand, octets), now=now)
 
 
 def _has_key_in_use(record: BrandRecord | None) -> bool:
@@ -124,13 +106,7 @@ def _has_key_in_use(record: BrandRecord | None) -> bool:
 
 
 async def apply_brands_file(
-    file: Path,
-    store: Store,
-    keyring: KeyRing,
-    provider_titles: Mapping[str, str],
-    rules: EgressRules,
-    *,
-    now: Instant,
+    file: Path, store: Store, keyring: KeyRing, provider_titles: Mapping[str, str], rules: EgressRules, *, now: Instant
 ) -> None:
     """Store the brands of this file. Raises SettingsError, also when a brand would have no key."""
     configured = read_brands_file(file, providers=provider_titles, rules=rules)

@@ -27,9 +27,7 @@ API_KEY_LENGTH_MIN = 8
 
 _API_KEY_PATTERN = re.compile(r"[!-~]{1,256}", re.ASCII)
 _BRAND_ID_PATTERN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", re.ASCII)
-_METHOD_KEY_PATTERN = re.compile(
-    r"[^\x00-\x20\x7f-\x9f/]([^\x00-\x1f\x7f-\x9f/]{0,98}[^\x00-\x20\x7f-\x9f/])?"
-)
+_METHOD_KEY_PATTERN = re.compile(r"[^\x00-\x20\x7f-\x9f/]([^\x00-\x1f\x7f-\x9f/]{0,98}[^\x00-\x20\x7f-\x9f/])?")
 _COUNTRY_PATTERN = re.compile(r"[A-Z]{2}", re.ASCII)
 _SCHEME_PATTERN = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*", re.ASCII)
 
@@ -52,9 +50,7 @@ class ConfiguredBrand:
     """The keys of the brand; empty: one is made if it has none."""
 
 
-def read_brands_file(
-    path: Path, *, providers: Mapping[str, str], rules: EgressRules
-) -> Sequence[ConfiguredBrand]:
+def read_brands_file(path: Path, *, providers: Mapping[str, str], rules: EgressRules) -> Sequence[ConfiguredBrand]:
     """Read the brands in this file. Raises SettingsError.
 
     `providers` are the titles of the configured providers by name; `rules` check push_result_url.
@@ -77,9 +73,7 @@ def parse_brands(
         raise SettingsError(source, f"it isn't TOML ({error}).", "Correct that place.") from None
     top = _TomlTable(source, document)
     top.allow_only(("brand",))
-    brands = tuple(
-        _parse_brand(each, providers, rules) for each in top.tables("brand", "[[brand]]")
-    )
+    brands = tuple(_parse_brand(each, providers, rules) for each in top.tables("brand", "[[brand]]"))
     _check_unique(source, "id", (each.brand.id for each in brands))
     _check_unique(source, "host", (each.brand.host for each in brands if each.brand.host))
     _check_unique(source, "api_key", (key for each in brands for key in each.api_keys))
@@ -121,9 +115,7 @@ class _TomlTable:
         values = self.values.get(key, [])
         if not isinstance(values, list) or not all(isinstance(each, dict) for each in values):
             self.fail(key, "it is no list of tables.", f"Begin each with {header}.")
-        return [
-            _TomlTable(f"{self.location}, {header} {n}", each) for n, each in enumerate(values, 1)
-        ]
+        return [_TomlTable(f"{self.location}, {header} {n}", each) for n, each in enumerate(values, 1)]
 
     def text_matching(self, key: str, pattern: re.Pattern[str], remedy: str) -> str:
         value = self.text(key)
@@ -132,20 +124,14 @@ class _TomlTable:
         return value
 
 
-def _parse_brand(
-    table: _TomlTable, providers: Mapping[str, str], rules: EgressRules
-) -> ConfiguredBrand:
-    id = table.text_matching(
-        "id", _BRAND_ID_PATTERN, "Use 1 to 64 ASCII letters, digits, '.', '_' and '-'."
-    )
+def _parse_brand(table: _TomlTable, providers: Mapping[str, str], rules: EgressRules) -> ConfiguredBrand:
+    id = table.text_matching("id", _BRAND_ID_PATTERN, "Use 1 to 64 ASCII letters, digits, '.', '_' and '-'.")
     table = _TomlTable(table.location.partition(", [[brand]]")[0] + f", brand {id}", table.values)
     table.allow_only(_BRAND_KEYS)
     enabled = table.values.get("enabled", True)
     if not isinstance(enabled, bool):
         table.fail("enabled", "it is neither true nor false.", "Write enabled = true.")
-    methods = tuple(
-        _parse_method(each, providers) for each in table.tables("method", "[[brand.method]]")
-    )
+    methods = tuple(_parse_method(each, providers) for each in table.tables("method", "[[brand.method]]"))
     pairs = (f"{method.key} in {method.country}" for method in methods)
     _check_unique(table.location, "method", pairs)
     brand = Brand(
@@ -214,12 +200,8 @@ def _parse_api_keys(table: _TomlTable) -> tuple[str, ...]:
 
 def _parse_method(table: _TomlTable, providers: Mapping[str, str]) -> Method:
     table.allow_only(_METHOD_KEYS)
-    key = table.text_matching(
-        "key", _METHOD_KEY_PATTERN, "Use 1 to 100 characters, no '/' and none of control."
-    )
-    country = table.text_matching(
-        "country", _COUNTRY_PATTERN, 'Use ISO 3166-1 alpha-2, such as "KE".'
-    )
+    key = table.text_matching("key", _METHOD_KEY_PATTERN, "Use 1 to 100 characters, no '/' and none of control.")
+    country = table.text_matching("country", _COUNTRY_PATTERN, 'Use ISO 3166-1 alpha-2, such as "KE".')
     provider = table.text("provider")
     if provider not in providers:
         table.fail("provider", f"{provider!r} isn't configured.", near_match(provider, providers))

@@ -63,13 +63,10 @@ class KeyRing:
     def unseal(self, brand: str, sealed: bytes) -> bytes:
         """Return the key that was sealed for this brand. Raises SealError."""
         try:
-            return self._cipher.decrypt(
-                sealed[:_NONCE_BYTES], sealed[_NONCE_BYTES:], brand.encode()
-            )
+            return self._cipher.decrypt(sealed[:_NONCE_BYTES], sealed[_NONCE_BYTES:], brand.encode())
         except (InvalidTag, ValueError):
             raise SealError(
-                f"a stored API key of brand '{brand}' can't be opened:"
-                " use the master key file that it was sealed with"
+                f"a stored API key of brand '{brand}' can't be opened: use the master key file that it was sealed with"
             ) from None
 
 

@@ -16,8 +16,7 @@ from mmo_trio.metrics.prometheus import PrometheusExporter
 from mmo_trio.storage.interface.store import OutcomeUnknown, StoreUnavailable
 
 CONTENT_SECURITY_POLICY = (
-    "default-src 'none'; style-src 'self'; img-src 'self'; form-action 'self'; base-uri 'none';"
-    " frame-ancestors 'none'"
+    "default-src 'none'; style-src 'self'; img-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 )
 """The console has no scripts."""
 
@@ -31,14 +30,7 @@ HEADERS = {
 PUBLIC_ENDPOINTS = frozenset({"metrics", "static", "sign_in.show_form", "sign_in.sign_in"})
 """All other pages are for users who have signed in."""
 
-BLUEPRINTS = (
-    sign_in.pages,
-    overview.pages,
-    payments.pages,
-    resolutions.pages,
-    work_lists.pages,
-    providers.pages,
-)
+BLUEPRINTS = (sign_in.pages, overview.pages, payments.pages, resolutions.pages, work_lists.pages, providers.pages)
 
 
 def create_console_app(exporter: PrometheusExporter, context: ConsoleContext) -> WebApp:
@@ -60,9 +52,7 @@ def create_console_app(exporter: PrometheusExporter, context: ConsoleContext) ->
 
     @app.get("/metrics")
     async def metrics() -> Response:
-        return Response(
-            await exporter.render(), content_type="text/plain; version=0.0.4; charset=utf-8"
-        )
+        return Response(await exporter.render(), content_type="text/plain; version=0.0.4; charset=utf-8")
 
     @app.before_request
     async def admit() -> None:

@@ -132,9 +132,7 @@ def build_charts(
     )
 
 
-def _volume_chart(
-    statistics: Sequence[PaymentStatistics], step: float, x_labels: Sequence[AxisLabel]
-) -> Chart:
+def _volume_chart(statistics: Sequence[PaymentStatistics], step: float, x_labels: Sequence[AxisLabel]) -> Chart:
     most = _round_up_scale(max((max(each.ended, each.created) for each in statistics), default=1))
     bars = []
     for index, each in enumerate(statistics):
@@ -149,28 +147,21 @@ def _volume_chart(
     return Chart("volume", "Payments", bars, (), (), levels, x_labels)
 
 
-def _success_rate_chart(
-    statistics: Sequence[PaymentStatistics], step: float, x_labels: Sequence[AxisLabel]
-) -> Chart:
+def _success_rate_chart(statistics: Sequence[PaymentStatistics], step: float, x_labels: Sequence[AxisLabel]) -> Chart:
     heights = [each.success_rate for each in statistics]
     levels = [AxisLabel(_y(share), f"{share:.0%}") for share in (0.0, 0.5, 1.0)]
     strokes, dots = _polylines(heights, step, "success")
     return Chart("rate", "Success rate", (), strokes, dots, levels, x_labels)
 
 
-def _latency_chart(
-    statistics: Sequence[PaymentStatistics], step: float, x_labels: Sequence[AxisLabel]
-) -> Chart:
+def _latency_chart(statistics: Sequence[PaymentStatistics], step: float, x_labels: Sequence[AxisLabel]) -> Chart:
     last = len(LATENCY_BUCKETS) - 1
 
     def heights(share: float) -> list[float | None]:
         found = (each.quantile(share) for each in statistics)
         return [None if each is None else LATENCY_BUCKETS.index(each) / last for each in found]
 
-    levels = [
-        AxisLabel(_y(LATENCY_BUCKETS.index(s) / last), format_latency(s))
-        for s in (1, 10, 60, 900, 0)
-    ]
+    levels = [AxisLabel(_y(LATENCY_BUCKETS.index(s) / last), format_latency(s)) for s in (1, 10, 60, 900, 0)]
     half, half_dots = _polylines(heights(0.5), step, "half")
     most, most_dots = _polylines(heights(0.95), step, "most")
     title = "Time to a result: half of them, and 95 %"
@@ -186,11 +177,7 @@ def _polylines(
             runs.append([])
         else:
             runs[-1].append((round(MARGIN_LEFT + (index + 0.5) * step, 1), _y(height)))
-    strokes = [
-        Polyline(css_class, " ".join(f"{x:g},{y:g}" for x, y in run))
-        for run in runs
-        if len(run) > 1
-    ]
+    strokes = [Polyline(css_class, " ".join(f"{x:g},{y:g}" for x, y in run)) for run in runs if len(run) > 1]
     return strokes, [(x, y, css_class) for run in runs for x, y in run]
 
 

@@ -36,10 +36,7 @@ class OverviewPeriod:
 
 OVERVIEW_PERIODS = {
     each.name: each
-    for each in (
-        OverviewPeriod("day", "24 hours", HOUR, 24),
-        OverviewPeriod("month", "30 days", DAY, 30),
-    )
+    for each in (OverviewPeriod("day", "24 hours", HOUR, 24), OverviewPeriod("month", "30 days", DAY, 30))
 }
 
 
@@ -52,10 +49,7 @@ async def show() -> str:
     period = OVERVIEW_PERIODS.get(request.args.get("view", "day"))
     if period is None:
         raise BadRequest("There is no such view.")
-    by, of = (
-        parse_choice(CountDimension, request.args.get(name), DIMENSION_FAULT)
-        for name in ("by", "of")
-    )
+    by, of = (parse_choice(CountDimension, request.args.get(name), DIMENSION_FAULT) for name in ("by", "of"))
     by = by or CountDimension.BRAND
     value = request.args.get("value", "").strip()[:255]
     only = (of, value) if of is not None and value else None
@@ -65,9 +59,7 @@ async def show() -> str:
     query = CountQuery(period.step, begin, end, only)
     admin = console().store.admin
     hour_or_day = slice(11, 16) if period.step == HOUR else slice(5, 10)
-    steps = charts.statistics_over_time(
-        await admin.count_payments(query, by=None), begin, end, period.step
-    )
+    steps = charts.statistics_over_time(await admin.count_payments(query, by=None), begin, end, period.step)
     rows = sorted(
         charts.statistics_by_key(await admin.count_payments(query, by=by)).values(),
         key=lambda each: (-each.created - each.ended, each.key),
@@ -75,10 +67,7 @@ async def show() -> str:
     return await render_template(
         "overview.html",
         charts=charts.build_charts(steps, lambda at: format_utc_seconds(at)[hour_or_day]),
-        steps=[
-            (format_utc_seconds(Instant(int(each.key)))[:16], *_statistics_cells(each))
-            for each in steps
-        ],
+        steps=[(format_utc_seconds(Instant(int(each.key)))[:16], *_statistics_cells(each)) for each in steps],
         rows=[(each.key, *_statistics_cells(each)) for each in rows[:ROWS_MAX]],
         left_out=max(0, len(rows) - ROWS_MAX),
         view=period,

@@ -25,8 +25,7 @@ def hash_password(password: str) -> str:
     """Return the hash of a new password, which is slow on purpose. Raises UnusablePassword."""
     if not PASSWORD_LENGTH_MIN <= len(password) <= PASSWORD_LENGTH_MAX:
         raise UnusablePassword(
-            f"a password has {PASSWORD_LENGTH_MIN} to {PASSWORD_LENGTH_MAX} characters:"
-            " take a few words"
+            f"a password has {PASSWORD_LENGTH_MIN} to {PASSWORD_LENGTH_MAX} characters: take a few words"
         )
     return _HASHER.hash(_normalize(password))
 
@@ -47,9 +46,7 @@ class PasswordVerifier:
         self._threads = trio.CapacityLimiter(_CONCURRENT_CHECKS_MAX)
 
     async def __call__(self, password: str, password_hash: str | None) -> bool:
-        return await trio.to_thread.run_sync(
-            verify_password, password, password_hash, limiter=self._threads
-        )
+        return await trio.to_thread.run_sync(verify_password, password, password_hash, limiter=self._threads)
 
 
 @cache

@@ -26,11 +26,7 @@ from mmo_trio.console.parameters import (
 )
 from mmo_trio.console.permissions import Permission
 from mmo_trio.console.sessions import current_user
-from mmo_trio.console.views import (
-    format_utc_seconds,
-    list_payment_fields,
-    to_audit_cells,
-)
+from mmo_trio.console.views import format_utc_seconds, list_payment_fields, to_audit_cells
 from mmo_trio.storage.interface.admin_types import PaymentFilter
 
 pages = Blueprint("payments", __name__)
@@ -91,10 +87,7 @@ async def show_payment(reference: str) -> str:
         fields=list_payment_fields(transaction, mask),
         order=transaction.order,
         conclusions=[mask.text(each) for each in conclusions(history)],
-        timeline=[
-            (format_utc_seconds(each.at), each.actor, mask.text(each.description))
-            for each in timeline(history)
-        ],
+        timeline=[(format_utc_seconds(each.at), each.actor, mask.text(each.description)) for each in timeline(history)],
         callbacks=history.callbacks,
         suspense=history.suspense,
         proposals=proposals,

@@ -31,9 +31,7 @@ async def list_providers() -> str:
         history += await store.admin.audit(about=f"provider:{name}", limit=HISTORY_ROWS_MAX)
     history.sort(key=lambda row: row.number, reverse=True)
     return await render_template(
-        "providers.html",
-        rows=rows,
-        audit_events=[to_audit_cells(each, mask) for each in history[:HISTORY_ROWS_MAX]],
+        "providers.html", rows=rows, audit_events=[to_audit_cells(each, mask) for each in history[:HISTORY_ROWS_MAX]]
     )
 
 

@@ -53,9 +53,7 @@ async def propose(reference: str) -> Response:
         proposal = await _resolutions().propose(
             _resolution_user(user),
             reference,
-            None
-            if outcome == SUCCESS
-            else parse_choice(ErrorCode, outcome, "There is no such outcome."),
+            None if outcome == SUCCESS else parse_choice(ErrorCode, outcome, "There is no such outcome."),
             reason=await form_field("reason"),
             evidence=await form_field("evidence"),
             provider_reference=provider_reference or None,

@@ -96,9 +96,7 @@ async def _load_user() -> CurrentUser | None:
         return None
     session, account = found
     idle = elapsed(session.seen_at, now)
-    is_over = (
-        elapsed(session.began_at, now) >= settings.session_life or idle >= settings.session_idle
-    )
+    is_over = elapsed(session.began_at, now) >= settings.session_life or idle >= settings.session_idle
     if account.disabled_at is not None or is_over:
         return None
     if idle >= MINUTE:
@@ -138,9 +136,7 @@ def is_secure() -> bool:
     """Return whether the browser uses TLS, according to the connection or a trusted proxy."""
     if request.scheme == "https":
         return True
-    return console().trusted_proxies.is_secure(
-        request.remote_addr or "", request.headers.getlist("X-Forwarded-Proto")
-    )
+    return console().trusted_proxies.is_secure(request.remote_addr or "", request.headers.getlist("X-Forwarded-Proto"))
 
 
 def client_address() -> str:

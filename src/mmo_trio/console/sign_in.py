@@ -78,9 +78,7 @@ def _form_secret() -> str:
 
 async def _render_form(fault: str | None, status: int) -> Response:
     secret = _form_secret()
-    page = await render_template(
-        "sign_in.html", fault=fault, form_token=sessions.derive_form_token(secret), user=None
-    )
+    page = await render_template("sign_in.html", fault=fault, form_token=sessions.derive_form_token(secret), user=None)
     response = Response(page, status)
     sessions.set_cookie(response, sessions.FORM_COOKIE, secret)
     return response

@@ -24,10 +24,7 @@ class SignInLimiter:
 
     def retry_after(self, name: str, address: str, now: Instant) -> Span:
         """Return the time until this name may be tried from this address; 0 when it may be now."""
-        limits = (
-            (f"name:{name}", FAILURES_PER_NAME_MAX),
-            (f"address:{address}", FAILURES_PER_ADDRESS_MAX),
-        )
+        limits = ((f"name:{name}", FAILURES_PER_NAME_MAX), (f"address:{address}", FAILURES_PER_ADDRESS_MAX))
         return max(self._retry_after(key, most, now) for key, most in limits)
 
     def _retry_after(self, key: str, failures_max: int, now: Instant) -> Span:

@@ -19,9 +19,7 @@ def format_utc_seconds(at: Instant | None) -> str:
     return "" if at is None else format_with_microseconds(at)[:19].replace("T", " ")
 
 
-def list_payment_fields(
-    transaction: Transaction, mask: PersonalDataMask
-) -> Sequence[tuple[str, str]]:
+def list_payment_fields(transaction: Transaction, mask: PersonalDataMask) -> Sequence[tuple[str, str]]:
     """Return the names and values of a payment's members; absent ones are left out."""
     order, progress = transaction.order, transaction.progress
     data, party = progress.provider_data, order.party
@@ -49,10 +47,7 @@ def list_payment_fields(
         ("Completed by", progress.completion_source),
         ("Error", progress.error_code),
         ("Meaning", progress.error_message),
-        (
-            "Provider's error",
-            data and _provider_error_text(data.error_code, data.error_message, mask),
-        ),
+        ("Provider's error", data and _provider_error_text(data.error_code, data.error_message, mask)),
         ("Provider's data on the customer", data and mask.third_party_text(data.party_data)),
         ("resultUrl", order.result_url and mask.url(order.result_url)),
     ]

@@ -25,14 +25,10 @@ pages = Blueprint("work_lists", __name__)
 async def stuck() -> str:
     """List the payments whose outcome has been unknown for too long, the oldest first."""
     after = parse_position(query_argument("after"))
-    found = await console().store.admin.stuck_transactions(
-        console().now(), after=after, limit=PAGE_SIZE + 1
-    )
+    found = await console().store.admin.stuck_transactions(console().now(), after=after, limit=PAGE_SIZE + 1)
     shown, last = split_page(found)
     return await render_template(
-        "stuck.html",
-        rows=shown,
-        next_page=last and f"{last.order.created_at}-{last.reference}",
+        "stuck.html", rows=shown, next_page=last and f"{last.order.created_at}-{last.reference}"
     )
 
 
@@ -41,16 +37,9 @@ async def suspense() -> str:
     """List the entries of the suspense book, the newest first."""
     with_closed = request.args.get("closed") == "1"
     before = parse_row_number(request.args.get("before"))
-    found = await console().store.admin.suspense_entries(
-        with_closed=with_closed, before=before, limit=PAGE_SIZE + 1
-    )
+    found = await console().store.admin.suspense_entries(with_closed=with_closed, before=before, limit=PAGE_SIZE + 1)
     shown, last = split_page(found)
-    return await render_template(
-        "suspense.html",
-        entries=shown,
-        next_page=last and last.id,
-        with_closed=with_closed,
-    )
+    return await render_template("suspense.html", entries=shown, next_page=last and last.id, with_closed=with_closed)
 
 
 @pages.post("/suspense/<int:id>/close")
@@ -59,9 +48,7 @@ async def close_suspense(id: int) -> Response:
     user = await require(Permission.CLOSE_SUSPENSE)
     note, now = await form_field("note"), console().now()
     await record_action("suspense_closed", f"suspense:{id}", note=note)
-    closed = id < 2**63 and await console().store.admin.close_suspense(
-        id, by=user.name, note=note, now=now
-    )
+    closed = id < 2**63 and await console().store.admin.close_suspense(id, by=user.name, note=note, now=now)
     if not closed:
         await record_action("suspense_was_not_open", f"suspense:{id}")
         raise Conflict("There is no open entry with this number.")

@@ -1,11 +1,9 @@
-"""The engine takes waiting inputs, decides them, makes the decisions durable, replies, then acts. A
-process has one.
+"""The engine takes waiting inputs, decides them, makes the decisions durable, replies, then acts. A process has one.
 
-While a batch is being made durable, inputs for the next one collect, so group commit needs no
-timer. Where the store allows it, the next batch begins before the end of the first, as soon as
-enough inputs wait that share no key with it. The store calls the payment rules with a working set
-that contains exactly what the batch reads; they are pure, so it doesn't matter in which thread, or
-how often, that happens.
+While a batch is being made durable, inputs for the next one collect, so group commit needs no timer. Where the store
+allows it, the next batch begins before the end of the first, as soon as enough inputs wait that share no key with it.
+The store calls the payment rules with a working set that contains exactly what the batch reads; they are pure, so it
+doesn't matter in which thread, or how often, that happens.
 """
 
 from __future__ import annotations
@@ -37,14 +35,13 @@ from mmo_trio.system.parking import ParkingSpot
 logger = structlog.get_logger(__name__)
 
 CONCURRENT_BATCH_MIN = 24
-"""Inputs that must wait before a second batch begins: a small batch would cost as much as a large
-one, and its callers would hardly get their replies sooner."""
+"""Inputs that must wait before a second batch begins: a small batch would cost as much as a large one, and its callers
+would hardly get their replies sooner."""
 
 
 @define(eq=False)
 class Outbox:
-    """Passes work that has just become durable from the engine to its subscriber, at once and in
-    order."""
+    """Passes work that has just become durable from the engine to its subscriber, at once and in order."""
 
     put: Callable[[WorkItem], None] = field(init=False)
     """Hands over work; work from before the subscription is kept for the subscriber."""
@@ -82,8 +79,7 @@ class EngineStatistics:
 
 @define(eq=False)
 class PendingInput(ParkingSpot[Reply]):
-    """An input on its way through the engine. The engine decides it even if no task waits for the
-    reply."""
+    """An input on its way through the engine. The engine decides it even if no task waits for the reply."""
 
     input: Input
     reads: Reads = field(init=False)
@@ -95,8 +91,8 @@ class PendingInput(ParkingSpot[Reply]):
         self.keys = conflict_keys(self.input, self.reads)
 
     async def reply(self) -> Reply:
-        """Return the reply once what the input changed is durable; one task may call this, once.
-        Raises what `Engine.submit` does."""
+        """Return the reply once what the input changed is durable; one task may call this, once. Raises what
+        `Engine.submit` does."""
         if self._outcome is not None:
             return self._outcome.unwrap()
         return await self.park()
@@ -111,14 +107,13 @@ Submit: TypeAlias = Callable[[Input], Awaitable[Reply]]
 """Returns the reply once what the input changed is durable; see `Engine.submit`."""
 
 Enqueue: TypeAlias = Callable[[Input], PendingInput]
-"""The same for callers that need an order: of inputs with a common key, the first to be enqueued is
-decided first; see `Engine.enqueue`."""
+"""The same for callers that need an order: of inputs with a common key, the first to be enqueued is decided first; see
+`Engine.enqueue`."""
 
 
 @define(eq=False)
 class Engine:
-    """Takes inputs from any task; `run` decides them, those with a common key in the order of their
-    arrival."""
+    """Takes inputs from any task; `run` decides them, those with a common key in the order of their arrival."""
 
     store: Store
     clock: WallClock
@@ -140,14 +135,14 @@ class Engine:
     async def submit(self, input_: Input) -> Reply:
         """Return the reply to this input, once what it changed is durable.
 
-        Raises StoreUnavailable when nothing was stored, OutcomeUnknown when nobody can learn that,
-        DecisionFailed for an error in this program. A caller's cancellation doesn't stop its input.
+        Raises StoreUnavailable when nothing was stored, OutcomeUnknown when nobody can learn that, DecisionFailed for
+        an error in this program. A caller's cancellation doesn't stop its input.
         """
         return await self.enqueue(input_).reply()
 
     def enqueue(self, input_: Input) -> PendingInput:
-        """Add an input to the queue, behind all that share a key with it; the caller may wait for
-        its reply later. Raises StoreUnavailable when the queue is full."""
+        """Add an input to the queue, behind all that share a key with it; the caller may wait for its reply later.
+        Raises StoreUnavailable when the queue is full."""
         if len(self._queue) >= self.queue_max:
             self._rejected += 1
             raise StoreUnavailable("the queue into the engine is full")
@@ -158,8 +153,7 @@ class Engine:
         return call
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """Decide batches until cancelled; then raise StoreUnavailable in the callers that still
-        wait."""
+        """Decide batches until cancelled; then raise StoreUnavailable in the callers that still wait."""
         try:
             self.clock.ensure_after(await self.store.latest_stamp())
             task_status.started()
@@ -173,17 +167,11 @@ class Engine:
     def statistics(self) -> EngineStatistics:
         """Return the counters since the start."""
         return EngineStatistics(
-            self._batches,
-            self._inputs,
-            len(self._queue),
-            self._rejected,
-            self._failed_batches,
-            self._commit_durations,
+            self._batches, self._inputs, len(self._queue), self._rejected, self._failed_batches, self._commit_durations
         )
 
     async def _decide_batches(self) -> None:
-        """Decide one batch after the other; as many tasks run this as the store allows batches at
-        once."""
+        """Decide one batch after the other; as many tasks run this as the store allows batches at once."""
         while True:
             while not (calls := self._next_batch()):
                 await self._wait_for_batch()
@@ -202,8 +190,8 @@ class Engine:
         return calls
 
     async def _commit_batch(self, pending_inputs: Sequence[PendingInput]) -> None:
-        """Decide these in one commit. When the store raises an error of this program, decide them
-        one by one, so that only the input with the error fails."""
+        """Decide these in one commit. When the store raises an error of this program, decide them one by one, so that
+        only the input with the error fails."""
         batch = _Batch(pending_inputs, self.clock)
         needed = merge_reads(call.reads for call in pending_inputs)
         began = trio.current_time()
@@ -243,13 +231,12 @@ class _Batch:
     results: list[Decision | Exception] = Factory(list)
 
     def decide(self, ledger: Ledger) -> Sequence[Decision]:
-        """Stamp and decide one after the other, so that later inputs see what earlier ones changed.
-        An error in the payment rules fails only its own input, of which nothing is applied."""
+        """Stamp and decide one after the other, so that later inputs see what earlier ones changed. An error in the
+        payment rules fails only its own input, of which nothing is applied."""
         self.clock.ensure_after(ledger.not_before)
         stamps = self.clock.next_stamps(len(self.pending_inputs))
         self.results = [
-            self._decide_one(ledger, call.input, now)
-            for call, now in zip(self.pending_inputs, stamps, strict=True)
+            self._decide_one(ledger, call.input, now) for call, now in zip(self.pending_inputs, stamps, strict=True)
         ]
         return [each for each in self.results if isinstance(each, Decision)]
 

@@ -16,8 +16,8 @@ from mmo_trio.system.clock import WallClock
 async def submit_once(store: Store, input_: Input, clock: WallClock) -> Reply:
     """Return the reply to this input, once what it changed is durable.
 
-    Its intents, such as the callback, wait in the store for the process that serves it. Its stamp
-    lies above every stored one. Raises StoreUnavailable and OutcomeUnknown as the store does.
+    Its intents, such as the callback, wait in the store for the process that serves it. Its stamp lies above every
+    stored one. Raises StoreUnavailable and OutcomeUnknown as the store does.
     """
     clock.ensure_after(await store.latest_stamp())
 

@@ -1,9 +1,8 @@
-"""The queue into the engine, and the choice of inputs that may be decided during another batch:
-pure.
+"""The queue into the engine, and the choice of inputs that may be decided during another batch: pure.
 
-Inputs with a common key are decided in the order of their arrival. While one of them is in a batch,
-the later ones wait, and none overtakes another with which it shares a key. No input waits longer
-than for the active batches: once they have ended, the first in the queue is taken first.
+Inputs with a common key are decided in the order of their arrival. While one of them is in a batch, the later ones
+wait, and none overtakes another with which it shares a key. No input waits longer than for the active batches: once
+they have ended, the first in the queue is taken first.
 """
 
 from __future__ import annotations
@@ -18,16 +17,16 @@ from mmo_sansio.messages.inputs import CallbackConcluded, Input
 from mmo_sansio.payments.ledger import Reads
 
 SCAN_MAX = 512
-"""Waiting inputs that are scanned for a second batch: when many wait for an active key, a longer
-scan would cost more than it finds."""
+"""Waiting inputs that are scanned for a second batch: when many wait for an active key, a longer scan would cost more
+than it finds."""
 
 _BREAKERS_KEY = frozenset(("breakers",))
 
 
 def conflict_keys(input_: Input, reads: Reads) -> frozenset[Hashable]:
-    """Return the keys of an input, which order it among others; an intent's key is that of its
-    payment. Merchants' breakers are one key: an outcome brings the breaker as it is afterwards, the
-    later one counts, and its merchant isn't known before the payment is loaded."""
+    """Return the keys of an input, which order it among others; an intent's key is that of its payment. Merchants'
+    breakers are one key: an outcome brings the breaker as it is afterwards, the later one counts, and its merchant
+    isn't known before the payment is loaded."""
     keys: frozenset[Hashable] = reads.transactions | reads.references | reads.deposits
     if isinstance(input_, CallbackConcluded) and input_.breaker is not None:
         return keys | _BREAKERS_KEY
@@ -63,8 +62,8 @@ class InputQueue(Generic[ItemT]):
         self._queued.append(item)
 
     def take_batch(self, limit: int) -> Sequence[ItemT]:
-        """Take the first items that share no key with an active or an earlier waiting one, at most
-        so many; they are active from now on."""
+        """Take the first items that share no key with an active or an earlier waiting one, at most so many; they are
+        active from now on."""
         if not self._active_keys:
             taken = [self._queued.popleft() for _ in range(min(limit, len(self._queued)))]
         else:

@@ -1,5 +1,4 @@
-"""Writes responses as bytes: head and body in one string, so that one call sends them (RFC 9112
-section 4)."""
+"""Writes responses as bytes: head and body in one string, so that one call sends them (RFC 9112 section 4)."""
 
 from __future__ import annotations
 
@@ -27,13 +26,9 @@ def response_bytes(
 ) -> bytes:
     """Return the whole response with the fields that every response has (G9).
 
-    `connection` is the value of that field, empty for none. `without_body` answers HEAD: the length
-    stays, the body goes. Raises ValueError for a header field that would break out of its line."""
-    length = (
-        b""
-        if response.status in _BODYLESS_STATUSES
-        else b"Content-Length: %d\r\n" % len(response.body)
-    )
+    `connection` is the value of that field, empty for none. `without_body` answers HEAD: the length stays, the body
+    goes. Raises ValueError for a header field that would break out of its line."""
+    length = b"" if response.status in _BODYLESS_STATUSES else b"Content-Length: %d\r\n" % len(response.body)
     return b"".join(
         (
             _status_line_and_fields(response.status, response.headers),
@@ -49,16 +44,11 @@ def response_bytes(
 
 
 def response_fields(response: HttpResponse, *, request_id: str) -> list[tuple[bytes, bytes]]:
-    """Return the same fields as a list, with names in lower case, for a server that writes them
-    itself.
+    """Return the same fields as a list, with names in lower case, for a server that writes them itself.
 
     That server adds the date and the connection. Raises ValueError like `response_bytes`."""
     _status_line_and_fields(response.status, response.headers)
-    fields = [
-        *response.headers,
-        (b"cache-control", NO_STORE),
-        (b"x-request-id", request_id.encode("ascii")),
-    ]
+    fields = [*response.headers, (b"cache-control", NO_STORE), (b"x-request-id", request_id.encode("ascii"))]
     if response.status not in _BODYLESS_STATUSES:
         fields.append((b"content-length", b"%d" % len(response.body)))
     return fields

@@ -21,16 +21,15 @@ def unmap_ipv4(address: str) -> str:
 class PlainStream(trio.abc.Stream):
     """Owns the system's socket of a connection.
 
-    Both ends wait before they read, as the peer has not sent yet when it is its turn, and what they
-    send fits into the socket's buffer. So neither needs Trio's checkpoints before each call."""
+    Both ends wait before they read, as the peer has not sent yet when it is its turn, and what they send fits into the
+    socket's buffer. So neither needs Trio's checkpoints before each call."""
 
     def __init__(self, connected: socket.socket) -> None:
         self._socket = connected
         self._socket.setblocking(False)
 
     def peer_address(self) -> str | None:
-        """Return the peer's address without its port; empty for a Unix socket, None when the peer
-        is gone."""
+        """Return the peer's address without its port; empty for a Unix socket, None when the peer is gone."""
         try:
             address = self._socket.getpeername()
         except OSError:
@@ -40,8 +39,8 @@ class PlainStream(trio.abc.Stream):
         return unmap_ipv4(str(address[0]))
 
     def try_send(self, data: SendBuffer) -> SendBuffer:
-        """Send as much as the socket takes at once and return the remainder. Raises
-        BrokenResourceError when the peer is gone."""
+        """Send as much as the socket takes at once and return the remainder. Raises BrokenResourceError when the peer
+        is gone."""
         try:
             return data[self._socket.send(data) :]
         except BlockingIOError:
@@ -68,8 +67,7 @@ class PlainStream(trio.abc.Stream):
         await trio.lowlevel.wait_writable(self._socket)
 
     async def receive_some(self, max_bytes: int | None = None) -> bytes:
-        """Return the bytes that have arrived, b"" at the end; raises BrokenResourceError when the
-        peer is gone."""
+        """Return the bytes that have arrived, b"" at the end; raises BrokenResourceError when the peer is gone."""
         while True:
             self._check_open()
             await trio.lowlevel.wait_readable(self._socket)
@@ -99,17 +97,16 @@ class PlainStream(trio.abc.Stream):
 class LingeringStream(PlainStream):
     """Closes an accepted connection so that its last response arrives (RFC 9112 section 9.6).
 
-    Closing a socket that holds unread input resets the connection, and the reset may overtake a
-    response that the client has not read yet. So `aclose` ends the sending direction, then discards
-    what still arrives until the client closes too. It may wait; cancelled, it closes at once."""
+    Closing a socket that holds unread input resets the connection, and the reset may overtake a response that the
+    client has not read yet. So `aclose` ends the sending direction, then discards what still arrives until the client
+    closes too. It may wait; cancelled, it closes at once."""
 
     def __init__(self, accepted: trio.socket.SocketType) -> None:
         family, kind, protocol = accepted.family, accepted.type, accepted.proto
         super().__init__(socket.socket(family, kind, protocol, fileno=accepted.detach()))
 
     async def aclose(self) -> None:
-        """Close so that the client can still read what was sent; the caller's deadline bounds the
-        wait."""
+        """Close so that the client can still read what was sent; the caller's deadline bounds the wait."""
         try:
             self._socket.shutdown(socket.SHUT_WR)
             while await self.receive_some():

@@ -1,7 +1,7 @@
 """Exports the metrics of one gateway process in the text format of Prometheus.
 
-The parts keep plain counts, which a scrape formats, so no request is slowed. Every label has a
-closed set of values or is the name of a provider; none is a brand, a reference or a number.
+The parts keep plain counts, which a scrape formats, so no request is slowed. Every label has a closed set of values or
+is the name of a provider; none is a brand, a reference or a number.
 """
 
 from __future__ import annotations
@@ -14,12 +14,7 @@ import structlog
 import trio
 from attrs import Factory, define, frozen
 from prometheus_client import CollectorRegistry, generate_latest
-from prometheus_client.core import (
-    CounterMetricFamily,
-    GaugeMetricFamily,
-    HistogramMetricFamily,
-    Metric,
-)
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.registry import Collector
 
@@ -74,9 +69,7 @@ class BacklogCache:
     async def _read(self) -> Backlog | None:
         now = self.now()
         try:
-            return await self.store.admin.backlog(
-                now, overdue_before=earlier(now, OVERDUE_METRIC_AFTER)
-            )
+            return await self.store.admin.backlog(now, overdue_before=earlier(now, OVERDUE_METRIC_AFTER))
         except StoreUnavailable as error:
             logger.warning("backlog_read_failed", error=str(error))
             return None
@@ -121,10 +114,7 @@ class PrometheusExporter:
     async def _labelled_families(self, process_name: str) -> list[Metric]:
         families = list(self._own_families(await self.backlog_cache.backlog()))
         for family in families:
-            family.samples = [
-                each._replace(labels={**each.labels, "process": process_name})
-                for each in family.samples
-            ]
+            family.samples = [each._replace(labels={**each.labels, "process": process_name}) for each in family.samples]
         return families
 
     def _own_families(self, backlog: Backlog | None) -> Iterator[Metric]:
@@ -135,21 +125,13 @@ class PrometheusExporter:
         yield from _store_metrics(backlog)
         yield from self._provider_metrics()
         yield from _callback_metrics(self.callbacks())
-        yield _outcome_counter(
-            "mmo_qr_codes", "Concluded QR code deliveries, by outcome.", self.qr_codes
-        )
+        yield _outcome_counter("mmo_qr_codes", "Concluded QR code deliveries, by outcome.", self.qr_codes)
 
     def _provider_metrics(self) -> Iterator[Metric]:
         statistics = self.providers()
+        yield _gauge("mmo_provider_conversations", "Active conversations with providers.", ({}, statistics.active))
         yield _gauge(
-            "mmo_provider_conversations",
-            "Active conversations with providers.",
-            ({}, statistics.active),
-        )
-        yield _gauge(
-            "mmo_provider_waiting",
-            "Submissions and polls waiting for a conversation.",
-            ({}, statistics.waiting),
+            "mmo_provider_waiting", "Submissions and polls waiting for a conversation.", ({}, statistics.waiting)
         )
         counts = {name: statistics.by_provider[name] for name in sorted(statistics.by_provider)}
         yield from _provider_counters(counts)
@@ -174,9 +156,7 @@ def _provider_counters(counts: Mapping[str, ProviderCounts]) -> Iterator[Metric]
         return [({"provider": name}, value(each)) for name, each in counts.items()]
 
     yield _counter(
-        "mmo_provider_submissions",
-        "Submissions sent to a provider.",
-        *by_provider(lambda each: each.submissions),
+        "mmo_provider_submissions", "Submissions sent to a provider.", *by_provider(lambda each: each.submissions)
     )
     yield _counter(
         "mmo_provider_questions",
@@ -217,10 +197,7 @@ def _http_request_metrics(http_metrics: HttpMetrics) -> Iterator[Metric]:
     yield _counter(
         "mmo_http_problems",
         "Rejected requests, by the problem type of the response.",
-        *(
-            ({"problem": each.segment}, http_metrics.problems.get(each.segment, 0))
-            for each in PROBLEM_TYPES
-        ),
+        *(({"problem": each.segment}, http_metrics.problems.get(each.segment, 0)) for each in PROBLEM_TYPES),
     )
     yield _histogram(
         "mmo_http_request_seconds",
@@ -232,9 +209,7 @@ def _http_request_metrics(http_metrics: HttpMetrics) -> Iterator[Metric]:
 def _engine_metrics(engine: EngineStatistics) -> Iterator[Metric]:
     yield _counter("mmo_engine_batches", "Committed batches.", ({}, engine.batches))
     yield _counter(
-        "mmo_engine_batch_failures",
-        "Batches whose commit failed or is in doubt.",
-        ({}, engine.failed_batches),
+        "mmo_engine_batch_failures", "Batches whose commit failed or is in doubt.", ({}, engine.failed_batches)
     )
     yield _counter("mmo_engine_inputs", "Inputs decided.", ({}, engine.inputs))
     yield _gauge("mmo_engine_waiting", "Inputs waiting for a batch.", ({}, engine.queued))
@@ -244,23 +219,15 @@ def _engine_metrics(engine: EngineStatistics) -> Iterator[Metric]:
         ({}, engine.rejected),
     )
     yield _histogram(
-        "mmo_store_commit_seconds",
-        "Time from loading a batch's reads to its commit.",
-        ({}, engine.commit_durations),
+        "mmo_store_commit_seconds", "Time from loading a batch's reads to its commit.", ({}, engine.commit_durations)
     )
 
 
 def _store_metrics(backlog: Backlog | None) -> Iterator[Metric]:
-    yield _gauge(
-        "mmo_store_up", "1 if the store could be queried, else 0.", ({}, int(backlog is not None))
-    )
+    yield _gauge("mmo_store_up", "1 if the store could be queried, else 0.", ({}, int(backlog is not None)))
     if backlog is None:
         return
-    yield _gauge(
-        "mmo_transactions_pending",
-        "Pending transactions, on all nodes.",
-        ({}, backlog.pending),
-    )
+    yield _gauge("mmo_transactions_pending", "Pending transactions, on all nodes.", ({}, backlog.pending))
     yield _gauge(
         "mmo_transactions_stuck",
         "Transactions whose outcome has been unknown for an hour, counted up to 1,000.",
@@ -271,18 +238,12 @@ def _store_metrics(backlog: Backlog | None) -> Iterator[Metric]:
         "Transactions whose poll or expiry is overdue by more than a minute.",
         ({}, backlog.overdue),
     )
-    yield _gauge(
-        "mmo_callbacks_open",
-        "Callbacks without an outcome, on all nodes.",
-        ({}, backlog.callbacks),
-    )
+    yield _gauge("mmo_callbacks_open", "Callbacks without an outcome, on all nodes.", ({}, backlog.callbacks))
     yield _gauge("mmo_suspense_open", "Open entries of the suspense book.", ({}, backlog.suspense))
 
 
 def _callback_metrics(callbacks: CallbackStatistics) -> Iterator[Metric]:
-    yield _gauge(
-        "mmo_callbacks_waiting", "Callbacks waiting for a delivery slot.", ({}, callbacks.waiting)
-    )
+    yield _gauge("mmo_callbacks_waiting", "Callbacks waiting for a delivery slot.", ({}, callbacks.waiting))
     yield _gauge("mmo_callbacks_under_way", "Callbacks being delivered.", ({}, callbacks.active))
     yield _gauge(
         "mmo_callbacks_unrecorded",
@@ -290,15 +251,11 @@ def _callback_metrics(callbacks: CallbackStatistics) -> Iterator[Metric]:
         ({}, callbacks.unrecorded),
     )
     yield _gauge(
-        "mmo_callback_breakers_open",
-        "Brands whose callback breaker is not closed.",
-        ({}, len(callbacks.open_breakers)),
+        "mmo_callback_breakers_open", "Brands whose callback breaker is not closed.", ({}, len(callbacks.open_breakers))
     )
     yield _outcome_counter("mmo_callbacks", "Concluded callbacks, by outcome.", callbacks.outcomes)
     yield _histogram(
-        "mmo_callback_seconds",
-        "Duration of callbacks for which a request was sent.",
-        ({}, callbacks.durations),
+        "mmo_callback_seconds", "Duration of callbacks for which a request was sent.", ({}, callbacks.durations)
     )
 
 
@@ -338,9 +295,7 @@ def _gauge(name: str, help_text: str, *samples: tuple[Labels, int]) -> Metric:
     return _add_samples(GaugeMetricFamily(name, help_text, labels=_label_names(samples)), samples)
 
 
-def _add_samples(
-    family: CounterMetricFamily | GaugeMetricFamily, samples: Sequence[tuple[Labels, int]]
-) -> Metric:
+def _add_samples(family: CounterMetricFamily | GaugeMetricFamily, samples: Sequence[tuple[Labels, int]]) -> Metric:
     for labels, value in samples:
         family.add_metric(list(labels.values()), value)
     return family

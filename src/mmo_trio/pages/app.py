@@ -3,12 +3,7 @@
 from __future__ import annotations
 
 from mmo_trio.http.asgi.web_app import WebApp
-from mmo_trio.pages.context import (
-    EXTENSION,
-    SANDBOX_EXTENSION,
-    PagesContext,
-    SandboxContext,
-)
+from mmo_trio.pages.context import EXTENSION, SANDBOX_EXTENSION, PagesContext, SandboxContext
 from mmo_trio.pages.docs.pages import ApiDocs, create_docs_blueprint
 from mmo_trio.pages.payment.page import create_payment_page_blueprint
 from mmo_trio.pages.sandbox import controls, guide, phone
@@ -21,9 +16,7 @@ CONTENT_SECURITY_POLICY = (
 HEADERS = {"Content-Security-Policy": CONTENT_SECURITY_POLICY}
 
 
-def create_pages_app(
-    context: PagesContext, *, api_docs: ApiDocs, sandbox: SandboxContext | None
-) -> WebApp:
+def create_pages_app(context: PagesContext, *, api_docs: ApiDocs, sandbox: SandboxContext | None) -> WebApp:
     """Create the app of payment pages and documentation, and of a sandbox's own pages."""
     app = WebApp(__name__, headers=HEADERS, static_cache_control="public, max-age=3600")
     app.extensions[EXTENSION] = context

@@ -1,7 +1,7 @@
 """Receives callbacks over HTTPS for `mmo listen` and the demo, as a merchant's endpoint should.
 
-It accepts a callback only with one of its own API keys, compared in constant time; it drops
-repeats by gatewayReference, as a callback may arrive twice (K3); and it responds at once.
+It accepts a callback only with one of its own API keys, compared in constant time; it drops repeats by
+gatewayReference, as a callback may arrive twice (K3); and it responds at once.
 """
 
 from __future__ import annotations
@@ -56,8 +56,8 @@ OnQrCode: TypeAlias = Callable[[ReceivedQrCode], None]
 """Called with each QR code before the response; must not wait."""
 
 OnCallback: TypeAlias = Callable[[ReceivedCallback], None]
-"""Called with each new callback before the response; must not wait. If it raises, the callback
-counts as not received."""
+"""Called with each new callback before the response; must not wait. If it raises, the callback counts as not
+received."""
 
 OnRejected: TypeAlias = Callable[[], None]
 """Called for each callback whose X-API-KEY is missing, repeated or wrong; must not wait."""
@@ -74,12 +74,11 @@ async def receive_callbacks(
     drain: trio.Event | None = None,
     task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
 ) -> None:
-    """Receive callbacks at any path until cancelled, or until `drain` is set and active requests
-    are answered.
+    """Receive callbacks at any path until cancelled, or until `drain` is set and active requests are answered.
 
-    The response is 204 to a genuine callback, new or repeated; 401 to a missing, repeated or wrong
-    key; 405 to any method but POST; 400 to a body that is no transaction object and no QR code.
-    Several keys are expected while a merchant changes keys, or for several brands.
+    The response is 204 to a genuine callback, new or repeated; 401 to a missing, repeated or wrong key; 405 to any
+    method but POST; 400 to a body that is no transaction object and no QR code. Several keys are expected while a
+    merchant changes keys, or for several brands.
     """
     await serve_http(
         _CallbackReceiverHandler(expected_keys, on_callback, on_rejected, on_qr_code),

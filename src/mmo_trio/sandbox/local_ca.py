@@ -1,7 +1,7 @@
 """A local certificate authority issues the certificates of the sandbox, `mmo listen` and the demo.
 
-It consists of two files in a data directory: `ca-key.pem`, readable by its owner only, and
-`ca.pem`, which the sandbox trusts through `extra_ca_file`. Production doesn't use it.
+It consists of two files in a data directory: `ca-key.pem`, readable by its owner only, and `ca.pem`, which the sandbox
+trusts through `extra_ca_file`. Production doesn't use it.
 """
 
 from __future__ import annotations
@@ -25,9 +25,7 @@ CERTIFICATE_DAYS = 397
 """The longest lifetime that browsers accept."""
 BACKDATE = timedelta(days=1)
 """How long before its issue a certificate is valid, for clocks that are behind."""
-AUTHORITY_NAME = x509.Name(
-    [x509.NameAttribute(x509.NameOID.COMMON_NAME, "mmo-gateway sandbox authority")]
-)
+AUTHORITY_NAME = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "mmo-gateway sandbox authority")])
 
 
 @frozen
@@ -39,8 +37,7 @@ class CertificateAuthority:
     _key: ec.EllipticCurvePrivateKey = field(repr=False, eq=False)
 
     def issue(self, *hosts: str) -> ssl.SSLContext:
-        """Return a server's TLS context with a fresh certificate for these host names and IP
-        addresses."""
+        """Return a server's TLS context with a fresh certificate for these host names and IP addresses."""
         key = ec.generate_private_key(ec.SECP256R1())
         identifier = x509.SubjectKeyIdentifier.from_public_key(key.public_key())
         names = x509.SubjectAlternativeName([_general_name(host) for host in hosts])
@@ -64,8 +61,8 @@ class CertificateAuthority:
 def ensure_authority(directory: Path) -> CertificateAuthority:
     """Return the authority of this directory, created when there is none yet.
 
-    Processes that start together get the same key. Raises OSError when the directory can't be
-    written, and ValueError when `ca-key.pem` holds no elliptic-curve key.
+    Processes that start together get the same key. Raises OSError when the directory can't be written, and ValueError
+    when `ca-key.pem` holds no elliptic-curve key.
     """
     directory.mkdir(parents=True, exist_ok=True)
     key_file, certificate_file = directory / "ca-key.pem", directory / "ca.pem"
@@ -150,8 +147,8 @@ def _server_context(key_and_certificate: bytes) -> ssl.SSLContext:
 
 
 def _write_atomically(file: Path, content: bytes, *, replace: bool) -> None:
-    """Write the complete file or nothing, readable by its owner only. Raises FileExistsError when
-    the file exists, unless `replace` is set."""
+    """Write the complete file or nothing, readable by its owner only. Raises FileExistsError when the file exists,
+    unless `replace` is set."""
     descriptor, name = tempfile.mkstemp(dir=file.parent, prefix=f".{file.name}.")
     try:
         with os.fdopen(descriptor, "wb") as temporary:

@@ -1,7 +1,7 @@
 """The simulated operator's journal is a file with one line for each entry; `kill -9` loses nothing.
 
-The file belongs to one process at a time. Lines that the operating system has survive the process;
-a power failure may lose the last lines, which a sandbox tolerates.
+The file belongs to one process at a time. Lines that the operating system has survive the process; a power failure may
+lose the last lines, which a sandbox tolerates.
 """
 
 from __future__ import annotations
@@ -29,9 +29,7 @@ class OperatorJournal:
         """Write the entries. Raises OSError while they can't be written."""
         self._unwritten_bytes += b"".join(map(format_entry, entries))
         while self._unwritten_bytes:
-            self._unwritten_bytes = self._unwritten_bytes[
-                os.write(self._descriptor, self._unwritten_bytes) :
-            ]
+            self._unwritten_bytes = self._unwritten_bytes[os.write(self._descriptor, self._unwritten_bytes) :]
 
     def close(self) -> None:
         """Close the file; `append` raises OSError from now on."""
@@ -42,8 +40,7 @@ class OperatorJournal:
 def read_operator_journal(path: Path) -> list[SandboxJournalEntry]:
     """Return every entry of a journal, also while its owner writes; [] when there is no file.
 
-    Raises ValueError, naming the line, for a damaged entry; an incomplete last line is no entry
-    yet.
+    Raises ValueError, naming the line, for a damaged entry; an incomplete last line is no entry yet.
     """
     try:
         content = path.read_bytes()

@@ -1,8 +1,7 @@
 """Shares one simulated operator, in a process of its own, among the workers of a machine.
 
-A worker may poll a payment that another worker has submitted, so there is one operator with one
-journal. Workers reach it through a Unix socket next to the journal. Each message is a line of JSON,
-and either end may send requests:
+A worker may poll a payment that another worker has submitted, so there is one operator with one journal. Workers reach
+it through a Unix socket next to the journal. Each message is a line of JSON, and either end may send requests:
 
     ["request", 1, ["POST", "https://...", "{...}"]]    worker: a submission or a poll
     ["reply", 1, [202, "{...}"]]                        operator: the response, or 0 and why not

@@ -43,9 +43,7 @@ class Workers:
     dispatcher: Dispatcher
     scheduler: Scheduler
 
-    async def run(
-        self, *, drain: trio.Event, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
-    ) -> None:
+    async def run(self, *, drain: trio.Event, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Run all workers until `drain` is set and active conversations and deliveries end."""
         if self.channel_owner is None:
             for brand, snapshot in (await self.store.breakers()).items():
@@ -67,9 +65,7 @@ class Workers:
                 task_status.started()
             background.cancel_scope.cancel()
 
-    async def _run_callbacks(
-        self, drain: trio.Event, ended: trio.Event, *, task_status: trio.TaskStatus[None]
-    ) -> None:
+    async def _run_callbacks(self, drain: trio.Event, ended: trio.Event, *, task_status: trio.TaskStatus[None]) -> None:
         await self.callbacks.run(drain=drain, task_status=task_status)
         ended.set()
 

@@ -2,8 +2,8 @@
 
     store ─ engine ─ workers ─ listeners
 
-Each part uses the parts to its left and ends before them: the listeners accept no more requests,
-the workers finish what they have begun, the engine records it, and the store is closed.
+Each part uses the parts to its left and ends before them: the listeners accept no more requests, the workers finish
+what they have begun, the engine records it, and the store is closed.
 """
 
 from __future__ import annotations
@@ -64,17 +64,13 @@ class ExtraListener(Protocol):
     ) -> None: ...
 
 
-def http2_listener(
-    listener: trio.SocketListener, *, certificate: tuple[str, str] | None = None
-) -> ExtraListener:
+def http2_listener(listener: trio.SocketListener, *, certificate: tuple[str, str] | None = None) -> ExtraListener:
     """Return a further listener that serves the merchant API under Hypercorn, for HTTP/2.
 
     `certificate` names the files of a chain and its key; None serves clear HTTP.
     """
 
-    async def serve(
-        components: Components, *, drain: trio.Event, task_status: trio.TaskStatus[None]
-    ) -> None:
+    async def serve(components: Components, *, drain: trio.Event, task_status: trio.TaskStatus[None]) -> None:
         app = asgi_app(
             components.api,
             error_docs_url=components.api.merchant_api.settings.error_docs_url,
@@ -104,10 +100,9 @@ async def run_service(
 ) -> None:
     """Serve until SIGTERM, SIGINT or `drain`, then drain; SIGHUP reloads the certificate.
 
-    With `drain` given no signal is handled. `extra_listeners` open and close together with the
-    service's own. A worker process serves on the sockets that it has `inherited`, ends also when
-    its supervisor is gone, and ends gently on SIGUSR2. Raises SettingsError, StoreUnusable or
-    StoreUnavailable when the service can't begin.
+    With `drain` given no signal is handled. `extra_listeners` open and close together with the service's own. A worker
+    process serves on the sockets that it has `inherited`, ends also when its supervisor is gone, and ends gently on
+    SIGUSR2. Raises SettingsError, StoreUnusable or StoreUnavailable when the service can't begin.
     """
     if config.is_sandbox and config.data_directory is not None:
         ensure_authority(config.data_directory)
@@ -130,9 +125,7 @@ async def run_service(
             listening_sockets = inherited.listening_sockets
         try:
             resources = build_resources(config, store, listener_urls(config, listening_sockets))
-            listeners = _Listeners(
-                assemble(resources), listening_sockets, certificates, shutdown, extra_listeners
-            )
+            listeners = _Listeners(assemble(resources), listening_sockets, certificates, shutdown, extra_listeners)
             await _run_components(resources, listeners, on_ready)
         finally:
             for each in listening_sockets.values():
@@ -177,9 +170,7 @@ class _Listeners:
     async def start(self, nursery: trio.Nursery) -> None:
         """Return once all listeners accept connections."""
         parts = self.components
-        pages = create_pages_app(
-            parts.pages_context, api_docs=parts.api_docs, sandbox=parts.sandbox_context
-        )
+        pages = create_pages_app(parts.pages_context, api_docs=parts.api_docs, sandbox=parts.sandbox_context)
         console = create_console_app(parts.prometheus_exporter, parts.console_context)
         certificate = None if self.certificates is None else self.certificates.files
         await nursery.start(self._serve_api)
@@ -204,12 +195,7 @@ class _Listeners:
         )
 
     async def _serve_app(
-        self,
-        name: str,
-        app: QuartTrio,
-        certificate: tuple[str, str] | None,
-        *,
-        task_status: trio.TaskStatus[None],
+        self, name: str, app: QuartTrio, certificate: tuple[str, str] | None, *, task_status: trio.TaskStatus[None]
     ) -> None:
         await serve_app(
             app,
@@ -221,9 +207,7 @@ class _Listeners:
         )
 
 
-def listener_urls(
-    config: ServiceConfig, listening_sockets: Mapping[str, socket.socket]
-) -> ServiceAddresses:
+def listener_urls(config: ServiceConfig, listening_sockets: Mapping[str, socket.socket]) -> ServiceAddresses:
     """Return the addresses of a gateway that listens on these sockets."""
     tls = config.settings.listen.tls_certificate is not None
     return ServiceAddresses(
@@ -240,8 +224,8 @@ async def _handle_signals(
     *,
     task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
 ) -> None:
-    """Handle signals until cancelled. `idle_grace_s` is what SIGUSR2 leaves idle connections; None
-    where no other process would serve."""
+    """Handle signals until cancelled. `idle_grace_s` is what SIGUSR2 leaves idle connections; None where no other
+    process would serve."""
     with trio.open_signal_receiver(*STOP_SIGNALS, signal.SIGHUP, signal.SIGUSR2) as signals:
         task_status.started()
         async for number in signals:

@@ -77,16 +77,12 @@ def settings_page() -> str:
         parts.append(f"\n## [{section}]\n\n{' '.join((section_type.__doc__ or '').split())}\n\n")
         parts.append("| Key | Variable | Kind | Default | Meaning |\n|---|---|---|---|---|\n")
         parts += [
-            f"| `{row.key.partition('.')[2]}` | `{row.variable}` | {row.kind} | {row.default}"
-            f" | {row.meaning} |\n"
+            f"| `{row.key.partition('.')[2]}` | `{row.variable}` | {row.kind} | {row.default} | {row.meaning} |\n"
             for row in rows
             if row.key.startswith(f"{section}.")
         ]
     parts.append(_PROVIDER_HEAD.format(", ".join(f"`{kind}`" for kind in PROVIDER_KINDS)))
-    parts += [
-        f"| `{each.key}` | {each.kind} | {each.default} | {each.meaning} |\n"
-        for each in COMMON_OPTIONS
-    ]
+    parts += [f"| `{each.key}` | {each.kind} | {each.default} | {each.meaning} |\n" for each in COMMON_OPTIONS]
     return "".join(parts)
 
 

@@ -21,8 +21,7 @@ from mmo_trio.settings.errors import SettingsError
 from mmo_trio.storage.open_store import STORE_KINDS, StoreKind
 
 PROVIDERS_GROUP: Final = "mmo_gateway.providers"
-"""Group of entry points; a value is a ProviderKind or a function without parameters that returns
-one."""
+"""Group of entry points; a value is a ProviderKind or a function without parameters that returns one."""
 
 STORES_GROUP: Final = "mmo_gateway.stores"
 """Group of entry points; a value is a StoreKind or a StoreOpener."""
@@ -40,8 +39,7 @@ _NAMES: Final = {
 def find_extensions(group: str, given: Collection[str]) -> Mapping[str, EntryPoint]:
     """Return the entry points of a group by name; none is loaded.
 
-    `given` are names that the caller brings itself. Raises SettingsError for a name that is
-    unusable or taken.
+    `given` are names that the caller brings itself. Raises SettingsError for a name that is unusable or taken.
     """
     for name in given:
         if name in _BUILT_IN[group]:

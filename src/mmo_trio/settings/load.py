@@ -1,8 +1,7 @@
-"""Loads settings from the file, the environment and the command line, and reports every error
-before anything starts.
+"""Loads settings from the file, the environment and the command line, and reports every error before anything starts.
 
-Each layer overrides the one before: the defaults, the presets of the sandbox, the file, the
-environment, the command line. Every value has its location, so that an error can name it.
+Each layer overrides the one before: the defaults, the presets of the sandbox, the file, the environment, the command
+line. Every value has its location, so that an error can name it.
 """
 
 from __future__ import annotations
@@ -52,10 +51,10 @@ def load_settings(
 ) -> Settings:
     """Return the settings in force.
 
-    `options` (command line) and `presets` (of the sandbox) are text by dotted key: `{"listen.api":
-    "[::1]:0"}`. `provider_kinds` (by name) and `store_kinds` (by URL scheme) are kinds besides the
-    built-in and installed ones. Raises SettingsError for an unreadable file, an unknown key, an
-    unusable value, and values that contradict each other.
+    `options` (command line) and `presets` (of the sandbox) are text by dotted key: `{"listen.api": "[::1]:0"}`.
+    `provider_kinds` (by name) and `store_kinds` (by URL scheme) are kinds besides the built-in and installed ones.
+    Raises SettingsError for an unreadable file, an unknown key, an unusable value, and values that contradict each
+    other.
     """
     document = {} if file is None else _read_toml(file)
     variables = environment or {}
@@ -63,9 +62,7 @@ def load_settings(
         **{key: _RawSetting(f"preset {key}", text) for key, text in (presets or {}).items()},
         **_from_document(document, str(file)),
         **_from_environment(variables),
-        **{
-            key: _RawSetting(f"command line ({key})", text) for key, text in (options or {}).items()
-        },
+        **{key: _RawSetting(f"command line ({key})", text) for key, text in (options or {}).items()},
     }
     kinds = {**PROVIDER_KINDS, **(provider_kinds or {})}
     installed = find_extensions(PROVIDERS_GROUP, provider_kinds or {})
@@ -130,11 +127,7 @@ def _from_document(document: Mapping[str, Any], file: str) -> dict[str, _RawSett
 
 
 def _from_environment(environment: Mapping[str, str]) -> dict[str, _RawSetting]:
-    known = {
-        env_variable(section, key): f"{section}.{key}"
-        for section in SECTIONS
-        for key in section_keys(section)
-    }
+    known = {env_variable(section, key): f"{section}.{key}" for section in SECTIONS for key in section_keys(section)}
     found = {}
     for name in sorted(environment):
         if not name.startswith(ENV_PREFIX) or name.startswith((TEST_ENV_PREFIX, PROVIDER_PREFIX)):
@@ -186,12 +179,7 @@ def _check_consistency(settings: Settings, found: Mapping[str, _RawSetting]) -> 
         reject("limits.api_key_cache", fault, 'Set it to "60s" or less.')
     for key, count, total_key, total in (
         ("callbacks_per_merchant", limits.callbacks_per_merchant, "callbacks", limits.callbacks),
-        (
-            "connections_per_address",
-            limits.connections_per_address,
-            "connections",
-            limits.connections,
-        ),
+        ("connections_per_address", limits.connections_per_address, "connections", limits.connections),
     ):
         if count > total:
             fault = f"is more than limits.{total_key} ({total})."

@@ -26,8 +26,7 @@ class ProviderSection:
     kind: str
     """One of the settings' `provider_kinds`."""
     options: Mapping[str, Any] = field(repr=False)
-    """The keys of that kind, as written (from the environment: as text); its adapter checks
-    them."""
+    """The keys of that kind, as written (from the environment: as text); its adapter checks them."""
 
 
 @frozen
@@ -69,13 +68,7 @@ BREAKER_FAILURE_PERCENT = CommonOption(
 BREAKER_OPEN_FOR = CommonOption(
     "breaker_open_for_s", _BREAKER.open_for // SECOND, 1, 3600, "How long nothing is sent then."
 )
-COMMON_OPTIONS = (
-    ANSWER_TIMEOUT,
-    BREAKER_WINDOW,
-    BREAKER_MINIMUM_REQUESTS,
-    BREAKER_FAILURE_PERCENT,
-    BREAKER_OPEN_FOR,
-)
+COMMON_OPTIONS = (ANSWER_TIMEOUT, BREAKER_WINDOW, BREAKER_MINIMUM_REQUESTS, BREAKER_FAILURE_PERCENT, BREAKER_OPEN_FOR)
 """The number options of every kind of provider, in the order of the documentation."""
 
 
@@ -84,9 +77,8 @@ def parse_providers(
 ) -> Mapping[str, ProviderSection]:
     """Return the providers by name; the environment's values replace the file's.
 
-    `MMO_PROVIDER__MPESA_KE__PASSKEY` is the key `passkey` of `[provider.mpesa_ke]` or
-    `[provider.mpesa-ke]`, depending on the file. Raises SettingsError for an unusable name, table
-    or kind.
+    `MMO_PROVIDER__MPESA_KE__PASSKEY` is the key `passkey` of `[provider.mpesa_ke]` or `[provider.mpesa-ke]`, depending
+    on the file. Raises SettingsError for an unusable name, table or kind.
     """
     if not isinstance(tables, dict):
         remedy = "Write [provider.NAME] above it."
@@ -105,9 +97,7 @@ def parse_providers(
         if variable.startswith(PROVIDER_PREFIX):
             name, key = _split_variable(variable, found)
             found.setdefault(name, {})[key] = environment[variable]
-    return MappingProxyType(
-        {name: _parse_provider(name, table, kinds) for name, table in found.items()}
-    )
+    return MappingProxyType({name: _parse_provider(name, table, kinds) for name, table in found.items()})
 
 
 def provider_variable(name: str, key: str) -> str:

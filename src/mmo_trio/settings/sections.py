@@ -1,7 +1,7 @@
 """Defines the settings: a class for each section of `mmo.toml`, each key with default and meaning.
 
-Limits of the specification that may be set have the specification's values as defaults (V1).
-Durations are spans of the core, in microseconds; sizes are octets.
+Limits of the specification that may be set have the specification's values as defaults (V1). Durations are spans of the
+core, in microseconds; sizes are octets.
 """
 
 from __future__ import annotations
@@ -55,9 +55,7 @@ ENGINE_BATCH_MAX = 256
 
 def setting(kind: ValueKind, default: Any, meaning: str, *, default_text: str = "") -> Any:
     """Define a key of a section; `default_text` describes a default of None."""
-    return field(
-        default=default, metadata={"kind": kind, "meaning": meaning, "default_text": default_text}
-    )
+    return field(default=default, metadata={"kind": kind, "meaning": meaning, "default_text": default_text})
 
 
 @frozen
@@ -80,10 +78,7 @@ class GatewaySection:
         URL, None, "Base of the type URIs of errors.", default_text="`/errors` under hpp_url"
     )
     hooks_url: str | None = setting(
-        URL,
-        None,
-        "Scheme and host under which providers send their notifications.",
-        default_text="base_url",
+        URL, None, "Scheme and host under which providers send their notifications.", default_text="base_url"
     )
 
 
@@ -95,14 +90,10 @@ class ListenSection:
         LISTEN_ADDRESS, ListenAddress("127.0.0.1", 8080), "The merchant API and provider hooks."
     )
     pages: ListenAddress = setting(
-        LISTEN_ADDRESS,
-        ListenAddress("127.0.0.1", 8081),
-        "The hosted payment page, error pages and API documentation.",
+        LISTEN_ADDRESS, ListenAddress("127.0.0.1", 8081), "The hosted payment page, error pages and API documentation."
     )
     console: ListenAddress = setting(
-        LISTEN_ADDRESS,
-        ListenAddress("127.0.0.1", 8082),
-        "The console and metrics; keep it private.",
+        LISTEN_ADDRESS, ListenAddress("127.0.0.1", 8082), "The console and metrics; keep it private."
     )
     tls_certificate: Path | None = setting(
         FILE,
@@ -110,15 +101,11 @@ class ListenSection:
         "Certificate chain (PEM) of the API and pages listeners; read again on SIGHUP.",
         default_text="clear HTTP",
     )
-    tls_key: Path | None = setting(
-        FILE, None, "Private key (PEM) of that certificate.", default_text="clear HTTP"
-    )
+    tls_key: Path | None = setting(FILE, None, "Private key (PEM) of that certificate.", default_text="clear HTTP")
     proxy_trusted: tuple[Network, ...] = setting(
         NETWORKS, (), "Proxies in front of the gateway whose `X-Forwarded-*` are trusted (A6)."
     )
-    allow_clear: bool = setting(
-        SWITCH, False, "Whether clear HTTP may be served beyond this machine."
-    )
+    allow_clear: bool = setting(SWITCH, False, "Whether clear HTTP may be served beyond this machine.")
 
 
 @frozen
@@ -144,46 +131,31 @@ class LimitsSection:
     idempotency_window: Span = setting(
         SPAN, _TERMS.idempotency_window, "How long a merchantReference is guarded (C12)."
     )
-    api_key_cache: Span = setting(
-        SPAN, API_KEY_CACHE_MAX, "How long a verified key is trusted; at most 60s (A3)."
-    )
+    api_key_cache: Span = setting(SPAN, API_KEY_CACHE_MAX, "How long a verified key is trusted; at most 60s (A3).")
     callback_timeout: Span = setting(
         SPAN, from_seconds(DELIVERY_TIMEOUT_S), "How long one callback may take in all (K2)."
     )
     page_session: Span | None = setting(
         SPAN_OR_OFF,
         _TERMS.page_session,
-        'How long a hosted payment page can be used; "off": as long as the transaction is pending'
-        " (W1).",
+        'How long a hosted payment page can be used; "off": as long as the transaction is pending (W1).',
     )
     body: int = setting(SIZE, 64 * 1024, "The largest request body (G7).")
     handshake_timeout: Span = setting(
-        SPAN,
-        from_seconds(_LISTENER.handshake_timeout_s),
-        "From an accepted connection to the end of its handshake.",
+        SPAN, from_seconds(_LISTENER.handshake_timeout_s), "From an accepted connection to the end of its handshake."
     )
     idle_timeout: Span = setting(
-        SPAN,
-        from_seconds(_LISTENER.idle_timeout_s),
-        "How long a connection may wait between requests.",
+        SPAN, from_seconds(_LISTENER.idle_timeout_s), "How long a connection may wait between requests."
     )
     head_timeout: Span = setting(
-        SPAN,
-        from_seconds(_LISTENER.head_timeout_s),
-        "From the first byte of a request to the end of its head.",
+        SPAN, from_seconds(_LISTENER.head_timeout_s), "From the first byte of a request to the end of its head."
     )
     body_timeout: Span = setting(
-        SPAN,
-        from_seconds(_LISTENER.body_timeout_s),
-        "From the end of the head to the end of the body.",
+        SPAN, from_seconds(_LISTENER.body_timeout_s), "From the end of the head to the end of the body."
     )
-    write_timeout: Span = setting(
-        SPAN, from_seconds(_LISTENER.write_timeout_s), "To send one answer."
-    )
+    write_timeout: Span = setting(SPAN, from_seconds(_LISTENER.write_timeout_s), "To send one answer.")
     drain_timeout: Span = setting(
-        SPAN,
-        from_seconds(_LISTENER.drain_timeout_s),
-        "How long active requests may take during a shutdown.",
+        SPAN, from_seconds(_LISTENER.drain_timeout_s), "How long active requests may take during a shutdown."
     )
     connections: int = setting(COUNT, _LISTENER.connections, "Open connections in all.")
     connections_per_address: int = setting(
@@ -193,11 +165,7 @@ class LimitsSection:
         COUNT, DELIVERY_SLOTS_PER_BRAND, "Simultaneous callbacks to one merchant (K6)."
     )
     callbacks: int = setting(COUNT, DELIVERY_SLOTS, "Simultaneous callbacks in all (K6).")
-    queue: int = setting(
-        COUNT,
-        ENGINE_QUEUE_MAX,
-        "Requests waiting to be decided; the next one is answered 503 (P5).",
-    )
+    queue: int = setting(COUNT, ENGINE_QUEUE_MAX, "Requests waiting to be decided; the next one is answered 503 (P5).")
     batch: int = setting(COUNT, ENGINE_BATCH_MAX, "Decisions that are made durable in one commit.")
 
     @property
@@ -224,25 +192,17 @@ class LimitsSection:
 class BreakerSection:
     """Configures the circuit breaker of each merchant's callbacks (K5)."""
 
-    window: Span = setting(
-        SPAN, _BREAKER.window, "How long an outcome counts; a tenth of it is one step."
-    )
+    window: Span = setting(SPAN, _BREAKER.window, "How long an outcome counts; a tenth of it is one step.")
     minimum_requests: int = setting(
-        COUNT,
-        _BREAKER.minimum_requests,
-        "The number of outcomes in the window below which it stays closed.",
+        COUNT, _BREAKER.minimum_requests, "The number of outcomes in the window below which it stays closed."
     )
-    failure_ratio: float = setting(
-        RATIO, _BREAKER.failure_ratio, "Share of failures among them at which it opens."
-    )
+    failure_ratio: float = setting(RATIO, _BREAKER.failure_ratio, "Share of failures among them at which it opens.")
     open_for: Span = setting(SPAN, _BREAKER.open_for, "How long it stays open.")
 
     @property
     def breaker_settings(self) -> BreakerSettings:
         """Return the settings of one merchant's breaker."""
-        return BreakerSettings(
-            self.window, self.minimum_requests, self.failure_ratio, self.open_for
-        )
+        return BreakerSettings(self.window, self.minimum_requests, self.failure_ratio, self.open_for)
 
 
 @frozen
@@ -250,9 +210,7 @@ class EgressSection:
     """Sets where merchant-supplied URLs may lead (K7)."""
 
     allow_private: bool = setting(
-        SWITCH,
-        False,
-        "Whether loopback, private and unique-local addresses are allowed (sandbox: true).",
+        SWITCH, False, "Whether loopback, private and unique-local addresses are allowed (sandbox: true)."
     )
     extra_ca_file: Path | None = setting(
         FILE,
@@ -267,15 +225,9 @@ class EgressSection:
 class ConsoleSection:
     """Configures the console."""
 
-    four_eyes: bool = setting(
-        SWITCH, True, "Whether a second user has to approve before a payment is ended by hand."
-    )
-    session_idle: Span = setting(
-        SPAN, 30 * clock.MINUTE, "How long a session may be idle before it ends."
-    )
-    session_life: Span = setting(
-        SPAN, 12 * clock.HOUR, "How long a session lasts, even if it is in use."
-    )
+    four_eyes: bool = setting(SWITCH, True, "Whether a second user has to approve before a payment is ended by hand.")
+    session_idle: Span = setting(SPAN, 30 * clock.MINUTE, "How long a session may be idle before it ends.")
+    session_life: Span = setting(SPAN, 12 * clock.HOUR, "How long a session lasts, even if it is in use.")
 
 
 @frozen
@@ -285,8 +237,7 @@ class KeysSection:
     master_key_file: Path = setting(
         FILE,
         Path("master.key"),
-        "The file with the key that seals API keys; created when it does not exist."
-        " Every node needs the same.",
+        "The file with the key that seals API keys; created when it does not exist. Every node needs the same.",
     )
 
 
@@ -294,9 +245,7 @@ class KeysSection:
 class LogSection:
     """Configures what a serving process writes to standard error."""
 
-    format: str = setting(
-        one_of("console", "json"), "console", "For people, or one JSON object in each line."
-    )
+    format: str = setting(one_of("console", "json"), "console", "For people, or one JSON object in each line.")
     level: str = setting(
         one_of("debug", "info", "warning", "error"),
         "info",

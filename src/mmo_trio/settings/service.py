@@ -16,8 +16,8 @@ CLOCK_OFFSET_FILE = "clock-offset"
 """The file in a sandbox's data directory with the offset of its clock; see `read_offset`."""
 
 RUNNING_FILE = "running.json"
-"""The file in a sandbox's data directory with its addresses while it serves: a JSON object with
-`api`, `pages`, `console`."""
+"""The file in a sandbox's data directory with its addresses while it serves: a JSON object with `api`, `pages`,
+`console`."""
 
 
 @frozen
@@ -26,8 +26,7 @@ class ServiceConfig:
 
     settings: Settings
     data_directory: Path | None = None
-    """The directory of a sandbox's store, keys, authority, clock and `running.json`; None in
-    production."""
+    """The directory of a sandbox's store, keys, authority, clock and `running.json`; None in production."""
     is_sandbox: bool = False
     """Whether sandbox provider, virtual phone and sandbox controls run; never in production."""
     has_demo_brand: bool = False
@@ -37,11 +36,9 @@ class ServiceConfig:
     workers: int = 1
     """Serving processes; more than one needs PostgreSQL."""
     metrics_files: tuple[Path, str] | None = None
-    """The directory of the metrics of a service's processes, and this one's name; None for a single
-    process."""
+    """The directory of the metrics of a service's processes, and this one's name; None for a single process."""
     operator_socket: Path | None = None
-    """The socket of a sandbox operator in a process of its own; None when it is to live in this
-    one."""
+    """The socket of a sandbox operator in a process of its own; None when it is to live in this one."""
 
 
 @frozen
@@ -109,8 +106,7 @@ def check_plaintext_http(settings: Settings) -> None:
 
 
 def provider_titles(settings: Settings, *, is_sandbox: bool) -> Mapping[str, str]:
-    """Return the display names of the configured providers by name; a sandbox without any has
-    `sandbox`."""
+    """Return the display names of the configured providers by name; a sandbox without any has `sandbox`."""
     kinds = settings.provider_kinds
     titles = {"sandbox": kinds["sandbox"].title} if is_sandbox and not settings.providers else {}
     for name, provider in settings.providers.items():

@@ -1,7 +1,7 @@
 """Parses and formats the written forms of settings: durations, sizes, addresses and lists.
 
-A parser accepts a value of a TOML file (text, a number, a boolean, an array) or the text of an
-environment variable, and raises InvalidSettingValue with a sentence that says what is acceptable.
+A parser accepts a value of a TOML file (text, a number, a boolean, an array) or the text of an environment variable,
+and raises InvalidSettingValue with a sentence that says what is acceptable.
 """
 
 from __future__ import annotations
@@ -24,13 +24,7 @@ Network: TypeAlias = IPv4Network | IPv6Network
 SPAN_MAX = Span(3650 * clock.DAY)
 """The longest duration, so that every instant is within the calendar."""
 
-_UNITS = {
-    "d": clock.DAY,
-    "h": clock.HOUR,
-    "m": clock.MINUTE,
-    "s": clock.SECOND,
-    "ms": clock.MILLISECOND,
-}
+_UNITS = {"d": clock.DAY, "h": clock.HOUR, "m": clock.MINUTE, "s": clock.SECOND, "ms": clock.MILLISECOND}
 _SIZES = {"GiB": 1024**3, "MiB": 1024**2, "KiB": 1024, "B": 1}
 _DURATION = re.compile(r"(?:[0-9]{1,9}(?:ms|[dhms]))+", re.ASCII)
 _DURATION_PART = re.compile(r"([0-9]+)(ms|[dhms])", re.ASCII)
@@ -66,17 +60,13 @@ class ListenAddress:
     @property
     def is_loopback(self) -> bool:
         """Tell whether only this machine can reach it."""
-        return self.host in ("localhost", "::1") or bool(
-            re.fullmatch(r"127(\.[0-9]{1,3}){3}", self.host, re.ASCII)
-        )
+        return self.host in ("localhost", "::1") or bool(re.fullmatch(r"127(\.[0-9]{1,3}){3}", self.host, re.ASCII))
 
 
 def parse_span(value: Any) -> Span:
     """Parse a duration above 0: `3d`, `15m`, `1h30m`, `500ms`."""
     if not isinstance(value, str) or _DURATION.fullmatch(value.strip()) is None:
-        raise InvalidSettingValue(
-            'must be a duration with its unit, such as "3d", "15m", "60s" or "500ms"'
-        )
+        raise InvalidSettingValue('must be a duration with its unit, such as "3d", "15m", "60s" or "500ms"')
     span = Span(sum(int(n) * _UNITS[unit] for n, unit in _DURATION_PART.findall(value)))
     if not 0 < span <= SPAN_MAX:
         raise InvalidSettingValue("must be a duration above 0 and at most 3650d")
@@ -188,15 +178,12 @@ def _parse_url(value: Any) -> str:
     except ValueError:
         good = False
     if not good or parts.query or parts.fragment or "@" in parts.netloc:
-        raise InvalidSettingValue(
-            'must be an http or https address, such as "https://pay.example.com"'
-        )
+        raise InvalidSettingValue('must be an http or https address, such as "https://pay.example.com"')
     return text
 
 
 DATABASE_URL_FORM = (
-    '"sqlite:///FILE" (sqlite:////var/lib/mmo/gateway.db for an absolute path)'
-    ' or "postgresql://USER@HOST/DATABASE"'
+    '"sqlite:///FILE" (sqlite:////var/lib/mmo/gateway.db for an absolute path) or "postgresql://USER@HOST/DATABASE"'
 )
 
 
@@ -256,9 +243,7 @@ def _format_list(values: tuple[object, ...]) -> str:
 
 
 SPAN = ValueKind('duration, e.g. "15m"', parse_span, format_span)
-SPAN_OR_OFF = ValueKind(
-    'duration or "off"', _parse_span_or_off, lambda s: "off" if s is None else format_span(s)
-)
+SPAN_OR_OFF = ValueKind('duration or "off"', _parse_span_or_off, lambda s: "off" if s is None else format_span(s))
 SIZE = ValueKind('size, e.g. "64KiB"', parse_size, format_size)
 COUNT = ValueKind("number", parse_count, str)
 RATIO = ValueKind("ratio, e.g. 0.5", _parse_ratio, str)

@@ -1,8 +1,7 @@
-"""Defines what an operator's simulator is, and what all of them share: scripted faults, scheduled
-callbacks, controls.
+"""Defines what an operator's simulator is, and what all of them share: scripted faults, scheduled callbacks, controls.
 
-A simulator never waits and reads no clock: it is given requests and instants, and returns responses
-and callbacks. `server` puts it on a socket.
+A simulator never waits and reads no clock: it is given requests and instants, and returns responses and callbacks.
+`server` puts it on a socket.
 
     POST /_simulator/faults     {"faults": [{"at": "b2c", "do": "lose_answer", "times": 1}, ...]}
     POST /_simulator/accounts   {"accounts": [{...}, ...]}, with the simulator's own members
@@ -82,16 +81,14 @@ class EndAfter:
 class CallBack:
     """The result is called back this long after it is reached, once for each span; `call_back`.
 
-    An empty tuple means that the callback never comes; two spans, that it comes twice. A span
-    longer than the next payment's changes the order of callbacks.
+    An empty tuple means that the callback never comes; two spans, that it comes twice. A span longer than the next
+    payment's changes the order of callbacks.
     """
 
     after: tuple[Span, ...]
 
 
-Fault: TypeAlias = (
-    LoseRequest | LoseAnswer | AnswerInstead | AnswerAfter | EndWith | EndAfter | CallBack
-)
+Fault: TypeAlias = LoseRequest | LoseAnswer | AnswerInstead | AnswerAfter | EndWith | EndAfter | CallBack
 
 
 @define
@@ -118,8 +115,7 @@ class FaultScript:
         self._planned = list(planned)
 
     def take_matching(self, operation: str) -> tuple[Fault, ...]:
-        """Return the faults for the request that has just arrived for this operation, and use them
-        up."""
+        """Return the faults for the request that has just arrived for this operation, and use them up."""
         met = []
         for each in self._planned:
             if each.operation not in (operation, ANY_OPERATION):
@@ -148,11 +144,9 @@ class RequestRejected(Exception):
         self.response = response
 
 
-def respond_with_faults(
-    faults: Sequence[Fault], act: Callable[[], HttpResponse]
-) -> HttpResponse | DroppedConnection:
-    """Return the response to a request with these faults; `act` is called at most once, and may
-    raise RequestRejected."""
+def respond_with_faults(faults: Sequence[Fault], act: Callable[[], HttpResponse]) -> HttpResponse | DroppedConnection:
+    """Return the response to a request with these faults; `act` is called at most once, and may raise
+    RequestRejected."""
 
     def handle() -> HttpResponse:
         try:
@@ -216,11 +210,9 @@ class Simulator(Protocol):
         """Return the script that it follows."""
         ...
 
-    def handle_request(
-        self, request: HttpRequest, *, now: Instant
-    ) -> HttpResponse | DroppedConnection:
-        """Return the response to a request of its API, whose target is in origin-form or
-        absolute-form. Never raises for a bad request."""
+    def handle_request(self, request: HttpRequest, *, now: Instant) -> HttpResponse | DroppedConnection:
+        """Return the response to a request of its API, whose target is in origin-form or absolute-form. Never raises
+        for a bad request."""
         ...
 
     def take_due_callbacks(self, *, now: Instant) -> Sequence[HttpRequest]:
@@ -231,9 +223,7 @@ class Simulator(Protocol):
         """Return when to call `take_due_callbacks` again; None while nothing is scheduled."""
         ...
 
-    def on_callback_response(
-        self, request: HttpRequest, response: HttpResponse | None, *, now: Instant
-    ) -> None:
+    def on_callback_response(self, request: HttpRequest, response: HttpResponse | None, *, now: Instant) -> None:
         """Take the gateway's response to a callback, or None when there was none."""
         ...
 
@@ -242,12 +232,10 @@ class Simulator(Protocol):
         ...
 
     def snapshot(self) -> Mapping[str, Any]:
-        """Return everything it did, as JSON: `{"accounts": [account_row, ...], "payments":
-        [payment_row, ...]}`.
+        """Return everything it did, as JSON: `{"accounts": [account_row, ...], "payments": [payment_row, ...]}`.
 
-        Amounts are text such as `150.00`; `reference` is the gateway's name of the payment;
-        `receipt` is the operator's own number; `result` is null, `success` or the native code; the
-        last member counts the callbacks.
+        Amounts are text such as `150.00`; `reference` is the gateway's name of the payment; `receipt` is the operator's
+        own number; `result` is null, `success` or the native code; the last member counts the callbacks.
         """
         ...
 
@@ -260,9 +248,7 @@ def handle_control_request(simulator: Simulator, request: HttpRequest) -> HttpRe
             case "GET", "/_simulator/book":
                 return json_response(200, simulator.snapshot())
             case "POST", "/_simulator/faults":
-                simulator.faults.plan(
-                    parse_planned_fault(each) for each in _required_object_list(request, "faults")
-                )
+                simulator.faults.plan(parse_planned_fault(each) for each in _required_object_list(request, "faults"))
                 return json_response(200, {"planned": True})
             case "POST", "/_simulator/accounts":
                 simulator.open_accounts(_required_object_list(request, "accounts"))
@@ -276,8 +262,8 @@ def handle_control_request(simulator: Simulator, request: HttpRequest) -> HttpRe
 def parse_planned_fault(document: Mapping[str, Any]) -> PlannedFault:
     """Parse a line of a script. Raises ValueError for an invalid one.
 
-    The line is `{"at", "do", "skip", "times"}` and the parameters of `do`: `hold_s`; `status`,
-    `headers`, `body`; `code`, `message`; `after_s` (a number, null or, for `call_back`, a list).
+    The line is `{"at", "do", "skip", "times"}` and the parameters of `do`: `hold_s`; `status`, `headers`, `body`;
+    `code`, `message`; `after_s` (a number, null or, for `call_back`, a list).
     """
     parameters = dict(document)
     at, do = parameters.pop("at", ANY_OPERATION), parameters.pop("do", None)
@@ -297,9 +283,7 @@ def _to_span(seconds: float) -> Span:
     return Span(round(seconds * SECOND))
 
 
-def _scripted_response(
-    status: int, body: Any = None, headers: Mapping[str, str] | None = None
-) -> HttpResponse:
+def _scripted_response(status: int, body: Any = None, headers: Mapping[str, str] | None = None) -> HttpResponse:
     fields = tuple((k.lower().encode(), v.encode()) for k, v in (headers or {}).items())
     if body is None:
         return HttpResponse(status, fields)
@@ -325,13 +309,7 @@ def account_row(account: str, balance: Money) -> dict[str, str]:
 
 
 def payment_row(
-    kind: str,
-    reference: str,
-    receipt: str | None,
-    account: str,
-    amount: Money,
-    result: str | None,
-    callback_count: int,
+    kind: str, reference: str, receipt: str | None, account: str, amount: Money, result: str | None, callback_count: int
 ) -> dict[str, Any]:
     """Return a payment as `Simulator.snapshot` shows it."""
     return {

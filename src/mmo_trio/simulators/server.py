@@ -128,9 +128,7 @@ class _ConnectionHandler:
         return Admitted(BODY_BYTES_MAX, partial(self._respond, head))
 
     async def _respond(self, head: RequestHead, body: bytes) -> HttpResponse:
-        reaction = self.server.handle_request(
-            HttpRequest(head.method, head.target, head.headers, body)
-        )
+        reaction = self.server.handle_request(HttpRequest(head.method, head.target, head.headers, body))
         if isinstance(reaction, HttpResponse):
             return reaction
         await trio.sleep(reaction.close_after / SECOND)

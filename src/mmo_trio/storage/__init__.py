@@ -1,2 +1,1 @@
-"""Stores, which make decisions durable: one interface, several implementations, one suite that all
-of them pass."""
+"""Stores, which make decisions durable: one interface, several implementations, one suite that all of them pass."""

@@ -16,13 +16,11 @@ from mmo_trio.storage.interface.store import Store, StoreUnavailable, StoreUnusa
 class StoreOpener(Protocol):
     """Opens the store that a URL names."""
 
-    def __call__(
-        self, url: str, *, serving: bool, create: bool
-    ) -> AbstractAsyncContextManager[Store]:
+    def __call__(self, url: str, *, serving: bool, create: bool) -> AbstractAsyncContextManager[Store]:
         """Return the store for the one service (`serving`), or for administration at the same time.
 
-        Without `create` the store must exist: entering raises StoreUnavailable otherwise. Entering
-        raises StoreUnusable for a store that can't be opened as it is.
+        Without `create` the store must exist: entering raises StoreUnavailable otherwise. Entering raises StoreUnusable
+        for a store that can't be opened as it is.
         """
         ...
 
@@ -43,9 +41,7 @@ def _open_sqlite(url: str, *, serving: bool, create: bool) -> AbstractAsyncConte
 
     file = Path(url.removeprefix("sqlite:///"))
     if not create and not file.exists():
-        raise StoreUnavailable(
-            f"there is no file {file}; `mmo sandbox` or `mmo db migrate` makes one"
-        )
+        raise StoreUnavailable(f"there is no file {file}; `mmo sandbox` or `mmo db migrate` makes one")
     return open_sqlite(file, serving=serving)
 
 

@@ -1,2 +1,1 @@
-"""Wraps the process and its machine: clocks, identifiers, ciphers, logs, durations and fault
-reports."""
+"""Wraps the process and its machine: clocks, identifiers, ciphers, logs, durations and fault reports."""

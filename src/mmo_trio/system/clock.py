@@ -1,5 +1,5 @@
-"""Provides the gateway's clocks: wall time with unique stamps, monotonic time, an offset that a
-sandbox moves, and the clock of Trio's deadlines, which runs on while the machine sleeps."""
+"""Provides the gateway's clocks: wall time with unique stamps, monotonic time, an offset that a sandbox moves, and the
+clock of Trio's deadlines, which runs on while the machine sleeps."""
 
 from __future__ import annotations
 
@@ -14,8 +14,7 @@ from mmo_sansio.values.clock import Instant, MonotonicInstant, Span
 
 
 def boot_time() -> MonotonicInstant:
-    """Return the microseconds since the machine started, including the time that it was
-    suspended."""
+    """Return the microseconds since the machine started, including the time that it was suspended."""
     return MonotonicInstant(time.clock_gettime_ns(_BOOT_CLOCK_ID) // 1_000)
 
 
@@ -23,8 +22,8 @@ _BOOT_CLOCK_ID = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 
 
 class BootClock(trio.abc.Clock):
-    """A Trio clock that runs on while the machine is suspended. With Trio's own clock, a submission
-    could be sent hours after its deadline (S6)."""
+    """A Trio clock that runs on while the machine is suspended. With Trio's own clock, a submission could be sent hours
+    after its deadline (S6)."""
 
     def start_clock(self) -> None:
         """Do nothing; Trio calls this once."""

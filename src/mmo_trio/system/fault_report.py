@@ -1,5 +1,4 @@
-"""Describes unexpected exceptions for the log by their types and places, never by values (P3,
-A5)."""
+"""Describes unexpected exceptions for the log by their types and places, never by values (P3, A5)."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
 """Configures the logs of a serving process: one line on standard error for each event.
 
-The gateway's modules log with structlog; records of libraries, from `logging`, look the same.
-Exceptions are logged by their types and places, never by their messages, which may contain a
-customer's number (P3)."""
+The gateway's modules log with structlog; records of libraries, from `logging`, look the same. Exceptions are logged by
+their types and places, never by their messages, which may contain a customer's number (P3)."""
 
 from __future__ import annotations
 
@@ -26,10 +25,7 @@ def configure_logs(*, log_format: str, level: str) -> None:
     handler.setFormatter(
         structlog.stdlib.ProcessorFormatter(
             foreign_pre_chain=[structlog.stdlib.ExtraAdder(), *_COMMON_PROCESSORS],
-            processors=[
-                structlog.stdlib.ProcessorFormatter.remove_processors_meta,
-                *_final_processors(log_format),
-            ],
+            processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, *_final_processors(log_format)],
         )
     )
     logging.root.handlers = [handler]

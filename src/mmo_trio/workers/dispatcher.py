@@ -9,13 +9,7 @@ import structlog
 import trio
 from attrs import Factory, define
 
-from mmo_sansio.messages.intents import (
-    DeliverCallback,
-    DeliverQr,
-    Intent,
-    PollProvider,
-    SubmitToProvider,
-)
+from mmo_sansio.messages.intents import DeliverCallback, DeliverQr, Intent, PollProvider, SubmitToProvider
 from mmo_trio.storage.interface.store import Store, StoreUnavailable, WorkItem
 from mmo_trio.workers.delivery.callbacks import CallbackWorker
 from mmo_trio.workers.delivery.channel_owner import ChannelOwner
@@ -47,8 +41,8 @@ class Dispatcher:
     """Intents that wait, by queue; no queue is empty."""
 
     def dispatch(self, work: WorkItem) -> None:
-        """Pass work to its worker, or let it wait at the end of its queue. A poll never waits: the
-        transaction is polled again at its time."""
+        """Pass work to its worker, or let it wait at the end of its queue. A poll never waits: the transaction is
+        polled again at its time."""
         queue_key = _queue_key(work)
         must_wait = queue_key in self._waiting and not isinstance(work.intent, PollProvider)
         if must_wait or not self._try_enqueue(work):

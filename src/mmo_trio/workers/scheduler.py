@@ -1,5 +1,4 @@
-"""Wakes transactions that are due, and claims the work of processes that have ended (clauses S3,
-S6)."""
+"""Wakes transactions that are due, and claims the work of processes that have ended (clauses S3, S6)."""
 
 from __future__ import annotations
 
@@ -22,8 +21,8 @@ from mmo_trio.system.fault_report import describe_fault
 logger = structlog.get_logger(__name__)
 
 ROUND_SIZE_MAX = 128
-"""Transactions that are woken, and intents that are claimed, in one round: half of an engine's
-batch, so that other inputs are decided in between."""
+"""Transactions that are woken, and intents that are claimed, in one round: half of an engine's batch, so that other
+inputs are decided in between."""
 
 SCAN_INTERVAL_S = 1.0
 """Seconds between two searches for abandoned work; the maximum between two for due work."""
@@ -87,8 +86,7 @@ class Scheduler:
             self._wake_up = trio.Event()
 
     async def wake_all_due(self, until: Instant) -> int:
-        """Wake all transactions that are due by then, and return their number. The caller holds
-        `lock`.
+        """Wake all transactions that are due by then, and return their number. The caller holds `lock`.
 
         Raises StoreUnavailable when the store can't serve.
         """
@@ -128,8 +126,8 @@ class Scheduler:
         return min(max((at - self.now()) / clock.SECOND, SCAN_INTERVAL_MIN_S), self.scan_interval_s)
 
     async def _wake_due(self, until: Instant) -> int:
-        """Wake one round of due transactions in the order of their times, and return their number.
-        Raises the first error once all have been tried."""
+        """Wake one round of due transactions in the order of their times, and return their number. Raises the first
+        error once all have been tried."""
         due = await self.store.due(until, limit=ROUND_SIZE_MAX)
         pending = [self.enqueue(TransactionWoke(reference)) for reference in due]
         errors: list[Exception] = []

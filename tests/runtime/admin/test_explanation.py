@@ -19,9 +19,7 @@ IN_USE = StoredApiKey(7, "acme", b"d", b"s", a.START)
 RETIRED = evolve(IN_USE, id=6, retired_at=later(a.START, Span(1)))
 
 
-def case(
-    *inputs: Input, keys: tuple[StoredApiKey, ...] = (IN_USE,), enabled: bool = True
-) -> PaymentHistory:
+def case(*inputs: Input, keys: tuple[StoredApiKey, ...] = (IN_USE,), enabled: bool = True) -> PaymentHistory:
     """What a store has about the payment after these inputs."""
     gateway = Gateway()
     for number, input_ in enumerate((a.a_create_payment(), *inputs)):
@@ -52,9 +50,7 @@ OUTCOMES = [
 
 @pytest.mark.spec("K3")
 @pytest.mark.parametrize(("outcome", "status", "sentence"), OUTCOMES)
-def test_every_outcome_of_a_callback_is_told(
-    outcome: DeliveryOutcome, status: int | None, sentence: str
-) -> None:
+def test_every_outcome_of_a_callback_is_told(outcome: DeliveryOutcome, status: int | None, sentence: str) -> None:
     history = case(a.a_begin_submission(), a.succeeded())
     attempt = a.an_attempt(outcome, status=status)
     history = evolve(history, callbacks=[CallbackRecorded(a.REFERENCE, "acme", attempt, a.START)])
@@ -74,20 +70,13 @@ def test_every_error_code_is_told_with_its_advice(code: ErrorCode) -> None:
 def test_the_state_of_the_brand_and_its_keys_is_told() -> None:
     assert "API key" not in explained(case())
     assert "no API key in use" in explained(case(keys=(RETIRED,)))
-    assert "callbacks carry the oldest, number 7" in explained(
-        case(keys=(RETIRED, IN_USE, evolve(IN_USE, id=8)))
-    )
+    assert "callbacks carry the oldest, number 7" in explained(case(keys=(RETIRED, IN_USE, evolve(IN_USE, id=8))))
     assert "acme is disabled" in explained(case(enabled=False))
     assert "acme was removed" in explained(evolve(case(), brand=None))
 
 
 def test_the_story_follows_the_journal() -> None:
     lines = timeline(case(a.a_begin_submission(), a.accepted(), a.succeeded()))
-    assert [line.actor for line in lines] == [
-        "merchant",
-        "gateway",
-        "provider:test",
-        "provider:test",
-    ]
+    assert [line.actor for line in lines] == ["merchant", "gateway", "provider:test", "provider:test"]
     assert "[submitting → awaiting_result]" in lines[2].description
     assert [line.at for line in lines] == sorted(line.at for line in lines)

@@ -66,12 +66,8 @@ TABLE: dict[tuple[ProposalAction, ProposalActor], Sequence[ProposalState | Resol
 """For each action and actor: the result in each of the states."""
 
 
-@pytest.mark.parametrize(
-    ("state", "action", "actor"), list(product(STATES, ProposalAction, ProposalActor))
-)
-def test_every_cell_of_the_table(
-    state: ProposalState | None, action: ProposalAction, actor: ProposalActor
-) -> None:
+@pytest.mark.parametrize(("state", "action", "actor"), list(product(STATES, ProposalAction, ProposalActor)))
+def test_every_cell_of_the_table(state: ProposalState | None, action: ProposalAction, actor: ProposalActor) -> None:
     assert next_state(state, action, actor) is TABLE[action, actor][STATES.index(state)]
 
 
@@ -122,9 +118,7 @@ class Case:
             await self.submit(input_)
 
     async def propose(self, user: ResolutionUser, code: ErrorCode | None = None) -> Proposal:
-        return await self.resolutions.propose(
-            user, a.REFERENCE, code, reason="by phone", evidence="line 7"
-        )
+        return await self.resolutions.propose(user, a.REFERENCE, code, reason="by phone", evidence="line 7")
 
     async def refusal(self, act: Awaitable[Proposal]) -> ResolutionRefusal:
         with pytest.raises(ResolutionRefused) as caught:
@@ -165,11 +159,7 @@ async def test_without_four_eyes_a_proposal_of_an_approver_takes_effect_at_once(
     await case.begin()
     await case.propose(ANN, ErrorCode.USER_TIMEOUT)
     assert await case.status() is Status.FAILED
-    assert [act for _, act in await case.acts()] == [
-        "resolution_proposed",
-        "resolution_approved",
-        "payment_resolved",
-    ]
+    assert [act for _, act in await case.acts()] == ["resolution_proposed", "resolution_approved", "payment_resolved"]
 
 
 async def test_refused_actions_change_nothing_and_are_recorded() -> None:
@@ -202,9 +192,7 @@ async def test_evidence_that_arrives_before_the_approval_refuses_the_proposal() 
     await case.begin()
     await case.propose(SAM, ErrorCode.USER_TIMEOUT)
     await case.submit(a.succeeded(final=Money(100, "UGX")))
-    assert (
-        await case.refusal(case.propose(SAM, ErrorCode.USER_TIMEOUT)) is ResolutionRefusal.EVIDENCE
-    )
+    assert await case.refusal(case.propose(SAM, ErrorCode.USER_TIMEOUT)) is ResolutionRefusal.EVIDENCE
     refused = await case.resolutions.approve(ANN, 1)
     assert refused.state is REFUSED
     assert refused.remark is not None

@@ -108,9 +108,7 @@ def test_a_master_key_that_cannot_be_used_stops_the_start(
 
 
 @pytest.mark.spec("A1", "A5")
-@pytest.mark.parametrize(
-    "key", [b"", b" ", b"unknown", b"\xff\xfe\x00", "schlüssel".encode(), b"k" * 10_240]
-)
+@pytest.mark.parametrize("key", [b"", b" ", b"unknown", b"\xff\xfe\x00", "schlüssel".encode(), b"k" * 10_240])
 async def test_any_other_bytes_are_nobodys_key(key: bytes, store: MemoryStore) -> None:
     authenticator = Authenticator(store, RING, monotonic=Clock())
     assert await authenticator.brand_for_key(key) is None
@@ -145,18 +143,14 @@ async def test_a_verified_key_is_believed_for_a_minute_and_not_longer(store: Mem
 
 
 @pytest.mark.spec("A3")
-async def test_a_new_key_works_at_once_even_if_it_was_refused_just_before(
-    store: MemoryStore,
-) -> None:
+async def test_a_new_key_works_at_once_even_if_it_was_refused_just_before(store: MemoryStore) -> None:
     authenticator = Authenticator(store, RING, monotonic=Clock())
     assert await authenticator.brand_for_key(b"tomorrows-key") is None
     await add_key(store, RING, "globex", "tomorrows-key", now=Instant(3))
     assert await authenticator.brand_for_key(b"tomorrows-key") == brand("globex")
 
 
-async def test_the_memory_of_verified_keys_is_bounded(
-    store: MemoryStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_the_memory_of_verified_keys_is_bounded(store: MemoryStore, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(authentication, "CACHE_ENTRIES_MAX", 3)
     authenticator = Authenticator(store, RING, monotonic=Clock())
     for number in range(10):
@@ -167,9 +161,7 @@ async def test_the_memory_of_verified_keys_is_bounded(
 
 
 @pytest.mark.spec("A4")
-async def test_a_callback_carries_the_oldest_key_not_retired_as_it_is_now(
-    store: MemoryStore,
-) -> None:
+async def test_a_callback_carries_the_oldest_key_not_retired_as_it_is_now(store: MemoryStore) -> None:
     authenticator = Authenticator(store, RING, monotonic=Clock())
     assert await authenticator.callback_key("acme") == SECRET.encode()
     newer = await create_key(store, RING, "acme", now=Instant(2))

@@ -95,9 +95,7 @@ def test_of_a_list_only_the_proxys_own_entry_counts_over_all_lines() -> None:
 )
 def test_a_host_is_compared_without_its_port(host: bytes, expected: str) -> None:
     assert requested_host(CLIENT, (b"host", host)) == expected
-    assert requested_host(PROXY, (b"host", b"b.example"), (b"x-forwarded-host", host)) == (
-        expected or "b.example"
-    )
+    assert requested_host(PROXY, (b"host", b"b.example"), (b"x-forwarded-host", host)) == (expected or "b.example")
 
 
 @pytest.mark.spec("A6")

@@ -11,16 +11,7 @@ from mmo_sansio.http.messages import HttpRequest, HttpResponse
 from mmo_sansio.messages.inputs import BeginSubmission
 from mmo_sansio.messages.intents import PollProvider
 from mmo_sansio.providers.common.interface import DepositReport
-from mmo_sansio.testing import (
-    KES,
-    REFERENCE,
-    a_brand,
-    a_create_payment,
-    a_party,
-    accepted,
-    hinted,
-    succeeded,
-)
+from mmo_sansio.testing import KES, REFERENCE, a_brand, a_create_payment, a_party, accepted, hinted, succeeded
 from mmo_sansio.values.clock import HOUR, Instant
 from mmo_sansio.values.model import Status
 from mmo_sansio.values.problems import ProblemError
@@ -52,12 +43,7 @@ class Bench:
         endpoint = WebhookEndpoint(self.provider, TOKEN, NETWORKS.parse(list(self.allowed)))
         proxies = TrustedProxies(NETWORKS.parse(list(self.proxies)))
         return Webhooks(
-            {"test": endpoint},
-            self.store,
-            self.engine.submit,
-            ReferenceGenerator(lambda: Instant(0)),
-            1000,
-            proxies,
+            {"test": endpoint}, self.store, self.engine.submit, ReferenceGenerator(lambda: Instant(0)), 1000, proxies
         )
 
     async def notify(
@@ -65,9 +51,7 @@ class Bench:
     ) -> HttpResponse:
         headers = tuple((key.encode(), value.encode()) for key, value in fields.items())
         head = HttpRequest("POST", f"/hooks/{name}/{token}".encode(), headers)
-        admitted = self.hooks().admit(
-            name, token, head, RequestContext("r", client, is_secure=True)
-        )
+        admitted = self.hooks().admit(name, token, head, RequestContext("r", client, is_secure=True))
         assert isinstance(admitted, Admitted)
         assert admitted.body_limit == 1000
         answer = await admitted.respond(b"{}")
@@ -102,9 +86,7 @@ async def test_an_unknown_sender_finds_nothing(name: str, token: str) -> None:
         ("192.0.2.9", "196.201.214.200", False),
     ],
 )
-async def test_only_listed_addresses_are_let_in(
-    client: str, forwarded: str, is_let_in: bool
-) -> None:
+async def test_only_listed_addresses_are_let_in(client: str, forwarded: str, is_let_in: bool) -> None:
     bench = Bench(allowed=("196.201.214.200",), proxies=("10.0.0.0/8",))
     sent = {"x-forwarded-for": forwarded} if forwarded else {}
     if is_let_in:

@@ -173,11 +173,7 @@ async def test_applying_twice_does_nothing_the_second_time() -> None:
     without_key = ConfiguredBrand(brand("globex"), ())
     async with open_memory() as store:
         plan = await planned(store, with_key, without_key)
-        assert (plan.added, plan.changed, plan.removed) == (
-            (with_key.brand, without_key.brand),
-            (),
-            (),
-        )
+        assert (plan.added, plan.changed, plan.removed) == ((with_key.brand, without_key.brand), (), ())
         assert [key.brand for key in plan.keys_to_add] == ["acme"]
         assert plan.brands_needing_keys == ("globex",)
         assert "acme-key-0001" not in repr(plan)

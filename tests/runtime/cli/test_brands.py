@@ -205,9 +205,7 @@ class Sandbox(BaseHTTPRequestHandler):
 def running(data: Path) -> Iterator[HTTPServer]:
     """A sandbox that says where it runs."""
     server = HTTPServer(("127.0.0.1", 0), Sandbox)
-    (data / "running.json").write_text(
-        json.dumps({"pages": f"http://127.0.0.1:{server.server_port}"})
-    )
+    (data / "running.json").write_text(json.dumps({"pages": f"http://127.0.0.1:{server.server_port}"}))
     thread = Thread(target=server.serve_forever)
     thread.start()
     yield server
@@ -226,9 +224,7 @@ def test_a_running_sandbox_moves_its_clock_itself(data: Path, running: HTTPServe
     assert "answered 400" in refused.stderr
 
 
-def test_a_sandbox_that_is_gone_leaves_its_clock_to_the_next(
-    data: Path, running: HTTPServer
-) -> None:
+def test_a_sandbox_that_is_gone_leaves_its_clock_to_the_next(data: Path, running: HTTPServer) -> None:
     gone = {"pages": "http://127.0.0.1:1"}
     (data / "running.json").write_text(json.dumps(gone))
     done = mmo("sandbox-clock", "advance", "1d", "--data", data)

@@ -44,9 +44,7 @@ INPUTS: list[Input] = [
     a.failed(LATE),
     a.a_create_payment(WAITING, merchant_reference="order-3"),
     a.a_begin_submission(WAITING),
-    a.a_create_payment(
-        OTHERS, brand=a.a_brand(id="zuri", name="Zuri [bold]"), merchant_reference="order-1"
-    ),
+    a.a_create_payment(OTHERS, brand=a.a_brand(id="zuri", name="Zuri [bold]"), merchant_reference="order-1"),
 ]
 
 
@@ -140,9 +138,7 @@ def test_a_reference_that_two_brands_have_needs_the_brand(data: Path) -> None:
 def test_what_is_not_there_is_a_negative_answer(data: Path) -> None:
     assert "no transaction" in refusal(1, "tx", "show", "nothing", "--data", data)
     assert "no transaction" in refusal(1, "explain", "nothing", "--data", data)
-    assert "no open entry 99" in refusal(
-        1, "suspense", "close", 99, "--note", "seen", "--data", data
-    )
+    assert "no open entry 99" in refusal(1, "suspense", "close", 99, "--note", "seen", "--data", data)
 
 
 def test_transactions_are_listed_the_newest_first(data: Path) -> None:
@@ -175,13 +171,9 @@ def test_an_operator_completes_a_payment_by_hand(data: Path) -> None:
 def test_a_resolution_says_what_it_needs(data: Path) -> None:
     words = ("tx", "resolve", "order-3", "--data", data)
     assert "--reason" in refusal(2, *words, "--succeeded", "--evidence", "line 7")
-    assert "--reason is empty" in refusal(
-        2, *words, "--succeeded", "--evidence", "line 7", "--reason", " "
-    )
+    assert "--reason is empty" in refusal(2, *words, "--succeeded", "--evidence", "line 7", "--reason", " ")
     assert "--failed" in refusal(2, *words, "--reason", "x", "--evidence", "x")
-    assert "user_timeout" in refusal(
-        2, *words, "--failed", "no_idea", "--evidence", "x", "--reason", "x"
-    )
+    assert "user_timeout" in refusal(2, *words, "--failed", "no_idea", "--evidence", "x", "--reason", "x")
 
 
 @pytest.mark.spec("S5", "E1")
@@ -193,10 +185,7 @@ def test_a_payment_is_explained(data: Path) -> None:
     assert "took longer than it may" in text
     assert "not sent again" in text
     assert "open entries about it (1)" in text
-    assert [each["what"] for each in explained["timeline"]][:2] == [
-        "CreatePayment",
-        "BeginSubmission",
-    ]
+    assert [each["what"] for each in explained["timeline"]][:2] == ["CreatePayment", "BeginSubmission"]
     assert explained["callbacks"][0]["outcome"] == "timeout"
     assert explained["suspense"][0]["reason"] == "conflicting_result"
     shown = mmo("explain", PAID, "--data", data).stdout
@@ -298,9 +287,7 @@ def test_the_store_is_made_and_checked(tmp_path: Path) -> None:
     assert as_json("tx", "list", "--config", config) == []
 
 
-def test_the_settings_are_checked_and_shown(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_settings_are_checked_and_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     config = tmp_path / "mmo.toml"
     config.write_text(
         '[limits]\nqueue = 7\n[provider.mpesa]\nkind = "mpesa_daraja"\nshortcode = 174379\n'
@@ -340,18 +327,7 @@ def test_a_sandbox_that_does_not_run_keeps_the_moved_clock(data: Path) -> None:
 @pytest.mark.spec("S3")
 def test_administration_keeps_to_the_sandboxs_clock(data: Path) -> None:
     assert mmo("sandbox-clock", "advance", "1d", "--data", data).exit_code == 0
-    words = (
-        "tx",
-        "resolve",
-        "order-3",
-        "--succeeded",
-        "--evidence",
-        "line 7",
-        "--reason",
-        "seen",
-        "--data",
-        data,
-    )
+    words = ("tx", "resolve", "order-3", "--succeeded", "--evidence", "line 7", "--reason", "seen", "--data", data)
     done = as_json(*words)["transaction"]
     assert done["completedAt"][:10] > done["createdAt"][:10]
 
@@ -359,13 +335,9 @@ def test_administration_keeps_to_the_sandboxs_clock(data: Path) -> None:
 def test_administration_never_stamps_below_what_is_stored(data: Path) -> None:
     assert mmo("sandbox-clock", "advance", "1d", "--data", data).exit_code == 0
     words = ("--reason", "seen", "--data", data)
-    ahead = as_json("tx", "resolve", "order-3", "--succeeded", "--evidence", "line 7", *words)[
-        "transaction"
-    ]
+    ahead = as_json("tx", "resolve", "order-3", "--succeeded", "--evidence", "line 7", *words)["transaction"]
     (data / "clock-offset").unlink()
-    after = as_json(
-        "tx", "resolve", OTHERS, "--failed", "user_timeout", "--evidence", "line 7", *words
-    )["transaction"]
+    after = as_json("tx", "resolve", OTHERS, "--failed", "user_timeout", "--evidence", "line 7", *words)["transaction"]
     assert after["completedAt"] > ahead["completedAt"]
 
 

@@ -45,9 +45,7 @@ async def five_events(folder: Path) -> None:
     """Rows 1 to 5 of the audit log."""
     async with open_store(f"sqlite:///{folder / 'gateway.db'}", serving=False) as store:
         for number in range(5):
-            event = audit_event(
-                Instant(number), "cli:somebody", "looked", f"payment:{number}", why="a test"
-            )
+            event = audit_event(Instant(number), "cli:somebody", "looked", f"payment:{number}", why="a test")
             await store.admin.append_audit(event)
 
 
@@ -72,10 +70,7 @@ def test_operators_are_added_listed_disabled_and_given_passwords(folder: Path) -
     assert mmo(folder, "operators", "password", "nobody", typed=typed).exit_code == 1
     assert mmo(folder, "operators", "disable", "vera").exit_code == 0
     listed = json.loads(mmo(folder, "operators", "list", "--json").stdout)
-    assert [(each["name"], each["role"]) for each in listed] == [
-        ("ada", "admin"),
-        ("vera", "viewer"),
-    ]
+    assert [(each["name"], each["role"]) for each in listed] == [("ada", "admin"), ("vera", "viewer")]
     assert [each["disabledAt"] is None for each in listed] == [True, False]
     assert mmo(folder, "operators", "enable", "vera").exit_code == 0
     raw = b"".join(each.read_bytes() for each in folder.glob("gateway.db*"))
@@ -112,8 +107,7 @@ def test_commands_stand_in_the_audit_log(folder: Path) -> None:
         "DELETE FROM audit",
         "UPDATE audit SET number = CASE number WHEN 3 THEN -4 ELSE -3 END WHERE number IN (3, 4)",
         "UPDATE audit SET detail = '{}' WHERE number = 5",
-        "INSERT INTO audit SELECT 6, at, actor, act, about, detail, previous, hash FROM audit LIMIT"
-        " 1",
+        "INSERT INTO audit SELECT 6, at, actor, act, about, detail, previous, hash FROM audit LIMIT 1",
     ],
 )
 def test_what_is_changed_removed_or_reordered_is_found(folder: Path, tampering: str) -> None:

@@ -51,10 +51,7 @@ def data(tmp_path: Path) -> Path:
         ]
     long_ago += [a.succeeded(DONE), odd]
     trio.run(fill, url, Span(HOUR + MINUTE), long_ago)
-    of_now: list[Input] = [
-        a.a_create_payment(NEW, merchant_reference="order-9"),
-        a.a_begin_submission(NEW),
-    ]
+    of_now: list[Input] = [a.a_create_payment(NEW, merchant_reference="order-9"), a.a_begin_submission(NEW)]
     trio.run(fill, url, Span(0), of_now)
     return tmp_path
 
@@ -81,9 +78,7 @@ def test_a_person_cannot_contradict_what_the_provider_has_told(data: Path) -> No
 
 
 @pytest.mark.spec("S1", "S3", "S5")
-def test_what_has_expired_is_stuck_no_longer_and_what_is_told_then_waits_for_a_person(
-    tmp_path: Path,
-) -> None:
+def test_what_has_expired_is_stuck_no_longer_and_what_is_told_then_waits_for_a_person(tmp_path: Path) -> None:
     url, words = f"sqlite:///{tmp_path / 'gateway.db'}", ("--data", tmp_path)
     long_ago: list[Input] = [a.a_create_payment(OLD), a.a_begin_submission(OLD)]
     of_now: list[Input] = [a.a_wake(OLD), a.succeeded(OLD)]

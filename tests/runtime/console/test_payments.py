@@ -27,13 +27,9 @@ async def ended(sandbox: Running, reference: str) -> None:
     await sandbox.outcome_of(reference)
 
 
-async def test_a_payment_is_found_by_any_reference_and_by_its_number(
-    sandbox: Running, signed_in: SignedIn
-) -> None:
+async def test_a_payment_is_found_by_any_reference_and_by_its_number(sandbox: Running, signed_in: SignedIn) -> None:
     payer = {"id": "customer-1", "msisdn": "+254711222333"}
-    answer = await made(
-        sandbox, payer=payer, merchantReference="order 7/ü", reconciliationReference="batch-9"
-    )
+    answer = await made(sandbox, payer=payer, merchantReference="order 7/ü", reconciliationReference="batch-9")
     reference = answer["gatewayReference"]
     await ended(sandbox, reference)
     look_up = await sandbox.merchant.status(reference)
@@ -54,9 +50,7 @@ async def test_a_payment_is_found_by_any_reference_and_by_its_number(
     assert b"There is none." in (await sam.post("/search", text="nobody")).body
 
 
-async def test_only_who_sees_personal_data_finds_by_number(
-    sandbox: Running, signed_in: SignedIn
-) -> None:
+async def test_only_who_sees_personal_data_finds_by_number(sandbox: Running, signed_in: SignedIn) -> None:
     payer = {"id": "customer-1", "msisdn": "254711222333"}
     await made(sandbox, payer=payer)
     vera = await signed_in("vera")
@@ -86,9 +80,7 @@ async def test_the_page_tells_the_whole_story(sandbox: Running, signed_in: Signe
 
 
 @pytest.mark.parametrize("name", ["vera", "sam"])
-async def test_personal_data_is_masked_unless_the_role_allows(
-    sandbox: Running, signed_in: SignedIn, name: str
-) -> None:
+async def test_personal_data_is_masked_unless_the_role_allows(sandbox: Running, signed_in: SignedIn, name: str) -> None:
     payer = {
         "id": "customer-88123456",
         "msisdn": "254711222333",
@@ -96,9 +88,7 @@ async def test_personal_data_is_masked_unless_the_role_allows(
         "lastName": "Kamau",
         "email": "wanjiru@example.com",
     }
-    answer = await made(
-        sandbox, payer=payer, labels={"phone": "0711222333"}, resultUrl=_with_query(sandbox)
-    )
+    answer = await made(sandbox, payer=payer, labels={"phone": "0711222333"}, resultUrl=_with_query(sandbox))
     reference = answer["gatewayReference"]
     await ended(sandbox, reference)
     who = await signed_in(name)
@@ -107,15 +97,7 @@ async def test_personal_data_is_masked_unless_the_role_allows(
         (await who.get("/payments")).body.decode(),
         (await who.get("/callbacks")).body.decode(),
     ]
-    secrets = (
-        "254711222333",
-        "0711222333",
-        "Wanjiru",
-        "Kamau",
-        "wanjiru@",
-        "88123456",
-        "who=wanjiru",
-    )
+    secrets = ("254711222333", "0711222333", "Wanjiru", "Kamau", "wanjiru@", "88123456", "who=wanjiru")
     for secret in secrets:
         shown = any(secret in page for page in pages)
         assert shown == (name == "sam"), secret

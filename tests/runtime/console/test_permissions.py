@@ -22,19 +22,8 @@ from mmo_trio.console.charts import (
 )
 from mmo_trio.console.parameters import parse_phone_number
 from mmo_trio.console.passwords import UnusablePassword, hash_password, verify_password
-from mmo_trio.console.permissions import (
-    HIDDEN_TEXT,
-    PERMISSIONS,
-    Permission,
-    PersonalDataMask,
-    is_permitted,
-)
-from mmo_trio.console.sign_in_limit import (
-    FAILURES_PER_ADDRESS_MAX,
-    FAILURES_PER_NAME_MAX,
-    WINDOW,
-    SignInLimiter,
-)
+from mmo_trio.console.permissions import HIDDEN_TEXT, PERMISSIONS, Permission, PersonalDataMask, is_permitted
+from mmo_trio.console.sign_in_limit import FAILURES_PER_ADDRESS_MAX, FAILURES_PER_NAME_MAX, WINDOW, SignInLimiter
 from mmo_trio.storage.interface.admin_types import PaymentCount, Role
 from mmo_trio.storage.shared.payment_counts import latency_class
 from mmo_trio.system.masking import mask_text
@@ -55,10 +44,7 @@ def test_each_role_may_exactly_this(role: Role, allowed: str) -> None:
 
 
 def test_personal_data_is_masked_for_users_who_may_not_see_it() -> None:
-    masked, plain = (
-        PersonalDataMask(can_see_personal_data=False),
-        PersonalDataMask(can_see_personal_data=True),
-    )
+    masked, plain = (PersonalDataMask(can_see_personal_data=False), PersonalDataMask(can_see_personal_data=True))
     assert masked.number("254700000007") == "•••••••••007"
     assert masked.number("123") == "•••"
     assert masked.name("Zoë") == "Z•••"
@@ -119,9 +105,7 @@ def test_a_password_is_kept_as_a_hash_that_only_it_fits() -> None:
 
 
 def test_names_in_an_audit_event_become_plain_text() -> None:
-    event = audit_event(
-        Instant(1), "cli:a\x00\ud800\n", "looked", "brand:\x1b[2J", note="\ud800", nothing=None
-    )
+    event = audit_event(Instant(1), "cli:a\x00\ud800\n", "looked", "brand:\x1b[2J", note="\ud800", nothing=None)
     assert (event.actor, event.about) == ("cli:a???", "brand:?[2J")
     assert event.detail == '{"note": "\\ud800"}'
 
@@ -172,9 +156,7 @@ def test_charts_are_drawn_within_their_frame() -> None:
         figure = ElementTree.fromstring(str(draw(chart, (WIDTH, HEIGHT, MARGIN_LEFT))))
         bars = figure.findall(".//rect")
         for bar in bars:
-            x, y, width, height = (
-                float(bar.get(each, "")) for each in ("x", "y", "width", "height")
-            )
+            x, y, width, height = (float(bar.get(each, "")) for each in ("x", "y", "width", "height"))
             assert MARGIN_LEFT <= x <= x + width <= WIDTH
             assert 0 <= y <= y + height <= HEIGHT
         assert (len(bars) > 0) == (chart.id == "volume")

@@ -39,9 +39,7 @@ async def test_nobody_sees_anything_without_signing_in(person: ConsoleBrowser) -
         assert (await person.post(path)).headers["location"] == "/sign-in"
 
 
-async def test_the_session_is_in_a_cookie_that_no_script_and_no_other_site_gets(
-    person: ConsoleBrowser,
-) -> None:
+async def test_the_session_is_in_a_cookie_that_no_script_and_no_other_site_gets(person: ConsoleBrowser) -> None:
     answer = await person.sign_in("ada")
     flags = answer.headers["set-cookie"]
     assert flags.startswith("mmo_console=")
@@ -76,9 +74,7 @@ async def test_headers_leave_no_room_for_scripts(person: ConsoleBrowser) -> None
         assert b"style=" not in answer.body
 
 
-async def test_unknown_disabled_and_wrong_are_told_the_same(
-    sandbox: Running, person: ConsoleBrowser
-) -> None:
+async def test_unknown_disabled_and_wrong_are_told_the_same(sandbox: Running, person: ConsoleBrowser) -> None:
     await add_users(sandbox.directory, old="admin")
     async with open_store_of(sandbox.directory) as store:
         [old] = [each for each in await store.admin.users() if each.name == "old"]
@@ -111,9 +107,7 @@ async def test_signing_out_ends_the_session_on_the_server(person: ConsoleBrowser
     assert (await person.get("/")).status == 303
 
 
-async def test_a_session_ends_when_it_rests_and_when_it_grows_old(
-    sandbox: Running, person: ConsoleBrowser
-) -> None:
+async def test_a_session_ends_when_it_rests_and_when_it_grows_old(sandbox: Running, person: ConsoleBrowser) -> None:
     await person.sign_in("ada")
     await sandbox.advance("20m")
     assert (await person.get("/")).status == 200
@@ -140,9 +134,7 @@ async def test_a_changed_password_or_a_disabled_operator_ends_sessions(
 
 
 @pytest.mark.parametrize("token", ["", "0" * 64, "é"])
-async def test_a_form_that_we_did_not_give_to_this_browser_is_refused(
-    signed_in: SignedIn, token: str
-) -> None:
+async def test_a_form_that_we_did_not_give_to_this_browser_is_refused(signed_in: SignedIn, token: str) -> None:
     ada = await signed_in("ada")
     answer = await ada.post("/providers/sandbox/disable", form_token=token, reason="no")
     assert answer.status == 403

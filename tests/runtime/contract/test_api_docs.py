@@ -86,12 +86,8 @@ async def test_every_code_has_its_page_and_the_index_leads_to_all(sandbox: Runni
 
 
 @pytest.mark.spec("P1")
-@pytest.mark.parametrize(
-    "guess", ["nonsense", "%3Cscript%3Ealert(1)%3C%2Fscript%3E", "..%2F..%2Fetc%2Fpasswd", "%00"]
-)
-async def test_a_code_that_there_is_not_is_a_404_that_repeats_nothing(
-    sandbox: Running, guess: str
-) -> None:
+@pytest.mark.parametrize("guess", ["nonsense", "%3Cscript%3Ealert(1)%3C%2Fscript%3E", "..%2F..%2Fetc%2Fpasswd", "%00"])
+async def test_a_code_that_there_is_not_is_a_404_that_repeats_nothing(sandbox: Running, guess: str) -> None:
     answer, _ = await page(sandbox, f"/errors/{guess}", 404)
     assert b"alert" not in answer.body
     assert b"passwd" not in answer.body

@@ -105,9 +105,7 @@ async def two_gateways(directory: Path, url: str) -> AsyncIterator[tuple[Process
 
 
 @asynccontextmanager
-async def scene(
-    directory: Path, database: str
-) -> AsyncIterator[tuple[Receiver, tuple[Process, Process], Store]]:
+async def scene(directory: Path, database: str) -> AsyncIterator[tuple[Receiver, tuple[Process, Process], Store]]:
     """The merchant's server, both gateways, and what they store; for two minutes at most."""
     with trio.fail_after(120):
         async with (
@@ -181,9 +179,7 @@ async def pay_one_more(gateway: Process, receiver: Receiver, store: Store) -> No
 
 
 @pytest.mark.spec("K3")
-async def test_an_owner_that_drains_keeps_the_channel_until_nothing_is_under_way(
-    tmp_path: Path, database: str
-) -> None:
+async def test_an_owner_that_drains_keeps_the_channel_until_nothing_is_under_way(tmp_path: Path, database: str) -> None:
     async with scene(tmp_path, database) as (receiver, both, store):
         receiver.shakes_hands.set()
         await pay(both[0], receiver)
@@ -209,9 +205,7 @@ async def is_draining(log: Path) -> bool:
 
 
 @pytest.mark.spec("K3")
-async def test_a_killed_owner_s_callbacks_are_taken_over_within_its_lease(
-    tmp_path: Path, database: str
-) -> None:
+async def test_a_killed_owner_s_callbacks_are_taken_over_within_its_lease(tmp_path: Path, database: str) -> None:
     async with scene(tmp_path, database) as (receiver, both, store):
         receiver.shakes_hands.set()
         await pay(both[0], receiver)

@@ -107,12 +107,7 @@ def test_what_shall_wake_somebody_is_there() -> None:
         assert rule["annotations"]["summary"]
         assert rule["annotations"]["advice"]
     for placed in re.findall(r"mmo [a-z]+ [a-z]+", str(rules())):
-        assert placed in {
-            "mmo tx list",
-            "mmo providers disable",
-            "mmo providers list",
-            "mmo suspense list",
-        }
+        assert placed in {"mmo tx list", "mmo providers disable", "mmo providers list", "mmo suspense list"}
 
 
 def test_the_dashboard_is_whole() -> None:
@@ -125,13 +120,8 @@ def test_the_dashboard_is_whole() -> None:
 
 @pytest.mark.skipif(shutil.which("promtool") is None, reason="promtool isn't installed")
 def test_prometheus_can_read_them(tmp_path: Path) -> None:
-    made = [
-        {"record": f"drawn:{number}", "expr": each.replace("$job", ".*")}
-        for number, each in enumerate(drawn())
-    ]
-    (tmp_path / "drawn.yml").write_text(
-        yaml.safe_dump({"groups": [{"name": "drawn", "rules": made}]})
-    )
+    made = [{"record": f"drawn:{number}", "expr": each.replace("$job", ".*")} for number, each in enumerate(drawn())]
+    (tmp_path / "drawn.yml").write_text(yaml.safe_dump({"groups": [{"name": "drawn", "rules": made}]}))
     for file in (DEPLOY / "prometheus-alerts.yml", tmp_path / "drawn.yml"):
         subprocess.run(["promtool", "check", "rules", str(file)], check=True, timeout=60)
     played = DEPLOY / "prometheus-alerts.test.yml"

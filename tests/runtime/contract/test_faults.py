@@ -97,14 +97,10 @@ async def test_a_damaged_row_is_a_500_and_never_wrong_data(sandbox: Running) -> 
     for reference in (damaged, sound):
         await sandbox.callback_for(reference)
     with _beside(sandbox) as other:
-        [row] = other.execute(
-            "SELECT object FROM transactions WHERE gateway_reference = ?", (damaged,)
-        ).fetchone()
+        [row] = other.execute("SELECT object FROM transactions WHERE gateway_reference = ?", (damaged,)).fetchone()
         flipped = row.replace(b"150.00", b"950.00")
         assert flipped != row
-        other.execute(
-            "UPDATE transactions SET object = ? WHERE gateway_reference = ?", (flipped, damaged)
-        )
+        other.execute("UPDATE transactions SET object = ? WHERE gateway_reference = ?", (flipped, damaged))
     _assert_tells_nothing(await merchant.get(f"status/{damaged}"))
     assert (await merchant.get(f"status/{sound}")).status == 200
 
@@ -203,9 +199,7 @@ def wires(monkeypatch: pytest.MonkeyPatch) -> Iterator[Wires]:
     """The connections of the store that is opened next."""
     wires = Wires()
 
-    def connect(
-        path: Path, *, create: bool = False, query_only: bool = False
-    ) -> sqlite3.Connection:
+    def connect(path: Path, *, create: bool = False, query_only: bool = False) -> sqlite3.Connection:
         found = sqlite_connection.connect(path, create=create, query_only=query_only)
         wires.opened.append(found)
         return found

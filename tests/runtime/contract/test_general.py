@@ -25,9 +25,7 @@ def _raw(sandbox: Running, change: tuple[bytes, bytes] = OK, **changes: Any) -> 
 
 
 @pytest.mark.spec("G1", "G3")
-async def test_every_path_begins_with_the_root_and_is_written_exactly_so(
-    sandbox: Running,
-) -> None:
+async def test_every_path_begins_with_the_root_and_is_written_exactly_so(sandbox: Running) -> None:
     key = sandbox.merchant.key
     for method, path in ENDPOINTS:
         bare, _, query = path.partition("?")
@@ -65,9 +63,7 @@ async def test_a_body_is_declared_as_json_in_utf_8(sandbox: Running) -> None:
         (17, 'application/json;charset="UTF-8"'),
         (17, "application/json ; Charset=Utf-8"),
     ):
-        answer = await merchant.post(
-            "direct/payin", merchant.body(), headers={"Content-Type": content_type}
-        )
+        answer = await merchant.post("direct/payin", merchant.body(), headers={"Content-Type": content_type})
         assert answer.status == 200, (row, content_type, answer.body)
     for row, content_type in (
         (15, ""),
@@ -82,14 +78,10 @@ async def test_a_body_is_declared_as_json_in_utf_8(sandbox: Running) -> None:
         (19, "text/json"),
         (19, "application/json, text/plain"),
     ):
-        answer = await merchant.post(
-            "direct/payin", merchant.body(), headers={"Content-Type": content_type}
-        )
+        answer = await merchant.post("direct/payin", merchant.body(), headers={"Content-Type": content_type})
         assert_problem(answer, 400, "bad_request", note=(row, content_type))
     for coding in ("gzip", "identity"):
-        answer = await merchant.post(
-            "direct/payin", merchant.body(), headers={"Content-Encoding": coding}
-        )
+        answer = await merchant.post("direct/payin", merchant.body(), headers={"Content-Encoding": coding})
         assert_problem(answer, 400, "bad_request", note=coding)
     missing = head("POST", "/direct/payin/mpesa_ke", b"Content-Length: 0", key=merchant.key)
     assert_problem(await send_raw(sandbox, missing), 400, "bad_request", note="row 15")
@@ -121,9 +113,7 @@ async def test_unknown_members_are_ignored_and_null_means_absent(sandbox: Runnin
 
 
 @pytest.mark.spec("G4", "G5", "G6")
-async def test_names_are_camel_case_enums_are_strings_and_times_have_two_forms(
-    sandbox: Running,
-) -> None:
+async def test_names_are_camel_case_enums_are_strings_and_times_have_two_forms(sandbox: Running) -> None:
     accepted = await sandbox.merchant.create(amount={"value": 150.5, "currency": "KES"})
     created_at = accepted.json["createdAt"]
     assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\+00:00", created_at)
@@ -163,10 +153,7 @@ async def test_what_is_not_strictly_json_is_a_bad_request(sandbox: Running) -> N
         ("24", good + b"{}"),
         ("24", good + b"x"),
         ("24", good + b"\0"),
-        *(
-            ("25", good.replace(value, b'"value": ' + text))
-            for text in (b"NaN", b"Infinity", b"-Infinity")
-        ),
+        *(("25", good.replace(value, b'"value": ' + text)) for text in (b"NaN", b"Infinity", b"-Infinity")),
         *(
             ("26", good.replace(value, b'"value": ' + text))
             for text in (b"00.5", b"+1", b".5", b"1.", b"0x10", b"1_000")
@@ -176,13 +163,7 @@ async def test_what_is_not_strictly_json_is_a_bad_request(sandbox: Running) -> N
         ("28", good.decode().encode("utf-16-le")),
         *(
             ("29", good.replace(b"user-1", text))
-            for text in (
-                b"\xff",
-                b"\xc0\xaf",
-                b"\xed\xa0\x80",
-                b"\xf8\x88\x80\x80\x80",
-                b"\xe2\x82",
-            )
+            for text in (b"\xff", b"\xc0\xaf", b"\xed\xa0\x80", b"\xf8\x88\x80\x80\x80", b"\xe2\x82")
         ),
         *(("30", good.replace(b"user-1", text)) for text in (b"a\tb", b"a\nb", b"a\0b")),
         ("31", good.replace(b'{"amount"', b'{"amount": 1, "amount"')),
@@ -235,9 +216,7 @@ async def test_a_body_has_at_most_64_kib(sandbox: Running) -> None:
 
 
 @pytest.mark.spec("G8", "C13")
-async def test_lengths_count_code_points_and_required_text_is_not_blank(
-    sandbox: Running,
-) -> None:
+async def test_lengths_count_code_points_and_required_text_is_not_blank(sandbox: Running) -> None:
     merchant = sandbox.merchant
     for character in ("x", "é", "\N{PARTY POPPER}", "\N{COMBINING ACUTE ACCENT}"):
         for name in ("merchantReference", "reconciliationReference"):

@@ -30,13 +30,7 @@ from mmo_trio.storage.interface.store import Store
 from mmo_trio.storage.open_store import open_store
 from tests.support.http_listener import Client, NoAnswerError
 from tests.support.merchant import ROOT, Merchant
-from tests.support.mmo_process import (
-    CallbackRecorder,
-    Process,
-    mmo,
-    recording_callbacks,
-    serving_process,
-)
+from tests.support.mmo_process import CallbackRecorder, Process, mmo, recording_callbacks, serving_process
 
 pytestmark = pytest.mark.own_store
 
@@ -171,8 +165,7 @@ async def load_and_kill(gateway: Process, log: Log, result_url: str, after: int)
 async def started(directory: Path) -> AsyncIterator[Process]:
     """`mmo serve`, until the block ends or it is killed."""
     async with serving_process(
-        *("serve", "--config", directory / "mmo.toml", "--brands", directory / "brands.toml"),
-        log=directory / "log",
+        *("serve", "--config", directory / "mmo.toml", "--brands", directory / "brands.toml"), log=directory / "log"
     ) as gateway:
         yield gateway
 

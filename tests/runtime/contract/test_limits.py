@@ -66,10 +66,7 @@ def _email(length: int) -> str:
 BOUNDS: Mapping[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "labels": (_labels(10), _labels(11)),
     "merchantReference": ({"merchantReference": "m" * 255}, {"merchantReference": "m" * 256}),
-    "reconciliationReference": (
-        {"reconciliationReference": "r" * 255},
-        {"reconciliationReference": "r" * 256},
-    ),
+    "reconciliationReference": ({"reconciliationReference": "r" * 255}, {"reconciliationReference": "r" * 256}),
     "payer.id": (_party(id="i" * 255), _party(id="i" * 256)),
     "payer.firstName": (_party(firstName="f" * 255), _party(firstName="f" * 256)),
     "payer.lastName": (_party(lastName="l" * 255), _party(lastName="l" * 256)),
@@ -77,10 +74,7 @@ BOUNDS: Mapping[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "payer.msisdn": (_party(msisdn="2" * 20), _party(msisdn="2" * 21)),
     "payer.msisdn, least": (_party(msisdn="254"), _party(msisdn="25")),
     "resultUrl": ({"resultUrl": _url(2048)}, {"resultUrl": _url(2049)}),
-    "successRedirectUrl": (
-        {"successRedirectUrl": _url(2048)},
-        {"successRedirectUrl": _url(2049)},
-    ),
+    "successRedirectUrl": ({"successRedirectUrl": _url(2048)}, {"successRedirectUrl": _url(2049)}),
     "errorRedirectUrl": ({"errorRedirectUrl": _url(2048)}, {"errorRedirectUrl": _url(2049)}),
     "amount.value": (
         {"amount": {"value": 149999.99, "currency": "KES"}},

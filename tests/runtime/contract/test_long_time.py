@@ -26,9 +26,7 @@ async def callback_of(recorder: CallbackRecorder, reference: str) -> bytes:
 
 
 @pytest.mark.spec("S3", "S5", "S1", "S2")
-async def test_what_is_never_heard_of_expires_and_what_comes_later_waits_for_a_person(
-    tmp_path: Path,
-) -> None:
+async def test_what_is_never_heard_of_expires_and_what_comes_later_waits_for_a_person(tmp_path: Path) -> None:
     free = [word for door in ("api", "pages", "console") for word in (f"--{door}", "127.0.0.1:0")]
     advance = partial(mmo, "sandbox-clock", "advance", "--data", tmp_path)
     suspense = partial(mmo, "suspense", "list", "--json", "--data", tmp_path)

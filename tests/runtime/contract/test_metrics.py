@@ -106,9 +106,7 @@ async def test_a_payment_is_stuck_after_an_hour_without_a_result(sandbox: Runnin
 
 
 @pytest.mark.spec("G9")
-async def test_the_request_id_of_a_problem_is_its_header_and_new_each_time(
-    sandbox: Running,
-) -> None:
+async def test_the_request_id_of_a_problem_is_its_header_and_new_each_time(sandbox: Running) -> None:
     told = [await sandbox.merchant.get("status/x") for _ in range(2)]
     ids = [each.headers["x-request-id"] for each in told]
     assert ids[0] != ids[1]

@@ -115,8 +115,7 @@ class Kenya:
         calls = [
             each.transaction
             for each in calls_to(self.receiver)
-            if each.transaction["gatewayReference"] == reference
-            and "qrImage" not in each.transaction
+            if each.transaction["gatewayReference"] == reference and "qrImage" not in each.transaction
         ]
         assert [each["status"] for each in calls] == [found["status"]]
         return found
@@ -159,10 +158,7 @@ class Kenya:
             answer = await ask(
                 self.origin + path,
                 method="POST",
-                headers={
-                    "Content-Type": "application/json",
-                    "Authorization": f"Bearer {token}",
-                },
+                headers={"Content-Type": "application/json", "Authorization": f"Bearer {token}"},
                 body=body,
             )
             if answer.status == 200:
@@ -207,31 +203,21 @@ async def in_kenya(serve: Serve, directory: Path) -> AsyncIterator[Kenya]:
 
     async with trio.open_nursery() as nursery, receiver(directory) as found:
         await nursery.start(
-            partial(
-                serve_simulator,
-                simulator,
-                listeners,
-                send_callback=send_callback,
-                now=WallClock().now,
-            )
+            partial(serve_simulator, simulator, listeners, send_callback=send_callback, now=WallClock().now)
         )
         brand = a_brand("acme", ACME_KEY, push_result_url=url_of(found)).replace(
             'provider = "sandbox"', 'provider = "kenya"'
         )
         async with serve(brands=brand, environment=environment) as running:
             merchant = developer(running, ACME_KEY, result_url=url_of(found))
-            kenya = Kenya(
-                running, simulator, origin, merchant, found, environment, options, answered
-            )
+            kenya = Kenya(running, simulator, origin, merchant, found, environment, options, answered)
             await kenya.plan()
             yield kenya
         nursery.cancel_scope.cancel()
 
 
 @pytest.mark.spec("S6")
-async def test_a_payout_that_times_out_in_the_queue_is_asked_about(
-    serve: Serve, tmp_path: Path
-) -> None:
+async def test_a_payout_that_times_out_in_the_queue_is_asked_about(serve: Serve, tmp_path: Path) -> None:
     async with in_kenya(serve, tmp_path) as kenya:
         await kenya.plan({"at": "b2c", "do": "end_with", "code": "queue_timeout"})
         found = await kenya.ended(await kenya.began("direct/payout"))
@@ -240,9 +226,7 @@ async def test_a_payout_that_times_out_in_the_queue_is_asked_about(
 
 @pytest.mark.spec("S6")
 @pytest.mark.parametrize("code", ["404.001.03", "400.003.01"])
-async def test_a_token_that_ended_early_costs_nothing_but_another(
-    serve: Serve, tmp_path: Path, code: str
-) -> None:
+async def test_a_token_that_ended_early_costs_nothing_but_another(serve: Serve, tmp_path: Path, code: str) -> None:
     async with in_kenya(serve, tmp_path) as kenya:
         body = {"requestId": "1", "errorCode": code, "errorMessage": "Invalid Access Token"}
         await kenya.plan({"at": "b2c", "do": "answer_instead", "status": 404, "body": body})
@@ -251,9 +235,7 @@ async def test_a_token_that_ended_early_costs_nothing_but_another(
 
 @pytest.mark.spec("C3", "S2", "S5", "Q1")
 @pytest.mark.parametrize("after_s", [[0], [0, 0], [0, 0.5]], ids=["once", "twice", "and late"])
-async def test_a_qr_code_is_paid_by_whoever_scans_it(
-    serve: Serve, tmp_path: Path, after_s: list[float]
-) -> None:
+async def test_a_qr_code_is_paid_by_whoever_scans_it(serve: Serve, tmp_path: Path, after_s: list[float]) -> None:
     async with in_kenya(serve, tmp_path) as kenya:
         await kenya.register()
         await kenya.plan({"at": "c2b", "do": "call_back", "after_s": after_s})
@@ -303,17 +285,13 @@ async def test_a_qr_code_that_nobody_saw_expires_and_money_that_comes_later_is_k
 
 
 @pytest.mark.spec("S4")
-async def test_a_deposit_is_asked_about_and_becomes_a_transaction(
-    serve: Serve, tmp_path: Path
-) -> None:
+async def test_a_deposit_is_asked_about_and_becomes_a_transaction(serve: Serve, tmp_path: Path) -> None:
     async with in_kenya(serve, tmp_path) as kenya:
         await kenya.account("174379", validates=True)
         await registered(kenya)
         await kenya.plan({"at": "c2b", "do": "call_back", "after_s": [0, 0, 0.5]})
         await kenya.deposit(75, "ACC-7")
-        await until(
-            lambda: [each["told"] for each in kenya.simulator.snapshot()["payments"]] == [3]
-        )
+        await until(lambda: [each["told"] for each in kenya.simulator.snapshot()["payments"]] == [3])
         await until(lambda: bool(calls_to(kenya.receiver)))
         (call,) = calls_to(kenya.receiver)
         (paid,) = await kenya.payments()
@@ -334,10 +312,7 @@ async def test_a_push_is_one_payment_whether_or_not_it_is_confirmed_as_a_deposit
         count = 1 if confirms else 0
         await until(lambda: len(kenya.answered) == 1 + count)
         (paid,) = await kenya.payments()
-        confirmed = [
-            (each["TransID"], each["BillRefNumber"], status)
-            for each, status in kenya.confirmations()
-        ]
+        confirmed = [(each["TransID"], each["BillRefNumber"], status) for each, status in kenya.confirmations()]
         assert confirmed == [(paid["receipt"], paid["reference"], 200)] * count
         assert paid["told"] == 1 + count
         assert len(calls_to(kenya.receiver)) == 1
@@ -345,9 +320,7 @@ async def test_a_push_is_one_payment_whether_or_not_it_is_confirmed_as_a_deposit
 
 
 @pytest.mark.spec("S6")
-async def test_a_payout_is_found_by_either_originator_conversation_id(
-    serve: Serve, tmp_path: Path
-) -> None:
+async def test_a_payout_is_found_by_either_originator_conversation_id(serve: Serve, tmp_path: Path) -> None:
     async with in_kenya(serve, tmp_path) as kenya:
         kenya.simulator.keeps_originator_id = False
         assert (await kenya.ended(await kenya.began("direct/payout")))["status"] == "success"

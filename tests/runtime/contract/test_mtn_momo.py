@@ -16,13 +16,7 @@ from mmo_sansio.providers.mtn_momo.references import reference_id
 from mmo_sansio.values.clock import HOUR, LAST_INSTANT, SECOND, Span
 from mmo_trio.simulators.base import CallBack, EndAfter, Fault, PlannedFault
 from mmo_trio.simulators.mtn.accounts import SimulatedMtnAccounts
-from mmo_trio.simulators.mtn.api import (
-    API_KEY,
-    API_USER,
-    COLLECTION_KEY,
-    DISBURSEMENT_KEY,
-    MtnSimulator,
-)
+from mmo_trio.simulators.mtn.api import API_KEY, API_USER, COLLECTION_KEY, DISBURSEMENT_KEY, MtnSimulator
 from mmo_trio.simulators.mtn.sandbox_numbers import IMMEDIATE_REJECTION_STATUSES, OUTCOMES_BY_NUMBER
 from tests.support.merchant import TIMEOUT_S, ask
 from tests.support.operator_gateway import Market, OperatorGateway, run_operator_gateway
@@ -72,9 +66,7 @@ async def began(momo: OperatorGateway, operation: str, faults: Sequence[Fault] =
 
 @pytest.mark.spec("E1", "S2", "S6")
 @BOTH
-async def test_a_number_that_is_refused_at_once_fails_at_once(
-    momo: OperatorGateway, operation: str
-) -> None:
+async def test_a_number_that_is_refused_at_once_fails_at_once(momo: OperatorGateway, operation: str) -> None:
     assert isinstance(momo.simulator, MtnSimulator)
     momo.simulator.rejects_immediately = True
     kind = KINDS[operation]
@@ -90,9 +82,7 @@ async def test_a_number_that_is_refused_at_once_fails_at_once(
 
 @pytest.mark.spec("S5", "S6")
 @BOTH
-async def test_a_callback_that_nobody_has_signed_ends_nothing(
-    momo: OperatorGateway, operation: str
-) -> None:
+async def test_a_callback_that_nobody_has_signed_ends_nothing(momo: OperatorGateway, operation: str) -> None:
     reference = await began(momo, operation, faults=[EndAfter(HOUR), CallBack(())])
     address, body = told(momo, reference)
     assert (await ask(address, method="PUT", headers=JSON, body=body)).status == 200
@@ -115,6 +105,4 @@ def told(momo: OperatorGateway, reference: str) -> tuple[str, bytes]:
     payment = till.find_payment(reference_id(reference))
     assert payment is not None
     assert payment.callback_url is not None
-    return payment.callback_url, json.dumps(
-        {**till.payment_document(payment), "status": "SUCCESSFUL"}
-    ).encode()
+    return payment.callback_url, json.dumps({**till.payment_document(payment), "status": "SUCCESSFUL"}).encode()

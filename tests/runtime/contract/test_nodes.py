@@ -208,9 +208,7 @@ async def test_workers_of_two_nodes_die_and_every_payment_happens_once(
 
 
 @pytest.mark.spec("S1", "S6", "K3", "C6")
-async def test_a_node_that_is_killed_whole_leaves_its_payments_to_the_other(
-    tmp_path: Path, database: str
-) -> None:
+async def test_a_node_that_is_killed_whole_leaves_its_payments_to_the_other(tmp_path: Path, database: str) -> None:
     log = Log()
     async with recording_callbacks(tmp_path) as recorder, cluster(tmp_path, database) as here:
         recorder.find_sender = here.sender
@@ -229,9 +227,7 @@ async def test_a_node_that_is_killed_whole_leaves_its_payments_to_the_other(
 
 
 @pytest.mark.spec("S1", "K3")
-async def test_replacing_every_worker_of_both_nodes_under_load_costs_nothing(
-    tmp_path: Path, database: str
-) -> None:
+async def test_replacing_every_worker_of_both_nodes_under_load_costs_nothing(tmp_path: Path, database: str) -> None:
     log = Log()
     async with recording_callbacks(tmp_path) as recorder, cluster(tmp_path, database) as here:
         recorder.find_sender = here.sender
@@ -244,9 +240,7 @@ async def test_replacing_every_worker_of_both_nodes_under_load_costs_nothing(
     assert log.answered
 
 
-def each_was_recorded_in_time(
-    found: Sequence[Transaction], recorded: Sequence[CallbackRecorded]
-) -> None:
+def each_was_recorded_in_time(found: Sequence[Transaction], recorded: Sequence[CallbackRecorded]) -> None:
     """One outcome for each payment, delivered, and soon after the payment's end."""
     recorded_at = {each.gateway_reference: each.at for each in recorded}
     assert len(recorded_at) == len(recorded)
@@ -260,9 +254,7 @@ def each_was_recorded_in_time(
     assert max(waits) <= HEARD_WITHIN
 
 
-def each_was_heard(
-    recorder: CallbackRecorder, killed: Collection[int], references: set[str]
-) -> None:
+def each_was_heard(recorder: CallbackRecorder, killed: Collection[int], references: set[str]) -> None:
     """Once, and again only when its sender was killed before that was recorded."""
     heard: defaultdict[str, list[RecordedCallback]] = defaultdict(list)
     for each in recorder.callbacks:
@@ -277,8 +269,7 @@ def each_was_heard(
     assert len(repeated) <= under_way
     assert len(unknown) <= under_way or not can_find_owner()
     print(
-        f"{len(references)} callbacks, {len(repeated)} repeated, {len(killed)} kills,"
-        f" {len(unknown)} of unknown senders"
+        f"{len(references)} callbacks, {len(repeated)} repeated, {len(killed)} kills, {len(unknown)} of unknown senders"
     )
 
 
@@ -297,9 +288,7 @@ async def test_one_of_many_creates_with_one_reference_over_two_nodes_wins(
             for number in range(RACERS)
         ]
         for race in range(pytestconfig.getoption("--races")):
-            answers = await at_once(
-                [partial(each.ask, creation(race, result_url)) for each in clients]
-            )
+            answers = await at_once([partial(each.ask, creation(race, result_url)) for each in clients])
             statuses = Counter(each.status for each in answers)
             assert statuses == {200: 1, 422: RACERS - 1}, (race, statuses)
 

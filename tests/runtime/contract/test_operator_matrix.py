@@ -83,9 +83,7 @@ async def begin(operated: OperatorGateway, way: Way, course: Course, msisdn: str
     """A payment that has met what is in store for it: its gatewayReference."""
     planned = [PlannedFault(way.at, each) for each in course.faults]
     operated.simulator.faults.plan(planned)
-    reference = await operated.pay(
-        way.operation, msisdn=msisdn, reconciliationReference="PRN1234XN"
-    )
+    reference = await operated.pay(way.operation, msisdn=msisdn, reconciliationReference="PRN1234XN")
     with trio.fail_after(TIMEOUT_S):
         while True:
             book = operated.simulator.snapshot()["payments"]
@@ -95,9 +93,7 @@ async def begin(operated: OperatorGateway, way: Way, course: Course, msisdn: str
             await trio.sleep(0.01)
 
 
-async def ended(
-    operated: OperatorGateway, references: Collection[str], *, step_s: int, steps: int
-) -> dict[str, Any]:
+async def ended(operated: OperatorGateway, references: Collection[str], *, step_s: int, steps: int) -> dict[str, Any]:
     """Those that end while so much time passes."""
     found: dict[str, Any] = {}
     for _ in range(steps):

@@ -18,12 +18,7 @@ from mmo_sansio.values.clock import MINUTE, SECOND
 from mmo_trio.sandbox.local_ca import ensure_authority
 from mmo_trio.simulators.base import EndAfter, Fault, LoseAnswer, LoseRequest, PlannedFault
 from tests.support.merchant import TIMEOUT_S, Merchant, ask
-from tests.support.mmo_process import (
-    CallbackRecorder,
-    Process,
-    recording_callbacks,
-    serving_process,
-)
+from tests.support.mmo_process import CallbackRecorder, Process, recording_callbacks, serving_process
 from tests.support.operator_gateway import API_KEY, FORM, RunningSimulator, run_simulator
 from tests.support.operator_matrix import AFTER_EXPIRY, NEVER, OPERATORS, Course, Operator, Way
 
@@ -177,11 +172,7 @@ async def test_a_kill_between_sending_and_knowing(tmp_path: Path) -> None:
                 for each in stage.played[operator.kind].simulator.snapshot()["payments"]
                 if each["result"] == "success"
             ]
-            should = [
-                each.reference
-                for each in begun
-                if each.operator is operator and each.course.is_paid
-            ]
+            should = [each.reference for each in begun if each.operator is operator and each.course.is_paid]
             assert len(paid) == len(should)
             assert all(any(name.endswith(each) for each in paid) for name in should)
 

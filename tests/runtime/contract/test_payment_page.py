@@ -54,9 +54,7 @@ async def test_looking_at_the_page_pays_nothing_and_its_button_pays_once(sandbox
 
 
 @pytest.mark.spec("W1", "E1", "S2")
-async def test_after_30_minutes_the_page_says_so_and_the_payment_has_failed_with_user_timeout(
-    sandbox: Running,
-) -> None:
+async def test_after_30_minutes_the_page_says_so_and_the_payment_has_failed_with_user_timeout(sandbox: Running) -> None:
     accepted = await sandbox.merchant.accepted("web/payin")
     reference, page_url = accepted["gatewayReference"], accepted["pageUrl"]
     await sandbox.advance("29m")
@@ -86,9 +84,7 @@ async def test_a_payment_that_was_submitted_does_not_end_with_its_page(sandbox: 
 
 @pytest.mark.spec("W1")
 @pytest.mark.parametrize(("session", "open_for", "then"), [("5m", "4m", "1m"), ("4h", "3h", "1h")])
-async def test_the_lifetime_is_a_setting(
-    serve: Serve, session: str, open_for: str, then: str
-) -> None:
+async def test_the_lifetime_is_a_setting(serve: Serve, session: str, open_for: str, then: str) -> None:
     async with serve(environment={"MMO_LIMITS_PAGE_SESSION": session}) as sandbox:
         accepted = await sandbox.merchant.accepted("web/payin")
         await sandbox.advance(open_for)
@@ -99,9 +95,7 @@ async def test_the_lifetime_is_a_setting(
 
 
 @pytest.mark.spec("W1", "S3")
-async def test_without_a_lifetime_the_page_lives_as_long_as_the_payment_is_pending(
-    serve: Serve,
-) -> None:
+async def test_without_a_lifetime_the_page_lives_as_long_as_the_payment_is_pending(serve: Serve) -> None:
     async with serve(environment={"MMO_LIMITS_PAGE_SESSION": "off"}) as sandbox:
         accepted = await sandbox.merchant.accepted("web/payin")
         await sandbox.advance("71h")
@@ -113,10 +107,7 @@ async def test_without_a_lifetime_the_page_lives_as_long_as_the_payment_is_pendi
 
 @pytest.mark.parametrize(
     ("scenario", "expected"),
-    [
-        ("success", "https://shop.example/thanks?o=1"),
-        ("cancelled", "https://shop.example/sorry?o=1"),
-    ],
+    [("success", "https://shop.example/thanks?o=1"), ("cancelled", "https://shop.example/sorry?o=1")],
 )
 async def test_after_completion_the_browser_goes_where_the_merchant_said(
     sandbox: Running, scenario: str, expected: str
@@ -261,9 +252,7 @@ async def test_the_buttons_answer_leads_on_by_a_page(sandbox: Running) -> None:
 
 
 @pytest.mark.spec("W1")
-async def test_the_state_is_told_as_it_changes_and_a_stop_ends_the_telling(
-    serve: Serve,
-) -> None:
+async def test_the_state_is_told_as_it_changes_and_a_stop_ends_the_telling(serve: Serve) -> None:
     async with serve() as sandbox:
         accepted = await sandbox.merchant.accepted("web/payin", scenario="cancelled")
         parts = urlsplit(accepted["pageUrl"])

@@ -100,9 +100,7 @@ async def stopped(pid: int) -> AsyncIterator[None]:
 
 def state_of(pid: int) -> str:
     """The process's state as `ps` says it in one letter."""
-    done = subprocess.run(
-        ["ps", "-o", "stat=", "-p", str(pid)], capture_output=True, text=True, check=False
-    )
+    done = subprocess.run(["ps", "-o", "stat=", "-p", str(pid)], capture_output=True, text=True, check=False)
     return done.stdout.strip()[:1]
 
 
@@ -300,9 +298,7 @@ async def test_a_newcomer_that_cannot_start_leaves_the_others_alone(directory: P
     async with service(directory) as running:
         (directory / "refused").touch()
         running.process.send_signal(signal.SIGUSR2)
-        await until(
-            lambda: "rolling_restart_aborted" in (directory / "log").read_text(encoding="utf-8")
-        )
+        await until(lambda: "rolling_restart_aborted" in (directory / "log").read_text(encoding="utf-8"))
         assert await is_alive(running.port)
         assert len(served(directory / "log")) == WORKERS
 
@@ -321,9 +317,7 @@ async def test_settings_that_cannot_be_replace_nobody(directory: Path, old: str,
     async with service(directory) as running:
         file.write_text(file.read_text(encoding="utf-8").replace(old, new), encoding="utf-8")
         running.process.send_signal(signal.SIGUSR2)
-        await until(
-            lambda: "settings_reload_rejected" in (directory / "log").read_text(encoding="utf-8")
-        )
+        await until(lambda: "settings_reload_rejected" in (directory / "log").read_text(encoding="utf-8"))
         assert await is_alive(running.port)
         assert len(served(directory / "log")) == WORKERS
 

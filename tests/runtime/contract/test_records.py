@@ -17,10 +17,7 @@ ALWAYS = {"begin": "2026-01-01", "to": "2100-01-01"}
 
 async def _made(merchant: Merchant, count: int, **changes: Any) -> list[str]:
     """That many payments that stay pending, in the order of their creation."""
-    return [
-        (await merchant.accepted(scenario="never", **changes))["gatewayReference"]
-        for _ in range(count)
-    ]
+    return [(await merchant.accepted(scenario="never", **changes))["gatewayReference"] for _ in range(count)]
 
 
 def _references(answer: Answer) -> list[str]:
@@ -75,18 +72,14 @@ async def test_from_belongs_to_the_window_and_to_does_not(sandbox: Running) -> N
         "2026-01-01T03:00:00+03:00",
     ],
 )
-async def test_a_time_is_a_date_or_a_date_time_with_offset_or_without(
-    sandbox: Running, begin: str
-) -> None:
+async def test_a_time_is_a_date_or_a_date_time_with_offset_or_without(sandbox: Running, begin: str) -> None:
     (reference,) = await _made(sandbox.merchant, 1)
     answer = await sandbox.merchant.records(begin=begin, to="2100-01-01")
     assert _references(answer) == [reference]
 
 
 @pytest.mark.spec("R1")
-async def test_without_an_offset_it_is_utc_and_a_plus_may_arrive_as_a_space(
-    sandbox: Running,
-) -> None:
+async def test_without_an_offset_it_is_utc_and_a_plus_may_arrive_as_a_space(sandbox: Running) -> None:
     merchant = sandbox.merchant
     (reference,) = await _made(merchant, 1)
     at = (await merchant.status(reference))["createdAt"]
@@ -187,9 +180,7 @@ async def test_a_page_size_that_is_no_integer_is_refused(sandbox: Running, size:
 
 
 @pytest.mark.spec("R5", "R6")
-async def test_walking_both_ways_with_filters_gives_every_row_and_the_same_pages(
-    sandbox: Running,
-) -> None:
+async def test_walking_both_ways_with_filters_gives_every_row_and_the_same_pages(sandbox: Running) -> None:
     merchant = sandbox.merchant
     wanted = []
     for _ in range(7):
@@ -227,14 +218,7 @@ async def test_filters_that_are_resent_must_equal_the_original(sandbox: Running)
     query = {"from": "2026-01-01", "to": "2100-01-01", "status": "pending", "pageSize": "1"}
     page = (await merchant.records(**query)).json["pages"]["next"]
 
-    for same in (
-        {},
-        query,
-        {"status": " PENDING "},
-        {"pageSize": "0"},
-        {"from": "2026-01-01 "},
-        {"type": ""},
-    ):
+    for same in ({}, query, {"status": " PENDING "}, {"pageSize": "0"}, {"from": "2026-01-01 "}, {"type": ""}):
         assert (await merchant.records(page=page, **same)).status == 200, same
     for changed in (
         {"status": "success"},
@@ -283,9 +267,7 @@ async def test_cursors_survive_time_and_a_restart_of_the_gateway(serve: Serve) -
 
 
 @pytest.mark.spec("R7")
-async def test_a_transaction_is_listed_by_the_first_call_after_its_answer(
-    sandbox: Running,
-) -> None:
+async def test_a_transaction_is_listed_by_the_first_call_after_its_answer(sandbox: Running) -> None:
     merchant = sandbox.merchant
     missed = []
 
@@ -303,9 +285,7 @@ async def test_a_transaction_is_listed_by_the_first_call_after_its_answer(
 
 
 @pytest.mark.spec("R7")
-async def test_a_window_in_the_past_gives_each_exactly_once_whatever_is_being_written(
-    sandbox: Running,
-) -> None:
+async def test_a_window_in_the_past_gives_each_exactly_once_whatever_is_being_written(sandbox: Running) -> None:
     merchant = sandbox.merchant
     references = await _made(merchant, 9)
     slow = (await merchant.accepted(scenario="slow"))["gatewayReference"]

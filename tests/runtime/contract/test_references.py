@@ -12,13 +12,7 @@ import trio
 
 from tests.runtime.contract.test_authentication import METHOD
 from tests.support.merchant import TIMEOUT_S, Answer, Merchant, a_reference
-from tests.support.rejections import (
-    anonymous,
-    assert_field_refused,
-    assert_problem,
-    connected,
-    head,
-)
+from tests.support.rejections import anonymous, assert_field_refused, assert_problem, connected, head
 from tests.support.sandbox_gateway import Running, Serve
 
 DUPLICATE = "merchant_transactionid_duplicate"
@@ -38,9 +32,7 @@ async def test_a_reference_is_used_once_whatever_became_of_its_payment(sandbox: 
         for operation in ("direct/payin", "direct/payout", "qr/payin", "web/payin"):
             answer = await merchant.create(operation, merchantReference=reference)
             _assert_duplicate(answer, ("row 81", operation))
-        other = merchant.body(
-            merchantReference=reference, country="UG", amount={"value": 500, "currency": "UGX"}
-        )
+        other = merchant.body(merchantReference=reference, country="UG", amount={"value": 500, "currency": "UGX"})
         _assert_duplicate(await merchant.post("direct/payin", other, method="mtn_ug"), "row 81")
     invalid = await merchant.create(merchantReference=pending, labels=1)
     assert_field_refused(invalid, "labels", note="row 85")
@@ -69,9 +61,7 @@ async def test_of_fifty_at_the_same_moment_one_is_taken(sandbox: Running) -> Non
 
 
 @pytest.mark.spec("C12", "L2", "V1")
-async def test_after_fifteen_minutes_a_reference_may_be_used_again_and_finds_the_newest(
-    sandbox: Running,
-) -> None:
+async def test_after_fifteen_minutes_a_reference_may_be_used_again_and_finds_the_newest(sandbox: Running) -> None:
     merchant = sandbox.merchant
     first = await merchant.accepted()
     reference = first["merchantReference"]
@@ -111,9 +101,7 @@ api_keys = ["the-key-of-other"]
 
 
 @pytest.mark.spec("C12", "L2")
-async def test_references_are_each_brands_own_and_a_brand_may_refuse_reuse_for_ever(
-    serve: Serve,
-) -> None:
+async def test_references_are_each_brands_own_and_a_brand_may_refuse_reuse_for_ever(serve: Serve) -> None:
     async with serve(brands=BRANDS) as sandbox:
         strict = Merchant(sandbox.ready.api, "the-key-of-strict")
         other = Merchant(sandbox.ready.api, "the-key-of-other")
@@ -173,9 +161,7 @@ async def test_a_reference_of_any_characters_is_found_again(sandbox: Running) ->
 
 
 @pytest.mark.spec("C6", "C12")
-async def test_a_client_that_leaves_in_the_middle_of_its_body_leaves_nothing(
-    sandbox: Running,
-) -> None:
+async def test_a_client_that_leaves_in_the_middle_of_its_body_leaves_nothing(sandbox: Running) -> None:
     merchant, reference = sandbox.merchant, a_reference()
     whole, start = _request(merchant, reference)
     async with connected(sandbox) as client:

@@ -26,9 +26,7 @@ def _moment(text: str) -> datetime:
     return datetime.fromisoformat(text)
 
 
-async def test_the_clock_moves_forward_by_what_it_is_told_and_says_where_it_is(
-    sandbox: Running,
-) -> None:
+async def test_the_clock_moves_forward_by_what_it_is_told_and_says_where_it_is(sandbox: Running) -> None:
     answer = await sandbox.control("clock", advance="3d")
     assert answer.status == 200
     assert set(answer.json) == {"now"}
@@ -64,9 +62,7 @@ async def test_a_control_needs_a_json_object(sandbox: Running, name: str) -> Non
 
 
 @pytest.mark.spec("S3", "W1")
-async def test_what_is_due_on_the_way_happens_at_its_own_time_and_in_that_order(
-    sandbox: Running,
-) -> None:
+async def test_what_is_due_on_the_way_happens_at_its_own_time_and_in_that_order(sandbox: Running) -> None:
     merchant = sandbox.merchant
     never = await merchant.accepted(scenario="never")
     page = await merchant.accepted("web/payin")
@@ -113,9 +109,7 @@ async def test_a_failed_deposit_gives_null(sandbox: Running) -> None:
 
 
 @pytest.mark.parametrize("unknown", [{"brand": "nobody"}, {"method": "no_such"}])
-async def test_a_push_to_an_unknown_brand_or_method_is_404(
-    sandbox: Running, unknown: dict[str, str]
-) -> None:
+async def test_a_push_to_an_unknown_brand_or_method_is_404(sandbox: Running, unknown: dict[str, str]) -> None:
     answer = await deposit(sandbox, **unknown)
     assert (answer.status, answer.json["errorCode"]) == (404, "not_found")
 
@@ -166,11 +160,7 @@ async def test_the_callbacks_that_were_recorded_are_shown(sandbox: Running) -> N
     accepted = await sandbox.merchant.accepted()
     shown = await sandbox.outcome_of(accepted["gatewayReference"])
     assert set(shown) == {"gatewayReference", "url", "outcome", "status", "durationMs", "at"}
-    assert (shown["url"], shown["outcome"], shown["status"]) == (
-        sandbox.merchant.result_url,
-        "delivered",
-        204,
-    )
+    assert (shown["url"], shown["outcome"], shown["status"]) == (sandbox.merchant.result_url, "delivered", 204)
     assert shown["durationMs"] >= 0
     assert _moment(shown["at"])
     assert await sandbox.seen("callbacks?brand=demo") == [shown]
@@ -189,9 +179,7 @@ async def test_the_suspense_book_is_shown_by_brand(sandbox: Running) -> None:
 
 
 @pytest.mark.spec("K1", "S1")
-async def test_in_production_a_payment_goes_through_and_no_control_exists(
-    serve: Serve, tmp_path: Path
-) -> None:
+async def test_in_production_a_payment_goes_through_and_no_control_exists(serve: Serve, tmp_path: Path) -> None:
     async with serve(brands=ACME):
         pass  # It leaves a master key, an authority and a brand.
     settings = load_settings(
@@ -200,12 +188,7 @@ async def test_in_production_a_payment_goes_through_and_no_control_exists(
     )
     drain = trio.Event()
     told, heard = trio.open_memory_channel[ServiceAddresses](1)
-    serving = partial(
-        run_service,
-        ServiceConfig(settings, is_sandbox=False),
-        on_ready=told.send_nowait,
-        drain=drain,
-    )
+    serving = partial(run_service, ServiceConfig(settings, is_sandbox=False), on_ready=told.send_nowait, drain=drain)
     async with receiver(tmp_path) as found, trio.open_nursery() as nursery:
         nursery.start_soon(storages.of(tmp_path).serve, serving)
         with trio.fail_after(TIMEOUT_S):
@@ -243,9 +226,7 @@ async def _prompted(sandbox: Running, number: str) -> str:
 
 async def _answer_at_phone(sandbox: Running, path: str, form: str) -> Answer:
     kind = {"Content-Type": "application/x-www-form-urlencoded"}
-    return await ask(
-        f"{sandbox.ready.pages}/phone/{path}", method="POST", headers=kind, body=form.encode()
-    )
+    return await ask(f"{sandbox.ready.pages}/phone/{path}", method="POST", headers=kind, body=form.encode())
 
 
 @pytest.mark.spec("E1")
@@ -281,9 +262,7 @@ async def test_a_person_at_the_virtual_phone_decides(
         ("254700000180/nothing", "action=refuse", 303),
     ],
 )
-async def test_anything_else_changes_nothing_there(
-    sandbox: Running, path: str, form: str, status: int
-) -> None:
+async def test_anything_else_changes_nothing_there(sandbox: Running, path: str, form: str, status: int) -> None:
     number = "254700000180"
     reference = await _prompted(sandbox, number)
     answer = await _answer_at_phone(sandbox, path.format(reference), form)

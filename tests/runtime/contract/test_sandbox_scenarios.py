@@ -40,13 +40,7 @@ ROWS = [
     Row("120", "other_amount", "success", paid="149.99"),
     Row("130", "never", "failed", after="3d", source="expiry", code="transaction_expired"),
     Row(
-        "140",
-        "after_expiry",
-        "failed",
-        after="3d",
-        source="expiry",
-        code="transaction_expired",
-        suspense="late_result",
+        "140", "after_expiry", "failed", after="3d", source="expiry", code="transaction_expired", suspense="late_result"
     ),
     Row("150", "twice", "success", suspense="repeated_result"),
     Row("160", "conflicting", "success", suspense="conflicting_result"),
@@ -103,9 +97,7 @@ def _agrees(found: dict[str, Any], row: Row) -> None:
 async def test_neither_another_amount_nor_a_fee_is_below_one_minor_unit(serve: Serve) -> None:
     async with serve(brands=ACME.replace('min = "10"', 'min = "0.01"')) as sandbox:
         merchant = developer(sandbox, ACME_KEY)
-        accepted = await merchant.accepted(
-            amount={"value": 0.01, "currency": "KES"}, scenario="other_amount"
-        )
+        accepted = await merchant.accepted(amount={"value": 0.01, "currency": "KES"}, scenario="other_amount")
         found = await merchant.ended(accepted["gatewayReference"])
         assert found["finalAmount"]["value"] == Decimal("0.01")
         assert found["providerData"]["fee"]["value"] == Decimal("0.01")
@@ -113,16 +105,12 @@ async def test_neither_another_amount_nor_a_fee_is_below_one_minor_unit(serve: S
 
 async def test_an_unknown_scenario_is_refused_and_consumes_nothing(sandbox: Running) -> None:
     body = sandbox.merchant.body()
-    refused = await sandbox.merchant.post(
-        "direct/payin", body, headers={"X-Sandbox-Scenario": "no_such"}
-    )
+    refused = await sandbox.merchant.post("direct/payin", body, headers={"X-Sandbox-Scenario": "no_such"})
     assert (refused.status, refused.json["errorCode"]) == (400, "validation_failed")
     assert (await sandbox.merchant.post("direct/payin", body)).status == 200
 
 
-async def test_a_tax_payout_without_the_header_succeeds_and_with_it_plays_the_scenario(
-    sandbox: Running,
-) -> None:
+async def test_a_tax_payout_without_the_header_succeeds_and_with_it_plays_the_scenario(sandbox: Running) -> None:
     plain = await sandbox.merchant.accepted("direct/taxpayout")
     played = await sandbox.merchant.accepted("direct/taxpayout", scenario="unavailable")
     assert (await sandbox.merchant.ended(plain["gatewayReference"]))["status"] == "success"
@@ -131,9 +119,7 @@ async def test_a_tax_payout_without_the_header_succeeds_and_with_it_plays_the_sc
 
 
 @pytest.mark.spec("W1")
-async def test_a_web_payin_plays_its_scenario_once_the_payer_has_confirmed(
-    sandbox: Running,
-) -> None:
+async def test_a_web_payin_plays_its_scenario_once_the_payer_has_confirmed(sandbox: Running) -> None:
     accepted = await sandbox.merchant.accepted("web/payin", msisdn="254712345103")
     await sandbox.advance("1m")
     assert (await sandbox.merchant.status(accepted["gatewayReference"]))["status"] == "pending"

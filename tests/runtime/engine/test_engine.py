@@ -12,13 +12,7 @@ import pytest
 import trio
 import trio.testing
 
-from mmo_sansio.messages.inputs import (
-    BeginSubmission,
-    CreatePayment,
-    Input,
-    ProviderFailed,
-    TransactionWoke,
-)
+from mmo_sansio.messages.inputs import BeginSubmission, CreatePayment, Input, ProviderFailed, TransactionWoke
 from mmo_sansio.messages.intents import Intent, SubmitToProvider
 from mmo_sansio.messages.replies import Accepted, Rejected, Reply
 from mmo_sansio.payments.decision import Decision
@@ -63,9 +57,7 @@ class Watched:
 
 
 def a_payment(number: int) -> Any:
-    return a_create_payment(
-        gateway_reference=numbered_reference(number), merchant_reference=f"order-{number}"
-    )
+    return a_create_payment(gateway_reference=numbered_reference(number), merchant_reference=f"order-{number}")
 
 
 class Callers:
@@ -272,9 +264,7 @@ def told_in_turn(random: Random, payments: int) -> list[Input]:
 
 @pytest.mark.spec("S1", "S5")
 @pytest.mark.parametrize("seed", range(40))
-async def test_what_is_posted_about_one_payment_keeps_its_order_beside_other_batches(
-    seed: int,
-) -> None:
+async def test_what_is_posted_about_one_payment_keeps_its_order_beside_other_batches(seed: int) -> None:
     """Creations are over before the rest is posted: nobody can name a payment sooner."""
     random, payments = Random(seed), 12
     async with unsteady_engine(seed) as (engine, store):
@@ -291,11 +281,7 @@ async def test_what_is_posted_about_one_payment_keeps_its_order_beside_other_bat
         assert store.side_by_side, "batches were under way beside each other"
         for number in range(payments):
             lines = await store.store.admin.timeline(check_reference(number))
-            assert [each.stage_after for each in lines][:3] == [
-                "created",
-                "submitting",
-                "succeeded",
-            ]
+            assert [each.stage_after for each in lines][:3] == ["created", "submitting", "succeeded"]
 
 
 @pytest.mark.spec("C12")
@@ -362,8 +348,6 @@ async def test_a_batch_that_fails_costs_the_one_beside_it_nothing() -> None:
             assert isinstance(await other.reply(), Accepted)
             with pytest.raises(StoreUnavailable):
                 await failing.reply()
-            again = a_create_payment(
-                gateway_reference=numbered_reference(3), merchant_reference="order-2"
-            )
+            again = a_create_payment(gateway_reference=numbered_reference(3), merchant_reference="order-2")
             assert isinstance(await engine.submit(again), Rejected)
         nursery.cancel_scope.cancel()

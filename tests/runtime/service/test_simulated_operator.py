@@ -80,18 +80,14 @@ def started_slots(log: Path) -> set[str]:
     return set(STARTED_SLOT.findall(text))
 
 
-async def test_one_process_with_real_providers_opens_no_journal(
-    tmp_path: Path, read_only_keys: Path
-) -> None:
+async def test_one_process_with_real_providers_opens_no_journal(tmp_path: Path, read_only_keys: Path) -> None:
     settings = configure(tmp_path, read_only_keys, REAL, database=DATABASE)
     async with serving_process("serve", "--config", settings, log=tmp_path / "log") as running:
         assert files_in(read_only_keys) == {"master.key"}
         assert children_of(running) == 0
 
 
-async def test_several_processes_with_real_providers_have_no_helper(
-    tmp_path: Path, read_only_keys: Path
-) -> None:
+async def test_several_processes_with_real_providers_have_no_helper(tmp_path: Path, read_only_keys: Path) -> None:
     configure(tmp_path, read_only_keys, REAL)
     log = tmp_path / "log"
     async with serving_process(tmp_path, "2", log=log, command=SEVERAL) as running:
@@ -100,9 +96,7 @@ async def test_several_processes_with_real_providers_have_no_helper(
         assert started_slots(log) == {"worker-1", "worker-2"}
 
 
-async def test_one_process_with_a_sandbox_provider_keeps_a_journal(
-    tmp_path: Path, keys: Path
-) -> None:
+async def test_one_process_with_a_sandbox_provider_keeps_a_journal(tmp_path: Path, keys: Path) -> None:
     settings = configure(tmp_path, keys, SIMULATED, database=DATABASE)
     async with serving_process("serve", "--config", settings, log=tmp_path / "log") as running:
         assert files_in(keys) == {"master.key", OPERATOR_JOURNAL_FILE}

@@ -72,9 +72,7 @@ def test_a_kind_of_provider_comes_from_a_distribution(install: Install, value: s
     assert row.value == "pesaplus (from mmo-extension 1.2)"
 
 
-@pytest.mark.parametrize(
-    ("value", "is_shared"), [("STORE", False), ("open_url", False), ("SHARED", True)]
-)
+@pytest.mark.parametrize(("value", "is_shared"), [("STORE", False), ("open_url", False), ("SHARED", True)])
 def test_a_store_comes_from_a_distribution(install: Install, value: str, is_shared: bool) -> None:
     install(STORES_GROUP, "files+x", value)
     settings = load_settings(environment={"MMO_DATABASE_URL": "files+x://somewhere"})
@@ -102,9 +100,7 @@ def test_what_is_not_used_is_not_loaded(install: Install) -> None:
         ("STORE", "is a StoreKind"),
     ],
 )
-def test_a_kind_of_provider_that_cannot_be_used_is_named(
-    install: Install, value: str, what: str
-) -> None:
+def test_a_kind_of_provider_that_cannot_be_used_is_named(install: Install, value: str, what: str) -> None:
     install(PROVIDERS_GROUP, "pesaplus", value)
     with pytest.raises(SettingsError) as caught:
         load_settings(environment=PESAPLUS)

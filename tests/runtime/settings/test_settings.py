@@ -30,11 +30,7 @@ PAGE = Path(__file__).parents[3] / "docs" / "settings.md"
 LIMITS: list[tuple[str, str, object]] = [
     ("Pending transaction timeout", "limits.pending_timeout", 3 * clock.DAY),
     ("Callback timeout", "limits.callback_timeout", 15 * clock.SECOND),
-    (
-        "Callback response body logged",
-        "mmo_sansio.http.exchange:RESPONSE_BODY_BYTES_MAX",
-        1024 * 1024,
-    ),
+    ("Callback response body logged", "mmo_sansio.http.exchange:RESPONSE_BODY_BYTES_MAX", 1024 * 1024),
     ("Idempotency tracking window", "limits.idempotency_window", 15 * clock.MINUTE),
     ("API key cache", "limits.api_key_cache", clock.MINUTE),
     ("records pageSize default", "mmo_sansio.messages.queries:RECORDS_PAGE_DEFAULT", 50),
@@ -116,8 +112,7 @@ def in_file(folder: Path, text: str) -> Path:
 
 def test_the_layers_lie_over_each_other(tmp_path: Path) -> None:
     file = in_file(
-        tmp_path,
-        '[limits]\nbody = "1KiB"\nqueue = 7\nbatch = 8\n[listen]\nproxy_trusted = ["10.0.0.0/8"]\n',
+        tmp_path, '[limits]\nbody = "1KiB"\nqueue = 7\nbatch = 8\n[listen]\nproxy_trusted = ["10.0.0.0/8"]\n'
     )
     settings = load_settings(
         file=file,
@@ -140,18 +135,10 @@ def test_variables_for_tests_are_left_alone() -> None:
 
 
 def test_providers_come_from_file_and_environment(tmp_path: Path) -> None:
-    file = in_file(
-        tmp_path, '[provider.mpesa-ke]\nkind = "mpesa_daraja"\nshortcode = 174379\npasskey = "x"\n'
-    )
-    environment = {
-        "MMO_PROVIDER__MPESA_KE__PASSKEY": "secret-passkey",
-        "MMO_PROVIDER__SANDBOX__KIND": "sandbox",
-    }
+    file = in_file(tmp_path, '[provider.mpesa-ke]\nkind = "mpesa_daraja"\nshortcode = 174379\npasskey = "x"\n')
+    environment = {"MMO_PROVIDER__MPESA_KE__PASSKEY": "secret-passkey", "MMO_PROVIDER__SANDBOX__KIND": "sandbox"}
     settings = load_settings(file=file, environment=environment)
-    assert settings.providers["mpesa-ke"].options == {
-        "shortcode": 174379,
-        "passkey": "secret-passkey",
-    }
+    assert settings.providers["mpesa-ke"].options == {"shortcode": 174379, "passkey": "secret-passkey"}
     assert settings.providers["sandbox"].kind == "sandbox"
     assert "secret-passkey" not in repr(settings)
     assert "secret-passkey" not in str(tuple(effective_settings(settings)))
@@ -187,9 +174,7 @@ FILE_FAULTS = [
 
 
 @pytest.mark.parametrize(("text", "said"), FILE_FAULTS, ids=[row[0] for row in FILE_FAULTS])
-def test_a_fault_in_the_file_is_named_with_its_remedy(
-    tmp_path: Path, text: str, said: list[str]
-) -> None:
+def test_a_fault_in_the_file_is_named_with_its_remedy(tmp_path: Path, text: str, said: list[str]) -> None:
     with pytest.raises(SettingsError) as caught:
         load_settings(file=in_file(tmp_path, text))
     assert [part for part in said if part not in str(caught.value)] == []
@@ -226,10 +211,7 @@ def test_a_missing_file_is_named(tmp_path: Path) -> None:
 
 def test_what_is_in_force_hides_the_password_of_the_database() -> None:
     url = "postgresql://mmo:hunter2@db1,db2/mmo?target_session_attrs=read-write"
-    rows = {
-        row.key: row
-        for row in effective_settings(load_settings(environment={"MMO_DATABASE_URL": url}))
-    }
+    rows = {row.key: row for row in effective_settings(load_settings(environment={"MMO_DATABASE_URL": url}))}
     shown = rows["database.url"]
     assert shown.value == "postgresql://mmo:***@db1,db2/mmo?target_session_attrs=read-write"
     assert not shown.is_default
@@ -284,7 +266,5 @@ def test_the_ready_line_holds_the_key_only_when_there_is_one() -> None:
     addresses = ("http://127.0.0.1:1", "http://127.0.0.1:2", "http://127.0.0.1:3")
     plain = "READY api=http://127.0.0.1:1 pages=http://127.0.0.1:2 console=http://127.0.0.1:3"
     assert ServiceAddresses(*addresses).ready_line() == plain
-    assert (
-        ServiceAddresses(*addresses, "demo", "k1").ready_line() == f"{plain} brand=demo api_key=k1"
-    )
+    assert ServiceAddresses(*addresses, "demo", "k1").ready_line() == f"{plain} brand=demo api_key=k1"
     assert "k1" not in repr(ServiceAddresses(*addresses, "demo", "k1"))

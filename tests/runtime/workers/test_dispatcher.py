@@ -57,9 +57,7 @@ class DispatcherWorld:
         return transaction
 
 
-async def test_waiting_work_goes_on_in_order_and_a_full_worker_is_tried_once_a_round(
-    autojump_clock: MockClock,
-) -> None:
+async def test_waiting_work_goes_on_in_order_and_a_full_worker_is_tried_once_a_round(autojump_clock: MockClock) -> None:
     world = DispatcherWorld()
     dispatcher = Dispatcher(world, world, world, world)  # type: ignore[arg-type]
     for number in range(5):

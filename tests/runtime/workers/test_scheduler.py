@@ -149,9 +149,7 @@ async def test_several_rounds_follow_each_other_without_a_long_pause(
 
 @pytest.mark.spec("S3")
 async def test_the_scheduler_goes_on_after_store_errors(autojump_clock: MockClock) -> None:
-    world = SchedulerWorld(
-        store_errors=[StoreUnavailable("gone"), StoreUnavailable("gone"), ValueError("bug")]
-    )
+    world = SchedulerWorld(store_errors=[StoreUnavailable("gone"), StoreUnavailable("gone"), ValueError("bug")])
     await world.create(1, pending_for=clock.SECOND)
     async with running(world):
         await trio.sleep(2.5)
@@ -183,15 +181,11 @@ async def test_a_transaction_that_cannot_be_woken_delays_no_other_and_causes_lit
 
 
 @pytest.mark.spec("S6")
-async def test_abandoned_work_is_claimed_while_the_workers_have_room(
-    autojump_clock: MockClock,
-) -> None:
+async def test_abandoned_work_is_claimed_while_the_workers_have_room(autojump_clock: MockClock) -> None:
     world = SchedulerWorld(room=2)
     for number in range(3):
         await world.create(number, pending_for=clock.DAY)
-    work_items = [
-        world.engine.work(SubmitToProvider(numbered_reference(number))) for number in range(3)
-    ]
+    work_items = [world.engine.work(SubmitToProvider(numbered_reference(number))) for number in range(3)]
     async with running(world):
         world.abandoned = work_items[:2]
         await trio.sleep(1.5)

@@ -33,23 +33,12 @@ REFUSED: dict[int, list[str]] = {
     3: ["", "   "],
     4: ["https://merchant.example/" + "a" * 2024, "https://" + "a" * 100_000],
     5: ["/relative/path", "merchant.example/cb", "//merchant.example/cb", "https", "?a=b"],
-    6: [
-        "https://",
-        "https:///cb",
-        "https:merchant.example",
-        "https:/merchant.example",
-        "https://:1",
-    ],
+    6: ["https://", "https:///cb", "https:merchant.example", "https:/merchant.example", "https://:1"],
     7: ["https://127.0.0.1/", "https://127.255.255.254/"],
     8: ["https://localhost/", "https://LOCALHOST./", "https://foo.localhost/"],
     9: ["https://127.1/", "https://0/", "https://0.0.0.0/", "https://0.1.2.3/"],
     12: ["https://0177.0.0.1/", "https://017700000001/"],
-    14: [
-        "https://10.0.0.1/",
-        "https://172.16.0.1/",
-        "https://172.31.255.255/",
-        "https://192.168.1.1/",
-    ],
+    14: ["https://10.0.0.1/", "https://172.16.0.1/", "https://172.31.255.255/", "https://192.168.1.1/"],
     15: ["https://169.254.169.254/latest/meta-data/"],
     16: ["https://2852039166/", "https://0xa9fea9fe/", "https://0XA9.0376.43518/"],
     17: ["https://169.254.170.2/"],
@@ -64,46 +53,19 @@ REFUSED: dict[int, list[str]] = {
         "https://X.LOCAL./",
     ],
     22: ["https://100.64.0.1/"],
-    23: [
-        "https://192.0.0.8/",
-        "https://192.0.2.1/",
-        "https://198.51.100.1/",
-        "https://203.0.113.1/",
-    ],
+    23: ["https://192.0.0.8/", "https://192.0.2.1/", "https://198.51.100.1/", "https://203.0.113.1/"],
     24: ["https://198.18.0.1/"],
     25: ["https://192.88.99.1/"],
-    26: [
-        "https://224.0.0.1/",
-        "https://239.1.1.1/",
-        "https://240.0.0.1/",
-        "https://255.255.255.255/",
-    ],
+    26: ["https://224.0.0.1/", "https://239.1.1.1/", "https://240.0.0.1/", "https://255.255.255.255/"],
     27: ["https://[::1]/", "https://[::]/"],
-    28: [
-        "https://[::ffff:127.0.0.1]/",
-        "https://[::ffff:7f00:1]/",
-        "https://[::ffff:169.254.169.254]/",
-    ],
+    28: ["https://[::ffff:127.0.0.1]/", "https://[::ffff:7f00:1]/", "https://[::ffff:169.254.169.254]/"],
     29: ["https://[::127.0.0.1]/", "https://[::a9fe:a9fe]/"],
     31: ["https://[64:ff9b::a9fe:a9fe]/", "https://[64:ff9b:1::1]/"],
     32: ["https://[2002:a9fe:a9fe::1]/", "https://[2002:7f00:1::]/"],
-    34: [
-        "https://[fe80::1]/",
-        "https://[fe80::1%25eth0]/",
-        "https://[2606:4700::1%25eth0]/",
-        "https://[febf::1]/",
-    ],
+    34: ["https://[fe80::1]/", "https://[fe80::1%25eth0]/", "https://[2606:4700::1%25eth0]/", "https://[febf::1]/"],
     35: ["https://[fc00::1]/", "https://[fd00:ec2::254]/"],
-    37: [
-        "https://user:pw@merchant.example/",
-        "https://merchant.example@127.0.0.1/",
-        "https://@merchant.example/",
-    ],
-    39: [
-        "https://merchant.example#@127.0.0.1/",
-        "https://merchant.example/cb#",
-        "https://a.example/#x",
-    ],
+    37: ["https://user:pw@merchant.example/", "https://merchant.example@127.0.0.1/", "https://@merchant.example/"],
+    39: ["https://merchant.example#@127.0.0.1/", "https://merchant.example/cb#", "https://a.example/#x"],
     40: [f"https://merchant.example:{port}/" for port in ("99999", "0", "-1", "abc", "443:443")]
     + ["https://merchant.example:65536/", "https://merchant.example:٤٤٣/", "https://[2606::1]443/"],
     42: ["https://[::1", "https://]/", "https://[v1.fe]/", "https://[]/", "https://[[2606::1]]/"],
@@ -141,11 +103,7 @@ REFUSED: dict[int, list[str]] = {
 }
 """By the row numbers of the table; values of other types than text are the parser's to refuse."""
 
-CASES = [
-    pytest.param(url, id=f"row {row}: {ascii(url)[:60]}")
-    for row, urls in REFUSED.items()
-    for url in urls
-]
+CASES = [pytest.param(url, id=f"row {row}: {ascii(url)[:60]}") for row, urls in REFUSED.items() for url in urls]
 
 
 @pytest.mark.spec("C8", "K7")
@@ -268,9 +226,7 @@ def test_a_url_leads_to_one_target(url: str, target: UrlTarget) -> None:
         ("https://①⑥⑨.254.169.254/", "169.254.169.254", "169.254.169.254"),
     ],
 )
-def test_every_spelling_of_an_address_is_taken_for_that_address(
-    url: str, host: str, authority: str
-) -> None:
+def test_every_spelling_of_an_address_is_taken_for_that_address(url: str, host: str, authority: str) -> None:
     target = parse_url(url)
     assert str(target.address) == target.host == host
     assert target.authority == authority

@@ -22,9 +22,7 @@ URL = "https://merchant.example/cb"
 def test_an_answer_counts_by_its_status_alone(status: int) -> None:
     outcome = DeliveryOutcome.DELIVERED if status < 300 else DeliveryOutcome.NON_2XX
     for complete in (True, False):
-        answered = ResponseReceived(
-            status, ((b"retry-after", b"1"),), b"body", complete, duration_ms=7
-        )
+        answered = ResponseReceived(status, ((b"retry-after", b"1"),), b"body", complete, duration_ms=7)
         assert to_attempt(answered, url=URL) == DeliveryAttempt(
             outcome, URL, status, 7, f"The receiver answered {status}.", b"body"
         )
@@ -40,12 +38,8 @@ def test_an_answer_counts_by_its_status_alone(status: int) -> None:
     ],
 )
 def test_no_answer_counts_by_its_cause(failure: ExchangeFailure, outcome: DeliveryOutcome) -> None:
-    unanswered = NoResponseReceived(
-        failure, "The network is gone.", may_have_arrived=True, duration_ms=9
-    )
-    assert to_attempt(unanswered, url=URL) == DeliveryAttempt(
-        outcome, URL, None, 9, "The network is gone."
-    )
+    unanswered = NoResponseReceived(failure, "The network is gone.", may_have_arrived=True, duration_ms=9)
+    assert to_attempt(unanswered, url=URL) == DeliveryAttempt(outcome, URL, None, 9, "The network is gone.")
 
 
 @pytest.mark.spec("K5")

@@ -214,9 +214,7 @@ def test_a_head_larger_than_the_limit_is_a_431() -> None:
     room = LIMITS.head_bytes - len(a_head(b"A: "))
     assert check_head(a_head(b"A: " + b"x" * room), LIMITS) is None
     _is_problem(check_head(a_head(b"A: " + b"x" * (room + 1)), LIMITS), 431)
-    _is_problem(
-        check_partial_head(a_head(b"A: " + b"x" * (room + 2))[:-1], LIMITS, checked_bytes=99), 431
-    )
+    _is_problem(check_partial_head(a_head(b"A: " + b"x" * (room + 2))[:-1], LIMITS, checked_bytes=99), 431)
 
 
 @pytest.mark.spec("P4")

@@ -20,9 +20,7 @@ from mmo_sansio.http.response_head import (
 )
 
 GOOD = b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\nX-Empty:\r\nX-Tab: \ta\t\xff\r\n\r\n"
-INTERIM = (
-    b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: </" + b"a" * 80 + b">\r\n\r\n"
-)
+INTERIM = b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: </" + b"a" * 80 + b">\r\n\r\n"
 PADDING = HEAD_BYTES_MAX - len(b"HTTP/1.1 200 OK\r\nX: \r\n\r\n")
 
 
@@ -57,11 +55,7 @@ def test_what_follows_the_head_is_kept_for_the_body() -> None:
 def test_fields_are_read_with_their_names_in_lower_case() -> None:
     final = read(GOOD)
     assert final is not None
-    assert final.headers == (
-        (b"content-length", b"4"),
-        (b"x-empty", b""),
-        (b"x-tab", b"a\t\xff"),
-    )
+    assert final.headers == ((b"content-length", b"4"), (b"x-empty", b""), (b"x-tab", b"a\t\xff"))
 
 
 @pytest.mark.spec("K4")
@@ -79,9 +73,7 @@ def test_fields_are_read_with_their_names_in_lower_case() -> None:
         (b"1.1 200", b"X-Content-Length: 7\r\n", BodyEnd.CLOSE),
     ],
 )
-def test_the_head_tells_where_the_body_ends(
-    start: bytes, fields: bytes, framing: BodyFraming
-) -> None:
+def test_the_head_tells_where_the_body_ends(start: bytes, fields: bytes, framing: BodyFraming) -> None:
     final = read(b"HTTP/" + start + b" X\r\n" + fields + b"\r\n")
     assert final is not None
     assert final.framing == framing

@@ -178,9 +178,7 @@ def test_law_2_same_ledger_input_and_now_same_decision(history: list[Stamped]) -
 def test_law_3_what_has_ended_never_changes(history: list[Stamped]) -> None:
     ledger = Ledger()
     for each, now in history:
-        ended = {
-            name: one for name, one in ledger.transactions.items() if one.progress.stage.is_terminal
-        }
+        ended = {name: one for name, one in ledger.transactions.items() if one.progress.stage.is_terminal}
         decision = decide(ledger, each, now=now)
         ledger.apply(decision.changes, decision.intents)
         assert ended.items() <= ledger.transactions.items()
@@ -216,9 +214,7 @@ def test_law_4_a_decision_is_whole(history: list[Stamped]) -> None:
 
 @given(histories(), st.data())
 @settings(max_examples=150)
-def test_law_5_any_batches_end_in_the_same_ledger(
-    history: list[Stamped], data: st.DataObject
-) -> None:
+def test_law_5_any_batches_end_in_the_same_ledger(history: list[Stamped], data: st.DataObject) -> None:
     expected, one_by_one_decisions = one_by_one(history)
     durable = Ledger()
     decisions: list[Decision] = []
@@ -275,9 +271,7 @@ LOOKS: list[tuple[str, Callable[[Ledger], object], str]] = [
 
 
 @pytest.mark.parametrize(("look", "key"), [row[1:] for row in LOOKS], ids=[row[0] for row in LOOKS])
-def test_absent_and_not_loaded_never_look_the_same(
-    look: Callable[[Ledger], object], key: str
-) -> None:
+def test_absent_and_not_loaded_never_look_the_same(look: Callable[[Ledger], object], key: str) -> None:
     first = Reads(
         frozenset({A}),
         frozenset({("acme", "order-1")}),
@@ -299,9 +293,7 @@ def test_absent_and_not_loaded_never_look_the_same(
 
 def test_a_change_that_does_not_fit_raises() -> None:
     """A store would refuse it as well."""
-    ledger, (made, begun) = one_by_one(
-        [(a_create_payment(A), START), (a_begin_submission(A), later(START, Span(1)))]
-    )
+    ledger, (made, begun) = one_by_one([(a_create_payment(A), START), (a_begin_submission(A), later(START, Span(1)))])
     with pytest.raises(AssertionError):
         ledger.apply(made.changes)
     with pytest.raises(AssertionError):

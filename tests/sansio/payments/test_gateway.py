@@ -91,10 +91,7 @@ def test_wake_lets_happen_what_is_due_the_earliest_first() -> None:
         gateway.receive(given, now=later(START, Span(number)))
     gateway.take_intents()
     gateway.wake(now=later(later(START, Span(3 * DAY)), Span(2)))
-    assert gateway.take_intents() == (
-        DeliverCallback(numbered_reference(1)),
-        DeliverCallback(numbered_reference(2)),
-    )
+    assert gateway.take_intents() == (DeliverCallback(numbered_reference(1)), DeliverCallback(numbered_reference(2)))
     assert gateway.transaction(numbered_reference(3)).progress.stage is Stage.CREATED
     gateway.wake(now=later(later(START, Span(3 * DAY)), Span(2)))
     assert gateway.take_intents() == ()

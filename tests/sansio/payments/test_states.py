@@ -62,11 +62,7 @@ MATRIX: dict[str, tuple[Input, int, dict[Stage, Stage]]] = {
     "woke": (a_wake(), HALF_AN_HOUR, {W: KO, S: S, A: A}),
     "woke expired": (a_wake(), EXPIRED, {C: KO, W: KO, S: KO, A: KO}),
     "resolved as a success": (a_resolution(), SOON, {S: OK, A: OK}),
-    "resolved as a failure": (
-        a_resolution(error_code=ErrorCode.PROVIDER_TIMEOUT),
-        SOON,
-        {C: KO, W: KO, S: KO, A: KO},
-    ),
+    "resolved as a failure": (a_resolution(error_code=ErrorCode.PROVIDER_TIMEOUT), SOON, {C: KO, W: KO, S: KO, A: KO}),
 }
 
 CELLS = [
@@ -84,9 +80,7 @@ def decided(transaction: Transaction, given: Input, *, now: Instant = SOON) -> D
 
 @pytest.mark.spec("S1")
 @pytest.mark.parametrize(("stage", "given", "now", "to"), CELLS)
-def test_every_cell_of_the_table(
-    stage: Stage, given: Input, now: Instant, to: Stage | None
-) -> None:
+def test_every_cell_of_the_table(stage: Stage, given: Input, now: Instant, to: Stage | None) -> None:
     was = a_transaction(stage)
     decision = decided(was, given, now=now)
     steps = [each for each in decision.changes if isinstance(each, TransactionAdvanced)]
@@ -175,9 +169,7 @@ def test_only_never_received_leads_back_to_a_submission() -> None:
 
 @pytest.mark.spec("S6")
 @pytest.mark.parametrize(
-    ("given", "to"),
-    [(accepted(), A), (succeeded(), OK), (failed(), KO)],
-    ids=["accepted", "succeeded", "failed"],
+    ("given", "to"), [(accepted(), A), (succeeded(), OK), (failed(), KO)], ids=["accepted", "succeeded", "failed"]
 )
 def test_a_provider_that_takes_back_its_never_received_is_believed(given: Input, to: Stage) -> None:
     ledger = ledger_with(ON_RECORD)
@@ -200,9 +192,7 @@ def test_a_move_that_the_table_lacks_raises() -> None:
     [(A, succeeded(), OK, SOON), (C, a_begin_submission(), S, None)],
     ids=["terminal with a wake", "pending without"],
 )
-def test_a_wake_stands_exactly_on_what_is_pending(
-    stage: Stage, given: Input, to: Stage, wake_at: int | None
-) -> None:
+def test_a_wake_stands_exactly_on_what_is_pending(stage: Stage, given: Input, to: Stage, wake_at: int | None) -> None:
     with pytest.raises(AssertionError):
         advance(a_transaction(stage), given, to, wake_at=wake_at)
 
@@ -236,9 +226,7 @@ def test_what_names_no_transaction_moves_nothing(given: Input) -> None:
 )
 def test_another_provider_moves_nothing(stage: Stage, given: Input) -> None:
     was = a_transaction(stage)
-    was = evolve(
-        was, progress=evolve(was.progress, provider_data=ProviderData("test", PROVIDER_TITLE))
-    )
+    was = evolve(was, progress=evolve(was.progress, provider_data=ProviderData("test", PROVIDER_TITLE)))
     decision = decided(was, given)
     assert isinstance(decision.reply, Ignored)
     assert decision.intents == ()

@@ -11,19 +11,8 @@ import pytest
 from attrs import evolve, frozen
 
 from mmo_sansio.http.messages import HttpRequest, HttpResponse
-from mmo_sansio.messages.inputs import (
-    ProviderFailed,
-    ProviderNeverReceived,
-    ProviderSucceeded,
-    UnmatchedNotified,
-)
-from mmo_sansio.providers.common.interface import (
-    AccessToken,
-    Conversation,
-    ExchangeFailed,
-    Provider,
-    SignIn,
-)
+from mmo_sansio.messages.inputs import ProviderFailed, ProviderNeverReceived, ProviderSucceeded, UnmatchedNotified
+from mmo_sansio.providers.common.interface import AccessToken, Conversation, ExchangeFailed, Provider, SignIn
 from mmo_sansio.providers.mtn_momo.account import MtnAccount, read_account
 from mmo_sansio.providers.mtn_momo.adapter import MtnMomoProvider
 from mmo_sansio.providers.registry import PROVIDER_KINDS

@@ -35,9 +35,7 @@ TABLE = {
 
 @pytest.mark.spec("S3")
 @pytest.mark.parametrize("looks", TABLE.values(), ids=TABLE.keys())
-def test_the_wall_clock_is_believed_when_both_clocks_agree(
-    looks: list[tuple[int, int, bool]],
-) -> None:
+def test_the_wall_clock_is_believed_when_both_clocks_agree(looks: list[tuple[int, int, bool]]) -> None:
     guard = ClockGuard()
     wall, monotonic = START, MonotonicInstant(17 * S)
     for wall_s, monotonic_s, believed in looks:

@@ -38,9 +38,7 @@ from mmo_sansio.values.clock import SECOND, Instant, MonotonicInstant, Span, ear
 from mmo_sansio.values.model import Stage
 
 NOW = MonotonicInstant(1_700_000_000 * SECOND)
-OPEN = BreakerSnapshot(
-    BreakerState.OPEN, later(NOW, Span(30 * SECOND)), None, 2, (SubWindow(NOW, 0, 5),)
-)
+OPEN = BreakerSnapshot(BreakerState.OPEN, later(NOW, Span(30 * SECOND)), None, 2, (SubWindow(NOW, 0, 5),))
 
 
 @pytest.mark.spec("K3")
@@ -62,9 +60,7 @@ def test_a_channel_is_taken_from_the_dead_only_and_its_fence_grows() -> None:
     assert book.claim(one, ["acme"], now=NOW) == [Channel("acme", 1, INITIAL_SNAPSHOT)]
     assert not book.claim(other, ["acme"], now=earlier(later(NOW, LEASE_DURATION), Span(1)))
     assert not book.claim(one, ["acme"], now=later(NOW, SECOND)), "it has it"
-    assert book.claim(other, ["acme"], now=later(NOW, LEASE_DURATION)) == [
-        Channel("acme", 2, INITIAL_SNAPSHOT)
-    ]
+    assert book.claim(other, ["acme"], now=later(NOW, LEASE_DURATION)) == [Channel("acme", 2, INITIAL_SNAPSHOT)]
     assert not book.claim(one, ["globex"], now=later(NOW, LEASE_DURATION)), "its lease has ended"
     assert book.fence(one, "acme", now=NOW) is None
     assert book.fence(other, "acme", now=later(NOW, LEASE_DURATION)) == 2
@@ -96,10 +92,7 @@ def test_an_earlier_owner_s_breaker_changes_nothing() -> None:
 
 
 @pytest.mark.spec("S3")
-@given(
-    st.sets(st.integers(1, 99), min_size=1, max_size=6),
-    st.lists(st.text(min_size=1, max_size=26), max_size=20),
-)
+@given(st.sets(st.integers(1, 99), min_size=1, max_size=6), st.lists(st.text(min_size=1, max_size=26), max_size=20))
 def test_each_payment_is_in_one_share(alive: set[int], references: list[str]) -> None:
     for each in references:
         assert sum(is_in_wake_share(each, holder, alive) for holder in alive) == 1
@@ -108,9 +101,7 @@ def test_each_payment_is_in_one_share(alive: set[int], references: list[str]) ->
 
 @pytest.mark.spec("K3")
 @given(st.lists(st.sets(st.integers(0, 30), max_size=12), min_size=1, max_size=5))
-def test_everybody_keeps_a_share_and_what_is_beyond_is_enough_for_the_others(
-    holdings: list[set[int]],
-) -> None:
+def test_everybody_keeps_a_share_and_what_is_beyond_is_enough_for_the_others(holdings: list[set[int]]) -> None:
     held = sum(map(len, holdings))
     standing = OwnershipCounts(alive=len(holdings), held=held)
     brands = [{f"brand-{each}" for each in holding} for holding in holdings]
@@ -150,9 +141,7 @@ def test_a_breaker_goes_on_from_where_its_last_owner_left_it() -> None:
         first.record(permit, succeeded=False, now=later(here, Span(nth)))
     kept = first.snapshot().shifted(Span(NOW - here))
     second = CircuitBreaker(
-        restored=kept.shifted(Span(there - NOW)).clamped(
-            DEFAULT_BREAKER_SETTINGS, now=later(there, Span(9))
-        )
+        restored=kept.shifted(Span(there - NOW)).clamped(DEFAULT_BREAKER_SETTINGS, now=later(there, Span(9)))
     )
     permit = second.request_permit(later(there, Span(9)))
     assert permit is not None
@@ -162,12 +151,9 @@ def test_a_breaker_goes_on_from_where_its_last_owner_left_it() -> None:
 
 @pytest.mark.spec("K3")
 @pytest.mark.parametrize(
-    ("claimed", "given_under", "counts"),
-    [(0, 0, True), (1, 1, True), (2, 1, False), (1, 2, True), (1, 0, False)],
+    ("claimed", "given_under", "counts"), [(0, 0, True), (1, 1, True), (2, 1, False), (1, 2, True), (1, 0, False)]
 )
-def test_the_outcome_counts_that_was_claimed_last(
-    claimed: int, given_under: int, counts: bool
-) -> None:
+def test_the_outcome_counts_that_was_claimed_last(claimed: int, given_under: int, counts: bool) -> None:
     gateway = Gateway()
     gateway.ledger = ledger_with(a_transaction(Stage.SUCCEEDED))
     (transaction,) = gateway.ledger.transactions
@@ -246,9 +232,7 @@ class Nodes:
 
     def conclude(self, work: DeliverCallback) -> None:
         attempt = an_attempt(DeliveryOutcome.DELIVERED)
-        self.gateway.receive(
-            CallbackConcluded(work.gateway_reference, attempt, work.fence), now=Instant(self.now)
-        )
+        self.gateway.receive(CallbackConcluded(work.gateway_reference, attempt, work.fence), now=Instant(self.now))
 
     def open(self) -> list[DeliverCallback]:
         kept = self.gateway.ledger.intents.values()
@@ -262,17 +246,7 @@ STEPS = st.lists(
     st.tuples(
         st.integers(0, 2),
         st.sampled_from(["round", "round", "renew", "take", "send", "send", "conclude", "die"]),
-        st.sampled_from(
-            [
-                0,
-                0,
-                0,
-                SECOND // 3,
-                LEASE_RENEWAL_INTERVAL,
-                LEASE_DURATION - LEASE_MARGIN,
-                LEASE_DURATION,
-            ]
-        ),
+        st.sampled_from([0, 0, 0, SECOND // 3, LEASE_RENEWAL_INTERVAL, LEASE_DURATION - LEASE_MARGIN, LEASE_DURATION]),
     ),
     max_size=120,
 )

@@ -37,9 +37,7 @@ if TYPE_CHECKING:
 WINDOW = 15 * clock.MINUTE
 
 
-def check_decision(
-    world: Simulation, given: Input, was: Transaction | None, decision: Decision, now: Instant
-) -> None:
+def check_decision(world: Simulation, given: Input, was: Transaction | None, decision: Decision, now: Instant) -> None:
     """Everything that holds of one decision before it is made durable."""
     a_refusal_consumes_nothing(decision)
     a_decision_leaves_one_line(given, was, decision)
@@ -107,8 +105,7 @@ def a_reference_is_taken_once_in_its_window(
     used = [
         each.order.created_at
         for each in world.ledger.transactions.values()
-        if each.order.merchant_reference == given.draft.merchant_reference
-        and each.order.brand == given.brand.id
+        if each.order.merchant_reference == given.draft.merchant_reference and each.order.brand == given.brand.id
     ]
     forever = given.brand.reference_reuse is ReferenceReuse.NEVER
     is_taken = bool(used) and (forever or now - max(used) < WINDOW)
@@ -139,9 +136,7 @@ def what_a_stage_says_it_is(transaction: Transaction) -> None:
     """5: which members are set in which stage."""
     progress, order = transaction.progress, transaction.order
     ended = progress.stage.is_terminal
-    assert (progress.wake_at is None) == ended, (
-        "a wake on what has ended, or none on what is pending"
-    )
+    assert (progress.wake_at is None) == ended, "a wake on what has ended, or none on what is pending"
     assert (progress.final is not None) == (progress.stage is Stage.SUCCEEDED), "finalAmount"
     assert (progress.completed_at is not None) == ended, "completedAt"
     assert (progress.completion_source is not None) == ended, "completionSource"
@@ -206,9 +201,7 @@ def callbacks_are_scheduled_exactly_when_something_ends(decision: Decision) -> N
     assert sorted(called) == sorted(ended), "callbacks and ends don't match"
 
 
-def questions_and_submissions_are_for_what_is_pending(
-    world: Simulation, decision: Decision
-) -> None:
+def questions_and_submissions_are_for_what_is_pending(world: Simulation, decision: Decision) -> None:
     """S6: a wish to submit comes with `CREATED` only, a question only with what has been
     submitted."""
     if not decision.intents:
@@ -243,9 +236,7 @@ def only_a_result_ends_a_payment(given: Input, decision: Decision) -> None:
             assert change.after.progress.stage is change.before.progress.stage, "moved on a guess"
 
 
-def a_result_that_is_not_applied_is_kept(
-    given: Input, was: Transaction | None, decision: Decision
-) -> None:
+def a_result_that_is_not_applied_is_kept(given: Input, was: Transaction | None, decision: Decision) -> None:
     """S5, 11, 12: what changes nothing is kept, but for an answer that agrees with what is on
     record."""
     if not isinstance(given, ProviderSucceeded | ProviderFailed):

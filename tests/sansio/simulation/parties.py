@@ -5,14 +5,7 @@ from __future__ import annotations
 from decimal import Decimal
 from typing import TYPE_CHECKING
 
-from mmo_sansio.messages.inputs import (
-    ConfirmPage,
-    CreatePayment,
-    DepositNotified,
-    Draft,
-    Input,
-    UnmatchedNotified,
-)
+from mmo_sansio.messages.inputs import ConfirmPage, CreatePayment, DepositNotified, Draft, Input, UnmatchedNotified
 from mmo_sansio.messages.intents import IntentKind, SubmitToProvider
 from mmo_sansio.messages.queries import ListRecords
 from mmo_sansio.payments.ledger import ReferenceUse
@@ -184,9 +177,7 @@ class Parties:
 
     def notify(self) -> None:
         """A provider sends a notification; it arrives some time, in any order."""
-        provider = self.world.providers[
-            self.random.choice(("test", "other", "test", "other", "mute"))
-        ]
+        provider = self.world.providers[self.random.choice(("test", "other", "test", "other", "mute"))]
         told = provider.notify()
         if told is not None:
             self.world.arriving.append(told)
@@ -213,10 +204,7 @@ class Parties:
             UnmatchedNotified("test", "?"),
         ]
         if transaction is None or transaction.progress.provider_data is None:
-            strays += [
-                succeeded(name, provider=provider, source=Source.POLL),
-                failed(name, provider=provider),
-            ]
+            strays += [succeeded(name, provider=provider, source=Source.POLL), failed(name, provider=provider)]
         if (name, IntentKind.CALLBACK) not in world.ledger.intents:
             strays.append(callback_concluded(name))
         index = random.randrange(len(strays) + 1)
@@ -236,7 +224,5 @@ class Parties:
             status=random.choice((None, None, Status.PENDING, Status.SUCCESS)),
             page_size=random.randrange(1, 6),
         )
-        every, _ = page(
-            world.rows(), ListRecords(query.brand, query.begin, query.end, page_size=10**6)
-        )
+        every, _ = page(world.rows(), ListRecords(query.brand, query.begin, query.end, page_size=10**6))
         return Walk(query, [row.reference for row in every])

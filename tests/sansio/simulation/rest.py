@@ -7,12 +7,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from mmo_sansio.messages.changes import TransactionAdvanced, TransactionCreated
-from mmo_sansio.messages.inputs import (
-    CreatePayment,
-    DepositNotified,
-    ProviderSucceeded,
-    ResolveManually,
-)
+from mmo_sansio.messages.inputs import CreatePayment, DepositNotified, ProviderSucceeded, ResolveManually
 from mmo_sansio.messages.replies import Accepted
 from mmo_sansio.payments.decide import reads
 from mmo_sansio.payments.ledger import Ledger, merge_reads
@@ -134,10 +129,7 @@ def any_batches_end_in_the_same_ledger(world: Simulation) -> None:
         working = Ledger(
             expected,
             {name: durable.transactions[name] for name in names},
-            {
-                key: durable.references[key]
-                for key in expected.references & durable.references.keys()
-            },
+            {key: durable.references[key] for key in expected.references & durable.references.keys()},
             known,
             {key: durable.intents[key] for key in expected.intents & durable.intents.keys()},
         )

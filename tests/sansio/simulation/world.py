@@ -20,13 +20,7 @@ from mmo_sansio.messages.inputs import (
     QrConcluded,
     TransactionWoke,
 )
-from mmo_sansio.messages.intents import (
-    DeliverCallback,
-    DeliverQr,
-    Intent,
-    PollProvider,
-    SubmitToProvider,
-)
+from mmo_sansio.messages.intents import DeliverCallback, DeliverQr, Intent, PollProvider, SubmitToProvider
 from mmo_sansio.messages.queries import ListRecords
 from mmo_sansio.messages.replies import Applied, Reply
 from mmo_sansio.payments.decide import decide
@@ -83,9 +77,7 @@ class Simulation:
         self.sick: set[str] = set()
         self.walks: list[Walk] = []
         self.providers = {
-            name: SimulatedProvider(
-                name, name == "other", self.random, self.tally, mute=name == "mute"
-            )
+            name: SimulatedProvider(name, name == "other", self.random, self.tally, mute=name == "mute")
             for name in ("test", "other", "mute")
         }
         self.parties = Parties(self)

@@ -23,8 +23,7 @@ def _words(text: str) -> frozenset[str]:
 
 
 AUXILIARIES = _words(
-    "are be been can cannot could did do does had has have is may might must shall should was were "
-    "will would"
+    "are be been can cannot could did do does had has have is may might must shall should was were will would"
 )
 
 VERBS = _words(

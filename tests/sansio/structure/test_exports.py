@@ -13,22 +13,14 @@ import pytest
 import mmo_sansio
 from tests.sansio.structure.sources import MODULES, ROOT, TREES
 
-FACES = (
-    "mmo_sansio",
-    "mmo_sansio.providers",
-    "mmo_sansio.testing",
-    "mmo_trio",
-    "mmo_trio.storage.conformance",
-)
+FACES = ("mmo_sansio", "mmo_sansio.providers", "mmo_sansio.testing", "mmo_trio", "mmo_trio.storage.conformance")
 """The packages whose `__all__` is public."""
 
 PYTHON_BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 USERS_CODE = {
     **{
-        str(path.relative_to(ROOT)): "\n".join(
-            PYTHON_BLOCK.findall(path.read_text(encoding="utf-8"))
-        )
+        str(path.relative_to(ROOT)): "\n".join(PYTHON_BLOCK.findall(path.read_text(encoding="utf-8")))
         for path in sorted((ROOT / "docs").rglob("*.md"))
     },
     **{
@@ -123,8 +115,4 @@ def test_no_module_of_ours_imports_from_a_root_face() -> None:
 
 def test_these_tests_find_each_fault() -> None:
     code = "import mmo_sansio\nfrom mmo_sansio import Money, Nothing\nfrom mmo_trio.cli import main"
-    assert list(imports_beside_faces(code)) == [
-        "import mmo_sansio",
-        "mmo_sansio.Nothing",
-        "mmo_trio.cli.main",
-    ]
+    assert list(imports_beside_faces(code)) == ["import mmo_sansio", "mmo_sansio.Nothing", "mmo_trio.cli.main"]

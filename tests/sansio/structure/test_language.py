@@ -23,9 +23,7 @@ def log_events(trees: Mapping[str, ast.Module]) -> Iterator[tuple[str, str]]:
         for node in ast.walk(tree):
             if isinstance(node, ast.Call) and _is_log_call(node.func):
                 first = node.args[0] if node.args else None
-                for event in (
-                    [first.body, first.orelse] if isinstance(first, ast.IfExp) else [first]
-                ):
+                for event in [first.body, first.orelse] if isinstance(first, ast.IfExp) else [first]:
                     if not (isinstance(event, ast.Name) and event.id == FORWARDED):
                         yield f"{name}:{node.lineno}", _event_text(event, constants)
 
@@ -76,17 +74,12 @@ def test_a_docstring_without_a_verb_is_found() -> None:
     assert not has_verb("Requests and answers.")
     assert not has_verb("What is wrong with a request.")
     assert not has_verb("`run` and `close`.")
-    tree = ast.parse(
-        '"""Holds a class."""\nclass A:\n    """The first."""\n    def _b(self): "Two."'
-    )
+    tree = ast.parse('"""Holds a class."""\nclass A:\n    """The first."""\n    def _b(self): "Two."')
     assert list(without_verb({"one": tree})) == ["one:2: one.A: The first."]
 
 
 def test_a_retired_word_is_found() -> None:
-    assert list(retired_in("def is_told(Patience): ...")) == [
-        "told: reported, informed",
-        "patience: timeout, deadline",
-    ]
+    assert list(retired_in("def is_told(Patience): ...")) == ["told: reported, informed", "patience: timeout, deadline"]
     assert list(retired_in("by the law of payments")) == ["the law: the payment rules"]
     assert list(retired_in("a lawful listener outdoors")) == []
 
@@ -97,12 +90,7 @@ def test_a_log_event_in_words_of_its_own_is_found() -> None:
         'A = "all right"\nlogger.error(A)\nlogger.info(event)\n'
         'logger.info("off" if one else "so_on")'
     )
-    assert not_searchable({"one": tree}) == [
-        "one:2: gone away",
-        "one:3: ",
-        "one:5: all right",
-        "one:7: off",
-    ]
+    assert not_searchable({"one": tree}) == ["one:2: gone away", "one:3: ", "one:5: all right", "one:7: off"]
 
 
 def test_log_events_are_words_to_search_for() -> None:

@@ -148,9 +148,7 @@ def test_there_are_few_rooms_and_each_is_in_use() -> None:
 
 
 def test_no_import_is_relative() -> None:
-    relative = [
-        f"{name} imports {each}" for name in GRAPH for each in GRAPH[name] if each[0] == "."
-    ]
+    relative = [f"{name} imports {each}" for name in GRAPH for each in GRAPH[name] if each[0] == "."]
     assert relative == []
 
 
@@ -162,9 +160,7 @@ def test_nothing_imports_in_a_circle() -> None:
     assert cycles(GRAPH) == []
 
 
-@pytest.mark.parametrize(
-    ("importer", "imported"), FORBIDDEN_IMPORTS, ids=[f"{a} - {b}" for a, b in FORBIDDEN_IMPORTS]
-)
+@pytest.mark.parametrize(("importer", "imported"), FORBIDDEN_IMPORTS, ids=[f"{a} - {b}" for a, b in FORBIDDEN_IMPORTS])
 def test_forbidden_imports(importer: str, imported: str) -> None:
     wrong = [
         f"{name} imports {other}"
@@ -178,9 +174,7 @@ def test_forbidden_imports(importer: str, imported: str) -> None:
 
 def test_rules_import_no_other_rule_but_timers() -> None:
     rules = [name for name in MODULES if name.startswith("mmo_sansio.payments.rules.")]
-    others = {
-        (name, other) for name in rules for other in our_own(GRAPH, name) if other in set(rules)
-    }
+    others = {(name, other) for name in rules for other in our_own(GRAPH, name) if other in set(rules)}
     assert {other for _, other in others} <= {"mmo_sansio.payments.rules.timers"}
 
 

@@ -51,12 +51,7 @@ MAY_REPEAT: Mapping[str, tuple[str, ...]] = {
     "context": ("mmo_trio.console", "mmo_trio.pages"),
     # A command, a page of the console or a rule is named for the thing that it shows.
     "suspense": (_COMMANDS, "mmo_sansio.payments"),
-    "providers": (
-        _COMMANDS,
-        "mmo_trio.console",
-        "mmo_trio.service.wiring",
-        "mmo_trio.settings",
-    ),
+    "providers": (_COMMANDS, "mmo_trio.console", "mmo_trio.service.wiring", "mmo_trio.settings"),
     # The pure half in the core and the waiting half in the shell mirror each other.
     "ciphers": ("mmo_sansio.providers.common", "mmo_trio.system"),
     "clock": ("mmo_sansio.values", "mmo_trio.system", "mmo_trio.sandbox"),
@@ -80,9 +75,7 @@ def misplaced_at_root(names: Iterable[str]) -> list[str]:
     return sorted(each for each in names if each.count(".") == 1 and each not in packages)
 
 
-def repeated_names(
-    names: Iterable[str], may_repeat: Mapping[str, tuple[str, ...]] = MAY_REPEAT
-) -> list[str]:
+def repeated_names(names: Iterable[str], may_repeat: Mapping[str, tuple[str, ...]] = MAY_REPEAT) -> list[str]:
     """List the repetitions that MAY_REPEAT does not allow, and its entries without a use."""
     names = set(names)
     packages = {name.rpartition(".")[0] for name in names}
@@ -146,9 +139,7 @@ def test_few_modules_are_very_short() -> None:
     short = [
         name
         for name, path in MODULES.items()
-        if path.stem not in ("__init__", "__main__")
-        and ".languages." not in name
-        and lines_of(name) < SHORT_LINES
+        if path.stem not in ("__init__", "__main__") and ".languages." not in name and lines_of(name) < SHORT_LINES
     ]
     assert len(short) <= SHORT_MODULES_MAX, f"merge some of them: {short}"
 

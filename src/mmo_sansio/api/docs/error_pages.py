@@ -1,5 +1,5 @@
-"""Explains each `type` URI of a problem and each `errorCode`: cause, who acts, advice, an example
-(clauses P1, P2, P4, E1). The pages are made from the catalogues, so no code lacks its page."""
+"""Explains each `type` URI of a problem and each `errorCode`: cause, who acts, advice, an example (clauses P1, P2, P4,
+E1). The pages are made from the catalogues, so no code lacks its page."""
 
 from __future__ import annotations
 
@@ -62,26 +62,22 @@ GUIDANCE: Final[Mapping[ProblemType, ErrorGuidance]] = MappingProxyType(
             "Send Content-Type: application/json without a Content-Encoding, and a body made by a"
             " JSON library: no member twice, no NaN, no bytes after the object. The detail names"
             " the place.",
-            "The body can't be read as a JSON object: Expecting ',' delimiter at line 1, column"
-            " 24.",
+            "The body can't be read as a JSON object: Expecting ',' delimiter at line 1, column 24.",
         ),
         problems.TARGET_TOO_LONG: ErrorGuidance(
             "The path and query of the request are longer than the listener takes.",
             "merchant",
-            "Shorten them. References have at most 255 characters, so no right target is that"
-            " long.",
+            "Shorten them. References have at most 255 characters, so no right target is that long.",
             "The request target is longer than 16384 bytes.",
         ),
         problems.HEAD_TOO_LARGE: ErrorGuidance(
             "The header fields of the request are too many or too large.",
             "merchant",
-            "Leave out fields that the gateway doesn't need, such as cookies; look for a proxy"
-            " that adds them.",
+            "Leave out fields that the gateway doesn't need, such as cookies; look for a proxy that adds them.",
             "The request head is larger than 32768 bytes or 100 header fields.",
         ),
         problems.NOT_FOUND: ErrorGuidance(
-            "There is nothing at this path; or the transaction is unknown, or another brand's,"
-            " which look the same.",
+            "There is nothing at this path; or the transaction is unknown, or another brand's, which look the same.",
             "merchant",
             "Compare the path with the documentation, letter by letter, and encode references"
             " once. If a creation was answered 503 or not at all, a 404 for its merchantReference"
@@ -95,8 +91,7 @@ GUIDANCE: Final[Mapping[ProblemType, ErrorGuidance]] = MappingProxyType(
             "This resource knows only POST.",
         ),
         problems.UNAUTHORIZED: ErrorGuidance(
-            "The API key is missing, given twice, unknown or retired, or the host belongs to"
-            " another brand.",
+            "The API key is missing, given twice, unknown or retired, or the host belongs to another brand.",
             "merchant",
             "Send your brand's key in exactly one X-Api-Key header, to your brand's host if it"
             " has one. If a key was changed, use the new one; ask the gateway's staff for a key.",
@@ -137,8 +132,7 @@ GUIDANCE: Final[Mapping[ProblemType, ErrorGuidance]] = MappingProxyType(
         problems.UNSUPPORTED_COUNTRY: ErrorGuidance(
             "The brand's payment method isn't offered in this country.",
             "merchant",
-            "Send the ISO 3166-1 alpha-2 code of a country for which the brand has this method,"
-            " in capitals.",
+            "Send the ISO 3166-1 alpha-2 code of a country for which the brand has this method, in capitals.",
             "The country 'UG' is not configured for the method 'mpesa_ke'.",
         ),
         problems.UNSUPPORTED_CURRENCY: ErrorGuidance(
@@ -150,8 +144,7 @@ GUIDANCE: Final[Mapping[ProblemType, ErrorGuidance]] = MappingProxyType(
         problems.BELOW_MINIMUM: ErrorGuidance(
             "The amount is below the least that the brand's method takes in this currency.",
             "merchant",
-            "Ask for a larger amount. The gateway's staff can change the limit, within the"
-            " provider's own.",
+            "Ask for a larger amount. The gateway's staff can change the limit, within the provider's own.",
             "The amount 5.00 KES is below the minimum of 10.00 KES.",
         ),
         problems.ABOVE_MAXIMUM: ErrorGuidance(
@@ -162,20 +155,17 @@ GUIDANCE: Final[Mapping[ProblemType, ErrorGuidance]] = MappingProxyType(
             "The amount 150001.00 KES is above the maximum of 150000.00 KES.",
         ),
         problems.DUPLICATE_REFERENCE: ErrorGuidance(
-            "A payment with this merchantReference was taken already; this request made no second"
-            " one.",
+            "A payment with this merchantReference was taken already; this request made no second one.",
             "merchant",
             "If you sent the request again because no answer came, all is well: look the payment"
             " up by its merchantReference. A new payment needs a new reference, also when the"
             " first one failed.",
-            "The merchantReference 'order-1' was used before. Look the payment up by it, or send"
-            " a new reference.",
+            "The merchantReference 'order-1' was used before. Look the payment up by it, or send a new reference.",
         ),
         problems.REQUEST_TIMEOUT: ErrorGuidance(
             "The head or the body of the request didn't arrive in time. Nothing was stored.",
             "merchant",
-            "Send the request again, at once and whole. If it happens often, look at the network"
-            " between.",
+            "Send the request again, at once and whole. If it happens often, look at the network between.",
             "The body of the request did not arrive in time.",
         ),
         problems.BUSINESS_LOGIC_ERROR: ErrorGuidance(
@@ -196,8 +186,7 @@ GUIDANCE: Final[Mapping[ProblemType, ErrorGuidance]] = MappingProxyType(
         problems.UNAVAILABLE: ErrorGuidance(
             "The gateway can't serve right now. Nothing was stored.",
             "nobody",
-            "Send the same request again, with the same reference, after the seconds that"
-            " Retry-After names.",
+            "Send the same request again, with the same reference, after the seconds that Retry-After names.",
             "Nothing was stored. Send the same request again, with the same reference.",
         ),
     }
@@ -206,8 +195,8 @@ GUIDANCE: Final[Mapping[ProblemType, ErrorGuidance]] = MappingProxyType(
 
 
 def error_pages(error_docs_url: str) -> Mapping[str, ErrorPage]:
-    """Return a page for each code, by the code: problems in the order of their precedence, then the
-    codes of failed transactions. `error_docs_url` is the base of the `type` URIs in the examples.
+    """Return a page for each code, by the code: problems in the order of their precedence, then the codes of failed
+    transactions. `error_docs_url` is the base of the `type` URIs in the examples.
     """
     pages = [_problem_page(cause, error_docs_url) for cause in PROBLEM_TYPES]
     pages += [_failure_page(code) for code in ErrorCode]
@@ -238,11 +227,5 @@ def _failure_page(code: ErrorCode) -> ErrorPage:
     explanation = EXPLANATIONS[code]
     example = {"status": "failed", "errorCode": code.value, "errorMessage": explanation.meaning}
     return ErrorPage(
-        code.value,
-        "Failed payment",
-        None,
-        explanation.meaning,
-        explanation.who_acts,
-        explanation.advice,
-        example,
+        code.value, "Failed payment", None, explanation.meaning, explanation.who_acts, explanation.advice, example
     )

@@ -1,5 +1,5 @@
-"""Parses the body of a creation request, field by field in the order of C9 (clauses M1 to M4, C3,
-C5, C7 to C9, C13, C14)."""
+"""Parses the body of a creation request, field by field in the order of C9 (clauses M1 to M4, C3, C5, C7 to C9, C13,
+C14)."""
 
 from __future__ import annotations
 
@@ -10,12 +10,7 @@ from typing import Final
 
 from mmo_sansio.api.incoming.fields import Members, text_error
 from mmo_sansio.api.incoming.strict_json import JsonNumber, JsonValue
-from mmo_sansio.http.egress_rules import (
-    URL_LENGTH_MAX,
-    EgressRules,
-    delivery_url_error,
-    redirect_url_error,
-)
+from mmo_sansio.http.egress_rules import URL_LENGTH_MAX, EgressRules, delivery_url_error, redirect_url_error
 from mmo_sansio.messages.inputs import Draft
 from mmo_sansio.values.model import Brand, Operation, Party
 from mmo_sansio.values.money import NUMBER_CHARACTERS_MAX, AmountError, check_amount, parse_number
@@ -61,8 +56,8 @@ def parse_draft(
 ) -> Draft:
     """Return the draft that a creation request describes.
 
-    Adds every error to `members.errors`, in the order of C9; if there are any, the draft is a
-    stand-in and must not be used."""
+    Adds every error to `members.errors`, in the order of C9; if there are any, the draft is a stand-in and must not be
+    used."""
     if len(method) > METHOD_MAX:
         members.add_error("method", f"must have at most {METHOD_MAX} characters")
     value, currency = _amount(members)
@@ -76,9 +71,7 @@ def parse_draft(
         country=members.text("country", max_length=COUNTRY_MAX),
         result_url=_delivery_url(members, "resultUrl", egress_rules),
         display_qr_url=_delivery_url(members, "displayQrUrl", egress_rules) if is_qr else None,
-        success_redirect_url=_redirect_url(members, "successRedirectUrl", brand)
-        if is_web
-        else None,
+        success_redirect_url=_redirect_url(members, "successRedirectUrl", brand) if is_web else None,
         error_redirect_url=_redirect_url(members, "errorRedirectUrl", brand) if is_web else None,
         merchant_reference=_merchant_reference(members),
         reconciliation_reference=_reconciliation_reference(members, operation),
@@ -137,9 +130,7 @@ def _party(body: Members, name: str) -> Party | None:
 def _msisdn(party: Members) -> str:
     msisdn = party.text("msisdn", min_length=MSISDN_MIN, max_length=MSISDN_MAX)
     if msisdn and not _MSISDN.fullmatch(msisdn):
-        party.add_error(
-            "msisdn", "must be in international format: digits, with or without a leading '+'"
-        )
+        party.add_error("msisdn", "must be in international format: digits, with or without a leading '+'")
     return msisdn
 
 
@@ -200,9 +191,7 @@ def _labels(body: Members) -> str | None:
 
 def _label(body: Members, labels: Members, key: str) -> str:
     """Return one entry as JSON text; an invalid key is an error of the labels as a whole."""
-    if error := text_error(key, max_length=LABEL_KEY_MAX) or (
-        "may not be empty" if not key else None
-    ):
+    if error := text_error(key, max_length=LABEL_KEY_MAX) or ("may not be empty" if not key else None):
         body.add_error("labels", f"has a key that {error}")
         return ""
     value = labels.values[key]

@@ -35,8 +35,7 @@ class FieldErrors:
 class Members:
     """Reads the members of one object by name; unknown ones are ignored, null is absent (G4).
 
-    The value of an invalid member is a stand-in, good for reading on until
-    `FieldErrors.raise_if_any`."""
+    The value of an invalid member is a stand-in, good for reading on until `FieldErrors.raise_if_any`."""
 
     values: Mapping[str, JsonValue]
     errors: FieldErrors
@@ -48,8 +47,7 @@ class Members:
         self.errors.add(self.path + name, problem)
 
     def text(self, name: str, *, max_length: int, min_length: int = 1) -> str:
-        """Return a required string of limited code points, not blank (G8); empty if it is
-        invalid."""
+        """Return a required string of limited code points, not blank (G8); empty if it is invalid."""
         if self.values.get(name) is None:
             self.add_error(name, "is required")
             return ""
@@ -85,8 +83,8 @@ class Members:
 
 
 def text_error(value: JsonValue, *, max_length: int) -> str | None:
-    """Return what is wrong with a string of at most `max_length` code points, such as "must be a
-    string"; None if nothing is."""
+    """Return what is wrong with a string of at most `max_length` code points, such as "must be a string"; None if
+    nothing is."""
     if not isinstance(value, str):
         return "must be a string"
     if len(value) > max_length:

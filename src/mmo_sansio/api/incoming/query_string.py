@@ -1,5 +1,5 @@
-"""Turns look-ups and the records query, from path and query string, into queries for a store
-(clauses L1 to L3, R1 to R6)."""
+"""Turns look-ups and the records query, from path and query string, into queries for a store (clauses L1 to L3, R1 to
+R6)."""
 
 from __future__ import annotations
 
@@ -60,16 +60,15 @@ def look_up_by_merchant_reference(brand: str, merchant_reference: str) -> LookUp
 
 
 def unknown_transaction_problem() -> Problem:
-    """Return the problem of a reference that is unknown, another brand's or malformed: all look the
-    same (L1, L2)."""
+    """Return the problem of a reference that is unknown, another brand's or malformed: all look the same (L1, L2)."""
     return NOT_FOUND.problem("There is no such transaction.")
 
 
 def parse_records_query(brand: str, query: bytes, *, cursor_key: bytes) -> RecordsRequest:
     """Return the page of records that a raw query string asks for (R1 to R5).
 
-    Raises ProblemError with all errors: the cursor's first, then the filters' in the order of the
-    specification's table."""
+    Raises ProblemError with all errors: the cursor's first, then the filters' in the order of the specification's
+    table."""
     errors = FieldErrors()
     parameters = _parameters(query)
     page = _text("page", parameters, errors)
@@ -126,8 +125,7 @@ def _text(
 
 
 def _canonical(name: str, text: str, errors: FieldErrors) -> str:
-    """Return the text in the form that is compared when filters are resent (R5); unchanged if
-    invalid."""
+    """Return the text in the form that is compared when filters are resent (R5); unchanged if invalid."""
     match name:
         case "from" | "to":
             return _check_timestamp(name, restore_plus(text), errors)

@@ -1,8 +1,7 @@
 """Turns a request of a merchant into an input or a query, step by step in the order of C9.
 
-`routes.find_route` comes first, then `read_api_key`. The shell looks up the brand of the key, and
-`check_head` makes every other check that needs no body, so that a wrong key costs none (A1, A2).
-`parse_creation` reads the body at last.
+`routes.find_route` comes first, then `read_api_key`. The shell looks up the brand of the key, and `check_head` makes
+every other check that needs no body, so that a wrong key costs none (A1, A2). `parse_creation` reads the body at last.
 """
 
 from __future__ import annotations
@@ -29,13 +28,7 @@ from mmo_sansio.http.messages import RequestHead
 from mmo_sansio.messages.inputs import CreatePayment
 from mmo_sansio.messages.queries import LookUp, LookUpByMerchantReference
 from mmo_sansio.values.model import Brand, Terms
-from mmo_sansio.values.problems import (
-    MALFORMED,
-    MERCHANT_DISABLED,
-    UNAUTHORIZED,
-    Problem,
-    ProblemError,
-)
+from mmo_sansio.values.problems import MALFORMED, MERCHANT_DISABLED, UNAUTHORIZED, Problem, ProblemError
 
 KEY_MAX: Final = 256
 """Characters of an API key; keys of the gateway have far fewer."""
@@ -44,9 +37,7 @@ _SCENARIO_FIELD: Final = SCENARIO_HEADER.lower().encode()
 
 _KEY: Final = re.compile(rb"[\x21-\x7e]{1,%d}" % KEY_MAX)
 _TOKEN: Final = rb"[!#$%&'*+.^_`|~0-9A-Za-z-]+"
-_PARAMETER: Final = re.compile(
-    rb"[ \t]*;[ \t]*(?:(" + _TOKEN + rb")=(" + _TOKEN + rb'|"(?:[^"\\]|\\.)*"))?'
-)
+_PARAMETER: Final = re.compile(rb"[ \t]*;[ \t]*(?:(" + _TOKEN + rb")=(" + _TOKEN + rb'|"(?:[^"\\]|\\.)*"))?')
 _JSON: Final = re.compile(rb"application/json(?P<parameters>.*)", re.IGNORECASE | re.DOTALL)
 
 
@@ -73,14 +64,12 @@ def read_api_key(head: RequestHead) -> bytes:
     return values[0].strip(b" \t")
 
 
-def check_head(
-    head: RequestHead, route: ApiRoute, brand: Brand | None, settings: ApiSettings
-) -> ApiRequest:
+def check_head(head: RequestHead, route: ApiRoute, brand: Brand | None, settings: ApiSettings) -> ApiRequest:
     """Return what a head asks for, after all that can be checked without the body, in C9's order.
 
-    `brand` owns the API key; None when no brand does, or when its keys do not work on this host.
-    Raises ProblemError for an unknown key (A1), a disabled brand (A2), a body that is not JSON (G2)
-    and for references and parameters that cannot be read (L1, L2, R1 to R5)."""
+    `brand` owns the API key; None when no brand does, or when its keys do not work on this host. Raises ProblemError
+    for an unknown key (A1), a disabled brand (A2), a body that is not JSON (G2) and for references and parameters that
+    cannot be read (L1, L2, R1 to R5)."""
     if brand is None:
         raise ProblemError(_unauthorized_problem())
     if not brand.enabled:
@@ -136,13 +125,7 @@ def _is_json(media_type: bytes) -> bool:
 
 
 def parse_creation(
-    creation: CreationHead,
-    body: bytes,
-    settings: ApiSettings,
-    *,
-    gateway_reference: str,
-    page_token: str,
-    terms: Terms,
+    creation: CreationHead, body: bytes, settings: ApiSettings, *, gateway_reference: str, page_token: str, terms: Terms
 ) -> CreatePayment:
     """Return the payment that a creation request asks for.
 

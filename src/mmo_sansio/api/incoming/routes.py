@@ -1,8 +1,7 @@
 """Finds the resource of a request from its raw target (clauses G1, C1 to C5, L1 to L3, R1).
 
-The path is split at its slashes before anything is decoded, as a reference may contain an encoded
-slash. A path that is not written exactly as in the specification (one slash more, an encoded
-letter) is a 404."""
+The path is split at its slashes before anything is decoded, as a reference may contain an encoded slash. A path that is
+not written exactly as in the specification (one slash more, an encoded letter) is a 404."""
 
 from __future__ import annotations
 
@@ -96,8 +95,8 @@ _OPERATIONS: Final = {tuple(each.value.encode().split(b"/")): each for each in O
 def find_route(head: RequestHead) -> Route:
     """Return the resource that the target (in origin-form) names, for a method that it knows.
 
-    Raises ProblemError with 404 when there is none, a bad escape or `%00` included, and else with
-    405 and the allowed methods."""
+    Raises ProblemError with 404 when there is none, a bad escape or `%00` included, and else with 405 and the allowed
+    methods."""
     path, _, query = head.target.partition(b"?")
     try:
         route, methods = _find_resource(path, query)
@@ -105,31 +104,26 @@ def find_route(head: RequestHead) -> Route:
         raise ProblemError(NOT_FOUND.problem("The path is not validly encoded.")) from None
     if head.method not in methods:
         allow = ", ".join(methods)
-        raise ProblemError(
-            METHOD_NOT_ALLOWED.problem(f"This resource knows only {allow}.", allow=allow)
-        )
+        raise ProblemError(METHOD_NOT_ALLOWED.problem(f"This resource knows only {allow}.", allow=allow))
     return route
 
 
 def route_name(route: Route) -> str:
-    """Return the resource's name in metrics and logs: one of ROUTE_NAMES, never a path, which may
-    hold personal data."""
+    """Return the resource's name in metrics and logs: one of ROUTE_NAMES, never a path, which may hold personal
+    data."""
     if isinstance(route, CreateRoute):
         return route.operation._value_  # Every request comes by: `value` is a slow property.
     return _NAMES[type(route)]
 
 
 def _find_resource(path: bytes, query: bytes) -> tuple[Route, tuple[str, ...]]:
-    """Return the resource and its methods. Raises ValueError for a segment that cannot be
-    decoded."""
+    """Return the resource and its methods. Raises ValueError for a segment that cannot be decoded."""
     if path.startswith(API_PREFIX):
         match path[len(API_PREFIX) :].split(b"/"):
             case [b"status", b"mref", reference] if reference:
                 return LookUpByMerchantReferenceRoute(_decode_segment(reference)), _READ_METHODS
             case [flow, direction, method] if method and (flow, direction) in _OPERATIONS:
-                return CreateRoute(
-                    _OPERATIONS[flow, direction], _decode_segment(method)
-                ), _CREATE_METHODS
+                return CreateRoute(_OPERATIONS[flow, direction], _decode_segment(method)), _CREATE_METHODS
             case [b"status", reference] if reference:
                 return LookUpRoute(_decode_segment(reference)), _READ_METHODS
             case [b"records"]:
@@ -145,8 +139,7 @@ def _find_resource(path: bytes, query: bytes) -> tuple[Route, tuple[str, ...]]:
 
 
 def _decode_segment(segment: bytes) -> str:
-    """Return the segment's text. Raises ValueError for NUL, too, which no reference can
-    hold (L3)."""
+    """Return the segment's text. Raises ValueError for NUL, too, which no reference can hold (L3)."""
     text = percent_decode(segment)
     if "\0" in text:
         raise ValueError("NUL")

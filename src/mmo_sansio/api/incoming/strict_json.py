@@ -1,5 +1,5 @@
-"""Parses JSON as strictly as money needs it: text that two readers could understand differently is
-rejected (G7; RFC 8259, I-JSON RFC 7493)."""
+"""Parses JSON as strictly as money needs it: text that two readers could understand differently is rejected (G7; RFC
+8259, I-JSON RFC 7493)."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ JsonValue: TypeAlias = "str | JsonNumber | bool | list[JsonValue] | dict[str, Js
 def parse_object(body: bytes) -> dict[str, JsonValue]:
     """Return the members of the JSON object in the body, in their order.
 
-    Raises ProblemError with `bad_request` for a body that is not UTF-8 or not JSON (NaN, Infinity,
-    a BOM and trailing bytes included), has lone surrogates, a member twice in one object, or more
-    than 32 levels, and for any value but an object. Takes time in proportion to the body's length.
+    Raises ProblemError with `bad_request` for a body that is not UTF-8 or not JSON (NaN, Infinity, a BOM and trailing
+    bytes included), has lone surrogates, a member twice in one object, or more than 32 levels, and for any value but an
+    object. Takes time in proportion to the body's length.
     """
     if body.count(b"{") + body.count(b"[") > NESTING_MAX and _is_nested_too_deep(body):
         _reject(f"it is nested deeper than {NESTING_MAX} levels")
@@ -64,10 +64,7 @@ def _reject_constant(name: str) -> NoReturn:
 
 
 _DECODER: Final = json.JSONDecoder(
-    object_pairs_hook=_unique_members,
-    parse_float=JsonNumber,
-    parse_int=JsonNumber,
-    parse_constant=_reject_constant,
+    object_pairs_hook=_unique_members, parse_float=JsonNumber, parse_int=JsonNumber, parse_constant=_reject_constant
 )
 _STRING_OR_BRACKET: Final = re.compile(rb'"(?:[^"\\]++|\\.)*+"?|[\[{\]}]', re.DOTALL)
 _ESCAPED_SURROGATE: Final = re.compile(rb"\\u[dD][89a-fA-F]")

@@ -1,5 +1,5 @@
-"""Parses ISO 8601 as merchants write it in a query string (R1). It is narrower than
-`datetime.fromisoformat`, which takes week dates and overflows at the years 1 and 9999."""
+"""Parses ISO 8601 as merchants write it in a query string (R1). It is narrower than `datetime.fromisoformat`, which
+takes week dates and overflows at the years 1 and 9999."""
 
 from __future__ import annotations
 
@@ -7,14 +7,7 @@ import re
 from datetime import UTC, datetime
 from typing import Final
 
-from mmo_sansio.values.clock import (
-    FIRST_INSTANT,
-    HOUR,
-    LAST_INSTANT,
-    MINUTE,
-    Instant,
-    from_datetime,
-)
+from mmo_sansio.values.clock import FIRST_INSTANT, HOUR, LAST_INSTANT, MINUTE, Instant, from_datetime
 
 TIMESTAMP_MAX: Final = 64
 """Characters of the longest timestamp that is parsed."""
@@ -29,17 +22,16 @@ _SPACE_FOR_PLUS: Final = re.compile(r" (?=\d\d(?::?\d\d)?\Z)", re.ASCII)
 
 
 def restore_plus(text: str) -> str:
-    """Return the text with the `+` of its offset, which arrives as a space when it was not encoded
-    (R1)."""
+    """Return the text with the `+` of its offset, which arrives as a space when it was not encoded (R1)."""
     return _SPACE_FOR_PLUS.sub("+", text)
 
 
 def parse_timestamp(text: str) -> Instant:
-    """Return the instant of a calendar date or date-time, extended or basic, with an offset, `Z` or
-    neither, which means UTC.
+    """Return the instant of a calendar date or date-time, extended or basic, with an offset, `Z` or neither, which
+    means UTC.
 
-    Digits beyond the microsecond are cut. Instants beyond the years 1 to 9999 become the first or
-    last one there is. Raises ValueError for all else."""
+    Digits beyond the microsecond are cut. Instants beyond the years 1 to 9999 become the first or last one there is.
+    Raises ValueError for all else."""
     if len(text) > TIMESTAMP_MAX:
         raise ValueError("too long")
     match = _TIMESTAMP.fullmatch(text)

@@ -14,8 +14,8 @@ _to_json = json.JSONEncoder(ensure_ascii=False).encode
 
 
 def callback_request(transaction: Transaction, key: bytes) -> HttpRequest:
-    """Return the request that tells the merchant how this transaction ended (K1), authenticated
-    with one of the merchant's own API keys (A4).
+    """Return the request that tells the merchant how this transaction ended (K1), authenticated with one of the
+    merchant's own API keys (A4).
 
     The transaction is terminal and has a result URL: no other one is ever called back."""
     url = transaction.order.result_url
@@ -25,8 +25,7 @@ def callback_request(transaction: Transaction, key: bytes) -> HttpRequest:
 
 
 def qr_code_request(transaction: Transaction, key: bytes, *, image: str) -> HttpRequest:
-    """Return the request that brings the code to `displayQrUrl`, with one of the merchant's own API
-    keys (A4).
+    """Return the request that brings the code to `displayQrUrl`, with one of the merchant's own API keys (A4).
 
     `image` is the picture in base64. The transaction has a `displayQrUrl` and a code."""
     order, code = transaction.order, transaction.progress.qr

@@ -1,5 +1,4 @@
-"""Turns replies of the core and results of the store into responses (clauses C6, G5, L1, L2, R6,
-T4)."""
+"""Turns replies of the core and results of the store into responses (clauses C6, G5, L1, L2, R6, T4)."""
 
 from __future__ import annotations
 
@@ -27,9 +26,7 @@ def creation_response(reply: Reply, settings: ApiSettings) -> HttpResponse | Pro
     """Return the Initiate Payment response, the Web Pay In response, or the problem."""
     match reply:
         case Accepted(order):
-            return HttpResponse(
-                200, _JSON_HEADERS, _creation_body(order, settings.hpp_url).encode()
-            )
+            return HttpResponse(200, _JSON_HEADERS, _creation_body(order, settings.hpp_url).encode())
         case Rejected(problem):
             return problem
         case Applied() | Ignored():
@@ -61,11 +58,9 @@ def look_up_response(transaction: bytes | None) -> HttpResponse | Problem:
     return HttpResponse(200, _JSON_HEADERS, transaction)
 
 
-def records_response(
-    records: Records, request: RecordsRequest, settings: ApiSettings
-) -> HttpResponse:
-    """Return a page of transaction objects, byte for byte as everywhere (T4), with the cursors of
-    its neighbours (R6)."""
+def records_response(records: Records, request: RecordsRequest, settings: ApiSettings) -> HttpResponse:
+    """Return a page of transaction objects, byte for byte as everywhere (T4), with the cursors of its neighbours
+    (R6)."""
     before, after = _previous_position(records, request), _next_position(records, request)
     cursors = [
         _cursor_text(request, direction, position, settings.cursor_key)
@@ -81,9 +76,7 @@ def records_response(
     return HttpResponse(200, _JSON_HEADERS, body)
 
 
-def _cursor_text(
-    request: RecordsRequest, direction: Direction, position: Position | None, key: bytes
-) -> str:
+def _cursor_text(request: RecordsRequest, direction: Direction, position: Position | None, key: bytes) -> str:
     if position is None:
         return "null"
     cursor = Cursor(request.filters, direction, position)
@@ -91,8 +84,8 @@ def _cursor_text(
 
 
 def _next_position(records: Records, request: RecordsRequest) -> Position | None:
-    """Return where the next page begins. A page that is empty on the way back (its rows have
-    changed their status since) leads forward again from the position of the request."""
+    """Return where the next page begins. A page that is empty on the way back (its rows have changed their status
+    since) leads forward again from the position of the request."""
     if not records.has_next:
         return None
     requested = request.query.before
@@ -104,6 +97,4 @@ def _previous_position(records: Records, request: RecordsRequest) -> Position | 
     if not records.has_previous:
         return None
     requested = request.query.after
-    return records.first or (
-        requested and Position(later(requested.created_at, Span(1)), _LOWEST_REFERENCE)
-    )
+    return records.first or (requested and Position(later(requested.created_at, Span(1)), _LOWEST_REFERENCE))

@@ -1,5 +1,4 @@
-"""Writes the transaction as merchants see it: one serializer for look-ups, records and callbacks
-(clauses T1 to T5)."""
+"""Writes the transaction as merchants see it: one serializer for look-ups, records and callbacks (clauses T1 to T5)."""
 
 from __future__ import annotations
 
@@ -41,11 +40,9 @@ _json_string = json.encoder.encode_basestring
 
 
 def transaction_object(transaction: Transaction) -> bytes:
-    """Return the JSON object of the specification's table in UTF-8: exactly its members, nulls
-    written out (T2).
+    """Return the JSON object of the specification's table in UTF-8: exactly its members, nulls written out (T2).
 
-    Equal transactions give equal bytes, so a store may render once, when a transaction changes
-    (T4)."""
+    Equal transactions give equal bytes, so a store may render once, when a transaction changes (T4)."""
     order, progress = transaction.order, transaction.progress
     completed_at = progress.completed_at
     completed = None if completed_at is None else format_with_microseconds(completed_at)
@@ -73,8 +70,7 @@ def transaction_object(transaction: Transaction) -> bytes:
 
 
 def money_object(amount: Money) -> str:
-    """Return a Money object: the value is a JSON number with the currency's own decimals, never an
-    exponent (G6)."""
+    """Return a Money object: the value is a JSON number with the currency's own decimals, never an exponent (G6)."""
     return f'{{"value":{amount.text},"currency":"{amount.currency}"}}'
 
 

@@ -1,5 +1,5 @@
-"""Decides whether this brand may create this payment: the business half of creation, in the order
-of C9 (clauses C6 to C14)."""
+"""Decides whether this brand may create this payment: the business half of creation, in the order of C9 (clauses C6 to
+C14)."""
 
 from __future__ import annotations
 
@@ -31,8 +31,7 @@ from mmo_sansio.values.problems import FieldError, Problem
 
 
 def create(ledger: Ledger, input_: CreatePayment, *, now: Instant) -> Decision:
-    """Accept the payment, or reject it with the first cause that applies. A rejection consumes
-    nothing (C12)."""
+    """Accept the payment, or reject it with the first cause that applies. A rejection consumes nothing (C12)."""
     match _select_method(input_.brand, input_.draft):
         case Problem() as problem:
             return reject(problem)
@@ -41,12 +40,8 @@ def create(ledger: Ledger, input_: CreatePayment, *, now: Instant) -> Decision:
     if _is_duplicate(ledger, input_, now=now):
         return reject(_duplicate_problem(input_.draft.merchant_reference))
     transaction = _initial_transaction(_build_order(input_, offer, now=now))
-    used = ReferenceConsumed(
-        input_.brand.id, input_.draft.merchant_reference, input_.gateway_reference, now
-    )
-    intents = (
-        (SubmitToProvider(input_.gateway_reference),) if transaction.order.page is None else ()
-    )
+    used = ReferenceConsumed(input_.brand.id, input_.draft.merchant_reference, input_.gateway_reference, now)
+    intents = (SubmitToProvider(input_.gateway_reference),) if transaction.order.page is None else ()
     return Decision(Accepted(transaction.order), (used, TransactionCreated(transaction)), intents)
 
 
@@ -59,12 +54,10 @@ class _SelectedMethod:
 
 
 def _select_method(brand: Brand, draft: Draft) -> _SelectedMethod | Problem:
-    """Check method, country, currency, decimals, minimum and maximum: one condition and one problem
-    in each step (C9)."""
+    """Check method, country, currency, decimals, minimum and maximum: one condition and one problem in each step
+    (C9)."""
     operation = draft.operation
-    methods = [
-        each for each in brand.methods if each.key == draft.method and operation in each.operations
-    ]
+    methods = [each for each in brand.methods if each.key == draft.method and operation in each.operations]
     if not methods:
         return problems.UNSUPPORTED_METHOD.problem(
             f"The method '{draft.method}' is not configured for {operation} of this brand."
@@ -84,13 +77,9 @@ def _select_method(brand: Brand, draft: Draft) -> _SelectedMethod | Problem:
     except AmountError as error:
         return problems.validation_problem([FieldError("amount.value", f"'amount.value' {error}.")])
     if amount.minor < limits.minimum.minor:
-        return problems.BELOW_MINIMUM.problem(
-            f"The amount {amount} is below the minimum of {limits.minimum}."
-        )
+        return problems.BELOW_MINIMUM.problem(f"The amount {amount} is below the minimum of {limits.minimum}.")
     if amount.minor > limits.maximum.minor:
-        return problems.ABOVE_MAXIMUM.problem(
-            f"The amount {amount} is above the maximum of {limits.maximum}."
-        )
+        return problems.ABOVE_MAXIMUM.problem(f"The amount {amount} is above the maximum of {limits.maximum}.")
     return _SelectedMethod(method, amount)
 
 
@@ -130,9 +119,7 @@ def _build_order(input_: CreatePayment, selected: _SelectedMethod, *, now: Insta
         created_at=now,
         expires_at=later(now, terms.pending_timeout),
         display_qr_url=draft.display_qr_url,
-        page=_build_page(input_, terms, now=now)
-        if draft.operation is Operation.WEB_PAYIN
-        else None,
+        page=_build_page(input_, terms, now=now) if draft.operation is Operation.WEB_PAYIN else None,
         scenario=draft.scenario,
     )
 
@@ -153,8 +140,8 @@ def _build_page(input_: CreatePayment, terms: Terms, *, now: Instant) -> Page:
 
 
 def _initial_transaction(order: Order) -> Transaction:
-    """Return the new transaction. A web payment waits for its payer until the page closes; any
-    other is to be submitted (W1)."""
+    """Return the new transaction. A web payment waits for its payer until the page closes; any other is to be submitted
+    (W1)."""
     if order.page is None:
         return Transaction(order, Progress(Stage.CREATED, 1, order.expires_at))
     return Transaction(order, Progress(Stage.AWAITING_CUSTOMER, 1, order.page.closes_at))

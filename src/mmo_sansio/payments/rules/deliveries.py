@@ -2,13 +2,7 @@
 
 from __future__ import annotations
 
-from mmo_sansio.messages.changes import (
-    BreakerSaved,
-    CallbackRecorded,
-    Change,
-    IntentConcluded,
-    QrRecorded,
-)
+from mmo_sansio.messages.changes import BreakerSaved, CallbackRecorded, Change, IntentConcluded, QrRecorded
 from mmo_sansio.messages.inputs import CallbackConcluded, QrConcluded
 from mmo_sansio.messages.intents import DeliverCallback, IntentKind
 from mmo_sansio.messages.replies import Applied
@@ -20,8 +14,8 @@ from mmo_sansio.values.clock import Instant
 def conclude_callback(ledger: Ledger, input_: CallbackConcluded, *, now: Instant) -> Decision:
     """Record the outcome, once; the transaction itself does not change.
 
-    When two processes sent it, because the first lost its lease, the later claim records its
-    outcome; the first may record it as long as there is no later claim.
+    When two processes sent it, because the first lost its lease, the later claim records its outcome; the first may
+    record it as long as there is no later claim.
     """
     transaction = ledger.transaction(input_.gateway_reference)
     key = (input_.gateway_reference, IntentKind.CALLBACK)

@@ -1,5 +1,4 @@
-"""Records offline deposits: money that a provider reports as received becomes a transaction, once
-(clause S4)."""
+"""Records offline deposits: money that a provider reports as received becomes a transaction, once (clause S4)."""
 
 from __future__ import annotations
 
@@ -11,23 +10,11 @@ from mmo_sansio.payments.decision import Decision, ignore
 from mmo_sansio.payments.ledger import Ledger
 from mmo_sansio.payments.suspense import record_in_suspense
 from mmo_sansio.values.clock import Instant
-from mmo_sansio.values.model import (
-    Brand,
-    Flow,
-    Method,
-    Order,
-    Progress,
-    ProviderData,
-    Source,
-    Stage,
-    Transaction,
-    Type,
-)
+from mmo_sansio.values.model import Brand, Flow, Method, Order, Progress, ProviderData, Source, Stage, Transaction, Type
 
 
 def record_deposit(ledger: Ledger, input_: DepositNotified, *, now: Instant) -> Decision:
-    """Record the deposit; ignore a repeated one, and put one that matches no brand into the
-    suspense book."""
+    """Record the deposit; ignore a repeated one, and put one that matches no brand into the suspense book."""
     if not input_.succeeded:
         return ignore("A failed deposit makes no transaction.")
     known = ledger.deposit(input_.provider, input_.provider_reference)
@@ -36,9 +23,7 @@ def record_deposit(ledger: Ledger, input_: DepositNotified, *, now: Instant) -> 
     if input_.brand is None:
         return record_in_suspense(input_, SuspenseReason.UNMATCHED_DEPOSIT, None, now=now)
     candidates = [
-        each
-        for each in input_.brand.methods
-        if each.key == input_.method and each.provider == input_.provider
+        each for each in input_.brand.methods if each.key == input_.method and each.provider == input_.provider
     ]
     if not candidates:
         return record_in_suspense(input_, SuspenseReason.UNMATCHED_DEPOSIT, None, now=now)
@@ -62,23 +47,15 @@ def record_unmatched(input_: UnmatchedNotified, *, now: Instant) -> Decision:
     return record_in_suspense(input_, SuspenseReason.UNREADABLE, None, now=now)
 
 
-def _repeated_deposit(
-    before: Transaction | None, input_: DepositNotified, *, now: Instant
-) -> Decision:
-    same = before is not None and (before.order.requested, before.order.party) == (
-        input_.amount,
-        input_.party,
-    )
+def _repeated_deposit(before: Transaction | None, input_: DepositNotified, *, now: Instant) -> Decision:
+    same = before is not None and (before.order.requested, before.order.party) == (input_.amount, input_.party)
     if same:
         return ignore("The deposit is on record.", before)
     return record_in_suspense(input_, SuspenseReason.CONFLICTING_DEPOSIT, before, now=now)
 
 
-def _deposit_transaction(
-    input_: DepositNotified, brand: Brand, method: Method, *, now: Instant
-) -> Transaction:
-    """Return a transaction for money that has been received: a success from the beginning, whatever
-    the limits say."""
+def _deposit_transaction(input_: DepositNotified, brand: Brand, method: Method, *, now: Instant) -> Transaction:
+    """Return a transaction for money that has been received: a success from the beginning, whatever the limits say."""
     order = Order(
         gateway_reference=input_.gateway_reference,
         brand=brand.id,

@@ -13,8 +13,7 @@ from mmo_sansio.values.model import Stage
 
 
 def confirm_page(ledger: Ledger, input_: ConfirmPage, *, now: Instant) -> Decision:
-    """Submit the payment, once: a second press, a closed page or an ended payment changes
-    nothing."""
+    """Submit the payment, once: a second press, a closed page or an ended payment changes nothing."""
     before = ledger.transaction(input_.gateway_reference)
     if before is None or before.order.page is None:
         return ignore("There is no hosted page for this reference.")
@@ -23,6 +22,4 @@ def confirm_page(ledger: Ledger, input_: ConfirmPage, *, now: Instant) -> Decisi
     if now >= before.order.page.closes_at:
         return ignore("The page has closed.", before)
     after = advance(before, input_, Stage.CREATED)
-    return Decision(
-        Applied(after), transition_changes(before, after), (SubmitToProvider(before.reference),)
-    )
+    return Decision(Applied(after), transition_changes(before, after), (SubmitToProvider(before.reference),))

@@ -1,5 +1,4 @@
-"""Decides when a hint leads to a poll, and what happens when a provider cannot be polled (clauses
-S5, S6)."""
+"""Decides when a hint leads to a poll, and what happens when a provider cannot be polled (clauses S5, S6)."""
 
 from __future__ import annotations
 
@@ -20,12 +19,11 @@ HINT_CHARACTERS_MAX = 2_000
 
 
 def apply_hint(ledger: Ledger, input_: ProviderHinted, *, now: Instant) -> Decision:
-    """Poll at once; a hint about no payment of ours goes to the suspense
-    book.
+    """Poll at once; a hint about no payment of ours goes to the suspense book.
 
-    Hints cause at most one poll of a payment in POLL_INTERVAL_MIN, so a flood of them does no harm.
-    A payment that has ended without the provider's own report of success is polled as well: what
-    the provider then reports goes to the suspense book.
+    Hints cause at most one poll of a payment in POLL_INTERVAL_MIN, so a flood of them does no harm. A payment that has
+    ended without the provider's own report of success is polled as well: what the provider then reports goes to the
+    suspense book.
     """
     before = ledger.transaction(input_.gateway_reference)
     if before is None:
@@ -42,23 +40,15 @@ def apply_hint(ledger: Ledger, input_: ProviderHinted, *, now: Instant) -> Decis
     soon = now + POLL_INTERVAL_MIN
     if _is_submission_in_flight(before) or before.progress.wake_at <= soon:
         return _store_hint(before, input_)
-    after = advance(
-        before, input_, before.progress.stage, wake_at=soon, hint=_merge_hint(before, input_)
-    )
-    return Decision(
-        Applied(after), transition_changes(before, after), (PollProvider(before.reference),)
-    )
+    after = advance(before, input_, before.progress.stage, wake_at=soon, hint=_merge_hint(before, input_))
+    return Decision(Applied(after), transition_changes(before, after), (PollProvider(before.reference),))
 
 
 def stop_polling(ledger: Ledger, input_: ProviderCannotTell, *, now: Instant) -> Decision:
-    """Leave a payment that cannot be polled until it expires, or until a notification or staff end
-    it: never guess (S6)."""
+    """Leave a payment that cannot be polled until it expires, or until a notification or staff end it: never guess
+    (S6)."""
     before = ledger.transaction(input_.gateway_reference)
-    if (
-        before is None
-        or before.order.provider != input_.provider
-        or before.progress.provider_data is None
-    ):
+    if before is None or before.order.provider != input_.provider or before.progress.provider_data is None:
         return ignore("No such payment waits for this provider.")
     if not is_legal(before.progress.stage, input_):
         return ignore("The payment waits for no result.", before)
@@ -90,12 +80,9 @@ def _poll_after_completion(before: Transaction, input_: ProviderHinted) -> Decis
     progress = before.progress
     if progress.stage is Stage.SUCCEEDED and progress.completion_source is not Source.MANUAL:
         return ignore("The provider has reported its success.", before)
-    return Decision(
-        Applied(before), intents=(PollProvider(before.reference, _merge_hint(before, input_)),)
-    )
+    return Decision(Applied(before), intents=(PollProvider(before.reference, _merge_hint(before, input_)),))
 
 
 def _is_submission_in_flight(before: Transaction) -> bool:
-    """Tell whether there was no poll since the submission began: a response now could miss the
-    submission."""
+    """Tell whether there was no poll since the submission began: a response now could miss the submission."""
     return before.progress.stage is Stage.SUBMITTING and before.progress.polls == 0

@@ -1,5 +1,4 @@
-"""Decides about results: the first valid one ends the payment, any other waits for staff (clauses
-S1, S2, S5)."""
+"""Decides about results: the first valid one ends the payment, any other waits for staff (clauses S1, S2, S5)."""
 
 from __future__ import annotations
 
@@ -54,9 +53,7 @@ def fail(ledger: Ledger, input_: ProviderFailed, *, now: Instant) -> Decision:
         wake_at=None,
         provider_reference=input_.provider_reference or before.progress.provider_reference,
         provider_data=evolve(
-            _provider_data(before),
-            error_code=input_.native_code,
-            error_message=input_.native_message,
+            _provider_data(before), error_code=input_.native_code, error_message=input_.native_message
         ),
         completed_at=now,
         completion_source=input_.source,
@@ -67,8 +64,7 @@ def fail(ledger: Ledger, input_: ProviderFailed, *, now: Instant) -> Decision:
 
 
 def resolve(ledger: Ledger, input_: ResolveManually, *, now: Instant) -> Decision:
-    """End a payment by hand. A payment that was never sent to a provider cannot become a
-    success."""
+    """End a payment by hand. A payment that was never sent to a provider cannot become a success."""
     before = ledger.transaction(input_.gateway_reference)
     if before is None:
         return ignore("There is no such transaction.")
@@ -98,9 +94,7 @@ def _message(code: ErrorCode | None) -> str | None:
 
 
 def _complete(before: Transaction, after: Transaction) -> Decision:
-    return Decision(
-        Applied(after), transition_changes(before, after), (DeliverCallback(before.reference),)
-    )
+    return Decision(Applied(after), transition_changes(before, after), (DeliverCallback(before.reference),))
 
 
 def _provider_data(before: Transaction) -> ProviderData:
@@ -108,9 +102,7 @@ def _provider_data(before: Transaction) -> ProviderData:
     return before.progress.provider_data
 
 
-def _why_not_applied(
-    before: Transaction | None, input_: ProviderSucceeded | ProviderFailed
-) -> SuspenseReason | None:
+def _why_not_applied(before: Transaction | None, input_: ProviderSucceeded | ProviderFailed) -> SuspenseReason | None:
     """Return why this result may not be applied; None when it may."""
     if before is None:
         return SuspenseReason.UNKNOWN_TRANSACTION
@@ -123,16 +115,10 @@ def _why_not_applied(
     return None
 
 
-def _late_result_reason(
-    before: Transaction, input_: ProviderSucceeded | ProviderFailed
-) -> SuspenseReason:
+def _late_result_reason(before: Transaction, input_: ProviderSucceeded | ProviderFailed) -> SuspenseReason:
     if before.progress.completion_source is Source.EXPIRY:
         return SuspenseReason.LATE_RESULT
-    return (
-        SuspenseReason.REPEATED_RESULT
-        if _matches_record(before, input_)
-        else SuspenseReason.CONFLICTING_RESULT
-    )
+    return SuspenseReason.REPEATED_RESULT if _matches_record(before, input_) else SuspenseReason.CONFLICTING_RESULT
 
 
 def _matches_record(before: Transaction, input_: ProviderSucceeded | ProviderFailed) -> bool:
@@ -145,11 +131,7 @@ def _matches_record(before: Transaction, input_: ProviderSucceeded | ProviderFai
 
 
 def _reject_result(
-    before: Transaction | None,
-    input_: ProviderSucceeded | ProviderFailed,
-    reason: SuspenseReason,
-    *,
-    now: Instant,
+    before: Transaction | None, input_: ProviderSucceeded | ProviderFailed, reason: SuspenseReason, *, now: Instant
 ) -> Decision:
     if reason is SuspenseReason.REPEATED_RESULT and input_.source is Source.POLL:
         return ignore("An answer that we asked for agrees with what is on record.", before)

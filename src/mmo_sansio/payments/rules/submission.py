@@ -1,14 +1,9 @@
-"""Decides what happens between sending and knowing: a request is sent once, and an unknown outcome
-is polled (clause S6)."""
+"""Decides what happens between sending and knowing: a request is sent once, and an unknown outcome is polled (clause
+S6)."""
 
 from __future__ import annotations
 
-from mmo_sansio.messages.inputs import (
-    BeginSubmission,
-    ProviderAccepted,
-    ProviderNeverReceived,
-    ProviderUnreachable,
-)
+from mmo_sansio.messages.inputs import BeginSubmission, ProviderAccepted, ProviderNeverReceived, ProviderUnreachable
 from mmo_sansio.messages.intents import DeliverQr, Intent, SubmitToProvider
 from mmo_sansio.messages.replies import Applied
 from mmo_sansio.payments.decision import Decision, advance, ignore, transition_changes
@@ -20,8 +15,7 @@ from mmo_sansio.values.model import Order, ProviderData, Stage, Transaction
 
 
 def begin(ledger: Ledger, input_: BeginSubmission, *, now: Instant) -> Decision:
-    """Record that the request is about to be sent. `Applied` lets the worker send it; `Ignored`
-    forbids it."""
+    """Record that the request is about to be sent. `Applied` lets the worker send it; `Ignored` forbids it."""
     before = ledger.transaction(input_.gateway_reference)
     if before is None or not is_legal(before.progress.stage, input_):
         return ignore("The payment was submitted before or has ended.", before)
@@ -41,8 +35,7 @@ def begin(ledger: Ledger, input_: BeginSubmission, *, now: Instant) -> Decision:
 
 
 def accept(ledger: Ledger, input_: ProviderAccepted, *, now: Instant) -> Decision:
-    """Record that the provider has the payment: wait for its result, and poll when it does not
-    come."""
+    """Record that the provider has the payment: wait for its result, and poll when it does not come."""
     before = _find_pending(ledger, input_)
     if before is None:
         return ignore("No such payment waits for this provider.")
@@ -64,16 +57,15 @@ def accept(ledger: Ledger, input_: ProviderAccepted, *, now: Instant) -> Decisio
 
 
 def _qr_intents(before: Transaction) -> tuple[Intent, ...]:
-    """Return the intent to deliver a QR pay-in's code to the merchant, once, when the provider
-    first has the payment (Q1); also when there is no code, so that this is on record."""
+    """Return the intent to deliver a QR pay-in's code to the merchant, once, when the provider first has the payment
+    (Q1); also when there is no code, so that this is on record."""
     is_first = before.progress.stage is not Stage.AWAITING_RESULT
     is_delivered = is_first and before.order.display_qr_url is not None
     return (DeliverQr(before.reference),) if is_delivered else ()
 
 
 def record_unreachable(ledger: Ledger, input_: ProviderUnreachable, *, now: Instant) -> Decision:
-    """Record that there was no usable response: the request may have been received, so poll
-    soon."""
+    """Record that there was no usable response: the request may have been received, so poll soon."""
     before = _find_pending(ledger, input_)
     if before is None or before.progress.wake_at is None:
         return ignore("No such payment waits for this provider.")
@@ -86,11 +78,9 @@ def record_unreachable(ledger: Ledger, input_: ProviderUnreachable, *, now: Inst
 
 
 def resubmit(ledger: Ledger, input_: ProviderNeverReceived, *, now: Instant) -> Decision:
-    """Submit again after the provider's word that nothing reached it: the one way back to a
-    submission.
+    """Submit again after the provider's word that nothing reached it: the one way back to a submission.
 
-    Only the response to the latest poll counts: an older one may precede the submission that is on
-    record now.
+    Only the response to the latest poll counts: an older one may precede the submission that is on record now.
     """
     before = _find_pending(ledger, input_)
     if before is None:
@@ -98,9 +88,7 @@ def resubmit(ledger: Ledger, input_: ProviderNeverReceived, *, now: Instant) -> 
     if not _is_about_latest_submission(before, input_):
         return ignore("The payment has moved since the provider was polled.", before)
     after = advance(before, input_, Stage.CREATED, wake_at=before.order.expires_at)
-    return Decision(
-        Applied(after), transition_changes(before, after), (SubmitToProvider(before.reference),)
-    )
+    return Decision(Applied(after), transition_changes(before, after), (SubmitToProvider(before.reference),))
 
 
 def _is_about_latest_submission(before: Transaction, input_: ProviderNeverReceived) -> bool:

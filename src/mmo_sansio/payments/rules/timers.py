@@ -1,5 +1,4 @@
-"""Decides by the clock: expiry, the end of a hosted page, and the times of polls (clauses S3,
-W1)."""
+"""Decides by the clock: expiry, the end of a hosted page, and the times of polls (clauses S3, W1)."""
 
 from __future__ import annotations
 
@@ -14,20 +13,17 @@ from mmo_sansio.values.error_codes import EXPLANATIONS, ErrorCode
 from mmo_sansio.values.model import Order, Source, Stage, Transaction
 
 POLL_INTERVAL_MIN = Span(2 * clock.SECOND)
-"""The time between a provider's acceptance and the first poll, unless the provider advises
-another."""
+"""The time between a provider's acceptance and the first poll, unless the provider advises another."""
 
 POLL_INTERVAL_MAX: Span = clock.HOUR
-"""The interval between polls doubles up to this, so that each payment is polled in its last
-hour."""
+"""The interval between polls doubles up to this, so that each payment is polled in its last hour."""
 
 SUBMISSION_TIMEOUT = Span(30 * clock.SECOND)
-"""How long a submission may be in flight before the provider is polled about it; longer than any
-conversation with a provider may take."""
+"""How long a submission may be in flight before the provider is polled about it; longer than any conversation with a
+provider may take."""
 
 FINAL_POLL_BEFORE_EXPIRY = Span(10 * clock.MINUTE)
-"""The time of the last poll before the expiry of a payment, however long a provider's interval
-is."""
+"""The time of the last poll before the expiry of a payment, however long a provider's interval is."""
 
 _DOUBLINGS_MAX = 11
 """2 s doubled eleven times is beyond POLL_INTERVAL_MAX."""
@@ -39,8 +35,7 @@ def poll_interval(polls: int) -> Span:
 
 
 def next_poll_at(order: Order, after: Span, *, now: Instant) -> Instant:
-    """Return the time of the next poll: after this span, but with a last poll before the order
-    expires."""
+    """Return the time of the next poll: after this span, but with a last poll before the order expires."""
     at, last = now + after, order.expires_at - FINAL_POLL_BEFORE_EXPIRY
     return Instant(last if now < last < at else min(at, order.expires_at))
 
@@ -61,14 +56,10 @@ def wake(ledger: Ledger, input_: TransactionWoke, *, now: Instant) -> Decision:
         polls=before.progress.polls + 1,
         wake_at=next_poll_at(before.order, poll_interval(before.progress.polls), now=now),
     )
-    return Decision(
-        Applied(after), transition_changes(before, after), (PollProvider(before.reference),)
-    )
+    return Decision(Applied(after), transition_changes(before, after), (PollProvider(before.reference),))
 
 
-def _fail(
-    before: Transaction, input_: TransactionWoke, code: ErrorCode, *, now: Instant
-) -> Decision:
+def _fail(before: Transaction, input_: TransactionWoke, code: ErrorCode, *, now: Instant) -> Decision:
     after = advance(
         before,
         input_,
@@ -79,6 +70,4 @@ def _fail(
         error_code=code,
         error_message=EXPLANATIONS[code].meaning,
     )
-    return Decision(
-        Applied(after), transition_changes(before, after), (DeliverCallback(before.reference),)
-    )
+    return Decision(Applied(after), transition_changes(before, after), (DeliverCallback(before.reference),))

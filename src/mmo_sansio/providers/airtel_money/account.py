@@ -1,5 +1,4 @@
-"""Reads the options of an account with Airtel Money: one application in one country and
-currency."""
+"""Reads the options of an account with Airtel Money: one application in one country and currency."""
 
 from __future__ import annotations
 
@@ -50,8 +49,7 @@ class AirtelAccount:
     """Holds the options of an account."""
 
     base_url: str
-    """The address without a slash at its end; each country has its own, in production and for
-    tests."""
+    """The address without a slash at its end; each country has its own, in production and for tests."""
     country: str
     currency: str
     dialling_code: str
@@ -87,8 +85,8 @@ class AirtelAccount:
 
 
 def read_account(options: Mapping[str, Any]) -> AirtelAccount:
-    """Return the account that the options describe. Raises OptionError for an option that is
-    unknown, missing or unusable."""
+    """Return the account that the options describe. Raises OptionError for an option that is unknown, missing or
+    unusable."""
     reader = Options(options)
     country = reader.text("country").upper()
     market = MARKETS.get(country)
@@ -98,9 +96,7 @@ def read_account(options: Mapping[str, Any]) -> AirtelAccount:
         base_url=reader.url("base_url"),
         country=_check_country(country),
         currency=_check_currency(reader.text("currency", market.currency if market else None)),
-        dialling_code=_check_dialling_code(
-            reader.text("dialling_code", market.dialling_code if market else None)
-        ),
+        dialling_code=_check_dialling_code(reader.text("dialling_code", market.dialling_code if market else None)),
         client_id=reader.text("client_id"),
         client_secret=reader.text("client_secret"),
         pin=reader.optional_text("pin"),

@@ -1,5 +1,4 @@
-"""Holds the conversations with Airtel Money. The shell signs in and puts the token on every
-request."""
+"""Holds the conversations with Airtel Money. The shell signs in and puts the token on every request."""
 
 from __future__ import annotations
 
@@ -20,13 +19,7 @@ from mmo_sansio.providers.airtel_money.notifications import read_callback
 from mmo_sansio.providers.airtel_money.results import AirtelPayment, poll_report, submission_report
 from mmo_sansio.providers.airtel_money.wire import parse_response
 from mmo_sansio.providers.common.ciphers import CipherError, Ciphers
-from mmo_sansio.providers.common.interface import (
-    AccessToken,
-    Conversation,
-    ExchangeFailed,
-    SignIn,
-    SignInFailed,
-)
+from mmo_sansio.providers.common.interface import AccessToken, Conversation, ExchangeFailed, SignIn, SignInFailed
 from mmo_sansio.providers.common.operations import (
     DIRECT_PAYIN,
     DIRECT_PAYOUT,
@@ -48,9 +41,8 @@ TOKEN_LIFETIME = 180 * SECOND
 
 
 def account_operations(account: AirtelAccount) -> Mapping[OperationKey, ProviderOperation]:
-    """Return the account's operations. Airtel rejects a repeated id instead of recognising it, and
-    only one source says so; so a submission is repeated only when the operator has denied for a
-    while that it knows the payment."""
+    """Return the account's operations. Airtel rejects a repeated id instead of recognising it, and only one source says
+    so; so a submission is repeated only when the operator has denied for a while that it knows the payment."""
     later_polls = tuple(Span(minutes * MINUTE) for minutes in (1, 2, 5, 15, 60))
     payin = ProviderOperation(
         is_idempotent=False,
@@ -61,9 +53,7 @@ def account_operations(account: AirtelAccount) -> Mapping[OperationKey, Provider
     operations = {DIRECT_PAYIN: payin, WEB_PAYIN: payin}
     if account.pin is not None:
         operations[DIRECT_PAYOUT] = evolve(
-            payin,
-            not_found_is_final_after=Span(30 * MINUTE),
-            poll_intervals=(Span(10 * SECOND), *later_polls),
+            payin, not_found_is_final_after=Span(30 * MINUTE), poll_intervals=(Span(10 * SECOND), *later_polls)
         )
     return MappingProxyType(operations)
 
@@ -123,8 +113,7 @@ class AirtelMoneyProvider:
         return response.status == 401
 
     def submit(self, transaction: Transaction, *, now: Instant) -> Conversation:
-        """Submit the payment once; a second time only when the cached RSA key turned out to be
-        outdated."""
+        """Submit the payment once; a second time only when the cached RSA key turned out to be outdated."""
         about = AirtelPayment(transaction, self.name, self.account)
         if (unfit := self._unsupported_reason(transaction)) is not None:
             return about.failed(ErrorCode.MERCHANT_MISCONFIGURED, message=unfit)
@@ -149,11 +138,7 @@ class AirtelMoneyProvider:
                 return about.never_received()
             if answer.code in STALE_KEY_CODES:
                 self._key = None
-                if (
-                    was_kept
-                    and not is_inconclusive_status(answer.status)
-                    and answer.success is not True
-                ):
+                if was_kept and not is_inconclusive_status(answer.status) and answer.success is not True:
                     continue
             return submission_report(answer, about)
 
@@ -188,18 +173,14 @@ class AirtelMoneyProvider:
     def _build_submission(
         self, transaction: Transaction, *, now: Instant
     ) -> Generator[HttpRequest, HttpResponse, HttpRequest]:
-        """Return the request, with the RSA key that it may need. Raises the exceptions that make it
-        impossible."""
+        """Return the request, with the RSA key that it may need. Raises the exceptions that make it impossible."""
         public_key = b""
         if requests.needs_key(self.account, transaction.order):
             public_key = self.account.public_key or (yield from self._encryption_key(now=now))
-        return requests.submission_request(
-            self.account, transaction.order, self.ciphers, public_key
-        )
+        return requests.submission_request(self.account, transaction.order, self.ciphers, public_key)
 
     def _encryption_key(self, *, now: Instant) -> Generator[HttpRequest, HttpResponse, bytes]:
-        """Return the operator's key, and fetch it when no valid one is cached. Raises
-        EncryptionKeyUnavailable."""
+        """Return the operator's key, and fetch it when no valid one is cached. Raises EncryptionKeyUnavailable."""
         if (cached := self._cached_key(now)) is not None:
             return cached
         try:
@@ -215,11 +196,8 @@ class AirtelMoneyProvider:
         return self._key.public_key
 
 
-def open_airtel_money(
-    name: str, title: str, options: Mapping[str, Any], ciphers: Ciphers
-) -> AirtelMoneyProvider:
-    """Return the adapter of one account. Raises OptionError for an option that is unknown, missing
-    or unusable."""
+def open_airtel_money(name: str, title: str, options: Mapping[str, Any], ciphers: Ciphers) -> AirtelMoneyProvider:
+    """Return the adapter of one account. Raises OptionError for an option that is unknown, missing or unusable."""
     return AirtelMoneyProvider(name, title, read_account(options), ciphers)
 
 
@@ -228,17 +206,14 @@ def _parse_key(response: HttpResponse, *, now: Instant) -> EncryptionKey:
     if response.status != 200:
         is_refusal = not is_inconclusive_status(response.status) and response.status != 429
         raise EncryptionKeyUnavailable(
-            f"Airtel Money answered {response.status} when asked for its key.",
-            is_rejection=is_refusal,
+            f"Airtel Money answered {response.status} when asked for its key.", is_rejection=is_refusal
         )
     try:
         data = parse_json(response.body)["data"]
         public_key = base64.b64decode(data["key"], validate=True)
         end = _parse_valid_until(data.get("valid_upto"))
     except (ValueError, LookupError, TypeError, AttributeError):
-        raise EncryptionKeyUnavailable(
-            "Airtel Money gave no key that can be read.", is_rejection=True
-        ) from None
+        raise EncryptionKeyUnavailable("Airtel Money gave no key that can be read.", is_rejection=True) from None
     return EncryptionKey(public_key, Instant(min(now + KEY_LIFETIME, end or now + KEY_LIFETIME)))
 
 
@@ -252,8 +227,7 @@ def _parse_valid_until(text: object) -> Instant | None:
 
 
 def _parse_lifetime(value: object) -> int:
-    """Return the lifetime of a token: a number, or one as text; the documented one in all other
-    cases."""
+    """Return the lifetime of a token: a number, or one as text; the documented one in all other cases."""
     if value is None:
         return TOKEN_LIFETIME // SECOND
     text = str(value)

@@ -24,11 +24,8 @@ def callback_hash(key: str, text: bytes) -> str:
     return base64.b64encode(hmac.digest(key.encode(), text, hashlib.sha256)).decode()
 
 
-def read_callback(
-    request: HttpRequest, account: AirtelAccount, provider: str
-) -> ProviderHinted | UnmatchedNotified:
-    """Return the payment of a callback; a forged or unreadable callback goes to the suspense
-    book."""
+def read_callback(request: HttpRequest, account: AirtelAccount, provider: str) -> ProviderHinted | UnmatchedNotified:
+    """Return the payment of a callback; a forged or unreadable callback goes to the suspense book."""
     content = stored_text(request.body)
     try:
         document = parse_json(request.body)
@@ -61,8 +58,8 @@ def _hash_in_body(document: dict[str, Any]) -> bytes | None:
 
 
 def _hash_candidates(body: bytes, document: dict[str, Any]) -> Iterator[bytes]:
-    """Yield the texts that a hash may be of: the `transaction` as received, the same as compact
-    JSON, and the whole body."""
+    """Yield the texts that a hash may be of: the `transaction` as received, the same as compact JSON, and the whole
+    body."""
     yield (raw_member(body.decode(), "transaction") or "").encode()
     compact = json.dumps(document["transaction"], ensure_ascii=False, separators=(",", ":"))
     yield compact.encode()

@@ -35,11 +35,7 @@ class ForeignNumberError(ValueError):
 
 def sign_in_request(account: AirtelAccount) -> HttpRequest:
     """Request a token."""
-    body = {
-        "client_id": account.client_id,
-        "client_secret": account.client_secret,
-        "grant_type": "client_credentials",
-    }
+    body = {"client_id": account.client_id, "client_secret": account.client_secret, "grant_type": "client_credentials"}
     headers = ((b"content-type", b"application/json"), (b"accept", b"*/*"))
     return HttpRequest("POST", _target(account, "/auth/oauth2/token"), headers, to_json(body))
 
@@ -65,9 +61,7 @@ def needs_key(account: AirtelAccount, order: Order) -> bool:
     return account.signs_collections if order.type is Type.PAYIN else True
 
 
-def submission_request(
-    account: AirtelAccount, order: Order, ciphers: Ciphers, public_key: bytes
-) -> HttpRequest:
+def submission_request(account: AirtelAccount, order: Order, ciphers: Ciphers, public_key: bytes) -> HttpRequest:
     """Request the payment. The key is used only if `needs_key`.
 
     Raises ForeignNumberError for a number of another country, CipherError for an unusable key.
@@ -86,23 +80,18 @@ def submission_request(
     return HttpRequest("POST", _target(account, path), headers, body)
 
 
-def signature_headers(
-    body: bytes, ciphers: Ciphers, public_key: bytes, padding: RsaPadding
-) -> Headers:
+def signature_headers(body: bytes, ciphers: Ciphers, public_key: bytes, padding: RsaPadding) -> Headers:
     """Return `x-signature` and `x-key` for exactly these bytes. Raises CipherError."""
     key = ciphers.random_bytes(AES_KEY_BYTES)
     vector = ciphers.random_bytes(AES_IV_BYTES)
     key_and_vector = base64.b64encode(key) + b":" + base64.b64encode(vector)
     sealed = _encrypt(ciphers, public_key, key_and_vector, padding)
-    return (
-        (b"x-signature", base64.b64encode(ciphers.aes_cbc_encrypt(key, vector, body))),
-        (b"x-key", sealed),
-    )
+    return ((b"x-signature", base64.b64encode(ciphers.aes_cbc_encrypt(key, vector, body))), (b"x-key", sealed))
 
 
 def national_number(account: AirtelAccount, msisdn: str) -> str:
-    """Return the number without the country's dialling code. Raises ForeignNumberError for a number
-    of another country, which, shortened, would belong to another person."""
+    """Return the number without the country's dialling code. Raises ForeignNumberError for a number of another country,
+    which, shortened, would belong to another person."""
     digits = msisdn.removeprefix("+")
     if not digits.startswith(account.dialling_code):
         raise ForeignNumberError("The number is none of the account's country.")
@@ -111,8 +100,8 @@ def national_number(account: AirtelAccount, msisdn: str) -> str:
 
 
 def payer_reference(order: Order) -> str:
-    """Return the reference for the payer: letters and digits of the merchant's reference, cut; the
-    gateway's reference if too few are left."""
+    """Return the reference for the payer: letters and digits of the merchant's reference, cut; the gateway's reference
+    if too few are left."""
     plain = _NOT_ALPHANUMERIC.sub("", order.merchant_reference or "")[:REFERENCE_CHARACTERS_MAX]
     return plain if len(plain) >= _REFERENCE_CHARACTERS_MIN else order.gateway_reference
 
@@ -126,9 +115,7 @@ def _collection_body(account: AirtelAccount, order: Order) -> Mapping[str, Any]:
     }
 
 
-def _disbursement_body(
-    account: AirtelAccount, order: Order, ciphers: Ciphers, public_key: bytes
-) -> Mapping[str, Any]:
+def _disbursement_body(account: AirtelAccount, order: Order, ciphers: Ciphers, public_key: bytes) -> Mapping[str, Any]:
     payee: dict[str, Any] = {"msisdn": national_number(account, order.party.msisdn)}
     transaction: dict[str, Any] = {"amount": order.requested, "id": order.gateway_reference}
     if account.disbursement_version == 2:
@@ -149,8 +136,7 @@ def _disbursement_body(
 
 
 def _encrypt(ciphers: Ciphers, public_key: bytes, plain: bytes, padding: RsaPadding) -> bytes:
-    """Encrypt a text with the operator's key, in Base64. Only PKCS#1 v1.5 leaves room in a short
-    key."""
+    """Encrypt a text with the operator's key, in Base64. Only PKCS#1 v1.5 leaves room in a short key."""
     is_short = ciphers.rsa_bits(public_key) <= _SHORT_KEY_BITS
     used = RsaPadding.PKCS1V15 if is_short else padding
     return base64.b64encode(ciphers.rsa_encrypt(public_key, plain, used))

@@ -1,7 +1,7 @@
 """Turns the operator's responses into reports.
 
-The payment's own status decides; a code by itself only rejects a payment that was never begun. An
-ambiguous, contradictory or undocumented response causes another poll, never a guess (S6).
+The payment's own status decides; a code by itself only rejects a payment that was never begun. An ambiguous,
+contradictory or undocumented response causes another poll, never a guess (S6).
 """
 
 from __future__ import annotations
@@ -62,19 +62,13 @@ class AirtelPayment:
 
     def succeeded(self, response: AirtelResponse) -> ProviderSucceeded:
         """Report that the payment was paid."""
-        return ProviderSucceeded(
-            self.transaction.reference, self.provider, Source.POLL, response.airtel_money_id
-        )
+        return ProviderSucceeded(self.transaction.reference, self.provider, Source.POLL, response.airtel_money_id)
 
     def failed(
         self, error_code: ErrorCode, native_code: str | None = None, message: str | None = None
     ) -> ProviderFailed:
         """Report that the payment was not and will not be paid."""
-        if (
-            self.account.is_rejection_by_payer
-            and self.is_payin
-            and native_code == REJECTED_BY_PAYER_CODE
-        ):
+        if self.account.is_rejection_by_payer and self.is_payin and native_code == REJECTED_BY_PAYER_CODE:
             error_code = ErrorCode.USER_CANCELLED
         return ProviderFailed(
             self.transaction.reference,
@@ -87,9 +81,7 @@ class AirtelPayment:
 
     def unreachable(self, problem: str) -> ProviderUnreachable:
         """Report that nothing is known."""
-        return ProviderUnreachable(
-            self.transaction.reference, self.provider, f"Airtel Money {problem}."
-        )
+        return ProviderUnreachable(self.transaction.reference, self.provider, f"Airtel Money {problem}.")
 
     def never_received(self) -> ProviderNeverReceived:
         """Report that the submission has certainly never arrived."""
@@ -98,8 +90,8 @@ class AirtelPayment:
 
 
 def submission_report(response: AirtelResponse, payment: AirtelPayment) -> ProviderReport:
-    """Return the report from the response to a submission. The response to a pay-in is never its
-    result, whatever it says."""
+    """Return the report from the response to a submission. The response to a pay-in is never its result, whatever it
+    says."""
     if is_inconclusive_status(response.status):
         return payment.unreachable(f"answered {response.status} to a submission")
     if response.status == TOO_MANY_REQUESTS:
@@ -114,9 +106,7 @@ def submission_report(response: AirtelResponse, payment: AirtelPayment) -> Provi
     if code is None and response.status in HTTP_REJECTIONS:
         native_code = response.code or f"HTTP {response.status}"
         return payment.failed(HTTP_REJECTIONS[response.status], native_code, response.message)
-    if (response.status == 200 and response.success) or (
-        code and code.outcome is AirtelOutcome.PENDING
-    ):
+    if (response.status == 200 and response.success) or (code and code.outcome is AirtelOutcome.PENDING):
         return payment.accepted()
     return payment.unreachable(f"answered {response.status} with {response.code or 'no code'}")
 
@@ -124,8 +114,7 @@ def submission_report(response: AirtelResponse, payment: AirtelPayment) -> Provi
 def poll_report(
     response: AirtelResponse, payment: AirtelPayment, operation: ProviderOperation, *, now: Instant
 ) -> ProviderReport:
-    """Return the report from the response to a poll. Rejections without the payment's status reject
-    the poll only."""
+    """Return the report from the response to a poll. Rejections without the payment's status reject the poll only."""
     if response.transaction_id not in (None, payment.transaction.reference):
         return payment.unreachable("answered about another payment")
     code = payment.find_code(response)
@@ -135,15 +124,11 @@ def poll_report(
             return payment.succeeded(response)
         case "TF" if is_answer:
             if code is None:
-                return payment.failed(
-                    ErrorCode.TRANSACTION_DECLINED, response.code, response.message
-                )
+                return payment.failed(ErrorCode.TRANSACTION_DECLINED, response.code, response.message)
             if code.error_code is not None:
                 return payment.failed(code.error_code, response.code, response.message)
         case "TE" if is_answer and payment.is_payin:
-            return payment.failed(
-                ErrorCode.TRANSACTION_EXPIRED, response.code or "TE", response.message
-            )
+            return payment.failed(ErrorCode.TRANSACTION_EXPIRED, response.code or "TE", response.message)
         case "TA" | "TIP" if is_answer:
             return payment.accepted()
         case None if code is not None and code.outcome is AirtelOutcome.NOT_FOUND:
@@ -155,8 +140,7 @@ def poll_report(
 
 
 def _is_paid_out(response: AirtelResponse, code: AirtelCode | None, account: AirtelAccount) -> bool:
-    """Return whether all parts of the response say so; only the oldest version leaves the status
-    out."""
+    """Return whether all parts of the response say so; only the oldest version leaves the status out."""
     says_status = response.transaction_status == "TS" or (
         response.transaction_status is None and account.disbursement_version == 1
     )
@@ -165,8 +149,7 @@ def _is_paid_out(response: AirtelResponse, code: AirtelCode | None, account: Air
 
 
 def _is_rejected(response: AirtelResponse, code: AirtelCode | None) -> bool:
-    """Return whether the payment was certainly not begun: no part of the response contradicts
-    it."""
+    """Return whether the payment was certainly not begun: no part of the response contradicts it."""
     if code is None or code.outcome is not AirtelOutcome.REJECTED or response.success is True:
         return False
     is_said = response.status >= 400 or response.success is False

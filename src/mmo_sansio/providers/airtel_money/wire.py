@@ -38,8 +38,7 @@ class AirtelResponse:
 
 
 def to_json(document: Mapping[str, Any]) -> bytes:
-    """Return the document as compact JSON in the order of its members, with amounts as exact
-    numbers."""
+    """Return the document as compact JSON in the order of its members, with amounts as exact numbers."""
     return _to_json_text(document).encode()
 
 
@@ -66,9 +65,8 @@ def parse_response(response: HttpResponse) -> AirtelResponse:
 
 
 def raw_member(text: str, name: str) -> str | None:
-    """Return the value of a member of the JSON object in a text, exactly as written; of several
-    with this name the last, as other parsers do. None when it has none. Raises ValueError when the
-    text is no JSON object."""
+    """Return the value of a member of the JSON object in a text, exactly as written; of several with this name the
+    last, as other parsers do. None when it has none. Raises ValueError when the text is no JSON object."""
     decoder, found = json.JSONDecoder(), None
     position = _skip_past(text, 0, "{")
     while text[position : position + 1] != "}":
@@ -95,8 +93,7 @@ def _to_json_text(value: object) -> str:
 
 
 def _code(document: Mapping[str, Any], status: Mapping[str, Any]) -> str | None:
-    """Return `response_code`, else the deprecated `result_code`, else the code of the router's
-    errors."""
+    """Return `response_code`, else the deprecated `result_code`, else the code of the router's errors."""
     code = _text_member(status, "response_code") or _text_member(status, "result_code")
     if code is not None:
         return code

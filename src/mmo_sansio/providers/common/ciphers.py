@@ -1,5 +1,4 @@
-"""Defines the randomness and the encryption that adapters need; the shell implements it and passes
-it in."""
+"""Defines the randomness and the encryption that adapters need; the shell implements it and passes it in."""
 
 from __future__ import annotations
 
@@ -17,18 +16,15 @@ class RsaPadding(StrEnum):
     OAEP_SHA256 = "oaep-sha256"
     """RSAES-OAEP with SHA-256 for both hashes."""
     OAEP_SHA256_MGF1_SHA1 = "oaep-sha256-mgf1-sha1"
-    """RSAES-OAEP with SHA-256 and MGF1 with SHA-1: the default of Java's
-    `OAEPWithSHA-256AndMGF1Padding`."""
+    """RSAES-OAEP with SHA-256 and MGF1 with SHA-1: the default of Java's `OAEPWithSHA-256AndMGF1Padding`."""
 
 
 class CipherError(ValueError):
-    """Raised for a key that cannot be read, or that takes less text than this; the message contains
-    neither."""
+    """Raised for a key that cannot be read, or that takes less text than this; the message contains neither."""
 
 
 class Ciphers(Protocol):
-    """Gives randomness and encryption. A public key is a certificate or a key in PEM, or a DER
-    SubjectPublicKeyInfo."""
+    """Gives randomness and encryption. A public key is a certificate or a key in PEM, or a DER SubjectPublicKeyInfo."""
 
     def random_bytes(self, count: int) -> bytes:
         """Return so many unpredictable bytes."""
@@ -39,8 +35,7 @@ class Ciphers(Protocol):
         ...
 
     def rsa_encrypt(self, public_key: bytes, plain: bytes, padding: RsaPadding) -> bytes:
-        """Encrypt the text for the holder of the private key. Raises CipherError for a bad key or
-        too long a text."""
+        """Encrypt the text for the holder of the private key. Raises CipherError for a bad key or too long a text."""
         ...
 
     def rsa_encrypt_pkcs1v15(self, certificate_pem: bytes, plain: bytes) -> bytes:
@@ -48,7 +43,6 @@ class Ciphers(Protocol):
         ...
 
     def aes_cbc_encrypt(self, key: bytes, iv: bytes, plain: bytes) -> bytes:
-        """Encrypt with AES in CBC mode and PKCS#7 padding (NIST SP 800-38A; RFC 5652 section 6.3);
-        the key's length selects the AES. Raises CipherError unless the key has 16, 24 or 32 bytes
-        and the initialization vector 16."""
+        """Encrypt with AES in CBC mode and PKCS#7 padding (NIST SP 800-38A; RFC 5652 section 6.3); the key's length
+        selects the AES. Raises CipherError unless the key has 16, 24 or 32 bytes and the initialization vector 16."""
         ...

@@ -1,35 +1,28 @@
-"""Finds the owner of an offline deposit: the brand and method of the account that was paid (clause
-S4)."""
+"""Finds the owner of an offline deposit: the brand and method of the account that was paid (clause S4)."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
 
-from mmo_sansio.messages.inputs import (
-    DepositNotified,
-    ProviderHinted,
-    ProviderSucceeded,
-    UnmatchedNotified,
-)
+from mmo_sansio.messages.inputs import DepositNotified, ProviderHinted, ProviderSucceeded, UnmatchedNotified
 from mmo_sansio.providers.common.interface import DepositReport
 from mmo_sansio.providers.common.operations import OperationKey, ProviderOperation, operation_key
 from mmo_sansio.values.model import Brand, Method, Source, Transaction
 
 REFERENCE_SUFFIX_CHARACTERS = 12
-"""How many of the last characters of a gatewayReference a payer sees as account reference where the
-operator allows no more."""
+"""How many of the last characters of a gatewayReference a payer sees as account reference where the operator allows no
+more."""
 
 DepositOwner = tuple[Brand, Method]
 
 
 def find_owner(deposit: DepositReport, brands: Iterable[Brand]) -> DepositOwner | None:
-    """Return the brand and the method that the deposit is for; None when there is none, or more
-    than one.
+    """Return the brand and the method that the deposit is for; None when there is none, or more than one.
 
-    A method names its deposits: `ACCOUNT`, or `ACCOUNT/PREFIX` for those whose bill reference
-    begins so, in capital or small letters; the longest prefix counts. Where no method of the
-    provider names any, the one brand that uses the provider owns them all.
+    A method names its deposits: `ACCOUNT`, or `ACCOUNT/PREFIX` for those whose bill reference begins so, in capital or
+    small letters; the longest prefix counts. Where no method of the provider names any, the one brand that uses the
+    provider owns them all.
     """
     candidates = [
         (brand, method)
@@ -37,11 +30,7 @@ def find_owner(deposit: DepositReport, brands: Iterable[Brand]) -> DepositOwner 
         for method in brand.methods
         if method.provider == deposit.provider and deposit.amount.currency in method.limits
     ]
-    claims = [
-        (len(claim), owner)
-        for owner in candidates
-        for claim in _matching_accounts(deposit, owner[1])
-    ]
+    claims = [(len(claim), owner) for owner in candidates for claim in _matching_accounts(deposit, owner[1])]
     if claims:
         longest = max(length for length, _ in claims)
         return _single(owner for length, owner in claims if length == longest)
@@ -51,11 +40,7 @@ def find_owner(deposit: DepositReport, brands: Iterable[Brand]) -> DepositOwner 
 
 
 def deposit_input(
-    deposit: DepositReport,
-    owner: DepositOwner | None,
-    *,
-    provider_title: str,
-    gateway_reference: str,
+    deposit: DepositReport, owner: DepositOwner | None, *, provider_title: str, gateway_reference: str
 ) -> DepositNotified:
     """Return the input for a deposit; without an owner it goes to the suspense book."""
     return DepositNotified(
@@ -77,15 +62,12 @@ def may_be_reference_suffix(deposit: DepositReport) -> bool:
 
 
 def payment_input(
-    deposit: DepositReport,
-    transaction: Transaction,
-    operations: Mapping[OperationKey, ProviderOperation],
+    deposit: DepositReport, transaction: Transaction, operations: Mapping[OperationKey, ProviderOperation]
 ) -> ProviderSucceeded | ProviderHinted | UnmatchedNotified:
-    """Return the input for a deposit that names one of our payments: it is unsigned, so the
-    provider is polled if possible.
+    """Return the input for a deposit that names one of our payments: it is unsigned, so the provider is polled if
+    possible.
 
-    One for a payment that has ended changes nothing and goes to the suspense book, as it may be a
-    second payment.
+    One for a payment that has ended changes nothing and goes to the suspense book, as it may be a second payment.
     """
     operation = operations.get(operation_key(transaction))
     if operation and operation.can_be_polled and not transaction.progress.stage.is_terminal:
@@ -93,11 +75,7 @@ def payment_input(
     if deposit.amount != transaction.order.requested:
         return UnmatchedNotified(deposit.provider, _to_json(deposit))
     return ProviderSucceeded(
-        transaction.reference,
-        deposit.provider,
-        Source.WEBHOOK,
-        deposit.provider_reference,
-        deposit.amount,
+        transaction.reference, deposit.provider, Source.WEBHOOK, deposit.provider_reference, deposit.amount
     )
 
 

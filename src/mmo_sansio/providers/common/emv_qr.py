@@ -1,7 +1,7 @@
 """Writes the text of merchant-presented QR codes (EMV QRCPS-MPM v1.1).
 
-The text is a row of objects: an ID of two digits, a length of two digits that counts characters, a
-value. Object 00 comes first and object 63, the checksum, last.
+The text is a row of objects: an ID of two digits, a length of two digits that counts characters, a value. Object 00
+comes first and object 63, the checksum, last.
 """
 
 from __future__ import annotations
@@ -36,12 +36,10 @@ class QrError(ValueError):
 
 @frozen
 class QrMerchant:
-    """Names the recipient of a code's payment, in the terms of the scheme that carries the
-    money."""
+    """Names the recipient of a code's payment, in the terms of the scheme that carries the money."""
 
     account: tuple[tuple[str, str], ...]
-    """The objects within the account template: `00` is the scheme's identifier, which defines the
-    others."""
+    """The objects within the account template: `00` is the scheme's identifier, which defines the others."""
     name: str
     city: str
     country: str
@@ -52,18 +50,18 @@ class QrMerchant:
     """ISO 18245 merchant category code; `0000`: unknown."""
     postal_code: str | None = None
     language: str | None = None
-    """ISO 639-1 language of the name and city as written; with it, a form that is not ASCII is
-    written to template 64."""
+    """ISO 639-1 language of the name and city as written; with it, a form that is not ASCII is written to template
+    64."""
 
 
 def dynamic_payload(
     merchant: QrMerchant, amount: Money, gateway_reference: str, *, bill_number: str | None = None
 ) -> str:
-    """Return the payload of a dynamic code, which is for one payment of this amount; the payment is
-    found again by its :func:`reference_label`.
+    """Return the payload of a dynamic code, which is for one payment of this amount; the payment is found again by its
+    :func:`reference_label`.
 
-    The bill number is shown to the payer, and cut to its length. Raises QrError when a value does
-    not fit, and KeyError for an unknown currency.
+    The bill number is shown to the payer, and cut to its length. Raises QrError when a value does not fit, and KeyError
+    for an unknown currency.
     """
     if amount.minor <= 0 or len(amount.text) > AMOUNT_CHARACTERS_MAX:
         raise QrError(f"an amount must be positive and at most {AMOUNT_CHARACTERS_MAX} characters")
@@ -91,8 +89,8 @@ def dynamic_payload(
 
 
 def reference_label(gateway_reference: str) -> str:
-    """Return the label of a payment in 62.05: the last 25 characters of its reference. The dropped
-    character of a ULID counts periods of a thousand years."""
+    """Return the label of a payment in 62.05: the last 25 characters of its reference. The dropped character of a ULID
+    counts periods of a thousand years."""
     return gateway_reference[-LABEL_CHARACTERS_MAX:]
 
 
@@ -145,8 +143,7 @@ def _encode_objects(objects: Iterable[tuple[str, str | None]]) -> str:
 
 
 def _to_ascii(text: str) -> str:
-    """Return the text in ASCII, letters without their marks; if nothing would be left, the text as
-    it is."""
+    """Return the text in ASCII, letters without their marks; if nothing would be left, the text as it is."""
     spelled = unicodedata.normalize("NFKD", text)
     return "".join(each for each in spelled if _is_printable_ascii(each)).strip() or text
 

@@ -1,8 +1,8 @@
 """Defines the interface of providers, whose conversations are generators.
 
-A conversation yields an HttpRequest (absolute-form target), receives the HttpResponse, and returns
-a report. Its driver does the waiting; without a usable response it throws an ExchangeFailed into
-the conversation, which decides what that means.
+A conversation yields an HttpRequest (absolute-form target), receives the HttpResponse, and returns a report. Its driver
+does the waiting; without a usable response it throws an ExchangeFailed into the conversation, which decides what that
+means.
 """
 
 from __future__ import annotations
@@ -49,8 +49,7 @@ class AccessToken:
     expires_at: Instant
 
     def is_fresh(self, now: Instant) -> bool:
-        """Tell whether it may still be used: it is renewed a minute, or a tenth of its lifetime,
-        before its end."""
+        """Tell whether it may still be used: it is renewed a minute, or a tenth of its lifetime, before its end."""
         margin = min(TOKEN_RENEWAL_MARGIN, (self.expires_at - self.issued_at) // 10)
         return now < self.expires_at - margin
 
@@ -65,14 +64,12 @@ class SignInFailed(Exception):
 
 
 SignIn: TypeAlias = Generator[HttpRequest, HttpResponse, AccessToken]
-"""Yields requests with all their headers; raises SignInFailed for a rejection. ExchangeFailed may
-pass through it."""
+"""Yields requests with all their headers; raises SignInFailed for a rejection. ExchangeFailed may pass through it."""
 
 
 @frozen
 class DepositReport:
-    """A provider reports an offline deposit in its own terms; the gateway's configuration names its
-    owner (S4)."""
+    """A provider reports an offline deposit in its own terms; the gateway's configuration names its owner (S4)."""
 
     provider: str
     provider_reference: str
@@ -87,8 +84,7 @@ class DepositReport:
 
 @frozen
 class DepositValidation:
-    """A provider requests whether an offline deposit is acceptable; no money has moved, and nothing
-    is recorded."""
+    """A provider requests whether an offline deposit is acceptable; no money has moved, and nothing is recorded."""
 
     deposit: DepositReport
 
@@ -118,8 +114,8 @@ class Provider(Protocol):
         ...
 
     def scope_of(self, request: HttpRequest) -> str | None:
-        """Return the name of the access token that this request needs; None: no token. A provider
-        with several products may give a token for each."""
+        """Return the name of the access token that this request needs; None: no token. A provider with several products
+        may give a token for each."""
         ...
 
     def sign_in(self, scope: str, *, now: Instant) -> SignIn:
@@ -139,13 +135,12 @@ class Provider(Protocol):
         ...
 
     def read_notification(self, request: HttpRequest) -> ProviderNotification:
-        """Return the meaning of the provider's notification (a webhook); never raises for bad
-        input."""
+        """Return the meaning of the provider's notification (a webhook); never raises for bad input."""
         ...
 
     def answer_notification(self, request: HttpRequest, accepted: bool) -> HttpResponse:
-        """Return the response to a notification: `accepted` once its content is durable or, for the
-        validation of a deposit, that it is acceptable; never raises for bad input."""
+        """Return the response to a notification: `accepted` once its content is durable or, for the validation of a
+        deposit, that it is acceptable; never raises for bad input."""
         ...
 
 
@@ -157,11 +152,10 @@ class Finished(Generic[ResultT]):
 
 
 def resume(
-    conversation: Generator[HttpRequest, HttpResponse, ResultT],
-    outcome: HttpResponse | ExchangeFailed | None = None,
+    conversation: Generator[HttpRequest, HttpResponse, ResultT], outcome: HttpResponse | ExchangeFailed | None = None
 ) -> HttpRequest | Finished[ResultT]:
-    """Pass on the outcome of the last request, or None at the beginning; return the next request or
-    the end. Raises what the conversation raises."""
+    """Pass on the outcome of the last request, or None at the beginning; return the next request or the end. Raises
+    what the conversation raises."""
     try:
         match outcome:
             case None:
@@ -175,8 +169,7 @@ def resume(
 
 
 def drive(
-    conversation: Generator[HttpRequest, HttpResponse, ResultT],
-    exchange: Callable[[HttpRequest], HttpResponse],
+    conversation: Generator[HttpRequest, HttpResponse, ResultT], exchange: Callable[[HttpRequest], HttpResponse]
 ) -> ResultT:
     """Run a conversation with a function that answers at once, and return its result; for tests."""
     step = resume(conversation)

@@ -1,7 +1,6 @@
 """Reads the options of a `[provider.NAME]`: each key once, with a sentence for each unusable value.
 
-A value is what a TOML file holds, or the text of an environment variable; no message contains a
-secret.
+A value is what a TOML file holds, or the text of an environment variable; no message contains a secret.
 """
 
 from __future__ import annotations
@@ -58,8 +57,7 @@ class Options:
         return None if key not in self.values else self.text(key)
 
     def url(self, key: str, default: str | None = None) -> str:
-        """Return an https address (http on this machine only), without a slash at its end. Raises
-        OptionError."""
+        """Return an https address (http on this machine only), without a slash at its end. Raises OptionError."""
         value = self.text(key, default).rstrip("/")
         if not (_HTTPS.fullmatch(value) or _LOCAL_HTTP.fullmatch(value)):
             raise OptionError(key, "must be an https address.", f'Write {key} = "https://…".')

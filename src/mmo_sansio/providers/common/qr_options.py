@@ -14,9 +14,9 @@ _ANY_REFERENCE = "0" * 26
 
 
 def read_qr_merchant(options: Options, default: QrMerchant) -> QrMerchant:
-    """Return the merchant of these options, with the default's values for those left out:
-    `qr_name`, `qr_city`, `qr_category`, `qr_postal_code`, `qr_language`, `qr_template` (26 to 51),
-    `qr_scheme` (the template's object 00) and `qr_account` (its object 01). Raises OptionError."""
+    """Return the merchant of these options, with the default's values for those left out: `qr_name`, `qr_city`,
+    `qr_category`, `qr_postal_code`, `qr_language`, `qr_template` (26 to 51), `qr_scheme` (the template's object 00) and
+    `qr_account` (its object 01). Raises OptionError."""
     scheme, account = (value for _, value in default.account)
     merchant = evolve(
         default,
@@ -26,10 +26,7 @@ def read_qr_merchant(options: Options, default: QrMerchant) -> QrMerchant:
         postal_code=options.optional_text("qr_postal_code") or default.postal_code,
         language=options.optional_text("qr_language") or default.language,
         account_id=options.text("qr_template", default.account_id),
-        account=(
-            ("00", options.text("qr_scheme", scheme)),
-            ("01", options.text("qr_account", account)),
-        ),
+        account=(("00", options.text("qr_scheme", scheme)), ("01", options.text("qr_account", account))),
     )
     try:
         dynamic_payload(merchant, _ANY_AMOUNT, _ANY_REFERENCE)
@@ -40,13 +37,10 @@ def read_qr_merchant(options: Options, default: QrMerchant) -> QrMerchant:
 
 
 def make_qr_code(merchant: QrMerchant, order: Order) -> QrCode | None:
-    """Return the code that pays this order; None when no code can hold it: an amount may have too
-    many digits."""
+    """Return the code that pays this order; None when no code can hold it: an amount may have too many digits."""
     paid = evolve(merchant, country=order.country)
     try:
-        text = dynamic_payload(
-            paid, order.requested, order.gateway_reference, bill_number=order.merchant_reference
-        )
+        text = dynamic_payload(paid, order.requested, order.gateway_reference, bill_number=order.merchant_reference)
     except QrError:
         return None
     return QrCode(payload=text)

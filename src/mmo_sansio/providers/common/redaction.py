@@ -1,5 +1,5 @@
-"""Removes the secrets of an account from the reports of its adapter: some operators repeat a
-request in their error messages, which reach merchants, logs and the suspense book (A5)."""
+"""Removes the secrets of an account from the reports of its adapter: some operators repeat a request in their error
+messages, which reach merchants, logs and the suspense book (A5)."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ REDACTED: Final = "[secret]"
 """The replacement of a secret."""
 
 LONG_SECRET_CHARACTERS: Final = 8
-"""A secret of this length is removed wherever it appears. A shorter one, such as a PIN, may be part
-of an amount: it is removed as a word only, and only from text for people."""
+"""A secret of this length is removed wherever it appears. A shorter one, such as a PIN, may be part of an amount: it is
+removed as a word only, and only from text for people."""
 
 REMEMBERED_TOKENS_MAX: Final = 16
 """How many access tokens are remembered: those in use, and some earlier ones."""
@@ -106,8 +106,8 @@ class RedactingProvider:
         return self.adapter.answer_notification(request, accepted)
 
     def _redact_conversation(self, conversation: Conversation) -> Conversation:
-        """Run the conversation; long secrets are removed from responses before they are parsed, so
-        that none is cut in two."""
+        """Run the conversation; long secrets are removed from responses before they are parsed, so that none is cut in
+        two."""
         step = resume(conversation)
         while not isinstance(step, Finished):
             try:
@@ -125,9 +125,7 @@ class RedactingProvider:
             value = getattr(report, each.name)
             if type(value) is str and each.name not in ("gateway_reference", "provider"):
                 redacted = (
-                    self._redact_free_text(value)
-                    if each.name in _FREE_TEXT
-                    else self._redact_long_secrets(value)
+                    self._redact_free_text(value) if each.name in _FREE_TEXT else self._redact_long_secrets(value)
                 )
                 if redacted != value:
                     changes[each.name] = redacted
@@ -152,8 +150,7 @@ class RedactingProvider:
         return text
 
     def _redact_base64(self, match: re.Match[str]) -> str:
-        """Redact a run of Base64 that contains a secret, as in HTTP Basic and in the password of a
-        push."""
+        """Redact a run of Base64 that contains a secret, as in HTTP Basic and in the password of a push."""
         run = match[0]
         decoded = _decode_base64(run)
         return REDACTED if any(each.encode() in decoded for each in self._long_secrets()) else run
@@ -164,8 +161,7 @@ class RedactingProvider:
 
 
 def find_secrets(instance: object, depth: int = 0) -> Iterable[str]:
-    """Yield every text that an adapter or its account leaves out of its repr, which marks it as a
-    secret."""
+    """Yield every text that an adapter or its account leaves out of its repr, which marks it as a secret."""
     for each in getattr(type(instance), "__attrs_attrs__", ()):
         value = getattr(instance, each.name)
         if isinstance(value, str):

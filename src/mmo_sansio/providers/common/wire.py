@@ -22,17 +22,12 @@ def to_json(document: Mapping[str, Any]) -> bytes:
 
 
 def parse_json(
-    body: bytes,
-    *,
-    number: Callable[[str], Any] | None = None,
-    constant: Callable[[str], Any] | None = None,
+    body: bytes, *, number: Callable[[str], Any] | None = None, constant: Callable[[str], Any] | None = None
 ) -> dict[str, Any]:
-    """Return the JSON object in a body; the functions make numbers, and NaN or Infinity, from their
-    text. Raises ValueError for any other body, and for text that no store can hold."""
+    """Return the JSON object in a body; the functions make numbers, and NaN or Infinity, from their text. Raises
+    ValueError for any other body, and for text that no store can hold."""
     try:
-        document = json.loads(
-            body.decode(), parse_int=number, parse_float=number, parse_constant=constant
-        )
+        document = json.loads(body.decode(), parse_int=number, parse_float=number, parse_constant=constant)
         if not isinstance(document, dict):
             raise ValueError("not a JSON object")
         if b"\\u" in body:  # Escapes can spell U+0000 and lone surrogates.
@@ -51,6 +46,5 @@ def plain_amount(amount: Money) -> str:
 
 
 def stored_text(body: bytes) -> str:
-    """Return the part of a notification's body that is stored, as text that every store can
-    hold."""
+    """Return the part of a notification's body that is stored, as text that every store can hold."""
     return body.decode("utf-8", "replace").replace("\0", "\ufffd")[:STORED_CHARACTERS_MAX]

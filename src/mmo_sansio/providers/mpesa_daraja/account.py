@@ -74,9 +74,7 @@ def read_account(options: Mapping[str, Any], *, hooks_url: str, ciphers: Ciphers
         security_credential=_encrypt_credential(reader, ciphers) if initiator else "",
         payout_command=reader.choice("payout_command", PAYOUT_COMMANDS, PAYOUT_COMMANDS[0]),
         merchant_name=reader.optional_text("merchant_name"),
-        completes_unvalidated=reader.choice(
-            "unanswered_deposits", ("Completed", "Cancelled"), "Completed"
-        )
+        completes_unvalidated=reader.choice("unanswered_deposits", ("Completed", "Cancelled"), "Completed")
         == "Completed",
     )
     reader.check_unknown()
@@ -98,9 +96,7 @@ def _encrypt_credential(options: Options, ciphers: Ciphers) -> str:
     try:
         return b64encode(ciphers.rsa_encrypt_pkcs1v15(certificate, password.encode())).decode()
     except CipherError as error:
-        raise OptionError(
-            "certificate", f"can't be used: {error}.", "Take it from Daraja's portal, as PEM."
-        ) from None
+        raise OptionError("certificate", f"can't be used: {error}.", "Take it from Daraja's portal, as PEM.") from None
 
 
 def _check_hooks_url(hooks_url: str) -> str:

@@ -49,10 +49,7 @@ from mmo_sansio.providers.mpesa_daraja.codes import (
     interpret_error,
 )
 from mmo_sansio.providers.mpesa_daraja.hints import MpesaHint, parse_hint
-from mmo_sansio.providers.mpesa_daraja.notifications import (
-    notification_response,
-    parse_notification,
-)
+from mmo_sansio.providers.mpesa_daraja.notifications import notification_response, parse_notification
 from mmo_sansio.providers.mpesa_daraja.operations import OPERATIONS
 from mmo_sansio.providers.mpesa_daraja.references import conversation_id, registration_number
 from mmo_sansio.providers.mpesa_daraja.wire import (
@@ -104,8 +101,7 @@ class DarajaProvider:
         return SCOPE
 
     def sign_in(self, scope: str, *, now: Instant) -> SignIn:
-        """Get a token. It invalidates the previous one, so an account signs in once for all
-        requests."""
+        """Get a token. It invalidates the previous one, so an account signs in once for all requests."""
         answer = yield requests.token(self.account)
         try:
             document = parse_json(answer.body)
@@ -123,19 +119,16 @@ class DarajaProvider:
         if response.status == 401:
             return True
         try:
-            return (
-                response.status >= 400
-                and text_member(parse_json(response.body), "errorCode") in TOKEN_ERROR_CODES
-            )
+            return response.status >= 400 and text_member(parse_json(response.body), "errorCode") in TOKEN_ERROR_CODES
         except ValueError:
             return False
 
     def submit(self, transaction: Transaction, *, now: Instant) -> Conversation:
         """Prompt the payer, pay out, pay the tax, or get a QR code.
 
-        Requests that Daraja cannot process fail here, before anything is sent: an amount with cents
-        or in another currency, a number that is not Kenyan, a tax without a payment registration
-        number, and an operation for which the account has no credentials.
+        Requests that Daraja cannot process fail here, before anything is sent: an amount with cents or in another
+        currency, a number that is not Kenyan, a tax without a payment registration number, and an operation for which
+        the account has no credentials.
         """
         order, key = transaction.order, operation_key(transaction)
         shillings = whole_shillings(order.requested)
@@ -144,9 +137,7 @@ class DarajaProvider:
             reason = f"The account offers no {' '.join(key)}."
             return self._rejected(transaction, ErrorCode.MERCHANT_MISCONFIGURED, reason)
         if shillings is None:
-            return self._rejected(
-                transaction, ErrorCode.AMOUNT_OUT_OF_RANGE, "M-Pesa takes whole Kenyan shillings."
-            )
+            return self._rejected(transaction, ErrorCode.AMOUNT_OUT_OF_RANGE, "M-Pesa takes whole Kenyan shillings.")
         if key == QR_PAYIN:
             request = requests.qr_code(self.account, order, shillings=shillings)
             return (yield from self._submit(transaction, request, "QRCode"))
@@ -155,14 +146,10 @@ class DarajaProvider:
             if number is None:
                 reason = "The reconciliationReference is no payment registration number."
                 return self._rejected(transaction, ErrorCode.TRANSACTION_DECLINED, reason)
-            request = requests.remittance(
-                self.account, order, registration_number=number, shillings=shillings
-            )
+            request = requests.remittance(self.account, order, registration_number=number, shillings=shillings)
             return (yield from self._submit(transaction, request, "OriginatorConversationID"))
         if msisdn is None:
-            return self._rejected(
-                transaction, ErrorCode.USER_NOT_FOUND, "The msisdn is no Kenyan mobile number."
-            )
+            return self._rejected(transaction, ErrorCode.USER_NOT_FOUND, "The msisdn is no Kenyan mobile number.")
         if key == DIRECT_PAYOUT:
             request = requests.payout(self.account, order, msisdn=msisdn, shillings=shillings)
             return (yield from self._submit(transaction, request, "OriginatorConversationID"))
@@ -170,8 +157,7 @@ class DarajaProvider:
         return (yield from self._submit(transaction, request, "CheckoutRequestID"))
 
     def poll(self, transaction: Transaction, *, now: Instant) -> Conversation:
-        """Poll a push, and return its state; or poll a pay-out or tax payout, whose state arrives
-        by a callback."""
+        """Poll a push, and return its state; or poll a pay-out or tax payout, whose state arrives by a callback."""
         key, hint = operation_key(transaction), parse_hint(transaction.progress.hint)
         known_as = transaction.progress.provider_reference or hint.id
         if key in (DIRECT_PAYIN, WEB_PAYIN) and known_as:
@@ -192,14 +178,12 @@ class DarajaProvider:
         return notification_response(self.account, request, accepted=accepted)
 
     def register_urls(self) -> Generator[HttpRequest, HttpResponse, None]:
-        """Register the addresses for deposits: once in production, where a later change is made in
-        the portal. A repeated registration is no error. Raises RegistrationFailed."""
+        """Register the addresses for deposits: once in production, where a later change is made in the portal. A
+        repeated registration is no error. Raises RegistrationFailed."""
         answer = yield requests.registration(self.account)
         try:
             document = parse_json(answer.body)
-            why = text_member(document, "errorMessage") or text_member(
-                document, "ResponseDescription"
-            )
+            why = text_member(document, "errorMessage") or text_member(document, "ResponseDescription")
             if answer.status == 200 and text_member(document, "ResponseCode") == SUCCESS:
                 return
         except ValueError:
@@ -207,12 +191,7 @@ class DarajaProvider:
         if "already registered" not in why.lower():
             raise RegistrationFailed(f"Daraja answered {answer.status}: {why}")
 
-    def _submit(
-        self,
-        transaction: Transaction,
-        request: HttpRequest,
-        reference_field: str,
-    ) -> Conversation:
+    def _submit(self, transaction: Transaction, request: HttpRequest, reference_field: str) -> Conversation:
         try:
             answer = yield request
         except ExchangeFailed as failure:
@@ -248,11 +227,7 @@ class DarajaProvider:
     ) -> ProviderReport:
         if provider_reference is not None:
             return ProviderAccepted(
-                transaction.reference,
-                self.name,
-                Source.POLL,
-                provider_reference or None,
-                qr=parse_qr_code(document),
+                transaction.reference, self.name, Source.POLL, provider_reference or None, qr=parse_qr_code(document)
             )
         code = text_member(document, "ResponseCode")
         message = text_member(document, "ResponseDescription")
@@ -282,9 +257,7 @@ class DarajaProvider:
         if not code or code in PAYIN_PENDING_CODES:
             return ProviderAccepted(reference, self.name, Source.POLL, provider_reference)
         if code == SUCCESS:
-            return ProviderSucceeded(
-                reference, self.name, Source.POLL, hint.receipt or provider_reference
-            )
+            return ProviderSucceeded(reference, self.name, Source.POLL, hint.receipt or provider_reference)
         return self._failed(transaction, find_error_mapping(code).payin, code, message)
 
     def _poll_status(
@@ -313,9 +286,7 @@ class DarajaProvider:
             return ProviderAccepted(transaction.reference, self.name, Source.POLL)
         return self._unknown(transaction, "Daraja will answer the poll by a callback.")
 
-    def _failed(
-        self, transaction: Transaction, error_code: ErrorCode, code: str, message: str
-    ) -> ProviderFailed:
+    def _failed(self, transaction: Transaction, error_code: ErrorCode, code: str, message: str) -> ProviderFailed:
         return ProviderFailed(
             transaction.reference,
             self.name,
@@ -325,9 +296,7 @@ class DarajaProvider:
             native_message=message or None,
         )
 
-    def _rejected(
-        self, transaction: Transaction, error_code: ErrorCode, reason: str
-    ) -> ProviderFailed:
+    def _rejected(self, transaction: Transaction, error_code: ErrorCode, reason: str) -> ProviderFailed:
         return self._failed(transaction, error_code, "", reason)
 
     def _unknown(self, transaction: Transaction, reason: str) -> ProviderUnreachable:
@@ -338,10 +307,8 @@ class DarajaProvider:
 
 
 def _accepted_reference(document: Mapping[str, Any], field: str) -> str | None:
-    """Return the reference of an accepted submission, which may be empty; None when it was not
-    accepted. The ResponseCode of a QR code has several meanings, and a picture is a success."""
+    """Return the reference of an accepted submission, which may be empty; None when it was not accepted. The
+    ResponseCode of a QR code has several meanings, and a picture is a success."""
     if field == "QRCode":
         return "" if text_member(document, field) else None
-    return (
-        text_member(document, field) if text_member(document, "ResponseCode") == SUCCESS else None
-    )
+    return text_member(document, field) if text_member(document, "ResponseCode") == SUCCESS else None

@@ -1,8 +1,8 @@
 """Makes the addresses of callbacks: their last segment describes the callback, and is signed.
 
-Daraja signs nothing itself. But only Daraja gets the address, so a sender of a callback knows at
-least that address. It names the payment, its amount and the poll, so that a callback can be read
-without a look-up. It is hexadecimal, because Daraja rejects addresses with certain words.
+Daraja signs nothing itself. But only Daraja gets the address, so a sender of a callback knows at least that address. It
+names the payment, its amount and the poll, so that a callback can be read without a look-up. It is hexadecimal, because
+Daraja rejects addresses with certain words.
 """
 
 from __future__ import annotations
@@ -78,12 +78,7 @@ def parse_callback_url(target: bytes, key: bytes) -> CallbackContext | None:
         return None
     kind, reference, minor, submitted_at, is_final, reported_code = plain.decode().split("|")
     return CallbackContext(
-        MpesaCallbackKind(kind),
-        reference,
-        int(minor),
-        Instant(int(submitted_at)),
-        is_final == "1",
-        reported_code,
+        MpesaCallbackKind(kind), reference, int(minor), Instant(int(submitted_at)), is_final == "1", reported_code
     )
 
 

@@ -1,7 +1,7 @@
 """Stores the content of a callback that proves nothing by itself, for the poll that it causes.
 
-The answer to the poll confirms it, but has less detail: a query of a push returns no receipt, and
-one of a pay-out no reason.
+The answer to the poll confirms it, but has less detail: a query of a push returns no receipt, and one of a pay-out no
+reason.
 """
 
 from __future__ import annotations
@@ -30,9 +30,7 @@ class MpesaHint:
 
     def to_text(self) -> str:
         """Return the hint as JSON, which people can also read."""
-        return json.dumps(
-            {"id": self.id, "code": self.code, "receipt": self.receipt, "message": self.message}
-        )
+        return json.dumps({"id": self.id, "code": self.code, "receipt": self.receipt, "message": self.message})
 
 
 def parse_hint(text: str | None) -> MpesaHint:

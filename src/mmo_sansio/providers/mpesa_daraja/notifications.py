@@ -1,7 +1,7 @@
 """Reads Daraja's callbacks, and writes the responses that Daraja expects.
 
-A callback without our signature in its address is not read. A result only causes a poll. Reports
-are the answer to our own poll, and the confirmation of a deposit, which cannot be polled.
+A callback without our signature in its address is not read. A result only causes a poll. Reports are the answer to our
+own poll, and the confirmation of a deposit, which cannot be polled.
 """
 
 from __future__ import annotations
@@ -23,11 +23,7 @@ from mmo_sansio.messages.inputs import (
 from mmo_sansio.providers.common.interface import DepositValidation, ProviderNotification
 from mmo_sansio.providers.common.wire import JSON_HEADERS, stored_text
 from mmo_sansio.providers.mpesa_daraja.account import MpesaAccount
-from mmo_sansio.providers.mpesa_daraja.callback_url import (
-    CallbackContext,
-    MpesaCallbackKind,
-    parse_callback_url,
-)
+from mmo_sansio.providers.mpesa_daraja.callback_url import CallbackContext, MpesaCallbackKind, parse_callback_url
 from mmo_sansio.providers.mpesa_daraja.codes import (
     NOT_FOUND_CODES,
     SUCCESS,
@@ -36,12 +32,7 @@ from mmo_sansio.providers.mpesa_daraja.codes import (
     find_error_mapping,
 )
 from mmo_sansio.providers.mpesa_daraja.hints import MpesaHint
-from mmo_sansio.providers.mpesa_daraja.results import (
-    MpesaResult,
-    parse_deposit,
-    parse_push_result,
-    parse_result,
-)
+from mmo_sansio.providers.mpesa_daraja.results import MpesaResult, parse_deposit, parse_push_result, parse_result
 from mmo_sansio.providers.mpesa_daraja.wire import to_json
 from mmo_sansio.values.clock import HOUR
 from mmo_sansio.values.model import Source
@@ -54,11 +45,8 @@ _WRONG_SHORTCODE: Final = {"ResultCode": "C2B00015", "ResultDesc": "Rejected"}
 _OTHER_ERROR: Final = {"ResultCode": "C2B00016", "ResultDesc": "Rejected"}
 
 
-def parse_notification(
-    provider: str, account: MpesaAccount, request: HttpRequest
-) -> ProviderNotification:
-    """Return the content of a callback; a body that is forged or unreadable is returned
-    unchanged."""
+def parse_notification(provider: str, account: MpesaAccount, request: HttpRequest) -> ProviderNotification:
+    """Return the content of a callback; a body that is forged or unreadable is returned unchanged."""
     address = parse_callback_url(request.target, account.signing_key)
     if address is None:
         return _unmatched(provider, request)
@@ -87,20 +75,16 @@ def parse_notification(
     return ProviderHinted(address.reference, provider, hint.to_text())
 
 
-def notification_response(
-    account: MpesaAccount, request: HttpRequest, *, accepted: bool
-) -> HttpResponse:
-    """Return 200 with the body that this kind of callback expects; 503 for a callback that is not
-    durable yet, so that it is sent again."""
+def notification_response(account: MpesaAccount, request: HttpRequest, *, accepted: bool) -> HttpResponse:
+    """Return 200 with the body that this kind of callback expects; 503 for a callback that is not durable yet, so that
+    it is sent again."""
     address = parse_callback_url(request.target, account.signing_key)
     if address is not None and address.kind is MpesaCallbackKind.VALIDATION:
         return _json(200, _validation_result(account, request, accepted=accepted))
     return _json(200, _ACKNOWLEDGED) if accepted else HttpResponse(503)
 
 
-def _validation_result(
-    account: MpesaAccount, request: HttpRequest, *, accepted: bool
-) -> dict[str, str]:
+def _validation_result(account: MpesaAccount, request: HttpRequest, *, accepted: bool) -> dict[str, str]:
     try:
         deposit = parse_deposit("", request.body)
     except ValueError:
@@ -124,20 +108,13 @@ def _status_report(provider: str, callback: CallbackContext, result: MpesaResult
         receipt = result.parameters.get("ReceiptNo") or None
         name = result.parameters.get("CreditPartyName")
         party = json.dumps({"creditPartyName": name}, ensure_ascii=False) if name else None
-        return ProviderSucceeded(
-            reference, provider, Source.POLL, receipt, final=result.amount, party_data=party
-        )
+        return ProviderSucceeded(reference, provider, Source.POLL, receipt, final=result.amount, party_data=party)
     if state in TRANSACTION_FAILURES:
         code, error_code = callback.reported_code, TRANSACTION_FAILURES[state]
         if code not in ("", SUCCESS):
             error_code = find_error_mapping(code).payout
         return ProviderFailed(
-            reference,
-            provider,
-            Source.POLL,
-            error_code,
-            native_code=code or state,
-            native_message=state,
+            reference, provider, Source.POLL, error_code, native_code=code or state, native_message=state
         )
     return ProviderAccepted(reference, provider, Source.POLL)
 

@@ -24,9 +24,8 @@ _PROMPT: Final = ProviderOperation(
     not_found_is_final_after=None,
     poll_intervals=tuple(Span(n * SECOND) for n in (15, 20, 30, 60, 120, 300, 900, 3600)),
 )
-"""A prompt is open for about a minute, and the query's rate is limited. A push whose response was
-lost has no id to poll by until its callback has named it, so "not found" never proves that the push
-was not received."""
+"""A prompt is open for about a minute, and the query's rate is limited. A push whose response was lost has no id to
+poll by until its callback has named it, so "not found" never proves that the push was not received."""
 
 _CONFIRMATION_ONLY: Final = ProviderOperation(
     is_idempotent=False, can_be_polled=False, not_found_is_final_after=None, poll_intervals=(HOUR,)
@@ -53,5 +52,5 @@ OPERATIONS: Mapping[OperationKey, ProviderOperation] = MappingProxyType(
         PUSH: _CONFIRMATION_ONLY,
     }
 )
-"""A pay-out carries our own id, and Daraja rejects a repeated id; a tax payout has only Daraja's
-id, so one whose response was lost is polled only when its callback has named it."""
+"""A pay-out carries our own id, and Daraja rejects a repeated id; a tax payout has only Daraja's id, so one whose
+response was lost is polled only when its callback has named it."""

@@ -1,7 +1,7 @@
 """Derives a payment's references at Daraja: short enough, always the same, and easy to find.
 
-A field that people see has 12 letters and digits. They are the last 12 of the gatewayReference: 60
-random bits, so that no two payments share them, and staff find the payment by its ending.
+A field that people see has 12 letters and digits. They are the last 12 of the gatewayReference: 60 random bits, so that
+no two payments share them, and staff find the payment by its ending.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ def account_reference(gateway_reference: str) -> str:
 
 
 def conversation_id(gateway_reference: str) -> str:
-    """Return the OriginatorConversationID of a pay-out: the gatewayReference itself, so that Daraja
-    rejects a repetition."""
+    """Return the OriginatorConversationID of a pay-out: the gatewayReference itself, so that Daraja rejects a
+    repetition."""
     return gateway_reference
 
 
 def registration_number(reconciliation_reference: str | None) -> str | None:
-    """Return the tax authority's payment registration number from the reconciliationReference of a
-    tax payout; None when that is not valid. It is never cut: a shorter one is another tax payer's.
+    """Return the tax authority's payment registration number from the reconciliationReference of a tax payout; None
+    when that is not valid. It is never cut: a shorter one is another tax payer's.
     """
     number = (reconciliation_reference or "").strip()
     return number if _PAYMENT_REGISTRATION.fullmatch(number) else None

@@ -29,18 +29,14 @@ def token(account: MpesaAccount) -> HttpRequest:
     return HttpRequest("GET", target.encode(), ((b"authorization", b"Basic " + b64encode(pair)),))
 
 
-def push(
-    account: MpesaAccount, order: Order, *, msisdn: str, shillings: int, now: Instant
-) -> HttpRequest:
+def push(account: MpesaAccount, order: Order, *, msisdn: str, shillings: int, now: Instant) -> HttpRequest:
     """Show a prompt on the payer's phone (STK push)."""
     return _post(
         account,
         "/mpesa/stkpush/v1/processrequest",
         {
             **_push_credentials(account, now=now),
-            "TransactionType": "CustomerBuyGoodsOnline"
-            if account.till
-            else "CustomerPayBillOnline",
+            "TransactionType": "CustomerBuyGoodsOnline" if account.till else "CustomerPayBillOnline",
             "Amount": shillings,
             "PartyA": int(msisdn),
             "PartyB": int(account.till or account.shortcode),
@@ -81,9 +77,7 @@ def payout(account: MpesaAccount, order: Order, *, msisdn: str, shillings: int) 
     )
 
 
-def remittance(
-    account: MpesaAccount, order: Order, *, registration_number: str, shillings: int
-) -> HttpRequest:
+def remittance(account: MpesaAccount, order: Order, *, registration_number: str, shillings: int) -> HttpRequest:
     """Pay a tax."""
     return _post(
         account,
@@ -150,18 +144,14 @@ def registration(account: MpesaAccount) -> HttpRequest:
         {
             "ShortCode": account.shortcode,
             "ResponseType": "Completed" if account.completes_unvalidated else "Cancelled",
-            "ConfirmationURL": _callback_url(
-                account, CallbackContext(MpesaCallbackKind.CONFIRMATION)
-            ),
+            "ConfirmationURL": _callback_url(account, CallbackContext(MpesaCallbackKind.CONFIRMATION)),
             "ValidationURL": _callback_url(account, CallbackContext(MpesaCallbackKind.VALIDATION)),
         },
     )
 
 
 def _post(account: MpesaAccount, path: str, document: Mapping[str, Any]) -> HttpRequest:
-    return HttpRequest(
-        "POST", f"{account.base_url}{path}".encode(), JSON_HEADERS, to_json(document)
-    )
+    return HttpRequest("POST", f"{account.base_url}{path}".encode(), JSON_HEADERS, to_json(document))
 
 
 def _push_credentials(account: MpesaAccount, *, now: Instant) -> dict[str, Any]:

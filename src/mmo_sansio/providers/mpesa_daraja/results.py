@@ -1,7 +1,6 @@
 """Reads Daraja's results and deposits. All functions raise ValueError for an invalid body.
 
-A value may be a number or text, an object or a list of objects, present or absent; all forms are
-accepted.
+A value may be a number or text, an object or a list of objects, present or absent; all forms are accepted.
 """
 
 from __future__ import annotations
@@ -74,27 +73,18 @@ def parse_deposit(provider: str, body: bytes) -> DepositReport:
     """Read the deposit in a confirmation, or in the validation before one."""
     deposit = parse_json(body)
     number, bill_reference = text_member(deposit, "MSISDN"), text_member(deposit, "BillRefNumber")
-    middle = " ".join(
-        filter(None, (text_member(deposit, "FirstName"), text_member(deposit, "MiddleName")))
-    )
+    middle = " ".join(filter(None, (text_member(deposit, "FirstName"), text_member(deposit, "MiddleName"))))
     return DepositReport(
         provider,
         _required_text(deposit, "TransID"),
         _required_text(deposit, "BusinessShortCode"),
         bill_reference,
         parse_amount(_required_text(deposit, "TransAmount")),
-        Party(
-            bill_reference or number,
-            number,
-            middle or None,
-            text_member(deposit, "LastName") or None,
-        ),
+        Party(bill_reference or number, number, middle or None, text_member(deposit, "LastName") or None),
     )
 
 
-def _values_by_name(
-    document: Mapping[str, Any], outer: str, inner: str, key: str
-) -> dict[str, str]:
+def _values_by_name(document: Mapping[str, Any], outer: str, inner: str, key: str) -> dict[str, str]:
     """Return the values by name of a list of `{name, Value}` or of a single one."""
     found = _object_member(document, outer).get(inner, [])
     items = found if isinstance(found, list) else [found]

@@ -1,2 +1,1 @@
-"""Holds the adapter for the MTN MoMo Open API: Collection for pay-ins, Disbursement for
-pay-outs."""
+"""Holds the adapter for the MTN MoMo Open API: Collection for pay-ins, Disbursement for pay-outs."""

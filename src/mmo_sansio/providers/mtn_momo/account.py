@@ -90,17 +90,15 @@ class MtnAccount:
 
 
 def read_account(options: Mapping[str, Any], *, hooks_url: str) -> MtnAccount:
-    """Return the account that the options describe. Raises OptionError for an option that is
-    unknown, missing or unusable."""
+    """Return the account that the options describe. Raises OptionError for an option that is unknown, missing or
+    unusable."""
     reader = Options(options)
     market = reader.text("market")
     base_url = reader.optional_text("base_url") and reader.url("base_url")
     if base_url is None:
         if market not in MARKETS:
             raise OptionError(
-                "market",
-                f"is none of {', '.join(MARKETS)}.",
-                "Choose one of them, or set base_url, too.",
+                "market", f"is none of {', '.join(MARKETS)}.", "Choose one of them, or set base_url, too."
             )
         base_url = SANDBOX_URL if market == SANDBOX_MARKET else PRODUCTION_URL
     elif _TARGET_ENVIRONMENT.fullmatch(market) is None:
@@ -144,7 +142,5 @@ def _read_product(options: Options, name: str) -> MtnProduct | None:
 def _read_payer_message(options: Options) -> str:
     message = options.text("payer_message", PAYER_MESSAGE)
     if len(message) > MESSAGE_CHARACTERS_MAX:
-        raise OptionError(
-            "payer_message", f"is longer than {MESSAGE_CHARACTERS_MAX} characters.", "Shorten it."
-        )
+        raise OptionError("payer_message", f"is longer than {MESSAGE_CHARACTERS_MAX} characters.", "Shorten it.")
     return message

@@ -1,9 +1,8 @@
 """Holds the conversations with MTN MoMo: submissions, polls, tokens and callbacks.
 
-A response is classified by its `code` and not by its status: several of the operator's 500s are
-permanent faults of a request. An open outcome is polled; "not found" counts when a submission is
-old enough to be found, and then it is submitted again under the same X-Reference-Id, which the
-operator accepts once.
+A response is classified by its `code` and not by its status: several of the operator's 500s are permanent faults of a
+request. An open outcome is polled; "not found" counts when a submission is old enough to be found, and then it is
+submitted again under the same X-Reference-Id, which the operator accepts once.
 """
 
 from __future__ import annotations
@@ -23,13 +22,7 @@ from mmo_sansio.messages.inputs import (
     ProviderUnreachable,
     UnmatchedNotified,
 )
-from mmo_sansio.providers.common.interface import (
-    AccessToken,
-    Conversation,
-    ExchangeFailed,
-    SignIn,
-    SignInFailed,
-)
+from mmo_sansio.providers.common.interface import AccessToken, Conversation, ExchangeFailed, SignIn, SignInFailed
 from mmo_sansio.providers.common.operations import OperationKey, ProviderOperation, operation_key
 from mmo_sansio.providers.common.wire import plain_amount, to_json
 from mmo_sansio.providers.mtn_momo.account import MtnAccount, MtnProduct
@@ -148,13 +141,10 @@ class MtnMomoProvider:
         return parse_notification(self.name, request)
 
     def answer_notification(self, request: HttpRequest, accepted: bool) -> HttpResponse:
-        """Return the response; the operator reads only its status, and never sends a callback
-        again."""
+        """Return the response; the operator reads only its status, and never sends a callback again."""
         return HttpResponse(200 if accepted else 503)
 
-    def _read_submission_response(
-        self, transaction: Transaction, response: HttpResponse
-    ) -> ProviderReport:
+    def _read_submission_response(self, transaction: Transaction, response: HttpResponse) -> ProviderReport:
         reason = parse_error_body(response.body)
         match response.status:
             case 202 | 409:
@@ -167,19 +157,13 @@ class MtnMomoProvider:
                 return self._unknown(transaction, "A submission was answered 408.")
             case status if 400 <= status < 500:
                 return self._rejected(transaction, reason, f"HTTP {status}")
-            case status if (
-                500 <= status < 600
-                and reason.code in REASONS
-                and reason.code not in INCONCLUSIVE_REASONS
-            ):
+            case status if 500 <= status < 600 and reason.code in REASONS and reason.code not in INCONCLUSIVE_REASONS:
                 return self._rejected(transaction, reason, f"HTTP {status}")
             case status:
                 suffix = f" with {reason.code}" if reason.code in INCONCLUSIVE_REASONS else ""
                 return self._unknown(transaction, f"A submission was answered {status}{suffix}.")
 
-    def _read_poll_response(
-        self, transaction: Transaction, response: HttpResponse
-    ) -> ProviderReport:
+    def _read_poll_response(self, transaction: Transaction, response: HttpResponse) -> ProviderReport:
         if response.status != 200:
             return self._unknown(transaction, f"A question was answered {response.status}.")
         try:
@@ -188,8 +172,7 @@ class MtnMomoProvider:
             return self._unknown(transaction, f"An answer can't be read: {error}.")
 
     def _parse_payment(self, transaction: Transaction, body: bytes) -> ProviderReport:
-        """Return the report from a payment in a response. Raises ValueError for an invalid
-        payment."""
+        """Return the report from a payment in a response. Raises ValueError for an invalid payment."""
         document = parse_json(body)
         if text_member(document, "externalId") not in (None, transaction.reference):
             raise ValueError("it is about another payment")
@@ -215,8 +198,7 @@ class MtnMomoProvider:
                 raise ValueError("its status is none that is known")
 
     def _rejected(self, transaction: Transaction, reason: MtnReason, status: str) -> ProviderFailed:
-        """Return the report from a rejection. It is a fault of ours unless the reason says
-        otherwise."""
+        """Return the report from a rejection. It is a fault of ours unless the reason says otherwise."""
         if reason.code in REASONS:
             code = to_error_code(reason.code, reason.message, transaction.order.type)
         else:
@@ -228,11 +210,7 @@ class MtnMomoProvider:
         return ProviderNeverReceived(transaction.reference, self.name, version)
 
     def _failed(
-        self,
-        transaction: Transaction,
-        code: ErrorCode,
-        reason: MtnReason,
-        receipt: str | None = None,
+        self, transaction: Transaction, code: ErrorCode, reason: MtnReason, receipt: str | None = None
     ) -> ProviderFailed:
         return ProviderFailed(
             transaction.reference,
@@ -263,8 +241,8 @@ class MtnMomoProvider:
         return ((b"x-target-environment", self.account.market.encode()), *product.headers)
 
     def _callback_header(self, transaction: Transaction) -> Headers:
-        """Return the callback header; an empty one would be rejected. The address ends in the
-        gatewayReference, because a callback need not name it otherwise."""
+        """Return the callback header; an empty one would be rejected. The address ends in the gatewayReference, because
+        a callback need not name it otherwise."""
         if self.account.hooks_url is None:
             return ()
         return ((b"x-callback-url", f"{self.account.hooks_url}/{transaction.reference}".encode()),)
@@ -285,6 +263,5 @@ class MtnMomoProvider:
 
 
 def _is_not_found(response: HttpResponse) -> bool:
-    """Return whether the operator says that it has no such payment; another 404 comes from another
-    system."""
+    """Return whether the operator says that it has no such payment; another 404 comes from another system."""
     return response.status == 404 and parse_error_body(response.body).code in NOT_FOUND_CODES

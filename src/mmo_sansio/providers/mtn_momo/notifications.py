@@ -1,7 +1,7 @@
 """Reads the operator's callbacks: a PUT or a POST, sent once, unsigned, without the X-Reference-Id.
 
-Each submission has its own callback address, which ends in the gatewayReference; the body repeats
-it as `externalId`. Where both are present they must agree.
+Each submission has its own callback address, which ends in the gatewayReference; the body repeats it as `externalId`.
+Where both are present they must agree.
 """
 
 from __future__ import annotations
@@ -20,10 +20,7 @@ def parse_notification(provider: str, request: HttpRequest) -> ProviderHinted | 
     """Return the payment of a callback. An unreadable body names none, whatever its address."""
     content = stored_text(request.body)
     try:
-        named = {
-            text_member(parse_json(request.body), "externalId"),
-            _reference_in_path(request.target),
-        } - {None}
+        named = {text_member(parse_json(request.body), "externalId"), _reference_in_path(request.target)} - {None}
     except ValueError:
         return UnmatchedNotified(provider, content)
     reference = named.pop() if len(named) == 1 else None

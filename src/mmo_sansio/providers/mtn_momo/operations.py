@@ -1,5 +1,4 @@
-"""Defines MTN MoMo's operations: pay-ins and pay-outs, idempotent by their X-Reference-Id, which
-can be polled."""
+"""Defines MTN MoMo's operations: pay-ins and pay-outs, idempotent by their X-Reference-Id, which can be polled."""
 
 from __future__ import annotations
 
@@ -25,8 +24,7 @@ POLL_INTERVALS: Final[Sequence[Span]] = (
     Span(15 * MINUTE),
     HOUR,
 )
-"""The polls are frequent while the payer may approve, five minutes and a little longer; then
-rare."""
+"""The polls are frequent while the payer may approve, five minutes and a little longer; then rare."""
 
 NOT_FOUND_IS_FINAL_AFTER: Final[Span] = MINUTE
 """A submission may be accepted before it can be found. This is longer than any request may take."""
@@ -41,10 +39,7 @@ _OPERATION = ProviderOperation(
 PAYINS: Final[Mapping[OperationKey, ProviderOperation]] = MappingProxyType(
     dict.fromkeys((DIRECT_PAYIN, WEB_PAYIN), _OPERATION)
 )
-"""The operations of Collection; a web pay-in is a direct one that began on the gateway's own
-page."""
+"""The operations of Collection; a web pay-in is a direct one that began on the gateway's own page."""
 
-PAYOUTS: Final[Mapping[OperationKey, ProviderOperation]] = MappingProxyType(
-    {DIRECT_PAYOUT: _OPERATION}
-)
+PAYOUTS: Final[Mapping[OperationKey, ProviderOperation]] = MappingProxyType({DIRECT_PAYOUT: _OPERATION})
 """The operations of Disbursement."""

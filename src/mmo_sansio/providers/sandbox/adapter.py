@@ -1,7 +1,7 @@
 """Holds the conversations with the sandbox's operator (:mod:`.simulated_operator`).
 
-It offers no idempotent submission, as real operators often do not: a repeated submission would be a
-second payment in the operator's journal, so after a crash the gateway has to poll (S6).
+It offers no idempotent submission, as real operators often do not: a repeated submission would be a second payment in
+the operator's journal, so after a crash the gateway has to poll (S6).
 """
 
 from __future__ import annotations
@@ -52,10 +52,7 @@ from mmo_sansio.values.model import Flow, Source, Transaction
 from mmo_sansio.values.money import Money
 
 DEFAULT_QR_MERCHANT = QrMerchant(
-    account=(("00", "org.mmo-gateway.sandbox"), ("01", "DEMO")),
-    name="Demo Shop",
-    city="Nairobi",
-    country="KE",
+    account=(("00", "org.mmo-gateway.sandbox"), ("01", "DEMO")), name="Demo Shop", city="Nairobi", country="KE"
 )
 """The recipient of the sandbox's QR codes, unless its options name another."""
 
@@ -64,16 +61,11 @@ POLL_INTERVALS: Sequence[Span] = (*(Span(2 * SECOND << doubled) for doubled in r
 
 
 _OPERATION = ProviderOperation(
-    is_idempotent=False,
-    can_be_polled=True,
-    not_found_is_final_after=Span(0),
-    poll_intervals=POLL_INTERVALS,
+    is_idempotent=False, can_be_polled=True, not_found_is_final_after=Span(0), poll_intervals=POLL_INTERVALS
 )
 
 OPERATIONS: Mapping[OperationKey, ProviderOperation] = MappingProxyType(
-    dict.fromkeys(
-        (DIRECT_PAYIN, WEB_PAYIN, QR_PAYIN, PUSH, DIRECT_PAYOUT, DIRECT_TAXPAYOUT), _OPERATION
-    )
+    dict.fromkeys((DIRECT_PAYIN, WEB_PAYIN, QR_PAYIN, PUSH, DIRECT_PAYOUT, DIRECT_TAXPAYOUT), _OPERATION)
 )
 """The operator simulates every operation in the same way."""
 
@@ -105,9 +97,7 @@ class SandboxProvider:
     def submit(self, transaction: Transaction, *, now: Instant) -> Conversation:
         """Ask the operator to simulate the order's scenario."""
         reference = transaction.reference
-        request = HttpRequest(
-            "POST", f"{ORIGIN}{PAYMENTS_PATH}".encode(), JSON_HEADERS, _submission_body(transaction)
-        )
+        request = HttpRequest("POST", f"{ORIGIN}{PAYMENTS_PATH}".encode(), JSON_HEADERS, _submission_body(transaction))
         try:
             answer = yield request
         except ExchangeFailed as failure:
@@ -119,8 +109,7 @@ class SandboxProvider:
         return self._read_response(transaction, answer)
 
     def poll(self, transaction: Transaction, *, now: Instant) -> Conversation:
-        """Poll the operator about a submission; it is certain about those that it never
-        received."""
+        """Poll the operator about a submission; it is certain about those that it never received."""
         reference = transaction.reference
         target = f"{ORIGIN}{PAYMENTS_PATH}/{reference}".encode()
         try:
@@ -137,9 +126,7 @@ class SandboxProvider:
         """Return the result of a payment; an unreadable notification is stored as it came."""
         try:
             document = parse_json(request.body)
-            return self._to_report(
-                required_member(document, "reference", str), document, Source.WEBHOOK
-            )
+            return self._to_report(required_member(document, "reference", str), document, Source.WEBHOOK)
         except ValueError:
             return UnmatchedNotified(self.name, stored_text(request.body))
 

@@ -1,7 +1,7 @@
 """Defines the sandbox operator's journal: one line for each submission, result and acknowledgement.
 
-A line is a JSON object whose `entry` names its kind. The journal alone restores the operator, and
-counts: two submissions of one payment are two lines.
+A line is a JSON object whose `entry` names its kind. The journal alone restores the operator, and counts: two
+submissions of one payment are two lines.
 """
 
 from __future__ import annotations
@@ -11,12 +11,7 @@ from typing import Any, TypeAlias, assert_never
 from attrs import frozen
 
 from mmo_sansio.providers.common.wire import parse_json, to_json
-from mmo_sansio.providers.sandbox.wire import (
-    format_amount,
-    optional_member,
-    parse_amount,
-    required_member,
-)
+from mmo_sansio.providers.sandbox.wire import format_amount, optional_member, parse_amount, required_member
 from mmo_sansio.values.clock import Instant
 from mmo_sansio.values.error_codes import ErrorCode
 from mmo_sansio.values.money import Money
@@ -127,11 +122,6 @@ def _document(entry: SandboxJournalEntry) -> dict[str, Any]:
                 "failure": entry.failure,
             }
         case SandboxAcknowledgement():
-            return {
-                "entry": "acknowledged",
-                "at": entry.at,
-                "reference": entry.reference,
-                "number": entry.number,
-            }
+            return {"entry": "acknowledged", "at": entry.at, "reference": entry.reference, "number": entry.number}
         case _:
             assert_never(entry)

@@ -73,21 +73,9 @@ SCENARIOS: tuple[Scenario, ...] = (
         _failure_steps(ErrorCode.USER_INSUFFICIENT_FUNDS),
     ),
     Scenario("timeout", "102", "failed `user_timeout`", _failure_steps(ErrorCode.USER_TIMEOUT)),
-    Scenario(
-        "cancelled", "103", "failed `user_cancelled`", _failure_steps(ErrorCode.USER_CANCELLED)
-    ),
-    Scenario(
-        "unavailable",
-        "104",
-        "failed `provider_unavailable`",
-        _failure_steps(ErrorCode.PROVIDER_UNAVAILABLE),
-    ),
-    Scenario(
-        "provider_timeout",
-        "105",
-        "failed `provider_timeout`",
-        _failure_steps(ErrorCode.PROVIDER_TIMEOUT),
-    ),
+    Scenario("cancelled", "103", "failed `user_cancelled`", _failure_steps(ErrorCode.USER_CANCELLED)),
+    Scenario("unavailable", "104", "failed `provider_unavailable`", _failure_steps(ErrorCode.PROVIDER_UNAVAILABLE)),
+    Scenario("provider_timeout", "105", "failed `provider_timeout`", _failure_steps(ErrorCode.PROVIDER_TIMEOUT)),
     Scenario(
         "by_poll",
         "110",
@@ -118,12 +106,7 @@ SCENARIOS: tuple[Scenario, ...] = (
         "conflicting",
         "160",
         "success, then failure 1 s later: suspense book",
-        (
-            ScenarioStep(),
-            ScenarioStep(
-                Span(DEFAULT_DELAY + clock.SECOND), failure=ErrorCode.PROVIDER_UNAVAILABLE
-            ),
-        ),
+        (ScenarioStep(), ScenarioStep(Span(DEFAULT_DELAY + clock.SECOND), failure=ErrorCode.PROVIDER_UNAVAILABLE)),
     ),
     Scenario("slow", "170", "success after 10 s", (ScenarioStep(Span(10 * clock.SECOND)),)),
     Scenario("phone", "180", "waits for a person at the virtual phone", (), waits_for_person=True),
@@ -131,9 +114,7 @@ SCENARIOS: tuple[Scenario, ...] = (
 )
 """The table of the sandbox, row for row."""
 
-SCENARIOS_BY_NAME: Mapping[str, Scenario] = MappingProxyType(
-    {each.name: each for each in SCENARIOS}
-)
+SCENARIOS_BY_NAME: Mapping[str, Scenario] = MappingProxyType({each.name: each for each in SCENARIOS})
 """The names that the header may have; any other is rejected with the request."""
 
 SCENARIOS_BY_DIGITS: Mapping[str, Scenario] = MappingProxyType(
@@ -142,11 +123,10 @@ SCENARIOS_BY_DIGITS: Mapping[str, Scenario] = MappingProxyType(
 
 
 def find_scenario(order: Order) -> Scenario:
-    """Return the scenario of this order: that of its header, or else of its msisdn's last three
-    digits.
+    """Return the scenario of this order: that of its header, or else of its msisdn's last three digits.
 
-    A tax payout, whose recipient is implied, succeeds without a header. Raises KeyError for a name
-    that should have been rejected with the request.
+    A tax payout, whose recipient is implied, succeeds without a header. Raises KeyError for a name that should have
+    been rejected with the request.
     """
     if order.scenario is not None:
         return SCENARIOS_BY_NAME[order.scenario]

@@ -5,9 +5,8 @@
     operator.acknowledge(each.id, now=now)                  # once the gateway has made it durable
     entries = operator.take_entries()    # journal entries, to store BEFORE a response leaves
 
-Its driver reads from `next_due` when to come again. The notifications of a payment's results are
-sent one at a time, in order, each until it is acknowledged; a restored operator sends
-unacknowledged ones again.
+Its driver reads from `next_due` when to come again. The notifications of a payment's results are sent one at a time, in
+order, each until it is acknowledged; a restored operator sends unacknowledged ones again.
 """
 
 from __future__ import annotations
@@ -27,13 +26,7 @@ from mmo_sansio.providers.sandbox.journal import (
     SandboxResult,
     SandboxSubmission,
 )
-from mmo_sansio.providers.sandbox.scenarios import (
-    FEE_PERCENT,
-    SCENARIOS_BY_NAME,
-    DelayOrigin,
-    Scenario,
-    ScenarioStep,
-)
+from mmo_sansio.providers.sandbox.scenarios import FEE_PERCENT, SCENARIOS_BY_NAME, DelayOrigin, Scenario, ScenarioStep
 from mmo_sansio.providers.sandbox.wire import (
     NATIVE_ERRORS,
     ORIGIN,
@@ -97,11 +90,7 @@ class _SimulatedPayment:
         if len(self.results) >= len(self.scenario.steps):
             return None
         step = self.scenario.steps[len(self.results)]
-        counted_from = (
-            self.submitted.at
-            if step.counted_from is DelayOrigin.SUBMISSION
-            else self.submitted.expires_at
-        )
+        counted_from = self.submitted.at if step.counted_from is DelayOrigin.SUBMISSION else self.submitted.expires_at
         return later(counted_from, step.after)
 
     @property
@@ -153,13 +142,12 @@ class SimulatedOperator:
         return notifications
 
     def next_due(self) -> Instant | None:
-        """Return when `due_notifications` has something to do; None while nothing will happen by
-        itself."""
+        """Return when `due_notifications` has something to do; None while nothing will happen by itself."""
         return self._schedule[0][0] if self._schedule else None
 
     def acknowledge(self, id: tuple[str, int], *, now: Instant) -> None:
-        """Record that the gateway has this notification, which is not sent again. A second
-        acknowledgement changes nothing."""
+        """Record that the gateway has this notification, which is not sent again. A second acknowledgement changes
+        nothing."""
         reference, number = id
         payment = self._payments.get(reference)
         if payment is None or number != payment.acknowledged + 1:
@@ -169,15 +157,12 @@ class SimulatedOperator:
             heappush(self._schedule, (payment.unacknowledged_result.at, reference))
 
     def approve(self, reference: str, *, now: Instant) -> bool:
-        """Let the user of the virtual phone approve; return False when no such payment waits for a
-        user."""
+        """Let the user of the virtual phone approve; return False when no such payment waits for a user."""
         return self._complete_prompt(reference, ScenarioStep(), now=now)
 
-    def decline(
-        self, reference: str, *, reason: ErrorCode = ErrorCode.USER_CANCELLED, now: Instant
-    ) -> bool:
-        """Let the user of the virtual phone decline or fail to pay, with the reason `why`, one of
-        NATIVE_ERRORS. Return False when no such payment waits for a user."""
+    def decline(self, reference: str, *, reason: ErrorCode = ErrorCode.USER_CANCELLED, now: Instant) -> bool:
+        """Let the user of the virtual phone decline or fail to pay, with the reason `why`, one of NATIVE_ERRORS. Return
+        False when no such payment waits for a user."""
         assert reason in NATIVE_ERRORS, f"the operator has no word for {reason}"
         return self._complete_prompt(reference, ScenarioStep(failure=reason), now=now)
 
@@ -266,8 +251,7 @@ class SimulatedOperator:
             heappush(self._schedule, (at, entry.reference))
 
     def _forget_finished(self, reference: str) -> None:
-        """Forget the payment that finished first, once there are too many; it stays in the
-        journal."""
+        """Forget the payment that finished first, once there are too many; it stays in the journal."""
         self._finished.append(reference)
         if len(self._finished) > FINISHED_PAYMENTS_MAX:
             del self._payments[self._finished.popleft()]
@@ -315,11 +299,7 @@ def _payment_document(payment: _SimulatedPayment, results: list[SandboxResult]) 
     for result in results:
         if result.failure is not None:
             native = NATIVE_ERRORS[result.failure]
-            document |= {
-                "status": "failed",
-                "errorCode": native.code,
-                "errorMessage": native.message,
-            }
+            document |= {"status": "failed", "errorCode": native.code, "errorMessage": native.message}
         elif result.final is not None and result.fee is not None:
             name = payment.submitted.payer_name
             document |= {

@@ -4,9 +4,8 @@
     GET  /payments/{reference}  a poll          200, a payment; 404: it was never received
     POST {hooks}/sandbox        a notification of a payment's result
 
-A payment is `{"reference", "providerReference", "status", "amount", "fee", "partyData",
-"errorCode", "errorMessage", "askAfterUs"}`, its status `pending`, `success` or `failed`. Amounts
-are `{"value": "150.00", "currency": "KES"}`.
+A payment is `{"reference", "providerReference", "status", "amount", "fee", "partyData", "errorCode", "errorMessage",
+"askAfterUs"}`, its status `pending`, `success` or `failed`. Amounts are `{"value": "150.00", "currency": "KES"}`.
 """
 
 from __future__ import annotations
@@ -47,9 +46,7 @@ NATIVE_ERRORS: Mapping[ErrorCode, NativeError] = MappingProxyType(
 )
 """The operator's codes for error codes that have another name there."""
 
-ERROR_CODES: Mapping[str, ErrorCode] = MappingProxyType(
-    {native.code: code for code, native in NATIVE_ERRORS.items()}
-)
+ERROR_CODES: Mapping[str, ErrorCode] = MappingProxyType({native.code: code for code, native in NATIVE_ERRORS.items()})
 
 
 def format_amount(amount: Money) -> dict[str, str]:
@@ -78,6 +75,5 @@ def required_member(document: Mapping[str, Any], name: str, kind: type[Any]) -> 
 
 
 def optional_member(document: Mapping[str, Any], name: str, kind: type[Any]) -> Any:
-    """Return the member with this name, or None when it is absent or null; raises ValueError for
-    another type."""
+    """Return the member with this name, or None when it is absent or null; raises ValueError for another type."""
     return None if document.get(name) is None else required_member(document, name, kind)

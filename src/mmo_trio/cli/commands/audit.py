@@ -75,8 +75,8 @@ def list_(about: str | None, limit: int, target: CommandTarget, as_json: bool) -
 def verify(seen: str | None, target: CommandTarget, as_json: bool) -> None:
     """Check that no row was changed, removed or put elsewhere.
 
-    Prints the end of the log. A person who can write to the database could forge all of it: keep
-    that line where such a person can't write, and give it to --seen later.
+    Prints the end of the log. A person who can write to the database could forge all of it: keep that line where such a
+    person can't write, and give it to --seen later.
     """
     known_head = None if seen is None else _parse_head(seen)
     fault, end = target.with_store(lambda store: _verify_chain(store, known_head))

@@ -140,9 +140,7 @@ def add(brand: str, target: CommandTarget, as_json: bool) -> None:
         print_json({"brand": brand, "apiKey": api_key})
     else:
         click.echo(api_key)
-    print_status(
-        "It is not shown again. Callbacks carry the oldest key in use until that is retired."
-    )
+    print_status("It is not shown again. Callbacks carry the oldest key in use until that is retired.")
 
 
 @key.command()
@@ -165,18 +163,12 @@ def retire(brand: str, key: str, target: CommandTarget) -> None:
                 await target.record(store, "key_retired", f"brand:{brand}", key=id)
                 await store.admin.retire_key(brand, id, now=now)
                 return [other for other in in_use if other != id]
-        raise NegativeAnswer(
-            f"{brand} has no such key in use; in use are: {_format_ids([*in_use])}."
-        )
+        raise NegativeAnswer(f"{brand} has no such key in use; in use are: {_format_ids([*in_use])}.")
 
     left = target.with_store(retire_it)
-    print_status(
-        f"The key is retired; every node refuses it within a minute. In use: {_format_ids(left)}."
-    )
+    print_status(f"The key is retired; every node refuses it within a minute. In use: {_format_ids(left)}.")
     if not left:
-        print_status(
-            f"{brand} has no key any more: its requests are refused, and callbacks are not sent."
-        )
+        print_status(f"{brand} has no key any more: its requests are refused, and callbacks are not sent.")
 
 
 @brands.command()
@@ -236,11 +228,7 @@ def brand_to_json(record: BrandRecord) -> dict[str, object]:
 def brand_keys_to_json(record: BrandRecord) -> list[dict[str, object]]:
     """Return the number of each key of a brand, and the times of its addition and retirement."""
     return [
-        {
-            "id": key.id,
-            "addedAt": format_instant(key.added_at),
-            "retiredAt": format_instant(key.retired_at),
-        }
+        {"id": key.id, "addedAt": format_instant(key.added_at), "retiredAt": format_instant(key.retired_at)}
         for key in record.keys
     ]
 

@@ -29,10 +29,7 @@ def check_config(config: Path | None, as_json: bool) -> None:
     if as_json:
         print_json({row.key: {"value": row.value, "default": row.is_default} for row in rows})
         return
-    print_table(
-        ("setting", "value", ""),
-        ((row.key, row.value, "" if row.is_default else "set") for row in rows),
-    )
+    print_table(("setting", "value", ""), ((row.key, row.value, "" if row.is_default else "set") for row in rows))
 
 
 def _check_provider_options(settings: Settings) -> None:

@@ -42,9 +42,7 @@ def check(target: CommandTarget, as_json: bool) -> None:
         for fault in faults:
             click.echo(fault)
     if faults:
-        raise NegativeAnswer(
-            f"{len(faults)} faults: restore a backup, and keep this store to look at."
-        )
+        raise NegativeAnswer(f"{len(faults)} faults: restore a backup, and keep this store to look at.")
     print_status("The store is reachable, writable and sound.")
 
 

@@ -12,12 +12,7 @@ import trio
 from rich.text import Text
 
 from mmo_trio.cli.support.errors import NegativeAnswer
-from mmo_trio.cli.support.local_server import (
-    HOST,
-    open_local_listeners,
-    port_option,
-    wait_for_stop_signal,
-)
+from mmo_trio.cli.support.local_server import HOST, open_local_listeners, port_option, wait_for_stop_signal
 from mmo_trio.cli.support.output import terminal
 from mmo_trio.cli.support.target import data_option, default_data_directory, find_target
 from mmo_trio.sandbox.callback_receiver import ReceivedCallback, ReceivedQrCode, receive_callbacks
@@ -29,16 +24,14 @@ DEFAULT_PORT = 8443
 
 @click.command()
 @port_option(DEFAULT_PORT)
-@click.option(
-    "--key", "api_keys", multiple=True, help="An API key to accept; several may be given."
-)
+@click.option("--key", "api_keys", multiple=True, help="An API key to accept; several may be given.")
 @data_option
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, one object a line.")
 def listen(port: int, api_keys: Sequence[str], data: Path | None, as_json: bool) -> None:
     """Receive callbacks and print them.
 
-    It serves HTTPS and checks X-API-KEY. Without --key it accepts the keys of the sandbox's brands.
-    Use the address that it prints as resultUrl.
+    It serves HTTPS and checks X-API-KEY. Without --key it accepts the keys of the sandbox's brands. Use the address
+    that it prints as resultUrl.
     """
     directory = (data or default_data_directory()).absolute()
     keys = [key.encode() for key in api_keys] or _load_sandbox_keys(directory)
@@ -78,9 +71,7 @@ def _load_sandbox_keys(directory: Path) -> Sequence[bytes]:
         records = ()
     sealed = [key for each in records for key in each.keys if key.retired_at is None]
     if not sealed:
-        raise NegativeAnswer(
-            f"There are no API keys in {directory}. Start `mmo sandbox` first, or give --key."
-        )
+        raise NegativeAnswer(f"There are no API keys in {directory}. Start `mmo sandbox` first, or give --key.")
     keyring = target.keyring()
     return [keyring.unseal(key.brand, key.sealed) for key in sealed]
 
@@ -114,10 +105,7 @@ def _print_callback(received: ReceivedCallback, *, as_json: bool) -> None:
     out = terminal()
     out.print(
         Text.assemble(
-            (
-                str(transaction.get("status")),
-                "green" if transaction.get("status") == "success" else "yellow",
-            ),
+            (str(transaction.get("status")), "green" if transaction.get("status") == "success" else "yellow"),
             f"{why}  {received.gateway_reference}  {transaction.get('merchantReference')}",
         )
     )

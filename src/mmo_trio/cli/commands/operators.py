@@ -17,9 +17,7 @@ from mmo_trio.storage.interface.store import Store
 
 NAME_CHARACTERS_MAX = 64
 
-password_option = click.option(
-    "--password-stdin", is_flag=True, help="Read the password from standard input, a line."
-)
+password_option = click.option("--password-stdin", is_flag=True, help="Read the password from standard input, a line.")
 
 
 @click.group()
@@ -69,9 +67,7 @@ def list_(target: CommandTarget, as_json: bool) -> None:
         }
         for each in users
     ]
-    print_rows(
-        {each: each for each in ("name", "role", "addedAt", "disabledAt")}, rows, as_json=as_json
-    )
+    print_rows({each: each for each in ("name", "role", "addedAt", "disabledAt")}, rows, as_json=as_json)
 
 
 @operators.command()
@@ -106,10 +102,7 @@ def password(name: str, password_stdin: bool, target: CommandTarget) -> None:
 
 
 def _change_user(
-    target: CommandTarget,
-    name: str,
-    action: str | None,
-    change: Callable[[ConsoleUser], ConsoleUser],
+    target: CommandTarget, name: str, action: str | None, change: Callable[[ConsoleUser], ConsoleUser]
 ) -> None:
     """Change a user; without an action, only check that the user exists."""
 

@@ -30,13 +30,8 @@ def providers() -> None:
 @json_option
 def list_(target: CommandTarget, as_json: bool) -> None:
     """List the configured providers, and which are closed for new payments."""
-    closed = {
-        each.name: each for each in target.with_store(lambda store: store.admin.closed_providers())
-    }
-    rows = [
-        _provider_row(target, name, title, closed.get(name))
-        for name, title in target.provider_titles().items()
-    ]
+    closed = {each.name: each for each in target.with_store(lambda store: store.admin.closed_providers())}
+    rows = [_provider_row(target, name, title, closed.get(name)) for name, title in target.provider_titles().items()]
     columns = ("name", "kind", "title", "open", "closedAt", "closedBy", "reason")
     print_rows({each: each for each in columns}, rows, as_json=as_json)
 
@@ -49,9 +44,8 @@ def list_(target: CommandTarget, as_json: bool) -> None:
 def disable(name: str, reason: str, operator: str | None, target: CommandTarget) -> None:
     """Close a provider for new payments, on every node within seconds.
 
-    New payments are accepted and fail at once with provider_unavailable; no request that moves
-    money is sent. Payments that were sent before are polled as always, and notifications are
-    accepted.
+    New payments are accepted and fail at once with provider_unavailable; no request that moves money is sent. Payments
+    that were sent before are polled as always, and notifications are accepted.
     """
     if not reason.strip():
         raise UsageProblem("--reason is empty: say why.")
@@ -65,9 +59,7 @@ def disable(name: str, reason: str, operator: str | None, target: CommandTarget)
 
     if not target.with_store(close):
         raise NegativeAnswer(f"{name} is closed already. `mmo providers list` says since when.")
-    print_status(
-        f"{name} is closed for new payments. `mmo providers enable {name}` opens it again."
-    )
+    print_status(f"{name} is closed for new payments. `mmo providers enable {name}` opens it again.")
 
 
 @providers.command()
@@ -96,9 +88,7 @@ def register(name: str, target: CommandTarget) -> None:
     """
     section = target.settings.providers.get(name)
     if section is None or section.kind != "mpesa_daraja":
-        raise UsageProblem(
-            f"{name} is no provider of the kind mpesa_daraja; others need no such thing."
-        )
+        raise UsageProblem(f"{name} is no provider of the kind mpesa_daraja; others need no such thing.")
     try:
         trio.run(_register, target, name)
     except RegistrationFailed as refusal:
@@ -116,14 +106,12 @@ def register(name: str, target: CommandTarget) -> None:
 def address(name: str, target: CommandTarget) -> None:
     """Print the address for an account's notifications.
 
-    Some operators, such as Airtel Money, want it set in their portal. Everybody who knows the
-    address can send notifications: share it with the operator only.
+    Some operators, such as Airtel Money, want it set in their portal. Everybody who knows the address can send
+    notifications: share it with the operator only.
     """
     section = target.settings.providers.get(name)
     if section is None or section.kind == "sandbox":
-        raise UsageProblem(
-            f"{name} is no account with an operator. `mmo providers list` shows them."
-        )
+        raise UsageProblem(f"{name} is no account with an operator. `mmo providers list` shows them.")
     hook_name = section.options.get("hooks_name", name)
     token = target.keyring().webhook_token(name)
     click.echo(f"{_webhook_base_url(target)}/hooks/{hook_name}/{token}")
@@ -137,9 +125,7 @@ async def _register(target: CommandTarget, name: str) -> None:
     from mmo_trio.workers.providers.conversation import drive_async
     from mmo_trio.workers.providers.open_accounts import AccountEnvironment, open_account
 
-    client = HttpClient(
-        rules=EgressRules(), context=tls_context(target.settings.egress.extra_ca_file)
-    )
+    client = HttpClient(rules=EgressRules(), context=tls_context(target.settings.egress.extra_ca_file))
     clock = target.clock()
     environment = AccountEnvironment(
         client.call_provider,
@@ -173,9 +159,7 @@ def _check_provider_exists(target: CommandTarget, name: str) -> None:
         raise UsageProblem(f"There is no provider {name}. {near_match(name, titles)}")
 
 
-def _provider_row(
-    target: CommandTarget, name: str, title: str, closed: ClosedProvider | None
-) -> dict[str, object]:
+def _provider_row(target: CommandTarget, name: str, title: str, closed: ClosedProvider | None) -> dict[str, object]:
     section = target.settings.providers.get(name)
     return {
         "name": name,

@@ -61,9 +61,8 @@ def export(
 ) -> None:
     """Write every transaction of a period as CSV, or as JSON objects, one a line.
 
-    Transactions are in order of creation, brand by brand. JSON lines are the transaction objects
-    that merchants see, with the brand as their first member; in CSV, null is an empty cell, and
-    numbers are exactly as in JSON.
+    Transactions are in order of creation, brand by brand. JSON lines are the transaction objects that merchants see,
+    with the brand as their first member; in CSV, null is an empty cell, and numbers are exactly as in JSON.
     """
     query = ListRecords(
         brand="",
@@ -102,9 +101,7 @@ def _open_output(output: Path | None) -> Iterator[TextIO]:
         draft.unlink(missing_ok=True)
 
 
-async def _export(
-    store: Store, query: ListRecords, brands: Sequence[str], write: WriteRecord
-) -> int:
+async def _export(store: Store, query: ListRecords, brands: Sequence[str], write: WriteRecord) -> int:
     count = 0
     with progress_bar() as bar:
         task = bar.add_task("exporting", total=None)

@@ -10,12 +10,7 @@ from mmo_sansio.values.clock import Span, format_with_microseconds
 from mmo_trio.cli.support.errors import NegativeAnswer, UsageProblem
 from mmo_trio.cli.support.http_client import send_request
 from mmo_trio.cli.support.output import print_json, print_status
-from mmo_trio.cli.support.target import (
-    data_option,
-    default_data_directory,
-    json_option,
-    running_address,
-)
+from mmo_trio.cli.support.target import data_option, default_data_directory, json_option, running_address
 from mmo_trio.settings import format_span, parse_span
 from mmo_trio.settings.service import CLOCK_OFFSET_FILE
 from mmo_trio.system.clock import WallClock, read_offset, write_offset
@@ -36,8 +31,8 @@ def sandbox_clock() -> None:
 def advance(span: str, data: Path | None, as_json: bool) -> None:
     """Move the clock forward by SPAN, such as 3d, 15m or 30s.
 
-    A running sandbox decides everything that falls due on the way before this command ends; in one
-    that doesn't run, it falls due at the next start.
+    A running sandbox decides everything that falls due on the way before this command ends; in one that doesn't run, it
+    falls due at the next start.
     """
     try:
         step = parse_span(span)
@@ -64,9 +59,7 @@ def advance(span: str, data: Path | None, as_json: bool) -> None:
 def _advance_running(pages: str, by: str) -> str | None:
     """Return the new time of the sandbox that serves there; None when none does."""
     try:
-        answer = send_request(
-            f"{pages}/sandbox/clock", body={"advance": by}, timeout_s=ADVANCE_TIMEOUT_S
-        )
+        answer = send_request(f"{pages}/sandbox/clock", body={"advance": by}, timeout_s=ADVANCE_TIMEOUT_S)
         if answer.status == 200:
             return str(answer.json_object()["now"])
     except ConnectionRefusedError:

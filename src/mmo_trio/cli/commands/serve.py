@@ -16,12 +16,7 @@ import trio
 from mmo_trio.cli.support.errors import run_reporting_errors
 from mmo_trio.cli.support.target import Command, default_data_directory, find_target
 from mmo_trio.settings import Settings, load_settings
-from mmo_trio.settings.service import (
-    ServiceAddresses,
-    ServiceConfig,
-    check_plaintext_http,
-    check_production,
-)
+from mmo_trio.settings.service import ServiceAddresses, ServiceConfig, check_plaintext_http, check_production
 from mmo_trio.system.clock import BootClock
 from mmo_trio.system.logs import configure_logs
 
@@ -35,9 +30,7 @@ A request changes threads a few times, and would wait each time.
 """
 
 file_type = click.Path(path_type=Path, dir_okay=False)
-brands_option = click.option(
-    "--brands", "brands_file", type=file_type, help="brands.toml, applied before serving."
-)
+brands_option = click.option("--brands", "brands_file", type=file_type, help="brands.toml, applied before serving.")
 
 
 def listen_options(command: Command) -> Command:
@@ -46,9 +39,7 @@ def listen_options(command: Command) -> Command:
     @wraps(command)
     def run(*, api: str | None, pages: str | None, console: str | None, **arguments: Any) -> None:
         options = {"listen.api": api, "listen.pages": pages, "listen.console": console}
-        command(
-            listen={key: value for key, value in options.items() if value is not None}, **arguments
-        )
+        command(listen={key: value for key, value in options.items() if value is not None}, **arguments)
 
     with_options: Command = run
     for name in ("console", "pages", "api"):
@@ -67,9 +58,7 @@ def listen_options(command: Command) -> Command:
 @click.option("--config", type=file_type, help="Further settings: mmo.toml.")
 @brands_option
 @listen_options
-def sandbox(
-    data: Path | None, config: Path | None, brands_file: Path | None, listen: Mapping[str, str]
-) -> None:
+def sandbox(data: Path | None, config: Path | None, brands_file: Path | None, listen: Mapping[str, str]) -> None:
     """Serve a sandbox to build against.
 
     It has an embedded store, a demo brand, a simulated provider and a virtual phone.
@@ -95,9 +84,7 @@ def sandbox(
 @brands_option
 @click.option("--workers", type=click.IntRange(1, 64), default=1, show_default=True)
 @listen_options
-def serve(
-    config: Path | None, brands_file: Path | None, workers: int, listen: Mapping[str, str]
-) -> None:
+def serve(config: Path | None, brands_file: Path | None, workers: int, listen: Mapping[str, str]) -> None:
     """Serve in production.
 
     The store is SQLite, or PostgreSQL with any number of workers and nodes.
@@ -151,8 +138,8 @@ def apply_log_settings(settings: Settings) -> None:
 def tune_interpreter() -> None:
     """Adjust the garbage collector and thread switches for serving.
 
-    Objects that exist by now stay, so the collector need not examine them again. Those of a request
-    are freed by reference counts, so collections can be rare.
+    Objects that exist by now stay, so the collector need not examine them again. Those of a request are freed by
+    reference counts, so collections can be rare.
     """
     gc.collect()
     gc.freeze()

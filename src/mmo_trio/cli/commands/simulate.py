@@ -8,12 +8,7 @@ from pathlib import Path
 import click
 import trio
 
-from mmo_trio.cli.support.local_server import (
-    HOST,
-    open_local_listeners,
-    port_option,
-    wait_for_stop_signal,
-)
+from mmo_trio.cli.support.local_server import HOST, open_local_listeners, port_option, wait_for_stop_signal
 
 OPERATORS = ("airtel", "mpesa", "mtn")
 
@@ -29,9 +24,8 @@ OPERATORS = ("airtel", "mpesa", "mtn")
 def simulate(operator: str, port: int, ca_file: Path | None) -> None:
     """Simulate a mobile money operator, with money of no value.
 
-    It serves the operator's own API over plain HTTP, and sends callbacks. POST
-    /_simulator/accounts opens accounts, POST /_simulator/faults makes it fail, GET
-    /_simulator/book shows what it did.
+    It serves the operator's own API over plain HTTP, and sends callbacks. POST /_simulator/accounts opens accounts,
+    POST /_simulator/faults makes it fail, GET /_simulator/book shows what it did.
     """
     trio.run(_simulate, operator, port, ca_file)
 

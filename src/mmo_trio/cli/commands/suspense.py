@@ -8,13 +8,7 @@ import json
 import click
 
 from mmo_trio.cli.support.errors import NegativeAnswer, UsageProblem
-from mmo_trio.cli.support.output import (
-    format_instant,
-    print_json,
-    print_rows,
-    print_status,
-    print_table,
-)
+from mmo_trio.cli.support.output import format_instant, print_json, print_rows, print_status, print_table
 from mmo_trio.cli.support.target import CommandTarget, json_option, target_options
 from mmo_trio.storage.interface.admin_types import SuspenseEntry
 from mmo_trio.storage.interface.store import Store
@@ -35,9 +29,7 @@ def suspense() -> None:
 @json_option
 def list_(brand: str | None, with_closed: bool, target: CommandTarget, as_json: bool) -> None:
     """List the entries, in the order of their first report."""
-    entries = target.with_store(
-        lambda store: store.admin.suspense(brand=brand, with_closed=with_closed)
-    )
+    entries = target.with_store(lambda store: store.admin.suspense(brand=brand, with_closed=with_closed))
     columns = {"id": "id", "first reported": "firstAt", "times": "times", "reason": "reason"}
     columns |= {name: name for name in ("provider", "brand", "gatewayReference")}
     columns |= {"closed": "closedAt"}
@@ -75,9 +67,7 @@ def close(id: int, note: str, operator: str | None, target: CommandTarget) -> No
         )
 
     if not target.with_store(close_it):
-        raise NegativeAnswer(
-            f"There is no open entry {id}. `mmo suspense list` shows those there are."
-        )
+        raise NegativeAnswer(f"There is no open entry {id}. `mmo suspense list` shows those there are.")
     print_status(f"Entry {id} is closed.")
 
 
@@ -104,6 +94,4 @@ async def _find_entry(store: Store, id: int) -> SuspenseEntry:
     for entry in await store.admin.suspense_entries(with_closed=True, before=before, limit=1):
         if entry.id == id:
             return entry
-    raise NegativeAnswer(
-        f"There is no entry {id}. `mmo suspense list --all` shows those there are."
-    )
+    raise NegativeAnswer(f"There is no entry {id}. `mmo suspense list --all` shows those there are.")

@@ -15,12 +15,7 @@ from mmo_sansio.values.error_codes import ErrorCode
 from mmo_sansio.values.model import Status, Transaction
 from mmo_trio.admin.resolution import SUCCESS, ResolutionRefused, resolve_payment
 from mmo_trio.cli.support.errors import NegativeAnswer, UsageProblem
-from mmo_trio.cli.support.output import (
-    admin_transaction_json,
-    format_instant,
-    print_status,
-    print_table,
-)
+from mmo_trio.cli.support.output import admin_transaction_json, format_instant, print_status, print_table
 from mmo_trio.cli.support.target import CommandTarget, json_option, target_options
 from mmo_trio.engine.one_shot import submit_once
 from mmo_trio.storage.interface.store import Store
@@ -49,15 +44,12 @@ async def find_transaction(store: Store, reference: str, brand: str | None) -> T
     brands = sorted({each.order.brand for each in found})
     if len(brands) > 1:
         raise UsageProblem(
-            f"Several brands have a transaction {reference}: {', '.join(brands)}."
-            " Say which one with --brand."
+            f"Several brands have a transaction {reference}: {', '.join(brands)}. Say which one with --brand."
         )
     return found[0]
 
 
-async def _find_stuck(
-    store: Store, now: Instant, brand: str | None, limit: int
-) -> Sequence[Transaction]:
+async def _find_stuck(store: Store, now: Instant, brand: str | None, limit: int) -> Sequence[Transaction]:
     """Return the stuck transactions, the oldest first."""
     found: list[Transaction] = []
     after: Position | None = None
@@ -89,22 +81,11 @@ def show(reference: str, brand: str | None, target: CommandTarget, as_json: bool
 @tx.command("list")
 @brand_option
 @click.option("--status", type=click.Choice([each.value for each in Status]))
-@click.option(
-    "--stuck",
-    is_flag=True,
-    help="Only those whose outcome has been unknown for an hour, the oldest first.",
-)
+@click.option("--stuck", is_flag=True, help="Only those whose outcome has been unknown for an hour, the oldest first.")
 @click.option("--limit", type=click.IntRange(1, 5_000), default=50, show_default=True)
 @target_options
 @json_option
-def list_(
-    brand: str | None,
-    status: str | None,
-    stuck: bool,
-    limit: int,
-    target: CommandTarget,
-    as_json: bool,
-) -> None:
+def list_(brand: str | None, status: str | None, stuck: bool, limit: int, target: CommandTarget, as_json: bool) -> None:
     """List transactions, the newest first."""
     only_status = None if status is None else Status(status)
     found: Sequence[Transaction]
@@ -113,9 +94,7 @@ def list_(
         found = target.with_store(lambda store: _find_stuck(store, now, brand, limit))
     else:
         found = target.with_store(
-            lambda store: store.admin.find_transactions(
-                brand=brand, status=only_status, limit=limit
-            )
+            lambda store: store.admin.find_transactions(brand=brand, status=only_status, limit=limit)
         )
     if as_json:
         click.echo(f"[{','.join(map(admin_transaction_json, found))}]")
@@ -150,9 +129,7 @@ def list_(
     help=f"The money has not moved and will not; why, by default {DEFAULT_FAILURE}.",
 )
 @click.option("--reason", required=True, help="Why a person decides; kept in the journal.")
-@click.option(
-    "--evidence", required=True, help="What shows it, e.g. a statement's line; kept in the journal."
-)
+@click.option("--evidence", required=True, help="What shows it, e.g. a statement's line; kept in the journal.")
 @click.option("--provider-reference", help="The provider's own id of the payment.")
 @click.option("--operator", help="Who decides; by default the user of this machine.")
 @target_options

@@ -66,9 +66,7 @@ def _json_text(value: Any) -> str:
         case CsvNumber(text):
             return text
         case dict():
-            return (
-                "{" + ",".join(f"{_json_text(k)}:{_json_text(v)}" for k, v in value.items()) + "}"
-            )
+            return "{" + ",".join(f"{_json_text(k)}:{_json_text(v)}" for k, v in value.items()) + "}"
         case list():
             return "[" + ",".join(map(_json_text, value)) + "]"
         case _:

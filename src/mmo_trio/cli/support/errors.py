@@ -10,12 +10,7 @@ import click
 
 from mmo_trio.brands.keyring import SealError
 from mmo_trio.settings import SettingsError
-from mmo_trio.storage.interface.store import (
-    OutcomeUnknown,
-    StoreCorrupt,
-    StoreUnavailable,
-    StoreUnusable,
-)
+from mmo_trio.storage.interface.store import OutcomeUnknown, StoreCorrupt, StoreUnavailable, StoreUnusable
 
 
 class NegativeAnswer(click.ClickException):
@@ -77,15 +72,12 @@ def _to_click_exception(error: Exception) -> click.ClickException | None:
             return UsageProblem(f"keys.master_key_file: {error}.")
         case StoreUnavailable():
             return StoreProblem(
-                f"The store can't be reached: {error}."
-                " Check --data, --config or database.url (MMO_DATABASE_URL)."
+                f"The store can't be reached: {error}. Check --data, --config or database.url (MMO_DATABASE_URL)."
             )
         case StoreUnusable() | StoreCorrupt():
             return StoreProblem(f"The store can't be used: {error}.")
         case OutcomeUnknown():
-            return StoreProblem(
-                f"It can't be learnt whether this was stored: {error}. Look before trying again."
-            )
+            return StoreProblem(f"It can't be learnt whether this was stored: {error}. Look before trying again.")
         case PermissionError() | FileNotFoundError() | NotADirectoryError() | FileExistsError():
             return UsageProblem(f"{error.filename}: {error.strerror}.")
         case _:

@@ -40,8 +40,8 @@ def send_request(
 ) -> CliResponse:
     """Send a GET request, or a POST request when there is a body, which is sent as JSON.
 
-    `ca_file` is a PEM file with the trusted authority. Raises OSError when there is no answer, and
-    ValueError for an invalid address or answer.
+    `ca_file` is a PEM file with the trusted authority. Raises OSError when there is no answer, and ValueError for an
+    invalid address or answer.
     """
     parts = urlsplit(url)
     if parts.hostname is None:
@@ -49,9 +49,7 @@ def send_request(
     connection: http.client.HTTPConnection
     if parts.scheme == "https":
         context = ssl.create_default_context(cafile=ca_file)
-        connection = http.client.HTTPSConnection(
-            parts.hostname, parts.port, timeout=timeout_s, context=context
-        )
+        connection = http.client.HTTPSConnection(parts.hostname, parts.port, timeout=timeout_s, context=context)
     else:
         connection = http.client.HTTPConnection(parts.hostname, parts.port, timeout=timeout_s)
     content = None if body is None else json.dumps(body)

@@ -40,9 +40,7 @@ def print_table(columns: Sequence[str], rows: Iterable[Iterable[object]]) -> Non
     terminal().print(table)
 
 
-def print_rows(
-    columns: Mapping[str, str], rows: Sequence[Mapping[str, object]], *, as_json: bool
-) -> None:
+def print_rows(columns: Mapping[str, str], rows: Sequence[Mapping[str, object]], *, as_json: bool) -> None:
     """Print rows as a JSON array of objects, or as a table; `columns` are members by title."""
     if as_json:
         print_json(rows)
@@ -53,9 +51,7 @@ def print_rows(
 def terminal(*, err: bool = False) -> Console:
     """Return the console for standard output, or for standard error."""
     stream = sys.stderr if err else sys.stdout
-    return Console(
-        file=stream, width=None if stream.isatty() else NON_TERMINAL_WIDTH, highlight=False
-    )
+    return Console(file=stream, width=None if stream.isatty() else NON_TERMINAL_WIDTH, highlight=False)
 
 
 def progress_bar() -> Progress:

@@ -18,12 +18,7 @@ from attrs import frozen
 from mmo_trio.admin.audit_event import audit_event
 from mmo_trio.brands.keyring import KeyRing, load_master_key
 from mmo_trio.settings import Settings, load_settings
-from mmo_trio.settings.service import (
-    CLOCK_OFFSET_FILE,
-    RUNNING_FILE,
-    provider_titles,
-    sandbox_presets,
-)
+from mmo_trio.settings.service import CLOCK_OFFSET_FILE, RUNNING_FILE, provider_titles, sandbox_presets
 from mmo_trio.storage.interface.store import Store
 from mmo_trio.storage.open_store import open_store
 from mmo_trio.system.clock import WallClock, read_offset
@@ -69,11 +64,7 @@ class CommandTarget:
         return KeyRing(load_master_key(self.settings.keys.master_key_file, create=create))
 
     def with_store(
-        self,
-        use: Callable[[Store], Awaitable[ResultT]],
-        *,
-        create: bool = False,
-        serving: bool = False,
+        self, use: Callable[[Store], Awaitable[ResultT]], *, create: bool = False, serving: bool = False
     ) -> ResultT:
         """Open the store, run `use` with it and close it; `create` makes a missing store.
 
@@ -92,18 +83,14 @@ class CommandTarget:
     ) -> None:
         """Append an audit event: what the command is about to do."""
         actor = f"cli:{user or getpass.getuser()}"
-        await store.admin.append_audit(
-            audit_event(self.clock().now(), actor, action, about, **detail)
-        )
+        await store.admin.append_audit(audit_event(self.clock().now(), actor, action, about, **detail))
 
     def provider_titles(self) -> Mapping[str, str]:
         """Return the display names of the configured providers, by name."""
         return provider_titles(self.settings, is_sandbox=self.data_directory is not None)
 
 
-def find_target(
-    data: Path | None, config: Path | None, options: Mapping[str, str] | None = None
-) -> CommandTarget:
+def find_target(data: Path | None, config: Path | None, options: Mapping[str, str] | None = None) -> CommandTarget:
     """Return the sandbox in `data`, or the gateway that `config` and the environment describe.
 
     Without any of them it is the sandbox in the user's own directory. Raises SettingsError.

@@ -1,8 +1,8 @@
 """Serves a handler as a Quart-Trio app, for hosts that run it under Hypercorn with HTTP/2.
 
-The app hands HTTP requests to the handler as they came, past Quart's routing, which would decode
-the path: a reference may hold an encoded slash (L3). The lifespan stays Quart's, so the host of the
-app can use its hooks. Serve it with `mmo_trio.http.asgi.hypercorn_server.serve_app`."""
+The app hands HTTP requests to the handler as they came, past Quart's routing, which would decode the path: a reference
+may hold an encoded slash (L3). The lifespan stays Quart's, so the host of the app can use its hooks. Serve it with
+`mmo_trio.http.asgi.hypercorn_server.serve_app`."""
 
 from __future__ import annotations
 
@@ -44,10 +44,10 @@ def asgi_app(
 ) -> QuartTrio:
     """Return a Quart-Trio app whose every HTTP request is answered by the handler.
 
-    `error_docs_url` is the base of the `type` URIs of problems, without a slash at its end (P1).
-    `mint_request_id` gives every request its id: ASCII letters, digits and hyphens. The app applies
-    the limits of the head and the body; the server limits the writing. `metrics` counts requests
-    and logs rejections; with None only internal errors are logged."""
+    `error_docs_url` is the base of the `type` URIs of problems, without a slash at its end (P1). `mint_request_id`
+    gives every request its id: ASCII letters, digits and hyphens. The app applies the limits of the head and the body;
+    the server limits the writing. `metrics` counts requests and logs rejections; with None only internal errors are
+    logged."""
     http_metrics = metrics or HttpMetrics(log_rejections=False)
     context = HandlerContext(handler, limits, error_docs_url, mint_request_id, http_metrics)
     return _HandlerApp(context)
@@ -60,9 +60,7 @@ class _HandlerApp(QuartTrio):
         super().__init__(__name__)
         self._asgi_context = asgi_context
 
-    async def asgi_app(
-        self, scope: Scope, receive: ASGIReceiveCallable, send: ASGISendCallable
-    ) -> None:
+    async def asgi_app(self, scope: Scope, receive: ASGIReceiveCallable, send: ASGISendCallable) -> None:
         if scope["type"] == "http":
             await _AsgiExchange(self._asgi_context, scope, receive, send).run()
         else:
@@ -99,9 +97,7 @@ class _AsgiExchange:
             fields = response_fields(response, request_id=request_id)
             if self.scope["http_version"].startswith("1"):  # HTTP/2 has no such field
                 fields.append(CONNECTION_CLOSE)
-        self.asgi_context.metrics.count_response(
-            context, response.status, trio.current_time() - started
-        )
+        self.asgi_context.metrics.count_response(context, response.status, trio.current_time() - started)
         await self._send_response(response, fields)
 
     async def _call_handler(self, context: RequestContext) -> HttpResponse:
@@ -138,22 +134,16 @@ class _AsgiExchange:
         self.is_body_read = not event["more_body"]
         return event["body"]
 
-    async def _send_response(
-        self, response: HttpResponse, fields: list[tuple[bytes, bytes]]
-    ) -> None:
+    async def _send_response(self, response: HttpResponse, fields: list[tuple[bytes, bytes]]) -> None:
         """Send the response while the remainder of the body is read and discarded.
 
-        Unread it would block Hypercorn, which stops reading then; and a response that ends before
-        the request is followed by a reset, which may overtake it (RFC 9112 section 9.6)."""
+        Unread it would block Hypercorn, which stops reading then; and a response that ends before the request is
+        followed by a reset, which may overtake it (RFC 9112 section 9.6)."""
         body = b"" if self.scope["method"] == "HEAD" else response.body
         async with trio.open_nursery() as nursery:
             all_read = trio.Event()
             nursery.start_soon(self._discard_body, all_read)
-            await self.send(
-                HTTPResponseStartEvent(
-                    type="http.response.start", status=response.status, headers=fields
-                )
-            )
+            await self.send(HTTPResponseStartEvent(type="http.response.start", status=response.status, headers=fields))
             await self.send(_body_event(body, more=True))
             with trio.move_on_after(self.asgi_context.limits.linger_timeout_s):
                 await all_read.wait()
@@ -177,8 +167,8 @@ def _request_head(scope: HTTPScope) -> RequestHead:
 
 
 def _check_head(head: RequestHead, version: str, limits: ListenerLimits) -> None:
-    """Raise ProblemError by the rules of the gateway's own listener, as far as the head that
-    Hypercorn passes on still shows the breach (C9)."""
+    """Raise ProblemError by the rules of the gateway's own listener, as far as the head that Hypercorn passes on still
+    shows the breach (C9)."""
     minor = 0 if version == "1.0" else 1
     lines = [b"%s %s HTTP/1.%d" % (head.method.encode("ascii"), head.target, minor)]
     lines += [b"%s: %s" % each for each in head.headers]

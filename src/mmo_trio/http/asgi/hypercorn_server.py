@@ -1,5 +1,5 @@
-"""Serves an ASGI app under Hypercorn and adds what Hypercorn lacks: a deadline for every write,
-sends that always end, and connections that fail alone."""
+"""Serves an ASGI app under Hypercorn and adds what Hypercorn lacks: a deadline for every write, sends that always end,
+and connections that fail alone."""
 
 from __future__ import annotations
 
@@ -17,13 +17,7 @@ from hypercorn.config import Config
 from hypercorn.trio.lifespan import Lifespan
 from hypercorn.trio.tcp_server import TCPServer
 from hypercorn.trio.worker_context import WorkerContext
-from hypercorn.typing import (
-    ASGIReceiveCallable,
-    ASGISendCallable,
-    ASGISendEvent,
-    ConnectionState,
-    Scope,
-)
+from hypercorn.typing import ASGIReceiveCallable, ASGISendCallable, ASGISendEvent, ConnectionState, Scope
 from quart_trio import QuartTrio
 
 from mmo_sansio.http.listener_limits import ListenerLimits
@@ -43,8 +37,8 @@ async def serve_app(
 ) -> None:
     """Serve HTTP/1.1 and HTTP/2 on this listener until `drain` is set, and close the listener.
 
-    Requests in flight may then take `limits.drain_timeout_s`. `certificate` names the files of a
-    chain and its key; None serves in the clear."""
+    Requests in flight may then take `limits.drain_timeout_s`. `certificate` names the files of a chain and its key;
+    None serves in the clear."""
     config = _hypercorn_config(limits, certificate)
     deadlines = _WriteDeadlines(limits.write_timeout_s)
     wrapper = ASGIWrapper(_ShieldedSend(app, deadlines))
@@ -79,8 +73,8 @@ def _hypercorn_config(limits: ListenerLimits, certificate: tuple[str, str] | Non
     config.h2_max_header_list_size = limits.head.head_bytes
     config.keep_alive_timeout = limits.idle_timeout_s
     config.ssl_handshake_timeout = limits.handshake_timeout_s
-    # It would also count while a request is answered, which may take long; everything else that a
-    # client may delay has a deadline without it: the head is part of idling, the body is the app's.
+    # It would also count while a request is answered, which may take long; everything else that a client may delay has
+    # a deadline without it: the head is part of idling, the body is the app's.
     config.read_timeout = None
     if certificate is not None:
         config.certfile, config.keyfile = certificate
@@ -109,8 +103,8 @@ async def _serve_connection(
 
 
 class _WriteDeadlines:
-    """Limits writes: each has its own time, and none lasts beyond the end of a drain. Writes are
-    shielded from every other deadline."""
+    """Limits writes: each has its own time, and none lasts beyond the end of a drain. Writes are shielded from every
+    other deadline."""
 
     def __init__(self, write_timeout_s: float) -> None:
         self._write_timeout_s = write_timeout_s
@@ -139,8 +133,8 @@ class _WriteDeadlines:
 
 
 class _DeadlineStream(trio.abc.HalfCloseableStream):
-    """Closes a connection when a write takes too long: Hypercorn shields its writes from every
-    deadline but the stream's own."""
+    """Closes a connection when a write takes too long: Hypercorn shields its writes from every deadline but the
+    stream's own."""
 
     def __init__(self, stream: trio.SocketStream, write_deadlines: _WriteDeadlines) -> None:
         self.socket = stream.socket
@@ -171,18 +165,15 @@ class _DeadlineStream(trio.abc.HalfCloseableStream):
 class _ShieldedSend:
     """Gives the app a `send` that always ends.
 
-    Hypercorn announces the disconnect while it still sends the last piece of a body; Quart-Trio
-    then cancels the task that is inside that very `send`, and the socket would never be closed. So
-    nothing cancels a `send` but its own deadline, which takes effect when a client opens no HTTP/2
-    window."""
+    Hypercorn announces the disconnect while it still sends the last piece of a body; Quart-Trio then cancels the task
+    that is inside that very `send`, and the socket would never be closed. So nothing cancels a `send` but its own
+    deadline, which takes effect when a client opens no HTTP/2 window."""
 
     def __init__(self, app: QuartTrio, write_deadlines: _WriteDeadlines) -> None:
         self._app: Any = app
         self._write_deadlines = write_deadlines
 
-    async def __call__(
-        self, scope: Scope, receive: ASGIReceiveCallable, send: ASGISendCallable
-    ) -> None:
+    async def __call__(self, scope: Scope, receive: ASGIReceiveCallable, send: ASGISendCallable) -> None:
         async def send_event(event: ASGISendEvent) -> None:
             with self._write_deadlines.limit_write(shield=True):
                 await send(event)

@@ -25,12 +25,10 @@ _ExceptionInfo: TypeAlias = tuple[type, BaseException, TracebackType] | tuple[No
 class WebApp(QuartTrio):
     """A Quart app that adds security headers and logs no personal data.
 
-    `headers` are added to :data:`SECURITY_HEADERS`; `static_cache_control` is for static files, and
-    other responses are not stored unless they say so themselves."""
+    `headers` are added to :data:`SECURITY_HEADERS`; `static_cache_control` is for static files, and other responses are
+    not stored unless they say so themselves."""
 
-    def __init__(
-        self, import_name: str, *, headers: Mapping[str, str], static_cache_control: str
-    ) -> None:
+    def __init__(self, import_name: str, *, headers: Mapping[str, str], static_cache_control: str) -> None:
         super().__init__(import_name)
         self.config["MAX_CONTENT_LENGTH"] = BODY_BYTES_MAX
 

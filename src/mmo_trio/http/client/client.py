@@ -1,9 +1,8 @@
 """Calls the servers of others: merchants' receivers, which are not trusted, and providers.
 
-A delivery goes where the egress rules allow, and nowhere else: the name is looked up once, every
-address is checked, the connection goes to a checked one, and the server must prove its name (K7).
-One hard deadline covers all of it, the look-up included (K2). Providers' addresses are
-configuration, so the same call is exempt from the rules."""
+A delivery goes where the egress rules allow, and nowhere else: the name is looked up once, every address is checked,
+the connection goes to a checked one, and the server must prove its name (K7). One hard deadline covers all of it, the
+look-up included (K2). Providers' addresses are configuration, so the same call is exempt from the rules."""
 
 from __future__ import annotations
 
@@ -14,13 +13,7 @@ from typing import Final
 
 import trio
 
-from mmo_sansio.http.egress_rules import (
-    EgressRules,
-    UrlError,
-    UrlTarget,
-    delivery_url_error,
-    parse_url,
-)
+from mmo_sansio.http.egress_rules import EgressRules, UrlError, UrlTarget, delivery_url_error, parse_url
 from mmo_sansio.http.exchange import (
     DELIVERY_TIMEOUT_S,
     DeliveryAttempt,
@@ -34,12 +27,7 @@ from mmo_sansio.http.messages import HttpRequest, HttpResponse
 from mmo_sansio.http.response_head import ResponseHeadError
 from mmo_sansio.providers.common.interface import ExchangeFailed
 from mmo_trio.http.client.connect import Resolver, SystemResolver
-from mmo_trio.http.client.exchange import (
-    TRANSPORT_ERRORS,
-    ClientExchange,
-    ForbiddenAddress,
-    MaySend,
-)
+from mmo_trio.http.client.exchange import TRANSPORT_ERRORS, ClientExchange, ForbiddenAddress, MaySend
 from mmo_trio.http.client.tls_sessions import TlsSessionCache
 
 TARGETS_CACHED: Final = 512
@@ -47,12 +35,10 @@ TARGETS_CACHED: Final = 512
 
 
 def tls_context(extra_ca_file: Path | None = None) -> ssl.SSLContext:
-    """Return the context that verifies servers by the system's authorities and those in
-    `extra_ca_file` (PEM): name and dates checked, TLS 1.2 or newer, HTTP/1.1 only, without a client
-    certificate.
+    """Return the context that verifies servers by the system's authorities and those in `extra_ca_file` (PEM): name and
+    dates checked, TLS 1.2 or newer, HTTP/1.1 only, without a client certificate.
 
-    Takes milliseconds, so a client has one. Raises OSError when the file cannot be read or holds no
-    certificate."""
+    Takes milliseconds, so a client has one. Raises OSError when the file cannot be read or holds no certificate."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.set_alpn_protocols(["http/1.1"])
@@ -65,9 +51,7 @@ def tls_context(extra_ca_file: Path | None = None) -> ssl.SSLContext:
 class HttpClient:
     """Calls servers, each time on a connection of its own; any number of tasks may share one."""
 
-    def __init__(
-        self, *, rules: EgressRules, context: ssl.SSLContext, resolver: Resolver | None = None
-    ) -> None:
+    def __init__(self, *, rules: EgressRules, context: ssl.SSLContext, resolver: Resolver | None = None) -> None:
         """Take the rules for deliveries, a `tls_context`, and a resolver (None: the system's)."""
         self._allow_private = rules.allow_private
         self._parse_target = lru_cache(maxsize=TARGETS_CACHED)(partial(_allowed_target, rules))
@@ -76,25 +60,16 @@ class HttpClient:
         self._session_cache = TlsSessionCache()
 
     async def deliver(
-        self,
-        request: HttpRequest,
-        *,
-        may_send: MaySend = lambda: True,
-        deadline_s: float = DELIVERY_TIMEOUT_S,
+        self, request: HttpRequest, *, may_send: MaySend = lambda: True, deadline_s: float = DELIVERY_TIMEOUT_S
     ) -> DeliveryAttempt:
         """Make the one attempt to deliver this request to a merchant (K2, K3, K7).
 
-        The target is the merchant's URL, the headers are Content-Type and X-API-KEY. The attempt
-        records every failure; nothing is raised but SendForbidden, when `may_send` forbids sending
-        after the connection is secured."""
-        exchange = await self.exchange(
-            request, skip_egress_rules=False, may_send=may_send, deadline_s=deadline_s
-        )
+        The target is the merchant's URL, the headers are Content-Type and X-API-KEY. The attempt records every failure;
+        nothing is raised but SendForbidden, when `may_send` forbids sending after the connection is secured."""
+        exchange = await self.exchange(request, skip_egress_rules=False, may_send=may_send, deadline_s=deadline_s)
         return to_attempt(exchange, url=request.target.decode("utf-8", "replace"))
 
-    async def call_provider(
-        self, request: HttpRequest, *, deadline_s: float = DELIVERY_TIMEOUT_S
-    ) -> HttpResponse:
+    async def call_provider(self, request: HttpRequest, *, deadline_s: float = DELIVERY_TIMEOUT_S) -> HttpResponse:
         """Return a provider's response of any status; redirects are not followed.
 
         Raises ExchangeFailed when none arrived in time, or its body broke off or was larger than
@@ -116,21 +91,15 @@ class HttpClient:
     ) -> ExchangeResult:
         """Send this request, its target in absolute form, and return how the exchange ended.
 
-        Raises nothing that others cause, and SendForbidden when `may_send` forbids it.
-        `skip_egress_rules`: the URL comes from the configuration, so that any address is allowed,
-        and http too (K7)."""
+        Raises nothing that others cause, and SendForbidden when `may_send` forbids it. `skip_egress_rules`: the URL
+        comes from the configuration, so that any address is allowed, and http too (K7)."""
         started = trio.current_time()
         try:
             target = self._parse_target(request.target, skip_egress_rules=skip_egress_rules)
         except UrlError as error:
-            return NoResponseReceived(
-                ExchangeFailure.FORBIDDEN, str(error), may_have_arrived=False, duration_ms=0
-            )
+            return NoResponseReceived(ExchangeFailure.FORBIDDEN, str(error), may_have_arrived=False, duration_ms=0)
         attempt = ClientExchange(
-            target,
-            allow_private=self._allow_private,
-            skip_egress_rules=skip_egress_rules,
-            may_send=may_send,
+            target, allow_private=self._allow_private, skip_egress_rules=skip_egress_rules, may_send=may_send
         )
         failure, detail = ExchangeFailure.TIMEOUT, ""
         with trio.move_on_after(deadline_s):
@@ -146,9 +115,7 @@ class HttpClient:
         duration_ms = round((trio.current_time() - started) * 1000)
         if attempt.head is not None:
             head, body = attempt.head, bytes(attempt.body)
-            return ResponseReceived(
-                head.status, head.headers, body, attempt.is_body_complete, duration_ms
-            )
+            return ResponseReceived(head.status, head.headers, body, attempt.is_body_complete, duration_ms)
         if failure is ExchangeFailure.TIMEOUT:
             detail = f"{attempt.step} wasn't over after the {deadline_s:g} s that all may take."
         return NoResponseReceived(failure, detail, attempt.may_have_arrived, duration_ms)

@@ -18,29 +18,27 @@ from mmo_trio.http.streams import PlainStream
 ATTEMPT_DELAY_S = 0.25
 """Seconds from one attempt to the next address, while the first goes on (RFC 8305 section 5)."""
 LOOKUPS_MAX = 256
-"""Name look-ups that run at a time. They run in threads of their own, as one that hangs keeps its
-thread for as long as the system's resolver waits, and no other work may queue behind it (K6)."""
+"""Name look-ups that run at a time. They run in threads of their own, as one that hangs keeps its thread for as long as
+the system's resolver waits, and no other work may queue behind it (K6)."""
 
 
 class Resolver(Protocol):
     """Looks up the addresses of hosts."""
 
     async def __call__(self, host: str, port: int) -> list[str]:
-        """Return the addresses of this host name, best first, as text; raises OSError when there
-        are none."""
+        """Return the addresses of this host name, best first, as text; raises OSError when there are none."""
         ...
 
 
 class SystemResolver:
-    """Calls the system's resolver (getaddrinfo), with its hosts file and its order of preference
-    (RFC 6724)."""
+    """Calls the system's resolver (getaddrinfo), with its hosts file and its order of preference (RFC 6724)."""
 
     def __init__(self) -> None:
         self._limiter = trio.CapacityLimiter(LOOKUPS_MAX)
 
     async def __call__(self, host: str, port: int) -> list[str]:
-        """Return the addresses of this host name, best first. A cancelled look-up ends by itself;
-        until then it counts against LOOKUPS_MAX."""
+        """Return the addresses of this host name, best first. A cancelled look-up ends by itself; until then it counts
+        against LOOKUPS_MAX."""
 
         def look_up() -> list[str]:
             addresses = socket.getaddrinfo(host.encode("ascii"), port, type=socket.SOCK_STREAM)
@@ -52,8 +50,8 @@ class SystemResolver:
 async def connect(addresses: Sequence[Address], port: int) -> PlainStream:
     """Return a connection to one of these addresses, tried in turn with alternating families.
 
-    Raises OSError when none answers, with the reason of the first. Never ends by itself when an
-    address stays silent: the caller has the deadline."""
+    Raises OSError when none answers, with the reason of the first. Never ends by itself when an address stays silent:
+    the caller has the deadline."""
     if len(addresses) == 1:
         return await _connect_one(addresses[0], port)
     connected: list[PlainStream] = []
@@ -113,8 +111,7 @@ def _socket_address(address: Address, port: int) -> tuple[object, ...]:
 
 
 def interleave_families(addresses: Sequence[Address]) -> list[Address]:
-    """Return the addresses in their order, but with alternating families, so that a broken family
-    costs one delay."""
+    """Return the addresses in their order, but with alternating families, so that a broken family costs one delay."""
     first = [each for each in addresses if each.version == addresses[0].version]
     second = [each for each in addresses if each.version != addresses[0].version]
     return [each for each in chain(*zip_longest(first, second)) if each is not None]

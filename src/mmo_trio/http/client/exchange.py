@@ -1,7 +1,7 @@
 """Sends one request on a connection of its own, and receives as much of its response as arrives.
 
-A deadline may end an exchange in any state, so it keeps in itself what it knows: its current step,
-whether the request may have arrived, the head once it is whole, the body so far."""
+A deadline may end an exchange in any state, so it keeps in itself what it knows: its current step, whether the request
+may have arrived, the head once it is whole, the body so far."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ ADDRESSES_MAX = 32
 ADDRESSES_CACHED = 512
 """Addresses that were parsed and checked: merchants' servers have the same again and again."""
 BODY_PIECES_MAX = 4096
-"""Pieces (chunks, TLS records) of a body that are read: one sent byte by byte is cut early, as each
-piece costs the gateway more than its sender."""
+"""Pieces (chunks, TLS records) of a body that are read: one sent byte by byte is cut early, as each piece costs the
+gateway more than its sender."""
 RECEIVE_BYTES = 16 * 1024
 
 
@@ -41,13 +41,7 @@ class InvalidRequest(Exception):
     """The request cannot be written: a reader would misunderstand a line of its head."""
 
 
-TRANSPORT_ERRORS = (
-    OSError,
-    trio.BrokenResourceError,
-    ResponseHeadError,
-    ResponseBodyError,
-    InvalidRequest,
-)
+TRANSPORT_ERRORS = (OSError, trio.BrokenResourceError, ResponseHeadError, ResponseBodyError, InvalidRequest)
 """Errors that an exchange raises when the network, TLS or the other side's HTTP fails."""
 
 
@@ -69,16 +63,9 @@ MaySend: TypeAlias = Callable[[], bool]
 class ClientExchange:
     """Runs one request and keeps its response."""
 
-    def __init__(
-        self,
-        target: UrlTarget,
-        *,
-        allow_private: bool,
-        skip_egress_rules: bool,
-        may_send: MaySend,
-    ) -> None:
-        """Prepare the exchange. `skip_egress_rules`: the target comes from the configuration, so
-        its addresses are not checked (K7)."""
+    def __init__(self, target: UrlTarget, *, allow_private: bool, skip_egress_rules: bool, may_send: MaySend) -> None:
+        """Prepare the exchange. `skip_egress_rules`: the target comes from the configuration, so its addresses are not
+        checked (K7)."""
         self._may_send = may_send
         self._target = target
         self._allow_private = allow_private
@@ -95,16 +82,12 @@ class ClientExchange:
         """Whether the body arrived to its end."""
 
     async def run(
-        self,
-        request: HttpRequest,
-        resolver: Resolver,
-        context: ssl.SSLContext,
-        session_cache: TlsSessionCache,
+        self, request: HttpRequest, resolver: Resolver, context: ssl.SSLContext, session_cache: TlsSessionCache
     ) -> None:
         """Send the request and receive the response until it ends, breaks off or is large enough.
 
-        Raises SendForbidden, ForbiddenAddress or one of TRANSPORT_ERRORS. Once there is a head, an
-        error cannot undo it: look at `head` first."""
+        Raises SendForbidden, ForbiddenAddress or one of TRANSPORT_ERRORS. Once there is a head, an error cannot undo
+        it: look at `head` first."""
         data = _request_bytes(request, self._target)
         self.step = "Looking up the name"
         addresses = await self._resolve(resolver)
@@ -152,8 +135,8 @@ class ClientExchange:
     async def _start_tls(
         self, tcp: PlainStream, context: ssl.SSLContext, session_cache: TlsSessionCache
     ) -> ClientStream:
-        """Return the connection under TLS, with the certificate checked against the target's name,
-        now or in the session that is resumed."""
+        """Return the connection under TLS, with the certificate checked against the target's name, now or in the
+        session that is resumed."""
         if self._target.scheme == "http":
             return tcp
         self.step = "The TLS handshake"
@@ -190,8 +173,8 @@ def _parse_address_cached(text: str) -> Address:
 
 
 async def _check_deadline() -> None:
-    """End the exchange here when its time is over, though Trio may not have noticed yet: a process
-    that was stopped goes on where it stood, and the payment may have been polled meanwhile (S6)."""
+    """End the exchange here when its time is over, though Trio may not have noticed yet: a process that was stopped
+    goes on where it stood, and the payment may have been polled meanwhile (S6)."""
     if trio.current_time() >= trio.current_effective_deadline():
         await trio.sleep_forever()
 
@@ -210,11 +193,7 @@ _FIELD_LINE: Final = re.compile(rb"[!#$%&'*+.^_`|~0-9A-Za-z-]++: [\t\x20-\x7e\x8
 def _request_bytes(request: HttpRequest, target: UrlTarget) -> bytes:
     """Return the request's bytes with the fields that every request has. Raises InvalidRequest."""
     request_line = f"{request.method} {target.path_and_query} HTTP/1.1".encode("ascii")
-    fields = [
-        b"Host: " + target.authority.encode("ascii"),
-        b"User-Agent: " + USER_AGENT,
-        b"Accept-Encoding: identity",
-    ]
+    fields = [b"Host: " + target.authority.encode("ascii"), b"User-Agent: " + USER_AGENT, b"Accept-Encoding: identity"]
     if request.body or request.method not in ("GET", "DELETE"):
         fields.append(b"Content-Length: %d" % len(request.body))
     fields += [_field_name(name) + b": " + value for name, value in request.headers]

@@ -1,5 +1,5 @@
-"""Decodes the body of a response from the bytes behind its head, without a socket and without
-waiting. h11 decodes a chunked body."""
+"""Decodes the body of a response from the bytes behind its head, without a socket and without waiting. h11 decodes a
+chunked body."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ class PlainBody:
         self.is_complete = False
 
     def receive(self, data: bytes) -> None:
-        """Add bytes that arrived, b"" at the end of the connection; raises ResponseBodyError when
-        the end is too early."""
+        """Add bytes that arrived, b"" at the end of the connection; raises ResponseBodyError when the end is too
+        early."""
         if not data:
             if self._remaining is not None:
                 raise ResponseBodyError

@@ -1,5 +1,5 @@
-"""Runs TLS to other servers on the system's TLS library. Bytes to send wait for those that follow,
-so that the end of a handshake and the request leave in one write."""
+"""Runs TLS to other servers on the system's TLS library. Bytes to send wait for those that follow, so that the end of a
+handshake and the request leave in one write."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ class TlsStream:
         self.tls = context.wrap_bio(self._incoming, self._outgoing, server_hostname=host)
 
     async def do_handshake(self) -> None:
-        """Return once the server has proved itself; the last message to it waits for the first
-        data. Raises ssl.SSLError, or BrokenResourceError when the server is gone."""
+        """Return once the server has proved itself; the last message to it waits for the first data. Raises
+        ssl.SSLError, or BrokenResourceError when the server is gone."""
         while True:
             try:
                 return self.tls.do_handshake()
@@ -36,8 +36,8 @@ class TlsStream:
         await self._flush()
 
     async def receive_some(self, max_bytes: int) -> bytes:
-        """Return the bytes that arrived, b"" at the end; many servers end TCP without ending TLS
-        first. Raises ssl.SSLError, or BrokenResourceError when the server is gone."""
+        """Return the bytes that arrived, b"" at the end; many servers end TCP without ending TLS first. Raises
+        ssl.SSLError, or BrokenResourceError when the server is gone."""
         while True:
             try:
                 return self.tls.read(max_bytes)

@@ -1,8 +1,6 @@
-"""Caches TLS sessions: a second handshake with the same server needs no certificates (RFC 8446
-section 2.2).
+"""Caches TLS sessions: a second handshake with the same server needs no certificates (RFC 8446 section 2.2).
 
-Every request has a connection of its own, so without the cache each would cost both sides a full
-handshake."""
+Every request has a connection of its own, so without the cache each would cost both sides a full handshake."""
 
 from __future__ import annotations
 
@@ -26,15 +24,14 @@ class TlsSessionCache:
     """By host and port: the session, and Trio's time when to verify the certificate again."""
 
     def resume(self, tls: ssl.SSLObject, host: str, port: int) -> None:
-        """Offer the last session before the handshake. A server that cannot resume it makes a full
-        handshake."""
+        """Offer the last session before the handshake. A server that cannot resume it makes a full handshake."""
         session, expires_at = self._cached.get((host, port), (None, 0.0))
         if session is not None and trio.current_time() < expires_at:
             tls.session = session
 
     def store(self, tls: ssl.SSLObject, host: str, port: int) -> None:
-        """Store the session of a full handshake after a response was read, as TLS 1.3 sends the
-        session late. One session serves any number of connections."""
+        """Store the session of a full handshake after a response was read, as TLS 1.3 sends the session late. One
+        session serves any number of connections."""
         if tls.session_reused:
             return
         session = tls.session

@@ -4,9 +4,9 @@ There is one cancel scope for the whole connection, whose deadline moves on from
 
     handshake ─▶ idle ─▶ head ─▶ (admit) ─▶ body ─▶ (respond) ─▶ write ─▶ idle … ─▶ linger
 
-What happens when a deadline passes depends on the phase alone: late heads and bodies are answered
-408, every other connection is closed. There is no deadline while the handler works; it limits its
-own time. A request costs no task, no channel and no scope of its own."""
+What happens when a deadline passes depends on the phase alone: late heads and bodies are answered 408, every other
+connection is closed. There is no deadline while the handler works; it limits its own time. A request costs no task, no
+channel and no scope of its own."""
 
 from __future__ import annotations
 
@@ -53,9 +53,7 @@ class _ClientDisconnected(Exception):
 class ServerConnection:
     """Serves one open connection, which its acceptor has added to the connection table."""
 
-    def __init__(
-        self, listener_context: ListenerContext, transport: LingeringStream, client: str
-    ) -> None:
+    def __init__(self, listener_context: ListenerContext, transport: LingeringStream, client: str) -> None:
         self.client = client
         self.idle_since = math.inf
         self._listener_context = listener_context
@@ -90,9 +88,7 @@ class ServerConnection:
     async def _serve(self) -> None:
         if self._listener_context.tls is not None:
             self._set_deadline(self._limits.handshake_timeout_s)
-            self._stream = tls = trio.SSLStream(
-                self._transport, self._listener_context.tls(), server_side=True
-            )
+            self._stream = tls = trio.SSLStream(self._transport, self._listener_context.tls(), server_side=True)
             await tls.do_handshake()
         while await self._wait_for_request():
             if not await self._handle_request():
@@ -132,24 +128,19 @@ class ServerConnection:
             may_follow = False
             data = self._response_bytes(response, parsed_head, may_follow)
         self._timeout_problem = None
-        self._listener_context.metrics.count_response(
-            context, response.status, trio.current_time() - self._started_at
-        )
+        self._listener_context.metrics.count_response(context, response.status, trio.current_time() - self._started_at)
         await self._send_response(data)
         return may_follow
 
     async def _send_response(self, data: bytes) -> None:
-        """Send a response; the deadline is set only when the socket does not take all of it at
-        once."""
+        """Send a response; the deadline is set only when the socket does not take all of it at once."""
         if self._stream is self._transport:
             data = self._transport.try_send(data)
         if data:
             self._set_deadline(self._limits.write_timeout_s)
             await self._stream.send_all(data)
 
-    async def _call_handler(
-        self, parsed_head: ParsedHead, context: RequestContext
-    ) -> tuple[HttpResponse, bool]:
+    async def _call_handler(self, parsed_head: ParsedHead, context: RequestContext) -> tuple[HttpResponse, bool]:
         """Return the handler's response, and whether another request may follow it."""
         response = await self._listener_context.handler.admit(parsed_head.head, context)
         if isinstance(response, Admitted):
@@ -208,9 +199,7 @@ class ServerConnection:
             await self._stream.send_all(self._response_bytes(response, None, keep_alive=False))
             await self._stream.aclose()
 
-    def _response_bytes(
-        self, response: HttpResponse, parsed_head: ParsedHead | None, keep_alive: bool
-    ) -> bytes:
+    def _response_bytes(self, response: HttpResponse, parsed_head: ParsedHead | None, keep_alive: bool) -> bytes:
         connection = b"close"
         if keep_alive:
             is_old = parsed_head is not None and parsed_head.version == b"1.0"
@@ -226,8 +215,8 @@ class ServerConnection:
         self._cancel_scope.deadline = trio.current_time() + timeout_s
 
     async def _clear_deadline(self) -> None:
-        """Let the handler work without a deadline. A request that arrived too late stops here, so
-        that the handler never begins what would be cancelled at once."""
+        """Let the handler work without a deadline. A request that arrived too late stops here, so that the handler
+        never begins what would be cancelled at once."""
         await trio.lowlevel.checkpoint_if_cancelled()
         self._timeout_problem = None
         self._cancel_scope.deadline = math.inf

@@ -60,8 +60,8 @@ class ConnectionTable:
             del self._per_address[connection.client]
 
     def shorten_idle_timeout(self) -> None:
-        """Apply the short idle timeout, as connections or descriptors run short, until a connection
-        is added that finds enough room again."""
+        """Apply the short idle timeout, as connections or descriptors run short, until a connection is added that finds
+        enough room again."""
         if self.idle_timeout_s != self._limits.short_idle_timeout_s:
             self.idle_timeout_s = self._limits.short_idle_timeout_s
             for connection in self._connections:

@@ -1,7 +1,7 @@
 """Accepts the connections of the merchant API, serves each in its own task, and drains.
 
-The listener survives a lack of descriptors, applies the limits on connections, and ends in one of
-two ways: cancelled, it breaks all connections off; drained, it answers what it has begun."""
+The listener survives a lack of descriptors, applies the limits on connections, and ends in one of two ways: cancelled,
+it breaks all connections off; drained, it answers what it has begun."""
 
 from __future__ import annotations
 
@@ -32,9 +32,7 @@ ACCEPT_PAUSE_S: Final = 0.1
 BUSY_REJECTIONS_MAX: Final = 64
 """503 responses that are sent concurrently; further connections are closed without a response."""
 
-TOO_MANY_CONNECTIONS: Final = UNAVAILABLE.problem(
-    "Too many connections are open; send the request again soon."
-)
+TOO_MANY_CONNECTIONS: Final = UNAVAILABLE.problem("Too many connections are open; send the request again soon.")
 
 
 async def serve_http(
@@ -50,16 +48,14 @@ async def serve_http(
     metrics: HttpMetrics | None = None,
     task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
 ) -> None:
-    """Serve until `drain` is set and the requests in flight are answered, or
-    `limits.drain_timeout_s` is over.
+    """Serve until `drain` is set and the requests in flight are answered, or `limits.drain_timeout_s` is over.
 
-    Owns the listeners: they are closed when accepting ends, so that another process with the same
-    sockets gets all new connections. `tls` is called at every connection, so a renewed certificate
-    needs no restart; None serves in the clear. `mint_request_id` gives each request its id.
-    `idle_grace_s` is called when the drain begins: idle connections stay open for so long, because
-    a client that sends just then would find its connection closed. Their next response is their
-    last in any case. `metrics` counts requests and logs rejections; with None only internal errors
-    are logged."""
+    Owns the listeners: they are closed when accepting ends, so that another process with the same sockets gets all new
+    connections. `tls` is called at every connection, so a renewed certificate needs no restart; None serves in the
+    clear. `mint_request_id` gives each request its id. `idle_grace_s` is called when the drain begins: idle connections
+    stay open for so long, because a client that sends just then would find its connection closed. Their next response
+    is their last in any case. `metrics` counts requests and logs rejections; with None only internal errors are
+    logged."""
     table = ConnectionTable(limits)
     context = ListenerContext(
         handler,
@@ -90,13 +86,10 @@ class _Acceptor:
 
     listener_context: ListenerContext
     connection_nursery: trio.Nursery
-    busy_rejections: trio.CapacityLimiter = field(
-        factory=lambda: trio.CapacityLimiter(BUSY_REJECTIONS_MAX)
-    )
+    busy_rejections: trio.CapacityLimiter = field(factory=lambda: trio.CapacityLimiter(BUSY_REJECTIONS_MAX))
 
     async def accept_from(self, listener: trio.SocketListener) -> None:
-        """Accept until cancelled, then close the listener; a lack of descriptors only pauses
-        accepting."""
+        """Accept until cancelled, then close the listener; a lack of descriptors only pauses accepting."""
         async with listener:
             while True:
                 try:
@@ -125,8 +118,7 @@ class _Acceptor:
             transport.close()
 
     async def _reject_busy(self, transport: LingeringStream, client: str) -> None:
-        """Send a 503 for lack of room; the request is not read, so nothing of it was
-        stored (P5)."""
+        """Send a 503 for lack of room; the request is not read, so nothing of it was stored (P5)."""
         context = self.listener_context.request_context(client)
         response = self.listener_context.reject(TOO_MANY_CONNECTIONS, context)
         self.listener_context.metrics.count_response(context, response.status, 0.0)

@@ -1,8 +1,7 @@
 """Parses the bytes of one connection into heads and bodies, without a socket and without waiting.
 
-Give it bytes with `receive`, call `next_head`, then `next_body`; None means that more bytes are
-needed. The raw head is checked first (`mmo_sansio.http.request_head`), then h11 parses it and
-decodes a chunked body."""
+Give it bytes with `receive`, call `next_head`, then `next_body`; None means that more bytes are needed. The raw head is
+checked first (`mmo_sansio.http.request_head`), then h11 parses it and decodes a chunked body."""
 
 from __future__ import annotations
 
@@ -13,19 +12,12 @@ import h11
 from attrs import frozen
 
 from mmo_sansio.http.messages import RequestHead
-from mmo_sansio.http.request_head import (
-    END_OF_HEAD,
-    HeadLimits,
-    check_head,
-    check_partial_head,
-    to_origin_form,
-)
+from mmo_sansio.http.request_head import END_OF_HEAD, HeadLimits, check_head, check_partial_head, to_origin_form
 from mmo_sansio.values.problems import MALFORMED, ProblemError
 from mmo_trio.http.rejections import body_too_large
 
 CHUNKS_MAX: Final = 2048
-"""Chunks of one body: 64 KiB in chunks of 32 bytes fit; chunks of one byte would only
-waste time."""
+"""Chunks of one body: 64 KiB in chunks of 32 bytes fit; chunks of one byte would only waste time."""
 
 HEADS_CACHED: Final = 512
 CACHED_HEAD_BYTES_MAX: Final = 2048
@@ -67,15 +59,12 @@ class RequestReader:
         self._buffer += data
 
     def next_head(self) -> ParsedHead | None:
-        """Return the next request's head once it is complete; raises ProblemError for a malformed
-        one."""
+        """Return the next request's head once it is complete; raises ProblemError for a malformed one."""
         while self._buffer.startswith(b"\r\n"):  # Old clients send it after a body (RFC 9112, 2.2).
             self._buffer = self._buffer[2:]
         end = self._buffer.find(END_OF_HEAD, max(0, self._scanned_bytes - len(END_OF_HEAD)))
         if end < 0:
-            problem = check_partial_head(
-                self._buffer, self._limits, checked_bytes=self._scanned_bytes
-            )
+            problem = check_partial_head(self._buffer, self._limits, checked_bytes=self._scanned_bytes)
             self._scanned_bytes = len(self._buffer)
             if problem is not None:
                 raise ProblemError(problem)
@@ -84,14 +73,12 @@ class RequestReader:
         head, self._buffer, self._scanned_bytes = self._buffer[:end], self._buffer[end:], 0
         parse = _parse_head_cached if len(head) <= CACHED_HEAD_BYTES_MAX else _parse_head
         parsed = parse(head, self._limits)
-        self._pending_body = (
-            _ChunkedRequestBody(head) if parsed.body_length is None else parsed.body_length
-        )
+        self._pending_body = _ChunkedRequestBody(head) if parsed.body_length is None else parsed.body_length
         return parsed
 
     def next_body(self, limit: int) -> bytes | None:
-        """Return the body once it is complete. Raises ProblemError for a body larger than `limit`
-        bytes, as soon as that shows, or with broken framing."""
+        """Return the body once it is complete. Raises ProblemError for a body larger than `limit` bytes, as soon as
+        that shows, or with broken framing."""
         if isinstance(self._pending_body, _ChunkedRequestBody):
             chunked = self._pending_body.receive(self._buffer, limit)
             self._buffer = b"" if chunked is None else self._pending_body.trailing_data
@@ -104,11 +91,9 @@ class RequestReader:
         return body
 
     def skip_body(self) -> bool:
-        """Discard the body when all of it is here. Return False when some is yet to come: the start
-        of the next request is unknown then unless the body is read after all."""
-        if isinstance(self._pending_body, _ChunkedRequestBody) or self._pending_body > len(
-            self._buffer
-        ):
+        """Discard the body when all of it is here. Return False when some is yet to come: the start of the next request
+        is unknown then unless the body is read after all."""
+        if isinstance(self._pending_body, _ChunkedRequestBody) or self._pending_body > len(self._buffer):
             return False
         self._buffer = self._buffer[self._pending_body :]
         return True
@@ -131,9 +116,7 @@ def _parse_head(head: bytes, limits: HeadLimits) -> ParsedHead:
         parsed_head,
         request.http_version,
         _keeps_alive(parsed_head, request.http_version),
-        fields.get(b"expect", b"").lower() == b"100-continue"
-        and request.http_version == b"1.1"
-        and length != 0,
+        fields.get(b"expect", b"").lower() == b"100-continue" and request.http_version == b"1.1" and length != 0,
         length,
     )
 
@@ -181,8 +164,8 @@ class _ChunkedRequestBody:
 
 
 def _next_event(parser: h11.Connection) -> object:
-    """Return h11's next event. It only sees heads that passed `check_head`, so what it rejects are
-    chunks, or doubts that the check does not know: either way the message cannot be trusted."""
+    """Return h11's next event. It only sees heads that passed `check_head`, so what it rejects are chunks, or doubts
+    that the check does not know: either way the message cannot be trusted."""
     try:
         return parser.next_event()
     except h11.RemoteProtocolError as error:

@@ -105,11 +105,7 @@ def build_reference(document: JsonObject) -> ApiReference:
         key["name"],
         key["description"],
         tuple(
-            (
-                tag["name"],
-                tag["description"],
-                tuple(each for each, tags in endpoints if tag["name"] in tags),
-            )
+            (tag["name"], tag["description"], tuple(each for each, tags in endpoints if tag["name"] in tags))
             for tag in document["tags"]
         ),
         tuple(_webhook(name, "", each["post"]) for name, each in document["webhooks"].items()),
@@ -121,11 +117,7 @@ def _endpoints(document: JsonObject, base_url: str) -> Iterator[tuple[EndpointVi
     for path, item in document["paths"].items():
         for method, operation in item.items():
             body = operation.get("requestBody")
-            body_schema = (
-                None
-                if body is None
-                else _schema_name(body["content"]["application/json"]["schema"])
-            )
+            body_schema = None if body is None else _schema_name(body["content"]["application/json"]["schema"])
             schemas = document["components"]["schemas"]
             example = None if body_schema is None else schemas[body_schema]["examples"][0]
             yield (
@@ -221,10 +213,7 @@ def _schema_view(name: str, schema: JsonObject) -> SchemaView:
         rows.append(FieldRow("any name", _type_text(values), None, False, _constraints(values), ""))
     example = schema.get("examples", [None])[0]
     return SchemaView(
-        name,
-        schema.get("description", ""),
-        tuple(rows),
-        None if example is None else json.dumps(example, indent=2),
+        name, schema.get("description", ""), tuple(rows), None if example is None else json.dumps(example, indent=2)
     )
 
 

@@ -27,13 +27,9 @@ class ApiDocs:
     """The OpenAPI document."""
 
 
-def build_docs(
-    *, base_url: str, error_docs_url: str, sandbox_scenarios: Collection[str] | None
-) -> ApiDocs:
+def build_docs(*, base_url: str, error_docs_url: str, sandbox_scenarios: Collection[str] | None) -> ApiDocs:
     """Build the documentation of a gateway at these URLs, which have no slash at their end."""
-    document = openapi_document(
-        base_url=base_url, error_docs_url=error_docs_url, sandbox_scenarios=sandbox_scenarios
-    )
+    document = openapi_document(base_url=base_url, error_docs_url=error_docs_url, sandbox_scenarios=sandbox_scenarios)
     return ApiDocs(error_pages(error_docs_url), document)
 
 
@@ -49,9 +45,7 @@ def create_docs_blueprint(api_docs: ApiDocs) -> Blueprint:
     async def errors() -> Response:
         refusals = [each for each in api_docs.error_pages.values() if each.status is not None]
         failures = [each for each in api_docs.error_pages.values() if each.status is None]
-        return _cached_response(
-            await render_template("docs/errors.html", refusals=refusals, failures=failures)
-        )
+        return _cached_response(await render_template("docs/errors.html", refusals=refusals, failures=failures))
 
     @pages.get("/errors/<path:code>")
     async def error(code: str) -> Response:

@@ -21,13 +21,9 @@ def format_amount(amount: Money, number_format: NumberFormat) -> str:
     groups = [whole[max(0, end - 3) : end] for end in range(len(whole), 0, -3)]
     number = number_format.thousands_separator.join(reversed(groups))
     number = _localize_digits(number, number_format) + (
-        number_format.decimal_separator + _localize_digits(decimals, number_format)
-        if decimals
-        else ""
+        number_format.decimal_separator + _localize_digits(decimals, number_format) if decimals else ""
     )
-    parts = (
-        (amount.currency, number) if number_format.is_currency_first else (number, amount.currency)
-    )
+    parts = (amount.currency, number) if number_format.is_currency_first else (number, amount.currency)
     return NO_BREAK_SPACE.join(parts)
 
 
@@ -45,6 +41,4 @@ def spoken_suffix(msisdn: str) -> str:
 
 
 def _localize_digits(number: str, number_format: NumberFormat) -> str:
-    return number.translate(
-        {ord("0") + value: digit for value, digit in enumerate(number_format.digits)}
-    )
+    return number.translate({ord("0") + value: digit for value, digit in enumerate(number_format.digits)})

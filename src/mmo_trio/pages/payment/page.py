@@ -1,7 +1,6 @@
 """The hosted payment page shows a payment, one button, its state and a way back (W1 to W3).
 
-The browser never decides about money: it shows the state in the store, and its button only sends
-the payer's consent.
+The browser never decides about money: it shows the state in the store, and its button only sends the payer's consent.
 """
 
 from __future__ import annotations
@@ -18,11 +17,7 @@ from mmo_sansio.values.error_codes import ErrorCode
 from mmo_sansio.values.model import Page, Status, Transaction
 from mmo_trio.pages.context import PagesContext
 from mmo_trio.pages.payment.events import PayerStatus, PaymentEventStreams, payer_status
-from mmo_trio.pages.payment.formatting import (
-    format_amount,
-    format_time_left,
-    spoken_suffix,
-)
+from mmo_trio.pages.payment.formatting import format_amount, format_time_left, spoken_suffix
 from mmo_trio.pages.payment.languages import LANGUAGES, choose_language
 from mmo_trio.pages.payment.languages.texts import PageTexts
 from mmo_trio.storage.interface.store import OutcomeUnknown, Store, StoreUnavailable
@@ -107,9 +102,7 @@ async def _unknown_token_response() -> Response:
     return Response(await render_template("unknown.html", texts=_request_texts()), 404)
 
 
-async def _render_payment(
-    context: PagesContext, transaction: Transaction, token: str, brand: str
-) -> Response:
+async def _render_payment(context: PagesContext, transaction: Transaction, token: str, brand: str) -> Response:
     order, page, texts = transaction.order, transaction.order.page, _request_texts()
     assert page is not None
     back = _merchant_redirect_url(transaction, page)
@@ -135,10 +128,7 @@ async def _render_payment(
             goes_back=back is not None,
             own_url=_page_url(token),
             events_url=f"/pay/{token}/events{_query_string()}",
-            switch=[
-                (each, f"?{urlencode({LANGUAGE_PARAMETER: each.code})}")
-                for each in LANGUAGES.values()
-            ],
+            switch=[(each, f"?{urlencode({LANGUAGE_PARAMETER: each.code})}") for each in LANGUAGES.values()],
             refresh_s=REFRESH_S,
         )
     )
@@ -164,8 +154,8 @@ def status_sentence(status: PayerStatus, code: ErrorCode | None, texts: PageText
 def _merchant_redirect_url(transaction: Transaction, page: Page) -> str | None:
     """Return the merchant's URL for the browser once the payment has ended (W2); None without one.
 
-    The button can't lead there directly, as `form-action` forbids it: the button's page is shown
-    first, and leads on by itself.
+    The button can't lead there directly, as `form-action` forbids it: the button's page is shown first, and leads on by
+    itself.
     """
     match transaction.status:
         case Status.SUCCESS:

@@ -11,12 +11,7 @@ from quart import Blueprint, Response, render_template, request
 
 from mmo_sansio.providers.sandbox.simulated_operator import PhonePrompt
 from mmo_sansio.values.error_codes import ErrorCode
-from mmo_trio.pages.context import (
-    PagesContext,
-    SandboxContext,
-    pages_context,
-    sandbox_context,
-)
+from mmo_trio.pages.context import PagesContext, SandboxContext, pages_context, sandbox_context
 from mmo_trio.pages.payment.formatting import format_amount
 from mmo_trio.pages.payment.languages.english import ENGLISH
 
@@ -51,9 +46,7 @@ async def pick_number() -> Response:
     if MSISDN_PATTERN.fullmatch(number):
         return _redirect_to_phone(number)
     waiting = sorted({_without_plus(each.msisdn) for each in _prompts()})
-    page = await render_template(
-        "phones.html", texts=ENGLISH, waiting=waiting, number=number, suggested=PHONE_NUMBER
-    )
+    page = await render_template("phones.html", texts=ENGLISH, waiting=waiting, number=number, suggested=PHONE_NUMBER)
     return Response(page)
 
 
@@ -106,16 +99,13 @@ def _prompts(number: str | None = None) -> list[PhonePrompt]:
     return _find_prompts(pages_context(), sandbox_context(), number)
 
 
-def _find_prompts(
-    context: PagesContext, sandbox: SandboxContext, number: str | None
-) -> list[PhonePrompt]:
+def _find_prompts(context: PagesContext, sandbox: SandboxContext, number: str | None) -> list[PhonePrompt]:
     """Return the prompts that have not expired, of one phone or of all."""
     now, operator = context.now(), sandbox.operator
     return [
         each
         for each in (() if operator is None else operator.prompts())
-        if now < each.expires_at
-        and (number is None or _without_plus(each.msisdn) == _without_plus(number))
+        if now < each.expires_at and (number is None or _without_plus(each.msisdn) == _without_plus(number))
     ]
 
 
@@ -127,8 +117,7 @@ async def _render_phone(number: str, *, fault: str = "", status: int = 200) -> R
         texts=ENGLISH,
         number=_without_plus(number),
         prompts=[
-            (each, format_amount(each.amount, ENGLISH.numbers), each.type == "payin")
-            for each in _prompts(number)
+            (each, format_amount(each.amount, ENGLISH.numbers), each.type == "payin") for each in _prompts(number)
         ],
         fault=fault,
         done=request.args.get("done", ""),

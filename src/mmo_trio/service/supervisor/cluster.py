@@ -3,8 +3,8 @@
     supervisor ─┬─ worker-1, worker-2, ...    complete gateways, each with engine and store
                 └─ sandbox-operator           only with a provider of kind `sandbox`
 
-The supervisor opens the listening sockets, lets a child prepare the store, and from then on only
-watches. It has imported everything that a worker needs, and has neither a connection nor a thread.
+The supervisor opens the listening sockets, lets a child prepare the store, and from then on only watches. It has
+imported everything that a worker needs, and has neither a connection nor a thread.
 """
 
 from __future__ import annotations
@@ -26,12 +26,7 @@ from mmo_trio.sandbox.operator_process import OperatorProcess, operator_socket_p
 from mmo_trio.service.process import STOP_SIGNALS, listener_urls, run_service
 from mmo_trio.service.sockets import Inherited, open_certificates, open_listening_sockets
 from mmo_trio.service.supervisor.policy import SupervisorState
-from mmo_trio.service.supervisor.processes import (
-    ProcessJob,
-    Supervisor,
-    SupervisorLink,
-    run_in_child,
-)
+from mmo_trio.service.supervisor.processes import ProcessJob, Supervisor, SupervisorLink, run_in_child
 from mmo_trio.service.wiring import build_resources, operator_journal_file, prepare_store
 from mmo_trio.settings import Settings, SettingsError, to_seconds
 from mmo_trio.settings.service import ServiceAddresses, ServiceConfig
@@ -59,9 +54,9 @@ def supervise(
 ) -> int:
     """Serve with `config.workers` processes until SIGTERM or SIGINT, and return the exit code.
 
-    On SIGHUP every worker reads its certificates again; on SIGUSR2 the supervisor reads the
-    settings by `read_settings` and replaces one worker after the other. `on_serving` is called in
-    each worker once it serves. Raises SettingsError when the service can't begin.
+    On SIGHUP every worker reads its certificates again; on SIGUSR2 the supervisor reads the settings by `read_settings`
+    and replaces one worker after the other. `on_serving` is called in each worker once it serves. Raises SettingsError
+    when the service can't begin.
     """
     import_module("mmo_trio.storage.postgres")  # Before the first fork: no worker has to load it.
     open_certificates(config.settings.listen)
@@ -128,9 +123,7 @@ class _ProcessJobs:
         """Run as a worker, and return its exit code."""
         socket_path = operator_socket_path(self.journal_path) if self.has_sandbox_operator else None
         metrics_files = (self.metrics_directory, link.slot)
-        config = evolve(
-            self.config, brands_file=None, operator_socket=socket_path, metrics_files=metrics_files
-        )
+        config = evolve(self.config, brands_file=None, operator_socket=socket_path, metrics_files=metrics_files)
         inherited = Inherited(self.listening_sockets, link.parent_pipe)
 
         def report_serving(_: ServiceAddresses) -> None:
@@ -177,9 +170,7 @@ def _prepare_store(config: ServiceConfig, addresses: ServiceAddresses) -> None:
     trio.run(prepare)
 
 
-async def _stop_after_workers(
-    parent_pipe: int, operator: OperatorProcess, nursery: trio.Nursery
-) -> None:
+async def _stop_after_workers(parent_pipe: int, operator: OperatorProcess, nursery: trio.Nursery) -> None:
     """Stop the operator once the supervisor and the workers are gone."""
     await trio.lowlevel.wait_readable(parent_pipe)
     with trio.move_on_after(WORK_DRAIN_TIMEOUT_S):

@@ -69,8 +69,8 @@ class SupervisorState:
 
     workers: tuple[str, ...]
     helpers: tuple[str, ...] = ()
-    """Slots that the workers need, which start first, end last and are never rolled. Only the
-    simulated operator of a sandbox provider has one."""
+    """Slots that the workers need, which start first, end last and are never rolled. Only the simulated operator of a
+    sandbox provider has one."""
     stop_timeout_s: float = 60.0
     """Seconds that a process has to end before it is killed."""
     processes: Mapping[int, Process] = MappingProxyType({})
@@ -84,11 +84,7 @@ class SupervisorState:
 
     def pids_in(self, slot: str, *phases: ProcessPhase) -> list[int]:
         """Return the processes of a slot that are in one of these phases."""
-        return [
-            pid
-            for pid, each in self.processes.items()
-            if each.slot == slot and each.phase in phases
-        ]
+        return [pid for pid, each in self.processes.items() if each.slot == slot and each.phase in phases]
 
     def worker_pids(self, *phases: ProcessPhase) -> list[int]:
         """Return the workers' processes that are in one of these phases."""
@@ -112,13 +108,7 @@ def transition(state: SupervisorState, event: events.SupervisorEvent, *, now: fl
     """Return the next state and the actions that follow from the event."""
     state, first = _apply_event(state, event, now)
     actions = [*first]
-    for step in (
-        _kill_overdue,
-        _start_due,
-        _announce_ready,
-        _continue_rolling_restart,
-        _finish_stop,
-    ):
+    for step in (_kill_overdue, _start_due, _announce_ready, _continue_rolling_restart, _finish_stop):
         state, further = step(state, now)
         actions += further
     return state, tuple(actions)
@@ -142,9 +132,7 @@ def _apply_event(state: SupervisorState, event: events.SupervisorEvent, now: flo
             return evolve(state, workers_to_restart=state.workers), (started,)
         case events.ReloadRequested():
             serving = state.worker_pids(ProcessPhase.SERVING)
-            return state, tuple(
-                events.SendCommand(pid, events.ProcessCommand.RELOAD) for pid in serving
-            )
+            return state, tuple(events.SendCommand(pid, events.ProcessCommand.RELOAD) for pid in serving)
         case events.ProcessForked(slot, pid):
             state = _with_process(state, pid, Process(slot, ProcessPhase.STARTING, now))
             return state, (events.LogMessage("process_started", slot, pid),)
@@ -241,15 +229,9 @@ def _kill_overdue(state: SupervisorState, now: float) -> Transition:
 
 
 def _start_due(state: SupervisorState, now: float) -> Transition:
-    due = [
-        slot
-        for slot, each in state.backoffs.items()
-        if each.start_at is not None and each.start_at <= now
-    ]
+    due = [slot for slot, each in state.backoffs.items() if each.start_at is not None and each.start_at <= now]
     started = {slot: evolve(state.backoffs[slot], start_at=None) for slot in due}
-    return evolve(state, backoffs={**state.backoffs, **started}), tuple(
-        map(events.StartProcess, due)
-    )
+    return evolve(state, backoffs={**state.backoffs, **started}), tuple(map(events.StartProcess, due))
 
 
 def _announce_ready(state: SupervisorState, now: float) -> Transition:
@@ -259,8 +241,8 @@ def _announce_ready(state: SupervisorState, now: float) -> Transition:
 
 
 def _continue_rolling_restart(state: SupervisorState, now: float) -> Transition:
-    """Replace the next worker once all slots are filled and no process is stopping, so that there
-    is never more than one process too many."""
+    """Replace the next worker once all slots are filled and no process is stopping, so that there is never more than
+    one process too many."""
     is_changing = state.worker_pids(ProcessPhase.STARTING, ProcessPhase.STOPPING)
     if not state.workers_to_restart or not state.all_workers_serve or is_changing:
         return state, ()
@@ -278,9 +260,7 @@ def _finish_stop(state: SupervisorState, now: float) -> Transition:
     return _stop_processes(state, helpers, events.ProcessCommand.DRAIN, now)
 
 
-def _stop_processes(
-    state: SupervisorState, pids: list[int], command: events.ProcessCommand, now: float
-) -> Transition:
+def _stop_processes(state: SupervisorState, pids: list[int], command: events.ProcessCommand, now: float) -> Transition:
     for pid in pids:
         stopping = evolve(state.processes[pid], phase=ProcessPhase.STOPPING, since=now)
         state = _with_process(state, pid, stopping)

@@ -1,8 +1,7 @@
 """Forks the processes of a service, watches them, and does what the policy decides.
 
-The supervisor runs no event loop and no thread, so it can fork at any time, and children have every
-imported module at once. It waits in one place for signals, for reports of its children, and for
-time.
+The supervisor runs no event loop and no thread, so it can fork at any time, and children have every imported module at
+once. It waits in one place for signals, for reports of its children, and for time.
 """
 
 from __future__ import annotations
@@ -20,13 +19,7 @@ import structlog
 from attrs import Factory, define, field, frozen
 
 from mmo_trio.service.supervisor import events
-from mmo_trio.service.supervisor.policy import (
-    SupervisorState,
-    Transition,
-    begin,
-    next_due,
-    transition,
-)
+from mmo_trio.service.supervisor.policy import SupervisorState, Transition, begin, next_due, transition
 
 logger = structlog.get_logger(__name__)
 
@@ -104,10 +97,7 @@ class Supervisor:
             if key.fd == signal_pipe:
                 for number in os.read(signal_pipe, 4_096):
                     event = SIGNAL_EVENTS[number]()
-                    if (
-                        not isinstance(event, events.RollingRestartRequested)
-                        or self.prepare_restart()
-                    ):
+                    if not isinstance(event, events.RollingRestartRequested) or self.prepare_restart():
                         self._handle_event(event)
             else:
                 self._read_ready_pipe(key.fd, key.data)

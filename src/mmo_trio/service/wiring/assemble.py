@@ -33,15 +33,10 @@ def assemble(resources: Resources) -> Components:
     limits = resources.limits
     accounts = open_configured_accounts(resources)
     authenticator = Authenticator(
-        resources.store,
-        resources.keyring,
-        monotonic=resources.clock.monotonic,
-        cache_ttl=limits.api_key_cache,
+        resources.store, resources.keyring, monotonic=resources.clock.monotonic, cache_ttl=limits.api_key_cache
     )
     outbox = Outbox()
-    engine = Engine(
-        resources.store, resources.clock, outbox, queue_max=limits.queue, batch_max=limits.batch
-    )
+    engine = Engine(resources.store, resources.clock, outbox, queue_max=limits.queue, batch_max=limits.batch)
     workers = build_workers(resources, accounts, authenticator, engine)
     outbox.subscribe(workers.dispatcher.dispatch)
     http_metrics = HttpMetrics()
@@ -52,23 +47,15 @@ def assemble(resources: Resources) -> Components:
         api=_api_handler(resources, accounts, authenticator, engine, scenarios),
         listener_limits=limits.listener_limits,
         pages_context=PagesContext(
-            resources.store,
-            engine.submit,
-            resources.clock.now,
-            resources.urls.error_docs,
-            closing=trio.Event(),
+            resources.store, engine.submit, resources.clock.now, resources.urls.error_docs, closing=trio.Event()
         ),
         sandbox_context=_sandbox_context(resources, workers),
         api_docs=build_docs(
-            base_url=resources.urls.base,
-            error_docs_url=resources.urls.error_docs,
-            sandbox_scenarios=scenarios,
+            base_url=resources.urls.base, error_docs_url=resources.urls.error_docs, sandbox_scenarios=scenarios
         ),
         console_context=_console_context(resources, accounts, engine),
         http_metrics=http_metrics,
-        prometheus_exporter=_prometheus_exporter(
-            resources, accounts, workers, engine, http_metrics
-        ),
+        prometheus_exporter=_prometheus_exporter(resources, accounts, workers, engine, http_metrics),
     )
 
 
@@ -81,9 +68,7 @@ def _api_handler(
 ) -> ApiHandler:
     """Build the handler of the API listener."""
     trusted_proxies = TrustedProxies(resources.settings.listen.proxy_trusted)
-    endpoints = {
-        each.webhook_name: each.webhook_endpoint for each in accounts.operator_accounts.values()
-    }
+    endpoints = {each.webhook_name: each.webhook_endpoint for each in accounts.operator_accounts.values()}
     merchant_api = MerchantApi(
         settings=ApiSettings(
             error_docs_url=resources.urls.error_docs,
@@ -97,15 +82,11 @@ def _api_handler(
         store=resources.store,
         submit=engine.submit,
         authenticator=authenticator,
-        brand_hosts=BrandHosts(
-            resources.store, monotonic=resources.clock.monotonic, trusted_proxies=trusted_proxies
-        ),
+        brand_hosts=BrandHosts(resources.store, monotonic=resources.clock.monotonic, trusted_proxies=trusted_proxies),
         references=resources.references,
     )
     store, body_limit = resources.store, resources.limits.body
-    webhooks = Webhooks(
-        endpoints, store, engine.submit, resources.references, body_limit, trusted_proxies
-    )
+    webhooks = Webhooks(endpoints, store, engine.submit, resources.references, body_limit, trusted_proxies)
     return ApiHandler(merchant_api, webhooks, store)
 
 
@@ -115,20 +96,13 @@ def _sandbox_context(resources: Resources, workers: Workers) -> SandboxContext |
     if directory is None or isinstance(operator, OperatorClient):
         return None
     clock = SandboxClock(
-        resources.clock,
-        resources.store,
-        workers.scheduler,
-        operator,
-        workers.providers,
-        directory / CLOCK_OFFSET_FILE,
+        resources.clock, resources.store, workers.scheduler, operator, workers.providers, directory / CLOCK_OFFSET_FILE
     )
     next_reference, terms = resources.references.next, resources.limits.terms
     return SandboxContext(next_reference, clock.advance, operator, terms, resources.addresses)
 
 
-def _console_context(
-    resources: Resources, accounts: ConfiguredAccounts, engine: Engine
-) -> ConsoleContext:
+def _console_context(resources: Resources, accounts: ConfiguredAccounts, engine: Engine) -> ConsoleContext:
     """Build what the staff's console needs."""
     return ConsoleContext(
         resources.store,
@@ -142,11 +116,7 @@ def _console_context(
 
 
 def _prometheus_exporter(
-    resources: Resources,
-    accounts: ConfiguredAccounts,
-    workers: Workers,
-    engine: Engine,
-    http_metrics: HttpMetrics,
+    resources: Resources, accounts: ConfiguredAccounts, workers: Workers, engine: Engine, http_metrics: HttpMetrics
 ) -> PrometheusExporter:
     """Build the exporter of what this process counts and of what the store holds."""
     metrics_files = resources.config.metrics_files

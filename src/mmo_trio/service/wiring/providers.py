@@ -33,9 +33,7 @@ class ConfiguredAccounts:
     @property
     def providers(self) -> Mapping[str, Provider]:
         """Return the adapters of all accounts by the provider's name."""
-        providers: dict[str, Provider] = {
-            name: each.provider for name, each in self.operator_accounts.items()
-        }
+        providers: dict[str, Provider] = {name: each.provider for name, each in self.operator_accounts.items()}
         if self.sandbox is not None:
             providers[self.sandbox.name] = self.sandbox
         return providers

@@ -1,5 +1,4 @@
-"""Builds the resources that all parts of a gateway share: settings, store, keys, clock and HTTP
-client."""
+"""Builds the resources that all parts of a gateway share: settings, store, keys, clock and HTTP client."""
 
 from __future__ import annotations
 
@@ -15,12 +14,7 @@ from mmo_trio.brands.keyring import KeyRing, load_master_key
 from mmo_trio.http.client.client import HttpClient, tls_context
 from mmo_trio.sandbox.demo_brand import DEMO_BRAND_ID, ensure_demo_brand
 from mmo_trio.settings import LimitsSection, Settings, SettingsError
-from mmo_trio.settings.service import (
-    CLOCK_OFFSET_FILE,
-    ServiceAddresses,
-    ServiceConfig,
-    provider_titles,
-)
+from mmo_trio.settings.service import CLOCK_OFFSET_FILE, ServiceAddresses, ServiceConfig, provider_titles
 from mmo_trio.settings.urls import PublicUrls
 from mmo_trio.storage.interface.store import Store
 from mmo_trio.system.clock import WallClock, read_offset
@@ -62,9 +56,7 @@ def build_resources(config: ServiceConfig, store: Store, addresses: ServiceAddre
         config=config,
         store=store,
         addresses=addresses,
-        keyring=KeyRing(
-            load_master_key(config.settings.keys.master_key_file, create=config.is_sandbox)
-        ),
+        keyring=KeyRing(load_master_key(config.settings.keys.master_key_file, create=config.is_sandbox)),
         clock=clock,
         references=ReferenceGenerator(clock.now),
         provider_titles=provider_titles(config.settings, is_sandbox=config.is_sandbox),
@@ -87,9 +79,7 @@ async def prepare_store(resources: Resources) -> ServiceAddresses:
     if not config.has_demo_brand:
         return resources.addresses
     provider, title = next(iter(resources.provider_titles.items()))
-    key = await ensure_demo_brand(
-        resources.store, resources.keyring, provider=provider, title=title, now=now
-    )
+    key = await ensure_demo_brand(resources.store, resources.keyring, provider=provider, title=title, now=now)
     return evolve(resources.addresses, brand=DEMO_BRAND_ID, api_key=key)
 
 

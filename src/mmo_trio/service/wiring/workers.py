@@ -56,12 +56,7 @@ def build_workers(
     qr_codes = QrWorker(deliver=deliver, find_api_key=find_key, record_outcome=submit)
     dispatcher = Dispatcher(resources.store, providers, channel_owner or callbacks, qr_codes)
     scheduler = Scheduler(
-        resources.store,
-        engine.enqueue,
-        dispatcher.dispatch,
-        dispatcher.has_room,
-        clock.now,
-        clock.monotonic,
+        resources.store, engine.enqueue, dispatcher.dispatch, dispatcher.has_room, clock.now, clock.monotonic
     )
     return Workers(
         store=resources.store,
@@ -85,8 +80,8 @@ def operator_journal_file(config: ServiceConfig) -> Path:
 def _simulated_operator(
     resources: Resources, account: SandboxProvider | None, engine: Engine
 ) -> SandboxOperatorWorker | OperatorClient | None:
-    """Return the simulated operator, a client of the process in which it runs, or None where no
-    account with it is configured."""
+    """Return the simulated operator, a client of the process in which it runs, or None where no account with it is
+    configured."""
     if account is None:
         return None
 
@@ -115,9 +110,5 @@ def _provider_worker(
             fault = "has no account with an operator."
             raise SettingsError(f"provider.{name}", fault, "Remove the provider.")
     return ProviderWorker(
-        engine.submit,
-        accounts.providers,
-        exchanges.__getitem__,
-        resources.clock.now,
-        is_closed=availability.is_closed,
+        engine.submit, accounts.providers, exchanges.__getitem__, resources.clock.now, is_closed=availability.is_closed
     )

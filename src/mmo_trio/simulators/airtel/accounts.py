@@ -79,8 +79,7 @@ class SimulatedAirtelWallets:
     )
 
     def open(self, document: Mapping[str, Any]) -> None:
-        """Open a wallet, or change one: `{"account", "balance", "pin", "types", "limit",
-        "barred"}`.
+        """Open a wallet, or change one: `{"account", "balance", "pin", "types", "limit", "barred"}`.
 
         Raises ValueError for invalid members; then nothing has changed.
         """
@@ -94,9 +93,7 @@ class SimulatedAirtelWallets:
             number,
             balance_minor=self._parse_minor(members, "balance", known.balance_minor) or 0,
             pin=pin or "",
-            entered_pin=_optional_text(
-                members, "types", pin if "pin" in document else known.entered_pin
-            ),
+            entered_pin=_optional_text(members, "types", pin if "pin" in document else known.entered_pin),
             balance_max_minor=self._parse_minor(members, "limit", known.balance_max_minor),
             is_barred=bool(members.pop("barred", known.is_barred)),
         )
@@ -123,10 +120,7 @@ class SimulatedAirtelWallets:
 
     def balances(self) -> list[Mapping[str, str]]:
         """Return every wallet with its balance."""
-        return [
-            account_row(each.number, Money(each.balance_minor, self.currency))
-            for each in self._wallets.values()
-        ]
+        return [account_row(each.number, Money(each.balance_minor, self.currency)) for each in self._wallets.values()]
 
     def _code_suffix(self, payment: SimulatedAirtelPayment) -> str:
         wallet, minor = self._wallets[payment.number], payment.amount.minor
@@ -138,10 +132,7 @@ class SimulatedAirtelWallets:
             return SUCCESS if wallet.balance_minor >= minor else "07"
         if wallet.is_barred:
             return "09"
-        if (
-            wallet.balance_max_minor is not None
-            and wallet.balance_minor + minor > wallet.balance_max_minor
-        ):
+        if wallet.balance_max_minor is not None and wallet.balance_minor + minor > wallet.balance_max_minor:
             return "03"
         return SUCCESS if self._wallets[DISBURSEMENT].balance_minor >= minor else "07"
 

@@ -1,9 +1,8 @@
-"""Simulates Airtel Money: tokens, collections v1 and v2, disbursements v1 to v3, enquiries and
-callbacks.
+"""Simulates Airtel Money: tokens, collections v1 and v2, disbursements v1 to v3, enquiries and callbacks.
 
-It is strict about what the operator's documents name: headers, numbers without a country code,
-signatures and PINs that can be decrypted. For a script of faults its operations are `token`, `key`,
-`collection`, `collection_enquiry`, `disbursement` and `disbursement_enquiry`.
+It is strict about what the operator's documents name: headers, numbers without a country code, signatures and PINs that
+can be decrypted. For a script of faults its operations are `token`, `key`, `collection`, `collection_enquiry`,
+`disbursement` and `disbursement_enquiry`.
 """
 
 from __future__ import annotations
@@ -68,10 +67,7 @@ PaymentQueue: TypeAlias = DueQueue[SimulatedAirtelPayment]
 
 _COLLECTION_PATHS: Final = ("/merchant/v1/payments", "/merchant/v2/payments")
 _DISBURSEMENT_PATHS: Final = tuple(f"/standard/v{n}/disbursements" for n in (1, 2, 3))
-_ENQUIRY_PREFIXES: Final = {
-    "/standard/v1/payments/": COLLECTION,
-    "/standard/v1/disbursements/": DISBURSEMENT,
-}
+_ENQUIRY_PREFIXES: Final = {"/standard/v1/payments/": COLLECTION, "/standard/v1/disbursements/": DISBURSEMENT}
 
 
 @define(eq=False)
@@ -91,9 +87,7 @@ class AirtelSimulator:
     def __attrs_post_init__(self) -> None:
         self.wallets = SimulatedAirtelWallets(self.market.currency)
 
-    def handle_request(
-        self, request: HttpRequest, *, now: Instant
-    ) -> HttpResponse | DroppedConnection:
+    def handle_request(self, request: HttpRequest, *, now: Instant) -> HttpResponse | DroppedConnection:
         """Return the response to a request of its API; never raises for a bad one."""
         self._complete_due(now)
         path = path_and_query(request)[0].rstrip("/")
@@ -119,14 +113,12 @@ class AirtelSimulator:
         """Return when the next result or callback is due."""
         return earliest(self._pending_results.next_due_at(), self._pending_callbacks.next_due_at())
 
-    def on_callback_response(
-        self, request: HttpRequest, response: HttpResponse | None, *, now: Instant
-    ) -> None:
+    def on_callback_response(self, request: HttpRequest, response: HttpResponse | None, *, now: Instant) -> None:
         """Ignore the response: the operator's documents name no repetition of a callback."""
 
     def open_accounts(self, accounts: Sequence[Mapping[str, Any]]) -> None:
-        """Open wallets, see `SimulatedAirtelWallets.open`. The merchant's own, `collection`, takes
-        the portal's settings as well: `callback_url` and `callback_key`. Raises ValueError."""
+        """Open wallets, see `SimulatedAirtelWallets.open`. The merchant's own, `collection`, takes the portal's
+        settings as well: `callback_url` and `callback_key`. Raises ValueError."""
         for each in accounts:
             wallet = dict(each)
             if wallet.get("account") == COLLECTION:
@@ -152,9 +144,7 @@ class AirtelSimulator:
         }
 
     def _apply_portal_settings(self, wallet: dict[str, Any]) -> None:
-        changes = {
-            name: wallet.pop(name) for name in ("callback_url", "callback_key") if name in wallet
-        }
+        changes = {name: wallet.pop(name) for name in ("callback_url", "callback_key") if name in wallet}
         if not all(value is None or isinstance(value, str) for value in changes.values()):
             raise ValueError("callback_url and callback_key must be text or null")
         self.market = evolve(self.market, **changes)
@@ -162,8 +152,7 @@ class AirtelSimulator:
     def _route(
         self, request: HttpRequest, path: str, *, now: Instant
     ) -> tuple[str, Callable[[Sequence[Fault]], HttpResponse]]:
-        """Return the operation's name and the function that carries it out. Raises
-        AirtelRequestRejected."""
+        """Return the operation's name and the function that carries it out. Raises AirtelRequestRejected."""
         if (request.method, path) == ("POST", "/auth/oauth2/token"):
             return "token", lambda _: self._issue_token(request, now=now)
         if (request.method, path) == ("GET", "/v1/rsa/encryption-keys"):
@@ -194,15 +183,11 @@ class AirtelSimulator:
         token = hmac.digest(secret, f"token {self._sequence}".encode(), hashlib.sha256).hex()
         self._token_expiries[token] = later(now, self.market.token_lifetime)
         life = str(self.market.token_lifetime // SECOND)
-        return json_response(
-            200, {"access_token": token, "expires_in": life, "token_type": "bearer"}
-        )
+        return json_response(200, {"access_token": token, "expires_in": life, "token_type": "bearer"})
 
     def _encryption_key(self, request: HttpRequest, *, now: Instant) -> HttpResponse:
         self._check_headers(request, now=now)
-        public_key = self.market.private_key.public_key().public_bytes(
-            Encoding.DER, PublicFormat.SubjectPublicKeyInfo
-        )
+        public_key = self.market.private_key.public_key().public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
         data = {
             "key_id": 1,
             "key": base64.b64encode(public_key).decode(),
@@ -218,9 +203,7 @@ class AirtelSimulator:
             raise AirtelRequestRejected("401", "Unauthorized", 401)
         check_market_headers(request, self.market)
 
-    def _collect(
-        self, request: HttpRequest, path: str, faults: Sequence[Fault], *, now: Instant
-    ) -> HttpResponse:
+    def _collect(self, request: HttpRequest, path: str, faults: Sequence[Fault], *, now: Instant) -> HttpResponse:
         self._check_headers(request, now=now)
         check_signature(request, path, self.market, "DP00800001026")
         document = parse_document(request)
@@ -237,9 +220,7 @@ class AirtelSimulator:
         data = {"transaction": {"id": payment.id, "status": "SUCCESS"}}
         return operator_response(data, "DP00800001006", "SUCCESS")
 
-    def _disburse(
-        self, request: HttpRequest, path: str, faults: Sequence[Fault], *, now: Instant
-    ) -> HttpResponse:
+    def _disburse(self, request: HttpRequest, path: str, faults: Sequence[Fault], *, now: Instant) -> HttpResponse:
         self._check_headers(request, now=now)
         check_signature(request, path, self.market, "DP00900001016")
         document = parse_document(request)
@@ -262,9 +243,7 @@ class AirtelSimulator:
         self._check_headers(request, now=now)
         payment = self._payments.get((kind, id))
         if payment is None:
-            raise AirtelRequestRejected(
-                "ESB000045", "No transaction found with the given transaction id", 200
-            )
+            raise AirtelRequestRejected("ESB000045", "No transaction found with the given transaction id", 200)
         return payment_response(payment)
 
     def _accept_payment(

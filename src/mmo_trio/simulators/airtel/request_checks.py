@@ -1,5 +1,5 @@
-"""Checks the requests to the simulated Airtel Money: headers, members, numbers, signatures and PINs
-that can be decrypted."""
+"""Checks the requests to the simulated Airtel Money: headers, members, numbers, signatures and PINs that can be
+decrypted."""
 
 from __future__ import annotations
 
@@ -142,11 +142,8 @@ def check_country_and_currency(document: Mapping[str, Any], market: SimulatedAir
         raise AirtelRequestRejected("ROUTER112", "Invalid currency")
 
 
-def check_version_fields(
-    path: str, payee: Mapping[str, Any], transaction: Mapping[str, Any]
-) -> None:
-    """Check the members that newer versions of a disbursement require. Raises
-    AirtelRequestRejected."""
+def check_version_fields(path: str, payee: Mapping[str, Any], transaction: Mapping[str, Any]) -> None:
+    """Check the members that newer versions of a disbursement require. Raises AirtelRequestRejected."""
     if "/v1/" not in path and transaction.get("type") not in ("B2C", "B2B"):
         raise AirtelRequestRejected("ROUTER003", "transaction.type must be B2C or B2B")
     if "/v3/" in path and payee.get("wallet_type") not in ("NORMAL", "SALARY"):
@@ -165,11 +162,9 @@ def check_pin(document: Mapping[str, Any], market: SimulatedAirtelMarket) -> Non
         raise AirtelRequestRejected("ROUTER115", "Wrong PIN")
 
 
-def check_signature(
-    request: HttpRequest, path: str, market: SimulatedAirtelMarket, code: str
-) -> None:
-    """Check that the signature is of exactly this body; older versions may leave it out. Raises
-    AirtelRequestRejected with the code."""
+def check_signature(request: HttpRequest, path: str, market: SimulatedAirtelMarket, code: str) -> None:
+    """Check that the signature is of exactly this body; older versions may leave it out. Raises AirtelRequestRejected
+    with the code."""
     signature, key = request.value(b"x-signature"), request.value(b"x-key")
     if signature is None and key is None and path not in _SIGNED_PATHS:
         return
@@ -178,15 +173,11 @@ def check_signature(
         raise AirtelRequestRejected(code, "x-signature and payload do not match")
 
 
-def _rsa_decrypt(
-    encrypted: bytes, market: SimulatedAirtelMarket, padding: RsaPadding
-) -> bytes | None:
+def _rsa_decrypt(encrypted: bytes, market: SimulatedAirtelMarket, padding: RsaPadding) -> bytes | None:
     is_short = market.private_key.key_size <= _SHORT_KEY_BITS
     used = RsaPadding.PKCS1V15 if is_short else padding
     try:
-        return market.private_key.decrypt(
-            base64.b64decode(encrypted, validate=True), rsa_padding(used)
-        )
+        return market.private_key.decrypt(base64.b64decode(encrypted, validate=True), rsa_padding(used))
     except ValueError:
         return None
 

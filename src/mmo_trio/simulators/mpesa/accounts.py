@@ -81,8 +81,8 @@ class SimulatedMpesaAccounts:
     _receipt_count: int = 0
 
     def open_account(self, document: Mapping[str, Any]) -> None:
-        """Open or change an account: `{"account", "balance", "name", "pin", "enters", "passkey",
-        "initiator", "initiator_password", "validates"}`. Raises ValueError for an invalid one."""
+        """Open or change an account: `{"account", "balance", "name", "pin", "enters", "passkey", "initiator",
+        "initiator_password", "validates"}`. Raises ValueError for an invalid one."""
         members = dict(document)
         id = str(members.pop("account", ""))
         if not (id.isascii() and id.isdigit()) or len(id) not in (5, 6, 7, 12):
@@ -106,9 +106,7 @@ class SimulatedMpesaAccounts:
         payment.result, payment.message = "0", "The service request is processed successfully."
         payment.receipt = f"SIM{self._receipt_count:07d}"
 
-    def payout_error_code(
-        self, payment: SimulatedMpesaPayment, is_initiator_valid: bool
-    ) -> str | None:
+    def payout_error_code(self, payment: SimulatedMpesaPayment, is_initiator_valid: bool) -> str | None:
         """Return the result code of a pay-out that fails; None for one that succeeds."""
         payee = self.accounts.get(payment.payee)
         if not is_initiator_valid:
@@ -121,9 +119,7 @@ class SimulatedMpesaAccounts:
             return "1"
         if payee is None:
             return "2040"
-        return (
-            "8" if payee.balance_minor + payment.amount_minor > CUSTOMER_BALANCE_MAX_MINOR else None
-        )
+        return "8" if payee.balance_minor + payment.amount_minor > CUSTOMER_BALANCE_MAX_MINOR else None
 
     def find_payment(
         self, *, conversation_id: str = "", originator_id: str = "", receipt: str = ""
@@ -141,10 +137,7 @@ class SimulatedMpesaAccounts:
     def snapshot(self) -> Mapping[str, Any]:
         """Return everything as JSON."""
         return {
-            "accounts": [
-                account_row(each.id, Money(each.balance_minor, "KES"))
-                for each in self.accounts.values()
-            ],
+            "accounts": [account_row(each.id, Money(each.balance_minor, "KES")) for each in self.accounts.values()],
             "payments": [
                 payment_row(
                     each.kind,

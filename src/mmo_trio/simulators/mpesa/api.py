@@ -1,12 +1,11 @@
 """Simulates M-Pesa behind Daraja: strict about requests, exact about money.
 
-It has one app (`consumer-key`, `consumer-secret`), the paybill 174379 with Daraja's published
-passkey, the shortcode 600997 that pays out as `testapi`, and the telephone 254708374149; `POST
-/_simulator/accounts` opens more. `GET /_simulator/certificate` returns the certificate that an
-initiator's password is encrypted for.
+It has one app (`consumer-key`, `consumer-secret`), the paybill 174379 with Daraja's published passkey, the shortcode
+600997 that pays out as `testapi`, and the telephone 254708374149; `POST /_simulator/accounts` opens more. `GET
+/_simulator/certificate` returns the certificate that an initiator's password is encrypted for.
 
-For a script of faults its operations are token, stk_push, stk_query, b2c, tax, status, qr, register
-and c2b. `end_with` takes a result code; `queue_timeout` lets a request expire in Daraja's queue.
+For a script of faults its operations are token, stk_push, stk_query, b2c, tax, status, qr, register and c2b. `end_with`
+takes a result code; `queue_timeout` lets a request expire in Daraja's queue.
 """
 
 from __future__ import annotations
@@ -73,32 +72,24 @@ class MpesaSimulator:
     faults: FaultScript = Factory(FaultScript)
     _schedule: MpesaSchedule = Factory(lambda: MpesaSchedule(default_accounts()))
     _token: tuple[str, Instant] = ("", Instant(0))
-    _pending_validations: dict[HttpRequest, tuple[SimulatedMpesaPayment, tuple[Fault, ...]]] = (
-        Factory(dict)
-    )
+    _pending_validations: dict[HttpRequest, tuple[SimulatedMpesaPayment, tuple[Fault, ...]]] = Factory(dict)
     """Deposits that the gateway was asked to validate."""
     _used_originator_ids: set[str] = Factory(set)
     """Every OriginatorConversationID that was received."""
 
-    def handle_request(
-        self, request: HttpRequest, *, now: Instant
-    ) -> HttpResponse | DroppedConnection:
+    def handle_request(self, request: HttpRequest, *, now: Instant) -> HttpResponse | DroppedConnection:
         """Return the response to a request of its API; see `Simulator`."""
         self._schedule.run_due(now)
         path, query = path_and_query(request)
         if path == "/_simulator/certificate" and request.method == "GET":
-            return HttpResponse(
-                200, ((b"content-type", b"application/x-pem-file"),), self.certificate.encode()
-            )
+            return HttpResponse(200, ((b"content-type", b"application/x-pem-file"),), self.certificate.encode())
         method, operation = ENDPOINTS.get(path, ("", ""))
         if not operation:
             return MpesaRequestRejected(404, "404.001.01", "Resource not found").response
         if request.method != method:
             return MpesaRequestRejected(405, "405.001", "Method Not Allowed").response
         met = self.faults.take_matching(operation)
-        return respond_with_faults(
-            met, lambda: self._handle_operation(operation, request, query, met, now)
-        )
+        return respond_with_faults(met, lambda: self._handle_operation(operation, request, query, met, now))
 
     def take_due_callbacks(self, *, now: Instant) -> Sequence[HttpRequest]:
         """Return the callbacks to send now."""
@@ -108,11 +99,9 @@ class MpesaSimulator:
         """Return when the next action or callback is due."""
         return self._schedule.next_due_at()
 
-    def on_callback_response(
-        self, request: HttpRequest, response: HttpResponse | None, *, now: Instant
-    ) -> None:
-        """Continue a deposit as the gateway's validation says, or as the shortcode's response type
-        does without an answer."""
+    def on_callback_response(self, request: HttpRequest, response: HttpResponse | None, *, now: Instant) -> None:
+        """Continue a deposit as the gateway's validation says, or as the shortcode's response type does without an
+        answer."""
         asked = self._pending_validations.pop(request, None)
         if asked is None:
             return
@@ -139,12 +128,7 @@ class MpesaSimulator:
         return self._schedule.accounts
 
     def _handle_operation(
-        self,
-        operation: str,
-        request: HttpRequest,
-        query: str,
-        faults: tuple[Fault, ...],
-        now: Instant,
+        self, operation: str, request: HttpRequest, query: str, faults: tuple[Fault, ...], now: Instant
     ) -> HttpResponse:
         if operation == "token":
             return self._issue_token(request, query, now)
@@ -161,13 +145,8 @@ class MpesaSimulator:
             raise MpesaRequestRejected(400, "400.008.02", "Invalid grant type passed")
         if not hmac.compare_digest(request.value(b"authorization") or b"", b"Basic " + pair):
             raise MpesaRequestRejected(400, "400.008.01", "Invalid Authentication passed")
-        self._token = (
-            f"simulated{self._schedule.next_number():019d}",
-            later(now, Span(TOKEN_LIFETIME_S * SECOND)),
-        )
-        return json_response(
-            200, {"access_token": self._token[0], "expires_in": str(TOKEN_LIFETIME_S)}
-        )
+        self._token = (f"simulated{self._schedule.next_number():019d}", later(now, Span(TOKEN_LIFETIME_S * SECOND)))
+        return json_response(200, {"access_token": self._token[0], "expires_in": str(TOKEN_LIFETIME_S)})
 
     def _check_headers(self, request: HttpRequest, now: Instant) -> None:
         value, expires_at = self._token
@@ -178,9 +157,7 @@ class MpesaSimulator:
         if kind != b"application/json":
             raise invalid_field("BusinessShortCode")
 
-    def _stk_push(
-        self, form: dict[str, str], faults: tuple[Fault, ...], now: Instant
-    ) -> HttpResponse:
+    def _stk_push(self, form: dict[str, str], faults: tuple[Fault, ...], now: Instant) -> HttpResponse:
         check_password(self._accounts, form)
         payer = self._accounts.accounts.get(form["PhoneNumber"])
         if payer is None or form["PartyA"] != form["PhoneNumber"]:
@@ -189,9 +166,7 @@ class MpesaSimulator:
         if any(each.payer == payer.id and each.result is None for each in pushes):
             message = "Unable to lock subscriber, a transaction is already in process for the"
             raise MpesaRequestRejected(500, "500.001.1001", f"{message} current subscriber")
-        payment = self._schedule.accept_payment(
-            "stk_push", form, payer.id, form["PartyB"], "CallBackURL", faults, now
-        )
+        payment = self._schedule.accept_payment("stk_push", form, payer.id, form["PartyB"], "CallBackURL", faults, now)
         payment.reference = form["AccountReference"]
         takes = PIN_ENTRY_DELAY if payer.enters is not None else PROMPT_TIMEOUT
         is_right = form["PartyB"] == form["BusinessShortCode"] or "Goods" in form["TransactionType"]
@@ -205,9 +180,7 @@ class MpesaSimulator:
         )
         return json_response(200, responses.stk_push_response(payment))
 
-    def _stk_query(
-        self, form: dict[str, str], faults: tuple[Fault, ...], now: Instant
-    ) -> HttpResponse:
+    def _stk_query(self, form: dict[str, str], faults: tuple[Fault, ...], now: Instant) -> HttpResponse:
         check_password(self._accounts, form)
         payment = self._accounts.find_payment(conversation_id=form["CheckoutRequestID"])
         if payment is None or payment.kind != "stk_push":
@@ -222,30 +195,19 @@ class MpesaSimulator:
             raise MpesaRequestRejected(500, "500.002.1001", "Duplicate OriginatorConversationID.")
         payer = find_organisation(self._accounts, form)
         self._used_originator_ids.add(own)
-        payment = self._schedule.accept_payment(
-            "b2c", form, payer.id, form["PartyB"], "ResultURL", faults, now
-        )
+        payment = self._schedule.accept_payment("b2c", form, payer.id, form["PartyB"], "ResultURL", faults, now)
         payment.reference = own
         if self.keeps_originator_id:
             payment.originator_id = own
         may = is_initiator_valid(payer, form["InitiatorName"], self._password(form))
         self._schedule.schedule_result(
-            payment,
-            RESULT_DELAY,
-            faults,
-            now,
-            lambda: self._accounts.payout_error_code(payment, may),
-            form,
+            payment, RESULT_DELAY, faults, now, lambda: self._accounts.payout_error_code(payment, may), form
         )
         return json_response(200, responses.payment_accepted_response(payment))
 
-    def _remit_tax(
-        self, form: dict[str, str], faults: tuple[Fault, ...], now: Instant
-    ) -> HttpResponse:
+    def _remit_tax(self, form: dict[str, str], faults: tuple[Fault, ...], now: Instant) -> HttpResponse:
         payer = find_organisation(self._accounts, form)
-        payment = self._schedule.accept_payment(
-            "tax", form, payer.id, TAX_AUTHORITY, "ResultURL", faults, now
-        )
+        payment = self._schedule.accept_payment("tax", form, payer.id, TAX_AUTHORITY, "ResultURL", faults, now)
         payment.reference = form["Remarks"]
         may = is_initiator_valid(payer, form["Initiator"], self._password(form))
 
@@ -257,9 +219,7 @@ class MpesaSimulator:
         self._schedule.schedule_result(payment, RESULT_DELAY, faults, now, fault, form)
         return json_response(200, responses.payment_accepted_response(payment))
 
-    def _transaction_status(
-        self, form: dict[str, str], faults: tuple[Fault, ...], now: Instant
-    ) -> HttpResponse:
+    def _transaction_status(self, form: dict[str, str], faults: tuple[Fault, ...], now: Instant) -> HttpResponse:
         asker = find_organisation(self._accounts, form)
         may = is_initiator_valid(asker, form["Initiator"], self._password(form))
         number = self._schedule.next_number()
@@ -268,23 +228,18 @@ class MpesaSimulator:
 
         def answer(then: Instant) -> None:
             found = self._accounts.find_payment(
-                originator_id=form.get("OriginalConversationID", ""),
-                receipt=form.get("TransactionID", ""),
+                originator_id=form.get("OriginalConversationID", ""), receipt=form.get("TransactionID", "")
             )
             code = ending.code if ending else "2001" if not may else None
             self._schedule.send(
-                responses.callback_request(
-                    form["ResultURL"], responses.status_callback(found, code, ids)
-                )
+                responses.callback_request(form["ResultURL"], responses.status_callback(found, code, ids))
             )
 
         for after in callback_delays(faults):
             self._schedule.schedule(later(later(now, ANSWER_DELAY), after), answer)
         return json_response(200, responses.accepted_response(*ids))
 
-    def _generate_qr(
-        self, form: dict[str, str], faults: tuple[Fault, ...], now: Instant
-    ) -> HttpResponse:
+    def _generate_qr(self, form: dict[str, str], faults: tuple[Fault, ...], now: Instant) -> HttpResponse:
         document = {
             "ResponseCode": "00",
             "RequestID": f"simulated-{self._schedule.next_number()}",
@@ -293,9 +248,7 @@ class MpesaSimulator:
         }
         return json_response(200, document)
 
-    def _register_urls(
-        self, form: dict[str, str], faults: tuple[Fault, ...], now: Instant
-    ) -> HttpResponse:
+    def _register_urls(self, form: dict[str, str], faults: tuple[Fault, ...], now: Instant) -> HttpResponse:
         account = self._accounts.accounts.get(form["ShortCode"])
         if account is None:
             raise invalid_field("ShortCode")
@@ -306,9 +259,7 @@ class MpesaSimulator:
         document = {"OriginatorCoversationID": id, "ResponseCode": "0"}
         return json_response(200, {**document, "ResponseDescription": "Success"})
 
-    def _simulate_c2b(
-        self, form: dict[str, str], faults: tuple[Fault, ...], now: Instant
-    ) -> HttpResponse:
+    def _simulate_c2b(self, form: dict[str, str], faults: tuple[Fault, ...], now: Instant) -> HttpResponse:
         accounts = self._accounts.accounts
         payee, payer = accounts.get(form["ShortCode"]), accounts.get(form["Msisdn"])
         if payee is None or payer is None:
@@ -320,9 +271,7 @@ class MpesaSimulator:
             if payer.balance_minor < payment.amount_minor:
                 payment.result = "1"
             elif payee.validates and payee.validation_url:
-                asked = responses.deposit_callback(
-                    payment, payee, payer, then, receipt=payment.conversation_id
-                )
+                asked = responses.deposit_callback(payment, payee, payer, then, receipt=payment.conversation_id)
                 request = responses.callback_request(payee.validation_url, asked)
                 self._pending_validations[request] = (payment, faults)
                 self._schedule.send(request)
@@ -332,9 +281,7 @@ class MpesaSimulator:
         self._schedule.schedule(later(now, ANSWER_DELAY), begin)
         return json_response(200, responses.payment_accepted_response(payment))
 
-    def _complete_deposit(
-        self, payment: SimulatedMpesaPayment, faults: Sequence[Fault], now: Instant
-    ) -> None:
+    def _complete_deposit(self, payment: SimulatedMpesaPayment, faults: Sequence[Fault], now: Instant) -> None:
         self._accounts.transfer(payment)
         self._schedule_confirmation(payment, faults, now)
 
@@ -342,20 +289,13 @@ class MpesaSimulator:
         if self.confirms_pushes:
             self._schedule_confirmation(payment, (), now)
 
-    def _schedule_confirmation(
-        self, payment: SimulatedMpesaPayment, faults: Sequence[Fault], now: Instant
-    ) -> None:
+    def _schedule_confirmation(self, payment: SimulatedMpesaPayment, faults: Sequence[Fault], now: Instant) -> None:
         accounts = self._accounts.accounts
         payee, payer = accounts[payment.payee], accounts[payment.payer]
         if payee.confirmation_url is not None:
-            document = responses.deposit_callback(
-                payment, payee, payer, now, receipt=payment.receipt or ""
-            )
+            document = responses.deposit_callback(payment, payee, payer, now, receipt=payment.receipt or "")
             self._schedule.schedule_callback(
-                payment,
-                responses.callback_request(payee.confirmation_url, document),
-                callback_delays(faults),
-                now,
+                payment, responses.callback_request(payee.confirmation_url, document), callback_delays(faults), now
             )
 
     def _password(self, form: dict[str, str]) -> bytes | None:
@@ -365,9 +305,7 @@ class MpesaSimulator:
             return None
 
 
-OperationHandler: TypeAlias = Callable[
-    [MpesaSimulator, dict[str, str], tuple[Fault, ...], Instant], HttpResponse
-]
+OperationHandler: TypeAlias = Callable[[MpesaSimulator, dict[str, str], tuple[Fault, ...], Instant], HttpResponse]
 
 _OPERATION_HANDLERS: Final[Mapping[str, OperationHandler]] = {
     "stk_push": MpesaSimulator._stk_push,

@@ -1,5 +1,5 @@
-"""Defines the endpoints of the simulated Daraja and the fields that each requires. A rejection
-names the field, as Daraja's do."""
+"""Defines the endpoints of the simulated Daraja and the fields that each requires. A rejection names the field, as
+Daraja's do."""
 
 from __future__ import annotations
 
@@ -153,8 +153,8 @@ FORM_FIELDS: Final[Mapping[str, Mapping[str, FieldCheck]]] = {
 
 
 def check_form(operation: str, document: Mapping[str, Any]) -> dict[str, str]:
-    """Return the fields as text, numbers as well. Raises MpesaRequestRejected for the first that is
-    missing or invalid. Unknown fields are ignored, as clients spell some in several ways."""
+    """Return the fields as text, numbers as well. Raises MpesaRequestRejected for the first that is missing or invalid.
+    Unknown fields are ignored, as clients spell some in several ways."""
     form, taken = FORM_FIELDS[operation], {}
     for marked, is_good in form.items():
         name = marked.removesuffix("?")
@@ -178,9 +178,7 @@ def check_password(accounts: SimulatedMpesaAccounts, form: Mapping[str, str]) ->
         raise MpesaRequestRejected(500, "500.001.1001", "Wrong credentials")
 
 
-def find_organisation(
-    accounts: SimulatedMpesaAccounts, form: Mapping[str, str]
-) -> SimulatedMpesaAccount:
+def find_organisation(accounts: SimulatedMpesaAccounts, form: Mapping[str, str]) -> SimulatedMpesaAccount:
     """Return the account that pays out or polls. Raises MpesaRequestRejected."""
     account = accounts.accounts.get(form["PartyA"])
     if account is None or account.initiator is None:

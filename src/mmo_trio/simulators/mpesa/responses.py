@@ -12,11 +12,7 @@ from mmo_sansio.providers.mpesa_daraja.wire import timestamp, to_nairobi_time
 from mmo_sansio.values.clock import Instant
 from mmo_sansio.values.money import Money
 from mmo_trio.simulators.base import JSON_HEADERS, parse_json_object
-from mmo_trio.simulators.mpesa.accounts import (
-    SimulatedMpesaAccount,
-    SimulatedMpesaAccounts,
-    SimulatedMpesaPayment,
-)
+from mmo_trio.simulators.mpesa.accounts import SimulatedMpesaAccount, SimulatedMpesaAccounts, SimulatedMpesaPayment
 
 RESULT_DESCRIPTIONS: Final[Mapping[str, str]] = {
     "1": "The balance is insufficient for the transaction.",
@@ -38,11 +34,7 @@ QR_IMAGE: Final = b64encode(b"\x89PNG\r\n\x1a\nsimulated").decode()
 """The image that stands in for a code to scan."""
 
 
-_STATUSES: Final[Mapping[str | None, str]] = {
-    None: "Authorized",
-    "0": "Completed",
-    "queue_timeout": "Expired",
-}
+_STATUSES: Final[Mapping[str | None, str]] = {None: "Authorized", "0": "Completed", "queue_timeout": "Expired"}
 """The TransactionStatus by result code; any other is `Failed`."""
 
 
@@ -93,8 +85,7 @@ def stk_query_response(payment: SimulatedMpesaPayment) -> dict[str, str]:
 def stk_push_error_code(
     payer: SimulatedMpesaAccount, payment: SimulatedMpesaPayment, is_destination_valid: bool
 ) -> str | None:
-    """Return the result code of a push that fails once the person has had time to react; None for
-    one that succeeds."""
+    """Return the result code of a push that fails once the person has had time to react; None for one that succeeds."""
     if not is_destination_valid:
         return "2028"
     if payer.enters is None:
@@ -106,9 +97,7 @@ def stk_push_error_code(
     return "1" if payer.balance_minor < payment.amount_minor else None
 
 
-def result_callback(
-    payment: SimulatedMpesaPayment, accounts: SimulatedMpesaAccounts
-) -> dict[str, Any]:
+def result_callback(payment: SimulatedMpesaPayment, accounts: SimulatedMpesaAccounts) -> dict[str, Any]:
     """Return the callback with the result of a payment."""
     if payment.kind == "stk_push":
         return _stk_result_callback(payment)
@@ -120,9 +109,7 @@ def result_callback(
         "OriginatorConversationID": payment.originator_id,
         "ConversationID": payment.conversation_id,
         "TransactionID": payment.receipt or DUMMY_RECEIPT,
-        "ReferenceData": {
-            "ReferenceItem": {"Key": "QueueTimeoutURL", "Value": "https://i.example"}
-        },
+        "ReferenceData": {"ReferenceItem": {"Key": "QueueTimeoutURL", "Value": "https://i.example"}},
     }
     if is_good:
         amount = "TransactionAmount" if payment.kind == "b2c" else "Amount"
@@ -139,9 +126,7 @@ def result_callback(
     return {"Result": document}
 
 
-def status_callback(
-    payment: SimulatedMpesaPayment | None, code: str | None, ids: tuple[str, str]
-) -> dict[str, Any]:
+def status_callback(payment: SimulatedMpesaPayment | None, code: str | None, ids: tuple[str, str]) -> dict[str, Any]:
     """Return the callback with the state of a queried payment; `code` replaces the result."""
     if payment is None and code is None:
         code = "SFC_IC0003"

@@ -1,5 +1,5 @@
-"""Schedules what the simulated M-Pesa does later: it reaches results and sends callbacks in the
-order of their times."""
+"""Schedules what the simulated M-Pesa does later: it reaches results and sends callbacks in the order of their
+times."""
 
 from __future__ import annotations
 
@@ -98,25 +98,17 @@ class MpesaSchedule:
                     on_paid(payment, then)
             else:
                 payment.result = code
-                payment.message = (ending and ending.message) or responses.RESULT_DESCRIPTIONS.get(
-                    code, "Failed."
-                )
+                payment.message = (ending and ending.message) or responses.RESULT_DESCRIPTIONS.get(code, "Failed.")
             url = payment.result_url
             if code == QUEUE_TIMEOUT and form is not None:
                 url = form["QueueTimeOutURL"]
             document = responses.result_callback(payment, self.accounts)
-            self.schedule_callback(
-                payment, responses.callback_request(url, document), payment.callback_delays, then
-            )
+            self.schedule_callback(payment, responses.callback_request(url, document), payment.callback_delays, then)
 
         self.schedule(later(now, span), end)
 
     def schedule_callback(
-        self,
-        payment: SimulatedMpesaPayment,
-        request: HttpRequest,
-        delays: Sequence[Span],
-        now: Instant,
+        self, payment: SimulatedMpesaPayment, request: HttpRequest, delays: Sequence[Span], now: Instant
     ) -> None:
         """Send a payment's callback after each of these delays."""
 

@@ -26,11 +26,7 @@ from mmo_trio.simulators.base import (
 )
 from mmo_trio.simulators.mtn.sandbox_numbers import DELAYED, ONGOING, OUTCOMES_BY_NUMBER, SUCCESSFUL
 
-PRODUCTS_BY_OPERATION: Final = {
-    "requesttopay": "collection",
-    "transfer": "disbursement",
-    "deposit": "disbursement",
-}
+PRODUCTS_BY_OPERATION: Final = {"requesttopay": "collection", "transfer": "disbursement", "deposit": "disbursement"}
 """The product that offers an operation; it is also the merchant's account."""
 
 PARTY_FIELDS: Final = {"requesttopay": "payer", "transfer": "payee", "deposit": "payee"}
@@ -176,9 +172,7 @@ class SimulatedMtnAccounts:
     def snapshot(self) -> Mapping[str, Any]:
         """Return every balance and every submission that was accepted."""
         return {
-            "accounts": [
-                account_row(account, balance) for account, balance in self._balances.items()
-            ],
+            "accounts": [account_row(account, balance) for account, balance in self._balances.items()],
             "payments": [
                 payment_row(
                     each.kind,

@@ -1,5 +1,4 @@
-"""Simulates MTN MoMo: the Open API of Collection and Disbursement, with wallets, tokens and
-callbacks.
+"""Simulates MTN MoMo: the Open API of Collection and Disbursement, with wallets, tokens and callbacks.
 
     POST /v1_0/apiuser                                            an API user of one's own
     POST /v1_0/apiuser/{id}/apikey, GET /v1_0/apiuser/{id}        its key and its data
@@ -11,9 +10,8 @@ callbacks.
     GET  /{product}/v1_0/account/balance
     GET  /{product}/v1_0/accountholder/msisdn/{number}/active     and .../basicuserinfo
 
-Numbers of the operator's own sandbox mean what they mean there (`sandbox_numbers`); any other has a
-wallet. A fault is planned `at` token, requesttopay, transfer, deposit, ask (a poll) or account (all
-else).
+Numbers of the operator's own sandbox mean what they mean there (`sandbox_numbers`); any other has a wallet. A fault is
+planned `at` token, requesttopay, transfer, deposit, ask (a poll) or account (all else).
 """
 
 from __future__ import annotations
@@ -39,12 +37,7 @@ from mmo_trio.simulators.base import (
     path_and_query,
     respond_with_faults,
 )
-from mmo_trio.simulators.mtn.accounts import (
-    PARTY_FIELDS,
-    PRODUCTS_BY_OPERATION,
-    SimulatedMtnAccounts,
-    format_plain,
-)
+from mmo_trio.simulators.mtn.accounts import PARTY_FIELDS, PRODUCTS_BY_OPERATION, SimulatedMtnAccounts, format_plain
 from mmo_trio.simulators.mtn.request_checks import (
     get_header,
     invalid_request,
@@ -91,8 +84,8 @@ class MtnSimulator:
     )
     """By product."""
     rejects_immediately: bool = False
-    """Whether test numbers that stand for an error are rejected when submitted; otherwise they end
-    as failed payments. The documentation doesn't say which, and clients have seen both."""
+    """Whether test numbers that stand for an error are rejected when submitted; otherwise they end as failed payments.
+    The documentation doesn't say which, and clients have seen both."""
     callback_host: str | None = None
     """The host that the given API user has registered; None: any host is accepted."""
     token_lifetime: Span = TOKEN_LIFETIME
@@ -105,9 +98,7 @@ class MtnSimulator:
     def __attrs_post_init__(self) -> None:
         self._users[API_USER] = _ApiUser(API_KEY, self.callback_host)
 
-    def handle_request(
-        self, request: HttpRequest, *, now: Instant
-    ) -> HttpResponse | DroppedConnection:
+    def handle_request(self, request: HttpRequest, *, now: Instant) -> HttpResponse | DroppedConnection:
         """Return the response to a request of its API."""
         self.accounts.complete_due(now=now)
         path, _ = path_and_query(request)
@@ -123,14 +114,12 @@ class MtnSimulator:
         """Return when the next result or callback is due."""
         return self.accounts.next_due_at()
 
-    def on_callback_response(
-        self, request: HttpRequest, response: HttpResponse | None, *, now: Instant
-    ) -> None:
+    def on_callback_response(self, request: HttpRequest, response: HttpResponse | None, *, now: Instant) -> None:
         """Ignore the response: a callback is sent once."""
 
     def open_accounts(self, accounts: Sequence[Mapping[str, Any]]) -> None:
-        """Open `{"account": "46733123999", "balance": "100.00"}`; `collection` and `disbursement`
-        are the merchant's accounts."""
+        """Open `{"account": "46733123999", "balance": "100.00"}`; `collection` and `disbursement` are the merchant's
+        accounts."""
         for each in accounts:
             account, balance = each.get("account"), each.get("balance")
             if not isinstance(account, str) or not isinstance(balance, str):
@@ -141,9 +130,7 @@ class MtnSimulator:
         """Return every balance and every submission that was accepted."""
         return self.accounts.snapshot()
 
-    def _route(
-        self, request: HttpRequest, path: str, faults: Sequence[Fault], *, now: Instant
-    ) -> HttpResponse:
+    def _route(self, request: HttpRequest, path: str, faults: Sequence[Fault], *, now: Instant) -> HttpResponse:
         product, *rest = path.split("/")[1:]
         if product == "v1_0" and rest[:1] == ["apiuser"]:
             return self._provision_api_user(request, rest[1:])
@@ -202,11 +189,7 @@ class MtnSimulator:
             raise invalid_request("the token request takes no body")
         token = self._generate_secret("token", f"{user} {product}")
         self._tokens[token] = (product, user, later(now, self.token_lifetime))
-        document = {
-            "access_token": token,
-            "token_type": "access_token",
-            "expires_in": self.token_lifetime // SECOND,
-        }
+        document = {"access_token": token, "token_type": "access_token", "expires_in": self.token_lifetime // SECOND}
         return json_response(200, document)
 
     def _accept_submission(
@@ -218,17 +201,9 @@ class MtnSimulator:
         if self.accounts.find_payment(reference_id) is not None:
             raise _duplicate_reference()
         ending = OUTCOMES_BY_NUMBER[kind].get(document[PARTY_FIELDS[kind]]["partyId"], "")
-        if (
-            self.rejects_immediately
-            and ending in IMMEDIATE_REJECTION_STATUSES
-            and find_fault(EndWith, faults) is None
-        ):
-            raise rejection(
-                IMMEDIATE_REJECTION_STATUSES[ending], ending, ending.replace("_", " ").capitalize()
-            )
-        self.accounts.accept_submission(
-            kind, reference_id, document, amount, callback_url, faults, now=now
-        )
+        if self.rejects_immediately and ending in IMMEDIATE_REJECTION_STATUSES and find_fault(EndWith, faults) is None:
+            raise rejection(IMMEDIATE_REJECTION_STATUSES[ending], ending, ending.replace("_", " ").capitalize())
+        self.accounts.accept_submission(kind, reference_id, document, amount, callback_url, faults, now=now)
         return HttpResponse(202)
 
     def _payment_status(self, kind: str, reference_id: str) -> HttpResponse:

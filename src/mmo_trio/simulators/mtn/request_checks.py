@@ -1,5 +1,4 @@
-"""Checks the requests to the simulated MTN MoMo for what its documentation requires, and nothing
-else."""
+"""Checks the requests to the simulated MTN MoMo for what its documentation requires, and nothing else."""
 
 from __future__ import annotations
 
@@ -16,8 +15,7 @@ MESSAGE_CHARACTERS_MAX = 128
 PARTY_ID_TYPES = ("MSISDN", "EMAIL", "PARTY_CODE")
 
 _UUID4_PATTERN = re.compile(
-    r"[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}",
-    re.ASCII | re.IGNORECASE,
+    r"[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}", re.ASCII | re.IGNORECASE
 )
 _MSISDN_PATTERN = re.compile(r"[1-9][0-9]{5,18}", re.ASCII)
 
@@ -74,8 +72,7 @@ def parse_reference_id(request: HttpRequest) -> str:
 
 
 def parse_callback_url(request: HttpRequest, registered: str | None) -> str | None:
-    """Return the X-Callback-Url, on the registered host if one is registered. Raises
-    RequestRejected."""
+    """Return the X-Callback-Url, on the registered host if one is registered. Raises RequestRejected."""
     value = get_header(request, "X-Callback-Url")
     if value is None:
         return None
@@ -96,11 +93,8 @@ def registered_host(registered: str) -> str:
     return urlsplit(registered if "//" in registered else f"//{registered}").hostname or ""
 
 
-def parse_submission(
-    request: HttpRequest, party: str, currency: str
-) -> tuple[dict[str, Any], Money]:
-    """Return the body of a submission and its amount; `party` is `payer` or `payee`. Raises
-    RequestRejected."""
+def parse_submission(request: HttpRequest, party: str, currency: str) -> tuple[dict[str, Any], Money]:
+    """Return the body of a submission and its amount; `party` is `payer` or `payee`. Raises RequestRejected."""
     if (get_header(request, "Content-Type") or "").partition(";")[0].strip() != "application/json":
         raise invalid_request("Content-Type must be application/json")
     try:
@@ -129,6 +123,4 @@ def _check_party(party: Any, name: str) -> None:
     if not isinstance(value, str) or not value:
         raise invalid_request(f"{name}.partyId must be a string")
     if party["partyIdType"] == "MSISDN" and _MSISDN_PATTERN.fullmatch(value) is None:
-        raise invalid_request(
-            f"{name}.partyId must be digits with the country code and without a plus"
-        )
+        raise invalid_request(f"{name}.partyId must be digits with the country code and without a plus")

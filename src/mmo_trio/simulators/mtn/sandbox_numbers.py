@@ -35,9 +35,7 @@ _TRANSFER = (
 
 
 def _outcomes_by_number(outcomes: tuple[str, ...]) -> Mapping[str, str]:
-    return MappingProxyType(
-        {str(_FIRST_TEST_NUMBER + row): ending for row, ending in enumerate(outcomes)}
-    )
+    return MappingProxyType({str(_FIRST_TEST_NUMBER + row): ending for row, ending in enumerate(outcomes)})
 
 
 OUTCOMES_BY_NUMBER: Final[Mapping[str, Mapping[str, str]]] = MappingProxyType(
@@ -54,5 +52,4 @@ IMMEDIATE_REJECTION_STATUSES: Final[Mapping[str, int]] = MappingProxyType(
     | dict.fromkeys(("PAYER_NOT_FOUND", "PAYEE_NOT_FOUND", "PAYEE_NOT_ALLOWED_TO_RECEIVE"), 500)
     | {"NOT_ENOUGH_FUNDS": 500, "PAYER_LIMIT_REACHED": 500, "SERVICE_UNAVAILABLE": 503}
 )
-"""The reasons that a simulator which rejects immediately answers the submission with, and the
-status."""
+"""The reasons that a simulator which rejects immediately answers the submission with, and the status."""

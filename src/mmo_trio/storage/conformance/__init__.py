@@ -1,12 +1,11 @@
-"""The public suite for stores: every store that passes is a
-`mmo_trio.storage.interface.store.Store`.
+"""The public suite for stores: every store that passes is a `mmo_trio.storage.interface.store.Store`.
 
     await check_store(fresh)                                     # all of it, or
     @pytest.mark.parametrize("check", CHECKS)                    # one test for each check
 
-`fresh()` makes an empty storage and returns a function that opens it, each time as its one serving
-process: closing and opening again is a restart. A store that several processes share has to pass
-further checks, which open it several times at once, as processes of one gateway do.
+`fresh()` makes an empty storage and returns a function that opens it, each time as its one serving process: closing and
+opening again is a restart. A store that several processes share has to pass further checks, which open it several times
+at once, as processes of one gateway do.
 
     @pytest.mark.parametrize("check", SHARED_CHECKS)
 """
@@ -62,7 +61,6 @@ SHARED_CHECKS: tuple[StoreCheck, ...] = (
 
 
 async def check_store(create_storage: Callable[[], OpenStore], *, is_shared: bool = False) -> None:
-    """Run every check, each on an empty storage; raises AssertionError at the first broken
-    promise."""
+    """Run every check, each on an empty storage; raises AssertionError at the first broken promise."""
     for check in CHECKS + (SHARED_CHECKS if is_shared else ()):
         await check(create_storage())

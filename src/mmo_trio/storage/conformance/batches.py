@@ -9,13 +9,7 @@ from attrs import evolve
 
 from mmo_sansio.api.outgoing.transaction_json import transaction_object
 from mmo_sansio.messages.changes import SuspenseRecorded
-from mmo_sansio.messages.inputs import (
-    BeginSubmission,
-    CallbackConcluded,
-    DepositNotified,
-    Input,
-    TransactionWoke,
-)
+from mmo_sansio.messages.inputs import BeginSubmission, CallbackConcluded, DepositNotified, Input, TransactionWoke
 from mmo_sansio.messages.intents import IntentKind
 from mmo_sansio.messages.queries import ListRecords, LookUp, LookUpByMerchantReference
 from mmo_sansio.messages.replies import Accepted, Rejected, Reply
@@ -35,22 +29,13 @@ from mmo_trio.storage.conformance.driver import (
     intent_key,
     submit_batch,
 )
-from mmo_trio.storage.conformance.inputs import (
-    DELIVERED,
-    PAYER,
-    brand,
-    creation,
-    random_inputs,
-    reference,
-    succeeded,
-)
+from mmo_trio.storage.conformance.inputs import DELIVERED, PAYER, brand, creation, random_inputs, reference, succeeded
 from mmo_trio.storage.interface.admin_types import SuspenseEntry
 from mmo_trio.storage.interface.store import Store
 
 
 async def check_reference_is_consumed(open_store: OpenStore) -> None:
-    """A reuse within the window is rejected, across batches and within one; after it the newest use
-    counts (C12)."""
+    """A reuse within the window is rejected, across batches and within one; after it the newest use counts (C12)."""
 
     def use(number: int) -> Input:
         return creation(number, merchant_reference="order-1")
@@ -105,19 +90,13 @@ async def _compare_with_oracle(store: Store, oracle: Gateway) -> None:
         assert await store.transaction(each.reference) == each
         assert await store.admin.timeline(each.reference) == mine
         assert await store.admin.callbacks(gateway_reference=each.reference) == sent
-        assert await store.look_up(LookUp(each.order.brand, each.reference)) == transaction_object(
-            each
-        )
+        assert await store.look_up(LookUp(each.order.brand, each.reference)) == transaction_object(each)
     for (of, merchant_reference), use in oracle.ledger.references.items():
         found = await store.look_up(LookUpByMerchantReference(of, merchant_reference))
         assert found == transaction_object(oracle.transaction(use.gateway_reference))
     for of in ("acme", "globex"):
-        listed = await store.list_records(
-            ListRecords(of, Instant(0), clock.LAST_INSTANT, page_size=5_000)
-        )
-        assert list(listed.objects) == [
-            transaction_object(each) for each in everything if each.order.brand == of
-        ]
+        listed = await store.list_records(ListRecords(of, Instant(0), clock.LAST_INSTANT, page_size=5_000))
+        assert list(listed.objects) == [transaction_object(each) for each in everything if each.order.brand == of]
     entries = [evolve(each, id=0) for each in await store.admin.suspense()]
     assert entries == _suspense_entries(oracle.suspense)
     assert await store.next_wake() == oracle.next_wake()
@@ -136,8 +115,7 @@ def _suspense_entries(recorded: Iterable[SuspenseRecorded]) -> list[SuspenseEntr
 
 
 async def check_batch_is_atomic(open_store: OpenStore) -> None:
-    """When `decide` raises, nothing of the batch is stored, the exception comes through, and
-    service goes on."""
+    """When `decide` raises, nothing of the batch is stored, the exception comes through, and service goes on."""
 
     class Bug(Exception):
         pass
@@ -160,8 +138,7 @@ async def check_batch_is_atomic(open_store: OpenStore) -> None:
 
 
 async def check_unread_keys_are_not_visible(open_store: OpenStore) -> None:
-    """A key outside the reads is not "absent" but an error; a known deposit brings its transaction
-    (law 1)."""
+    """A key outside the reads is not "absent" but an error; a known deposit brings its transaction (law 1)."""
     deposit = DepositNotified("sandbox", "D1", "Sandbox", reference(9), brand(), "mobile_ke",
                               Money(1_000, "KES"), PAYER)  # fmt: skip
 
@@ -173,9 +150,7 @@ async def check_unread_keys_are_not_visible(open_store: OpenStore) -> None:
         raise AssertionError("a key outside the reads was looked at")
 
     async with open_store() as store:
-        await submit_batch(
-            store, (creation(1), NOON), (creation(2), after_noon(1)), (deposit, after_noon(2))
-        )
+        await submit_batch(store, (creation(1), NOON), (creation(2), after_noon(1)), (deposit, after_noon(2)))
         await store.transact(Reads(transactions=frozenset((reference(1),))), read_unprefetched_key)
         again = await submit_batch(store, (deposit, after_noon(3)), (deposit, after_noon(4)))
         assert {getattr(reply, "reason", "") for reply in again} == {"The deposit is on record."}
@@ -183,8 +158,7 @@ async def check_unread_keys_are_not_visible(open_store: OpenStore) -> None:
 
 
 async def check_abandoned_work_is_claimed_once(open_store: OpenStore) -> None:
-    """Durable intents belong to the process that wrote them; those it leaves are returned once,
-    oldest first."""
+    """Durable intents belong to the process that wrote them; those it leaves are returned once, oldest first."""
     async with open_store() as store:
         await create_payments(store, range(5))
         await submit_batch(store, (BeginSubmission(reference(0)), after_noon(10)))
@@ -202,9 +176,7 @@ async def check_abandoned_work_is_claimed_once(open_store: OpenStore) -> None:
         assert not await claim_all_abandoned(store, limit=10)
     async with open_store() as store:
         fence = getattr(second[-1].intent, "fence", 0)
-        await submit_batch(
-            store, (CallbackConcluded(reference(0), DELIVERED, fence), after_noon(12))
-        )
+        await submit_batch(store, (CallbackConcluded(reference(0), DELIVERED, fence), after_noon(12)))
         left = await claim_all_abandoned(store, limit=10)
         assert {intent_key(work.intent)[1] for work in left} == {IntentKind.SUBMIT}
         (recorded,) = await store.admin.callbacks(gateway_reference=reference(0))
@@ -227,7 +199,5 @@ async def check_due_transactions(open_store: OpenStore) -> None:
         expiry = after_noon(3 * clock.DAY)
         assert await store.next_wake() == expiry
         assert await store.due(later(expiry, Span(2)), limit=2) == [reference(0), reference(1)]
-        await submit_batch(
-            store, *((TransactionWoke(reference(n)), later(expiry, Span(4))) for n in range(3))
-        )
+        await submit_batch(store, *((TransactionWoke(reference(n)), later(expiry, Span(4))) for n in range(3)))
         assert await store.next_wake() is None

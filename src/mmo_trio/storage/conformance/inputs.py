@@ -1,5 +1,4 @@
-"""The inputs of the checks: payments of one brand, and random lists of everything that can
-happen."""
+"""The inputs of the checks: payments of one brand, and random lists of everything that can happen."""
 
 from __future__ import annotations
 
@@ -12,22 +11,11 @@ from mmo_sansio.messages import inputs
 from mmo_sansio.values import clock
 from mmo_sansio.values.clock import Instant, Span, later
 from mmo_sansio.values.error_codes import ErrorCode
-from mmo_sansio.values.model import (
-    Brand,
-    Limits,
-    Method,
-    Operation,
-    Party,
-    QrCode,
-    ReferenceReuse,
-    Source,
-)
+from mmo_sansio.values.model import Brand, Limits, Method, Operation, Party, QrCode, ReferenceReuse, Source
 from mmo_sansio.values.money import Money
 
 PAYER = Party("customer-1", "254700000000", "Zoë", None, "zoe@example.com")
-DELIVERED = DeliveryAttempt(
-    DeliveryOutcome.DELIVERED, "https://merchant.example/results", 200, 12, "", b"\x00ok\xff"
-)
+DELIVERED = DeliveryAttempt(DeliveryOutcome.DELIVERED, "https://merchant.example/results", 200, 12, "", b"\x00ok\xff")
 
 
 def brand(id: str = "acme") -> Brand:
@@ -101,8 +89,7 @@ def succeeded(number: int) -> inputs.ProviderSucceeded:
 
 
 def random_inputs(random: Random, count: int) -> Sequence[tuple[inputs.Input, Instant]]:
-    """Return inputs about a few payments, with strictly increasing stamps: many are late, repeated
-    or wrong."""
+    """Return inputs about a few payments, with strictly increasing stamps: many are late, repeated or wrong."""
     now = Instant(1_700_000_000 * clock.SECOND)
     stamped: list[tuple[inputs.Input, Instant]] = []
     for number in range(count):
@@ -132,27 +119,17 @@ def _random_input(random: Random, number: int) -> inputs.Input:
         inputs.BeginSubmission(about),
         inputs.ConfirmPage(about),
         inputs.ConfirmPage(about),
-        inputs.ProviderAccepted(
-            about, provider, Source.POLL, f"P{about[-2:]}", qr=QrCode("text", "cGlj")
-        ),
-        inputs.ProviderSucceeded(
-            about, provider, random.choice(list(Source)), fee=Money(15, "KES")
-        ),
-        inputs.ProviderFailed(
-            about, provider, Source.WEBHOOK, random.choice(list(ErrorCode)), None, "17"
-        ),
+        inputs.ProviderAccepted(about, provider, Source.POLL, f"P{about[-2:]}", qr=QrCode("text", "cGlj")),
+        inputs.ProviderSucceeded(about, provider, random.choice(list(Source)), fee=Money(15, "KES")),
+        inputs.ProviderFailed(about, provider, Source.WEBHOOK, random.choice(list(ErrorCode)), None, "17"),
         inputs.ProviderUnreachable(about, provider, "no answer"),
         inputs.ProviderNeverReceived(about, provider, random.randrange(1, 6)),
         inputs.ProviderCannotTell(about, provider),
         inputs.ProviderHinted(about, provider, "?"),
-        inputs.ResolveManually(
-            about, "ada", "statement", random.choice((None, ErrorCode.USER_CANCELLED))
-        ),
+        inputs.ResolveManually(about, "ada", "statement", random.choice((None, ErrorCode.USER_CANCELLED))),
         inputs.TransactionWoke(about),
         inputs.CallbackConcluded(about, DELIVERED),
-        inputs.CallbackConcluded(
-            about, DeliveryAttempt(DeliveryOutcome.BREAKER_OPEN, "https://m.example/")
-        ),
+        inputs.CallbackConcluded(about, DeliveryAttempt(DeliveryOutcome.BREAKER_OPEN, "https://m.example/")),
         inputs.QrConcluded(about, DELIVERED),
     )
     return random.choice(every)

@@ -1,5 +1,4 @@
-"""Checks of what processes rely on that share a store: one owner of a channel, claims under its
-fence, shares."""
+"""Checks of what processes rely on that share a store: one owner of a channel, claims under its fence, shares."""
 
 from __future__ import annotations
 
@@ -8,22 +7,11 @@ from collections.abc import Sequence
 from mmo_sansio.messages.inputs import BeginSubmission, CallbackConcluded
 from mmo_sansio.messages.intents import DeliverCallback
 from mmo_sansio.messages.replies import Applied, Ignored
-from mmo_sansio.resilience.circuit_breaker import (
-    INITIAL_SNAPSHOT,
-    BreakerSnapshot,
-    BreakerState,
-    SubWindow,
-)
+from mmo_sansio.resilience.circuit_breaker import INITIAL_SNAPSHOT, BreakerSnapshot, BreakerState, SubWindow
 from mmo_sansio.resilience.ownership import OVERDUE_AFTER, Channel, OwnershipCounts
 from mmo_sansio.values import clock
 from mmo_sansio.values.clock import Instant, MonotonicInstant, Span, later
-from mmo_trio.storage.conformance.driver import (
-    NOON,
-    OpenStore,
-    after_noon,
-    create_payments,
-    submit_batch,
-)
+from mmo_trio.storage.conformance.driver import NOON, OpenStore, after_noon, create_payments, submit_batch
 from mmo_trio.storage.conformance.inputs import DELIVERED, creation, reference, succeeded
 from mmo_trio.storage.interface.store import ChannelOwnership, Store, WorkItem
 
@@ -53,8 +41,7 @@ async def check_breakers_survive_restart(open_store: OpenStore) -> None:
 
 
 async def check_channel_has_one_owner(open_store: OpenStore) -> None:
-    """Whichever process commits them, a merchant's callbacks go to the owner of its channel, each
-    once (K3)."""
+    """Whichever process commits them, a merchant's callbacks go to the owner of its channel, each once (K3)."""
     async with open_store() as one, open_store() as other:
         ours, theirs = ownership_of(one), ownership_of(other)
         assert await ours.renew_lease() != await theirs.renew_lease()
@@ -77,8 +64,7 @@ async def check_channel_has_one_owner(open_store: OpenStore) -> None:
 
 
 async def check_ownership_counts(open_store: OpenStore) -> None:
-    """Living processes are counted with their channels, and a channel can be left to others
-    (K3)."""
+    """Living processes are counted with their channels, and a channel can be left to others (K3)."""
     async with open_store() as one, open_store() as other:
         ours, theirs = ownership_of(one), ownership_of(other)
         assert await ours.counts() == OwnershipCounts(alive=2, held=0)
@@ -94,30 +80,23 @@ async def check_ownership_counts(open_store: OpenStore) -> None:
 
 
 async def check_next_owner_claims_again(open_store: OpenStore) -> None:
-    """The next owner claims again what the one before had claimed and not concluded, before what
-    came later, and the later claim counts (K3, K5)."""
+    """The next owner claims again what the one before had claimed and not concluded, before what came later, and the
+    later claim counts (K3, K5)."""
     async with open_store() as one, open_store() as other:
         ours, theirs = ownership_of(one), ownership_of(other)
         for number in range(4):
             await complete_payment(one, number, after_noon(10 * number))
         await ours.claim()
         assert len(await ours.claim_callbacks({"acme": 10, "globex": 10})) == 4
-        assert isinstance(
-            await conclude_callback(one, 0, after_noon(50), fence=1, breaker=OPEN_BREAKER), Applied
-        )
+        assert isinstance(await conclude_callback(one, 0, after_noon(50), fence=1, breaker=OPEN_BREAKER), Applied)
         await complete_payment(one, 4, after_noon(40))
         await ours.end_lease()
         assert not await ours.claim()
         assert await theirs.claim() == [Channel("acme", 2, OPEN_BREAKER)]
-        assert claimed_fences(await theirs.claim_callbacks({"acme": 2, "globex": 10})) == [
-            (1, 2),
-            (2, 2),
-        ]
+        assert claimed_fences(await theirs.claim_callbacks({"acme": 2, "globex": 10})) == [(1, 2), (2, 2)]
         late = await conclude_callback(one, 1, after_noon(51), fence=1, breaker=INITIAL_SNAPSHOT)
         assert isinstance(late, Ignored)
-        unclaimed = await conclude_callback(
-            one, 3, after_noon(52), fence=1, breaker=INITIAL_SNAPSHOT
-        )
+        unclaimed = await conclude_callback(one, 3, after_noon(52), fence=1, breaker=INITIAL_SNAPSHOT)
         assert isinstance(unclaimed, Applied)
         assert (await one.breakers())["acme"] == OPEN_BREAKER
         assert isinstance(await conclude_callback(other, 1, after_noon(53), fence=2), Applied)
@@ -129,8 +108,7 @@ async def check_next_owner_claims_again(open_store: OpenStore) -> None:
 
 
 async def check_channel_release(open_store: OpenStore) -> None:
-    """A released channel is free at once; an outdated fence frees nothing, and excluded callbacks
-    stay (K3)."""
+    """A released channel is free at once; an outdated fence frees nothing, and excluded callbacks stay (K3)."""
     async with open_store() as one, open_store() as other:
         ours, theirs = ownership_of(one), ownership_of(other)
         await complete_payment(one, 1, NOON)
@@ -147,9 +125,7 @@ async def check_channel_release(open_store: OpenStore) -> None:
         await theirs.end_lease()
         assert await theirs.renew_lease() > number
         assert [each.fence for each in await ours.claim()] == [3]
-        assert claimed_fences(
-            await ours.claim_callbacks({"acme": 10}, already_claimed=[reference(1)])
-        ) == [(2, 3)]
+        assert claimed_fences(await ours.claim_callbacks({"acme": 10}, already_claimed=[reference(1)])) == [(2, 3)]
         assert isinstance(await conclude_callback(one, 1, after_noon(50), fence=1), Applied)
 
 
@@ -167,16 +143,12 @@ async def check_due_transactions_are_shared(open_store: OpenStore) -> None:
             assert yours, "a share is empty"
             assert mine | yours == everything
             assert not mine & yours
-            assert (
-                set(await one.due(later(later(expiry, Span(40)), OVERDUE_AFTER), limit=99))
-                == everything
-            )
+            assert set(await one.due(later(later(expiry, Span(40)), OVERDUE_AFTER), limit=99)) == everything
         assert set(await one.due(later(expiry, Span(40)), limit=99)) == everything
 
 
 async def check_abandoned_submissions(open_store: OpenStore) -> None:
-    """A submission belongs to the process that committed it, and to one other once that is gone
-    (S6)."""
+    """A submission belongs to the process that committed it, and to one other once that is gone (S6)."""
     async with open_store() as one, open_store() as two:
         async with open_store() as other:
             await create_payments(other, range(6))
@@ -193,9 +165,7 @@ def ownership_of(store: Store) -> ChannelOwnership:
     return store.ownership
 
 
-async def complete_payment(
-    store: Store, number: int, now: Instant, *, brand_id: str = "acme"
-) -> None:
+async def complete_payment(store: Store, number: int, now: Instant, *, brand_id: str = "acme") -> None:
     """Take a payment from its creation to its success."""
     await submit_batch(store, (creation(number, brand_id=brand_id), now))
     await submit_batch(store, (BeginSubmission(reference(number)), later(now, Span(1))))
@@ -203,17 +173,10 @@ async def complete_payment(
 
 
 async def conclude_callback(
-    store: Store,
-    number: int,
-    now: Instant,
-    *,
-    fence: int = 0,
-    breaker: BreakerSnapshot | None = None,
+    store: Store, number: int, now: Instant, *, fence: int = 0, breaker: BreakerSnapshot | None = None
 ) -> object:
     """Conclude this payment's callback and return the reply."""
-    (reply,) = await submit_batch(
-        store, (CallbackConcluded(reference(number), DELIVERED, fence, breaker), now)
-    )
+    (reply,) = await submit_batch(store, (CallbackConcluded(reference(number), DELIVERED, fence, breaker), now))
     return reply
 
 

@@ -1,5 +1,4 @@
-"""Checks of what merchants and staff read: look-ups, records, the suspense book, brands and
-keys."""
+"""Checks of what merchants and staff read: look-ups, records, the suspense book, brands and keys."""
 
 from __future__ import annotations
 
@@ -15,13 +14,7 @@ from mmo_sansio.payments.stuck import STUCK_AFTER
 from mmo_sansio.values import clock
 from mmo_sansio.values.clock import Instant
 from mmo_sansio.values.model import Operation, ReferenceReuse, Status, Type
-from mmo_trio.storage.conformance.driver import (
-    NOON,
-    OpenStore,
-    after_noon,
-    create_payments,
-    submit_batch,
-)
+from mmo_trio.storage.conformance.driver import NOON, OpenStore, after_noon, create_payments, submit_batch
 from mmo_trio.storage.conformance.inputs import brand, creation, reference, succeeded
 from mmo_trio.storage.interface.admin_types import Backlog, ClosedProvider
 from mmo_trio.storage.interface.store import Store, StoreUnavailable
@@ -49,8 +42,7 @@ async def check_empty_store(open_store: OpenStore) -> None:
 
 
 async def check_payment_survives_restart(open_store: OpenStore) -> None:
-    """An accepted payment is there after a restart: in every look-up, on its page, in its timeline
-    (C6, L1, L2)."""
+    """An accepted payment is there after a restart: in every look-up, on its page, in its timeline (C6, L1, L2)."""
     web = creation(2, operation=Operation.WEB_PAYIN)
     async with open_store() as store:
         replies = await submit_batch(store, (creation(1), NOON), (web, after_noon(1)))
@@ -69,22 +61,17 @@ async def check_payment_survives_restart(open_store: OpenStore) -> None:
         assert paged is not None
         assert paged.reference == reference(2)
         assert await store.transaction_by_page_token("token-1") is None
-        assert [line.input_name for line in await store.admin.timeline(reference(1))] == [
-            "CreatePayment"
-        ]
+        assert [line.input_name for line in await store.admin.timeline(reference(1))] == ["CreatePayment"]
         assert await store.latest_stamp() == NOON + 1
 
 
 async def check_records_paging(open_store: OpenStore) -> None:
-    """Pages list every row once in order, in both directions, with exact ends, any filter and size
-    (R1, R6)."""
+    """Pages list every row once in order, in both directions, with exact ends, any filter and size (R1, R6)."""
     async with open_store() as store:
         for number in range(23):
             operation = Operation.DIRECT_PAYOUT if number % 3 == 0 else Operation.DIRECT_PAYIN
             of = "globex" if number % 7 == 3 else "acme"
-            await submit_batch(
-                store, (creation(number, operation=operation, brand_id=of), after_noon(number // 2))
-            )
+            await submit_batch(store, (creation(number, operation=operation, brand_id=of), after_noon(number // 2)))
         for number in (1, 2, 3, 8):
             await submit_batch(store, (BeginSubmission(reference(number)), after_noon(50 + number)))
             await submit_batch(store, (succeeded(number), after_noon(60 + number)))
@@ -129,12 +116,8 @@ async def check_find_transactions(open_store: OpenStore) -> None:
     """Transactions are found by either reference, brand or status, the newest first."""
     async with open_store() as store:
         await create_payments(store, range(3))
-        await submit_batch(
-            store, (creation(3, brand_id="globex", merchant_reference="order/1 ü"), after_noon(3))
-        )
-        await submit_batch(
-            store, (BeginSubmission(reference(2)), after_noon(4)), (succeeded(2), after_noon(5))
-        )
+        await submit_batch(store, (creation(3, brand_id="globex", merchant_reference="order/1 ü"), after_noon(3)))
+        await submit_batch(store, (BeginSubmission(reference(2)), after_noon(4)), (succeeded(2), after_noon(5)))
 
         async def found(**filters: Any) -> list[int]:
             transactions = await store.admin.find_transactions(**filters)
@@ -158,13 +141,9 @@ async def check_suspense_book(open_store: OpenStore) -> None:
         (entry,) = await store.admin.suspense()
         assert (entry.times, entry.first_at, entry.last_at) == (3, NOON, NOON + 2)
         assert not await store.admin.suspense(brand="acme")
-        assert await store.admin.close_suspense(
-            entry.id, by="ada", note="a test call", now=after_noon(9)
-        )
+        assert await store.admin.close_suspense(entry.id, by="ada", note="a test call", now=after_noon(9))
         assert not await store.admin.close_suspense(entry.id, by="bob", note="", now=after_noon(10))
-        assert not await store.admin.close_suspense(
-            entry.id + 1, by="bob", note="", now=after_noon(10)
-        )
+        assert not await store.admin.close_suspense(entry.id + 1, by="bob", note="", now=after_noon(10))
         await submit_batch(store, (UnmatchedNotified("sandbox", "What?"), after_noon(11)))
         assert not await store.admin.suspense()
         (closed,) = await store.admin.suspense(with_closed=True)
@@ -173,8 +152,7 @@ async def check_suspense_book(open_store: OpenStore) -> None:
 
 
 async def check_brands_and_keys(open_store: OpenStore) -> None:
-    """Brands are read as they were saved, keys oldest first; a retired key finds nothing any more
-    (A4)."""
+    """Brands are read as they were saved, keys oldest first; a retired key finds nothing any more (A4)."""
     async with open_store() as store:
         await store.admin.save_brands([brand("globex"), brand("acme")])
         assert await store.admin.add_key("acme", b"digest-1", b"sealed-1", now=NOON)
@@ -212,12 +190,9 @@ async def check_brands_and_keys(open_store: OpenStore) -> None:
 
 
 async def check_stuck_transactions(open_store: OpenStore) -> None:
-    """Submissions without a result are found by their age, and a payment by the end of its
-    reference (S6)."""
+    """Submissions without a result are found by their age, and a payment by the end of its reference (S6)."""
     async with open_store() as store:
-        begun = [
-            (BeginSubmission(reference(number)), after_noon(10 + number)) for number in (1, 2, 3)
-        ]
+        begun = [(BeginSubmission(reference(number)), after_noon(10 + number)) for number in (1, 2, 3)]
         await submit_batch(store, *((creation(number), NOON) for number in (1, 2, 3, 4)), *begun)
         await submit_batch(store, (succeeded(2), after_noon(20)))
     async with open_store() as store:
@@ -238,20 +213,14 @@ async def check_backlog(open_store: OpenStore) -> None:
     stray = UnmatchedNotified("momo", '{"a":1}')
     async with open_store() as store:
         assert await store.admin.backlog(NOON, overdue_before=NOON) == Backlog(0, 0, 0, 0, 0)
-        begun = [
-            (BeginSubmission(reference(number)), after_noon(9 + number)) for number in (1, 2, 4)
-        ]
-        await submit_batch(
-            store, *((creation(number), after_noon(number)) for number in (1, 2, 3, 4)), *begun
-        )
+        begun = [(BeginSubmission(reference(number)), after_noon(9 + number)) for number in (1, 2, 4)]
+        await submit_batch(store, *((creation(number), after_noon(number)) for number in (1, 2, 3, 4)), *begun)
         await submit_batch(store, (succeeded(2), after_noon(20)), (stray, after_noon(21)))
     async with open_store() as store:
         now = after_noon(STUCK_AFTER + 10)
         found = await store.admin.backlog(now, overdue_before=NOON)
         assert found == Backlog(pending=3, stuck=1, overdue=0, callbacks=1, suspense=1)
-        assert [each.reference for each in await store.admin.stuck_transactions(now)] == [
-            reference(1)
-        ]
+        assert [each.reference for each in await store.admin.stuck_transactions(now)] == [reference(1)]
         (entry,) = await store.admin.suspense()
         await store.admin.close_suspense(entry.id, by="ada", note="seen", now=after_noon(30))
         after = clock.LAST_INSTANT
@@ -279,11 +248,7 @@ async def check_closed_store_is_unavailable(open_store: OpenStore) -> None:
     """After closing, every call raises StoreUnavailable."""
     async with open_store() as store:
         await store.aclose()
-        for call in (
-            store.check,
-            store.latest_stamp,
-            lambda: submit_batch(store, (creation(1), NOON)),
-        ):
+        for call in (store.check, store.latest_stamp, lambda: submit_batch(store, (creation(1), NOON))):
             try:
                 await call()
             except StoreUnavailable:

@@ -10,13 +10,7 @@ from mmo_sansio.payments.stuck import STUCK_AFTER
 from mmo_sansio.resilience.circuit_breaker import BreakerSnapshot, BreakerState
 from mmo_sansio.values.clock import HOUR, SECOND, MonotonicInstant, Span, earlier, later
 from mmo_sansio.values.model import Operation, Status
-from mmo_trio.storage.conformance.driver import (
-    NOON,
-    OpenStore,
-    after_noon,
-    create_payments,
-    submit_batch,
-)
+from mmo_trio.storage.conformance.driver import NOON, OpenStore, after_noon, create_payments, submit_batch
 from mmo_trio.storage.conformance.inputs import DELIVERED, creation, reference, succeeded
 from mmo_trio.storage.interface.admin_types import (
     AuditEvent,
@@ -35,21 +29,16 @@ from mmo_trio.storage.interface.audit_chain import AuditChainVerifier
 from mmo_trio.storage.shared.payment_index import position_of
 
 ADA = ConsoleUser("ada", Role.ADMIN, "$hash", NOON)
-FAILED_ATTEMPT = DeliveryAttempt(
-    DeliveryOutcome.NON_2XX, "https://merchant.example/results", 500, 12
-)
+FAILED_ATTEMPT = DeliveryAttempt(DeliveryOutcome.NON_2XX, "https://merchant.example/results", 500, 12)
 
 
 async def check_audit_log(open_store: OpenStore) -> None:
-    """Rows are numbered without gaps, each follows the one before, and the head says where they
-    end."""
+    """Rows are numbered without gaps, each follows the one before, and the head says where they end."""
     async with open_store() as store:
         assert (await store.admin.audit_head()).number == 0
         for number in range(1, 6):
             about = f"payment:{number % 2}"
-            row = await store.admin.append_audit(
-                AuditEvent(after_noon(number), "operator:ada", "looked", about)
-            )
+            row = await store.admin.append_audit(AuditEvent(after_noon(number), "operator:ada", "looked", about))
             assert row.number == number
     async with open_store() as store:
         rows = await store.admin.audit_after(0, limit=10)
@@ -64,8 +53,7 @@ async def check_audit_log(open_store: OpenStore) -> None:
 
 
 async def check_users_and_sessions(open_store: OpenStore) -> None:
-    """A name is unique; a session shows its user as it is now, and ends when the user is
-    replaced."""
+    """A name is unique; a session shows its user as it is now, and ends when the user is replaced."""
     async with open_store() as store:
         admin = store.admin
         assert await admin.add_user(ADA)
@@ -97,15 +85,11 @@ async def check_proposals(open_store: OpenStore) -> None:
         admin = store.admin
         made = Proposal(0, reference(1), "acme", None, "P1", "asked", "page 3", "ada", NOON)
         id = await admin.add_proposal(made)
-        other = await admin.add_proposal(
-            evolve(made, gateway_reference=reference(2), error_code="x")
-        )
+        other = await admin.add_proposal(evolve(made, gateway_reference=reference(2), error_code="x"))
         stored = evolve(made, id=id)
         assert await admin.proposal(id) == stored
         assert await admin.proposal(id + other) is None
-        decided = evolve(
-            stored, state=ProposalState.APPROVED, decided_by="bob", decided_at=after_noon(1)
-        )
+        decided = evolve(stored, state=ProposalState.APPROVED, decided_by="bob", decided_at=after_noon(1))
         assert await admin.update_proposal(ProposalState.OPEN, decided)
         assert not await admin.update_proposal(ProposalState.OPEN, decided)
         assert [each.id for each in await admin.proposals()] == [other, id]
@@ -114,17 +98,11 @@ async def check_proposals(open_store: OpenStore) -> None:
 
 
 async def check_payment_search(open_store: OpenStore) -> None:
-    """Payments are found by any reference or number, brand, method and status, by pages, the newest
-    first."""
+    """Payments are found by any reference or number, brand, method and status, by pages, the newest first."""
     async with open_store() as store:
         await create_payments(store, range(5))
-        await submit_batch(
-            store,
-            (creation(5, brand_id="globex", operation=Operation.DIRECT_TAXPAYOUT), after_noon(5)),
-        )
-        await submit_batch(
-            store, (BeginSubmission(reference(2)), after_noon(6)), (succeeded(2), after_noon(7))
-        )
+        await submit_batch(store, (creation(5, brand_id="globex", operation=Operation.DIRECT_TAXPAYOUT), after_noon(5)))
+        await submit_batch(store, (BeginSubmission(reference(2)), after_noon(6)), (succeeded(2), after_noon(7)))
         admin = store.admin
         assert _numbers(await admin.search_payments(reference(3).lower(), msisdn=None)) == [3]
         assert _numbers(await admin.search_payments("order/1 ü", msisdn=None)) == [1]
@@ -136,16 +114,12 @@ async def check_payment_search(open_store: OpenStore) -> None:
         assert every.next_position is None
         page = await admin.search_payments("254700000000", msisdn="254700000000", limit=3)
         assert _numbers(page) == [4, 3, 2]
-        rest = await admin.search_payments(
-            "254700000000", msisdn="254700000000", before=page.next_position, limit=3
-        )
+        rest = await admin.search_payments("254700000000", msisdn="254700000000", before=page.next_position, limit=3)
         assert _numbers(rest) == [1, 0]
         assert _numbers(await admin.list_payments(PaymentFilter())) == [5, 4, 3, 2, 1, 0]
         first = await admin.list_payments(PaymentFilter(brand="acme", limit=2))
         assert _numbers(first) == [4, 3]
-        then = await admin.list_payments(
-            PaymentFilter(brand="acme", before=first.next_position, limit=9)
-        )
+        then = await admin.list_payments(PaymentFilter(brand="acme", before=first.next_position, limit=9))
         assert _numbers(then) == [2, 1, 0]
         assert _numbers(await admin.list_payments(PaymentFilter(status=Status.SUCCESS))) == [2]
         assert _numbers(await admin.list_payments(PaymentFilter(method="Mobile_KE"))) == []
@@ -164,14 +138,10 @@ async def check_work_lists(open_store: OpenStore) -> None:
         place = await admin.list_payments(PaymentFilter(limit=4))
         oldest = place.transactions[-1]
         assert oldest.reference == reference(0)
-        then = await admin.stuck_transactions(
-            after_noon(STUCK_AFTER + 98), after=position_of(oldest), limit=9
-        )
+        then = await admin.stuck_transactions(after_noon(STUCK_AFTER + 98), after=position_of(oldest), limit=9)
         assert [each.reference for each in then] == [reference(1), reference(3)]
         await submit_batch(store, (succeeded(0), after_noon(20)), (succeeded(1), after_noon(21)))
-        open_breaker = BreakerSnapshot(
-            state=BreakerState.OPEN, open_until=MonotonicInstant(NOON + 99)
-        )
+        open_breaker = BreakerSnapshot(state=BreakerState.OPEN, open_until=MonotonicInstant(NOON + 99))
         first = CallbackConcluded(reference(0), FAILED_ATTEMPT, breaker=open_breaker)
         second = CallbackConcluded(reference(1), DELIVERED)
         await submit_batch(store, (first, after_noon(22)))
@@ -188,9 +158,7 @@ async def check_work_lists(open_store: OpenStore) -> None:
         assert unmatched.gateway_reference is None
         assert list(await admin.suspense_of_payment(reference(1))) == [repeated]
         assert list(await admin.suspense_entries(before=unmatched.id)) == [repeated]
-        assert await store.admin.close_suspense(
-            repeated.id, by="ada", note="seen", now=after_noon(40)
-        )
+        assert await store.admin.close_suspense(repeated.id, by="ada", note="seen", now=after_noon(40))
         assert list(await admin.suspense_entries()) == [unmatched]
         assert len(await admin.suspense_entries(with_closed=True)) == 2
 
@@ -208,11 +176,7 @@ async def check_payment_counts(open_store: OpenStore) -> None:
         await submit_batch(store, (BeginSubmission(reference(0)), later(hour, Span(SECOND))))
         await submit_batch(store, (BeginSubmission(reference(1)), later(hour, Span(SECOND))))
         await submit_batch(store, (succeeded(0), later(hour, Span(4 * SECOND))))
-        await submit_batch(
-            store,
-            (creation(3), later(hour, Span(HOUR))),
-            (succeeded(1), later(hour, Span(HOUR + 1))),
-        )
+        await submit_batch(store, (creation(3), later(hour, Span(HOUR))), (succeeded(1), later(hour, Span(HOUR + 1))))
         admin, both = store.admin, CountQuery(HOUR, hour, later(hour, Span(2 * HOUR)))
         assert set(await admin.count_payments(both, by=CountDimension.BRAND)) == {
             PaymentCount("acme", Status.PENDING, 0, 3),

@@ -39,12 +39,7 @@ class AdminStore(Protocol):
     # Payments
 
     async def find_transactions(
-        self,
-        *,
-        reference: str | None = None,
-        brand: str | None = None,
-        status: Status | None = None,
-        limit: int = 50,
+        self, *, reference: str | None = None, brand: str | None = None, status: Status | None = None, limit: int = 50
     ) -> Sequence[Transaction]:
         """Return transactions by either reference, brand or status, the newest first."""
         ...
@@ -52,8 +47,8 @@ class AdminStore(Protocol):
     async def search_payments(
         self, text: str, *, msisdn: str | None, before: Position | None = None, limit: int = 50
     ) -> PaymentPage:
-        """Return payments by any reference (the gateway's, the merchant's, for reconciliation, the
-        provider's), and by these digits of an msisdn, newest first."""
+        """Return payments by any reference (the gateway's, the merchant's, for reconciliation, the provider's), and by
+        these digits of an msisdn, newest first."""
         ...
 
     async def list_payments(self, payment_filter: PaymentFilter) -> PaymentPage:
@@ -63,8 +58,8 @@ class AdminStore(Protocol):
     async def stuck_transactions(
         self, now: Instant, *, after: Position | None = None, limit: int = 50
     ) -> Sequence[Transaction]:
-        """Return the transactions that are stuck (`mmo_sansio.payments.stuck.is_stuck`), the oldest
-        first, a page at a time: those after a position."""
+        """Return the transactions that are stuck (`mmo_sansio.payments.stuck.is_stuck`), the oldest first, a page at a
+        time: those after a position."""
         ...
 
     async def timeline(self, gateway_reference: str) -> Sequence[JournalEntry]:
@@ -76,16 +71,15 @@ class AdminStore(Protocol):
     ) -> Sequence[CallbackRecorded]:
         """Return the newest recorded callbacks, in the order of their recording.
 
-        The responses' bodies come only with the callbacks of one transaction: each may be a
-        megabyte (K4).
+        The responses' bodies come only with the callbacks of one transaction: each may be a megabyte (K4).
         """
         ...
 
     async def failed_callbacks(
         self, *, brand: str | None = None, before: int | None = None, limit: int = 50
     ) -> Sequence[tuple[int, CallbackRecorded]]:
-        """Return callbacks that were not delivered with their numbers, those below a number, the
-        newest first, without the responses' bodies."""
+        """Return callbacks that were not delivered with their numbers, those below a number, the newest first, without
+        the responses' bodies."""
         ...
 
     async def suspense(
@@ -119,8 +113,7 @@ class AdminStore(Protocol):
         ...
 
     async def add_key(self, brand: str, digest: bytes, sealed: bytes, *, now: Instant) -> bool:
-        """Add a key; return False when the same key is there already. Raises KeyError for an
-        unknown brand."""
+        """Add a key; return False when the same key is there already. Raises KeyError for an unknown brand."""
         ...
 
     async def retire_key(self, brand: str, id: int, *, now: Instant) -> bool:
@@ -145,16 +138,11 @@ class AdminStore(Protocol):
         """Count pending, stuck and overdue transactions, open callbacks and suspense."""
         ...
 
-    async def count_payments(
-        self, query: CountQuery, *, by: CountDimension | None
-    ) -> Sequence[PaymentCount]:
-        """Count by brand, method or provider over the whole time of the query, or by where each
-        span begins."""
+    async def count_payments(self, query: CountQuery, *, by: CountDimension | None) -> Sequence[PaymentCount]:
+        """Count by brand, method or provider over the whole time of the query, or by where each span begins."""
         ...
 
-    async def breaker_changes(
-        self, *, brand: str | None = None, limit: int = 50
-    ) -> Sequence[BreakerChange]:
+    async def breaker_changes(self, *, brand: str | None = None, limit: int = 50) -> Sequence[BreakerChange]:
         """Return when merchants' breakers opened and closed, the newest first."""
         ...
 
@@ -185,8 +173,7 @@ class AdminStore(Protocol):
         ...
 
     async def replace_user(self, user: ConsoleUser) -> bool:
-        """Replace a user and end all its sessions; return False when there is no user of that
-        name."""
+        """Replace a user and end all its sessions; return False when there is no user of that name."""
         ...
 
     async def users(self) -> Sequence[ConsoleUser]:

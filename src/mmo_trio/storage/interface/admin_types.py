@@ -1,5 +1,4 @@
-"""The values of the admin API: brands and keys, console users, audit events, proposals, searches
-and counts."""
+"""The values of the admin API: brands and keys, console users, audit events, proposals, searches and counts."""
 
 from __future__ import annotations
 
@@ -73,21 +72,18 @@ class AuditEvent:
 
     at: Instant
     actor: str
-    """`operator:NAME` for a console user, or `cli:USER` for a command on a machine of the
-    gateway."""
+    """`operator:NAME` for a console user, or `cli:USER` for a command on a machine of the gateway."""
     action: str
     """The action, e.g. `signed_in`."""
     about: str = ""
-    """Its subject: `payment:REFERENCE`, `suspense:ID`, `provider:NAME`, `operator:NAME`,
-    `brand:ID`."""
+    """Its subject: `payment:REFERENCE`, `suspense:ID`, `provider:NAME`, `operator:NAME`, `brand:ID`."""
     detail: str = "{}"
     """Text of a JSON object."""
 
 
 @frozen
 class AuditRow:
-    """A row of the audit log. Each contains the hash of the one before, so that no change or
-    removal goes unnoticed."""
+    """A row of the audit log. Each contains the hash of the one before, so that no change or removal goes unnoticed."""
 
     number: int
     """Its number, from 1 without gaps."""
@@ -111,8 +107,7 @@ class ProposalState(StrEnum):
 
     OPEN = "open"
     APPROVED = "approved"
-    """Decided, and not yet done: the process died in between. It may be carried out again; twice
-    does no harm."""
+    """Decided, and not yet done: the process died in between. It may be carried out again; twice does no harm."""
     DONE = "done"
     REJECTED = "rejected"
     REFUSED = "refused"
@@ -121,8 +116,7 @@ class ProposalState(StrEnum):
 
 @frozen
 class Proposal:
-    """A user's proposal to end a payment by hand; where four eyes are required, another user
-    decides."""
+    """A user's proposal to end a payment by hand; where four eyes are required, another user decides."""
 
     id: int
     """0 until it is stored."""
@@ -159,8 +153,8 @@ class PaymentPage:
 
     transactions: Sequence[Transaction]
     next_position: Position | None
-    """None when there is nothing older. A page with few payments may have one: a search scans so
-    many payments at most, and then says how far it came."""
+    """None when there is nothing older. A page with few payments may have one: a search scans so many payments at most,
+    and then says how far it came."""
 
 
 class CountDimension(StrEnum):
@@ -175,8 +169,7 @@ COUNT_SPANS: Sequence[Span] = (HOUR, DAY)
 """The lengths of time for which payments are counted, the shortest first; each divides the next."""
 
 LATENCY_BOUNDS_S: Sequence[int] = (1, 2, 5, 10, 20, 30, 60, 120, 300, 900, 3_600)
-"""Upper bounds in seconds of the classes of latency, from creation to result; 0 stands for all
-beyond the last."""
+"""Upper bounds in seconds of the classes of latency, from creation to result; 0 stands for all beyond the last."""
 
 
 @frozen
@@ -194,8 +187,7 @@ class PaymentCount:
 
 @frozen
 class CountQuery:
-    """A selection of counts: spans of this length that begin in [begin, end), of one brand, method
-    or provider."""
+    """A selection of counts: spans of this length that begin in [begin, end), of one brand, method or provider."""
 
     span: Span
     begin: Instant
@@ -214,8 +206,7 @@ class BreakerChange:
 
 @frozen
 class StoredApiKey:
-    """A stored API key: a digest to find it by, and encrypted text to send back in callbacks (A4,
-    A5)."""
+    """A stored API key: a digest to find it by, and encrypted text to send back in callbacks (A4, A5)."""
 
     id: int
     brand: str
@@ -236,8 +227,7 @@ class ClosedProvider:
 
 
 STUCK_COUNT_MAX = 1_000
-"""Stuck transactions are counted up to this number: it is often read, and more need staff as
-well."""
+"""Stuck transactions are counted up to this number: it is often read, and more need staff as well."""
 
 
 @frozen
@@ -247,8 +237,7 @@ class Backlog:
     pending: int
     """Transactions that haven't ended."""
     stuck: int
-    """Of these, those that are stuck, as `stuck_transactions` lists them; at most
-    STUCK_COUNT_MAX."""
+    """Of these, those that are stuck, as `stuck_transactions` lists them; at most STUCK_COUNT_MAX."""
     overdue: int
     """Of these, those that were due before a given time, for a poll or to expire."""
     callbacks: int

@@ -1,9 +1,7 @@
-"""The audit log's chain of hashes: pure, and simple enough to be checked with a few lines in any
-language.
+"""The audit log's chain of hashes: pure, and simple enough to be checked with a few lines in any language.
 
-A row's hash is the SHA-256 of the JSON array `[number, at, actor, act, about, detail, previous]`:
-no spaces, no non-ASCII characters but as `\\uXXXX`, `at` in microseconds since 1970, `detail` as
-the text that it is.
+A row's hash is the SHA-256 of the JSON array `[number, at, actor, act, about, detail, previous]`: no spaces, no
+non-ASCII characters but as `\\uXXXX`, `at` in microseconds since 1970, `detail` as the text that it is.
 """
 
 from __future__ import annotations
@@ -20,15 +18,7 @@ EMPTY_HEAD = AuditHead(0, "0" * 64)
 
 def row_hash(number: int, event: AuditEvent, previous_hash: str) -> str:
     """Return the hash of a row, in hexadecimal."""
-    content = (
-        number,
-        event.at,
-        event.actor,
-        event.action,
-        event.about,
-        event.detail,
-        previous_hash,
-    )
+    content = (number, event.at, event.actor, event.action, event.about, event.detail, previous_hash)
     return sha256(json.dumps(content, separators=(",", ":")).encode("ascii")).hexdigest()
 
 
@@ -39,8 +29,7 @@ def next_row(head: AuditHead, event: AuditEvent) -> AuditRow:
 
 
 class AuditChainVerifier:
-    """Follows the rows of a log in order and finds the first that was changed, taken out or put
-    elsewhere."""
+    """Follows the rows of a log in order and finds the first that was changed, taken out or put elsewhere."""
 
     def __init__(self) -> None:
         self.verified_head = EMPTY_HEAD
@@ -60,11 +49,9 @@ class AuditChainVerifier:
         return None
 
     def verify_end(self, head: AuditHead) -> str | None:
-        """Return what is wrong with the end of the log, once all rows are verified; None when
-        nothing is."""
+        """Return what is wrong with the end of the log, once all rows are verified; None when nothing is."""
         if self.verified_head == head:
             return None
         return (
-            f"the log ends with row {self.verified_head.number}, and row {head.number} was written:"
-            " its end is missing."
+            f"the log ends with row {self.verified_head.number}, and row {head.number} was written: its end is missing."
         )

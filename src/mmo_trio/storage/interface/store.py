@@ -1,8 +1,8 @@
 """Defines what the gateway needs of a store, and what every store guarantees.
 
-`Store` combines what its users need: the engine a `BatchStore`, the workers a `WorkStore`,
-merchants' requests a `LookUpStore`, staff an `AdminStore`. Every method raises StoreUnavailable
-when the store can't serve, and StoreCorrupt when what it reads is damaged.
+`Store` combines what its users need: the engine a `BatchStore`, the workers a `WorkStore`, merchants' requests a
+`LookUpStore`, staff an `AdminStore`. Every method raises StoreUnavailable when the store can't serve, and StoreCorrupt
+when what it reads is damaged.
 """
 
 from __future__ import annotations
@@ -49,9 +49,8 @@ class WorkItem:
 
 
 DecideBatch: TypeAlias = Callable[[Ledger], Sequence[Decision]]
-"""A pure function: from a working set it makes the batch's decisions, applies each to the working
-set, and gives none a stamp before the working set's `not_before`. A store that lost a race loads
-again and calls it again."""
+"""A pure function: from a working set it makes the batch's decisions, applies each to the working set, and gives none a
+stamp before the working set's `not_before`. A store that lost a race loads again and calls it again."""
 
 
 class BatchStore(Protocol):
@@ -59,45 +58,40 @@ class BatchStore(Protocol):
 
     @property
     def batches_in_flight(self) -> int:
-        """Return how many concurrent calls of `transact` are useful. With more than one, each
-        commit fails, and is decided again, when what it was decided from has changed."""
+        """Return how many concurrent calls of `transact` are useful. With more than one, each commit fails, and is
+        decided again, when what it was decided from has changed."""
         ...
 
     async def transact(self, reads: Reads, decide: DecideBatch) -> Sequence[Decision]:
-        """Load what is read, decide, and make changes and durable intents of all decisions durable
-        at once.
+        """Load what is read, decide, and make changes and durable intents of all decisions durable at once.
 
-        Durable intents belong to this process until they are concluded or it dies; on a shared
-        store, callbacks belong to the process that owns their merchant's channel instead.
-        StoreUnavailable says that nothing was stored; OutcomeUnknown says that nobody can learn it,
-        and if the batch was stored after all, `claim_abandoned` returns its intents. An exception
-        of `decide` itself stores nothing and comes through.
+        Durable intents belong to this process until they are concluded or it dies; on a shared store, callbacks belong
+        to the process that owns their merchant's channel instead. StoreUnavailable says that nothing was stored;
+        OutcomeUnknown says that nobody can learn it, and if the batch was stored after all, `claim_abandoned` returns
+        its intents. An exception of `decide` itself stores nothing and comes through.
         """
         ...
 
     async def latest_stamp(self) -> Instant:
-        """Return the latest stored instant: the clock never goes below it. 0 when nothing is
-        stored."""
+        """Return the latest stored instant: the clock never goes below it. 0 when nothing is stored."""
         ...
 
 
 class ChannelOwnership(Protocol):
-    """Coordinates the processes that share a store: which are alive, and which one sends the
-    callbacks of a merchant.
+    """Coordinates the processes that share a store: which are alive, and which one sends the callbacks of a merchant.
 
-    `mmo_sansio.resilience.ownership.OwnershipModel` defines the meaning; time is the store's own
-    clock. Every method raises StoreUnavailable when nothing has happened, and OutcomeUnknown when
-    the outcome cannot be learnt.
+    `mmo_sansio.resilience.ownership.OwnershipModel` defines the meaning; time is the store's own clock. Every method
+    raises StoreUnavailable when nothing has happened, and OutcomeUnknown when the outcome cannot be learnt.
     """
 
     async def renew_lease(self) -> int:
-        """Renew this process's lease, or begin another when it has none or its own has ended;
-        return the lease's number. A new number says that the process owns nothing any more."""
+        """Renew this process's lease, or begin another when it has none or its own has ended; return the lease's
+        number. A new number says that the process owns nothing any more."""
         ...
 
     async def end_lease(self) -> None:
-        """End this process's lease: all that it owned is free at once, or when this raises, by the
-        lease's end. The next renewal begins another in any case."""
+        """End this process's lease: all that it owned is free at once, or when this raises, by the lease's end. The
+        next renewal begins another in any case."""
         ...
 
     async def counts(self) -> OwnershipCounts:
@@ -105,17 +99,17 @@ class ChannelOwnership(Protocol):
         ...
 
     async def claim(self, *, excluding: Collection[str] = ()) -> Sequence[Channel]:
-        """Claim the channels that have callbacks waiting and that no living process owns, but not
-        those of these brands."""
+        """Claim the channels that have callbacks waiting and that no living process owns, but not those of these
+        brands."""
         ...
 
     async def claim_callbacks(
         self, capacity: Mapping[str, int], *, already_claimed: Collection[str] = ()
     ) -> Sequence[WorkItem]:
-        """Claim callbacks of this process's channels, at most so many of each brand, oldest first:
-        those that no process has claimed under the channel's present fence, whichever committed
-        them. Their intents carry that fence, and each is returned once under it; those
-        `already_claimed` (gatewayReferences) under an earlier fence stay as they are."""
+        """Claim callbacks of this process's channels, at most so many of each brand, oldest first: those that no
+        process has claimed under the channel's present fence, whichever committed them. Their intents carry that fence,
+        and each is returned once under it; those `already_claimed` (gatewayReferences) under an earlier fence stay as
+        they are."""
         ...
 
     async def release(self, fences: Mapping[str, int]) -> None:
@@ -132,8 +126,7 @@ class WorkStore(Protocol):
         ...
 
     async def breakers(self) -> Mapping[str, BreakerSnapshot]:
-        """Return the merchants' breakers as their last outcomes left them, by brand, in wall time
-        (K5)."""
+        """Return the merchants' breakers as their last outcomes left them, by brand, in wall time (K5)."""
         ...
 
     async def next_wake(self) -> Instant | None:
@@ -141,13 +134,13 @@ class WorkStore(Protocol):
         ...
 
     async def due(self, now: Instant, *, limit: int) -> Sequence[str]:
-        """Return gatewayReferences of transactions whose `wake_at` has come, the earliest first. A
-        shared store returns those in this process's share, and those that are long overdue."""
+        """Return gatewayReferences of transactions whose `wake_at` has come, the earliest first. A shared store returns
+        those in this process's share, and those that are long overdue."""
         ...
 
     async def claim_abandoned(self, *, limit: int) -> Sequence[WorkItem]:
-        """Claim durable intents that belong to no living process, oldest first; each is returned
-        once. A shared store returns no callbacks: `ownership` does."""
+        """Claim durable intents that belong to no living process, oldest first; each is returned once. A shared store
+        returns no callbacks: `ownership` does."""
         ...
 
 
@@ -171,8 +164,8 @@ class LookUpStore(Protocol):
         ...
 
     async def transaction_by_suffix(self, suffix: str) -> Transaction | None:
-        """Return the transaction whose gatewayReference ends with these twelve characters; None
-        when none or several do."""
+        """Return the transaction whose gatewayReference ends with these twelve characters; None when none or several
+        do."""
         ...
 
     async def brand_by_key(self, digest: bytes) -> Brand | None:
@@ -180,8 +173,7 @@ class LookUpStore(Protocol):
         ...
 
     async def keys_of(self, brand: str) -> Sequence[StoredApiKey]:
-        """Return the keys of a brand, retired ones too, the oldest first; none when there is no
-        such brand."""
+        """Return the keys of a brand, retired ones too, the oldest first; none when there is no such brand."""
         ...
 
 

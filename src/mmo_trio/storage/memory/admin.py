@@ -39,12 +39,7 @@ class MemoryAdminStore:
         return (await self._memory()).admin
 
     async def find_transactions(
-        self,
-        *,
-        reference: str | None = None,
-        brand: str | None = None,
-        status: Status | None = None,
-        limit: int = 50,
+        self, *, reference: str | None = None, brand: str | None = None, status: Status | None = None, limit: int = 50
     ) -> Sequence[Transaction]:
         return [
             each
@@ -129,13 +124,9 @@ class MemoryAdminStore:
         pending = [each for each in every if each.progress.wake_at is not None]
         return admin_types.Backlog(
             pending=len(pending),
-            stuck=min(
-                sum(is_stuck(each, now=now) for each in pending), admin_types.STUCK_COUNT_MAX
-            ),
+            stuck=min(sum(is_stuck(each, now=now) for each in pending), admin_types.STUCK_COUNT_MAX),
             overdue=sum((each.progress.wake_at or 0) < overdue_before for each in pending),
-            callbacks=sum(
-                isinstance(each, DeliverCallback) for each in memory.ledger.intents.values()
-            ),
+            callbacks=sum(isinstance(each, DeliverCallback) for each in memory.ledger.intents.values()),
             suspense=sum(each.closed_at is None for each in memory.suspense),
         )
 
@@ -187,16 +178,12 @@ class MemoryAdminStore:
     async def user(self, name: str) -> admin_types.ConsoleUser | None:
         return (await self._state()).operators.get(name)
 
-    async def begin_session(
-        self, session: admin_types.ConsoleSession, *, expire_before: Instant
-    ) -> None:
+    async def begin_session(self, session: admin_types.ConsoleSession, *, expire_before: Instant) -> None:
         state = await self._state()
         state.sessions = {k: v for k, v in state.sessions.items() if v.began_at >= expire_before}
         state.sessions[session.digest] = session
 
-    async def session(
-        self, digest: bytes
-    ) -> tuple[admin_types.ConsoleSession, admin_types.ConsoleUser] | None:
+    async def session(self, digest: bytes) -> tuple[admin_types.ConsoleSession, admin_types.ConsoleUser] | None:
         state = await self._state()
         found = state.sessions.get(digest)
         return None if found is None else (found, state.operators[found.user])
@@ -215,11 +202,7 @@ class MemoryAdminStore:
         return len(stored)
 
     async def proposals(
-        self,
-        *,
-        about: str | None = None,
-        state: admin_types.ProposalState | None = None,
-        limit: int = 100,
+        self, *, about: str | None = None, state: admin_types.ProposalState | None = None, limit: int = 100
     ) -> Sequence[admin_types.Proposal]:
         return [
             each
@@ -230,9 +213,7 @@ class MemoryAdminStore:
     async def proposal(self, id: int) -> admin_types.Proposal | None:
         return next((each for each in (await self._state()).proposals if each.id == id), None)
 
-    async def update_proposal(
-        self, expected_state: admin_types.ProposalState, updated: admin_types.Proposal
-    ) -> bool:
+    async def update_proposal(self, expected_state: admin_types.ProposalState, updated: admin_types.Proposal) -> bool:
         stored = (await self._state()).proposals
         for index, each in enumerate(stored):
             if each.id == updated.id and each.state is expected_state:
@@ -253,13 +234,9 @@ class MemoryAdminStore:
             )
 
         every = await self._older_than(before)
-        return newest_page(
-            (each for each in every if each.reference == text.upper() or is_named(each)), limit
-        )
+        return newest_page((each for each in every if each.reference == text.upper() or is_named(each)), limit)
 
-    async def list_payments(
-        self, payment_filter: admin_types.PaymentFilter
-    ) -> admin_types.PaymentPage:
+    async def list_payments(self, payment_filter: admin_types.PaymentFilter) -> admin_types.PaymentPage:
         of_brand = [
             each
             for each in await self._older_than(payment_filter.before)
@@ -270,8 +247,7 @@ class MemoryAdminStore:
             (
                 each
                 for each in looked_at
-                if payment_filter.method in (None, each.order.method)
-                and payment_filter.status in (None, each.status)
+                if payment_filter.method in (None, each.order.method) and payment_filter.status in (None, each.status)
             ),
             payment_filter.limit,
         )
@@ -309,9 +285,7 @@ class MemoryAdminStore:
         ]
         return failed[::-1][:limit]
 
-    async def suspense_of_payment(
-        self, gateway_reference: str
-    ) -> Sequence[admin_types.SuspenseEntry]:
+    async def suspense_of_payment(self, gateway_reference: str) -> Sequence[admin_types.SuspenseEntry]:
         book = (await self._memory()).suspense
         return [each for each in book if each.gateway_reference == gateway_reference]
 
@@ -340,10 +314,7 @@ class MemoryAdminStore:
             fits = query.only is None or names[query.only[0]] == query.only[1]
             if fits and span == query.span and query.begin <= began_at < query.end:
                 counts[str(began_at) if by is None else names[by], status, latency_s] += times
-        return [
-            admin_types.PaymentCount(key, Status(status), s, n)
-            for (key, status, s), n in counts.items()
-        ]
+        return [admin_types.PaymentCount(key, Status(status), s, n) for (key, status, s), n in counts.items()]
 
     async def breaker_changes(
         self, *, brand: str | None = None, limit: int = 50

@@ -38,9 +38,7 @@ class MemoryChannelOwnership:
 
     async def claim(self, *, excluding: Collection[str] = ()) -> Sequence[Channel]:
         memory = await self._open_state()
-        waiting = dict.fromkeys(
-            _brand_of_callback(memory, intent) for intent in _open_callbacks(memory)
-        )
+        waiting = dict.fromkeys(_brand_of_callback(memory, intent) for intent in _open_callbacks(memory))
         wanted = [brand for brand in waiting if brand not in excluding]
         return memory.ownership.claim(self.lease_number, wanted, now=store_time())
 

@@ -4,12 +4,7 @@ from __future__ import annotations
 
 from attrs import Factory, define, evolve
 
-from mmo_sansio.messages.changes import (
-    BreakerSaved,
-    CallbackRecorded,
-    JournalEntry,
-    SuspenseRecorded,
-)
+from mmo_sansio.messages.changes import BreakerSaved, CallbackRecorded, JournalEntry, SuspenseRecorded
 from mmo_sansio.messages.intents import IntentKey
 from mmo_sansio.payments.ledger import Ledger, Reads
 from mmo_sansio.resilience.circuit_breaker import BreakerState

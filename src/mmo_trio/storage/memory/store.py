@@ -1,5 +1,4 @@
-"""The store in memory, for tests and as an example: it passes the same checks, but ends with its
-process."""
+"""The store in memory, for tests and as an example: it passes the same checks, but ends with its process."""
 
 from __future__ import annotations
 
@@ -101,9 +100,7 @@ class MemoryStore:
     async def claim_abandoned(self, *, limit: int) -> Sequence[WorkItem]:
         memory = await self._open_state()
         ledger = memory.ledger
-        free = [
-            key for key, intent in ledger.intents.items() if self._is_unclaimed(memory, intent)
-        ][:limit]
+        free = [key for key, intent in ledger.intents.items() if self._is_unclaimed(memory, intent)][:limit]
         memory.claims.update((key, self._holder) for key in free)
         return [WorkItem(ledger.intents[key], ledger.transactions[key[0]]) for key in free]
 

@@ -42,8 +42,7 @@ _SELECT_HORIZON = PreparedStatement("SELECT at FROM horizon")
 
 @frozen
 class LoadedBatch:
-    """A working set, and what a commit must find unchanged, besides the versions of
-    transactions."""
+    """A working set, and what a commit must find unchanged, besides the versions of transactions."""
 
     ledger: Ledger
     reference_use_counts: dict[ReferenceKey, int]
@@ -54,16 +53,11 @@ class LoadedBatch:
 
 async def load_batch(connection: PostgresConnection, reads: Reads) -> LoadedBatch:
     """Return the working set for these reads, with the transactions of known deposits."""
-    deposits = {
-        (provider, escape_text(reference)): (provider, reference)
-        for provider, reference in reads.deposits
-    }
+    deposits = {(provider, escape_text(reference)): (provider, reference) for provider, reference in reads.deposits}
     results = await _fetch(connection, reads, deposits)
     ledger, uses = Ledger(), dict[ReferenceKey, int]()
     ((ledger.not_before,),) = results[_SELECT_HORIZON]
-    for brand, merchant_reference, gateway_reference, at, nth in results.get(
-        _SELECT_REFERENCE_USES, ()
-    ):
+    for brand, merchant_reference, gateway_reference, at, nth in results.get(_SELECT_REFERENCE_USES, ()):
         ledger.references[brand, merchant_reference] = ReferenceUse(gateway_reference, at)
         uses[brand, merchant_reference] = nth
     fences = dict[IntentKey, int]()
@@ -74,14 +68,10 @@ async def load_batch(connection: PostgresConnection, reads: Reads) -> LoadedBatc
     for order, progress in results.get(_SELECT_TRANSACTIONS, ()):
         transaction = parse_transaction(order, progress)
         ledger.transactions[transaction.reference] = transaction
-    for provider, reference, gateway_reference, order, progress in results.get(
-        _SELECT_DEPOSITS, ()
-    ):
+    for provider, reference, gateway_reference, order, progress in results.get(_SELECT_DEPOSITS, ()):
         ledger.deposits[deposits[provider, reference]] = gateway_reference
         ledger.transactions[gateway_reference] = parse_transaction(order, progress)
-    ledger.prefetched = evolve(
-        reads, transactions=reads.transactions.union(ledger.deposits.values())
-    )
+    ledger.prefetched = evolve(reads, transactions=reads.transactions.union(ledger.deposits.values()))
     return LoadedBatch(ledger, uses, fences)
 
 

@@ -1,5 +1,4 @@
-"""The net effect of a batch as statements, with conditions that fail when another process was
-quicker: pure."""
+"""The net effect of a batch as statements, with conditions that fail when another process was quicker: pure."""
 
 from __future__ import annotations
 
@@ -16,9 +15,7 @@ from mmo_trio.storage.shared.payment_counts import batch_counts
 from mmo_trio.storage.sql.columns import order_columns, progress_columns
 from mmo_trio.storage.sql.serialization import serialize_breaker
 
-_ACQUIRE_WRITER_LOCK = PreparedStatement(
-    "SELECT pg_advisory_xact_lock_shared(%s::integer, %s::integer)"
-)
+_ACQUIRE_WRITER_LOCK = PreparedStatement("SELECT pg_advisory_xact_lock_shared(%s::integer, %s::integer)")
 _CHECK_HORIZON = PreparedStatement("SELECT still_so(at <= %s::bigint) FROM horizon")
 _INSERT_TRANSACTIONS = PreparedStatement("""
     INSERT INTO transactions (gateway_reference, brand, type, method, created_at, page_token,
@@ -112,13 +109,10 @@ _INSERT_BREAKER_CHANGES = PreparedStatement("""
 """)
 
 
-def batch_statements(
-    effect: NetEffect, loaded: LoadedBatch, *, holder: int
-) -> Iterator[BoundStatement]:
+def batch_statements(effect: NetEffect, loaded: LoadedBatch, *, holder: int) -> Iterator[BoundStatement]:
     """Yield the statements that write each row of the batch, inside a transaction.
 
-    Rows that other processes may write, too, go in the order of their keys, so that no two wait for
-    each other.
+    Rows that other processes may write, too, go in the order of their keys, so that no two wait for each other.
     """
     if effect.created:
         yield from _creation_statements(effect, loaded)
@@ -144,9 +138,7 @@ def batch_statements(
             (brand, effect.latest_stamp, each.breaker.state) for brand, each in breakers
         )
     if figures := batch_counts(effect):
-        yield _UPSERT_COUNTS.bind_rows(
-            (*key, holder, times) for key, times in sorted(figures.items())
-        )
+        yield _UPSERT_COUNTS.bind_rows((*key, holder, times) for key, times in sorted(figures.items()))
 
 
 def _creation_statements(effect: NetEffect, loaded: LoadedBatch) -> Iterator[BoundStatement]:
@@ -173,25 +165,18 @@ def _creation_statements(effect: NetEffect, loaded: LoadedBatch) -> Iterator[Bou
                 for each in effect.deposits
             )
         )
-    yield _INSERT_TRANSACTIONS.bind_rows(
-        (*order_columns(each), *progress_columns(each)) for each in created.values()
-    )
+    yield _INSERT_TRANSACTIONS.bind_rows((*order_columns(each), *progress_columns(each)) for each in created.values())
 
 
-def _intent_statements(
-    effect: NetEffect, loaded: LoadedBatch, holder: int
-) -> Iterator[BoundStatement]:
+def _intent_statements(effect: NetEffect, loaded: LoadedBatch, holder: int) -> Iterator[BoundStatement]:
     if effect.concluded:
         known = loaded.intent_fences
         counted = len(effect.concluded & known.keys())
-        yield _DELETE_INTENTS.bind_rows(
-            ((*key, known.get(key, 0)) for key in sorted(effect.concluded)), counted
-        )
+        yield _DELETE_INTENTS.bind_rows(((*key, known.get(key, 0)) for key in sorted(effect.concluded)), counted)
     if effect.scheduled:
         transactions = loaded.ledger.transactions
         yield _UPSERT_INTENTS.bind_rows(
-            (transactions[reference].order.brand, reference, kind, holder)
-            for reference, kind in effect.scheduled
+            (transactions[reference].order.brand, reference, kind, holder) for reference, kind in effect.scheduled
         )
 
 

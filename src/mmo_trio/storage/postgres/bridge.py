@@ -1,11 +1,9 @@
-"""The bridge to psycopg: asyncio code on a loop that runs on Trio, one crossing for each piece of
-work.
+"""The bridge to psycopg: asyncio code on a loop that runs on Trio, one crossing for each piece of work.
 
-The trap: `import trio_asyncio` must come before `import psycopg`. psycopg binds
-`asyncio.get_running_loop` when it is imported, and trio-asyncio replaces that function when *it* is
-imported; the other way round every wait for the database fails with "no running event loop". So
-this module imports both, in this order, the package imports this module before any other of its
-own, and `open_bridge` checks whether other code imported psycopg first.
+The trap: `import trio_asyncio` must come before `import psycopg`. psycopg binds `asyncio.get_running_loop` when it is
+imported, and trio-asyncio replaces that function when *it* is imported; the other way round every wait for the database
+fails with "no running event loop". So this module imports both, in this order, the package imports this module before
+any other of its own, and `open_bridge` checks whether other code imported psycopg first.
 """
 
 from __future__ import annotations
@@ -57,13 +55,9 @@ class AsyncioBridge:
 
 @asynccontextmanager
 async def open_bridge() -> AsyncIterator[AsyncioBridge]:
-    """Run an asyncio loop on Trio within the block. Raises StoreUnusable when psycopg was imported
-    too early."""
+    """Run an asyncio loop on Trio within the block. Raises StoreUnusable when psycopg was imported too early."""
     if vars(psycopg.waiting)["get_running_loop"] is not asyncio.get_running_loop:
-        raise StoreUnusable(
-            "this program imported psycopg before trio_asyncio:"
-            " import mmo_trio.storage.postgres first"
-        )
+        raise StoreUnusable("this program imported psycopg before trio_asyncio: import mmo_trio.storage.postgres first")
     async with trio_asyncio.open_loop() as loop:
         yield AsyncioBridge(loop)
 
@@ -91,9 +85,8 @@ def loop_time_s() -> float:
 def aborted_at_deadline(connection: PostgresConnection, deadline: float) -> Iterator[None]:
     """Within the block, shut down the connection's socket at the deadline.
 
-    Each wait for the server then fails at once, as on any lost connection, whether the server hangs
-    or the network drops everything. A request to the server to cancel would be one more thing to
-    wait for.
+    Each wait for the server then fails at once, as on any lost connection, whether the server hangs or the network
+    drops everything. A request to the server to cancel would be one more thing to wait for.
     """
     timer = asyncio.get_running_loop().call_at(deadline, _shut_down_socket, connection)
     try:

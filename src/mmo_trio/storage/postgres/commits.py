@@ -1,5 +1,4 @@
-"""Commits whose outcome is known: each leaves a row that says whether it took place when its reply
-was lost."""
+"""Commits whose outcome is known: each leaves a row that says whether it took place when its reply was lost."""
 
 from __future__ import annotations
 
@@ -13,13 +12,7 @@ from attrs import define, field, frozen
 from mmo_sansio.values.clock import Instant
 from mmo_trio.storage.interface.store import OutcomeUnknown, StoreUnavailable
 from mmo_trio.storage.postgres.bridge import PostgresConnection, loop_time_s
-from mmo_trio.storage.postgres.connections import (
-    Backoff,
-    Pool,
-    PostgresCall,
-    call_on_connection,
-    call_with_retry,
-)
+from mmo_trio.storage.postgres.connections import Backoff, Pool, PostgresCall, call_on_connection, call_with_retry
 from mmo_trio.storage.postgres.errors import PostgresErrorKind, classify_error, translate_error
 from mmo_trio.storage.postgres.pipeline import BoundStatement, PreparedStatement, execute_pipeline
 
@@ -32,9 +25,7 @@ _RESOLUTION_SHARE = 0.3
 """The share of a caller's timeout that is reserved to find out whether a commit took place."""
 
 _BEGIN = PreparedStatement("BEGIN")
-_INSERT_COMMIT_RECORD = PreparedStatement(
-    "INSERT INTO batches (id, stamp) VALUES (%s::uuid, %s::bigint)"
-)
+_INSERT_COMMIT_RECORD = PreparedStatement("INSERT INTO batches (id, stamp) VALUES (%s::uuid, %s::bigint)")
 _COMMIT = PreparedStatement("COMMIT")
 
 _RESOLVE_COMMIT = """
@@ -42,10 +33,9 @@ _RESOLVE_COMMIT = """
     ON CONFLICT (id) DO UPDATE SET touched_at = clock_timestamp()
     RETURNING NOT is_void
 """
-"""The first write of the row settles the question. While the commit in doubt is still running, this
-statement waits for its end; a commit that hasn't begun can't succeed any more. As the statement
-writes in either case, its own commit waits for the standby, too: its result won't be lost with the
-primary."""
+"""The first write of the row settles the question. While the commit in doubt is still running, this statement waits for
+its end; a commit that hasn't begun can't succeed any more. As the statement writes in either case, its own commit waits
+for the standby, too: its result won't be lost with the primary."""
 
 
 @frozen
@@ -82,11 +72,7 @@ class Commit(Generic[T]):
         await execute_pipeline(connection, [_COMMIT.bind()])
 
     async def run_whole_transaction(
-        self,
-        connection: PostgresConnection,
-        stamp: Instant,
-        statements: Iterable[BoundStatement],
-        result: T,
+        self, connection: PostgresConnection, stamp: Instant, statements: Iterable[BoundStatement], result: T
     ) -> None:
         """Run everything from BEGIN to COMMIT in one round trip, for this result."""
         every = [*self._begin_statements(stamp), *statements, _COMMIT.bind()]
@@ -106,26 +92,21 @@ class CommitInDoubt(OutcomeUnknown):
 
 
 CommitAttempt: TypeAlias = Callable[[PostgresConnection, "Commit[T]"], Awaitable[T]]
-"""Goes from `begin` to `end`, or runs a whole transaction, or neither when there is nothing to
-write; may be repeated."""
+"""Goes from `begin` to `end`, or runs a whole transaction, or neither when there is nothing to write; may be
+repeated."""
 
 
-async def commit_until_known(
-    pool: Pool, attempt: CommitAttempt[T], deadlines: CommitDeadlines
-) -> T:
+async def commit_until_known(pool: Pool, attempt: CommitAttempt[T], deadlines: CommitDeadlines) -> T:
     """Return the result of the attempt, once it is durable.
 
-    A lost race, or an unreachable server, means another attempt. Raises StoreUnavailable when
-    nothing was stored, CommitInDoubt when nobody can learn that, and what the attempt itself
-    raises.
+    A lost race, or an unreachable server, means another attempt. Raises StoreUnavailable when nothing was stored,
+    CommitInDoubt when nobody can learn that, and what the attempt itself raises.
     """
     backoff, races = Backoff(deadlines.attempts_until), 0
     while True:
         commit = Commit[T]()
         try:
-            return await call_on_connection(
-                pool, _bind_commit(attempt, commit), deadlines.attempts_until
-            )
+            return await call_on_connection(pool, _bind_commit(attempt, commit), deadlines.attempts_until)
         except psycopg.Error as error:
             meaning = classify_error(error)
             if (
@@ -135,10 +116,7 @@ async def commit_until_known(
             ):
                 return commit.results[0]
             races += meaning is PostgresErrorKind.CONFLICT
-            if (
-                meaning not in (PostgresErrorKind.DISCONNECTED, PostgresErrorKind.CONFLICT)
-                or races > CONFLICTS_MAX
-            ):
+            if meaning not in (PostgresErrorKind.DISCONNECTED, PostgresErrorKind.CONFLICT) or races > CONFLICTS_MAX:
                 raise translate_error(error) from error
             await backoff.wait(error)
 

@@ -33,8 +33,7 @@ _RECONNECT_TIMEOUT_S = 3.0
 """Seconds for which the pool's back-off may grow before it begins again with the next caller."""
 
 _POOL_WAIT_S = 1.0
-"""Seconds to wait for a connection before the pool is asked again: it may have given up
-connecting."""
+"""Seconds to wait for a connection before the pool is asked again: it may have given up connecting."""
 
 _CONNINFO_DEFAULTS: dict[str, Any] = {
     "target_session_attrs": "read-write",
@@ -54,8 +53,7 @@ _SESSION_SETUP = """
     SET lock_timeout = '5s';
     SET idle_in_transaction_session_timeout = '5s';
 """
-"""A commit is on disk, and on a synchronous standby, before its reply; a paused process holds no
-lock for long."""
+"""A commit is on disk, and on a synchronous standby, before its reply; a paused process holds no lock for long."""
 
 WRITER_SETUP = f"""
     {_SESSION_SETUP}
@@ -65,16 +63,16 @@ WRITER_SETUP = f"""
     SET enable_mergejoin = off;
     SET plan_cache_mode = force_generic_plan;
 """
-"""Batches look up keys and nothing else: one plan, made once, whatever the statistics say at the
-time. There is no statement deadline, which would cut a COMMIT's wait for the standby short and
-report success; the caller's deadline shuts the connection down instead."""
+"""Batches look up keys and nothing else: one plan, made once, whatever the statistics say at the time. There is no
+statement deadline, which would cut a COMMIT's wait for the standby short and report success; the caller's deadline
+shuts the connection down instead."""
 
 READER_SETUP = f"{_SESSION_SETUP} SET statement_timeout = '9s';"
 
 
 def hide_follow_up_errors() -> None:
-    """Keep psycopg from logging the errors that follow another one, which is raised: they say the
-    same again, for each broken pipeline, and may contain values of rows."""
+    """Keep psycopg from logging the errors that follow another one, which is raised: they say the same again, for each
+    broken pipeline, and may contain values of rows."""
     logging.getLogger("psycopg").addFilter(_is_not_follow_up_error)
 
 
@@ -83,8 +81,7 @@ def _is_not_follow_up_error(record: logging.LogRecord) -> bool:
 
 
 def build_conninfo(url: str) -> str:
-    """Return the address with defaults filled in. Raises StoreUnusable; the message doesn't repeat
-    the address."""
+    """Return the address with defaults filled in. Raises StoreUnusable; the message doesn't repeat the address."""
     try:
         parameters = conninfo_to_dict(url)
     except psycopg.ProgrammingError:
@@ -116,8 +113,7 @@ def create_pool(conninfo: str, size: int, session_setup: str) -> Pool:
 
 
 async def call_on_connection(pool: Pool, call: PostgresCall[T], deadline: float) -> T:
-    """Call once, on a connection that is shut down at the deadline; psycopg's errors come
-    through."""
+    """Call once, on a connection that is shut down at the deadline; psycopg's errors come through."""
     remaining_s = max(0.0, deadline - loop_time_s())
     async with pool.connection(min(remaining_s, _POOL_WAIT_S)) as connection:
         try:
@@ -129,20 +125,15 @@ async def call_on_connection(pool: Pool, call: PostgresCall[T], deadline: float)
             raise
 
 
-async def call_when_reachable(
-    conninfo: str, call: PostgresCall[T], deadline: float, *, extra_time_s: float = 0
-) -> T:
-    """Call as soon as the server can be reached, on a connection of its own; raises the store's
-    errors.
+async def call_when_reachable(conninfo: str, call: PostgresCall[T], deadline: float, *, extra_time_s: float = 0) -> T:
+    """Call as soon as the server can be reached, on a connection of its own; raises the store's errors.
 
     `extra_time_s`: how much longer than until the deadline the call may take.
     """
     backoff = Backoff(deadline)
     while True:
         try:
-            connection: PostgresConnection = await PostgresConnection.connect(
-                conninfo, autocommit=True
-            )
+            connection: PostgresConnection = await PostgresConnection.connect(conninfo, autocommit=True)
             async with connection:
                 with aborted_at_deadline(connection, deadline + extra_time_s):
                     return await call(connection)
@@ -161,8 +152,7 @@ class Backoff:
         self._max_s = max_s
 
     async def wait(self, error: Exception) -> None:
-        """Wait a little; raise this error, as the store's, when the deadline would pass
-        meanwhile."""
+        """Wait a little; raise this error, as the store's, when the deadline would pass meanwhile."""
         delay_s = self._next_s * random.uniform(0.5, 1.0)
         self._next_s = min(self._next_s * 2, self._max_s)
         if loop_time_s() + delay_s >= self._deadline:

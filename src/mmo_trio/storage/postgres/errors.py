@@ -1,5 +1,4 @@
-"""The meaning of PostgreSQL's errors for a caller: decide again, try again, give up for now, or
-repair."""
+"""The meaning of PostgreSQL's errors for a caller: decide again, try again, give up for now, or repair."""
 
 from __future__ import annotations
 
@@ -67,8 +66,8 @@ def classify_error(error: BaseException) -> PostgresErrorKind:
 
 
 def translate_error(error: Exception) -> Exception:
-    """Return the error as a store's, with PostgreSQL's first line and no values; programming errors
-    stay as they are."""
+    """Return the error as a store's, with PostgreSQL's first line and no values; programming errors stay as they
+    are."""
     line = _first_line(error)
     match classify_error(error):
         case PostgresErrorKind.CONFLICT:
@@ -79,8 +78,7 @@ def translate_error(error: Exception) -> Exception:
             return StoreCorrupt(f"PostgreSQL: {line}: restore a backup, or run `mmo db check`")
         case PostgresErrorKind.UNUSABLE:
             return StoreUnusable(
-                f"PostgreSQL: {line}: look at database.url and the user's rights,"
-                " then run `mmo db migrate`"
+                f"PostgreSQL: {line}: look at database.url and the user's rights, then run `mmo db migrate`"
             )
         case PostgresErrorKind.PROGRAMMING_ERROR:
             return error

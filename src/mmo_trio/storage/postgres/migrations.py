@@ -1,13 +1,12 @@
 """Brings a database to the schema of this version while older versions go on serving it.
 
-The rule is to expand only: a migration adds what an older program doesn't notice, and a later one
-removes what no program uses any more. So a program may serve a later schema than its own, unless a
-migration says `-- needs: N`: programs that don't know migration N can't serve from then on.
+The rule is to expand only: a migration adds what an older program doesn't notice, and a later one removes what no
+program uses any more. So a program may serve a later schema than its own, unless a migration says `-- needs: N`:
+programs that don't know migration N can't serve from then on.
 
-A migration is one transaction, which holds its locks for a moment only. An index of a table that
-may be large takes longer, so it has a migration of its own that says `-- concurrently`: its
-statements run outside any transaction while others write, and may be repeated after an
-interruption.
+A migration is one transaction, which holds its locks for a moment only. An index of a table that may be large takes
+longer, so it has a migration of its own that says `-- concurrently`: its statements run outside any transaction while
+others write, and may be repeated after an interruption.
 """
 
 from __future__ import annotations
@@ -50,13 +49,9 @@ def latest_version() -> int:
 
 
 async def stored_version(connection: PostgresConnection) -> int:
-    """Return the schema version of the database; 0 without our tables. Raises StoreUnusable for an
-    unknown schema."""
+    """Return the schema version of the database; 0 without our tables. Raises StoreUnusable for an unknown schema."""
     if connection.info.server_version < POSTGRES_VERSION_MIN:
-        raise StoreUnusable(
-            f"PostgreSQL {connection.info.server_version // 10_000} is too old:"
-            " 14 or later is needed"
-        )
+        raise StoreUnusable(f"PostgreSQL {connection.info.server_version // 10_000} is too old: 14 or later is needed")
     ((is_there,),) = await fetch_rows(connection, "SELECT to_regclass('mmo_schema') IS NOT NULL")
     if not is_there:
         return 0
@@ -65,8 +60,7 @@ async def stored_version(connection: PostgresConnection) -> int:
     )
     if needs > latest_version():
         raise StoreUnusable(
-            f"the database has schema {version}, which this version doesn't know:"
-            " install a later mmo-gateway"
+            f"the database has schema {version}, which this version doesn't know: install a later mmo-gateway"
         )
     return int(version)
 
@@ -74,9 +68,9 @@ async def stored_version(connection: PostgresConnection) -> int:
 async def migrate(connection: PostgresConnection) -> None:
     """Apply the missing migrations, one after the other; any number of processes may try at once.
 
-    A migration that doesn't get its locks soon yields to the traffic: it fails, nothing of it is
-    applied, and the caller raises StoreUnavailable. The lock against other processes belongs to the
-    session, so it ends with a killed process.
+    A migration that doesn't get its locks soon yields to the traffic: it fails, nothing of it is applied, and the
+    caller raises StoreUnavailable. The lock against other processes belongs to the session, so it ends with a killed
+    process.
     """
     await _acquire_lock(connection)
     try:
@@ -89,12 +83,9 @@ async def migrate(connection: PostgresConnection) -> None:
 
 
 async def _acquire_lock(connection: PostgresConnection) -> None:
-    """Poll for the lock: a statement that waited for it would in turn block the build of an
-    index."""
+    """Poll for the lock: a statement that waited for it would in turn block the build of an index."""
     while True:
-        ((is_ours,),) = await fetch_rows(
-            connection, "SELECT pg_try_advisory_lock(%s, %s)", *_MIGRATION_LOCK
-        )
+        ((is_ours,),) = await fetch_rows(connection, "SELECT pg_try_advisory_lock(%s, %s)", *_MIGRATION_LOCK)
         if is_ours:
             return
         await asyncio.sleep(_LOCK_POLL_INTERVAL_S)
@@ -116,6 +107,5 @@ async def _apply(connection: PostgresConnection, number: int, script: str) -> No
 async def _record_version(connection: PostgresConnection, number: int, script: str) -> None:
     needs = _NEEDS.search(script)
     await connection.execute(
-        "INSERT INTO mmo_schema (version, needs) VALUES (%s, %s)",
-        (number, int(needs[1]) if needs else 0),
+        "INSERT INTO mmo_schema (version, needs) VALUES (%s, %s)", (number, int(needs[1]) if needs else 0)
     )

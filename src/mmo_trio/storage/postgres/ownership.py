@@ -1,9 +1,8 @@
-"""Leases and channels on PostgreSQL, by the server's clock: which processes are alive, and which
-own which channel.
+"""Leases and channels on PostgreSQL, by the server's clock: which processes are alive, and which own which channel.
 
-A lease that has run out isn't over until some process has marked its row (`_EXPIRE_LEASES`). To
-mark and to renew a lease exclude each other, however long either's commit takes, so no process
-claims a channel whose owner may still rely on it.
+A lease that has run out isn't over until some process has marked its row (`_EXPIRE_LEASES`). To mark and to renew a
+lease exclude each other, however long either's commit takes, so no process claims a channel whose owner may still rely
+on it.
 """
 
 from __future__ import annotations
@@ -98,8 +97,7 @@ _CLAIM_CHANNELS = """
         WHERE c.fence = excluded.fence - 1
     RETURNING brand, fence, breaker
 """
-"""The fence detects a process that was quicker. The recursion skips from brand to brand, along one
-callback of each."""
+"""The fence detects a process that was quicker. The recursion skips from brand to brand, along one callback of each."""
 
 _CLAIM_CALLBACKS = """
     WITH found AS (
@@ -122,8 +120,8 @@ _CLAIM_CALLBACKS = """
     SELECT gateway_reference, fence, order_row, progress
     FROM claimed JOIN transactions USING (brand, gateway_reference) ORDER BY claimed.id
 """
-"""The oldest callbacks come first, also those that an earlier owner had claimed: after all new ones
-they would never come."""
+"""The oldest callbacks come first, also those that an earlier owner had claimed: after all new ones they would never
+come."""
 
 _RELEASE_CHANNELS = """
     UPDATE channels AS c SET holder = 0 FROM unnest(%s::text[], %s::bigint[]) AS old (brand, fence)
@@ -199,18 +197,13 @@ class PostgresChannelOwnership:
             lambda c: fetch_rows(c, _CLAIM_CALLBACKS, brands, counts, self.lease_number, claimed)
         )
         return [
-            WorkItem(
-                durable_intent(IntentKind.CALLBACK, reference, fence),
-                parse_transaction(order, progress),
-            )
+            WorkItem(durable_intent(IntentKind.CALLBACK, reference, fence), parse_transaction(order, progress))
             for reference, fence, order, progress in rows
         ]
 
     async def release(self, fences: Mapping[str, int]) -> None:
         brands, numbers = list(fences), list(fences.values())
-        await self._call_once(
-            lambda c: c.execute(_RELEASE_CHANNELS.encode(), (brands, numbers, self.lease_number))
-        )
+        await self._call_once(lambda c: c.execute(_RELEASE_CHANNELS.encode(), (brands, numbers, self.lease_number)))
 
     def close(self) -> None:
         """Later calls raise StoreUnavailable."""
@@ -246,8 +239,7 @@ async def begin_lease(connection: PostgresConnection) -> int:
 
 
 async def renew_lease(connection: PostgresConnection, number: int) -> int:
-    """Renew this lease, or begin another if it has ended; return the number of the lease that
-    runs."""
+    """Renew this lease, or begin another if it has ended; return the number of the lease that runs."""
     if await fetch_rows(connection, _RENEW_LEASE, LEASE_DURATION_S, number):
         return number
     return await begin_lease(connection)
@@ -258,11 +250,8 @@ async def end_lease(connection: PostgresConnection, number: int) -> None:
     await connection.execute(_END_LEASE.encode(), (number,))
 
 
-async def claim_channels(
-    connection: PostgresConnection, holder: int, excluding: Collection[str]
-) -> Sequence[Channel]:
-    """Claim the channels that have callbacks waiting and no living owner, but not those of these
-    brands."""
+async def claim_channels(connection: PostgresConnection, holder: int, excluding: Collection[str]) -> Sequence[Channel]:
+    """Claim the channels that have callbacks waiting and no living owner, but not those of these brands."""
     await connection.execute(_EXPIRE_LEASES.encode())
     found = await fetch_rows(connection, _CLAIM_CHANNELS, list(excluding), holder)
     return [
@@ -278,29 +267,20 @@ async def next_wake(connection: PostgresConnection, holder: int) -> Instant | No
     return None if row is None else Instant(int(row[0]))
 
 
-async def due(
-    connection: PostgresConnection, holder: int, now: Instant, limit: int
-) -> Sequence[str]:
-    """Return what is due in the share of this lease, and what is long overdue, the earliest
-    first."""
+async def due(connection: PostgresConnection, holder: int, now: Instant, limit: int) -> Sequence[str]:
+    """Return what is due in the share of this lease, and what is long overdue, the earliest first."""
     values = {"me": holder, "now": now, "overdue": now - OVERDUE_AFTER, "limit": limit}
     cursor = await connection.execute(_DUE.encode(), values)
     return [reference for (reference,) in await cursor.fetchall()]
 
 
-async def claim_abandoned(
-    connection: PostgresConnection, holder: int, limit: int
-) -> Sequence[WorkItem]:
+async def claim_abandoned(connection: PostgresConnection, holder: int, limit: int) -> Sequence[WorkItem]:
     """Claim the durable intents that no living process holds, oldest first."""
-    return [
-        parse_work_item(row)
-        for row in await fetch_rows(connection, _CLAIM_ABANDONED, limit, holder)
-    ]
+    return [parse_work_item(row) for row in await fetch_rows(connection, _CLAIM_ABANDONED, limit, holder)]
 
 
 async def purge(connection: PostgresConnection) -> None:
-    """Delete the rows of commits that are no longer in doubt, and leases that ended long ago and
-    hold nothing."""
+    """Delete the rows of commits that are no longer in doubt, and leases that ended long ago and hold nothing."""
     await connection.execute(
         "DELETE FROM batches WHERE touched_at < clock_timestamp() - interval '1 hour'"
         " AND stamp < (SELECT max(stamp) FROM batches)"

@@ -25,9 +25,7 @@ async def fetch_rows(connection: PostgresConnection, statement: str, *values: ob
     return await cursor.fetchall()
 
 
-async def open_intents(
-    connection: PostgresConnection, keys: Sequence[IntentKey]
-) -> Sequence[WorkItem]:
+async def open_intents(connection: PostgresConnection, keys: Sequence[IntentKey]) -> Sequence[WorkItem]:
     """Return those of these durable intents that are open."""
     found = await fetch_rows(
         connection,
@@ -42,8 +40,7 @@ async def open_intents(
 
 
 def parse_work_item(row: Row) -> WorkItem:
-    """Return the durable intent and its transaction of a row (gateway_reference, kind, order_row,
-    progress)."""
+    """Return the durable intent and its transaction of a row (gateway_reference, kind, order_row, progress)."""
     reference, kind, order, progress = row
     return WorkItem(durable_intent(IntentKind(kind), reference), parse_transaction(order, progress))
 
@@ -65,11 +62,8 @@ _BY_MERCHANT_REFERENCE = """
 """
 
 
-async def look_up(
-    connection: PostgresConnection, queries: Sequence[AnyLookUp]
-) -> Sequence[bytes | None]:
-    """Return for each query the transaction object of the brand's transaction, still with its
-    checksum."""
+async def look_up(connection: PostgresConnection, queries: Sequence[AnyLookUp]) -> Sequence[bytes | None]:
+    """Return for each query the transaction object of the brand's transaction, still with its checksum."""
     by_gateway, by_merchant = list[tuple[int, str, str]](), list[tuple[int, str, str]]()
     for place, query in enumerate(queries):
         if isinstance(query, LookUp):
@@ -77,46 +71,33 @@ async def look_up(
         else:
             by_merchant.append((place, query.brand, query.merchant_reference))
     found: dict[int, bytes] = {}
-    for statement, named in (
-        (_BY_GATEWAY_REFERENCE, by_gateway),
-        (_BY_MERCHANT_REFERENCE, by_merchant),
-    ):
+    for statement, named in ((_BY_GATEWAY_REFERENCE, by_gateway), (_BY_MERCHANT_REFERENCE, by_merchant)):
         storable = [each for each in named if is_storable(each[2])]
         if storable:
-            found.update(
-                await fetch_rows(connection, statement, *map(list, zip(*storable, strict=True)))
-            )
+            found.update(await fetch_rows(connection, statement, *map(list, zip(*storable, strict=True))))
     return [found.get(place) for place in range(len(queries))]
 
 
-async def keys_of(
-    connection: PostgresConnection, brands: Sequence[str]
-) -> Sequence[Sequence[StoredApiKey]]:
+async def keys_of(connection: PostgresConnection, brands: Sequence[str]) -> Sequence[Sequence[StoredApiKey]]:
     """Return the keys of each of these brands, the oldest first."""
     found: dict[str, list[StoredApiKey]] = {}
     wanted = [each for each in brands if is_storable(each)]
     for row in await fetch_rows(
-        connection,
-        f"SELECT {KEY_COLUMNS} FROM api_keys WHERE brand = ANY (%s::text[]) ORDER BY id",
-        wanted,
+        connection, f"SELECT {KEY_COLUMNS} FROM api_keys WHERE brand = ANY (%s::text[]) ORDER BY id", wanted
     ):
         found.setdefault(row[1], []).append(StoredApiKey(*row))
     return [found.get(brand, []) for brand in brands]
 
 
 async def run_statement(connection: PostgresConnection, statement: SqlStatement) -> Sequence[Row]:
-    """Return the rows of a statement, inside the connection's transaction if there is one. Values
-    hold text as PostgreSQL can store it."""
+    """Return the rows of a statement, inside the connection's transaction if there is one. Values hold text as
+    PostgreSQL can store it."""
     values = [escape_text(each) if isinstance(each, str) else each for each in statement.values]
-    cursor = await connection.execute(
-        statement.text.replace("?", "%s").encode(), values or None, binary=True
-    )
+    cursor = await connection.execute(statement.text.replace("?", "%s").encode(), values or None, binary=True)
     return await cursor.fetchall() if cursor.description else []
 
 
-async def run_in_snapshot(
-    connection: PostgresConnection, query: SqlQuery[T], *, has_deadline: bool = True
-) -> T:
+async def run_in_snapshot(connection: PostgresConnection, query: SqlQuery[T], *, has_deadline: bool = True) -> T:
     """Run a conversation of several statements that all see the database as it is now."""
     await connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
     if not has_deadline:

@@ -1,12 +1,10 @@
-"""The horizon of creation: a walk over records behind it is complete, whatever other processes
-write meanwhile (R7).
+"""The horizon of creation: a walk over records behind it is complete, whatever other processes write meanwhile (R7).
 
-A transaction gets its `created_at` before its commit, so a slow commit would put a row behind a
-cursor that has passed it. Instead, a reader of records up to an instant first moves the horizon
-there, in a commit of its own: no commit that sees it may create anything below it, and its batch is
-decided again with later stamps. Commits that may have read the horizon before hold a shared
-advisory lock from before that read until they end: the reader waits for these, and for no other. No
-commit waits for the reader.
+A transaction gets its `created_at` before its commit, so a slow commit would put a row behind a cursor that has passed
+it. Instead, a reader of records up to an instant first moves the horizon there, in a commit of its own: no commit that
+sees it may create anything below it, and its batch is decided again with later stamps. Commits that may have read the
+horizon before hold a shared advisory lock from before that read until they end: the reader waits for these, and for no
+other. No commit waits for the reader.
 """
 
 from __future__ import annotations
@@ -35,11 +33,10 @@ _POLL_INTERVAL_MIN_S, _POLL_INTERVAL_MAX_S = 0.002, 0.1
 
 
 async def advance_horizon(connection: PostgresConnection, end: Instant) -> Instant:
-    """Let no commit that isn't visible yet create anything below `end`, or below now if that is
-    earlier.
+    """Let no commit that isn't visible yet create anything below `end`, or below now if that is earlier.
 
-    Return the instant up to which this holds, once every commit that could has ended; the caller's
-    deadline ends the wait for one that hangs.
+    Return the instant up to which this holds, once every commit that could has ended; the caller's deadline ends the
+    wait for one that hangs.
     """
     await connection.execute(_ADVANCE_HORIZON.encode(), (end,))
     async with connection.pipeline():

@@ -1,5 +1,4 @@
-"""Opens a PostgreSQL database: migrates its schema, and renews this process's lease while it is
-open."""
+"""Opens a PostgreSQL database: migrates its schema, and renews this process's lease while it is open."""
 
 from __future__ import annotations
 
@@ -11,12 +10,7 @@ import trio
 
 from mmo_trio.storage.interface.store import OutcomeUnknown, StoreUnavailable, StoreUnusable
 from mmo_trio.storage.postgres import migrations, ownership
-from mmo_trio.storage.postgres.bridge import (
-    PostgresConnection,
-    loop_time_s,
-    open_bridge,
-    unwrap_single_exception,
-)
+from mmo_trio.storage.postgres.bridge import PostgresConnection, loop_time_s, open_bridge, unwrap_single_exception
 from mmo_trio.storage.postgres.connections import (
     READER_CONNECTIONS,
     READER_SETUP,
@@ -36,8 +30,7 @@ logger = structlog.get_logger(__name__)
 _PURGE_INTERVAL_S = 300.0
 
 _MIGRATION_TIMEOUT_S = 24 * 3600.0
-"""Seconds that a migration may take: an index of a large table is built while the gateway
-serves."""
+"""Seconds that a migration may take: an index of a large table is built while the gateway serves."""
 
 
 @asynccontextmanager
@@ -46,10 +39,9 @@ async def open_postgres(
 ) -> AsyncIterator[PostgresStore]:
     """Open the database that the address names.
 
-    Any number of processes may serve it; each migrates the schema and holds what it claims as long
-    as it lives. A command leaves what it schedules to them. Without `create` the tables must exist.
-    Raises StoreUnusable when the database can't be used as it is, StoreUnavailable when it can't be
-    reached.
+    Any number of processes may serve it; each migrates the schema and holds what it claims as long as it lives. A
+    command leaves what it schedules to them. Without `create` the tables must exist. Raises StoreUnusable when the
+    database can't be used as it is, StoreUnavailable when it can't be reached.
     """
     hide_follow_up_errors()
     conninfo = build_conninfo(url)
@@ -85,13 +77,9 @@ async def _prepare_database(conninfo: str, serving: bool, create: bool, timeout_
         if version >= migrations.latest_version():
             return await begin(connection)
         if not version and not (serving or create):
-            raise StoreUnavailable(
-                "the database has none of our tables; `mmo db migrate` makes them"
-            )
+            raise StoreUnavailable("the database has none of our tables; `mmo db migrate` makes them")
         if version and not serving:
-            raise StoreUnusable(
-                f"the database has schema {version}: bring it up to date with `mmo db migrate`"
-            )
+            raise StoreUnusable(f"the database has schema {version}: bring it up to date with `mmo db migrate`")
         return None
 
     async def migrate(connection: PostgresConnection) -> int:
@@ -101,9 +89,7 @@ async def _prepare_database(conninfo: str, serving: bool, create: bool, timeout_
     deadline = loop_time_s() + timeout_s
     number = await call_when_reachable(conninfo, check_version, deadline)
     if number is None:
-        number = await call_when_reachable(
-            conninfo, migrate, deadline, extra_time_s=_MIGRATION_TIMEOUT_S
-        )
+        number = await call_when_reachable(conninfo, migrate, deadline, extra_time_s=_MIGRATION_TIMEOUT_S)
     return number
 
 
@@ -118,8 +104,7 @@ async def _close_pools(writer_pool: Pool, reader_pool: Pool) -> None:
 
 
 async def _maintain(store: PostgresStore, lease: ownership.PostgresChannelOwnership) -> None:
-    """While the store is open, renew the lease where no channel owner does, and purge what has
-    expired."""
+    """While the store is open, renew the lease where no channel owner does, and purge what has expired."""
     purged_at = trio.current_time()
     while True:
         await trio.sleep(ownership.LEASE_RENEWAL_INTERVAL_S)

@@ -1,5 +1,4 @@
-"""The store on PostgreSQL: a batch is one round trip to load, one to write and commit, and no lock
-in between."""
+"""The store on PostgreSQL: a batch is one round trip to load, one to write and commit, and no lock in between."""
 
 from __future__ import annotations
 
@@ -20,13 +19,7 @@ from mmo_trio.storage.postgres import ownership, queries, records_horizon
 from mmo_trio.storage.postgres.batch_load import load_batch
 from mmo_trio.storage.postgres.batch_statements import batch_statements
 from mmo_trio.storage.postgres.bridge import AsyncioBridge, PostgresConnection, loop_time_s
-from mmo_trio.storage.postgres.commits import (
-    Commit,
-    CommitDeadlines,
-    CommitInDoubt,
-    commit_until_known,
-    is_committed,
-)
+from mmo_trio.storage.postgres.commits import Commit, CommitDeadlines, CommitInDoubt, commit_until_known, is_committed
 from mmo_trio.storage.postgres.connections import Pool, PostgresCall, call_with_retry
 from mmo_trio.storage.postgres.ownership import PostgresChannelOwnership
 from mmo_trio.storage.shared.net_effect import net_effect
@@ -62,12 +55,7 @@ class PostgresStore(SqlStore):
     """Two: while one commits, the next one is loaded and decided, as if by another process."""
 
     def __init__(
-        self,
-        bridge: AsyncioBridge,
-        writer_pool: Pool,
-        reader_pool: Pool,
-        holder: int,
-        timeout_s: float,
+        self, bridge: AsyncioBridge, writer_pool: Pool, reader_pool: Pool, holder: int, timeout_s: float
     ) -> None:
         super().__init__(POSTGRES_SCHEMA, self._read_query, self._write_query)
         self._bridge = bridge
@@ -81,30 +69,24 @@ class PostgresStore(SqlStore):
         self._records_horizon = Instant(0)
         """No new transaction appears below it."""
         self._in_doubt: list[tuple[UUID, Sequence[IntentKey]]] = []
-        """Commits in doubt for their callers, and the durable intents that nobody in this process
-        acts upon."""
+        """Commits in doubt for their callers, and the durable intents that nobody in this process acts upon."""
 
     @property
     def _holder(self) -> int:
         return ownership.NO_HOLDER if self.ownership is None else self.ownership.lease_number
 
     async def transact(self, reads: Reads, decide: DecideBatch) -> Sequence[Decision]:
-        """Make two round trips: load; then, unless another process was quicker, write and
-        commit."""
+        """Make two round trips: load; then, unless another process was quicker, write and commit."""
         scheduled: list[IntentKey] = []
 
-        async def attempt(
-            connection: PostgresConnection, commit: Commit[Sequence[Decision]]
-        ) -> Sequence[Decision]:
+        async def attempt(connection: PostgresConnection, commit: Commit[Sequence[Decision]]) -> Sequence[Decision]:
             loaded = await load_batch(connection, reads)
             decisions = decide(loaded.ledger)
             batch = net_effect(decisions)
             scheduled[:] = batch.scheduled
             if not batch.is_empty:
                 statements = batch_statements(batch, loaded, holder=self._holder)
-                await commit.run_whole_transaction(
-                    connection, batch.latest_stamp, statements, decisions
-                )
+                await commit.run_whole_transaction(connection, batch.latest_stamp, statements, decisions)
             return decisions
 
         try:
@@ -124,10 +106,7 @@ class PostgresStore(SqlStore):
         assert self._holder != ownership.NO_HOLDER, "only a serving process claims work"
         resolved = await self._resolve_in_doubt()
         try:
-            return (
-                *resolved,
-                *await self._write(lambda c: ownership.claim_abandoned(c, self._holder, limit)),
-            )
+            return (*resolved, *await self._write(lambda c: ownership.claim_abandoned(c, self._holder, limit)))
         except StoreUnavailable:
             if resolved:
                 return resolved
@@ -207,16 +186,10 @@ class PostgresStore(SqlStore):
         return parse(await self._read(lambda c: queries.run_statement(c, bound)))
 
     async def _read_query(self, make_query: Callable[[], SqlQuery[T]], /) -> T:
-        return await self._read(
-            lambda c: run_query_async(make_query(), partial(queries.run_statement, c))
-        )
+        return await self._read(lambda c: run_query_async(make_query(), partial(queries.run_statement, c)))
 
-    async def _write_query(
-        self, make_query: Callable[[], SqlQuery[T]], /, stamp: Instant = Instant(0)
-    ) -> T:
-        return await self._write(
-            lambda c: run_query_async(make_query(), partial(queries.run_statement, c)), stamp
-        )
+    async def _write_query(self, make_query: Callable[[], SqlQuery[T]], /, stamp: Instant = Instant(0)) -> T:
+        return await self._write(lambda c: run_query_async(make_query(), partial(queries.run_statement, c)), stamp)
 
     async def _read(self, call: PostgresCall[T]) -> T:
         """Make one crossing of the bridge to read."""

@@ -1,5 +1,4 @@
-"""Text that PostgreSQL can't store: U+0000 and lone surrogates. No stored row has such text as its
-key."""
+"""Text that PostgreSQL can't store: U+0000 and lone surrogates. No stored row has such text as its key."""
 
 from __future__ import annotations
 
@@ -14,8 +13,7 @@ def is_storable(text: str) -> bool:
 
 
 def escape_text(text: str) -> str:
-    """Return the text with unstorable characters escaped as in JSON; providers' text may contain
-    anything."""
+    """Return the text with unstorable characters escaped as in JSON; providers' text may contain anything."""
     return _UNSTORABLE.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 

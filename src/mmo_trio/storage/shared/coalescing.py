@@ -1,5 +1,4 @@
-"""Coalesced requests: those that wait together are executed together, in one hop to where the rows
-are."""
+"""Coalesced requests: those that wait together are executed together, in one hop to where the rows are."""
 
 from __future__ import annotations
 
@@ -18,8 +17,7 @@ QueryT = TypeVar("QueryT")
 ResultT = TypeVar("ResultT")
 
 COALESCED_MAX = 64
-"""Requests in one hop: with more, the first would wait longer, and the hop is cheap enough for
-each."""
+"""Requests in one hop: with more, the first would wait longer, and the hop is cheap enough for each."""
 
 
 @define(eq=False)
@@ -35,13 +33,12 @@ class _Waiter(ParkingSpot[None], Generic[QueryT, ResultT]):
 
 @define(eq=False)
 class Coalescer(Generic[QueryT, ResultT]):
-    """Lets a task that finds no active execution execute the requests of all tasks that wait by
-    then; the others sleep meanwhile. It needs no task and no timer of its own: a single request
-    doesn't wait for others."""
+    """Lets a task that finds no active execution execute the requests of all tasks that wait by then; the others sleep
+    meanwhile. It needs no task and no timer of its own: a single request doesn't wait for others."""
 
     execute: Callable[[Sequence[QueryT]], Awaitable[Sequence[ResultT]]]
-    """Returns a result for each request, in order. Raises only StoreUnavailable for what others
-    cause; it ends by itself."""
+    """Returns a result for each request, in order. Raises only StoreUnavailable for what others cause; it ends by
+    itself."""
     coalesced_max: int = COALESCED_MAX
     _waiting: deque[_Waiter[QueryT, ResultT]] = Factory(deque)
     _is_executing: bool = False
@@ -62,8 +59,7 @@ class Coalescer(Generic[QueryT, ResultT]):
             self._waiting.remove(waiter)
 
     async def _execute_waiting(self) -> None:
-        """Execute the requests that came first. Other tasks wait for the results, so a cancellation
-        waits for them."""
+        """Execute the requests that came first. Other tasks wait for the results, so a cancellation waits for them."""
         waiting = self._waiting
         batch = [waiting.popleft() for _ in range(min(self.coalesced_max, len(waiting)))]
         self._is_executing = True

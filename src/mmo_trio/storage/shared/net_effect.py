@@ -23,8 +23,7 @@ class NetEffect:
     created: dict[str, Transaction] = Factory(dict)
     """New transactions by gatewayReference, as they are at the end of the batch."""
     advanced: dict[str, tuple[int, Transaction]] = Factory(dict)
-    """Stored transactions that moved: the version that must be stored, and how they are at the end
-    of the batch."""
+    """Stored transactions that moved: the version that must be stored, and how they are at the end of the batch."""
     references: list[changes.ReferenceConsumed] = Factory(list)
     deposits: list[changes.DepositRecorded] = Factory(list)
     concluded: set[IntentKey] = Factory(set)
@@ -39,14 +38,12 @@ class NetEffect:
 
     @property
     def is_empty(self) -> bool:
-        """Return whether there is nothing to write. Every decision with changes has a journal
-        entry."""
+        """Return whether there is nothing to write. Every decision with changes has a journal entry."""
         return not self.journal and not self.scheduled
 
     @property
     def written_transactions(self) -> Iterator[Transaction]:
-        """Yield the transactions that are new or have moved, as they are at the end of the
-        batch."""
+        """Yield the transactions that are new or have moved, as they are at the end of the batch."""
         yield from self.created.values()
         for _, now in self.advanced.values():
             yield now

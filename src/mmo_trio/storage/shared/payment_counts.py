@@ -1,5 +1,4 @@
-"""Computes what a batch adds to the counts of payments: a pure function, with few rows however
-large the batch is."""
+"""Computes what a batch adds to the counts of payments: a pure function, with few rows however large the batch is."""
 
 from __future__ import annotations
 
@@ -25,9 +24,7 @@ def batch_counts(effect: NetEffect) -> Counter[CountKey]:
     return count_by_span(created, ended)
 
 
-def count_by_span(
-    created: Iterable[Transaction], ended: Iterable[Transaction]
-) -> Counter[CountKey]:
+def count_by_span(created: Iterable[Transaction], ended: Iterable[Transaction]) -> Counter[CountKey]:
     """Count both in spans of each length."""
     shortest = COUNT_SPANS[0]
     fine: Counter[tuple[Instant, str, str, str, str, int]] = Counter()
@@ -50,7 +47,6 @@ def count_by_span(
 
 
 def latency_class(latency: Span) -> int:
-    """Return the upper bound in seconds of the class that a latency falls into; 0 beyond the
-    last."""
+    """Return the upper bound in seconds of the class that a latency falls into; 0 beyond the last."""
     index = bisect_left(LATENCY_BOUNDS_S, latency / SECOND)
     return LATENCY_BOUNDS_S[index] if index < len(LATENCY_BOUNDS_S) else 0

@@ -1,5 +1,4 @@
-"""Defines how staff find payments: the search keys, and pages of payments, newest first. It is
-pure."""
+"""Defines how staff find payments: the search keys, and pages of payments, newest first. It is pure."""
 
 from __future__ import annotations
 
@@ -18,8 +17,7 @@ _UNSTORABLE = re.compile("[\0\ud800-\udfff]")
 
 
 def msisdn_key(order: Order) -> str | None:
-    """Return the customer's number without its plus sign; None for a tax payout, which has no
-    customer (M5)."""
+    """Return the customer's number without its plus sign; None for a tax payout, which has no customer (M5)."""
     return None if order.type is Type.TAX else _to_storable(order.party.msisdn.removeprefix("+"))
 
 

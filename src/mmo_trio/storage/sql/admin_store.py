@@ -10,14 +10,7 @@ from attrs import frozen
 from mmo_sansio.values.clock import Instant
 from mmo_sansio.values.model import Brand
 from mmo_trio.storage.interface.admin_types import ClosedProvider
-from mmo_trio.storage.sql import (
-    audit_log,
-    brand_keys,
-    console_users,
-    monitoring,
-    payment_history,
-    payment_search,
-)
+from mmo_trio.storage.sql import audit_log, brand_keys, console_users, monitoring, payment_history, payment_search
 from mmo_trio.storage.sql.statements import RunQuery, RunWrite, SqlQuery
 
 P = ParamSpec("P")
@@ -35,8 +28,7 @@ def _reading(make_query: Callable[P, SqlQuery[T]]) -> AdminMethod[P, T]:
 
 
 def _writing(make_query: Callable[P, SqlQuery[T]]) -> AdminMethod[P, T]:
-    """Return the method that runs this conversation, which writes no instant that counts as a
-    stamp."""
+    """Return the method that runs this conversation, which writes no instant that counts as a stamp."""
 
     async def write(self: SqlAdminStore, /, *args: P.args, **kwargs: P.kwargs) -> T:
         return await self.write(lambda: make_query(*args, **kwargs))
@@ -71,9 +63,7 @@ class SqlAdminStore:
     brands = _reading(brand_keys.brands)
 
     async def save_brands(self, changed: Sequence[Brand], *, removed: Sequence[str] = ()) -> None:
-        await self.write(
-            lambda: brand_keys.save_brands(changed, removed, clear_breaker=self.clear_breaker)
-        )
+        await self.write(lambda: brand_keys.save_brands(changed, removed, clear_breaker=self.clear_breaker))
 
     async def add_key(self, brand: str, digest: bytes, sealed: bytes, *, now: Instant) -> bool:
         return await self.write(lambda: brand_keys.add_key(brand, digest, sealed, now), now)

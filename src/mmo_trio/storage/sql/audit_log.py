@@ -1,5 +1,4 @@
-"""The audit log in SQL: its head is one row, so that any number of processes append one after the
-other."""
+"""The audit log in SQL: its head is one row, so that any number of processes append one after the other."""
 
 from __future__ import annotations
 
@@ -32,9 +31,7 @@ def append_audit(event: AuditEvent) -> SqlQuery[AuditRow]:
     return row
 
 
-def audit(
-    *, before: int | None = None, about: str | None = None, limit: int = 50
-) -> SqlQuery[Sequence[AuditRow]]:
+def audit(*, before: int | None = None, about: str | None = None, limit: int = 50) -> SqlQuery[Sequence[AuditRow]]:
     """Return the newest rows first."""
     where = Where().and_("number < ?", before).and_("about = ?", about)
     return select(
@@ -48,10 +45,7 @@ def audit(
 def audit_after(number: int, *, limit: int) -> SqlQuery[Sequence[AuditRow]]:
     """Return rows in order."""
     return select(
-        _parse_audit_row,
-        f"SELECT {_AUDIT_COLUMNS} FROM audit WHERE number > ? ORDER BY number LIMIT ?",
-        number,
-        limit,
+        _parse_audit_row, f"SELECT {_AUDIT_COLUMNS} FROM audit WHERE number > ? ORDER BY number LIMIT ?", number, limit
     )
 
 

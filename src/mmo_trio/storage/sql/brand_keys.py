@@ -28,26 +28,21 @@ def brands() -> SqlQuery[Sequence[BrandRecord]]:
     return [BrandRecord(parse_brand(texts[id]), tuple(keys[id])) for id in sorted(texts)]
 
 
-def save_brands(
-    brands: Sequence[Brand], removed: Sequence[str], *, clear_breaker: str
-) -> SqlQuery[None]:
-    """Add, replace and remove brands, in the order of their ids; a removed brand's keys and breaker
-    go with it."""
+def save_brands(brands: Sequence[Brand], removed: Sequence[str], *, clear_breaker: str) -> SqlQuery[None]:
+    """Add, replace and remove brands, in the order of their ids; a removed brand's keys and breaker go with it."""
     for id in sorted(removed):
         yield from execute("DELETE FROM brands WHERE id = ?", id)
         yield from execute(clear_breaker, id)
     for brand in sorted(brands, key=lambda each: each.id):
         yield from execute(
-            "INSERT INTO brands (id, brand) VALUES (?, ?)"
-            " ON CONFLICT (id) DO UPDATE SET brand = excluded.brand",
+            "INSERT INTO brands (id, brand) VALUES (?, ?) ON CONFLICT (id) DO UPDATE SET brand = excluded.brand",
             brand.id,
             serialize_brand(brand),
         )
 
 
 def add_key(brand: str, digest: bytes, sealed: bytes, now: Instant) -> SqlQuery[bool]:
-    """Add a key; return False when its digest is there already. Raises KeyError for an unknown
-    brand."""
+    """Add a key; return False when its digest is there already. Raises KeyError for an unknown brand."""
     # This update locks the brand's row, so that nobody removes the brand before the key is stored.
     locked = yield from execute("UPDATE brands SET id = id WHERE id = ? RETURNING 1", brand)
     if not locked:
@@ -67,8 +62,7 @@ def add_key(brand: str, digest: bytes, sealed: bytes, now: Instant) -> SqlQuery[
 def retire_key(brand: str, id: int, now: Instant) -> SqlQuery[bool]:
     """Retire a key; return False when the brand has no such key in use."""
     return returns_row(
-        "UPDATE api_keys SET retired_at = ?"
-        " WHERE id = ? AND brand = ? AND retired_at IS NULL RETURNING 1",
+        "UPDATE api_keys SET retired_at = ? WHERE id = ? AND brand = ? AND retired_at IS NULL RETURNING 1",
         now,
         id,
         brand,

@@ -1,5 +1,4 @@
-"""The columns in which SQL stores repeat parts of a transaction, so that it can be searched, and
-their check."""
+"""The columns in which SQL stores repeat parts of a transaction, so that it can be searched, and their check."""
 
 from __future__ import annotations
 
@@ -9,11 +8,7 @@ from typing import Any
 from mmo_sansio.api.outgoing.transaction_json import transaction_object
 from mmo_sansio.values.model import Transaction
 from mmo_trio.storage.interface.store import StoreCorrupt
-from mmo_trio.storage.shared.payment_index import (
-    msisdn_key,
-    provider_receipt_key,
-    reconciliation_reference_key,
-)
+from mmo_trio.storage.shared.payment_index import msisdn_key, provider_receipt_key, reconciliation_reference_key
 from mmo_trio.storage.sql.serialization import (
     parse_transaction,
     serialize_object,
@@ -30,8 +25,8 @@ CHECKED_COLUMNS = (
 
 
 def order_columns(transaction: Transaction) -> tuple[object, ...]:
-    """Return gateway_reference, brand, type, method, created_at, page_token, msisdn,
-    reconciliation_reference and order_row, which never change."""
+    """Return gateway_reference, brand, type, method, created_at, page_token, msisdn, reconciliation_reference and
+    order_row, which never change."""
     order = transaction.order
     return (
         order.gateway_reference,
@@ -47,8 +42,7 @@ def order_columns(transaction: Transaction) -> tuple[object, ...]:
 
 
 def progress_columns(transaction: Transaction) -> tuple[object, ...]:
-    """Return status, version, wake_at, provider_receipt, progress and object, which each step
-    writes."""
+    """Return status, version, wake_at, provider_receipt, progress and object, which each step writes."""
     progress = transaction.progress
     return (
         progress.stage.status.value,
@@ -61,8 +55,7 @@ def progress_columns(transaction: Transaction) -> tuple[object, ...]:
 
 
 def transaction_row_error(row: Sequence[Any]) -> str | None:
-    """Return what is wrong with a stored transaction, a row of CHECKED_COLUMNS; None if nothing
-    is."""
+    """Return what is wrong with a stored transaction, a row of CHECKED_COLUMNS; None if nothing is."""
     try:
         transaction = parse_transaction(row[9], row[10])
         order, progress = transaction.order, transaction.progress
@@ -77,9 +70,7 @@ def transaction_row_error(row: Sequence[Any]) -> str | None:
             progress.wake_at,
             order.page.token if order.page else None,
         )
-        if tuple(row[:9]) == columns and without_checksum(row[11]) == transaction_object(
-            transaction
-        ):
+        if tuple(row[:9]) == columns and without_checksum(row[11]) == transaction_object(transaction):
             return None
         return f"transaction {row[0]}: its columns or its object differ from it"
     except (StoreCorrupt, ValueError, TypeError, LookupError) as error:

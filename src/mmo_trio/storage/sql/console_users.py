@@ -6,13 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from mmo_sansio.values.clock import Instant
-from mmo_trio.storage.interface.admin_types import (
-    ConsoleSession,
-    ConsoleUser,
-    Proposal,
-    ProposalState,
-    Role,
-)
+from mmo_trio.storage.interface.admin_types import ConsoleSession, ConsoleUser, Proposal, ProposalState, Role
 from mmo_trio.storage.sql.statements import Row, SqlQuery, Where, execute, returns_row, select
 
 _USER_COLUMNS = "name, role, password_hash, added_at, disabled_at"
@@ -21,8 +15,7 @@ _USER_COLUMNS = "name, role, password_hash, added_at, disabled_at"
 def add_user(user: ConsoleUser) -> SqlQuery[bool]:
     """Add a user; return False when the name is taken."""
     return returns_row(
-        f"INSERT INTO operators ({_USER_COLUMNS}) VALUES (?, ?, ?, ?, ?)"
-        " ON CONFLICT (name) DO NOTHING RETURNING 1",
+        f"INSERT INTO operators ({_USER_COLUMNS}) VALUES (?, ?, ?, ?, ?) ON CONFLICT (name) DO NOTHING RETURNING 1",
         *_user_values(user),
     )
 
@@ -31,8 +24,7 @@ def replace_user(user: ConsoleUser) -> SqlQuery[bool]:
     """Replace a user, and end the sessions of the old one."""
     name, *values = _user_values(user)
     changed = yield from execute(
-        "UPDATE operators SET role = ?, password_hash = ?, added_at = ?, disabled_at = ?"
-        " WHERE name = ? RETURNING 1",
+        "UPDATE operators SET role = ?, password_hash = ?, added_at = ?, disabled_at = ? WHERE name = ? RETURNING 1",
         *values,
         name,
     )
@@ -92,8 +84,7 @@ _PROPOSAL_COLUMNS = (
 def add_proposal(proposal: Proposal) -> SqlQuery[int]:
     """Store a proposal and return its id."""
     rows = yield from execute(
-        f"INSERT INTO proposals ({_PROPOSAL_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
-        " RETURNING id",
+        f"INSERT INTO proposals ({_PROPOSAL_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING id",
         proposal.gateway_reference,
         proposal.brand,
         proposal.error_code,

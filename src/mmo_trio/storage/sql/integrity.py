@@ -1,5 +1,4 @@
-"""The search for damage, in SQL: rows that differ from what was written, and invariants between
-rows."""
+"""The search for damage, in SQL: rows that differ from what was written, and invariants between rows."""
 
 from __future__ import annotations
 
@@ -22,8 +21,7 @@ def integrity_errors(schema: SqlSchema) -> SqlQuery[Sequence[str]]:
     at = ["" for _ in schema.transaction_key]
     while page := (
         yield from execute(
-            f"SELECT {key}, {CHECKED_COLUMNS} FROM transactions"
-            f" WHERE ({key}) > ({marks}) ORDER BY {key} LIMIT ?",
+            f"SELECT {key}, {CHECKED_COLUMNS} FROM transactions WHERE ({key}) > ({marks}) ORDER BY {key} LIMIT ?",
             *at,
             _PAGE_SIZE,
         )
@@ -37,9 +35,7 @@ def integrity_errors(schema: SqlSchema) -> SqlQuery[Sequence[str]]:
         except StoreCorrupt as error:
             found.append(f"brand {id}: {error}")
     for brand, breaker in (
-        yield from execute(
-            f"SELECT brand, breaker FROM {schema.breaker_table} WHERE breaker IS NOT NULL"
-        )
+        yield from execute(f"SELECT brand, breaker FROM {schema.breaker_table} WHERE breaker IS NOT NULL")
     ):
         try:
             parse_breaker(breaker)
@@ -53,8 +49,7 @@ def integrity_errors(schema: SqlSchema) -> SqlQuery[Sequence[str]]:
 
 
 def _violations(schema: SqlSchema) -> Mapping[str, str]:
-    """Return what follows FROM in a query for the rows that break an invariant, by its
-    description."""
+    """Return what follows FROM in a query for the rows that break an invariant, by its description."""
     same = " AND ".join(f"t.{column} = one.{column}" for column in schema.transaction_key)
     missing = f"WHERE NOT EXISTS (SELECT 1 FROM transactions AS t WHERE {same})"
     return {
@@ -68,8 +63,6 @@ def _violations(schema: SqlSchema) -> Mapping[str, str]:
             "transactions AS t WHERE NOT EXISTS"
             " (SELECT 1 FROM journal AS j WHERE j.gateway_reference = t.gateway_reference)"
         ),
-        "lines of the journal later than the latest stamp": (
-            f"journal WHERE at > ({schema.latest_stamp})"
-        ),
+        "lines of the journal later than the latest stamp": (f"journal WHERE at > ({schema.latest_stamp})"),
         **schema.invariant_violations,
     }

@@ -1,5 +1,5 @@
-"""Reads and writes what staff watch and switch, in SQL: backlog, counts of payments, circuit
-breakers and closed providers."""
+"""Reads and writes what staff watch and switch, in SQL: backlog, counts of payments, circuit breakers and closed
+providers."""
 
 from __future__ import annotations
 
@@ -36,9 +36,7 @@ def backlog(now: Instant, *, overdue_before: Instant) -> SqlQuery[Backlog]:
     return Backlog(pending, len(stuck), overdue, callbacks, suspense)
 
 
-def count_payments(
-    query: CountQuery, *, by: CountDimension | None
-) -> SqlQuery[Sequence[PaymentCount]]:
+def count_payments(query: CountQuery, *, by: CountDimension | None) -> SqlQuery[Sequence[PaymentCount]]:
     """Add up few rows: an hour of one method is one row for each class of latency."""
     key = "began_at" if by is None else by.value
     where = Where().and_("span = ?", query.span)
@@ -60,9 +58,7 @@ def breakers(table: str) -> SqlQuery[Mapping[str, BreakerSnapshot]]:
     return {brand: parse_breaker(row) for brand, row in rows}
 
 
-def breaker_changes(
-    *, brand: str | None = None, limit: int = 50
-) -> SqlQuery[Sequence[BreakerChange]]:
+def breaker_changes(*, brand: str | None = None, limit: int = 50) -> SqlQuery[Sequence[BreakerChange]]:
     """Return when breakers opened and closed, the newest first."""
     where = Where().and_("brand = ?", brand)
     return select(

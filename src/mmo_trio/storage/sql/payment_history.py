@@ -24,8 +24,7 @@ def timeline(gateway_reference: str) -> SqlQuery[Sequence[JournalEntry]]:
 def callbacks(
     *, brand: str | None = None, gateway_reference: str | None = None, limit: int = 500
 ) -> SqlQuery[Sequence[CallbackRecorded]]:
-    """Return the newest callbacks, in the order of their recording; the responses' bodies only of
-    one transaction."""
+    """Return the newest callbacks, in the order of their recording; the responses' bodies only of one transaction."""
     where = Where().and_("brand = ?", brand).and_("gateway_reference = ?", gateway_reference)
     body = "" if gateway_reference is None else ", body"
     rows = yield from execute(
@@ -40,8 +39,7 @@ def callbacks(
 def failed_callbacks(
     *, brand: str | None = None, before: int | None = None, limit: int = 50
 ) -> SqlQuery[Sequence[tuple[int, CallbackRecorded]]]:
-    """Return failed callbacks with their numbers, the newest first; an index holds the failures
-    only."""
+    """Return failed callbacks with their numbers, the newest first; an index holds the failures only."""
     where = Where().and_(f"outcome <> '{DeliveryOutcome.DELIVERED}'")
     where.and_("brand = ?", brand).and_("id < ?", before)
     rows = yield from execute(
@@ -86,8 +84,7 @@ def suspense_entries(
 def close_suspense(id: int, by: str, note: str, now: Instant) -> SqlQuery[bool]:
     """Close an open entry; return False when there is none."""
     return returns_row(
-        "UPDATE suspense SET closed_at = ?, closed_by = ?, note = ?"
-        " WHERE id = ? AND closed_at IS NULL RETURNING 1",
+        "UPDATE suspense SET closed_at = ?, closed_by = ?, note = ? WHERE id = ? AND closed_at IS NULL RETURNING 1",
         now,
         by,
         note,

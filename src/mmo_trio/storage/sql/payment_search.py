@@ -1,5 +1,4 @@
-"""Finds payments for staff, in SQL: each search costs a bounded number of rows, however many there
-are."""
+"""Finds payments for staff, in SQL: each search costs a bounded number of rows, however many there are."""
 
 from __future__ import annotations
 
@@ -20,11 +19,7 @@ _NEWEST_FIRST = "ORDER BY t.created_at DESC, t.gateway_reference DESC LIMIT ?"
 
 
 def find_transactions(
-    *,
-    reference: str | None = None,
-    brand: str | None = None,
-    status: Status | None = None,
-    limit: int = 50,
+    *, reference: str | None = None, brand: str | None = None, status: Status | None = None, limit: int = 50
 ) -> SqlQuery[Sequence[Transaction]]:
     """Return transactions by either reference, brand or status, the newest first."""
     where = Where().and_("t.brand = ?", brand).and_("t.status = ?", status and status.value)
@@ -41,8 +36,7 @@ def find_transactions(
 def search_payments(
     text: str, *, msisdn: str | None, before: Position | None = None, limit: int = 50
 ) -> SqlQuery[PaymentPage]:
-    """Return payments by any reference or number; each has an index of its own, in the order of the
-    page."""
+    """Return payments by any reference or number; each has an index of its own, in the order of the page."""
     rows = yield from execute(
         "SELECT t.order_row, t.progress FROM reference_uses AS used JOIN transactions AS t"
         " ON t.gateway_reference = used.gateway_reference AND t.brand = used.brand"
@@ -78,8 +72,7 @@ def _position_values(before: Position | None) -> tuple[Instant, str]:
 
 
 def list_payments(payment_filter: PaymentFilter) -> SqlQuery[PaymentPage]:
-    """Scan an index in the order of creation, PAYMENTS_SCANNED_MAX rows at most, and select those
-    that match."""
+    """Scan an index in the order of creation, PAYMENTS_SCANNED_MAX rows at most, and select those that match."""
     scanned = Where().and_("t.brand = ?", payment_filter.brand)
     scanned.and_(_OLDER_THAN, *_position_values(payment_filter.before))
     status = payment_filter.status and payment_filter.status.value
@@ -100,8 +93,7 @@ def list_payments(payment_filter: PaymentFilter) -> SqlQuery[PaymentPage]:
     if page.next_position is not None or not is_selective:
         return page
     last_scanned = yield from execute(
-        "SELECT t.created_at, t.gateway_reference FROM transactions AS t"
-        f" {scanned} {_NEWEST_FIRST} OFFSET ?",
+        f"SELECT t.created_at, t.gateway_reference FROM transactions AS t {scanned} {_NEWEST_FIRST} OFFSET ?",
         *scanned.values,
         1,
         PAYMENTS_SCANNED_MAX - 1,
@@ -112,8 +104,7 @@ def list_payments(payment_filter: PaymentFilter) -> SqlQuery[PaymentPage]:
 def stuck_transactions(
     now: Instant, *, after: Position | None = None, limit: int = 50
 ) -> SqlQuery[Sequence[Transaction]]:
-    """Scan pending payments in the order of creation; few of them wait for something else than a
-    result."""
+    """Scan pending payments in the order of creation; few of them wait for something else than a result."""
     found: list[Transaction] = []
     at = after or Position(Instant(0), "")
     while len(found) < limit:

@@ -13,9 +13,7 @@ from mmo_trio.storage.sql.statements import Row, SqlQuery, Where, execute
 def list_records(query: ListRecords) -> SqlQuery[Records]:
     """Return a page of transaction objects. Needs one snapshot for its two statements."""
     backwards = query.before is not None
-    rows = yield from _rows_beyond(
-        query, query.before or query.after, backwards=backwards, limit=query.page_size + 1
-    )
+    rows = yield from _rows_beyond(query, query.before or query.after, backwards=backwards, limit=query.page_size + 1)
     if not rows:
         return Records((), None, None, has_previous=False, has_next=False)
     nearest = Position(*rows[0][:2])
@@ -36,8 +34,7 @@ def list_records(query: ListRecords) -> SqlQuery[Records]:
 def _rows_beyond(
     query: ListRecords, beyond: Position | None, *, backwards: bool, limit: int
 ) -> SqlQuery[Sequence[Row]]:
-    """Return created_at, gateway_reference and object of matching rows beyond a position, nearest
-    first."""
+    """Return created_at, gateway_reference and object of matching rows beyond a position, nearest first."""
     begin, end = query.begin, query.end
     if beyond is not None and backwards:
         end = Instant(min(end, beyond.created_at + 1))
@@ -47,11 +44,7 @@ def _rows_beyond(
     where.and_("created_at >= ?", begin).and_("created_at < ?", end)
     if beyond is not None:
         sign = "<" if backwards else ">"
-        where.and_(
-            f"(created_at, gateway_reference) {sign} (?, ?)",
-            beyond.created_at,
-            beyond.gateway_reference,
-        )
+        where.and_(f"(created_at, gateway_reference) {sign} (?, ?)", beyond.created_at, beyond.gateway_reference)
     where.and_("type = ?", query.type and query.type.value).and_("method = ?", query.method)
     where.and_("status = ?", query.status and query.status.value)
     order = "DESC" if backwards else "ASC"

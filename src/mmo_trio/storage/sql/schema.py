@@ -22,13 +22,12 @@ class SqlSchema:
     clear_breaker: str
     """The statement that removes a brand's breaker."""
     invariant_violations: Mapping[str, str]
-    """Rows that only this schema could have and that break an invariant: a description, and what
-    follows FROM."""
+    """Rows that only this schema could have and that break an invariant: a description, and what follows FROM."""
 
 
 def migration_scripts(database: str) -> dict[int, str]:
-    """Return the migrations of `sqlite` or `postgres` by number; each brings a database from the
-    number before to its own."""
+    """Return the migrations of `sqlite` or `postgres` by number; each brings a database from the number before to its
+    own."""
     found = files("mmo_trio.storage").joinpath("schema", database).iterdir()
     named = {int(each.name[:4]): each for each in found if each.name.endswith(".sql")}
     return {number: named[number].read_text("utf-8") for number in sorted(named)}

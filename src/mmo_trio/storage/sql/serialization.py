@@ -1,12 +1,10 @@
-"""Transactions, breakers and brands as the compact text that a store holds, most with a checksum of
-their own.
+"""Transactions, breakers and brands as the compact text that a store holds, most with a checksum of their own.
 
-A row is eight hexadecimal digits of CRC-32, then JSON. A damaged row raises StoreCorrupt instead of
-giving wrong data. The arrays' order is the format: a new member goes to the end, and parsing fills
-in what an older row lacks.
+A row is eight hexadecimal digits of CRC-32, then JSON. A damaged row raises StoreCorrupt instead of giving wrong data.
+The arrays' order is the format: a new member goes to the end, and parsing fills in what an older row lacks.
 
-The transaction object is rendered by the HTTP API's serializer and stored with the transaction:
-look-ups, records and callbacks then send the same bytes without rendering them again (T4).
+The transaction object is rendered by the HTTP API's serializer and stored with the transaction: look-ups, records and
+callbacks then send the same bytes without rendering them again (T4).
 """
 
 from __future__ import annotations
@@ -63,13 +61,7 @@ def serialize_order(order: model.Order) -> bytes:
                 order.created_at,
                 order.expires_at,
                 order.display_qr_url,
-                page
-                and (
-                    page.token,
-                    page.closes_at,
-                    page.success_redirect_url,
-                    page.error_redirect_url,
-                ),
+                page and (page.token, page.closes_at, page.success_redirect_url, page.error_redirect_url),
                 order.scenario,
             )
         ).encode()
@@ -117,8 +109,7 @@ def serialize_object(transaction: model.Transaction) -> bytes:
 def parse_transaction(order: bytes, progress: bytes) -> model.Transaction:
     """Return the transaction of these two rows."""
     return model.Transaction(
-        _parse_order(json.loads(without_checksum(order))),
-        _parse_progress(json.loads(without_checksum(progress))),
+        _parse_order(json.loads(without_checksum(order))), _parse_progress(json.loads(without_checksum(progress)))
     )
 
 
@@ -155,8 +146,7 @@ def _parse_progress(row: list[Any]) -> model.Progress:
         wake_at=row[2],
         polls=row[3],
         provider_reference=row[4],
-        provider_data=data
-        and model.ProviderData(data[0], data[1], _parse_money(data[2]), data[3], data[4], data[5]),
+        provider_data=data and model.ProviderData(data[0], data[1], _parse_money(data[2]), data[3], data[4], data[5]),
         final=_parse_money(row[6]),
         completed_at=row[7],
         completion_source=None if source is None else model.Source(source),
@@ -246,8 +236,7 @@ def _serialize_method(method: model.Method) -> dict[str, object]:
         "country": method.country,
         "operations": sorted(method.operations),
         "limits": {
-            currency: (limits.minimum.minor, limits.maximum.minor)
-            for currency, limits in method.limits.items()
+            currency: (limits.minimum.minor, limits.maximum.minor) for currency, limits in method.limits.items()
         },
         "tax_authority_id": method.tax_authority_id,
         "tax_authority_account": method.tax_authority_account,

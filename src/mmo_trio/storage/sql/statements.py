@@ -31,12 +31,9 @@ class RunQuery(Protocol):
 
 
 class RunWrite(Protocol):
-    """Runs a conversation that writes, in one transaction; makes it again when the transaction has
-    to be repeated."""
+    """Runs a conversation that writes, in one transaction; makes it again when the transaction has to be repeated."""
 
-    def __call__(
-        self, make_query: Callable[[], SqlQuery[T]], /, stamp: Instant = Instant(0)
-    ) -> Awaitable[T]:
+    def __call__(self, make_query: Callable[[], SqlQuery[T]], /, stamp: Instant = Instant(0)) -> Awaitable[T]:
         """Commit what the conversation writes; no later decision has a stamp below this one."""
         ...
 
@@ -67,9 +64,7 @@ def run_query(query: SqlQuery[T], run: Callable[[SqlStatement], Sequence[Row]]) 
         return result
 
 
-async def run_query_async(
-    query: SqlQuery[T], run: Callable[[SqlStatement], Awaitable[Sequence[Row]]]
-) -> T:
+async def run_query_async(query: SqlQuery[T], run: Callable[[SqlStatement], Awaitable[Sequence[Row]]]) -> T:
     """Run a conversation to its end, on an event loop."""
     try:
         statement = next(query)
@@ -82,8 +77,7 @@ async def run_query_async(
 
 @define
 class Where:
-    """The conditions of a statement, all of which must hold; as text it is the statement's WHERE
-    clause."""
+    """The conditions of a statement, all of which must hold; as text it is the statement's WHERE clause."""
 
     conditions: list[str] = Factory(list)
     values: list[Any] = Factory(list)

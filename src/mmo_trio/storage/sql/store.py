@@ -1,5 +1,4 @@
-"""Holds the common part of the stores on SQL databases: the conversations, and look-ups that are
-answered together."""
+"""Holds the common part of the stores on SQL databases: the conversations, and look-ups that are answered together."""
 
 from __future__ import annotations
 
@@ -28,8 +27,7 @@ _SELECT_BRAND_BY_KEY = """
 
 
 class SqlStore:
-    """The part of a :class:`mmo_trio.storage.interface.store.Store` that is written once for all
-    SQL databases."""
+    """The part of a :class:`mmo_trio.storage.interface.store.Store` that is written once for all SQL databases."""
 
     def __init__(self, schema: SqlSchema, read: RunQuery, write: RunWrite) -> None:
         self._schema = schema
@@ -75,8 +73,7 @@ class SqlStore:
         raise NotImplementedError
 
     async def _look_up_all(self, look_ups: Sequence[AnyLookUp]) -> Sequence[bytes | None]:
-        """Return for each look-up the transaction object of the brand's transaction, still with its
-        checksum."""
+        """Return for each look-up the transaction object of the brand's transaction, still with its checksum."""
         raise NotImplementedError
 
     async def _keys_of_all(self, brands: Sequence[str]) -> Sequence[Sequence[StoredApiKey]]:

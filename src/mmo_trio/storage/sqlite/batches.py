@@ -1,5 +1,4 @@
-"""One batch in SQLite: reads its working set from the tables, and writes the net effect of its
-decisions."""
+"""One batch in SQLite: reads its working set from the tables, and writes the net effect of its decisions."""
 
 from __future__ import annotations
 
@@ -50,9 +49,7 @@ def load_batch(connection: sqlite3.Connection, reads: Reads, recent: RecentTrans
         provider, provider_reference, gateway_reference = row
         ledger.deposits[provider, provider_reference] = gateway_reference
     for gateway_reference, kind in _fetch_by_keys(connection, _SELECT_INTENTS, reads.intents):
-        ledger.intents[gateway_reference, IntentKind(kind)] = durable_intent(
-            IntentKind(kind), gateway_reference
-        )
+        ledger.intents[gateway_reference, IntentKind(kind)] = durable_intent(IntentKind(kind), gateway_reference)
     wanted = reads.transactions.union(ledger.deposits.values())
     unread: set[str] = set()
     for reference in wanted:
@@ -68,18 +65,14 @@ def load_batch(connection: sqlite3.Connection, reads: Reads, recent: RecentTrans
 
 
 def _fetch_by_keys(
-    connection: sqlite3.Connection,
-    statement: str,
-    keys: Collection[str] | Collection[tuple[str, str]],
+    connection: sqlite3.Connection, statement: str, keys: Collection[str] | Collection[tuple[str, str]]
 ) -> Iterable[sqlite3.Row]:
-    """Pass all keys as one parameter, so that a statement is prepared once, whatever their
-    number."""
+    """Pass all keys as one parameter, so that a statement is prepared once, whatever their number."""
     return connection.execute(statement, (json.dumps(list(keys)),)) if keys else ()
 
 
 def write_batch(connection: sqlite3.Connection, effect: NetEffect, *, is_claimed: bool) -> None:
-    """Write each row of the batch. Raises AssertionError when a transaction isn't in the version of
-    its decision."""
+    """Write each row of the batch. Raises AssertionError when a transaction isn't in the version of its decision."""
     if effect.created:
         connection.executemany(
             "INSERT INTO transactions (gateway_reference, brand, type, method, created_at,"
@@ -92,31 +85,19 @@ def write_batch(connection: sqlite3.Connection, effect: NetEffect, *, is_claimed
         moved = connection.executemany(
             "UPDATE transactions SET status = ?, version = ?, wake_at = ?, provider_receipt = ?,"
             " progress = ?, object = ? WHERE gateway_reference = ? AND version = ?",
-            [
-                (*progress_columns(now), reference, was)
-                for reference, (was, now) in effect.advanced.items()
-            ],
+            [(*progress_columns(now), reference, was) for reference, (was, now) in effect.advanced.items()],
         )
-        assert moved.rowcount == len(effect.advanced), (
-            "a transaction isn't in the version of its decision"
-        )
+        assert moved.rowcount == len(effect.advanced), "a transaction isn't in the version of its decision"
     if effect.references:
         connection.executemany(
             "INSERT OR REPLACE INTO reference_uses"
             " (brand, merchant_reference, gateway_reference, at) VALUES (?, ?, ?, ?)",
-            [
-                (each.brand, each.merchant_reference, each.gateway_reference, each.at)
-                for each in effect.references
-            ],
+            [(each.brand, each.merchant_reference, each.gateway_reference, each.at) for each in effect.references],
         )
     if effect.deposits:
         connection.executemany(
-            "INSERT INTO deposits (provider, provider_reference, gateway_reference)"
-            " VALUES (?, ?, ?)",
-            [
-                (each.provider, each.provider_reference, each.gateway_reference)
-                for each in effect.deposits
-            ],
+            "INSERT INTO deposits (provider, provider_reference, gateway_reference) VALUES (?, ?, ?)",
+            [(each.provider, each.provider_reference, each.gateway_reference) for each in effect.deposits],
         )
     _write_intents(connection, effect, is_claimed=is_claimed)
     _write_history(connection, effect)
@@ -149,10 +130,7 @@ def _write_intents(connection: sqlite3.Connection, effect: NetEffect, *, is_clai
             "INSERT OR IGNORE INTO breaker_changes (brand, at, state) SELECT ?1, ?2, ?3"
             " WHERE ?3 <> coalesce((SELECT state FROM breaker_changes WHERE brand = ?1"
             " ORDER BY at DESC LIMIT 1), 'closed')",
-            [
-                (brand, effect.latest_stamp, each.breaker.state.value)
-                for brand, each in effect.breakers.items()
-            ],
+            [(brand, effect.latest_stamp, each.breaker.state.value) for brand, each in effect.breakers.items()],
         )
 
 

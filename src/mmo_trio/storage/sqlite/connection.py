@@ -1,5 +1,5 @@
-"""Opens connections to the SQLite file: their settings, the meaning of their errors, and the lock
-of its serving process."""
+"""Opens connections to the SQLite file: their settings, the meaning of their errors, and the lock of its serving
+process."""
 
 from __future__ import annotations
 
@@ -30,16 +30,10 @@ _PRAGMAS = """
     PRAGMA wal_autocheckpoint = 2000;
     PRAGMA journal_size_limit = 67108864;
 """
-"""Every commit is on the disk before its reply; the write-ahead log is emptied every 2,000 pages (8
-MB) and cut back to 64 MiB after a long reader let it grow. Each connection caches up to 16 MiB of
-pages."""
+"""Every commit is on the disk before its reply; the write-ahead log is emptied every 2,000 pages (8 MB) and cut back to
+64 MiB after a long reader let it grow. Each connection caches up to 16 MiB of pages."""
 
-_TRANSIENT_CODES = {
-    sqlite3.SQLITE_BUSY,
-    sqlite3.SQLITE_LOCKED,
-    sqlite3.SQLITE_FULL,
-    sqlite3.SQLITE_INTERRUPT,
-}
+_TRANSIENT_CODES = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_FULL, sqlite3.SQLITE_INTERRUPT}
 _RECONNECT_CODES = {
     sqlite3.SQLITE_IOERR,
     sqlite3.SQLITE_READONLY,
@@ -52,8 +46,8 @@ _CORRUPTION_CODES = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
 
 
 def connect(path: Path, *, create: bool = False, query_only: bool = False) -> sqlite3.Connection:
-    """Open a connection in autocommit mode, so that the caller writes BEGIN and COMMIT. `create`
-    makes the file, for its owner only; SQLite gives the same mode to its log."""
+    """Open a connection in autocommit mode, so that the caller writes BEGIN and COMMIT. `create` makes the file, for
+    its owner only; SQLite gives the same mode to its log."""
     if create:
         try:
             os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
@@ -97,19 +91,15 @@ def translate_errors() -> Iterator[None]:
         if code in _TRANSIENT_CODES or code in _RECONNECT_CODES:
             raise StoreUnavailable(f"SQLite: {error}") from error
         if code in _CORRUPTION_CODES:
-            raise StoreCorrupt(
-                f"SQLite: {error}: restore a backup, or run `mmo db check`"
-            ) from error
+            raise StoreCorrupt(f"SQLite: {error}: restore a backup, or run `mmo db check`") from error
         raise
 
 
 class ServingLock:
-    """Holds `<database>.lock` as long as this process serves the file; the system releases it with
-    the process."""
+    """Holds `<database>.lock` as long as this process serves the file; the system releases it with the process."""
 
     def __init__(self, path: Path) -> None:
-        """Raises StoreUnusable when another process serves the file, StoreUnavailable when there is
-        no place for it."""
+        """Raises StoreUnusable when another process serves the file, StoreUnavailable when there is no place for it."""
         lock_path = path.with_name(path.name + ".lock")
         try:
             self._descriptor = os.open(lock_path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)

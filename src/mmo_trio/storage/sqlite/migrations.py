@@ -21,13 +21,10 @@ def scripts() -> dict[int, str]:
 
 
 def stored_version(connection: sqlite3.Connection) -> int:
-    """Return the schema version of the file; 0 for an empty one. Raises StoreUnusable when it isn't
-    ours to use."""
+    """Return the schema version of the file; 0 for an empty one. Raises StoreUnusable when it isn't ours to use."""
     if sqlite3.sqlite_version_info < SQLITE_VERSION_MIN:
         needed = ".".join(map(str, SQLITE_VERSION_MIN))
-        raise StoreUnusable(
-            f"this Python has SQLite {sqlite3.sqlite_version}; {needed} or later is needed"
-        )
+        raise StoreUnusable(f"this Python has SQLite {sqlite3.sqlite_version}; {needed} or later is needed")
     version = int(connection.execute("PRAGMA user_version").fetchone()[0])
     (application,) = connection.execute("PRAGMA application_id").fetchone()
     (tables,) = connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()
@@ -35,15 +32,13 @@ def stored_version(connection: sqlite3.Connection) -> int:
         raise StoreUnusable("the file is a database of another program: name another file")
     if version > max(scripts()):
         raise StoreUnusable(
-            f"the database has schema {version}, which this version doesn't know:"
-            " install a later mmo-gateway"
+            f"the database has schema {version}, which this version doesn't know: install a later mmo-gateway"
         )
     return version
 
 
 def migrate(connection: sqlite3.Connection) -> None:
-    """Apply the missing migrations, each in a transaction of its own; two processes may try at
-    once."""
+    """Apply the missing migrations, each in a transaction of its own; two processes may try at once."""
     for number, script in scripts().items():
         connection.execute("BEGIN IMMEDIATE")
         try:

@@ -1,5 +1,4 @@
-"""The queries that only SQLite needs; each runs in a read transaction of a connection of its
-own."""
+"""The queries that only SQLite needs; each runs in a read transaction of a connection of its own."""
 
 from __future__ import annotations
 
@@ -18,18 +17,14 @@ from mmo_trio.storage.sql.serialization import parse_transaction
 
 def next_wake(connection: sqlite3.Connection) -> Instant | None:
     """Return the earliest `wake_at`."""
-    row = connection.execute(
-        "SELECT min(wake_at) FROM transactions WHERE wake_at IS NOT NULL"
-    ).fetchone()
+    row = connection.execute("SELECT min(wake_at) FROM transactions WHERE wake_at IS NOT NULL").fetchone()
     return None if row[0] is None else Instant(int(row[0]))
 
 
 def due(connection: sqlite3.Connection, now: Instant, limit: int) -> Sequence[str]:
     """Return the references of due transactions, the earliest first."""
     rows = connection.execute(
-        "SELECT gateway_reference FROM transactions WHERE wake_at <= ?"
-        " ORDER BY wake_at, id LIMIT ?",
-        (now, limit),
+        "SELECT gateway_reference FROM transactions WHERE wake_at <= ? ORDER BY wake_at, id LIMIT ?", (now, limit)
     )
     return [reference for (reference,) in rows]
 
@@ -40,13 +35,10 @@ _SELECT_WORK = """
 """
 
 
-def unclaimed_intents(
-    connection: sqlite3.Connection, after_id: int, limit: int
-) -> Sequence[tuple[int, WorkItem]]:
+def unclaimed_intents(connection: sqlite3.Connection, after_id: int, limit: int) -> Sequence[tuple[int, WorkItem]]:
     """Return unclaimed durable intents with greater ids, oldest first, each with its id."""
     rows = connection.execute(
-        f"{_SELECT_WORK} WHERE is_held = 0 AND intents.id > ? ORDER BY intents.id LIMIT ?",
-        (after_id, limit),
+        f"{_SELECT_WORK} WHERE is_held = 0 AND intents.id > ? ORDER BY intents.id LIMIT ?", (after_id, limit)
     )
     return [(row[0], _parse_work_item(row)) for row in rows]
 
@@ -56,8 +48,7 @@ def open_intents(connection: sqlite3.Connection, keys: Sequence[IntentKey]) -> S
     found: list[WorkItem] = []
     for reference, kind in keys:
         rows = connection.execute(
-            f"{_SELECT_WORK} WHERE intents.gateway_reference = ? AND kind = ?",
-            (reference, kind.value),
+            f"{_SELECT_WORK} WHERE intents.gateway_reference = ? AND kind = ?", (reference, kind.value)
         )
         found.extend(map(_parse_work_item, rows))
     return found
@@ -69,8 +60,7 @@ def _parse_work_item(row: tuple[Any, ...]) -> WorkItem:
 
 
 def look_up(connection: sqlite3.Connection, queries: Sequence[AnyLookUp]) -> Sequence[bytes | None]:
-    """Return for each query the transaction object of the brand's transaction, still with its
-    checksum."""
+    """Return for each query the transaction object of the brand's transaction, still with its checksum."""
     found = (connection.execute(*_look_up_statement(each)).fetchone() for each in queries)
     return [row and row[0] for row in found]
 
@@ -90,7 +80,5 @@ def _look_up_statement(query: AnyLookUp) -> tuple[str, tuple[str, str]]:
 
 def keys_of(connection: sqlite3.Connection, brand: str) -> Sequence[StoredApiKey]:
     """Return the keys of a brand, the oldest first."""
-    rows = connection.execute(
-        f"SELECT {KEY_COLUMNS} FROM api_keys WHERE brand = ? ORDER BY id", (brand,)
-    )
+    rows = connection.execute(f"SELECT {KEY_COLUMNS} FROM api_keys WHERE brand = ? ORDER BY id", (brand,))
     return [StoredApiKey(*row) for row in rows]

@@ -1,5 +1,4 @@
-"""A cache of transactions that were just written, so that the next decision needn't read and parse
-them."""
+"""A cache of transactions that were just written, so that the next decision needn't read and parse them."""
 
 from __future__ import annotations
 
@@ -11,9 +10,8 @@ from attrs import Factory, define
 from mmo_sansio.values.model import Transaction
 
 CACHED_MAX = 2_048
-"""Transactions in the cache: a payment's first decisions follow within a second or so. Each is some
-thirty objects, which the garbage collector scans again and again, so more of them would cost what
-they save."""
+"""Transactions in the cache: a payment's first decisions follow within a second or so. Each is some thirty objects,
+which the garbage collector scans again and again, so more of them would cost what they save."""
 
 
 @define
@@ -25,8 +23,7 @@ class RecentTransactions:
     _data_version: int | None = None
 
     def drop_if_stale(self, connection: sqlite3.Connection) -> None:
-        """Empty the cache if another process has written meanwhile; to be called inside each
-        transaction."""
+        """Empty the cache if another process has written meanwhile; to be called inside each transaction."""
         (version,) = connection.execute("PRAGMA data_version").fetchone()
         if version != self._data_version:
             self.clear()

@@ -20,10 +20,9 @@ async def open_sqlite(
 ) -> AsyncIterator[SqliteStore]:
     """Open the file, and make it when it isn't there.
 
-    The one serving process migrates the schema and claims what its predecessor left. A command may
-    open the file at the same time: the serving process claims the durable intents that it writes.
-    Raises StoreUnusable when another process serves the file or its schema isn't ours,
-    StoreUnavailable when it can't be opened.
+    The one serving process migrates the schema and claims what its predecessor left. A command may open the file at the
+    same time: the serving process claims the durable intents that it writes. Raises StoreUnusable when another process
+    serves the file or its schema isn't ours, StoreUnavailable when it can't be opened.
     """
     store = await trio.to_thread.run_sync(_open_in_thread, Path(path), serving, timeout_s)
     try:
@@ -43,9 +42,7 @@ def _open_in_thread(path: Path, serving: bool, timeout_s: float) -> SqliteStore:
         undo.callback(writer.close)
         version = stored_version(writer)
         if not serving and 0 < version < max(scripts()):
-            raise StoreUnusable(
-                f"{path} has schema {version}: bring it up to date with `mmo db migrate`"
-            )
+            raise StoreUnusable(f"{path} has schema {version}: bring it up to date with `mmo db migrate`")
         if writer.execute("PRAGMA journal_mode = WAL").fetchone() != ("wal",):
             raise StoreUnusable(f"{path} can't have a write-ahead log: put it on a local disk")
         migrate(writer)

@@ -1,5 +1,4 @@
-"""The store on SQLite: one writer thread that makes a whole batch durable in one hop, and
-concurrent readers."""
+"""The store on SQLite: one writer thread that makes a whole batch durable in one hop, and concurrent readers."""
 
 from __future__ import annotations
 
@@ -25,13 +24,7 @@ from mmo_trio.storage.sql.statements import Row, SqlQuery, run_query
 from mmo_trio.storage.sql.store import SqlStore
 from mmo_trio.storage.sqlite import queries
 from mmo_trio.storage.sqlite.batches import advance_latest_stamp, load_batch, write_batch
-from mmo_trio.storage.sqlite.connection import (
-    ServingLock,
-    SqliteCall,
-    connect,
-    run_statement,
-    translate_errors,
-)
+from mmo_trio.storage.sqlite.connection import ServingLock, SqliteCall, connect, run_statement, translate_errors
 from mmo_trio.storage.sqlite.writer import SqliteWriter, WriteAttempt
 
 T = TypeVar("T")
@@ -64,11 +57,7 @@ class SqliteStore(SqlStore):
     """None, as one process has the file to itself."""
 
     def __init__(
-        self,
-        path: Path,
-        writer: sqlite3.Connection,
-        serving_lock: ServingLock | None,
-        timeout_s: float,
+        self, path: Path, writer: sqlite3.Connection, serving_lock: ServingLock | None, timeout_s: float
     ) -> None:
         super().__init__(SQLITE_SCHEMA, self._read_query, self._write_query)
         self._path = path
@@ -104,8 +93,7 @@ class SqliteStore(SqlStore):
         return await self._read(lambda c: queries.due(c, now, limit))
 
     async def claim_abandoned(self, *, limit: int) -> Sequence[WorkItem]:
-        """Claim work for a serving process. Ids up to `_last_claimed_id` are claimed, so nothing
-        has to be written."""
+        """Claim work for a serving process. Ids up to `_last_claimed_id` are claimed, so nothing has to be written."""
         assert self._serving_lock is not None, "only a serving process claims work"
         settled = [each for each in self._writer.in_doubt if each.has_ended]
         keys = [key for each in settled for key in each.scheduled]
@@ -135,8 +123,8 @@ class SqliteStore(SqlStore):
         return await trio.to_thread.run_sync(self._check_integrity, limiter=self._read_limiter)
 
     async def aclose(self) -> None:
-        """Close the file and release the serving lock, once the current write has ended. A write
-        that hangs lasts until the end of the process."""
+        """Close the file and release the serving lock, once the current write has ended. A write that hangs lasts until
+        the end of the process."""
         if self._is_closed:
             return
         self._is_closed = True
@@ -153,9 +141,7 @@ class SqliteStore(SqlStore):
     async def _read_query(self, make_query: Callable[[], SqlQuery[T]], /) -> T:
         return await self._read(lambda c: run_query(make_query(), partial(run_statement, c)))
 
-    async def _write_query(
-        self, make_query: Callable[[], SqlQuery[T]], /, stamp: Instant = Instant(0)
-    ) -> T:
+    async def _write_query(self, make_query: Callable[[], SqlQuery[T]], /, stamp: Instant = Instant(0)) -> T:
         def work(connection: sqlite3.Connection) -> T:
             result = run_query(make_query(), partial(run_statement, connection))
             advance_latest_stamp(connection, stamp)
@@ -178,9 +164,7 @@ class SqliteStore(SqlStore):
         with translate_errors():
             connection = self._acquire_reader()
             try:
-                connection.set_progress_handler(
-                    lambda: time.monotonic() > deadline, _PROGRESS_HANDLER_STEPS
-                )
+                connection.set_progress_handler(lambda: time.monotonic() > deadline, _PROGRESS_HANDLER_STEPS)
                 connection.execute("BEGIN")
                 result = call(connection)
                 connection.execute("COMMIT")

@@ -1,5 +1,5 @@
-"""Writes to the SQLite file: one at a time, each a transaction in one hop to a thread; its caller
-waits for a limited time."""
+"""Writes to the SQLite file: one at a time, each a transaction in one hop to a thread; its caller waits for a limited
+time."""
 
 from __future__ import annotations
 
@@ -13,13 +13,7 @@ import trio
 
 from mmo_sansio.messages.intents import IntentKey
 from mmo_trio.storage.interface.store import OutcomeUnknown, StoreUnavailable
-from mmo_trio.storage.sqlite.connection import (
-    SqliteCall,
-    connect,
-    must_reconnect_after,
-    primary_code,
-    translate_errors,
-)
+from mmo_trio.storage.sqlite.connection import SqliteCall, connect, must_reconnect_after, primary_code, translate_errors
 from mmo_trio.storage.sqlite.recent_transactions import RecentTransactions
 
 T = TypeVar("T")
@@ -38,12 +32,11 @@ class SqliteWriter:
         """Held during a write."""
         self.recent = RecentTransactions()
         self.in_doubt: list[WriteAttempt] = []
-        """Attempts whose caller doesn't know their outcome, and so can't do what they
-        scheduled."""
+        """Attempts whose caller doesn't know their outcome, and so can't do what they scheduled."""
 
     async def write(self, call: SqliteCall[T], attempt: WriteAttempt | None = None) -> T:
-        """Run the call in the thread and commit; after the timeout the thread goes on alone. Raises
-        StoreUnavailable when nothing was stored, OutcomeUnknown when nobody can learn that."""
+        """Run the call in the thread and commit; after the timeout the thread goes on alone. Raises StoreUnavailable
+        when nothing was stored, OutcomeUnknown when nobody can learn that."""
         attempt = attempt or WriteAttempt()
         in_doubt = True
         with trio.move_on_after(self.timeout_s):
@@ -131,16 +124,14 @@ class WriteAttempt:
         """Durable intents that it writes if it commits."""
 
     def begin_commit(self) -> None:
-        """Mark the begin of the commit, in the thread; raises StoreUnavailable when the caller has
-        given up."""
+        """Mark the begin of the commit, in the thread; raises StoreUnavailable when the caller has given up."""
         with self._lock:
             if self._is_abandoned:
                 raise StoreUnavailable("the caller has given up")
             self._is_committing = True
 
     def abandon(self) -> bool:
-        """Mark the end of the caller's wait; return True when it is too late to prevent the
-        commit."""
+        """Mark the end of the caller's wait; return True when it is too late to prevent the commit."""
         with self._lock:
             self._is_abandoned = True
             return self._is_committing

@@ -1,9 +1,9 @@
-"""Sends callbacks to merchants: one attempt for each callback, and for each merchant one breaker
-and a fair share of the delivery slots (K1 to K7).
+"""Sends callbacks to merchants: one attempt for each callback, and for each merchant one breaker and a fair share of
+the delivery slots (K1 to K7).
 
-Where several processes share a store, this worker sends the callbacks that it has claimed, under
-the fence of the claim, for as long as its process owns the channel. It releases the others unsent,
-and the next owner claims them again (K3).
+Where several processes share a store, this worker sends the callbacks that it has claimed, under the fence of the
+claim, for as long as its process owns the channel. It releases the others unsent, and the next owner claims them again
+(K3).
 """
 
 from __future__ import annotations
@@ -20,24 +20,14 @@ from mmo_sansio.http.messages import HttpRequest
 from mmo_sansio.messages.inputs import CallbackConcluded
 from mmo_sansio.messages.intents import DeliverCallback
 from mmo_sansio.messages.replies import Applied
-from mmo_sansio.resilience.circuit_breaker import (
-    BreakerSettings,
-    BreakerSnapshot,
-    BreakerState,
-    CircuitBreaker,
-)
+from mmo_sansio.resilience.circuit_breaker import BreakerSettings, BreakerSnapshot, BreakerState, CircuitBreaker
 from mmo_sansio.resilience.fair_queue import DELIVERY_SLOTS, DELIVERY_SLOTS_PER_BRAND, FairQueue
 from mmo_sansio.values.clock import Instant, MonotonicInstant, Span
 from mmo_sansio.values.model import Transaction
 from mmo_trio.http.client.exchange import MaySend, SendForbidden
 from mmo_trio.storage.interface.store import WorkItem
 from mmo_trio.system.latency import EXTERNAL_BUCKETS_S, LatencyHistogram
-from mmo_trio.workers.delivery.pool import (
-    NO_API_KEY,
-    DeliveryPool,
-    FindApiKey,
-    retry_until_available,
-)
+from mmo_trio.workers.delivery.pool import NO_API_KEY, DeliveryPool, FindApiKey, retry_until_available
 
 logger = structlog.get_logger(__name__)
 
@@ -46,15 +36,15 @@ WAITING_MAX: Final = 65_536
 
 
 class SendCallback(Protocol):
-    """Makes one attempt within the delivery deadline; raises nothing that others cause, and
-    SendForbidden when `may_send` returns False at the last moment."""
+    """Makes one attempt within the delivery deadline; raises nothing that others cause, and SendForbidden when
+    `may_send` returns False at the last moment."""
 
     async def __call__(self, request: HttpRequest, *, may_send: MaySend) -> DeliveryAttempt: ...
 
 
 OwnsChannel: TypeAlias = Callable[[str, int], bool]
-"""Tells whether this process owns a brand's channel under this fence now, by a clock that runs on
-while the process is stopped."""
+"""Tells whether this process owns a brand's channel under this fence now, by a clock that runs on while the process is
+stopped."""
 RecordCallbackOutcome: TypeAlias = Callable[[CallbackConcluded], Awaitable[object]]
 """Records an outcome and may be repeated; may raise StoreUnavailable and OutcomeUnknown."""
 
@@ -74,9 +64,7 @@ class CallbackStatistics:
     """Brands whose breaker is not closed."""
     unrecorded: int
     """Callbacks that ended in an internal error; they stay open until a restart."""
-    durations: LatencyHistogram = field(
-        eq=False, factory=lambda: LatencyHistogram(EXTERNAL_BUCKETS_S)
-    )
+    durations: LatencyHistogram = field(eq=False, factory=lambda: LatencyHistogram(EXTERNAL_BUCKETS_S))
     """Durations of the attempts that opened a connection, whatever their outcome."""
 
 
@@ -101,14 +89,11 @@ class CallbackWorker(DeliveryPool):
     ) -> None:
         """`now`: wall time, in which breakers are stored for the next owner of a channel.
 
-        `monotonic`: the breakers' clock, in microseconds. A sandbox moves it, so it does not
-        measure deliveries; `deliver` has a deadline of its own, and every permit ends with its
-        delivery, so permits need no deadline on this clock."""
+        `monotonic`: the breakers' clock, in microseconds. A sandbox moves it, so it does not measure deliveries;
+        `deliver` has a deadline of its own, and every permit ends with its delivery, so permits need no deadline on
+        this clock."""
         super().__init__(
-            find_api_key,
-            FairQueue(
-                waiting_max=waiting_max, slots=active_max, slots_per_brand=active_per_brand_max
-            ),
+            find_api_key, FairQueue(waiting_max=waiting_max, slots=active_max, slots_per_brand=active_per_brand_max)
         )
         self._send = deliver
         self._record_outcome = record_outcome
@@ -153,9 +138,7 @@ class CallbackWorker(DeliveryPool):
             logger.warning("callback_released", reference=reference, brand=brand)
             return
         reply = await retry_until_available(
-            lambda: self._record_outcome(
-                CallbackConcluded(reference, attempt, fence, self._breaker_snapshot(breaker))
-            )
+            lambda: self._record_outcome(CallbackConcluded(reference, attempt, fence, self._breaker_snapshot(breaker)))
         )
         if fence and not isinstance(reply, Applied):
             logger.warning("callback_claim_lost", reference=reference, brand=brand)
@@ -164,11 +147,8 @@ class CallbackWorker(DeliveryPool):
             self._durations.observe(attempt.duration_ms / 1_000)
         self._conclude(work, attempt)
 
-    async def _attempt(
-        self, transaction: Transaction, fence: int
-    ) -> tuple[DeliveryAttempt, CircuitBreaker | None]:
-        """Make the one attempt, if the breaker permits it. The breaker is returned if it counted
-        the attempt."""
+    async def _attempt(self, transaction: Transaction, fence: int) -> tuple[DeliveryAttempt, CircuitBreaker | None]:
+        """Make the one attempt, if the breaker permits it. The breaker is returned if it counted the attempt."""
         brand, url = transaction.order.brand, transaction.order.result_url
         assert url is not None
         breaker = self._breakers.setdefault(brand, CircuitBreaker(self._breaker_settings))
@@ -181,8 +161,7 @@ class CallbackWorker(DeliveryPool):
                 outcome = DeliveryOutcome.TRANSPORT_ERROR
                 return DeliveryAttempt(outcome, url, detail=NO_API_KEY), None
             attempt = await self._send(
-                callback_request(transaction, key),
-                may_send=lambda: self._owns_channel(brand, fence),
+                callback_request(transaction, key), may_send=lambda: self._owns_channel(brand, fence)
             )
             if attempt.outcome is DeliveryOutcome.EGRESS_REFUSED:
                 return attempt, None

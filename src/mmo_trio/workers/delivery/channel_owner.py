@@ -1,10 +1,8 @@
-"""Owns merchants' channels of a store that several processes share, and passes their callbacks to
-the worker (K3).
+"""Owns merchants' channels of a store that several processes share, and passes their callbacks to the worker (K3).
 
-The store is authoritative: a few times a second it is queried for channels without a live owner and
-for callbacks that wait in this process's channels, whichever process committed them. A local commit
-only triggers an early query. When the outcome of a query is unknown, the process ends its lease and
-begins another, so nothing stays half-claimed.
+The store is authoritative: a few times a second it is queried for channels without a live owner and for callbacks that
+wait in this process's channels, whichever process committed them. A local commit only triggers an early query. When the
+outcome of a query is unknown, the process ends its lease and begins another, so nothing stays half-claimed.
 """
 
 from __future__ import annotations
@@ -24,12 +22,7 @@ from mmo_sansio.resilience.ownership import (
     trusted_until,
 )
 from mmo_sansio.values.clock import MonotonicInstant, Span, later
-from mmo_trio.storage.interface.store import (
-    ChannelOwnership,
-    OutcomeUnknown,
-    StoreUnavailable,
-    WorkItem,
-)
+from mmo_trio.storage.interface.store import ChannelOwnership, OutcomeUnknown, StoreUnavailable, WorkItem
 from mmo_trio.system.clock import boot_time
 from mmo_trio.system.fault_report import describe_fault
 from mmo_trio.workers.delivery.callbacks import CallbackWorker, fence_of
@@ -43,8 +36,8 @@ SCAN_INTERVAL_MIN_S = 0.03
 """The shortest pause between two queries: callbacks committed meanwhile are claimed together."""
 
 CLAIMED_PER_BRAND_MAX = 64
-"""Claimed callbacks of one merchant: enough to use all its slots. Others wait in the store, so that
-no merchant's backlog blocks another merchant."""
+"""Claimed callbacks of one merchant: enough to use all its slots. Others wait in the store, so that no merchant's
+backlog blocks another merchant."""
 
 CLAIMED_MAX = 32_768
 """Claimed callbacks of all merchants."""
@@ -67,9 +60,7 @@ class OwnedChannels:
 
     def owns(self, brand: str, fence: int) -> bool:
         """Tell whether this process owns the brand's channel under this fence now."""
-        return not self.is_store_shared or (
-            self.fences.get(brand) == fence and self.clock() < self.trusted_until
-        )
+        return not self.is_store_shared or (self.fences.get(brand) == fence and self.clock() < self.trusted_until)
 
 
 @define(eq=False)
@@ -91,8 +82,8 @@ class ChannelOwner:
     _wake_up: trio.Event = Factory(trio.Event)
 
     def try_enqueue(self, work: WorkItem) -> bool:
-        """Query the store soon for a callback that has just become durable, as another process may
-        own its channel. This never waits."""
+        """Query the store soon for a callback that has just become durable, as another process may own its channel.
+        This never waits."""
         self._wake_up.set()
         return True
 
@@ -103,8 +94,8 @@ class ChannelOwner:
         callbacks_ended: trio.Event,
         task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
     ) -> None:
-        """Own channels until `drain` is set. Then claim nothing more, release each channel once it
-        has no active delivery, and end the lease once `callbacks_ended` is set."""
+        """Own channels until `drain` is set. Then claim nothing more, release each channel once it has no active
+        delivery, and end the lease once `callbacks_ended` is set."""
         task_status.started()
         while not callbacks_ended.is_set():
             try:
@@ -140,9 +131,7 @@ class ChannelOwner:
             logger.info("channel_claimed", brand=channel.brand, fence=channel.fence)
         capacity = self._free_capacity()
         if capacity:
-            found = await self.channels.claim_callbacks(
-                capacity, already_claimed=self._claimed_under_earlier_fence()
-            )
+            found = await self.channels.claim_callbacks(capacity, already_claimed=self._claimed_under_earlier_fence())
             for work in found:
                 self.callbacks.try_enqueue(work)
                 capacity[work.transaction.order.brand] -= 1
@@ -151,15 +140,13 @@ class ChannelOwner:
         return SCAN_INTERVAL_S
 
     async def _wait(self, timeout_s: float, wake_up: trio.Event) -> None:
-        """Wait this long, or until `wake_up`, or until half the claims of a backlogged brand are
-        free."""
+        """Wait this long, or until `wake_up`, or until half the claims of a backlogged brand are free."""
         with trio.move_on_after(timeout_s):
             while self._backlogged_brands & self.owned.fences.keys():
                 await trio.sleep(SCAN_INTERVAL_MIN_S)
                 capacity = self._free_capacity()
                 if wake_up.is_set() or any(
-                    capacity.get(brand, 0) >= CLAIMED_PER_BRAND_MAX // 2
-                    for brand in self._backlogged_brands
+                    capacity.get(brand, 0) >= CLAIMED_PER_BRAND_MAX // 2 for brand in self._backlogged_brands
                 ):
                     return
             await wake_up.wait()
@@ -174,8 +161,8 @@ class ChannelOwner:
         return {brand: count for brand, count in capacity.items() if count > 0}
 
     def _claimed_under_earlier_fence(self) -> Collection[str]:
-        """Return the references of callbacks that are active, or about to be released, under an
-        earlier fence than the present one."""
+        """Return the references of callbacks that are active, or about to be released, under an earlier fence than the
+        present one."""
         return [
             work.transaction.reference
             for work in self.callbacks.claimed()
@@ -211,14 +198,9 @@ class ChannelOwner:
         self.callbacks.drop_breakers(brands)
 
     async def _release_idle(self, brands: Collection[str]) -> Collection[str]:
-        """Release the channels of these brands that have no active delivery, and return their
-        brands."""
+        """Release the channels of these brands that have no active delivery, and return their brands."""
         busy = self.callbacks.active_brands()
-        idle = {
-            brand: fence
-            for brand, fence in self.owned.fences.items()
-            if brand in brands and brand not in busy
-        }
+        idle = {brand: fence for brand, fence in self.owned.fences.items() if brand in brands and brand not in busy}
         if not idle:
             return idle
         for brand in idle:  # From here on none of their deliveries starts.

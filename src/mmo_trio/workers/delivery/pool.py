@@ -1,8 +1,8 @@
 """Delivers work of one kind to merchants: one attempt for each, with fair shares (K3, K6).
 
-No task loops over the work. Enqueued work and the end of a delivery both start the next deliveries;
-a task lives until the outcome of its delivery is recorded. This process never sends the same
-delivery twice, even if the outcome cannot be recorded.
+No task loops over the work. Enqueued work and the end of a delivery both start the next deliveries; a task lives until
+the outcome of its delivery is recorded. This process never sends the same delivery twice, even if the outcome cannot be
+recorded.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ RETRY_DELAY_MAX_S: Final = 5.0
 NO_API_KEY: Final = "The brand has no API key in use, so nothing was sent."
 
 FindApiKey: TypeAlias = Callable[[str], Awaitable[bytes | None]]
-"""Returns the API key for deliveries to a brand (A4), or None when the brand is unknown or has no
-key in use. May raise StoreUnavailable."""
+"""Returns the API key for deliveries to a brand (A4), or None when the brand is unknown or has no key in use. May raise
+StoreUnavailable."""
 
 ResultT = TypeVar("ResultT")
 
@@ -54,8 +54,7 @@ class DeliveryPool(ABC):
 
     @property
     def unrecorded(self) -> int:
-        """Return how many deliveries ended in an internal error; they stay claimed until a
-        restart."""
+        """Return how many deliveries ended in an internal error; they stay claimed until a restart."""
         return len(self._claimed) - self._queue.waiting - self._queue.active
 
     def claimed(self) -> Collection[WorkItem]:
@@ -67,13 +66,13 @@ class DeliveryPool(ABC):
         return self._queue.active_brands()
 
     def has_room_for(self, brand: str) -> bool:
-        """Tell whether one more delivery to this brand would be accepted. A brand without a backlog
-        is accepted as long as any room is left."""
+        """Tell whether one more delivery to this brand would be accepted. A brand without a backlog is accepted as long
+        as any room is left."""
         return not self._is_draining and self._queue.has_room_for(brand)
 
     def try_enqueue(self, work: WorkItem) -> bool:
-        """Accept work, or return False so that the caller offers it again later. Work that is
-        offered twice is delivered once. This never waits."""
+        """Accept work, or return False so that the caller offers it again later. Work that is offered twice is
+        delivered once. This never waits."""
         reference, brand = work.transaction.reference, work.transaction.order.brand
         if reference in self._claimed:
             return True
@@ -91,9 +90,8 @@ class DeliveryPool(ABC):
         grace_s: float = DRAIN_GRACE_S,
         task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
     ) -> None:
-        """Deliver until `drain` is set; then start nothing more and give active deliveries
-        `grace_s` seconds. Deliveries that are cancelled or not started are not concluded, and
-        their intents stay open."""
+        """Deliver until `drain` is set; then start nothing more and give active deliveries `grace_s` seconds.
+        Deliveries that are cancelled or not started are not concluded, and their intents stay open."""
         async with trio.open_nursery() as self._nursery:
             self._start_next()
             task_status.started()
@@ -105,15 +103,14 @@ class DeliveryPool(ABC):
 
     @abstractmethod
     async def _process(self, work: WorkItem) -> None:
-        """Make the one attempt and record it, or release the work unsent. An exception means an
-        internal error."""
+        """Make the one attempt and record it, or release the work unsent. An exception means an internal error."""
 
     async def _api_key(self, brand: str) -> bytes | None:
         return await retry_until_available(lambda: self._find_api_key(brand))
 
     def _conclude(self, work: WorkItem, attempt: DeliveryAttempt) -> None:
-        """Count and log a recorded attempt. The URL and the answer's body are in the delivery
-        record only: either may be private to the merchant."""
+        """Count and log a recorded attempt. The URL and the answer's body are in the delivery record only: either may
+        be private to the merchant."""
         self.outcomes[attempt.outcome] += 1
         logger.info(
             self.CONCLUDED_EVENT,
@@ -131,8 +128,8 @@ class DeliveryPool(ABC):
             self._nursery.start_soon(self._deliver, work)
 
     async def _deliver(self, work: WorkItem) -> None:
-        """Process one delivery. After an internal error it may have been sent, so it stays claimed
-        and nothing sends it again before a restart; other deliveries go on."""
+        """Process one delivery. After an internal error it may have been sent, so it stays claimed and nothing sends it
+        again before a restart; other deliveries go on."""
         reference, brand = work.transaction.reference, work.transaction.order.brand
         try:
             await self._process(work)

@@ -20,12 +20,7 @@ from mmo_sansio.messages.inputs import QrConcluded
 from mmo_sansio.resilience.fair_queue import FairQueue
 from mmo_sansio.values.model import QrCode, Transaction
 from mmo_trio.storage.interface.store import WorkItem
-from mmo_trio.workers.delivery.pool import (
-    NO_API_KEY,
-    DeliveryPool,
-    FindApiKey,
-    retry_until_available,
-)
+from mmo_trio.workers.delivery.pool import NO_API_KEY, DeliveryPool, FindApiKey, retry_until_available
 
 WAITING_MAX: Final = 16_384
 """Codes that may wait in memory; some bring a picture of several kilobytes."""
@@ -47,14 +42,9 @@ class QrWorker(DeliveryPool):
 
     CONCLUDED_EVENT = "qr_code_concluded"
 
-    def __init__(
-        self, *, deliver: SendQrCode, find_api_key: FindApiKey, record_outcome: RecordQrOutcome
-    ) -> None:
+    def __init__(self, *, deliver: SendQrCode, find_api_key: FindApiKey, record_outcome: RecordQrOutcome) -> None:
         super().__init__(
-            find_api_key,
-            FairQueue(
-                waiting_max=WAITING_MAX, slots=ACTIVE_MAX, slots_per_brand=ACTIVE_PER_BRAND_MAX
-            ),
+            find_api_key, FairQueue(waiting_max=WAITING_MAX, slots=ACTIVE_MAX, slots_per_brand=ACTIVE_PER_BRAND_MAX)
         )
         self._send = deliver
         self._record_outcome = record_outcome

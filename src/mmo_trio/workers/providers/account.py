@@ -1,9 +1,8 @@
 """Sends requests to a provider through an account with it.
 
-Every request to the provider leaves through its account: with a token, within the rate limit, and
-when the breaker permits it. A request that the account rejects certainly did not leave, and the
-error says so, because an unnecessary poll costs little but a second submission costs money (S6).
-Tokens are in memory only, and no message contains one.
+Every request to the provider leaves through its account: with a token, within the rate limit, and when the breaker
+permits it. A request that the account rejects certainly did not leave, and the error says so, because an unnecessary
+poll costs little but a second submission costs money (S6). Tokens are in memory only, and no message contains one.
 """
 
 from __future__ import annotations
@@ -17,12 +16,7 @@ import trio
 from attrs import Factory, define, evolve, field, frozen
 
 from mmo_sansio.http.messages import HttpRequest, HttpResponse
-from mmo_sansio.providers.common.interface import (
-    AccessToken,
-    ExchangeFailed,
-    Provider,
-    SignInFailed,
-)
+from mmo_sansio.providers.common.interface import AccessToken, ExchangeFailed, Provider, SignInFailed
 from mmo_sansio.resilience.circuit_breaker import CircuitBreaker
 from mmo_sansio.resilience.rate_limit import RateLimit
 from mmo_sansio.values import clock
@@ -77,14 +71,12 @@ class ProviderAccount:
     """None: no limit."""
     _token_slots: dict[str, _TokenSlot] = Factory(dict)
     counts: Counter[str] = Factory(Counter)
-    """Since the process started: `exchanges`, the answered requests, with those of signing in;
-    `unavailable`, those among them that said that the provider is unavailable; `failed`, requests
-    without a usable answer; `not_sent`, those that breaker or rate limit rejected; `sign_ins`, the
-    issued tokens; `sign_ins_failed`."""
+    """Since the process started: `exchanges`, the answered requests, with those of signing in; `unavailable`, those
+    among them that said that the provider is unavailable; `failed`, requests without a usable answer; `not_sent`, those
+    that breaker or rate limit rejected; `sign_ins`, the issued tokens; `sign_ins_failed`."""
 
     async def exchange(self, request: HttpRequest) -> HttpResponse:
-        """Return the provider's answer. Raises ExchangeFailed, which says whether the request may
-        have arrived.
+        """Return the provider's answer. Raises ExchangeFailed, which says whether the request may have arrived.
 
         When the provider rejects the token, the request is sent once more with a new token.
         """

@@ -1,5 +1,4 @@
-"""Tells which providers a user has closed for new payments; every process reads it from the
-store."""
+"""Tells which providers a user has closed for new payments; every process reads it from the store."""
 
 from __future__ import annotations
 
@@ -27,8 +26,8 @@ class ProviderAvailability:
         return provider in self._closed_providers
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """Read repeatedly until cancelled; the first read precedes `started`. When the store is
-        unavailable, the last result stays in force."""
+        """Read repeatedly until cancelled; the first read precedes `started`. When the store is unavailable, the last
+        result stays in force."""
         await self._refresh()
         task_status.started()
         while True:

@@ -1,5 +1,4 @@
-"""Runs conversations with providers: sends each request that an adapter yields, and returns its
-answer."""
+"""Runs conversations with providers: sends each request that an adapter yields, and returns its answer."""
 
 from __future__ import annotations
 
@@ -19,8 +18,8 @@ from mmo_trio.workers.providers.counters import ProviderCounts
 logger = structlog.get_logger(__name__)
 
 CONVERSATION_TIMEOUT_S = 20.0
-"""Seconds for a conversation, from before its submission is recorded; shorter than
-SUBMISSION_TIMEOUT of the payment rules."""
+"""Seconds for a conversation, from before its submission is recorded; shorter than SUBMISSION_TIMEOUT of the payment
+rules."""
 
 SendRequest: TypeAlias = Callable[[HttpRequest], Awaitable[HttpResponse]]
 """Sends a request to a provider; raises ExchangeFailed when there is no usable answer."""
@@ -28,9 +27,7 @@ SendRequest: TypeAlias = Callable[[HttpRequest], Awaitable[HttpResponse]]
 ResultT = TypeVar("ResultT")
 
 
-async def drive_async(
-    conversation: Generator[HttpRequest, HttpResponse, ResultT], exchange: SendRequest
-) -> ResultT:
+async def drive_async(conversation: Generator[HttpRequest, HttpResponse, ResultT], exchange: SendRequest) -> ResultT:
     """Run a conversation to its end and return its result. Raises what the conversation raises."""
     step = resume(conversation)
     while not isinstance(step, Finished):
@@ -43,14 +40,10 @@ async def drive_async(
 
 
 async def run_conversation(
-    conversation: Conversation,
-    exchange: SendRequest,
-    transaction: Transaction,
-    deadline: float,
-    counts: ProviderCounts,
+    conversation: Conversation, exchange: SendRequest, transaction: Transaction, deadline: float, counts: ProviderCounts
 ) -> ProviderReport:
-    """Run a conversation about a transaction. Whatever happens, it ends in a report; after the
-    deadline, by Trio's clock, nothing more is sent."""
+    """Run a conversation about a transaction. Whatever happens, it ends in a report; after the deadline, by Trio's
+    clock, nothing more is sent."""
 
     async def exchange_and_count(request: HttpRequest) -> HttpResponse:
         began = trio.current_time()
@@ -72,9 +65,7 @@ async def run_conversation(
         return ProviderUnreachable(reference, name, f"A fault of ours: {type(fault).__name__}.")
 
 
-async def _exchange_by_deadline(
-    deadline: float, exchange: SendRequest, request: HttpRequest
-) -> HttpResponse:
+async def _exchange_by_deadline(deadline: float, exchange: SendRequest, request: HttpRequest) -> HttpResponse:
     """Return the answer if it arrives by the deadline; an unsent request is not sent after it."""
     if trio.current_time() >= deadline:
         raise ExchangeFailed("Its time was over before it was sent.", may_have_arrived=False)

@@ -1,5 +1,4 @@
-"""Opens the configured providers: checks their options, reads secrets from files, and gives each
-its own way out."""
+"""Opens the configured providers: checks their options, reads secrets from files, and gives each its own way out."""
 
 from __future__ import annotations
 
@@ -30,8 +29,8 @@ from mmo_trio.settings.values import Network, parse_networks
 from mmo_trio.workers.providers.account import ProviderAccount, WebhookEndpoint
 
 FILE_SUFFIX = "_file"
-"""`KEY_file` names a file whose text is the value of KEY, so that a secret is neither in the
-settings nor in the environment."""
+"""`KEY_file` names a file whose text is the value of KEY, so that a secret is neither in the settings nor in the
+environment."""
 
 SECRET_BYTES_MAX = 64 * 1024
 
@@ -75,9 +74,7 @@ class AccountEnvironment:
 
 
 def open_accounts(
-    sections: Mapping[str, ProviderSection],
-    titles: Mapping[str, str],
-    environment: AccountEnvironment,
+    sections: Mapping[str, ProviderSection], titles: Mapping[str, str], environment: AccountEnvironment
 ) -> Mapping[str, OpenAccount]:
     """Open every account with an operator, by name. Raises SettingsError."""
     opened: dict[str, OpenAccount] = {}
@@ -93,11 +90,9 @@ def open_accounts(
     return opened
 
 
-def open_account(
-    section: ProviderSection, title: str, environment: AccountEnvironment
-) -> OpenAccount:
-    """Open the account of `[provider.NAME]`. In addition to the options of its kind it takes
-    `title` and the options of every kind. Raises SettingsError."""
+def open_account(section: ProviderSection, title: str, environment: AccountEnvironment) -> OpenAccount:
+    """Open the account of `[provider.NAME]`. In addition to the options of its kind it takes `title` and the options of
+    every kind. Raises SettingsError."""
     try:
         options = _read_option_files(section.options)
         webhook_name = Options(options).text("hooks_name", section.name)
@@ -110,9 +105,7 @@ def open_account(
         for key in COMMON_OPTION_KEYS:
             options.pop(key, None)
         token = environment.keyring.webhook_token(section.name)
-        context = AdapterContext(
-            f"{environment.webhooks_base_url}/hooks/{webhook_name}/{token}", environment.ciphers
-        )
+        context = AdapterContext(f"{environment.webhooks_base_url}/hooks/{webhook_name}/{token}", environment.ciphers)
         kind = _find_kind(section.kind, environment.provider_kinds)
         adapter = kind.open_adapter(section.name, title, options, context)
     except OptionError as error:
@@ -126,9 +119,7 @@ def open_account(
         CircuitBreaker(breaker),
         RateLimit(per_minute) if per_minute else None,
     )
-    return OpenAccount(
-        adapter, provider, account, webhook_name, WebhookEndpoint(provider, token, allowed)
-    )
+    return OpenAccount(adapter, provider, account, webhook_name, WebhookEndpoint(provider, token, allowed))
 
 
 def _find_kind(name: str, kinds: Mapping[str, ProviderKind]) -> ProviderKind:

@@ -1,9 +1,8 @@
 """Submits payments to providers, polls them, and reports the results to the engine.
 
-A request that may move money leaves only after the engine has recorded the submission (`Applied`).
-A payment is in one conversation at a time. A conversation ends before the payment rules consider
-its submission lost, and nothing is sent after its deadline: a process that was stopped and goes on
-must not send a payment that has been polled meanwhile (S6).
+A request that may move money leaves only after the engine has recorded the submission (`Applied`). A payment is in one
+conversation at a time. A conversation ends before the payment rules consider its submission lost, and nothing is sent
+after its deadline: a process that was stopped and goes on must not send a payment that has been polled meanwhile (S6).
 """
 
 from __future__ import annotations
@@ -32,18 +31,14 @@ from mmo_sansio.values.model import Source, Transaction
 from mmo_trio.engine.engine import Submit
 from mmo_trio.storage.interface.store import OutcomeUnknown, StoreUnavailable, WorkItem
 from mmo_trio.system.fault_report import describe_fault
-from mmo_trio.workers.providers.conversation import (
-    CONVERSATION_TIMEOUT_S,
-    SendRequest,
-    run_conversation,
-)
+from mmo_trio.workers.providers.conversation import CONVERSATION_TIMEOUT_S, SendRequest, run_conversation
 from mmo_trio.workers.providers.counters import REPORT_LABELS, ProviderCounts, ProviderStatistics
 
 logger = structlog.get_logger(__name__)
 
 CONVERSATIONS_MAX = 256
-"""Simultaneous conversations with one provider: enough to fill the engine's batches. A slow
-provider delays its own payments only."""
+"""Simultaneous conversations with one provider: enough to fill the engine's batches. A slow provider delays its own
+payments only."""
 
 WAITING_MAX = 10_000
 """Work items that may wait for a conversation with one provider."""
@@ -58,8 +53,8 @@ STORE_RETRY_DELAY_MAX_S = 15.0
 """The longest delay in seconds while the store is unavailable."""
 
 SUBMISSION_RETRY_DELAY_MAX_S = 300.0
-"""The longest delay in seconds before a payment that certainly did not reach its provider is
-submitted again: count submission adds lines to its journal."""
+"""The longest delay in seconds before a payment that certainly did not reach its provider is submitted again: count
+submission adds lines to its journal."""
 
 
 @define(eq=False)
@@ -103,9 +98,8 @@ class ProviderWorker:
     def try_enqueue(self, work: WorkItem) -> bool:
         """Accept work, or return False so that the caller offers it again later.
 
-        A poll is dropped when its payment has unfinished work or the queue is full, as the payment
-        will be polled again. A submission follows the unfinished work of its payment, because
-        that work may be its cause.
+        A poll is dropped when its payment has unfinished work or the queue is full, as the payment will be polled
+        again. A submission follows the unfinished work of its payment, because that work may be its cause.
         """
         is_poll = isinstance(work.intent, PollProvider)
         reference = work.intent.gateway_reference
@@ -155,8 +149,7 @@ class ProviderWorker:
         grace_s: float = DRAIN_GRACE_S,
         task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
     ) -> None:
-        """Run conversations until `drain` is set; then start none, and give the active ones
-        `grace_s` seconds.
+        """Run conversations until `drain` is set; then start none, and give the active ones `grace_s` seconds.
 
         Work that was not started stays in the store; cancelled submissions will be polled.
         """
@@ -217,8 +210,8 @@ class ProviderWorker:
     async def _submit(self, work: WorkItem) -> None:
         """Record the submission; if that was applied, run the conversation and report its result.
 
-        An applied submission was certainly not started before. Where the provider is closed, or the
-        time for submissions is over, the payment fails without a request.
+        An applied submission was certainly not started before. Where the provider is closed, or the time for
+        submissions is over, the payment fails without a request.
         """
         reference = work.intent.gateway_reference
         reply, began_at = await self._record_input(BeginSubmission(reference))
@@ -256,17 +249,14 @@ class ProviderWorker:
             case ProviderNeverReceived():
                 failures[reference] = failures.get(reference, 0) + 1
             case ProviderUnreachable(_, name, reason):
-                logger.warning(
-                    "provider_unreachable", provider=name, reference=reference, reason=reason
-                )
+                logger.warning("provider_unreachable", provider=name, reference=reference, reason=reason)
             case _:
                 failures.pop(reference, None)
         await self._record_input(report)
 
     async def _record_input(self, input_: Input) -> tuple[Reply, float]:
-        """Submit an input to the engine, repeatedly while the store is unavailable, so that no
-        report is lost while this process lives. An unknown outcome is repeated too, as that does no
-        harm.
+        """Submit an input to the engine, repeatedly while the store is unavailable, so that no report is lost while
+        this process lives. An unknown outcome is repeated too, as that does no harm.
 
         Returns the reply, and the start of the successful attempt by Trio's clock.
         """

@@ -42,18 +42,11 @@ async def http2_app(
     (listener,) = await trio.open_tcp_listeners(0, host="127.0.0.1")
     here = RunningListener(SmallService(), listener.socket.getsockname()[1])
     ids = (f"request-{number}" for number in itertools.count())
-    app = asgi_app(
-        here.service, error_docs_url=ERROR_DOCS, mint_request_id=ids.__next__, limits=limits
-    )
+    app = asgi_app(here.service, error_docs_url=ERROR_DOCS, mint_request_id=ids.__next__, limits=limits)
 
     async def serve(task_status: trio.TaskStatus[None]) -> None:
         await serve_app(
-            app,
-            listener,
-            limits=limits,
-            drain=here.drain,
-            certificate=certificate,
-            task_status=task_status,
+            app, listener, limits=limits, drain=here.drain, certificate=certificate, task_status=task_status
         )
         here.ended.set()
 

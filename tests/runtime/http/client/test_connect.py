@@ -13,13 +13,7 @@ from mmo_trio.http.client.connect import SystemResolver, connect, interleave_fam
 
 def test_families_take_turns() -> None:
     addresses = [ip_address(each) for each in ("::1", "::2", "::3", "10.0.0.1", "10.0.0.2")]
-    assert [str(each) for each in interleave_families(addresses)] == [
-        "::1",
-        "10.0.0.1",
-        "::2",
-        "10.0.0.2",
-        "::3",
-    ]
+    assert [str(each) for each in interleave_families(addresses)] == ["::1", "10.0.0.1", "::2", "10.0.0.2", "::3"]
 
 
 async def test_dialling_nobody_says_the_first_reason() -> None:

@@ -52,9 +52,7 @@ def jumping_clock() -> MockClock:
 
 def client() -> HttpClient:
     """A client whose rules would refuse loopback to a merchant."""
-    return HttpClient(
-        rules=EgressRules(), context=trusting_context(), resolver=FixedResolver(["127.0.0.1"])
-    )
+    return HttpClient(rules=EgressRules(), context=trusting_context(), resolver=FixedResolver(["127.0.0.1"]))
 
 
 def submission(url: str) -> HttpRequest:
@@ -145,10 +143,7 @@ async def test_nothing_is_sent_when_nobody_listens() -> None:
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))
         request = submission(f"https://{HOST}:{unused.getsockname()[1]}/")
-        with (
-            trio.fail_after(30),
-            pytest.raises(ExchangeFailed, match="Connecting failed") as failure,
-        ):
+        with trio.fail_after(30), pytest.raises(ExchangeFailed, match="Connecting failed") as failure:
             await client().call_provider(request)
     assert not failure.value.may_have_arrived
 
@@ -178,18 +173,14 @@ async def test_what_was_late_when_the_process_went_on_is_not_sent(mock_clock: Mo
         return True
 
     async with running_receiver(answers(), server_context()) as receiver:
-        exchange = await client().exchange(
-            submission(receiver.url), skip_egress_rules=True, may_send=stands_still
-        )
+        exchange = await client().exchange(submission(receiver.url), skip_egress_rules=True, may_send=stands_still)
     assert isinstance(exchange, NoResponseReceived)
     assert not exchange.may_have_arrived
     assert receiver.requests == []
 
 
 @pytest.mark.spec("S6")
-async def test_a_process_that_was_stopped_and_goes_on_sends_nothing_too_late(
-    tmp_path: Path,
-) -> None:
+async def test_a_process_that_was_stopped_and_goes_on_sends_nothing_too_late(tmp_path: Path) -> None:
     connected, goes_on = trio.Event(), trio.Event()
 
     async def behave(visit: ReceiverConnection) -> None:
@@ -229,10 +220,7 @@ async def test_a_call_that_is_cancelled_leaves_no_connection_behind() -> None:
         closed.set()
 
     begun = trio.Event()
-    async with (
-        running_receiver(behave, server_context()) as receiver,
-        trio.open_nursery() as nursery,
-    ):
+    async with running_receiver(behave, server_context()) as receiver, trio.open_nursery() as nursery:
         nursery.start_soon(client().call_provider, submission(receiver.url))
         with trio.fail_after(30):
             await begun.wait()

@@ -40,9 +40,7 @@ class Receiver:
 
 
 def a_client() -> HttpClient:
-    return HttpClient(
-        rules=PRIVATE, context=trusting_context(), resolver=FixedResolver(["127.0.0.1"])
-    )
+    return HttpClient(rules=PRIVATE, context=trusting_context(), resolver=FixedResolver(["127.0.0.1"]))
 
 
 def shown_by(version: ssl.TLSVersion) -> ssl.SSLContext:
@@ -64,9 +62,7 @@ async def test_the_next_callback_goes_on_with_the_session(version: ssl.TLSVersio
 
 
 @pytest.mark.spec("K7")
-async def test_a_certificate_is_looked_at_again_after_a_while(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_a_certificate_is_looked_at_again_after_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tls_sessions, "SESSION_LIFETIME_S", -1)
     client, receiver = a_client(), Receiver()
     async with running_receiver(receiver.behave, shown_by(ssl.TLSVersion.TLSv1_3)) as here:

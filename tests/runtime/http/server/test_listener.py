@@ -46,9 +46,7 @@ async def test_an_absolute_target_is_handed_on_as_its_path() -> None:
 async def test_a_connection_lives_on_and_pipelined_requests_are_answered_in_order() -> None:
     async with listening() as here:
         client = await here.connect()
-        chunked = (
-            get(b"/3", b"Transfer-Encoding: chunked", method=b"POST") + b"2\r\nab\r\n0\r\n\r\n"
-        )
+        chunked = get(b"/3", b"Transfer-Encoding: chunked", method=b"POST") + b"2\r\nab\r\n0\r\n\r\n"
         requests = [get(b"/1"), post(b"xyz", target=b"/2"), chunked, b"\r\n" + get(b"/4")]
         await client.send(b"".join(requests))
         answers = [await client.answer() for _ in requests]
@@ -172,9 +170,7 @@ async def test_a_target_of_8_kib_works() -> None:
 
 @pytest.mark.spec("C6")
 @pytest.mark.parametrize("part", [b"", b"GET", post(b"abc")[:-1]])
-async def test_a_client_that_leaves_in_the_middle_of_its_request_leaves_nothing_behind(
-    part: bytes,
-) -> None:
+async def test_a_client_that_leaves_in_the_middle_of_its_request_leaves_nothing_behind(part: bytes) -> None:
     async with listening() as here:
         client = await here.connect()
         await client.send(part)

@@ -19,18 +19,9 @@ from structlog.testing import capture_logs
 
 from mmo_sansio.http.listener_limits import ListenerLimits
 from mmo_trio.http.server.listener import BUSY_REJECTIONS_MAX
-from tests.support.http_listener import (
-    Client,
-    RunningListener,
-    assert_problem,
-    get,
-    listening,
-    post,
-)
+from tests.support.http_listener import Client, RunningListener, assert_problem, get, listening, post
 
-PATIENT = ListenerLimits(
-    idle_timeout_s=9, head_timeout_s=9, body_timeout_s=9, write_timeout_s=9, linger_timeout_s=9
-)
+PATIENT = ListenerLimits(idle_timeout_s=9, head_timeout_s=9, body_timeout_s=9, write_timeout_s=9, linger_timeout_s=9)
 """Limits that no test reaches but those it shortens."""
 SOON_S = 0.1
 STALL_S = 1.0
@@ -135,9 +126,7 @@ async def test_an_idle_connection_is_closed_without_a_word(after_one: bool) -> N
 
 
 async def test_no_deadline_of_the_connection_cuts_the_service_short() -> None:
-    soon = attrs.evolve(
-        PATIENT, idle_timeout_s=SOON_S, head_timeout_s=SOON_S, body_timeout_s=SOON_S
-    )
+    soon = attrs.evolve(PATIENT, idle_timeout_s=SOON_S, head_timeout_s=SOON_S, body_timeout_s=SOON_S)
     async with listening(soon) as here:
         client = await here.connect()
         await client.send(post(b"abc", target=b"/wait"))
@@ -211,9 +200,7 @@ async def test_when_connections_run_short_the_idle_ones_go_sooner() -> None:
 
 
 @pytest.mark.parametrize("number", [errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM])
-async def test_a_listener_outlives_a_want_of_descriptors(
-    number: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_listener_outlives_a_want_of_descriptors(number: int, monkeypatch: pytest.MonkeyPatch) -> None:
     accept = trio.SocketListener.accept
     failures = iter([OSError(number, "no more")] * 2)
 
@@ -230,21 +217,15 @@ async def test_a_listener_outlives_a_want_of_descriptors(
             for _ in range(2):
                 assert (await here.ask(get())).status == 200
             assert await idle.is_closed()
-    assert ("accept_paused", errno.errorcode[number]) in [
-        (line["event"], line.get("error")) for line in lines
-    ]
+    assert ("accept_paused", errno.errorcode[number]) in [(line["event"], line.get("error")) for line in lines]
 
 
-async def test_an_accept_that_fails_for_another_reason_is_not_hidden(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_an_accept_that_fails_for_another_reason_is_not_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
     async def broken(self: trio.SocketListener) -> trio.SocketStream:
         raise OSError(errno.EBADF, "closed under us")
 
     monkeypatch.setattr(trio.SocketListener, "accept", broken)
-    with pytest.RaisesGroup(
-        pytest.RaisesExc(OSError, match="closed under us"), flatten_subgroups=True
-    ):
+    with pytest.RaisesGroup(pytest.RaisesExc(OSError, match="closed under us"), flatten_subgroups=True):
         async with listening_with():
             await trio.sleep_forever()
 
@@ -267,9 +248,7 @@ SCARCE = """
 """
 
 
-async def test_a_process_out_of_descriptors_sends_the_idle_away_and_serves_on(
-    tmp_path: Path,
-) -> None:
+async def test_a_process_out_of_descriptors_sends_the_idle_away_and_serves_on(tmp_path: Path) -> None:
     """The real thing: forty descriptors, sixty clients that stay."""
     root = Path(__file__).parents[4]
     log = tmp_path / "log"

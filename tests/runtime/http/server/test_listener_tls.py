@@ -44,9 +44,7 @@ def trusting(authority: trustme.CA) -> ssl.SSLContext:
     return context
 
 
-async def test_a_connection_lives_on_under_tls(
-    tls: Callable[[], ssl.SSLContext], trusting: ssl.SSLContext
-) -> None:
+async def test_a_connection_lives_on_under_tls(tls: Callable[[], ssl.SSLContext], trusting: ssl.SSLContext) -> None:
     async with listening(LIMITS, tls) as here:
         client = await here.connect(trusting)
         assert (await client.ask(post(b"abc"))).json["length"] == 3
@@ -67,9 +65,7 @@ async def test_a_refusal_arrives_whole_and_is_ended_properly_while_the_client_st
         assert await client.rest() == b""
 
 
-async def test_a_client_that_stalls_the_handshake_is_cut_off(
-    tls: Callable[[], ssl.SSLContext],
-) -> None:
+async def test_a_client_that_stalls_the_handshake_is_cut_off(tls: Callable[[], ssl.SSLContext]) -> None:
     async with listening(attrs.evolve(LIMITS, handshake_timeout_s=SOON_S), tls) as here:
         silent, half = await here.connect(), await here.connect()
         await half.send(b"\x16\x03\x01\x02\x00\x01")
@@ -77,9 +73,7 @@ async def test_a_client_that_stalls_the_handshake_is_cut_off(
         assert await half.is_closed()
 
 
-async def test_a_slow_head_is_a_408_under_tls_too(
-    tls: Callable[[], ssl.SSLContext], trusting: ssl.SSLContext
-) -> None:
+async def test_a_slow_head_is_a_408_under_tls_too(tls: Callable[[], ssl.SSLContext], trusting: ssl.SSLContext) -> None:
     async with listening(attrs.evolve(LIMITS, head_timeout_s=SOON_S), tls) as here:
         client = await here.connect(trusting)
         await client.send(b"GET / HT")

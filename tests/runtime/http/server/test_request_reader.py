@@ -54,9 +54,7 @@ def test_the_same_head_again_brings_its_own_body(bodies: list[bytes]) -> None:
 
 def test_a_head_says_how_its_connection_goes_on() -> None:
     inbox = RequestReader(HeadLimits())
-    inbox.receive(
-        b"PUT /x HTTP/1.1\r\n" + HOST + b"Expect: 100-continue\r\nContent-Length: 1\r\n\r\n"
-    )
+    inbox.receive(b"PUT /x HTTP/1.1\r\n" + HOST + b"Expect: 100-continue\r\nContent-Length: 1\r\n\r\n")
     opening = inbox.next_head()
     assert opening is not None
     assert (opening.version, opening.keep_alive, opening.expects_continue) == (b"1.1", True, True)
@@ -66,11 +64,7 @@ def test_a_head_says_how_its_connection_goes_on() -> None:
 
 @pytest.mark.parametrize(
     ("framing", "left"),
-    [
-        (b"Content-Length: 3\r\n\r\nabc", b""),
-        (b"Content-Length: 3\r\n\r\nabcGET", b"GET"),
-        (b"\r\n", b""),
-    ],
+    [(b"Content-Length: 3\r\n\r\nabc", b""), (b"Content-Length: 3\r\n\r\nabcGET", b"GET"), (b"\r\n", b"")],
 )
 def test_a_body_that_is_all_there_can_be_skipped(framing: bytes, left: bytes) -> None:
     inbox = RequestReader(HeadLimits())
@@ -80,10 +74,7 @@ def test_a_body_that_is_all_there_can_be_skipped(framing: bytes, left: bytes) ->
     assert inbox.is_empty == (not left)
 
 
-@pytest.mark.parametrize(
-    "framing",
-    [b"Content-Length: 3\r\n\r\nab", b"Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n"],
-)
+@pytest.mark.parametrize("framing", [b"Content-Length: 3\r\n\r\nab", b"Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n"])
 def test_a_body_that_is_yet_to_come_can_not_be_skipped(framing: bytes) -> None:
     inbox = RequestReader(HeadLimits())
     inbox.receive(b"GET / HTTP/1.1\r\n" + HOST + framing)

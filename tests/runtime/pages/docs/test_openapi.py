@@ -21,16 +21,7 @@ from mmo_sansio.http.egress_rules import URL_LENGTH_MAX
 from mmo_sansio.providers.sandbox.scenarios import SCENARIOS_BY_NAME
 from mmo_sansio.testing.builders import a_transaction
 from mmo_sansio.values.error_codes import ErrorCode
-from mmo_sansio.values.model import (
-    Flow,
-    Operation,
-    QrCode,
-    Source,
-    Stage,
-    Status,
-    Transaction,
-    Type,
-)
+from mmo_sansio.values.model import Flow, Operation, QrCode, Source, Stage, Status, Transaction, Type
 from mmo_sansio.values.problems import PROBLEM_TYPES
 
 DOCS = "https://docs.example/errors"
@@ -49,18 +40,12 @@ def check(schema: dict[str, Any], value: Any) -> None:
 
 def operations() -> list[tuple[str, str, dict[str, Any]]]:
     """(path, method, operation) of every endpoint."""
-    return [
-        (path, method, operation)
-        for path, item in DOCUMENT["paths"].items()
-        for method, operation in item.items()
-    ]
+    return [(path, method, operation) for path, item in DOCUMENT["paths"].items() for method, operation in item.items()]
 
 
 @pytest.mark.parametrize("scenarios", [None, tuple(SCENARIOS_BY_NAME)])
 def test_the_document_is_sound(scenarios: tuple[str, ...] | None) -> None:
-    document = openapi_document(
-        base_url="https://pay.example", error_docs_url=DOCS, sandbox_scenarios=scenarios
-    )
+    document = openapi_document(base_url="https://pay.example", error_docs_url=DOCS, sandbox_scenarios=scenarios)
     validate(document)
     assert json.loads(json.dumps(document)) == document
     has_header = "X-Sandbox-Scenario" in json.dumps(document)
@@ -103,9 +88,7 @@ def test_a_qr_code_is_what_is_really_sent() -> None:
     order = evolve(made.order, display_qr_url="https://shop.example/qr")
     for payload in ("00020101021226", None):
         progress = evolve(made.progress, qr=QrCode(payload, None))
-        sent = json.loads(
-            qr_code_request(Transaction(order, progress), b"key", image="iVBORw0KGgo=").body
-        )
+        sent = json.loads(qr_code_request(Transaction(order, progress), b"key", image="iVBORw0KGgo=").body)
         check(SCHEMAS["QrCode"], sent)
         assert list(SCHEMAS["QrCode"]["properties"]) == list(sent)
 
@@ -176,10 +159,7 @@ def test_every_shape_agrees_with_its_example(name: str) -> None:
 @pytest.mark.spec("K1", "K2", "Q1", "S4")
 def test_callbacks_and_the_push_are_told_of() -> None:
     callbacks = DOCUMENT["paths"][f"{ROOT}/qr/payin/{{method}}"]["post"]["callbacks"]
-    for name, member, shape in (
-        ("result", "resultUrl", "Transaction"),
-        ("qrCode", "displayQrUrl", "QrCode"),
-    ):
+    for name, member, shape in (("result", "resultUrl", "Transaction"), ("qrCode", "displayQrUrl", "QrCode")):
         called = callbacks[name][f"{{$request.body#/{member}}}"]["post"]
         sent = called["requestBody"]["content"]["application/json"]["schema"]
         assert sent == {"$ref": f"#/components/schemas/{shape}"}

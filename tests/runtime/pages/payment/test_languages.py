@@ -12,11 +12,7 @@ import pytest
 from mmo_sansio.values.clock import DAY, HOUR, MINUTE, SECOND, Span
 from mmo_sansio.values.error_codes import EXPLANATIONS, ErrorCode
 from mmo_sansio.values.money import Money
-from mmo_trio.pages.payment.formatting import (
-    format_amount,
-    format_time_left,
-    spoken_suffix,
-)
+from mmo_trio.pages.payment.formatting import format_amount, format_time_left, spoken_suffix
 from mmo_trio.pages.payment.languages import LANGUAGES, choose_language
 from mmo_trio.pages.payment.languages.english import ENGLISH
 from mmo_trio.pages.payment.languages.texts import NumberFormat, PageTexts

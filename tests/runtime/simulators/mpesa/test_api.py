@@ -60,9 +60,7 @@ class Stage:
         self.told.append(request)
         return self.heard(request)
 
-    async def call(
-        self, method: str, path: str, document: object = None, **headers: str
-    ) -> tuple[int, Any]:
+    async def call(self, method: str, path: str, document: object = None, **headers: str) -> tuple[int, Any]:
         return await trio.to_thread.run_sync(
             partial(self._call, method, path, document, headers), abandon_on_cancel=True
         )
@@ -95,15 +93,10 @@ class Stage:
         found: str = next(each["balance"] for each in rows if each["account"] == account)
         return found
 
-    def _call(
-        self, method: str, path: str, document: object, headers: dict[str, str]
-    ) -> tuple[int, Any]:
+    def _call(self, method: str, path: str, document: object, headers: dict[str, str]) -> tuple[int, Any]:
         data = None if document is None else json.dumps(document).encode()
         request = urllib.request.Request(
-            f"http://127.0.0.1:{self.port}{path}",
-            data,
-            {"Content-Type": "application/json", **headers},
-            method=method,
+            f"http://127.0.0.1:{self.port}{path}", data, {"Content-Type": "application/json", **headers}, method=method
         )
         try:
             with urllib.request.urlopen(request, timeout=10) as answer:
@@ -121,13 +114,7 @@ async def staged() -> AsyncIterator[Stage]:
     with trio.fail_after(30):
         async with trio.open_nursery() as nursery:
             await nursery.start(
-                partial(
-                    serve_simulator,
-                    stage.simulator,
-                    listeners,
-                    send_callback=stage.tell,
-                    now=clock.now,
-                )
+                partial(serve_simulator, stage.simulator, listeners, send_callback=stage.tell, now=clock.now)
             )
             yield stage
             nursery.cancel_scope.cancel()
@@ -176,12 +163,7 @@ async def test_a_push_moves_the_money_and_is_called_back() -> None:
 
 @pytest.mark.parametrize(
     ("account", "code"),
-    [
-        ({"enters": "cancel"}, 1032),
-        ({"enters": None}, 1037),
-        ({"enters": "9999"}, 2001),
-        ({"balance": "0.50"}, 1),
-    ],
+    [({"enters": "cancel"}, 1032), ({"enters": None}, 1037), ({"enters": "9999"}, 2001), ({"balance": "0.50"}, 1)],
 )
 async def test_a_person_may_do_otherwise(account: dict[str, Any], code: int) -> None:
     async with staged() as stage:
@@ -325,9 +307,7 @@ async def test_a_deposit_is_made_as_the_gateway_says(verdict: str, paid: str) ->
 
 
 @pytest.mark.parametrize("confirms", [False, True])
-async def test_a_paid_push_is_confirmed_as_a_deposit_only_if_the_shortcode_wants_that(
-    confirms: bool,
-) -> None:
+async def test_a_paid_push_is_confirmed_as_a_deposit_only_if_the_shortcode_wants_that(confirms: bool) -> None:
     async with staged() as stage:
         stage.simulator.confirms_pushes = confirms
         assert (await stage.post("/mpesa/c2b/v2/registerurl", REGISTRATION))[0] == 200

@@ -41,19 +41,14 @@ async def execute(url: str, *statements: str) -> None:
 async def test_a_connection_cut_at_commit_loses_and_doubles_nothing(database: str) -> None:
     wanted, random = (20 if QUICK else 200), Random(4)
     answers: dict[int, str] = {}
-    async with (
-        database_proxy(database) as proxy,
-        open_postgres(proxy.url, serving=True) as store,
-    ):
+    async with database_proxy(database) as proxy, open_postgres(proxy.url, serving=True) as store:
         proxy.choose = lambda: random.choice([*Cut, *(cut for cut in Cut if cut is not Cut.NOT)])
         with trio.fail_after(280):
             number = 0
             while sum(proxy.cuts.values()) < wanted:
                 number += 1
                 try:
-                    (reply,) = await submit_batch(
-                        store, (creation(number), later(NOON, Span(number)))
-                    )
+                    (reply,) = await submit_batch(store, (creation(number), later(NOON, Span(number))))
                     answers[number] = type(reply).__name__
                 except (StoreUnavailable, OutcomeUnknown) as error:
                     answers[number] = type(error).__name__
@@ -61,9 +56,7 @@ async def test_a_connection_cut_at_commit_loses_and_doubles_nothing(database: st
         assert set(answers.values()) == {"Accepted"}, Counter(answers.values())
         assert set(proxy.cuts) == set(Cut) - {Cut.NOT}
         await trio.sleep(0.2)  # Whatever came late has come.
-        listed = await store.list_records(
-            ListRecords("acme", Instant(0), clock.LAST_INSTANT, page_size=5_000)
-        )
+        listed = await store.list_records(ListRecords("acme", Instant(0), clock.LAST_INSTANT, page_size=5_000))
         assert len(listed.objects) == len(answers)
         for number in answers:
             found = await store.admin.find_transactions(reference=f"order/{number} ü")
@@ -74,16 +67,9 @@ async def test_a_connection_cut_at_commit_loses_and_doubles_nothing(database: st
 
 
 @pytest.mark.spec("P5")
-async def test_when_it_cannot_be_learnt_it_is_said_so_and_what_was_wanted_is_not_lost(
-    database: str,
-) -> None:
-    async with (
-        database_proxy(database) as proxy,
-        open_postgres(proxy.url, serving=True, timeout_s=2) as store,
-    ):
-        await submit_batch(
-            store, (creation(1), NOON), (BeginSubmission(reference(1)), later(NOON, Span(1)))
-        )
+async def test_when_it_cannot_be_learnt_it_is_said_so_and_what_was_wanted_is_not_lost(database: str) -> None:
+    async with database_proxy(database) as proxy, open_postgres(proxy.url, serving=True, timeout_s=2) as store:
+        await submit_batch(store, (creation(1), NOON), (BeginSubmission(reference(1)), later(NOON, Span(1))))
 
         def cut_for_good() -> Cut:
             proxy.accepts = False
@@ -138,9 +124,7 @@ async def test_a_server_that_hangs_is_unavailable_and_nothing_was_stored(databas
 
 
 @pytest.mark.spec("P5")
-async def test_sessions_that_are_ended_are_made_anew_unnoticed(
-    database: str, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_sessions_that_are_ended_are_made_anew_unnoticed(database: str, caplog: pytest.LogCaptureFixture) -> None:
     async with open_postgres(database, serving=True) as store:
         with trio.fail_after(60):
             for number in range(10):
@@ -157,9 +141,7 @@ async def test_sessions_that_are_ended_are_made_anew_unnoticed(
 
 
 @pytest.mark.spec("P5")
-async def test_a_primary_that_was_demoted_is_unavailable_until_it_is_one_again(
-    database: str,
-) -> None:
+async def test_a_primary_that_was_demoted_is_unavailable_until_it_is_one_again(database: str) -> None:
     """Sessions that can only read any more are not kept."""
     name = psycopg.conninfo.conninfo_to_dict(database)["dbname"]
     async with open_postgres(database, serving=True, timeout_s=1) as store:

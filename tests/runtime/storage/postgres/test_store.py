@@ -62,9 +62,7 @@ async def nodes(url: str, *offsets: clock.Span) -> AsyncIterator[Sequence[Node]]
     """One node for each offset of its clock."""
 
     async with AsyncExitStack() as stack:
-        stores = [
-            await stack.enter_async_context(open_postgres(url, serving=True)) for _ in offsets
-        ]
+        stores = [await stack.enter_async_context(open_postgres(url, serving=True)) for _ in offsets]
         found = [
             Node(store, Engine(store, WallClock(offset=offset), Outbox()))
             for store, offset in zip(stores, offsets, strict=True)
@@ -77,9 +75,7 @@ async def nodes(url: str, *offsets: clock.Span) -> AsyncIterator[Sequence[Node]]
 
 
 @pytest.mark.spec("C12")
-async def test_of_fifty_creates_with_one_reference_on_two_nodes_one_is_accepted(
-    database: str,
-) -> None:
+async def test_of_fifty_creates_with_one_reference_on_two_nodes_one_is_accepted(database: str) -> None:
     async with nodes(database, Span(0), Span(0)) as both:
         for turn in range(5 if QUICK else 100):
             replies: list[Reply] = []
@@ -105,9 +101,7 @@ async def test_what_two_nodes_are_told_at_once_happens_once(database: str) -> No
     payments, random = 40, Random(7)
 
     def failed(number: int) -> Input:
-        return ProviderFailed(
-            reference(number), "sandbox", Source.WEBHOOK, ErrorCode.USER_CANCELLED, None, "17"
-        )
+        return ProviderFailed(reference(number), "sandbox", Source.WEBHOOK, ErrorCode.USER_CANCELLED, None, "17")
 
     async with nodes(database, Span(0), Span(0)) as both:
 
@@ -127,9 +121,7 @@ async def test_what_two_nodes_are_told_at_once_happens_once(database: str) -> No
                     nursery.start_soon(tell, node, told)
             async with trio.open_nursery() as nursery:
                 for node in both:
-                    done: list[Input] = [
-                        CallbackConcluded(reference(n), DELIVERED) for n in range(payments)
-                    ]
+                    done: list[Input] = [CallbackConcluded(reference(n), DELIVERED) for n in range(payments)]
                     nursery.start_soon(tell, node, done)
         for number in range(payments):
             ended = await first.store.transaction(reference(number))
@@ -187,11 +179,7 @@ async def test_batches_beside_each_other_race_as_nodes_do_and_keep_the_order_of_
                 await later.reply()
         for each in accepted.values():
             lines = await first.store.admin.timeline(each)
-            assert [line.stage_after for line in lines][:3] == [
-                "created",
-                "submitting",
-                "succeeded",
-            ]
+            assert [line.stage_after for line in lines][:3] == ["created", "submitting", "succeeded"]
             stamps = [line.at for line in lines]
             assert stamps == sorted(set(stamps))
         assert sum(each.times for each in await first.store.admin.suspense()) == wanted
@@ -228,9 +216,7 @@ async def test_a_walk_over_the_past_is_complete_whatever_is_being_written(databa
             page = await node.store.list_records(query)
             found += page.objects
             while page.has_next:
-                page = await node.store.list_records(
-                    ListRecords("acme", begin, end, page_size=7, after=page.last)
-                )
+                page = await node.store.list_records(ListRecords("acme", begin, end, page_size=7, after=page.last))
                 found += page.objects
             return found
 
@@ -248,9 +234,7 @@ async def test_a_walk_over_the_past_is_complete_whatever_is_being_written(databa
                 stop.set()
         assert sum(len(found) for _, _, found in walks) > len(walks), "something was being written"
         for since, until, found in walks:
-            whole = await both[0].store.list_records(
-                ListRecords("acme", since, until, page_size=5_000)
-            )
+            whole = await both[0].store.list_records(ListRecords("acme", since, until, page_size=5_000))
             assert [_reference(each) for each in found] == [_reference(o) for o in whole.objects]
     print(f"{len(walks)} walks over {sum(len(found) for _, _, found in walks)} payments")
 
@@ -265,18 +249,13 @@ async def test_a_payment_is_listed_by_the_first_call_after_its_answer(database: 
         for number in range(20):
             accepted = await both[number % 2].engine.submit(creation(number))
             assert isinstance(accepted, Accepted)
-            listed = await both[1 - number % 2].store.list_records(
-                ListRecords("acme", Instant(0), clock.LAST_INSTANT)
-            )
+            listed = await both[1 - number % 2].store.list_records(ListRecords("acme", Instant(0), clock.LAST_INSTANT))
             assert len(listed.objects) == number + 1
 
 
 @pytest.mark.spec("K3", "S6")
 async def test_what_a_dead_process_held_is_handed_to_one_other(database: str) -> None:
-    async with (
-        nodes(database, Span(0), Span(0)) as (one, two),
-        open_postgres(database, serving=True) as third,
-    ):
+    async with nodes(database, Span(0), Span(0)) as (one, two), open_postgres(database, serving=True) as third:
         await submit_batch(third, *((creation(n), later(NOON, Span(n))) for n in range(30)))
         assert not await one.store.claim_abandoned(limit=100), "its lease runs"
         await _execute(database, "UPDATE holders SET alive_until = now() WHERE id > 2")
@@ -295,13 +274,9 @@ async def test_what_a_dead_process_held_is_handed_to_one_other(database: str) ->
 
 
 @pytest.mark.spec("K3")
-async def test_what_administration_schedules_is_taken_on_by_a_serving_process(
-    database: str,
-) -> None:
+async def test_what_administration_schedules_is_taken_on_by_a_serving_process(database: str) -> None:
     async with open_postgres(database, serving=True) as store:
-        await submit_batch(
-            store, (creation(1), NOON), (BeginSubmission(reference(1)), later(NOON, Span(1)))
-        )
+        await submit_batch(store, (creation(1), NOON), (BeginSubmission(reference(1)), later(NOON, Span(1))))
         async with open_postgres(database, serving=False) as office:
             await submit_batch(office, (succeeded(1), later(NOON, Span(2))))
         (work,) = await claim_all_abandoned(store, limit=10)
@@ -339,9 +314,7 @@ async def test_text_that_cannot_be_held_is_not_found(database: str, text: str) -
         assert not await store.admin.find_transactions(reference=text)
         assert not await store.admin.timeline(text)
         assert not await store.keys_of(text)
-        replies = await submit_batch(
-            store, (BeginSubmission(text), NOON), (creation(1), later(NOON, Span(1)))
-        )
+        replies = await submit_batch(store, (BeginSubmission(text), NOON), (creation(1), later(NOON, Span(1))))
         assert isinstance(replies[1], Accepted)
         query = ListRecords("acme", Instant(0), clock.LAST_INSTANT, method=text)
         assert not (await store.list_records(query)).objects
@@ -353,10 +326,7 @@ async def test_damage_is_found(database: str) -> None:
         assert not await store.integrity_errors()
         await _execute(database, "UPDATE transactions SET object = order_row WHERE version = 1")
         await _execute(database, "DELETE FROM journal WHERE id = 1")
-        await _execute(
-            database,
-            "INSERT INTO channels (brand, holder, fence, breaker) VALUES ('acme', 99, 1, 'x')",
-        )
+        await _execute(database, "INSERT INTO channels (brand, holder, fence, breaker) VALUES ('acme', 99, 1, 'x')")
         faults = await store.integrity_errors()
         assert sum(each.startswith("transaction ") for each in faults) == 5
         assert "transactions without a line in the journal: 1" in faults
@@ -470,9 +440,7 @@ async def test_a_migration_that_was_interrupted_leaves_nothing_and_can_be_run_ag
         reader.execute("LOCK TABLE holders IN ACCESS SHARE MODE")
         # Whoever runs the tests in the background may have them ignore Ctrl-C.
         heeding = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
-        process = await trio.lowlevel.open_process(
-            command, stderr=subprocess.DEVNULL, preexec_fn=heeding
-        )
+        process = await trio.lowlevel.open_process(command, stderr=subprocess.DEVNULL, preexec_fn=heeding)
         while not await _value(database, waits):  # noqa: ASYNC110  (the database tells no events)
             await trio.sleep(0.02)
         process.send_signal(signal.SIGINT)
@@ -512,10 +480,7 @@ trio.run(main)
 
 
 async def test_no_message_repeats_the_password(caplog: pytest.LogCaptureFixture) -> None:
-    for url in (
-        "postgresql://mmo:s3cret@127.0.0.1:1/mmo",
-        "postgresql://mmo:s3cret@127.0.0.1:1/mmo?nonsense=s3cret",
-    ):
+    for url in ("postgresql://mmo:s3cret@127.0.0.1:1/mmo", "postgresql://mmo:s3cret@127.0.0.1:1/mmo?nonsense=s3cret"):
         with pytest.raises(Exception, match="PostgreSQL") as caught:
             async with open_postgres(url, serving=True, timeout_s=0.3):
                 pass
@@ -546,9 +511,7 @@ async def _value(url: str, statement: str) -> object:
 
 
 @pytest.mark.spec("S5")
-async def test_the_book_says_when_something_was_told_first_and_last_whoever_commits_first(
-    database: str,
-) -> None:
+async def test_the_book_says_when_something_was_told_first_and_last_whoever_commits_first(database: str) -> None:
     async with open_postgres(database, serving=True) as store:
         for number in (2, 1, 3):
             at = later(NOON, Span(number))

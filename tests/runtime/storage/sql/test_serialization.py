@@ -121,9 +121,9 @@ def test_a_transaction_comes_back_as_it_was(transaction: Transaction) -> None:
     back = serialization.parse_transaction(order, progress)
     assert back == transaction
     assert type(back.progress.stage) is Stage
-    assert serialization.without_checksum(
-        serialization.serialize_object(transaction)
-    ) == transaction_object(transaction)
+    assert serialization.without_checksum(serialization.serialize_object(transaction)) == transaction_object(
+        transaction
+    )
 
 
 @settings(max_examples=60)

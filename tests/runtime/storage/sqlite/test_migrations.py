@@ -18,9 +18,7 @@ from mmo_trio.storage.sqlite.connection import connect
 async def test_payments_of_before_are_found_by_number_and_receipt(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    kept = a_transaction(
-        Stage.SUCCEEDED, gateway_reference=numbered_reference(1), provider_reference="R-7"
-    )
+    kept = a_transaction(Stage.SUCCEEDED, gateway_reference=numbered_reference(1), provider_reference="R-7")
     order, progress = kept.order, kept.progress
     every = migrations.scripts()
     file = tmp_path / "gateway.db"

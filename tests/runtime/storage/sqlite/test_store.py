@@ -23,12 +23,7 @@ from mmo_sansio.payments.ledger import Ledger, Reads
 from mmo_sansio.values.clock import Instant, Span, later
 from mmo_trio.storage.conformance.driver import NOON, submit_batch
 from mmo_trio.storage.conformance.inputs import brand, creation, reference, succeeded
-from mmo_trio.storage.interface.store import (
-    OutcomeUnknown,
-    StoreCorrupt,
-    StoreUnavailable,
-    StoreUnusable,
-)
+from mmo_trio.storage.interface.store import OutcomeUnknown, StoreCorrupt, StoreUnavailable, StoreUnusable
 from mmo_trio.storage.sqlite import SqliteStore, connection, migrations, open_sqlite
 from mmo_trio.storage.sqlite.writer import SqliteWriter
 
@@ -38,20 +33,14 @@ def _grant(store: SqliteStore, *, timeout_s: float) -> None:
 
 
 async def creates(store: SqliteStore, *numbers: int) -> None:
-    await submit_batch(
-        store, *((creation(number), later(NOON, Span(number))) for number in numbers)
-    )
+    await submit_batch(store, *((creation(number), later(NOON, Span(number))) for number in numbers))
 
 
 @pytest.mark.spec("C6")
 async def test_what_was_answered_survives_a_kill(tmp_path: Path) -> None:
     path = tmp_path / "gateway.db"
     victim = await trio.lowlevel.open_process(
-        [
-            sys.executable,
-            str(Path(__file__).parents[3] / "support" / "store_process.py"),
-            str(path),
-        ],
+        [sys.executable, str(Path(__file__).parents[3] / "support" / "store_process.py"), str(path)],
         stdout=subprocess.PIPE,
     )
     assert victim.stdout is not None
@@ -74,9 +63,7 @@ async def test_what_was_answered_survives_a_kill(tmp_path: Path) -> None:
 
 
 @pytest.mark.spec("P5")
-async def test_a_full_disk_is_unavailable_and_service_goes_on_when_there_is_room(
-    tmp_path: Path,
-) -> None:
+async def test_a_full_disk_is_unavailable_and_service_goes_on_when_there_is_room(tmp_path: Path) -> None:
     with trio.fail_after(30):
         async with open_sqlite(tmp_path / "gateway.db", serving=True) as store:
             await creates(store, 0)
@@ -118,9 +105,7 @@ async def test_a_file_locked_by_somebody_else_is_unavailable_until_it_is_let_go(
 
 
 @pytest.mark.spec("P5")
-async def test_a_file_that_is_gone_is_unavailable_and_never_replaced_by_an_empty_one(
-    tmp_path: Path,
-) -> None:
+async def test_a_file_that_is_gone_is_unavailable_and_never_replaced_by_an_empty_one(tmp_path: Path) -> None:
     path = tmp_path / "gateway.db"
     with trio.fail_after(30):
         async with open_sqlite(path, serving=True) as store:
@@ -152,9 +137,7 @@ async def test_the_files_are_for_their_owner_only(tmp_path: Path) -> None:
 
 
 @pytest.mark.spec("P5")
-async def test_an_io_error_while_committing_leaves_the_outcome_unknown_and_service_goes_on(
-    tmp_path: Path,
-) -> None:
+async def test_an_io_error_while_committing_leaves_the_outcome_unknown_and_service_goes_on(tmp_path: Path) -> None:
     class Failing(sqlite3.Connection):
         def execute(self, sql: str, *values: Any) -> sqlite3.Cursor:
             if sql == "COMMIT":
@@ -192,10 +175,7 @@ async def test_a_long_page_does_not_hold_up_commits(tmp_path: Path) -> None:
         return int(after)
 
     with trio.fail_after(30):
-        async with (
-            open_sqlite(tmp_path / "gateway.db", serving=True) as store,
-            trio.open_nursery() as nursery,
-        ):
+        async with open_sqlite(tmp_path / "gateway.db", serving=True) as store, trio.open_nursery() as nursery:
             nursery.start_soon(store._read, slow)
             await trio.to_thread.run_sync(reading.wait, 20)
             await creates(store, 1)
@@ -305,9 +285,7 @@ async def test_what_administration_has_changed_is_decided_from(tmp_path: Path) -
     async with open_sqlite(path, serving=True) as store:
         await creates(store, 1)
         async with open_sqlite(path, serving=False) as administration:
-            await submit_batch(
-                administration, (BeginSubmission(reference(1)), later(NOON, Span(5)))
-            )
+            await submit_batch(administration, (BeginSubmission(reference(1)), later(NOON, Span(5))))
         (reply,) = await submit_batch(store, (BeginSubmission(reference(1)), later(NOON, Span(6))))
         assert isinstance(reply, Ignored), "it is under way already"
 
@@ -344,15 +322,11 @@ async def test_a_broken_promise_between_rows_is_found(tmp_path: Path) -> None:
     async with open_sqlite(path, serving=True) as store:
         await creates(store, 1)
         await submit_batch(
-            store,
-            (BeginSubmission(reference(1)), later(NOON, Span(5))),
-            (succeeded(1), later(NOON, Span(6))),
+            store, (BeginSubmission(reference(1)), later(NOON, Span(5))), (succeeded(1), later(NOON, Span(6)))
         )
         with sqlite3.connect(path) as hand:
             hand.execute("UPDATE transactions SET wake_at = 5")
-            hand.execute(
-                "INSERT INTO intents (gateway_reference, kind, is_held) VALUES ('?', 'submit', 1)"
-            )
+            hand.execute("INSERT INTO intents (gateway_reference, kind, is_held) VALUES ('?', 'submit', 1)")
         hand.close()
         faults = "\n".join(await store.integrity_errors())
         assert "final and still wake" in faults

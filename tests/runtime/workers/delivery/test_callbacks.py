@@ -29,13 +29,7 @@ from tests.support.callback_work import (
     trio_clock,
     work_for,
 )
-from tests.support.hostile_receivers import (
-    answers,
-    answers_and_closes,
-    only_accepts,
-    running_receiver,
-    server_context,
-)
+from tests.support.hostile_receivers import answers, answers_and_closes, only_accepts, running_receiver, server_context
 
 DELIVERED = DeliveryOutcome.DELIVERED
 NON_2XX = DeliveryOutcome.NON_2XX
@@ -79,9 +73,7 @@ async def test_a_callback_arrives_with_the_merchant_s_key_and_the_transaction() 
 
 
 @pytest.mark.spec("K2")
-async def test_a_receiver_that_never_answers_has_timed_out_after_15_s(
-    jumping_clock: MockClock,
-) -> None:
+async def test_a_receiver_that_never_answers_has_timed_out_after_15_s(jumping_clock: MockClock) -> None:
     records = DeliveryRecords()
     async with (
         running_receiver(only_accepts, server_context()) as receiver,
@@ -95,9 +87,7 @@ async def test_a_receiver_that_never_answers_has_timed_out_after_15_s(
 
 @pytest.mark.spec("K3")
 @pytest.mark.parametrize("status", [b"500 Oops", b"429 Slow\r\nRetry-After: 0", b"301 There"])
-async def test_there_is_one_attempt_whatever_comes_of_it(
-    status: bytes, jumping_clock: MockClock
-) -> None:
+async def test_there_is_one_attempt_whatever_comes_of_it(status: bytes, jumping_clock: MockClock) -> None:
     records = DeliveryRecords()
     refusal = b"HTTP/1.1 " + status + b"\r\nLocation: /\r\nContent-Length: 0\r\n\r\n"
     async with (
@@ -125,9 +115,7 @@ async def test_the_answer_s_body_goes_into_the_record() -> None:
 
 
 @pytest.mark.spec("K5")
-async def test_an_open_breaker_sends_nothing_until_a_probe_succeeds(
-    autojump_clock: MockClock,
-) -> None:
+async def test_an_open_breaker_sends_nothing_until_a_probe_succeeds(autojump_clock: MockClock) -> None:
     records, servers = DeliveryRecords(), MerchantServers({"acme": (NON_2XX, 0)})
     async with running_worker(records, servers.deliver) as worker:
         for number in range(5):
@@ -150,9 +138,7 @@ async def test_an_open_breaker_sends_nothing_until_a_probe_succeeds(
 
 
 @pytest.mark.spec("K5")
-async def test_one_merchant_s_breaker_doesn_t_stop_another_at_the_same_host(
-    autojump_clock: MockClock,
-) -> None:
+async def test_one_merchant_s_breaker_doesn_t_stop_another_at_the_same_host(autojump_clock: MockClock) -> None:
     records, servers = DeliveryRecords(), MerchantServers({"acme": (TRANSPORT_ERROR, 0)})
     async with running_worker(records, servers.deliver) as worker:
         for number in range(5):
@@ -163,9 +149,7 @@ async def test_one_merchant_s_breaker_doesn_t_stop_another_at_the_same_host(
 
 
 @pytest.mark.spec("K5")
-async def test_a_sandbox_that_moves_its_clock_fails_nothing_that_is_under_way(
-    autojump_clock: MockClock,
-) -> None:
+async def test_a_sandbox_that_moves_its_clock_fails_nothing_that_is_under_way(autojump_clock: MockClock) -> None:
     records, servers, ahead = DeliveryRecords(), MerchantServers({"acme": (DELIVERED, 5)}), [0]
     worker = CallbackWorker(
         deliver=servers.deliver,
@@ -246,9 +230,7 @@ async def test_a_fault_of_ours_after_sending_costs_one_callback_and_sends_nothin
 
 
 @pytest.mark.spec("A4")
-async def test_a_brand_without_a_key_is_sent_nothing_and_its_breaker_stays_closed(
-    autojump_clock: MockClock,
-) -> None:
+async def test_a_brand_without_a_key_is_sent_nothing_and_its_breaker_stays_closed(autojump_clock: MockClock) -> None:
     records, servers = DeliveryRecords(keys={"acme": None}), MerchantServers()
     async with running_worker(records, servers.deliver) as worker:
         for number in range(10):
@@ -260,9 +242,7 @@ async def test_a_brand_without_a_key_is_sent_nothing_and_its_breaker_stays_close
 
 
 @pytest.mark.spec("K5", "K7")
-async def test_a_probe_that_is_not_sent_leaves_its_place_to_the_next_callback(
-    autojump_clock: MockClock,
-) -> None:
+async def test_a_probe_that_is_not_sent_leaves_its_place_to_the_next_callback(autojump_clock: MockClock) -> None:
     records, servers = DeliveryRecords(), MerchantServers({"acme": (NON_2XX, 0)})
     async with running_worker(records, servers.deliver) as worker:
         for number in range(5):
@@ -280,10 +260,7 @@ async def test_a_probe_that_is_not_sent_leaves_its_place_to_the_next_callback(
 
 @pytest.mark.spec("A4")
 async def test_the_key_is_read_at_sending_time(autojump_clock: MockClock) -> None:
-    records, servers = (
-        DeliveryRecords(keys={"acme": b"first"}),
-        MerchantServers({"first": (DELIVERED, 5)}),
-    )
+    records, servers = (DeliveryRecords(keys={"acme": b"first"}), MerchantServers({"first": (DELIVERED, 5)}))
     async with running_worker(records, servers.deliver, active_per_brand_max=1) as worker:
         worker.try_enqueue(work_for("acme", 1))
         worker.try_enqueue(work_for("acme", 2))
@@ -294,14 +271,8 @@ async def test_the_key_is_read_at_sending_time(autojump_clock: MockClock) -> Non
 
 
 @pytest.mark.spec("K3")
-async def test_a_worker_that_drains_ends_what_it_has_begun_and_begins_nothing(
-    autojump_clock: MockClock,
-) -> None:
-    records, servers, drain = (
-        DeliveryRecords(),
-        MerchantServers({"acme": (DELIVERED, 10)}),
-        trio.Event(),
-    )
+async def test_a_worker_that_drains_ends_what_it_has_begun_and_begins_nothing(autojump_clock: MockClock) -> None:
+    records, servers, drain = (DeliveryRecords(), MerchantServers({"acme": (DELIVERED, 10)}), trio.Event())
     worker = a_worker(records, servers)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(lambda: worker.run(drain=drain, grace_s=20))
@@ -317,14 +288,8 @@ async def test_a_worker_that_drains_ends_what_it_has_begun_and_begins_nothing(
 
 
 @pytest.mark.spec("K3", "K5")
-async def test_what_shutdown_cancels_is_not_concluded_and_counts_as_neither(
-    autojump_clock: MockClock,
-) -> None:
-    records, servers, drain = (
-        DeliveryRecords(),
-        MerchantServers({"acme": (TIMEOUT, 15)}),
-        trio.Event(),
-    )
+async def test_what_shutdown_cancels_is_not_concluded_and_counts_as_neither(autojump_clock: MockClock) -> None:
+    records, servers, drain = (DeliveryRecords(), MerchantServers({"acme": (TIMEOUT, 15)}), trio.Event())
     worker = a_worker(records, servers)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(lambda: worker.run(drain=drain, grace_s=3))
@@ -338,9 +303,7 @@ async def test_what_shutdown_cancels_is_not_concluded_and_counts_as_neither(
 
 
 @pytest.mark.spec("K6")
-async def test_a_full_worker_refuses_the_greedy_and_takes_from_newcomers(
-    autojump_clock: MockClock,
-) -> None:
+async def test_a_full_worker_refuses_the_greedy_and_takes_from_newcomers(autojump_clock: MockClock) -> None:
     records, servers = DeliveryRecords(), MerchantServers({"greedy": (TIMEOUT, 15)})
     async with running_worker(records, servers.deliver, waiting_max=100) as worker:
         taken = [worker.try_enqueue(work_for("greedy", number)) for number in range(200)]
@@ -352,9 +315,7 @@ async def test_a_full_worker_refuses_the_greedy_and_takes_from_newcomers(
 
 
 @pytest.mark.spec("A5")
-async def test_the_log_says_what_became_of_a_callback_without_key_url_and_body(
-    logged: list[Any],
-) -> None:
+async def test_the_log_says_what_became_of_a_callback_without_key_url_and_body(logged: list[Any]) -> None:
     records = DeliveryRecords(keys={"acme": b"canary-key"})
 
     async def deliver(request: HttpRequest, *, may_send: MaySend) -> DeliveryAttempt:

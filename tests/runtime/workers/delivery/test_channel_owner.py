@@ -39,9 +39,7 @@ def nodes(*names: str, receiver: Receiver) -> list[Node]:
 
 
 @pytest.mark.spec("K3")
-async def test_whoever_commits_it_a_callback_is_sent_once_and_by_the_channel_s_owner(
-    autojump_clock: MockClock,
-) -> None:
+async def test_whoever_commits_it_a_callback_is_sent_once_and_by_the_channel_s_owner(autojump_clock: MockClock) -> None:
     receiver = Receiver(answering_s=1)
     one, other = nodes("one", "other", receiver=receiver)
     async with running_nodes(one, other):
@@ -70,9 +68,7 @@ async def test_a_callback_committed_elsewhere_waits_for_one_poll(autojump_clock:
 
 
 @pytest.mark.spec("K5")
-async def test_two_nodes_let_through_what_one_breaker_lets_through(
-    autojump_clock: MockClock,
-) -> None:
+async def test_two_nodes_let_through_what_one_breaker_lets_through(autojump_clock: MockClock) -> None:
     async def sent_by(*together: Node) -> list[float]:
         began = trio.current_time()
         async with running_nodes(*together):
@@ -91,18 +87,10 @@ async def test_two_nodes_let_through_what_one_breaker_lets_through(
 
 
 @pytest.mark.spec("K5", "K3")
-async def test_on_postgresql_a_dead_receiver_s_breaker_is_one_and_goes_with_the_channel(
-    database: str,
-) -> None:
+async def test_on_postgresql_a_dead_receiver_s_breaker_is_one_and_goes_with_the_channel(database: str) -> None:
     receiver, time = Receiver(NON_2XX), TrioClock()
-    async with (
-        open_postgres(database, serving=True) as first,
-        open_postgres(database, serving=True) as second,
-    ):
-        one, other = (
-            Node("one", first, receiver, time),
-            Node("other", second, receiver, time),
-        )
+    async with open_postgres(database, serving=True) as first, open_postgres(database, serving=True) as second:
+        one, other = (Node("one", first, receiver, time), Node("other", second, receiver, time))
 
         async def sent_for(numbers: range, *payers: Node) -> int:
             before = len(receiver.sent)
@@ -127,10 +115,7 @@ async def test_on_postgresql_a_dead_receiver_s_breaker_is_one_and_goes_with_the_
 @pytest.mark.spec("K3")
 async def test_on_postgresql_a_callback_is_sent_once_whoever_commits_it(database: str) -> None:
     receiver = Receiver(answering_s=0.05)
-    async with (
-        open_postgres(database, serving=True) as first,
-        open_postgres(database, serving=True) as second,
-    ):
+    async with open_postgres(database, serving=True) as first, open_postgres(database, serving=True) as second:
         one, other = Node("one", first, receiver), Node("other", second, receiver)
         async with running_nodes(one, other):
             async with trio.open_nursery() as nursery:
@@ -146,9 +131,7 @@ async def test_on_postgresql_a_callback_is_sent_once_whoever_commits_it(database
 
 
 @pytest.mark.spec("K5", "K3")
-async def test_after_a_kill_another_goes_on_from_the_breaker_within_the_lease(
-    autojump_clock: MockClock,
-) -> None:
+async def test_after_a_kill_another_goes_on_from_the_breaker_within_the_lease(autojump_clock: MockClock) -> None:
     receiver = Receiver(NON_2XX)
     one, other = nodes("one", "other", receiver=receiver)
     async with running_nodes(one, other) as processes:
@@ -171,9 +154,7 @@ async def test_after_a_kill_another_goes_on_from_the_breaker_within_the_lease(
 
 
 @pytest.mark.spec("K3")
-async def test_what_a_killed_owner_had_claimed_and_not_recorded_is_sent_by_the_next(
-    autojump_clock: MockClock,
-) -> None:
+async def test_what_a_killed_owner_had_claimed_and_not_recorded_is_sent_by_the_next(autojump_clock: MockClock) -> None:
     receiver = Receiver(answering_s=5)
     one, other = nodes("one", "other", receiver=receiver)
     async with running_nodes(one, other) as processes:
@@ -225,9 +206,7 @@ async def test_of_two_who_sent_it_the_later_claim_is_recorded(autojump_clock: Mo
 
 
 @pytest.mark.spec("K3")
-async def test_what_nobody_else_has_claimed_is_recorded_though_the_lease_was_lost(
-    autojump_clock: MockClock,
-) -> None:
+async def test_what_nobody_else_has_claimed_is_recorded_though_the_lease_was_lost(autojump_clock: MockClock) -> None:
     receiver = Receiver(answering_s=14)
     (one,) = nodes("one", receiver=receiver)
     async with running_nodes(one):
@@ -240,9 +219,7 @@ async def test_what_nobody_else_has_claimed_is_recorded_though_the_lease_was_los
 
 
 @pytest.mark.spec("K6")
-async def test_no_merchant_s_backlog_keeps_another_s_callbacks_out(
-    autojump_clock: MockClock,
-) -> None:
+async def test_no_merchant_s_backlog_keeps_another_s_callbacks_out(autojump_clock: MockClock) -> None:
     receiver = Receiver(answering_s=1000)
     (one,) = nodes("one", receiver=receiver)
     async with running_nodes(one):
@@ -258,9 +235,7 @@ async def test_no_merchant_s_backlog_keeps_another_s_callbacks_out(
 
 
 @pytest.mark.spec("K3")
-async def test_an_owner_that_drains_hands_its_channels_on_at_once(
-    autojump_clock: MockClock,
-) -> None:
+async def test_an_owner_that_drains_hands_its_channels_on_at_once(autojump_clock: MockClock) -> None:
     receiver = Receiver(answering_s=3)
     one, other = nodes("one", "other", receiver=receiver)
     async with running_nodes(one, other):
@@ -313,16 +288,11 @@ async def test_who_comes_later_gets_a_share_of_the_merchants(autojump_clock: Moc
 
 
 @pytest.mark.spec("K3")
-async def test_a_channel_that_nobody_else_wants_is_soon_taken_back_and_kept(
-    autojump_clock: MockClock,
-) -> None:
+async def test_a_channel_that_nobody_else_wants_is_soon_taken_back_and_kept(autojump_clock: MockClock) -> None:
     receiver = Receiver()
     memory = MemoryState(is_shared=True)
     one, idle = Node("one", MemoryStore(memory), receiver), MemoryStore(memory)
-    left_alone_s, let_go_again_s = (
-        RELEASE_COOLDOWN / clock.SECOND,
-        RELEASE_AGAIN_AFTER / clock.SECOND,
-    )
+    left_alone_s, let_go_again_s = (RELEASE_COOLDOWN / clock.SECOND, RELEASE_AGAIN_AFTER / clock.SECOND)
     ended_at: list[float] = []
 
     async def renew() -> None:
@@ -356,9 +326,7 @@ async def test_a_store_that_fails_for_a_while_costs_no_callback(
     random = Random(11)
     for node in (one, other):
         for name in ("claim", "claim_callbacks", "renew_lease", "counts", "release"):
-            monkeypatch.setattr(
-                node.store.ownership, name, failing(node.store.ownership, name, trouble, random)
-            )
+            monkeypatch.setattr(node.store.ownership, name, failing(node.store.ownership, name, trouble, random))
     async with running_nodes(one, other):
         for number in range(60):
             of = MERCHANTS[number % 5]

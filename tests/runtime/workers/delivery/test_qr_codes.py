@@ -24,9 +24,7 @@ CODE = QrCode(image="iVBORw0KGgo=")
 
 
 def shown(number: int = 0, stage: Stage = Stage.AWAITING_RESULT, **members: object) -> WorkItem:
-    made = a_transaction(
-        stage, flow=Flow.QR, display_qr_url="https://acme.example/qr", **{"qr": CODE, **members}
-    )
+    made = a_transaction(stage, flow=Flow.QR, display_qr_url="https://acme.example/qr", **{"qr": CODE, **members})
     order = evolve(made.order, gateway_reference=numbered_reference(number))
     transaction = Transaction(order, made.progress)
     return WorkItem(DeliverQr(transaction.reference), transaction)
@@ -41,9 +39,7 @@ class World:
         self.key: bytes | None = b"a-key"
         self.play: Callable[[], Awaitable[None]] = trio.lowlevel.checkpoint
         self.failures_left = 0
-        self.worker = QrWorker(
-            deliver=self.deliver, find_api_key=self.find_api_key, record_outcome=self.record
-        )
+        self.worker = QrWorker(deliver=self.deliver, find_api_key=self.find_api_key, record_outcome=self.record)
 
     async def deliver(self, request: HttpRequest) -> DeliveryAttempt:
         self.sent.append(request)

@@ -32,9 +32,7 @@ async def ask(request: HttpRequest, *, deadline_s: float) -> HttpResponse:
 SEEN: dict[str, Any] = {}
 
 
-def open_test(
-    name: str, title: str, options: Mapping[str, Any], context: AdapterContext
-) -> Provider:
+def open_test(name: str, title: str, options: Mapping[str, Any], context: AdapterContext) -> Provider:
     SEEN.update(secret=Options(options).text("secret"), url=context.hooks_url)
     return SandboxProvider(name, title)
 
@@ -75,8 +73,7 @@ def test_an_account_is_opened_with_a_secret_from_a_file(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "failures"),
-    [({}, 5), ({"breaker_minimum_requests": "3"}, 3), ({"breaker_failure_percent": 20}, 5)],
+    ("options", "failures"), [({}, 5), ({"breaker_minimum_requests": "3"}, 3), ({"breaker_failure_percent": 20}, 5)]
 )
 async def test_an_account_has_a_breaker_of_its_own_making(
     monkeypatch: pytest.MonkeyPatch, options: dict[str, Any], failures: int
@@ -85,10 +82,7 @@ async def test_an_account_has_a_breaker_of_its_own_making(
         await trio.lowlevel.checkpoint()
         return HttpResponse(503)
 
-    monkeypatch.setattr(
-        "tests.runtime.workers.providers.test_open_accounts.OUTSIDE",
-        evolve(OUTSIDE, send_request=ask),
-    )
+    monkeypatch.setattr("tests.runtime.workers.providers.test_open_accounts.OUTSIDE", evolve(OUTSIDE, send_request=ask))
     account = opened(momo={"secret": "x", **options})["momo"].account
     sent = 0
     while account.breaker.state == "closed":
@@ -97,9 +91,7 @@ async def test_an_account_has_a_breaker_of_its_own_making(
     assert sent == failures
 
 
-async def test_an_account_waits_for_an_answer_as_long_as_it_is_told(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_an_account_waits_for_an_answer_as_long_as_it_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     waits = []
 
     async def ask(request: HttpRequest, *, deadline_s: float) -> HttpResponse:
@@ -107,10 +99,7 @@ async def test_an_account_waits_for_an_answer_as_long_as_it_is_told(
         waits.append(deadline_s)
         return HttpResponse(200)
 
-    monkeypatch.setattr(
-        "tests.runtime.workers.providers.test_open_accounts.OUTSIDE",
-        evolve(OUTSIDE, send_request=ask),
-    )
+    monkeypatch.setattr("tests.runtime.workers.providers.test_open_accounts.OUTSIDE", evolve(OUTSIDE, send_request=ask))
     for options in ({}, {"answer_within_s": "2"}):
         account = opened(momo={"secret": "x", **options})["momo"].account
         await account.send_request(HttpRequest("GET", b"https://operator.example/"))
@@ -120,11 +109,7 @@ async def test_an_account_waits_for_an_answer_as_long_as_it_is_told(
 def test_each_account_has_a_token_of_its_own_the_same_on_every_node() -> None:
     two = opened(a={"secret": "x"}, b={"secret": "x"})
     again = opened(a={"secret": "x"})
-    assert (
-        two["a"].webhook_endpoint.token
-        == again["a"].webhook_endpoint.token
-        != two["b"].webhook_endpoint.token
-    )
+    assert two["a"].webhook_endpoint.token == again["a"].webhook_endpoint.token != two["b"].webhook_endpoint.token
 
 
 @pytest.mark.parametrize(
@@ -157,9 +142,7 @@ def test_two_accounts_with_one_address_are_refused() -> None:
 
 
 @pytest.mark.parametrize("key", ["title", "hooks_name", "answer_within_s", "secret_file"])
-def test_a_kind_whose_own_keys_every_kind_has_is_refused(
-    monkeypatch: pytest.MonkeyPatch, key: str
-) -> None:
+def test_a_kind_whose_own_keys_every_kind_has_is_refused(monkeypatch: pytest.MonkeyPatch, key: str) -> None:
     kinds = {"test": ProviderKind("Test", open_test, (key,), ("secret",), "mmo-test 1.0")}
     monkeypatch.setitem(globals(), "OUTSIDE", evolve(OUTSIDE, provider_kinds=kinds))
     with pytest.raises(SettingsError, match=f"{key}.*Rename them in mmo-test 1.0"):

@@ -100,12 +100,8 @@ def makes_up_names(monkeypatch: pytest.MonkeyPatch) -> None:
 def repeats_what_it_does_not_know(monkeypatch: pytest.MonkeyPatch) -> None:
     """Submit every unknown pay-out again, under a new name."""
     numbers = count()
-    monkeypatch.setattr(
-        daraja_requests, "conversation_id", lambda _: reference_id(str(next(numbers)))
-    )
-    monkeypatch.setattr(
-        DarajaProvider, "_unknown", lambda self, about, _: self._never_received(about)
-    )
+    monkeypatch.setattr(daraja_requests, "conversation_id", lambda _: reference_id(str(next(numbers))))
+    monkeypatch.setattr(DarajaProvider, "_unknown", lambda self, about, _: self._never_received(about))
 
 
 def fails_what_it_does_not_know(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -116,9 +112,7 @@ def fails_what_it_does_not_know(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def fails_what_airtel_leaves_open(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(
-        AirtelPayment, "unreachable", lambda self, _: self.failed(ErrorCode.PROVIDER_TIMEOUT)
-    )
+    monkeypatch.setattr(AirtelPayment, "unreachable", lambda self, _: self.failed(ErrorCode.PROVIDER_TIMEOUT))
 
 
 @pytest.mark.spec("S6")

@@ -29,15 +29,7 @@ from mmo_sansio.providers.common.operations import (
     OperationKey,
     ProviderOperation,
 )
-from mmo_sansio.testing import (
-    REFERENCE,
-    a_brand,
-    a_create_payment,
-    a_method,
-    a_resolution,
-    a_wake,
-    numbered_reference,
-)
+from mmo_sansio.testing import REFERENCE, a_brand, a_create_payment, a_method, a_resolution, a_wake, numbered_reference
 from mmo_sansio.values import clock
 from mmo_sansio.values.clock import Instant, Span
 from mmo_sansio.values.error_codes import ErrorCode
@@ -146,17 +138,11 @@ class WorkerHarness:
         return await answer(request)
 
     async def create(
-        self,
-        number: int | None = None,
-        *,
-        provider: str = "test",
-        operation: Operation = Operation.DIRECT_PAYIN,
+        self, number: int | None = None, *, provider: str = "test", operation: Operation = Operation.DIRECT_PAYIN
     ) -> WorkItem:
         subject = REFERENCE if number is None else numbered_reference(number)
         brand = a_brand(methods=(a_method(provider=provider),))
-        created = a_create_payment(
-            subject, brand=brand, merchant_reference=subject, operation=operation
-        )
+        created = a_create_payment(subject, brand=brand, merchant_reference=subject, operation=operation)
         await self.engine.submit(created)
         return self.engine.work(SubmitToProvider(subject))
 
@@ -192,9 +178,7 @@ async def test_a_request_leaves_only_after_it_is_on_record(autojump_clock: MockC
 
 
 @pytest.mark.spec("S6")
-async def test_a_submission_that_was_handed_over_twice_is_sent_once(
-    autojump_clock: MockClock,
-) -> None:
+async def test_a_submission_that_was_handed_over_twice_is_sent_once(autojump_clock: MockClock) -> None:
     async with at_work(WorkerHarness()) as harness:
         work = await harness.create()
         assert harness.worker.try_enqueue(work)
@@ -227,9 +211,7 @@ async def test_it_is_not_asked_about_while_it_is_being_submitted(autojump_clock:
 
 
 @pytest.mark.spec("S6")
-async def test_without_an_answer_in_time_it_is_asked_about_and_not_sent_again(
-    autojump_clock: MockClock,
-) -> None:
+async def test_without_an_answer_in_time_it_is_asked_about_and_not_sent_again(autojump_clock: MockClock) -> None:
     async with at_work(WorkerHarness(answers=[hangs, succeeds])) as harness:
         await harness.create()
         await harness.worker.wait_idle()
@@ -244,10 +226,7 @@ async def test_without_an_answer_in_time_it_is_asked_about_and_not_sent_again(
 @pytest.mark.spec("S6", "E1")
 @pytest.mark.parametrize(
     ("operation", "until"),
-    [
-        (Operation.DIRECT_PAYIN, PAYIN_RESUBMISSION_PERIOD),
-        (Operation.DIRECT_PAYOUT, PAYOUT_RESUBMISSION_PERIOD),
-    ],
+    [(Operation.DIRECT_PAYIN, PAYIN_RESUBMISSION_PERIOD), (Operation.DIRECT_PAYOUT, PAYOUT_RESUBMISSION_PERIOD)],
 )
 async def test_what_never_leaves_is_submitted_again_for_so_long_and_then_fails(
     autojump_clock: MockClock, operation: Operation, until: Span
@@ -263,16 +242,11 @@ async def test_what_never_leaves_is_submitted_again_for_so_long_and_then_fails(
         await trio.sleep(SUBMISSION_RETRY_DELAY_MAX_S + 2)
         assert len(harness.sent) == len(times)
         progress = harness.engine.transaction().progress
-        assert (progress.stage, progress.error_code) == (
-            Stage.FAILED,
-            ErrorCode.PROVIDER_UNAVAILABLE,
-        )
+        assert (progress.stage, progress.error_code) == (Stage.FAILED, ErrorCode.PROVIDER_UNAVAILABLE)
 
 
 @pytest.mark.spec("S6")
-async def test_a_process_that_was_stopped_does_not_send_what_is_out_of_date(
-    autojump_clock: MockClock,
-) -> None:
+async def test_a_process_that_was_stopped_does_not_send_what_is_out_of_date(autojump_clock: MockClock) -> None:
     engine = EngineDouble(delays_s=[0, CONVERSATION_TIMEOUT_S + 5])
     async with at_work(WorkerHarness(engine=engine)) as harness:
         await harness.create()
@@ -284,9 +258,7 @@ async def test_a_process_that_was_stopped_does_not_send_what_is_out_of_date(
 
 @pytest.mark.spec("S6", "P5")
 @pytest.mark.parametrize("trouble", [StoreUnavailable, OutcomeUnknown])
-async def test_a_result_is_told_until_it_is_stored(
-    autojump_clock: MockClock, trouble: type[Exception]
-) -> None:
+async def test_a_result_is_told_until_it_is_stored(autojump_clock: MockClock, trouble: type[Exception]) -> None:
     async with at_work(WorkerHarness()) as harness:
         await harness.create()
         await trio.sleep(0.5)
@@ -307,9 +279,7 @@ async def test_a_submission_waits_for_a_store_that_cannot_serve(autojump_clock: 
 
 
 @pytest.mark.spec("S6")
-async def test_what_certainly_did_not_arrive_is_sent_again_at_growing_intervals(
-    autojump_clock: MockClock,
-) -> None:
+async def test_what_certainly_did_not_arrive_is_sent_again_at_growing_intervals(autojump_clock: MockClock) -> None:
     answers: list[SendRequest] = [is_refused, is_refused, is_refused, is_refused, succeeds]
     async with at_work(WorkerHarness(answers=answers)) as harness:
         await harness.create()
@@ -320,9 +290,7 @@ async def test_what_certainly_did_not_arrive_is_sent_again_at_growing_intervals(
 
 
 @pytest.mark.spec("S6")
-async def test_what_the_provider_never_received_is_submitted_again(
-    autojump_clock: MockClock,
-) -> None:
+async def test_what_the_provider_never_received_is_submitted_again(autojump_clock: MockClock) -> None:
     async def knows_nothing(request: HttpRequest) -> HttpResponse:
         await trio.lowlevel.checkpoint()
         return HttpResponse(404)
@@ -335,9 +303,7 @@ async def test_what_the_provider_never_received_is_submitted_again(
         assert (harness.methods, harness.stage) == (["POST", "GET", "POST"], Stage.SUCCEEDED)
 
 
-async def test_a_provider_that_was_removed_leaves_its_payments_pending(
-    autojump_clock: MockClock,
-) -> None:
+async def test_a_provider_that_was_removed_leaves_its_payments_pending(autojump_clock: MockClock) -> None:
     async with at_work(WorkerHarness()) as harness:
         await harness.create(provider="gone")
         await harness.worker.wait_idle()
@@ -367,9 +333,7 @@ async def test_a_slow_provider_delays_no_other(autojump_clock: MockClock) -> Non
         assert (statistics.active, statistics.waiting) == (1, 2)
 
 
-async def test_without_room_questions_are_dropped_and_submissions_given_back(
-    autojump_clock: MockClock,
-) -> None:
+async def test_without_room_questions_are_dropped_and_submissions_given_back(autojump_clock: MockClock) -> None:
     async with at_work(WorkerHarness(conversations_max=1, waiting_max=1)) as harness:
         works = [await harness.create(number) for number in range(3)]
         assert not harness.worker.has_room()
@@ -397,9 +361,7 @@ async def drained(harness: WorkerHarness) -> None:
 
 
 @pytest.mark.spec("S6")
-async def test_draining_lets_conversations_finish_and_begins_none(
-    autojump_clock: MockClock,
-) -> None:
+async def test_draining_lets_conversations_finish_and_begins_none(autojump_clock: MockClock) -> None:
     harness = WorkerHarness(conversations_max=2, answers=[succeeds, hangs])
     await drained(harness)
     assert trio.current_time() == 5

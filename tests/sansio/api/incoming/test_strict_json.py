@@ -21,15 +21,7 @@ from mmo_sansio.values.problems import ProblemError
         for row, bodies in {
             21: [b"", b" ", b"\n"],
             22: [b"null", b"[]", b'"x"', b"1", b"true", b"-0.5e1"],
-            23: [
-                b"{",
-                b'{"a":1,}',
-                b'{"a":1 /* one */}',
-                b"{'a':1}",
-                b'{"a" 1}',
-                b'{"a":"b',
-                b"{a:1}",
-            ],
+            23: [b"{", b'{"a":1,}', b'{"a":1 /* one */}', b"{'a':1}", b'{"a" 1}', b'{"a":"b', b"{a:1}"],
             24: [b"{}{}", b"{} x", b"{}\0", b"{}]"],
             25: [b'{"a":NaN}', b'{"a":Infinity}', b'{"a":-Infinity}', b'{"a":[{"b":NaN}]}'],
             26: [
@@ -47,18 +39,8 @@ from mmo_sansio.values.problems import ProblemError
             28: ["{}".encode("utf-16"), "{}".encode("utf-16-le"), "{}".encode("utf-32")],
             29: [b'{"a":"\xff"}', b'{"a":"\xc0\xaf"}', b'{"a":"\xed\xa0\x80"}', b'{"\xe9":1}'],
             30: [b'{"a":"\t"}', b'{"a":"\n"}', b'{"a":"\0"}', b'{"\x1f":1}'],
-            31: [
-                b'{"a":1,"a":1}',
-                b'{"a":{"b":1,"b":2}}',
-                b'{"a":[{"b":1,"b":2}]}',
-                b'{"a":1,"\\u0061":2}',
-            ],
-            77: [
-                rb'{"a":"\ud800"}',
-                rb'{"a":"\uDFFF\ud800"}',
-                rb'{"\udbff":1}',
-                rb'{"a":["x\udc00"]}',
-            ],
+            31: [b'{"a":1,"a":1}', b'{"a":{"b":1,"b":2}}', b'{"a":[{"b":1,"b":2}]}', b'{"a":1,"\\u0061":2}'],
+            77: [rb'{"a":"\ud800"}', rb'{"a":"\uDFFF\ud800"}', rb'{"\udbff":1}', rb'{"a":["x\udc00"]}'],
             35: [
                 b'{"a":' + b"[" * 100_000,
                 b'{"a":' * 100_000,
@@ -77,11 +59,7 @@ def test_what_is_no_plain_json_object_is_a_bad_request(body: bytes) -> None:
     with pytest.raises(ProblemError) as refused:
         parse_object(body)
     problem = refused.value.problem
-    assert (problem.status, problem.error_code, problem.segment) == (
-        400,
-        "bad_request",
-        "bad_request",
-    )
+    assert (problem.status, problem.error_code, problem.segment) == (400, "bad_request", "bad_request")
 
 
 @pytest.mark.spec("G7")
@@ -125,9 +103,7 @@ _PLAIN = st.recursive(
 
 @pytest.mark.spec("G7")
 @given(st.dictionaries(st.text(st.characters(codec="utf-8")), _PLAIN), st.booleans())
-def test_what_a_json_writer_writes_is_read_as_it_was(
-    members: dict[str, JsonValue], ascii: bool
-) -> None:
+def test_what_a_json_writer_writes_is_read_as_it_was(members: dict[str, JsonValue], ascii: bool) -> None:
     assert parse_object(json.dumps(members, ensure_ascii=ascii).encode()) == members
 
 

@@ -14,16 +14,7 @@ from mmo_sansio.messages.replies import Accepted, Rejected
 from mmo_sansio.payments.decide import decide
 from mmo_sansio.payments.decision import Decision
 from mmo_sansio.payments.ledger import Ledger
-from mmo_sansio.testing import (
-    KES,
-    REFERENCE,
-    START,
-    a_brand,
-    a_create_payment,
-    a_method,
-    a_party,
-    numbered_reference,
-)
+from mmo_sansio.testing import KES, REFERENCE, START, a_brand, a_create_payment, a_method, a_party, numbered_reference
 from mmo_sansio.values import problems
 from mmo_sansio.values.clock import DAY, HOUR, MICROSECOND, MINUTE, Span, later
 from mmo_sansio.values.model import (
@@ -209,12 +200,8 @@ REFUSALS: list[tuple[str, dict[str, Any], ProblemType]] = [
 
 
 @pytest.mark.spec("C10", "C11", "C14", "M1", "M2", "P2")
-@pytest.mark.parametrize(
-    ("members", "cause"), [row[1:] for row in REFUSALS], ids=[row[0] for row in REFUSALS]
-)
-def test_what_the_brand_does_not_have_is_refused(
-    members: dict[str, Any], cause: ProblemType
-) -> None:
+@pytest.mark.parametrize(("members", "cause"), [row[1:] for row in REFUSALS], ids=[row[0] for row in REFUSALS])
+def test_what_the_brand_does_not_have_is_refused(members: dict[str, Any], cause: ProblemType) -> None:
     assert refusal(**members) == segment(cause)
 
 
@@ -243,10 +230,7 @@ def test_the_bounds_themselves_are_allowed(value: str) -> None:
 
 @pytest.mark.spec("C11")
 def test_limits_are_per_brand_method_and_currency() -> None:
-    limits = {
-        "KES": Limits(KES(10), KES(20)),
-        "UGX": Limits(Money(1000, "UGX"), Money(2000, "UGX")),
-    }
+    limits = {"KES": Limits(KES(10), KES(20)), "UGX": Limits(Money(1000, "UGX"), Money(2000, "UGX"))}
     brand = a_brand(methods=(a_method(limits=limits),))
     amount = created(brand=brand, amount=Decimal(1500), currency="UGX").order.requested
     assert amount == Money(1500, "UGX")
@@ -263,27 +247,17 @@ def test_each_refusal_says_what_was_wrong() -> None:
         reply = decide(Ledger(), a_create_payment(**members), now=START).reply
         assert isinstance(reply, Rejected)
         told[name] = reply.problem
-    assert told["unknown method"].detail == (
-        "The method 'nope' is not configured for direct/payin of this brand."
-    )
-    assert told["unknown country"].detail == (
-        "The country 'ZZ' is not configured for the method 'test_ke'."
-    )
-    assert told["unknown currency"].detail == (
-        "The currency 'UGX' is not configured for the method 'test_ke'."
-    )
+    assert told["unknown method"].detail == ("The method 'nope' is not configured for direct/payin of this brand.")
+    assert told["unknown country"].detail == ("The country 'ZZ' is not configured for the method 'test_ke'.")
+    assert told["unknown currency"].detail == ("The currency 'UGX' is not configured for the method 'test_ke'.")
     decimals = "must have at most 2 decimals in KES"
     assert told["too many decimals"].detail.endswith(f" {decimals}.")
     assert "amount.value" in told["too many decimals"].detail
     (fault,) = told["too many decimals"].errors
     assert fault.field == "amount.value"
     assert decimals in fault.detail
-    assert told["a cent too little"].detail == (
-        "The amount 9.99 KES is below the minimum of 10.00 KES."
-    )
-    assert told["a cent too much"].detail == (
-        "The amount 150000.01 KES is above the maximum of 150000.00 KES."
-    )
+    assert told["a cent too little"].detail == ("The amount 9.99 KES is below the minimum of 10.00 KES.")
+    assert told["a cent too much"].detail == ("The amount 150000.01 KES is above the maximum of 150000.00 KES.")
 
 
 PRECEDENCE: list[tuple[str, dict[str, Any], ProblemType]] = [
@@ -306,9 +280,7 @@ def test_the_earlier_cause_wins(first: int) -> None:
     ledger = Ledger()
     taken = decide(ledger, a_create_payment(), now=START)
     ledger.apply(taken.changes, taken.intents)
-    again = decide(
-        ledger, a_create_payment(numbered_reference(2), **members), now=later(START, Span(1))
-    )
+    again = decide(ledger, a_create_payment(numbered_reference(2), **members), now=later(START, Span(1)))
     assert cause_of(again) == segment(PRECEDENCE[first][2])
 
 
@@ -326,9 +298,7 @@ def second_use(
     """The same reference again after this time, by the same brand."""
     ledger = Ledger()
     ledger.apply(decide(ledger, a_create_payment(brand=brand), now=START).changes)
-    given = a_create_payment(
-        numbered_reference(2), brand=brand, terms=terms, merchant_reference=other
-    )
+    given = a_create_payment(numbered_reference(2), brand=brand, terms=terms, merchant_reference=other)
     return decide(ledger, given, now=later(START, after))
 
 
@@ -342,8 +312,7 @@ def test_a_reference_is_guarded_for_fifteen_minutes(after: Span) -> None:
     assert cause_of(decision) == DUPLICATE
     assert isinstance(decision.reply, Rejected)
     assert decision.reply.problem.detail == (
-        "The merchantReference 'order-1' was used before."
-        " Look the payment up by it, or send a new reference."
+        "The merchantReference 'order-1' was used before. Look the payment up by it, or send a new reference."
     )
 
 
@@ -356,9 +325,7 @@ def test_after_the_window_reuse_is_accepted(after: Span) -> None:
 @pytest.mark.spec("C12")
 @pytest.mark.parametrize("after", [0, WINDOW, 10_000 * DAY])
 def test_a_brand_can_be_set_to_refuse_reuse_for_ever(after: Span) -> None:
-    assert cause_of(second_use(after, brand=a_brand(reference_reuse=ReferenceReuse.NEVER))) == (
-        DUPLICATE
-    )
+    assert cause_of(second_use(after, brand=a_brand(reference_reuse=ReferenceReuse.NEVER))) == (DUPLICATE)
 
 
 @pytest.mark.spec("C12", "V1")
@@ -396,9 +363,7 @@ def test_a_refused_request_consumes_nothing() -> None:
 def test_a_refused_duplicate_does_not_prolong_the_window() -> None:
     ledger = Ledger()
     for number, at in enumerate([0, WINDOW - 1, WINDOW], start=1):
-        decision = decide(
-            ledger, a_create_payment(numbered_reference(number)), now=later(START, Span(at))
-        )
+        decision = decide(ledger, a_create_payment(numbered_reference(number)), now=later(START, Span(at)))
         ledger.apply(decision.changes, decision.intents)
     assert set(ledger.transactions) == {numbered_reference(1), numbered_reference(3)}
     used = ledger.reference_use("acme", "order-1")

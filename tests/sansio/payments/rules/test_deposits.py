@@ -33,16 +33,7 @@ from mmo_sansio.testing import (
     numbered_reference,
 )
 from mmo_sansio.values.clock import DAY, Span, later
-from mmo_sansio.values.model import (
-    Flow,
-    Order,
-    Progress,
-    ProviderData,
-    Source,
-    Stage,
-    Transaction,
-    Type,
-)
+from mmo_sansio.values.model import Flow, Order, Progress, ProviderData, Source, Stage, Transaction, Type
 from mmo_sansio.values.money import Money
 
 
@@ -135,9 +126,7 @@ def test_a_disabled_brand_still_receives_its_money() -> None:
 @pytest.mark.spec("S4")
 def test_told_again_it_is_the_same_transaction() -> None:
     ledger = after_one()
-    decision = decide(
-        ledger, a_deposit(gateway_reference=numbered_reference(2)), now=later(START, DAY)
-    )
+    decision = decide(ledger, a_deposit(gateway_reference=numbered_reference(2)), now=later(START, DAY))
     known = ledger.transactions[REFERENCE]
     assert decision == Decision(Ignored("The deposit is on record.", known))
 
@@ -155,9 +144,7 @@ def test_told_otherwise_it_goes_to_the_suspense_book(otherwise: dict[str, Any]) 
 
 
 @pytest.mark.spec("S4")
-@pytest.mark.parametrize(
-    "other", [{"provider_reference": "DEP-2"}, {"provider": "second"}], ids=["id", "account"]
-)
+@pytest.mark.parametrize("other", [{"provider_reference": "DEP-2"}, {"provider": "second"}], ids=["id", "account"])
 def test_identity_is_provider_account_and_its_transaction_id(other: dict[str, Any]) -> None:
     brand = a_brand(methods=(a_method(), a_method(provider="second", country="UG")))
     ledger = after_one(brand=brand)
@@ -235,10 +222,7 @@ def test_what_cannot_be_read_is_kept() -> None:
     decision = decide(Ledger(), given, now=START)
     noted, line = decision.changes
     assert noted == SuspenseRecorded(
-        START,
-        SuspenseReason.UNREADABLE,
-        "test",
-        '{"result": "unmatched", "told": "<xml/>"}',
+        START, SuspenseReason.UNREADABLE, "test", '{"result": "unmatched", "told": "<xml/>"}'
     )
     assert isinstance(line, JournalEntry)
     assert isinstance(decision.reply, Ignored)

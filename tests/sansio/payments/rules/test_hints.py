@@ -43,12 +43,9 @@ def test_what_a_hint_told_is_kept_for_the_adapter(stage: Stage) -> None:
 
 @pytest.mark.spec("S5")
 @pytest.mark.parametrize(
-    ("stage", "wake_at", "polls"),
-    [(Stage.SUBMITTING, START + MINUTE, 0), (Stage.AWAITING_RESULT, START + SECOND, 1)],
+    ("stage", "wake_at", "polls"), [(Stage.SUBMITTING, START + MINUTE, 0), (Stage.AWAITING_RESULT, START + SECOND, 1)]
 )
-def test_it_is_kept_even_when_nobody_is_asked_because_of_it(
-    stage: Stage, wake_at: int, polls: int
-) -> None:
+def test_it_is_kept_even_when_nobody_is_asked_because_of_it(stage: Stage, wake_at: int, polls: int) -> None:
     before = a_transaction(stage, wake_at=wake_at, polls=polls)
     decision = decided(before, hinted(content="receipt 1"))
     assert decision.intents == ()

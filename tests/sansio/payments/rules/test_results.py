@@ -73,11 +73,7 @@ def suspended(before: Transaction | None, given: Input) -> SuspenseRecorded:
 def test_a_success_sets_final_amount_and_fee(stage: Stage, source: Source) -> None:
     before = a_transaction(stage)
     given = succeeded(
-        source=source,
-        provider_reference="PROV-9",
-        final=KES("149.99"),
-        fee=KES("1.50"),
-        party_data='{"name":"W. M."}',
+        source=source, provider_reference="PROV-9", final=KES("149.99"), fee=KES("1.50"), party_data='{"name":"W. M."}'
     )
     assert ended(before, given) == Progress(
         stage=Stage.SUCCEEDED,
@@ -128,9 +124,7 @@ def test_a_failure_keeps_the_known_provider_reference() -> None:
 
 
 @pytest.mark.spec("S5")
-@pytest.mark.parametrize(
-    "given", [succeeded(UNUSED_REFERENCE), failed(UNUSED_REFERENCE)], ids=["ok", "failed"]
-)
+@pytest.mark.parametrize("given", [succeeded(UNUSED_REFERENCE), failed(UNUSED_REFERENCE)], ids=["ok", "failed"])
 def test_a_result_for_an_unknown_payment_is_kept(given: Input) -> None:
     noted = suspended(None, given)
     assert noted.reason is SuspenseReason.UNKNOWN_TRANSACTION
@@ -148,9 +142,7 @@ def test_a_result_for_what_was_never_submitted_is_kept(stage: Stage, given: Inpu
 
 @pytest.mark.spec("S5")
 @pytest.mark.parametrize("stage", Stage, ids=str)
-@pytest.mark.parametrize(
-    "given", [succeeded(provider="other"), failed(provider="other")], ids=["ok", "failed"]
-)
+@pytest.mark.parametrize("given", [succeeded(provider="other"), failed(provider="other")], ids=["ok", "failed"])
 def test_a_result_of_another_provider_is_kept(stage: Stage, given: Input) -> None:
     assert suspended(a_transaction(stage), given).reason is SuspenseReason.WRONG_PROVIDER
 
@@ -164,16 +156,8 @@ def test_a_success_in_another_currency_is_kept() -> None:
 
 SUCCESS = a_transaction(Stage.SUCCEEDED, provider_reference="PROV-1")
 FAILURE = a_transaction(Stage.FAILED, provider_reference="PROV-1")
-EXPIRED = a_transaction(
-    Stage.FAILED,
-    completion_source=Source.EXPIRY,
-    error_code=ErrorCode.TRANSACTION_EXPIRED,
-)
-R, K, L = (
-    SuspenseReason.REPEATED_RESULT,
-    SuspenseReason.CONFLICTING_RESULT,
-    SuspenseReason.LATE_RESULT,
-)
+EXPIRED = a_transaction(Stage.FAILED, completion_source=Source.EXPIRY, error_code=ErrorCode.TRANSACTION_EXPIRED)
+R, K, L = (SuspenseReason.REPEATED_RESULT, SuspenseReason.CONFLICTING_RESULT, SuspenseReason.LATE_RESULT)
 
 SECOND_RESULTS: list[tuple[str, Transaction, Any, SuspenseReason]] = [
     ("the same success", SUCCESS, succeeded(provider_reference="PROV-1"), R),
@@ -192,15 +176,10 @@ SECOND_RESULTS: list[tuple[str, Transaction, Any, SuspenseReason]] = [
 @pytest.mark.spec("S1", "S5")
 @pytest.mark.parametrize("source", [Source.WEBHOOK, Source.POLL], ids=str)
 @pytest.mark.parametrize(
-    ("before", "given", "reason"),
-    [row[1:] for row in SECOND_RESULTS],
-    ids=[row[0] for row in SECOND_RESULTS],
+    ("before", "given", "reason"), [row[1:] for row in SECOND_RESULTS], ids=[row[0] for row in SECOND_RESULTS]
 )
 def test_a_second_result_changes_nothing_and_is_kept(
-    before: Transaction,
-    given: ProviderSucceeded | ProviderFailed,
-    reason: SuspenseReason,
-    source: Source,
+    before: Transaction, given: ProviderSucceeded | ProviderFailed, reason: SuspenseReason, source: Source
 ) -> None:
     told = evolve(given, source=source)
     if reason is R and source is Source.POLL:
@@ -286,11 +265,7 @@ def test_a_resolution_before_submission_withdraws_the_wish_to_submit() -> None:
     ("before", "given", "reason"),
     [
         (None, a_resolution(), "There is no such transaction."),
-        (
-            a_transaction(Stage.CREATED),
-            a_resolution(),
-            "A transaction that is created can't be made succeeded.",
-        ),
+        (a_transaction(Stage.CREATED), a_resolution(), "A transaction that is created can't be made succeeded."),
         (
             a_transaction(Stage.AWAITING_CUSTOMER),
             a_resolution(),
@@ -306,17 +281,13 @@ def test_a_resolution_before_submission_withdraws_the_wish_to_submit() -> None:
     ],
     ids=["unknown", "created", "awaiting", "succeeded", "failed", "currency"],
 )
-def test_a_resolution_that_does_nothing_says_why(
-    before: Transaction | None, given: Input, reason: str
-) -> None:
+def test_a_resolution_that_does_nothing_says_why(before: Transaction | None, given: Input, reason: str) -> None:
     assert decided(before, given) == Decision(Ignored(reason, before))
 
 
 @pytest.mark.spec("S3", "S5")
 def test_a_result_after_three_days_still_pending_is_taken() -> None:
     """The clock has not woken it yet: the money moved, and that is the first valid result."""
-    decision = decide(
-        ledger_with(WAITING), succeeded(), now=later(later(START, Span(3 * DAY)), SECOND)
-    )
+    decision = decide(ledger_with(WAITING), succeeded(), now=later(later(START, Span(3 * DAY)), SECOND))
     assert isinstance(decision.reply, Applied)
     assert decision.reply.transaction.progress.stage is Stage.SUCCEEDED

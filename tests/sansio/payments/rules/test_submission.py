@@ -62,12 +62,7 @@ def test_a_submission_is_on_record_before_the_request_leaves() -> None:
     assert isinstance(line, JournalEntry)
     assert decision.intents == ()
     assert step.after.progress == Progress(
-        Stage.SUBMITTING,
-        2,
-        later(NOW, SUBMISSION_TIMEOUT),
-        polls=0,
-        provider_data=DATA,
-        submitted_at=NOW,
+        Stage.SUBMITTING, 2, later(NOW, SUBMISSION_TIMEOUT), polls=0, provider_data=DATA, submitted_at=NOW
     )
 
 
@@ -76,9 +71,7 @@ def test_a_submission_begins_once() -> None:
     assert decided(a_transaction(Stage.SUBMITTING), a_begin_submission()) == Decision(
         Ignored("The payment was submitted before or has ended.", a_transaction(Stage.SUBMITTING))
     )
-    assert (
-        why_ignored(None, a_begin_submission()) == "The payment was submitted before or has ended."
-    )
+    assert why_ignored(None, a_begin_submission()) == "The payment was submitted before or has ended."
 
 
 @pytest.mark.spec("S3", "S6")
@@ -116,9 +109,7 @@ def test_an_accepted_payment_is_asked_for_in_time(ask_after: int | None, wait: S
     assert decided(before, given).intents == ()
 
 
-WAITING = a_transaction(
-    Stage.AWAITING_RESULT, provider_reference="PROV-1", wake_at=NOW + HOUR, polls=4
-)
+WAITING = a_transaction(Stage.AWAITING_RESULT, provider_reference="PROV-1", wake_at=NOW + HOUR, polls=4)
 
 
 def test_still_pending_changes_nothing() -> None:
@@ -130,11 +121,7 @@ def test_still_pending_changes_nothing() -> None:
 def test_a_new_provider_reference_is_put_on_record() -> None:
     progress = moved(WAITING, accepted(provider_reference="PROV-2"))
     assert progress.provider_reference == "PROV-2"
-    assert (progress.stage, progress.wake_at, progress.polls) == (
-        Stage.AWAITING_RESULT,
-        NOW + HOUR,
-        4,
-    )
+    assert (progress.stage, progress.wake_at, progress.polls) == (Stage.AWAITING_RESULT, NOW + HOUR, 4)
 
 
 def test_a_provider_may_ask_for_another_moment() -> None:
@@ -147,17 +134,10 @@ def test_a_provider_may_ask_for_another_moment() -> None:
 @pytest.mark.parametrize("stage", [Stage.SUBMITTING, Stage.AWAITING_RESULT], ids=str)
 @pytest.mark.parametrize(
     ("polls", "due_in", "wait"),
-    [
-        (0, HOUR, 2 * SECOND),
-        (3, HOUR, 16 * SECOND),
-        (11, 2 * HOUR, HOUR),
-        (3, SECOND, SECOND),
-    ],
+    [(0, HOUR, 2 * SECOND), (3, HOUR, 16 * SECOND), (11, 2 * HOUR, HOUR), (3, SECOND, SECOND)],
     ids=["first", "fourth", "longest", "sooner already"],
 )
-def test_an_unknown_outcome_is_asked_for_soon(
-    stage: Stage, polls: int, due_in: int, wait: int
-) -> None:
+def test_an_unknown_outcome_is_asked_for_soon(stage: Stage, polls: int, due_in: int, wait: int) -> None:
     before = a_transaction(stage, polls=polls, wake_at=NOW + due_in)
     progress = moved(before, unreachable())
     assert (progress.stage, progress.wake_at, progress.polls) == (stage, NOW + wait, polls)
@@ -173,9 +153,7 @@ def test_what_was_never_received_is_submitted_again() -> None:
     assert isinstance(step, TransactionAdvanced)
     assert isinstance(line, JournalEntry)
     assert line.at == NOW
-    assert step.after.progress == Progress(
-        Stage.CREATED, 7, EXPIRES, polls=2, provider_data=DATA, submitted_at=START
-    )
+    assert step.after.progress == Progress(Stage.CREATED, 7, EXPIRES, polls=2, provider_data=DATA, submitted_at=START)
 
 
 @pytest.mark.spec("S6")
@@ -197,9 +175,7 @@ def test_never_received_means_nothing_elsewhere(stage: Stage) -> None:
 
 @pytest.mark.spec("S6")
 @pytest.mark.parametrize(
-    "given",
-    [accepted(), unreachable(), never_received(version=1)],
-    ids=["accepted", "lost", "never"],
+    "given", [accepted(), unreachable(), never_received(version=1)], ids=["accepted", "lost", "never"]
 )
 def test_what_was_not_submitted_is_not_moved_by_reports(given: Input) -> None:
     assert why_ignored(a_transaction(), given) == "No such payment waits for this provider."
@@ -210,9 +186,7 @@ def test_a_confirmed_page_wants_to_be_submitted() -> None:
     before = a_transaction(Stage.AWAITING_CUSTOMER)
     decision = decided(before, a_confirmation())
     assert decision.intents == (SubmitToProvider(REFERENCE),)
-    assert moved(before, a_confirmation()) == Progress(
-        Stage.CREATED, 2, later(START, Span(30 * MINUTE))
-    )
+    assert moved(before, a_confirmation()) == Progress(Stage.CREATED, 2, later(START, Span(30 * MINUTE)))
     assert WITHDRAWN not in decision.changes
 
 
@@ -222,9 +196,7 @@ def test_a_page_closes() -> None:
     closes = later(START, Span(30 * MINUTE))
     assert moved(before, a_confirmation(), now=earlier(closes, Span(1))).stage is Stage.CREATED
     for now in (closes, closes + 1):
-        assert decided(before, a_confirmation(), now=Instant(now)) == Decision(
-            Ignored("The page has closed.", before)
-        )
+        assert decided(before, a_confirmation(), now=Instant(now)) == Decision(Ignored("The page has closed.", before))
 
 
 @pytest.mark.spec("W1")
@@ -239,6 +211,4 @@ def test_a_second_press_does_nothing() -> None:
 @pytest.mark.spec("W1")
 @pytest.mark.parametrize("before", [None, a_transaction()], ids=["unknown", "direct"])
 def test_without_a_page_there_is_nothing_to_confirm(before: Transaction | None) -> None:
-    assert decided(before, a_confirmation()) == Decision(
-        Ignored("There is no hosted page for this reference.")
-    )
+    assert decided(before, a_confirmation()) == Decision(Ignored("There is no hosted page for this reference."))

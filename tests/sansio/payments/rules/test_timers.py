@@ -116,9 +116,7 @@ def test_ending_before_submission_withdraws_the_wish_to_submit() -> None:
 @pytest.mark.spec("S6")
 @pytest.mark.parametrize("stage", [Stage.SUBMITTING, Stage.AWAITING_RESULT], ids=str)
 @pytest.mark.parametrize(
-    ("polls", "wait"),
-    [(0, 2), (1, 4), (2, 8), (10, 2048), (11, 3600), (12, 3600), (500, 3600)],
-    ids=str,
+    ("polls", "wait"), [(0, 2), (1, 4), (2, 8), (10, 2048), (11, 3600), (12, 3600), (500, 3600)], ids=str
 )
 def test_questions_come_at_growing_intervals(stage: Stage, polls: int, wait: int) -> None:
     now = later(START, MINUTE)

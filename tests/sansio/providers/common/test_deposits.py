@@ -7,12 +7,7 @@ from typing import Any
 import pytest
 
 from mmo_sansio.messages.inputs import ProviderHinted, ProviderSucceeded, UnmatchedNotified
-from mmo_sansio.providers.common.deposits import (
-    deposit_input,
-    find_owner,
-    may_be_reference_suffix,
-    payment_input,
-)
+from mmo_sansio.providers.common.deposits import deposit_input, find_owner, may_be_reference_suffix, payment_input
 from mmo_sansio.providers.common.interface import DepositReport
 from mmo_sansio.providers.common.operations import DIRECT_PAYIN, ProviderOperation
 from mmo_sansio.testing import KES, REFERENCE, a_brand, a_method, a_party, a_transaction
@@ -69,9 +64,7 @@ def test_a_deposit_without_an_owner_names_no_brand() -> None:
     given = deposit_input(told(), None, provider_title="T", gateway_reference=REFERENCE)
     assert (given.brand, given.method, given.provider_reference) == (None, "", "RKL51ZDR4F")
     owner = find_owner(told(), [brand("acme")])
-    assert (
-        deposit_input(told(), owner, provider_title="T", gateway_reference="R").method == "test_ke"
-    )
+    assert deposit_input(told(), owner, provider_title="T", gateway_reference="R").method == "test_ke"
 
 
 def asked(can_be_asked: bool) -> dict[tuple[Any, Any], ProviderOperation]:
@@ -97,8 +90,7 @@ def test_a_deposit_that_names_a_payment_is_no_deposit(
 
 
 @pytest.mark.parametrize(
-    ("given", "could_be"),
-    [(REFERENCE[-12:], True), (REFERENCE, False), ("acme-7777777", False), ("", False)],
+    ("given", "could_be"), [(REFERENCE[-12:], True), (REFERENCE, False), ("acme-7777777", False), ("", False)]
 )
 def test_what_could_be_the_end_of_a_reference(given: str, could_be: bool) -> None:
     assert may_be_reference_suffix(told(bill_reference=given)) is could_be

@@ -82,9 +82,7 @@ def test_words_without_secrets_stay_as_they_are() -> None:
     words = "Payer 256772000000 of 01K5TESTTESTTESTTESTTEST00 has EUR 1234.00: eyJhbGciOiJub25lIn0="
     body = json.dumps({"code": "NOT_ENOUGH_FUNDS", "message": words}).encode()
     transaction = a_transaction(type=Type.PAYIN)
-    report = drive(
-        a_provider().submit(transaction, now=START), lambda _: HttpResponse(400, (), body)
-    )
+    report = drive(a_provider().submit(transaction, now=START), lambda _: HttpResponse(400, (), body))
     assert isinstance(report, ProviderFailed)
     assert (report.native_code, report.native_message) == ("NOT_ENOUGH_FUNDS", words)
 

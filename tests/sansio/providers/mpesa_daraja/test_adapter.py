@@ -23,20 +23,10 @@ from mmo_sansio.messages.inputs import (
     UnmatchedNotified,
 )
 from mmo_sansio.providers.common.ciphers import CipherError, RsaPadding
-from mmo_sansio.providers.common.interface import (
-    DepositReport,
-    DepositValidation,
-    ExchangeFailed,
-    SignInFailed,
-    drive,
-)
+from mmo_sansio.providers.common.interface import DepositReport, DepositValidation, ExchangeFailed, SignInFailed, drive
 from mmo_sansio.providers.common.options import OptionError
 from mmo_sansio.providers.mpesa_daraja.adapter import DarajaProvider, RegistrationFailed
-from mmo_sansio.providers.mpesa_daraja.callback_url import (
-    CallbackContext,
-    MpesaCallbackKind,
-    parse_callback_url,
-)
+from mmo_sansio.providers.mpesa_daraja.callback_url import CallbackContext, MpesaCallbackKind, parse_callback_url
 from mmo_sansio.providers.mpesa_daraja.codes import ERROR_RULES, RESULT_CODES, MpesaSubmissionState
 from mmo_sansio.providers.mpesa_daraja.references import account_reference
 from mmo_sansio.providers.mpesa_daraja.wire import format_msisdn, password, timestamp
@@ -328,9 +318,7 @@ FOR_A_PUSH = [
 
 @pytest.mark.spec("E1")
 @pytest.mark.parametrize(("status", "code", "message", "means"), FOR_A_PUSH)
-def test_a_refusal_is_a_failure_of_the_catalogue(
-    status: int, code: str, message: str, means: ErrorCode
-) -> None:
+def test_a_refusal_is_a_failure_of_the_catalogue(status: int, code: str, message: str, means: ErrorCode) -> None:
     document = {"requestId": "1", "errorCode": code, "errorMessage": message}
     for kind in ("payin", "payout", "tax"):
         report = submitted(kind, status, document if code else b"")
@@ -371,9 +359,7 @@ def test_a_duplicate_payout_was_sent_before_and_doesnt_fail() -> None:
     assert isinstance(submitted("payout", 500, document), ProviderAccepted)
 
 
-@pytest.mark.parametrize(
-    ("status", "code"), [(401, "401.002.01"), (404, "404.001.03"), (400, "400.003.01"), (401, "")]
-)
+@pytest.mark.parametrize(("status", "code"), [(401, "401.002.01"), (404, "404.001.03"), (400, "400.003.01"), (401, "")])
 def test_a_refused_token_moves_nothing(status: int, code: str) -> None:
     document = {"errorCode": code, "errorMessage": "Invalid Access Token"}
     assert isinstance(submitted("payout", status, document), ProviderNeverReceived)
@@ -416,18 +402,10 @@ def test_every_result_code_of_a_push(code: str) -> None:
     [
         (200, {**TAKEN_PUSH, "ResultCode": "4999"}),
         (200, TAKEN_PUSH),
-        (
-            500,
-            {
-                "errorCode": "500.001.1001",
-                "errorMessage": "The transaction is being processed",
-            },
-        ),
+        (500, {"errorCode": "500.001.1001", "errorMessage": "The transaction is being processed"}),
     ],
 )
-def test_a_push_without_a_result_is_pending_however_that_is_said(
-    status: int, document: object
-) -> None:
+def test_a_push_without_a_result_is_pending_however_that_is_said(status: int, document: object) -> None:
     waiting = payment(stage=Stage.AWAITING_RESULT, provider_reference="ws_CO_1")
     assert isinstance(asked(waiting, status, document), ProviderAccepted)
 
@@ -439,10 +417,7 @@ def test_a_push_that_succeeded_has_the_receipt_that_its_callback_told() -> None:
     assert isinstance(report, ProviderSucceeded)
     assert report.provider_reference == "ws_CO_1"
     told = adapter().read_notification(
-        callback(
-            to(MpesaCallbackKind.PUSH),
-            push_document(0, {"Name": "MpesaReceiptNumber", "Value": "NLJ7RT61SV"}),
-        )
+        callback(to(MpesaCallbackKind.PUSH), push_document(0, {"Name": "MpesaReceiptNumber", "Value": "NLJ7RT61SV"}))
     )
     assert isinstance(told, ProviderHinted)
     hinted = payment(stage=Stage.AWAITING_RESULT, provider_reference="ws_CO_1", hint=told.content)
@@ -512,14 +487,10 @@ def test_an_answered_question_tells_of_a_success(code: object) -> None:
 @pytest.mark.spec("E1")
 @pytest.mark.parametrize("code", sorted(RESULT_CODES))
 def test_every_result_code_of_a_payout_is_told_by_its_callback_and_confirmed(code: str) -> None:
-    first = adapter().read_notification(
-        callback(to(MpesaCallbackKind.RESULT), result_document(code))
-    )
+    first = adapter().read_notification(callback(to(MpesaCallbackKind.RESULT), result_document(code)))
     assert isinstance(first, ProviderHinted)
     failed = {"Key": "TransactionStatus", "Value": "Failed"}
-    told = adapter().read_notification(
-        callback(question(hint=first.content), result_document(0, failed))
-    )
+    told = adapter().read_notification(callback(question(hint=first.content), result_document(0, failed)))
     assert isinstance(told, ProviderFailed)
     assert (told.error_code, told.native_code) == (RESULT_CODES[code].payout, code)
 
@@ -551,8 +522,7 @@ def test_not_found_is_final_after_an_hour_and_about_that_submission_only() -> No
     [
         HOOKS_URL,
         f"{HOOKS_URL}/00",
-        f"{HOOKS_URL}/"
-        + CallbackContext(MpesaCallbackKind.PUSH, REFERENCE, 15_000).to_segment(b"another key"),
+        f"{HOOKS_URL}/" + CallbackContext(MpesaCallbackKind.PUSH, REFERENCE, 15_000).to_segment(b"another key"),
         to(MpesaCallbackKind.PUSH)[:-2],
         f"{HOOKS_URL}/zz",
     ],
@@ -568,27 +538,19 @@ def test_what_has_no_seal_of_ours_is_kept_and_not_believed(url: str) -> None:
     [
         (MpesaCallbackKind.PUSH, push_document(0, {"Name": "Amount", "Value": 149.99})),
         (MpesaCallbackKind.RESULT, result_document(0, {"Key": "TransactionAmount", "Value": 151})),
-        (
-            MpesaCallbackKind.POLL_RESULT,
-            result_document(0, [COMPLETED[0], {"Key": "Amount", "Value": 15}]),
-        ),
+        (MpesaCallbackKind.POLL_RESULT, result_document(0, [COMPLETED[0], {"Key": "Amount", "Value": 15}])),
         (MpesaCallbackKind.PUSH, {}),
         (MpesaCallbackKind.PUSH, {"Body": {"stkCallback": []}}),
         (MpesaCallbackKind.RESULT, {"Result": {"ResultCode": 0, "ResultParameters": 7}}),
         (MpesaCallbackKind.POLL_RESULT, []),
     ],
 )
-def test_a_wrong_amount_or_nonsense_is_kept_and_not_believed(
-    kind: MpesaCallbackKind, document: object
-) -> None:
+def test_a_wrong_amount_or_nonsense_is_kept_and_not_believed(kind: MpesaCallbackKind, document: object) -> None:
     told = adapter().read_notification(callback(to(kind), document))
     assert isinstance(told, UnmatchedNotified)
 
 
-@pytest.mark.parametrize(
-    "balance",
-    [{}, {"Value": 7}, {"Value": "{Amount={CurrencyCode=KES, BasicAmount=6186.83}}"}],
-)
+@pytest.mark.parametrize("balance", [{}, {"Value": 7}, {"Value": "{Amount={CurrencyCode=KES, BasicAmount=6186.83}}"}])
 def test_a_push_callback_is_read_whatever_its_balance(balance: dict[str, Any]) -> None:
     items = (
         {"Name": "Amount", "Value": 150.00},
@@ -597,9 +559,7 @@ def test_a_push_callback_is_read_whatever_its_balance(balance: dict[str, Any]) -
         {"Name": "TransactionDate", "Value": 20191219102115},
         {"Name": "PhoneNumber", "Value": "2547*****149"},
     )
-    told = adapter().read_notification(
-        callback(to(MpesaCallbackKind.PUSH), push_document(0, *items))
-    )
+    told = adapter().read_notification(callback(to(MpesaCallbackKind.PUSH), push_document(0, *items)))
     assert isinstance(told, ProviderHinted)
     assert told.gateway_reference == REFERENCE
 
@@ -636,11 +596,7 @@ def test_a_confirmation_tells_of_a_deposit() -> None:
     request = callback(to(MpesaCallbackKind.CONFIRMATION), deposit_document())
     told = adapter().read_notification(request)
     assert isinstance(told, DepositReport)
-    assert (told.provider_reference, told.account, told.bill_reference) == (
-        "RKL51ZDR4F",
-        "174379",
-        "ACC-1",
-    )
+    assert (told.provider_reference, told.account, told.bill_reference) == ("RKL51ZDR4F", "174379", "ACC-1")
     assert (told.amount, told.party.first_name, told.party.last_name) == (KES(5), "JOHN", "DOE")
     answer = adapter().answer_notification(request, True)
     assert (answer.status, json.loads(answer.body)["ResultCode"]) == (200, 0)
@@ -649,9 +605,7 @@ def test_a_confirmation_tells_of_a_deposit() -> None:
 
 @pytest.mark.spec("S4")
 def test_a_validation_asks_and_tells_of_no_deposit() -> None:
-    told = adapter().read_notification(
-        callback(to(MpesaCallbackKind.VALIDATION), deposit_document())
-    )
+    told = adapter().read_notification(callback(to(MpesaCallbackKind.VALIDATION), deposit_document()))
     assert isinstance(told, DepositValidation)
     assert told.deposit.amount == KES(5)
 
@@ -666,9 +620,7 @@ def test_a_validation_asks_and_tells_of_no_deposit() -> None:
         ({"TransAmount": "much"}, True, "C2B00016"),
     ],
 )
-def test_a_validation_is_answered_with_its_code(
-    members: dict[str, Any], accepted: bool, code: str
-) -> None:
+def test_a_validation_is_answered_with_its_code(members: dict[str, Any], accepted: bool, code: str) -> None:
     request = callback(to(MpesaCallbackKind.VALIDATION), deposit_document(**members))
     answer = adapter().answer_notification(request, accepted)
     assert (answer.status, json.loads(answer.body)["ResultCode"]) == (200, code)
@@ -682,17 +634,13 @@ def test_a_token_is_good_for_as_long_as_it_says_in_either_way(life: object) -> N
     conversation = adapter().sign_in("daraja", now=START)
     request = next(conversation)
     assert request.target.endswith(b"/oauth/v1/generate?grant_type=client_credentials")
-    assert b64decode((request.value(b"authorization") or b"")[6:]).startswith(
-        b"canary-consumer-key:"
-    )
+    assert b64decode((request.value(b"authorization") or b"")[6:]).startswith(b"canary-consumer-key:")
     with pytest.raises(StopIteration) as end:
         conversation.send(answering(200, {"access_token": "c9SQ", "expires_in": life})(request))
     assert end.value.value.expires_at == START + 3599 * clock.SECOND
 
 
-@pytest.mark.parametrize(
-    ("status", "document"), [(400, {"errorCode": "400.008.01"}), (200, {}), (500, b"")]
-)
+@pytest.mark.parametrize(("status", "document"), [(400, {"errorCode": "400.008.01"}), (200, {}), (500, b"")])
 def test_a_refused_sign_in_says_so_without_secrets(status: int, document: object) -> None:
     conversation = adapter().sign_in("daraja", now=START)
     request = next(conversation)
@@ -709,9 +657,7 @@ def test_a_refused_sign_in_says_so_without_secrets(status: int, document: object
         (400, {"errorCode": "400.003.02", "errorMessage": "Bad Request"}, False),
     ],
 )
-def test_addresses_for_deposits_are_registered_once(
-    status: int, document: object, is_fine: bool
-) -> None:
+def test_addresses_for_deposits_are_registered_once(status: int, document: object, is_fine: bool) -> None:
     conversation = adapter().register_urls()
     request = next(conversation)
     assert json.loads(request.body)["ResponseType"] == "Completed"
@@ -732,9 +678,7 @@ def test_addresses_for_deposits_are_registered_once(
         ({"till": "x"}, "till"),
     ],
 )
-def test_an_option_that_cant_be_used_is_refused_by_its_name(
-    options: dict[str, Any], key: str
-) -> None:
+def test_an_option_that_cant_be_used_is_refused_by_its_name(options: dict[str, Any], key: str) -> None:
     with pytest.raises(OptionError) as refusal:
         adapter(**options)
     assert refusal.value.key == key
@@ -753,9 +697,7 @@ def test_no_secret_stands_in_a_repr() -> None:
 
 def test_every_code_is_of_the_catalogue() -> None:
     meanings = [code for each in RESULT_CODES.values() for code in (each.payin, each.payout)]
-    meanings += [
-        each.meaning for each in ERROR_RULES if not isinstance(each.meaning, MpesaSubmissionState)
-    ]
+    meanings += [each.meaning for each in ERROR_RULES if not isinstance(each.meaning, MpesaSubmissionState)]
     assert set(meanings) <= set(ErrorCode)
 
 

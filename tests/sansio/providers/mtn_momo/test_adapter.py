@@ -65,9 +65,7 @@ def a_provider(**options: Any) -> MtnMomoProvider:
 PROVIDER = a_provider()
 
 
-def a_payment(
-    type: Type = Type.PAYIN, stage: Stage = Stage.SUBMITTING, **members: Any
-) -> Transaction:
+def a_payment(type: Type = Type.PAYIN, stage: Stage = Stage.SUBMITTING, **members: Any) -> Transaction:
     standard: dict[str, Any] = {
         "type": type,
         "provider": "mtn_ug",
@@ -83,9 +81,7 @@ def answer(status: int, document: object = None) -> HttpResponse:
     return HttpResponse(status, (), b"" if document is None else json.dumps(document).encode())
 
 
-def submitted(
-    to: HttpResponse | ExchangeFailed, type: Type = Type.PAYIN, **members: Any
-) -> ProviderReport:
+def submitted(to: HttpResponse | ExchangeFailed, type: Type = Type.PAYIN, **members: Any) -> ProviderReport:
     return held(PROVIDER.submit(a_payment(type, **members), now=NOW), to)
 
 
@@ -121,10 +117,7 @@ def a_status(status: str, **members: Any) -> dict[str, Any]:
 
 @pytest.mark.parametrize(
     ("type", "product", "path", "party"),
-    [
-        (Type.PAYIN, "collection", "requesttopay", "payer"),
-        (Type.PAYOUT, "disbursement", "transfer", "payee"),
-    ],
+    [(Type.PAYIN, "collection", "requesttopay", "payer"), (Type.PAYOUT, "disbursement", "transfer", "payee")],
 )
 def test_a_submission_and_a_question_are_what_the_operator_documents(
     type: Type, product: str, path: str, party: str
@@ -227,9 +220,7 @@ def test_a_token_lives_as_long_as_the_answer_says(expires_in: object) -> None:
         answer(200, {"expires_in": 3600}),
     ],
 )
-def test_an_answer_without_a_usable_token_is_a_refusal_that_quotes_nothing(
-    given: HttpResponse,
-) -> None:
+def test_an_answer_without_a_usable_token_is_a_refusal_that_quotes_nothing(given: HttpResponse) -> None:
     conversation = PROVIDER.sign_in("collection", now=NOW)
     next(conversation)
     with pytest.raises(SignInFailed) as refusal:
@@ -275,19 +266,13 @@ def test_what_was_taken_now_or_before_is_pending(given: HttpResponse) -> None:
 )
 @pytest.mark.parametrize("type", [Type.PAYIN, Type.PAYOUT])
 @pytest.mark.spec("S6")
-def test_a_submission_that_may_have_been_taken_is_unknown(
-    given: HttpResponse | ExchangeFailed, type: Type
-) -> None:
+def test_a_submission_that_may_have_been_taken_is_unknown(given: HttpResponse | ExchangeFailed, type: Type) -> None:
     assert isinstance(submitted(given, type), ProviderUnreachable)
 
 
-@pytest.mark.parametrize(
-    "given", [ExchangeFailed("No connection.", may_have_arrived=False), answer(429)]
-)
+@pytest.mark.parametrize("given", [ExchangeFailed("No connection.", may_have_arrived=False), answer(429)])
 @pytest.mark.spec("S6")
-def test_a_submission_that_was_certainly_not_taken_may_be_made_again(
-    given: HttpResponse | ExchangeFailed,
-) -> None:
+def test_a_submission_that_was_certainly_not_taken_may_be_made_again(given: HttpResponse | ExchangeFailed) -> None:
     assert submitted(given) == ProviderNeverReceived(REFERENCE, "mtn_ug", 2)
 
 
@@ -295,9 +280,7 @@ def test_a_submission_that_was_certainly_not_taken_may_be_made_again(
 @pytest.mark.parametrize("status", [400, 500])
 @pytest.mark.parametrize("code", sorted(REASONS.keys() - INCONCLUSIVE_REASONS))
 @pytest.mark.spec("E1")
-def test_a_refusal_is_judged_by_its_code_and_not_by_its_status(
-    code: str, status: int, type: Type
-) -> None:
+def test_a_refusal_is_judged_by_its_code_and_not_by_its_status(code: str, status: int, type: Type) -> None:
     report = submitted(answer(status, {"code": code, "message": "Why"}), type)
     meaning = REASONS[code].payin if type is Type.PAYIN else REASONS[code].payout
     assert isinstance(report, ProviderFailed)
@@ -315,9 +298,7 @@ def test_a_refusal_is_judged_by_its_code_and_not_by_its_status(
     ],
 )
 @pytest.mark.spec("E1")
-def test_a_refusal_without_a_known_code_is_a_fault_of_our_set_up(
-    given: HttpResponse, native: str
-) -> None:
+def test_a_refusal_without_a_known_code_is_a_fault_of_our_set_up(given: HttpResponse, native: str) -> None:
     report = submitted(given)
     assert isinstance(report, ProviderFailed)
     assert (report.error_code, report.native_code) == (ErrorCode.MERCHANT_MISCONFIGURED, native)
@@ -330,9 +311,7 @@ def test_an_amount_that_is_not_taken_is_told_from_other_faults_of_a_request() ->
     assert report.error_code is ErrorCode.AMOUNT_OUT_OF_RANGE
 
 
-@pytest.mark.parametrize(
-    ("type", "flow"), [(Type.TAX, Flow.DIRECT), (Type.PAYIN, Flow.QR)], ids=["tax", "qr"]
-)
+@pytest.mark.parametrize(("type", "flow"), [(Type.TAX, Flow.DIRECT), (Type.PAYIN, Flow.QR)], ids=["tax", "qr"])
 def test_what_the_operator_does_not_offer_fails_without_a_request(type: Type, flow: Flow) -> None:
     report = drive(PROVIDER.submit(a_payment(type, flow=flow), now=NOW), lambda request: 1 / 0)  # type: ignore[arg-type,return-value]
     assert isinstance(report, ProviderFailed)
@@ -353,9 +332,7 @@ def test_an_account_offers_what_it_has_keys_for() -> None:
 @pytest.mark.parametrize("receipt", ["1232581108", 1232581108], ids=["text", "number"])
 @pytest.mark.parametrize("amount", ["1000", "1000.0", 1000, 1000.0])
 @pytest.mark.spec("S2")
-def test_a_success_tells_its_receipt_and_its_amount_however_they_are_written(
-    amount: object, receipt: object
-) -> None:
+def test_a_success_tells_its_receipt_and_its_amount_however_they_are_written(amount: object, receipt: object) -> None:
     document = a_status("SUCCESSFUL", amount=amount, financialTransactionId=receipt)
     assert asked(answer(200, document)) == ProviderSucceeded(
         REFERENCE, "mtn_ug", Source.POLL, "1232581108", final=Money(1_000, "UGX")
@@ -428,9 +405,7 @@ def test_what_is_still_running_is_pending_wherever_it_says_so(reason: str) -> No
     ],
 )
 @pytest.mark.spec("S6")
-def test_an_answer_that_says_nothing_usable_changes_nothing(
-    given: HttpResponse | ExchangeFailed,
-) -> None:
+def test_an_answer_that_says_nothing_usable_changes_nothing(given: HttpResponse | ExchangeFailed) -> None:
     assert isinstance(asked(given), ProviderUnreachable)
 
 
@@ -438,9 +413,7 @@ def test_an_answer_that_says_nothing_usable_changes_nothing(
 def test_not_found_is_believed_only_once_a_submission_is_old_enough_to_be_found() -> None:
     transaction = a_payment(stage=Stage.AWAITING_RESULT, submitted_at=START)
     final = later(START, NOT_FOUND_IS_FINAL_AFTER)
-    young = held(
-        PROVIDER.poll(transaction, now=earlier(final, Span(1))), answer(404, NOT_FOUND_BODY)
-    )
+    young = held(PROVIDER.poll(transaction, now=earlier(final, Span(1))), answer(404, NOT_FOUND_BODY))
     assert isinstance(young, ProviderUnreachable)
     old = held(PROVIDER.poll(transaction, now=final), answer(404, NOT_FOUND_BODY))
     assert old == ProviderNeverReceived(REFERENCE, "mtn_ug", transaction.progress.version)
@@ -463,9 +436,7 @@ def test_questions_come_often_while_a_payer_may_approve_and_seldom_later() -> No
     [("", REFERENCE), (f"/{REFERENCE}", REFERENCE), (f"/{REFERENCE}", None)],
     ids=["in the body", "in both", "in the address"],
 )
-def test_a_callback_is_a_hint_and_no_result(
-    method: str, tail: str, external_id: str | None
-) -> None:
+def test_a_callback_is_a_hint_and_no_result(method: str, tail: str, external_id: str | None) -> None:
     body = json.dumps(a_status("SUCCESSFUL", externalId=external_id)).encode()
     target = f"/hooks/mtn_ug/token{tail}".encode()
     hint = PROVIDER.read_notification(HttpRequest(method, target, (), body))
@@ -488,9 +459,7 @@ def test_a_callback_is_a_hint_and_no_result(
     ],
 )
 @pytest.mark.spec("S5")
-def test_a_callback_that_names_no_payment_or_two_is_kept_for_a_person(
-    tail: str, body: bytes
-) -> None:
+def test_a_callback_that_names_no_payment_or_two_is_kept_for_a_person(tail: str, body: bytes) -> None:
     request = HttpRequest("PUT", f"/hooks/mtn_ug/token{tail}".encode(), (), body)
     told = PROVIDER.read_notification(request)
     assert isinstance(told, UnmatchedNotified)

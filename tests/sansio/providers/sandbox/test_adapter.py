@@ -33,22 +33,9 @@ from mmo_sansio.providers.sandbox.journal import (
     format_entry,
     parse_entry,
 )
-from mmo_sansio.providers.sandbox.scenarios import (
-    SCENARIOS,
-    SCENARIOS_BY_NAME,
-    Scenario,
-    find_scenario,
-)
+from mmo_sansio.providers.sandbox.scenarios import SCENARIOS, SCENARIOS_BY_NAME, Scenario, find_scenario
 from mmo_sansio.providers.sandbox.simulated_operator import SimulatedOperator
-from mmo_sansio.testing import (
-    KES,
-    REFERENCE,
-    START,
-    a_create_payment,
-    a_party,
-    a_transaction,
-    numbered_reference,
-)
+from mmo_sansio.testing import KES, REFERENCE, START, a_create_payment, a_party, a_transaction, numbered_reference
 from mmo_sansio.values import clock
 from mmo_sansio.values.clock import Instant, Span, earlier, later
 from mmo_sansio.values.error_codes import ErrorCode
@@ -187,12 +174,8 @@ ENDS: dict[str, Callable[[Sandbox], None]] = {
     "other_amount": succeeded_after(Span(200 * clock.MILLISECOND), final=KES("149.99")),
     "never": expired(),
     "after_expiry": expired(SuspenseReason.LATE_RESULT),
-    "twice": succeeded_after(
-        Span(200 * clock.MILLISECOND), suspense=(SuspenseReason.REPEATED_RESULT,)
-    ),
-    "conflicting": succeeded_after(
-        Span(200 * clock.MILLISECOND), suspense=(SuspenseReason.CONFLICTING_RESULT,)
-    ),
+    "twice": succeeded_after(Span(200 * clock.MILLISECOND), suspense=(SuspenseReason.REPEATED_RESULT,)),
+    "conflicting": succeeded_after(Span(200 * clock.MILLISECOND), suspense=(SuspenseReason.CONFLICTING_RESULT,)),
     "slow": succeeded_after(Span(10 * clock.SECOND)),
     "phone": expired(),
     "success": succeeded_after(Span(200 * clock.MILLISECOND)),
@@ -211,9 +194,7 @@ def test_every_row_of_the_table_ends_as_it_says(scenario: Scenario, chosen_by: s
     assert sandbox.transaction().status is Status.PENDING
     sandbox.advance_to(later(EXPIRY, clock.MINUTE))
     ENDS[scenario.name](sandbox)
-    assert [each.reference for each in sandbox.book if isinstance(each, SandboxSubmission)] == [
-        REFERENCE
-    ]
+    assert [each.reference for each in sandbox.book if isinstance(each, SandboxSubmission)] == [REFERENCE]
 
 
 @pytest.mark.spec("S6")
@@ -258,10 +239,7 @@ def test_a_second_result_is_told_one_second_after_the_first(scenario: str) -> No
 def test_another_amount_and_its_fee(amount: Money, final: Money, fee: Money) -> None:
     transaction = a_transaction(Stage.SUBMITTING, requested=amount, scenario="other_amount")
     operator = SimulatedOperator()
-    drive(
-        a_provider().submit(transaction, now=START),
-        lambda request: operator.receive(request, now=START),
-    )
+    drive(a_provider().submit(transaction, now=START), lambda request: operator.receive(request, now=START))
     (told,) = operator.due_notifications(now=later(START, clock.SECOND))
     report = a_provider().read_notification(told.request)
     assert isinstance(report, ProviderSucceeded)
@@ -422,11 +400,7 @@ def test_what_was_told_and_not_acknowledged_is_told_again_after_a_restart() -> N
     again.acknowledge(first.id, now=later(START, clock.SECOND))
     again.acknowledge(first.id, now=later(START, clock.SECOND))
     book += again.take_entries()
-    assert [type(each) for each in book] == [
-        SandboxSubmission,
-        SandboxResult,
-        SandboxAcknowledgement,
-    ]
+    assert [type(each) for each in book] == [SandboxSubmission, SandboxResult, SandboxAcknowledgement]
     assert restored(book).due_notifications(now=later(START, clock.HOUR)) == []
 
 
@@ -440,9 +414,7 @@ def test_results_of_one_payment_are_told_one_at_a_time() -> None:
     assert (first.id, second.id) == ((REFERENCE, 1), (REFERENCE, 2))
 
 
-def test_the_operator_remembers_what_is_not_over_and_the_last_of_what_is(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_the_operator_remembers_what_is_not_over_and_the_last_of_what_is(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(simulated_operator, "FINISHED_PAYMENTS_MAX", 2)
     sandbox = Sandbox()
     names = ["phone", "by_poll", *["success"] * 4]
@@ -453,9 +425,7 @@ def test_the_operator_remembers_what_is_not_over_and_the_last_of_what_is(
 
     def known(operator: SimulatedOperator) -> list[int]:
         asked = [
-            HttpRequest(
-                "GET", f"https://sandbox.invalid/payments/{numbered_reference(each)}".encode()
-            )
+            HttpRequest("GET", f"https://sandbox.invalid/payments/{numbered_reference(each)}".encode())
             for each in range(len(names))
         ]
         return [operator.receive(each, now=sandbox.now).status for each in asked]
@@ -474,9 +444,7 @@ def test_the_operator_remembers_what_is_not_over_and_the_last_of_what_is(
         ("GET", b"https://sandbox.invalid/", b"", 404),
     ],
 )
-def test_the_operator_refuses_what_it_does_not_understand(
-    method: str, target: bytes, body: bytes, status: int
-) -> None:
+def test_the_operator_refuses_what_it_does_not_understand(method: str, target: bytes, body: bytes, status: int) -> None:
     operator = SimulatedOperator()
     answer = operator.receive(HttpRequest(method, target, (), body), now=START)
     assert answer.status == status

@@ -5,14 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Any, Final
 
-from mmo_sansio.api.docs.openapi.schemas import (
-    NO_CONTROLS_PATTERN,
-    ULID_PATTERN,
-    Schema,
-    ref,
-    request_name,
-    string,
-)
+from mmo_sansio.api.docs.openapi.schemas import NO_CONTROLS_PATTERN, ULID_PATTERN, Schema, ref, request_name, string
 from mmo_sansio.api.incoming.creation_body import METHOD_MAX
 from mmo_sansio.api.incoming.requests import KEY_MAX, SCENARIO_HEADER
 from mmo_sansio.api.incoming.routes import API_PREFIX
@@ -25,24 +18,15 @@ from mmo_sansio.values.problems import CREATION_PRECEDENCE
 API_ROOT: Final = API_PREFIX.decode().rstrip("/")
 
 SUMMARIES: Final = {
-    Operation.DIRECT_PAYIN: (
-        "Take a payment",
-        "A prompt on the payer's phone; no browser is involved.",
-    ),
+    Operation.DIRECT_PAYIN: ("Take a payment", "A prompt on the payer's phone; no browser is involved."),
     Operation.DIRECT_PAYOUT: ("Pay somebody", "Money to the payee's mobile money account."),
-    Operation.QR_PAYIN: (
-        "Take a payment by QR code",
-        "The code is sent to `displayQrUrl`; you show it.",
-    ),
+    Operation.QR_PAYIN: ("Take a payment by QR code", "The code is sent to `displayQrUrl`; you show it."),
     Operation.WEB_PAYIN: (
         "Take a payment on the hosted page",
         "Send the payer's browser to `pageUrl` at once. Where it comes back to says nothing about"
         " the outcome; the callback does.",
     ),
-    Operation.DIRECT_TAXPAYOUT: (
-        "Pay a tax authority",
-        "The recipient is implied by method and country.",
-    ),
+    Operation.DIRECT_TAXPAYOUT: ("Pay a tax authority", "The recipient is implied by method and country."),
 }
 
 COMMON_PROBLEMS: Final = (
@@ -82,34 +66,25 @@ LINKS: Final = {
 def api_paths(sandbox_scenarios: Collection[str] | None) -> dict[str, Any]:
     """Return every path of the API with its operation; None documents no scenario header."""
     paths: dict[str, Any] = {
-        f"{API_ROOT}/{each.value}/{{method}}": {
-            "post": _creation_operation(each, sandbox_scenarios)
-        }
+        f"{API_ROOT}/{each.value}/{{method}}": {"post": _creation_operation(each, sandbox_scenarios)}
         for each in Operation
     }
     paths[f"{API_ROOT}/status/{{gatewayReference}}"] = {"get": _look_up_operation()}
-    paths[f"{API_ROOT}/status/mref/{{merchantReference}}"] = {
-        "get": _look_up_by_merchant_reference_operation()
-    }
+    paths[f"{API_ROOT}/status/mref/{{merchantReference}}"] = {"get": _look_up_by_merchant_reference_operation()}
     paths[f"{API_ROOT}/records"] = {"get": _records_operation()}
     paths["/healthz"] = {"get": _health_operation("isAlive", "Is the process alive?", "alive")}
     paths["/readyz"] = {"get": _health_operation("isReady", "Can it do its work?", "ready")}
     return paths
 
 
-def _creation_operation(
-    operation: Operation, sandbox_scenarios: Collection[str] | None
-) -> dict[str, Any]:
+def _creation_operation(operation: Operation, sandbox_scenarios: Collection[str] | None) -> dict[str, Any]:
     summary, description = SUMMARIES[operation]
     result = _callback_operation("Transaction", RESULT_TEXTS)
     callbacks: dict[str, Any] = {"result": {"{$request.body#/resultUrl}": {"post": result}}}
     if operation is Operation.QR_PAYIN:
         code = _callback_operation("QrCode", QR_CODE_TEXTS)
         callbacks["qrCode"] = {"{$request.body#/displayQrUrl}": {"post": code}}
-    meaning = (
-        f"Key of a payment method that your brand has for this; at most {METHOD_MAX} characters,"
-        " case-sensitive."
-    )
+    meaning = f"Key of a payment method that your brand has for this; at most {METHOD_MAX} characters, case-sensitive."
     schema = string(minLength=1, maxLength=METHOD_MAX)
     parameters = [_parameter("method", "path", meaning, schema, example="mpesa_ke")]
     if sandbox_scenarios is not None:
@@ -159,10 +134,7 @@ def _records_operation() -> dict[str, Any]:
     moment = "A date or date-time of ISO 8601; without an offset it is UTC."
     begin = f"Created at or after. Required without `page`. {moment}"
     end = f"Created before; later than `from`. Required without `page`. {moment}"
-    page_size = (
-        f"How many in a page; what lies beyond 1 to {RECORDS_PAGE_MAX} becomes the nearest of"
-        " these."
-    )
+    page_size = f"How many in a page; what lies beyond 1 to {RECORDS_PAGE_MAX} becomes the nearest of these."
     page = (
         "A cursor from `pages` of an earlier answer; it holds the whole query, so send it alone."
         " Filters that are sent again must be the same."
@@ -189,9 +161,7 @@ def _records_operation() -> dict[str, Any]:
 
 def _filter_parameter(name: str, values: type[Type] | type[Status]) -> Schema:
     words = [each.value for each in values]
-    meaning = (
-        f"Only these: one of {', '.join(f'`{each}`' for each in words)}, in letters of either case."
-    )
+    meaning = f"Only these: one of {', '.join(f'`{each}`' for each in words)}, in letters of either case."
     either = "|".join(map(_in_any_case, words))
     schema = {"type": "string", "pattern": f"^\\s*(?:{either})?\\s*$", "examples": words}
     return _parameter(name, "query", meaning, schema)
@@ -238,8 +208,7 @@ RESULT_TEXTS: Final = (
 )
 QR_CODE_TEXTS: Final = (
     "The QR code",
-    "Sent once, soon after the creation. Compare the key; show the picture, or draw the payload"
-    " yourself.",
+    "Sent once, soon after the creation. Compare the key; show the picture, or draw the payload yourself.",
 )
 DEPOSIT_TEXTS: Final = (
     "A deposit",
@@ -257,10 +226,7 @@ def _callback_operation(schema_name: str, texts: tuple[str, str]) -> dict[str, A
         "The API key of your brand: the only proof that the gateway is calling.",
         {"type": "string", "maxLength": KEY_MAX},
     )
-    delivered = (
-        f"Any 2xx within {DELIVERY_TIMEOUT_S:g} seconds says that you have it. What you send back"
-        " isn't read."
-    )
+    delivered = f"Any 2xx within {DELIVERY_TIMEOUT_S:g} seconds says that you have it. What you send back isn't read."
     return {
         "summary": summary,
         "description": description,
@@ -269,9 +235,7 @@ def _callback_operation(schema_name: str, texts: tuple[str, str]) -> dict[str, A
         "requestBody": {"required": True, "content": _json_content(ref(schema_name))},
         "responses": {
             "2XX": {"description": delivered},
-            "default": {
-                "description": "Anything else counts as not delivered; it isn't sent again."
-            },
+            "default": {"description": "Anything else counts as not delivered; it isn't sent again."},
         },
     }
 
@@ -295,14 +259,10 @@ def _responses(description: str, schema: Schema, rejected: str) -> dict[str, Any
 
 def common_header_refs() -> dict[str, Any]:
     """Return references to the headers that every response has (G9)."""
-    return {
-        name: {"$ref": f"#/components/headers/{name}"} for name in ("X-Request-Id", "Cache-Control")
-    }
+    return {name: {"$ref": f"#/components/headers/{name}"} for name in ("X-Request-Id", "Cache-Control")}
 
 
-def _parameter(
-    name: str, location: str, description: str, schema: Schema, *, example: str | None = None
-) -> Schema:
+def _parameter(name: str, location: str, description: str, schema: Schema, *, example: str | None = None) -> Schema:
     parameter: Schema = {"name": name, "in": location, "description": description, "schema": schema}
     if location == "path":
         parameter["required"] = True

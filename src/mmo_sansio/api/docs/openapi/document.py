@@ -7,12 +7,7 @@ from typing import Any, Final
 
 from mmo_sansio import __version__
 from mmo_sansio.api.docs.error_pages import GUIDANCE, example_problem
-from mmo_sansio.api.docs.openapi.api_operations import (
-    PROBLEMS,
-    api_paths,
-    common_header_refs,
-    deposit_operation,
-)
+from mmo_sansio.api.docs.openapi.api_operations import PROBLEMS, api_paths, common_header_refs, deposit_operation
 from mmo_sansio.api.docs.openapi.request_schemas import request_schemas
 from mmo_sansio.api.docs.openapi.response_schemas import response_schemas
 from mmo_sansio.api.docs.openapi.schemas import Schema, ref
@@ -35,8 +30,7 @@ API_KEY_SCHEME: Final = {
     "type": "apiKey",
     "in": "header",
     "name": "X-Api-Key",
-    "description": "The API key of your brand, in exactly one header. A retired key is refused"
-    " within a minute.",
+    "description": "The API key of your brand, in exactly one header. A retired key is refused within a minute.",
 }
 
 
@@ -45,8 +39,8 @@ def openapi_document(
 ) -> dict[str, Any]:
     """Return the merchant API as an OpenAPI 3.1 document.
 
-    `base_url` and `error_docs_url` have no slash at their end. `sandbox_scenarios` are the values
-    of the sandbox's header; None where there is no such header.
+    `base_url` and `error_docs_url` have no slash at their end. `sandbox_scenarios` are the values of the sandbox's
+    header; None where there is no such header.
     """
     return {
         "openapi": "3.1.0",
@@ -88,10 +82,7 @@ def _problem_response(problem_types: Sequence[ProblemType], error_docs_url: str)
     """Describe the response for these problems, which all have one status."""
     status = problem_types[0].status
     meaning = " ".join(f"`{each.segment}`: {GUIDANCE[each].meaning}\n" for each in problem_types)
-    examples = {
-        each.segment: {"value": dict(example_problem(each, error_docs_url))}
-        for each in problem_types
-    }
+    examples = {each.segment: {"value": dict(example_problem(each, error_docs_url))} for each in problem_types}
     headers = common_header_refs()
     if status == problems.METHOD_NOT_ALLOWED.status:
         headers["Allow"] = {"$ref": "#/components/headers/Allow"}
@@ -110,12 +101,9 @@ def _headers() -> dict[str, Any]:
 
     return {
         "X-Request-Id": header(
-            "Names this request in the gateway's log.",
-            {"type": "string", "pattern": "^[0-9a-zA-Z-]+$"},
+            "Names this request in the gateway's log.", {"type": "string", "pattern": "^[0-9a-zA-Z-]+$"}
         ),
         "Cache-Control": header("Nothing is to be kept.", {"const": "no-store"}),
         "Allow": header("The methods that this resource knows.", {"type": "string"}),
-        "Retry-After": header(
-            "Seconds after which to try again.", {"type": "integer", "minimum": 1}
-        ),
+        "Retry-After": header("Seconds after which to try again.", {"type": "integer", "minimum": 1}),
     }

@@ -23,10 +23,7 @@ from mmo_sansio.values.money import AMOUNT_MAX, NUMBER_CHARACTERS_MAX
 _SHOP: Final = "https://shop.example"
 _EXAMPLE_MEMBERS: Final = {
     Operation.QR_PAYIN: {"displayQrUrl": f"{_SHOP}/qr"},
-    Operation.WEB_PAYIN: {
-        "successRedirectUrl": f"{_SHOP}/thanks",
-        "errorRedirectUrl": f"{_SHOP}/sorry",
-    },
+    Operation.WEB_PAYIN: {"successRedirectUrl": f"{_SHOP}/thanks", "errorRedirectUrl": f"{_SHOP}/sorry"},
     Operation.DIRECT_TAXPAYOUT: {"reconciliationReference": "vat-2026-10"},
 }
 """The members that only this operation's example has."""
@@ -46,10 +43,7 @@ def request_example(operation: Operation) -> dict[str, Any]:
     """Return a valid body for this operation."""
     members: dict[str, Any] = {"amount": {"value": 150.00, "currency": "KES"}}
     if operation in creation_body.PARTY_NAMES:
-        members[creation_body.PARTY_NAMES[operation]] = {
-            "id": "customer-7",
-            "msisdn": "254700000007",
-        }
+        members[creation_body.PARTY_NAMES[operation]] = {"id": "customer-7", "msisdn": "254700000007"}
     members |= {"country": "KE", "resultUrl": f"{_SHOP}/callbacks", "merchantReference": "order-1"}
     return members | _EXAMPLE_MEMBERS.get(operation, {})
 
@@ -69,11 +63,7 @@ def _requested_money() -> Schema:
 
 
 def _requested_party() -> Schema:
-    email = string(
-        "An e-mail address.",
-        maxLength=creation_body.EMAIL_MAX,
-        pattern=f"^{creation_body.EMAIL_PATTERN}$",
-    )
+    email = string("An e-mail address.", maxLength=creation_body.EMAIL_MAX, pattern=f"^{creation_body.EMAIL_PATTERN}$")
     members = {
         "id": text("Your identifier for the end user.", max_length=creation_body.TEXT_MAX),
         "msisdn": text(
@@ -124,10 +114,7 @@ def _request(operation: Operation) -> Schema:
     if operation is Operation.WEB_PAYIN:
         properties["successRedirectUrl"] = _redirect_url("it has succeeded")
         properties["errorRedirectUrl"] = _redirect_url("it has failed")
-    meaning = (
-        "Your reference for this payment, unique for your brand: the key of idempotency. Not `.` or"
-        " `..`."
-    )
+    meaning = "Your reference for this payment, unique for your brand: the key of idempotency. Not `.` or `..`."
     reference = text(meaning, max_length=creation_body.TEXT_MAX)
     properties["merchantReference"] = reference | {"not": {"enum": [".", ".."]}}
     meaning = "Your reference for reconciliation"
@@ -150,8 +137,6 @@ def _delivery_url(description: str) -> Schema:
 
 
 def _redirect_url(when: str) -> Schema:
-    meaning = (
-        f"Where the payer's browser goes once {when}: http or https, or a scheme of the brand's."
-    )
+    meaning = f"Where the payer's browser goes once {when}: http or https, or a scheme of the brand's."
     form = {"format": "uri", "pattern": "^[A-Za-z][A-Za-z0-9+.-]*:"}
     return optional_text(meaning, max_length=URL_LENGTH_MAX) | form

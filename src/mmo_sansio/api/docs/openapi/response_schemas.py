@@ -225,8 +225,7 @@ def _problem(error_docs_url: str) -> Schema:
     properties: Schema = {
         "type": {
             "enum": [f"{error_docs_url}/{each.segment}" for each in PROBLEM_TYPES],
-            "description": "The specific cause is the last segment; the page behind it says what to"
-            " do.",
+            "description": "The specific cause is the last segment; the page behind it says what to do.",
         },
         "title": {"enum": list(dict.fromkeys(each.title for each in PROBLEM_TYPES))},
         "status": {"enum": sorted({each.status for each in PROBLEM_TYPES})},

@@ -51,9 +51,7 @@ def optional_text(description: str, *, max_length: int) -> Schema:
     return nullable(string(description, maxLength=max_length, pattern=NO_CONTROLS_PATTERN))
 
 
-def object_schema(
-    description: str, properties: Schema, *, required: list[str] | None = None
-) -> Schema:
+def object_schema(description: str, properties: Schema, *, required: list[str] | None = None) -> Schema:
     """Describe an object; every property is required unless `required` lists some."""
     shape = {"type": "object", "description": description, "properties": properties}
     return shape | {"required": list(properties) if required is None else required}

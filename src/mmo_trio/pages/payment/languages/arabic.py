@@ -9,9 +9,7 @@ ARABIC = PageTexts(
     code="ar",
     direction="rtl",
     name="العربية",
-    numbers=NumberFormat(
-        thousands_separator="٬", decimal_separator="٫", is_currency_first=False, digits="٠١٢٣٤٥٦٧٨٩"
-    ),
+    numbers=NumberFormat(thousands_separator="٬", decimal_separator="٫", is_currency_first=False, digits="٠١٢٣٤٥٦٧٨٩"),
     language="اللغة",
     title="ادفع {amount} إلى {brand}",
     to="إلى",
@@ -43,9 +41,7 @@ ARABIC = PageTexts(
         ErrorCode.PROVIDER_TIMEOUT: "استغرقت خدمة المحفظة وقتًا طويلًا. لم يُخصم أي مبلغ.",
         ErrorCode.TRANSACTION_EXPIRED: "لم يكتمل الدفع في الوقت المحدد.",
         ErrorCode.USER_NOT_FOUND: "لا توجد محفظة لهذا الرقم.",
-        ErrorCode.USER_ACCOUNT_BLOCKED: (
-            "لا يمكن استخدام حسابك في الوقت الحالي. يُرجى سؤال مزود الخدمة."
-        ),
+        ErrorCode.USER_ACCOUNT_BLOCKED: ("لا يمكن استخدام حسابك في الوقت الحالي. يُرجى سؤال مزود الخدمة."),
         ErrorCode.USER_LIMIT_EXCEEDED: "يتجاوز هذا الدفع حدّ حسابك.",
         ErrorCode.USER_WRONG_PIN: "كان الرقم السري خاطئًا.",
         ErrorCode.USER_BUSY: "توجد عملية دفع أخرى مفتوحة على هاتفك. يُرجى إنهاؤها أولًا.",

@@ -37,17 +37,11 @@ PORTUGUESE = PageTexts(
         ErrorCode.USER_INSUFFICIENT_FUNDS: "Não há dinheiro suficiente na sua conta.",
         ErrorCode.USER_TIMEOUT: "O pagamento não foi confirmado a tempo.",
         ErrorCode.USER_CANCELLED: "Cancelou o pagamento.",
-        ErrorCode.PROVIDER_UNAVAILABLE: (
-            "O serviço de dinheiro móvel não está disponível de momento."
-        ),
-        ErrorCode.PROVIDER_TIMEOUT: (
-            "O serviço de dinheiro móvel demorou demasiado. Nenhum dinheiro foi retirado."
-        ),
+        ErrorCode.PROVIDER_UNAVAILABLE: ("O serviço de dinheiro móvel não está disponível de momento."),
+        ErrorCode.PROVIDER_TIMEOUT: ("O serviço de dinheiro móvel demorou demasiado. Nenhum dinheiro foi retirado."),
         ErrorCode.TRANSACTION_EXPIRED: "O pagamento não foi concluído a tempo.",
         ErrorCode.USER_NOT_FOUND: "Não há conta de dinheiro móvel para este número.",
-        ErrorCode.USER_ACCOUNT_BLOCKED: (
-            "A sua conta não pode ser usada de momento. Contacte o seu operador."
-        ),
+        ErrorCode.USER_ACCOUNT_BLOCKED: ("A sua conta não pode ser usada de momento. Contacte o seu operador."),
         ErrorCode.USER_LIMIT_EXCEEDED: "Este pagamento excede o limite da sua conta.",
         ErrorCode.USER_WRONG_PIN: "O PIN estava errado.",
         ErrorCode.USER_BUSY: "Há outro pagamento aberto no seu telefone. Termine-o primeiro.",

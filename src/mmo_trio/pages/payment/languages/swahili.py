@@ -38,14 +38,10 @@ SWAHILI = PageTexts(
         ErrorCode.USER_TIMEOUT: "Malipo hayakuthibitishwa kwa wakati.",
         ErrorCode.USER_CANCELLED: "Umeghairi malipo.",
         ErrorCode.PROVIDER_UNAVAILABLE: "Huduma ya pesa kwa simu haipatikani kwa sasa.",
-        ErrorCode.PROVIDER_TIMEOUT: (
-            "Huduma ya pesa kwa simu ilichukua muda mrefu mno. Hakuna pesa zilizochukuliwa."
-        ),
+        ErrorCode.PROVIDER_TIMEOUT: ("Huduma ya pesa kwa simu ilichukua muda mrefu mno. Hakuna pesa zilizochukuliwa."),
         ErrorCode.TRANSACTION_EXPIRED: "Malipo hayakukamilika kwa wakati.",
         ErrorCode.USER_NOT_FOUND: "Hakuna akaunti ya pesa kwa simu kwa nambari hii.",
-        ErrorCode.USER_ACCOUNT_BLOCKED: (
-            "Akaunti yako haiwezi kutumika kwa sasa. Tafadhali uliza mtoa huduma wako."
-        ),
+        ErrorCode.USER_ACCOUNT_BLOCKED: ("Akaunti yako haiwezi kutumika kwa sasa. Tafadhali uliza mtoa huduma wako."),
         ErrorCode.USER_LIMIT_EXCEEDED: "Malipo haya yanazidi kikomo cha akaunti yako.",
         ErrorCode.USER_WRONG_PIN: "PIN haikuwa sahihi.",
         ErrorCode.USER_BUSY: "Kuna malipo mengine kwenye simu yako. Tafadhali yamalize kwanza.",
