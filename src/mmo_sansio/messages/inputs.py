@@ -51,6 +51,8 @@ class CreatePayment:
     page_token: str = field(default="", repr=False)
     """A fresh token that cannot be guessed; used for web pay-ins only."""
     terms: Terms = Terms()
+    api_key_id: str | None = None
+    """The id of the API key that the request was authenticated with (A4); None when no key was."""
 
 
 @frozen

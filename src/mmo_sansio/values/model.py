@@ -219,6 +219,9 @@ class Order:
     page: Page | None = None
     scenario: str | None = None
     """The scenario that the sandbox provider plays; None outside the sandbox."""
+    api_key_id: str | None = None
+    """The id of the API key that made the request, never the key itself (A4); None for a push, and for a payment that a
+    version without this field has stored."""
 
 
 @frozen

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from mmo_sansio.values.clock import MonotonicInstant, Span, later
-from mmo_sansio.values.model import Brand
 from mmo_trio.brands.keyring import KeyRing
 from mmo_trio.settings.sections import API_KEY_CACHE_MAX
+from mmo_trio.storage.interface.admin_types import KeyOwner
 from mmo_trio.storage.interface.store import Store
 
 CACHE_ENTRIES_MAX = 10_000
@@ -32,10 +32,10 @@ class Authenticator:
         self._keyring = keyring
         self._monotonic = monotonic
         self._cache_ttl = min(cache_ttl, API_KEY_CACHE_MAX)
-        self._verified: dict[bytes, tuple[Brand, MonotonicInstant]] = {}  # and when it expires
+        self._verified: dict[bytes, tuple[KeyOwner, MonotonicInstant]] = {}  # and when it expires
 
-    async def brand_for_key(self, key: bytes) -> Brand | None:
-        """Return the brand, enabled or not, that has this key; None for any other bytes (A1, A2).
+    async def find_owner(self, key: bytes) -> KeyOwner | None:
+        """Return the brand, enabled or not, that has this key, and the key's id; None for any other bytes (A1, A2).
 
         Raises StoreUnavailable when the key is not cached and the store does not answer."""
         digest = self._keyring.digest(key)
@@ -44,12 +44,12 @@ class Authenticator:
         if cached is not None and now < cached[1]:
             return cached[0]
         self._verified.pop(digest, None)
-        brand = await self._store.brand_by_key(digest)
-        if brand is not None:  # The time before the look-up counts, so none is cached too long.
+        owner = await self._store.key_owner(digest)
+        if owner is not None:  # The time before the look-up counts, so none is cached too long.
             while len(self._verified) >= CACHE_ENTRIES_MAX:
                 self._verified.pop(next(iter(self._verified)))
-            self._verified[digest] = brand, later(now, self._cache_ttl)
-        return brand
+            self._verified[digest] = owner, later(now, self._cache_ttl)
+        return owner
 
     async def callback_key(self, brand: str) -> bytes | None:
         """Return the brand's oldest key that is not retired; None when it has none (A4). It is never cached.

@@ -16,12 +16,13 @@ from mmo_sansio.api.settings import ApiSettings
 from mmo_sansio.http.messages import HttpResponse, RequestHead
 from mmo_sansio.messages.queries import LookUp, LookUpByMerchantReference
 from mmo_sansio.values import problems
-from mmo_sansio.values.model import Brand, Terms
+from mmo_sansio.values.model import Terms
 from mmo_sansio.values.problems import Problem, ProblemError
 from mmo_trio.api.authentication import Authenticator
 from mmo_trio.api.brand_hosts import BrandHosts
 from mmo_trio.engine.engine import Submit
 from mmo_trio.http.handler import Admitted, RequestContext
+from mmo_trio.storage.interface.admin_types import KeyOwner
 from mmo_trio.storage.interface.store import OutcomeUnknown, Store, StoreUnavailable
 from mmo_trio.system.ids import ReferenceGenerator, generate_page_token
 
@@ -56,10 +57,11 @@ class MerchantApi:
         """Return the response, or admit a creation request's body, in the order of C9.
 
         Raises one of PROBLEM_ERRORS."""
-        brand = await self._find_brand(head, context)
-        match requests.check_head(head, route, brand, self.settings):
+        owner = await self._find_key_owner(head, context)
+        match requests.check_head(head, route, None if owner is None else owner.brand, self.settings):
             case CreationHead() as creation:
-                return Admitted(self.body_limit, partial(self._create, creation))
+                assert owner is not None, "the head of a request without a key's owner is rejected"
+                return Admitted(self.body_limit, partial(self._create, creation, owner.api_key_id))
             case LookUp() | LookUpByMerchantReference() as query:
                 return responses.look_up_response(await self.store.look_up(query))
             case RecordsRequest() as request:
@@ -68,15 +70,15 @@ class MerchantApi:
             case other:
                 assert_never(other)
 
-    async def _find_brand(self, head: RequestHead, context: RequestContext) -> Brand | None:
-        """Return the key's brand; None when no brand has it or the host is another brand's."""
-        brand = await self.authenticator.brand_for_key(requests.read_api_key(head))
-        if brand is None or not await self.brand_hosts.is_allowed(brand.id, head, context):
+    async def _find_key_owner(self, head: RequestHead, context: RequestContext) -> KeyOwner | None:
+        """Return the owner of the request's key; None when no brand has it or the host is another brand's."""
+        owner = await self.authenticator.find_owner(requests.read_api_key(head))
+        if owner is None or not await self.brand_hosts.is_allowed(owner.brand.id, head, context):
             return None
-        context.brand = brand.id
-        return brand
+        context.brand = owner.brand.id
+        return owner
 
-    async def _create(self, creation: CreationHead, body: bytes) -> HttpResponse | Problem:
+    async def _create(self, creation: CreationHead, api_key_id: str, body: bytes) -> HttpResponse | Problem:
         try:
             input_ = requests.parse_creation(
                 creation,
@@ -85,6 +87,7 @@ class MerchantApi:
                 gateway_reference=self.references.next(),
                 page_token=generate_page_token(),
                 terms=self.terms,
+                api_key_id=api_key_id,
             )
             return responses.creation_response(await self.submit(input_), self.settings)
         except PROBLEM_ERRORS as error:

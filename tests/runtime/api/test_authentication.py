@@ -10,13 +10,13 @@ import pytest
 
 from mmo_sansio.values import clock
 from mmo_sansio.values.clock import Instant, MonotonicInstant, Span, later
-from mmo_sansio.values.model import Brand
 from mmo_trio.api import authentication
 from mmo_trio.api.authentication import Authenticator
 from mmo_trio.brands.apply import add_key, create_key
 from mmo_trio.brands.keyring import KeyRing, SealError, generate_api_key, load_master_key
 from mmo_trio.settings.errors import SettingsError
 from mmo_trio.storage.conformance.inputs import brand
+from mmo_trio.storage.interface.admin_types import KeyOwner
 from mmo_trio.storage.memory.store import MemoryStore, open_memory
 
 RING = KeyRing(bytes(range(32)))
@@ -111,8 +111,8 @@ def test_a_master_key_that_cannot_be_used_stops_the_start(
 @pytest.mark.parametrize("key", [b"", b" ", b"unknown", b"\xff\xfe\x00", "schlüssel".encode(), b"k" * 10_240])
 async def test_any_other_bytes_are_nobodys_key(key: bytes, store: MemoryStore) -> None:
     authenticator = Authenticator(store, RING, monotonic=Clock())
-    assert await authenticator.brand_for_key(key) is None
-    assert await authenticator.brand_for_key(SECRET.encode()) == brand("acme")
+    assert await authenticator.find_owner(key) is None
+    assert await authenticator.find_owner(SECRET.encode()) == KeyOwner(brand("acme"), "1")
 
 
 class Counting(MemoryStore):
@@ -120,9 +120,9 @@ class Counting(MemoryStore):
 
     asked = 0
 
-    async def brand_by_key(self, digest: bytes) -> Brand | None:
+    async def key_owner(self, digest: bytes) -> KeyOwner | None:
         self.asked += 1
-        return await super().brand_by_key(digest)
+        return await super().key_owner(digest)
 
 
 @pytest.mark.spec("A2", "A3")
@@ -131,23 +131,23 @@ async def test_a_verified_key_is_believed_for_a_minute_and_not_longer(store: Mem
     authenticator = Authenticator(counting, RING, monotonic=now, cache_ttl=Span(5 * clock.MINUTE))
     key = SECRET.encode()
     begin = now.now
-    assert await authenticator.brand_for_key(key) == brand("acme")
+    assert await authenticator.find_owner(key) == KeyOwner(brand("acme"), "1")
     (stored,) = await store.keys_of("acme")
     assert await store.admin.retire_key("acme", stored.id, now=Instant(2))
     now.now = later(begin, clock.Span(clock.MINUTE - 1))
-    assert await authenticator.brand_for_key(key) == brand("acme")
+    assert await authenticator.find_owner(key) == KeyOwner(brand("acme"), "1")
     assert counting.asked == 1
     now.now = later(begin, clock.MINUTE)
-    assert await authenticator.brand_for_key(key) is None
-    assert await authenticator.brand_for_key(key) is None
+    assert await authenticator.find_owner(key) is None
+    assert await authenticator.find_owner(key) is None
 
 
 @pytest.mark.spec("A3")
 async def test_a_new_key_works_at_once_even_if_it_was_refused_just_before(store: MemoryStore) -> None:
     authenticator = Authenticator(store, RING, monotonic=Clock())
-    assert await authenticator.brand_for_key(b"tomorrows-key") is None
+    assert await authenticator.find_owner(b"tomorrows-key") is None
     await add_key(store, RING, "globex", "tomorrows-key", now=Instant(3))
-    assert await authenticator.brand_for_key(b"tomorrows-key") == brand("globex")
+    assert await authenticator.find_owner(b"tomorrows-key") == KeyOwner(brand("globex"), "2")
 
 
 async def test_the_memory_of_verified_keys_is_bounded(store: MemoryStore, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -155,8 +155,8 @@ async def test_the_memory_of_verified_keys_is_bounded(store: MemoryStore, monkey
     authenticator = Authenticator(store, RING, monotonic=Clock())
     for number in range(10):
         await add_key(store, RING, "acme", f"key-number-{number}", now=Instant(3))
-        assert await authenticator.brand_for_key(f"key-number-{number}".encode()) is not None
-        assert await authenticator.brand_for_key(b"unknown") is None
+        assert await authenticator.find_owner(f"key-number-{number}".encode()) is not None
+        assert await authenticator.find_owner(b"unknown") is None
         assert len(authenticator._verified) <= 3
 
 

@@ -125,9 +125,16 @@ def _is_json(media_type: bytes) -> bool:
 
 
 def parse_creation(
-    creation: CreationHead, body: bytes, settings: ApiSettings, *, gateway_reference: str, page_token: str, terms: Terms
+    creation: CreationHead,
+    body: bytes,
+    settings: ApiSettings,
+    *,
+    gateway_reference: str,
+    page_token: str,
+    terms: Terms,
+    api_key_id: str | None = None,
 ) -> CreatePayment:
-    """Return the payment that a creation request asks for.
+    """Return the payment that a creation request asks for; `api_key_id` names the key that authenticated it (A4).
 
     Raises ProblemError for an unreadable body, or with all faults of its fields (C9)."""
     errors = FieldErrors()
@@ -145,7 +152,7 @@ def parse_creation(
         names = ", ".join(settings.sandbox_scenarios or ())
         errors.add(SCENARIO_HEADER, f"must be one of: {names}")
     errors.raise_if_any()
-    return CreatePayment(creation.brand, gateway_reference, draft, page_token, terms)
+    return CreatePayment(creation.brand, gateway_reference, draft, page_token, terms, api_key_id)
 
 
 def _scenario(head: RequestHead) -> str | None:

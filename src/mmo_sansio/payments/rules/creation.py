@@ -121,6 +121,7 @@ def _build_order(input_: CreatePayment, selected: _SelectedMethod, *, now: Insta
         display_qr_url=draft.display_qr_url,
         page=_build_page(input_, terms, now=now) if draft.operation is Operation.WEB_PAYIN else None,
         scenario=draft.scenario,
+        api_key_id=input_.api_key_id,
     )
 
 

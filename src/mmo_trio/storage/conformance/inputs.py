@@ -73,6 +73,7 @@ def creation(
             success_redirect_url="acmeapp://done" if operation is Operation.WEB_PAYIN else None,
         ),
         page_token=f"token-{number}",
+        api_key_id=f"{number % 3}" if number % 3 else None,
     )
 
 

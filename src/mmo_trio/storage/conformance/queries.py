@@ -16,7 +16,7 @@ from mmo_sansio.values.clock import Instant
 from mmo_sansio.values.model import Operation, ReferenceReuse, Status, Type
 from mmo_trio.storage.conformance.driver import NOON, OpenStore, after_noon, create_payments, submit_batch
 from mmo_trio.storage.conformance.inputs import brand, creation, reference, succeeded
-from mmo_trio.storage.interface.admin_types import Backlog, ClosedProvider
+from mmo_trio.storage.interface.admin_types import Backlog, ClosedProvider, KeyOwner
 from mmo_trio.storage.interface.store import Store, StoreUnavailable
 
 
@@ -172,21 +172,23 @@ async def check_brands_and_keys(open_store: OpenStore) -> None:
         assert not globex.keys
         assert tuple(await store.keys_of("acme")) == acme.keys
         assert not await store.keys_of("globex")
-        assert await store.brand_by_key(b"digest-1") == brand("acme")
-        assert await store.brand_by_key(b"digest-9") is None
+        assert await store.key_owner(b"digest-1") == KeyOwner(brand("acme"), str(acme.keys[0].id))
+        assert await store.key_owner(b"digest-9") is None
         old = acme.keys[0]
         assert not await store.admin.retire_key("globex", old.id, now=after_noon(3))
         assert await store.admin.retire_key("acme", old.id, now=after_noon(3))
         assert not await store.admin.retire_key("acme", old.id, now=after_noon(4))
-        assert await store.brand_by_key(b"digest-1") is None
-        assert await store.brand_by_key(b"digest-2") == brand("acme")
+        assert await store.key_owner(b"digest-1") is None
+        assert await store.key_owner(b"digest-2") == KeyOwner(brand("acme"), str(acme.keys[1].id))
         assert (await store.admin.brands())[0].keys[0].retired_at == NOON + 3
         await store.admin.save_brands([brand("initech")], removed=["acme"])
         assert [each.brand.id for each in await store.admin.brands()] == ["globex", "initech"]
-        assert await store.brand_by_key(b"digest-2") is None
+        assert await store.key_owner(b"digest-2") is None
         assert not await store.keys_of("acme")
         await store.admin.save_brands([brand("acme")])
         assert await store.admin.add_key("acme", b"digest-2", b"sealed-4", now=after_noon(5))
+        (again,) = await store.keys_of("acme")
+        assert again.id not in [key.id for key in acme.keys], "a payment would seem to be made with another key"
 
 
 async def check_stuck_transactions(open_store: OpenStore) -> None:

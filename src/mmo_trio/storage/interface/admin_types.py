@@ -217,6 +217,16 @@ class StoredApiKey:
 
 
 @frozen
+class KeyOwner:
+    """The owner of an API key in use: the brand that a request with this key comes from."""
+
+    brand: Brand
+    api_key_id: str
+    """The key's id as payments record it (`Order.api_key_id`): that of the `StoredApiKey`, which no other key ever
+    has."""
+
+
+@frozen
 class ClosedProvider:
     """A provider that a user has closed for new payments."""
 

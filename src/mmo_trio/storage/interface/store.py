@@ -19,9 +19,9 @@ from mmo_sansio.payments.ledger import Ledger, Reads
 from mmo_sansio.resilience.circuit_breaker import BreakerSnapshot
 from mmo_sansio.resilience.ownership import Channel, OwnershipCounts
 from mmo_sansio.values.clock import Instant
-from mmo_sansio.values.model import Brand, Transaction
+from mmo_sansio.values.model import Transaction
 from mmo_trio.storage.interface.admin import AdminStore
-from mmo_trio.storage.interface.admin_types import StoredApiKey
+from mmo_trio.storage.interface.admin_types import KeyOwner, StoredApiKey
 
 
 class StoreUnavailable(Exception):
@@ -168,8 +168,8 @@ class LookUpStore(Protocol):
         do."""
         ...
 
-    async def brand_by_key(self, digest: bytes) -> Brand | None:
-        """Return the brand, enabled or not, that has a key in use with this digest."""
+    async def key_owner(self, digest: bytes) -> KeyOwner | None:
+        """Return the brand, enabled or not, that has a key in use with this digest, and the key's id."""
         ...
 
     async def keys_of(self, brand: str) -> Sequence[StoredApiKey]:

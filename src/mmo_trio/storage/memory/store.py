@@ -15,8 +15,8 @@ from mmo_sansio.payments.ledger import Reads
 from mmo_sansio.resilience.circuit_breaker import BreakerSnapshot
 from mmo_sansio.resilience.ownership import OVERDUE_AFTER, is_in_wake_share
 from mmo_sansio.values.clock import Instant
-from mmo_sansio.values.model import Brand, Transaction
-from mmo_trio.storage.interface.admin_types import StoredApiKey
+from mmo_sansio.values.model import Transaction
+from mmo_trio.storage.interface.admin_types import KeyOwner, StoredApiKey
 from mmo_trio.storage.interface.store import DecideBatch, StoreUnavailable, WorkItem
 from mmo_trio.storage.memory.admin import MemoryAdminStore
 from mmo_trio.storage.memory.ownership import MemoryChannelOwnership, store_time
@@ -155,11 +155,11 @@ class MemoryStore:
                 return each
         return None
 
-    async def brand_by_key(self, digest: bytes) -> Brand | None:
+    async def key_owner(self, digest: bytes) -> KeyOwner | None:
         memory = await self._open_state()
         for key in memory.keys:
             if key.digest == digest and key.retired_at is None:
-                return memory.brands[key.brand]
+                return KeyOwner(memory.brands[key.brand], str(key.id))
         return None
 
     async def keys_of(self, brand: str) -> Sequence[StoredApiKey]:

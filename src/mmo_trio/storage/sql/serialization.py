@@ -63,6 +63,7 @@ def serialize_order(order: model.Order) -> bytes:
                 order.display_qr_url,
                 page and (page.token, page.closes_at, page.success_redirect_url, page.error_redirect_url),
                 order.scenario,
+                order.api_key_id,
             )
         ).encode()
     )
@@ -135,6 +136,7 @@ def _parse_order(row: list[Any]) -> model.Order:
         display_qr_url=row[17],
         page=None if page is None else model.Page(*page),
         scenario=row[19],
+        api_key_id=row[20] if len(row) > 20 else None,
     )
 
 

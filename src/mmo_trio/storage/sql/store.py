@@ -8,8 +8,8 @@ from typing import Any, TypeVar
 from mmo_sansio.messages.queries import AnyLookUp, ListRecords, Records
 from mmo_sansio.resilience.circuit_breaker import BreakerSnapshot
 from mmo_sansio.values.clock import Instant
-from mmo_sansio.values.model import Brand, Transaction
-from mmo_trio.storage.interface.admin_types import StoredApiKey
+from mmo_sansio.values.model import Transaction
+from mmo_trio.storage.interface.admin_types import KeyOwner, StoredApiKey
 from mmo_trio.storage.shared.coalescing import Coalescer
 from mmo_trio.storage.sql import monitoring
 from mmo_trio.storage.sql.admin_store import SqlAdminStore
@@ -20,8 +20,8 @@ from mmo_trio.storage.sql.statements import Row, RunQuery, RunWrite
 
 T = TypeVar("T")
 
-_SELECT_BRAND_BY_KEY = """
-    SELECT brands.brand FROM api_keys JOIN brands ON brands.id = api_keys.brand
+_SELECT_KEY_OWNER = """
+    SELECT brands.brand, api_keys.id FROM api_keys JOIN brands ON brands.id = api_keys.brand
     WHERE digest = ? AND retired_at IS NULL
 """
 
@@ -62,8 +62,8 @@ class SqlStore:
         statement = f"SELECT order_row, progress FROM transactions WHERE {condition} LIMIT 2"
         return await self._fetch(_parse_only_transaction, statement, value)
 
-    async def brand_by_key(self, digest: bytes) -> Brand | None:
-        return await self._fetch(_parse_brand, _SELECT_BRAND_BY_KEY, digest)
+    async def key_owner(self, digest: bytes) -> KeyOwner | None:
+        return await self._fetch(_parse_key_owner, _SELECT_KEY_OWNER, digest)
 
     async def keys_of(self, brand: str) -> Sequence[StoredApiKey]:
         return await self._keys_coalescer(brand)
@@ -85,5 +85,5 @@ def _parse_only_transaction(rows: Sequence[Row]) -> Transaction | None:
     return parse_transaction(*rows[0]) if len(rows) == 1 else None
 
 
-def _parse_brand(rows: Sequence[Row]) -> Brand | None:
-    return parse_brand(rows[0][0]) if rows else None
+def _parse_key_owner(rows: Sequence[Row]) -> KeyOwner | None:
+    return KeyOwner(parse_brand(rows[0][0]), str(rows[0][1])) if rows else None

@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 import pytest
+from attrs import evolve
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -59,6 +60,7 @@ orders = st.builds(
     display_qr_url=maybe_texts,
     page=st.none() | st.builds(Page, texts, instants, maybe_texts, maybe_texts),
     scenario=maybe_texts,
+    api_key_id=maybe_texts,
 )
 progresses = st.builds(
     Progress,
@@ -124,6 +126,16 @@ def test_a_transaction_comes_back_as_it_was(transaction: Transaction) -> None:
     assert serialization.without_checksum(serialization.serialize_object(transaction)) == transaction_object(
         transaction
     )
+
+
+@pytest.mark.finding("security-2")
+@settings(max_examples=20)
+@given(transactions)
+def test_an_order_of_a_version_that_did_not_record_the_key_is_read(transaction: Transaction) -> None:
+    row = json.loads(serialization.without_checksum(serialization.serialize_order(transaction.order)))
+    older = serialization.with_checksum(json.dumps(row[:20]).encode())
+    back = serialization.parse_transaction(older, serialization.serialize_progress(transaction.progress))
+    assert back.order == evolve(transaction.order, api_key_id=None)
 
 
 @settings(max_examples=60)

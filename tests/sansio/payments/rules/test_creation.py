@@ -87,6 +87,14 @@ def test_an_order_says_what_was_asked() -> None:
     )
 
 
+@pytest.mark.spec("A4")
+@pytest.mark.finding("security-2")
+def test_an_order_records_which_key_made_it() -> None:
+    decision = decide(Ledger(), evolve(a_create_payment(), api_key_id="7"), now=START)
+    assert isinstance(decision.reply, Accepted)
+    assert decision.reply.order.api_key_id == "7"
+
+
 @pytest.mark.spec("C6")
 def test_an_accepted_payment_consumes_its_reference_and_wants_to_be_submitted() -> None:
     decision = decide(Ledger(), a_create_payment(), now=START)
