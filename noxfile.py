@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pathlib
 import shutil
 
 import nox
@@ -33,6 +34,9 @@ STORE_INDEPENDENT = [
 """Tests whose result does not depend on the store."""
 FEW_REPETITIONS = {"MMO_TEST_QUICK": "1"}
 CORE_ONLY = ["attrs>=24.2,<27"]
+LOCK = "deploy/requirements.lock"
+BUILD_LOCK = "deploy/requirements-build.lock"
+SBOM = "deploy/sbom.cdx.json"
 CHROMIUMS = ["chromium", "chromium-browser", "google-chrome"]
 
 
@@ -173,3 +177,36 @@ def bench(session: nox.Session) -> None:
     """Measure ratios of programs run in turn; `nox -s bench -- life --minutes 10` runs one."""
     install(session, "bench")
     session.run("python", "-m", "bench", *session.posargs)
+
+
+@nox.session(python=MAIN_PYTHON)
+def lock(session: nox.Session) -> None:
+    """Write the lock files and the SBOM of a deployment: `nox -s lock -- --upgrade` takes newer versions."""
+    session.install("uv>=0.9,<1", "cyclonedx-bom>=7,<8")
+    compile_ = ("uv", "pip", "compile", "--universal", "--python-version", MAIN_PYTHON, "--generate-hashes", "--quiet")
+    header = ("--custom-compile-command", "nox -s lock")
+    session.run(*compile_, *header, "pyproject.toml", "-o", LOCK, *session.posargs)
+    session.run(*compile_, *header, "--group", "build", "-o", BUILD_LOCK, *session.posargs)
+    deployed = pathlib.Path(session.create_tmp()) / "deployed"
+    session.run("uv", "venv", "--quiet", "--clear", "--python", MAIN_PYTHON, str(deployed))
+    session.run("uv", "pip", "sync", "--quiet", "--require-hashes", "--python", str(deployed), LOCK)
+    session.run(
+        "cyclonedx-py",
+        "environment",
+        str(deployed),
+        "--pyproject",
+        "pyproject.toml",
+        "--output-reproducible",
+        "--sv",
+        "1.6",
+        "-o",
+        SBOM,
+    )
+
+
+@nox.session(python=MAIN_PYTHON)
+def audit(session: nox.Session) -> None:
+    """Look every locked package up among the advisories of PyPI; fails also when PyPI cannot be reached."""
+    session.install("pip-audit>=2.7,<3")
+    for file in (LOCK, BUILD_LOCK):
+        session.run("pip-audit", "--require-hashes", "--disable-pip", "--strict", "-r", file, *session.posargs)

@@ -1,0 +1,78 @@
+"""The files of a deployment name exact versions, and agree with one another and with pyproject.toml."""
+
+from __future__ import annotations
+
+import json
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+from packaging.version import Version
+
+ENTRY = re.compile(
+    r"^([A-Za-z0-9._-]+)==([^ ;\\]+)(?: ; ([^\\]+?))? \\\n((?:    --hash=sha256:[0-9a-f]{64}(?: \\)?\n)+)", re.M
+)
+EVERY_ENTRY = re.compile(r"^(?![ #]).+", re.M)
+
+
+def locked(text: str) -> dict[str, tuple[Version, str | None]]:
+    """Return version and marker of every package of a lock file, all of which have hashes."""
+    entries: dict[str, tuple[Version, str | None]] = {
+        canonicalize_name(each[1]): (Version(each[2]), each[3]) for each in ENTRY.finditer(text)
+    }
+    assert len(entries) == len(EVERY_ENTRY.findall(text)), "an entry has no hash, or stands there twice"
+    return entries
+
+
+@pytest.fixture
+def lock(root: Path) -> dict[str, tuple[Version, str | None]]:
+    return locked((root / "deploy/requirements.lock").read_text(encoding="utf-8"))
+
+
+@pytest.mark.finding("security-29")
+def test_the_lock_file_satisfies_the_dependencies(root: Path, lock: dict[str, tuple[Version, str | None]]) -> None:
+    project = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))
+    for text in project["project"]["dependencies"]:
+        requirement = Requirement(text)
+        version, _ = lock[canonicalize_name(requirement.name)]
+        assert version in requirement.specifier, f"{text}: run `nox -s lock`"
+
+
+@pytest.mark.finding("security-29")
+def test_what_builds_the_wheel_is_locked_too(root: Path) -> None:
+    project = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))
+    lock = locked((root / "deploy/requirements-build.lock").read_text(encoding="utf-8"))
+    assert project["dependency-groups"]["build"] == project["build-system"]["requires"]
+    for text in project["build-system"]["requires"]:
+        requirement = Requirement(text)
+        version, _ = lock[canonicalize_name(requirement.name)]
+        assert version in requirement.specifier, f"{text}: run `nox -s lock`"
+
+
+@pytest.mark.finding("security-29")
+def test_the_sbom_lists_what_is_locked(root: Path, lock: dict[str, tuple[Version, str | None]]) -> None:
+    sbom = json.loads((root / "deploy/sbom.cdx.json").read_text(encoding="utf-8"))
+    listed = {canonicalize_name(each["name"]): Version(each["version"]) for each in sbom["components"]}
+    on_linux = {name: version for name, (version, marker) in lock.items() if not marker or name in listed}
+    assert listed == on_linux
+    assert all(each.get("licenses") for each in sbom["components"]), "a package without a licence"
+
+
+@pytest.mark.finding("security-29")
+def test_the_image_is_built_from_fixed_bytes(root: Path) -> None:
+    text = (root / "deploy/Containerfile").read_text(encoding="utf-8")
+    assert re.search(r"^ARG BASE_IMAGE=\S+@sha256:[0-9a-f]{64}$", text, re.M)
+    assert set(re.findall(r"^FROM (\S+)", text, re.M)) == {"${BASE_IMAGE}"}
+    installs = re.findall(r"pip install (.*?)(?: \\)?$", text, re.M)
+    assert installs
+    assert all("--require-hashes" in each or "--no-index" in each for each in installs)
+
+
+@pytest.mark.finding("security-29")
+def test_the_unit_bounds_memory_and_tasks_and_writes_no_core(root: Path) -> None:
+    unit = (root / "deploy/mmo-gateway.service").read_text(encoding="utf-8")
+    for limit in ("LimitCORE=0", "MemoryMax=", "TasksMax=", "UMask=0077"):
+        assert f"\n{limit}" in unit
