@@ -24,6 +24,7 @@ from mmo_sansio.values import clock
 from mmo_sansio.values.model import Transaction
 from mmo_trio.cli import main
 from mmo_trio.cli.commands.serve import announce_sandbox
+from mmo_trio.cli.support.machine_user import machine_user
 from mmo_trio.engine.one_shot import submit_once
 from mmo_trio.settings.service import ServiceAddresses
 from mmo_trio.storage.open_store import open_store
@@ -161,7 +162,10 @@ def test_an_operator_completes_a_payment_by_hand(data: Path) -> None:
     assert done["transaction"]["completionSource"] == "manual"
     explained = as_json("explain", "order-3", "--data", data)
     last = explained["timeline"][-1]
-    assert (last["actor"], last["detail"]["reason"]) == ("operator:amina", "statement of today")
+    assert (last["actor"], last["detail"]["reason"]) == (
+        f"operator:{machine_user().name} for amina",
+        "statement of today",
+    )
     assert last["detail"]["evidence"] == "line 7"
     said = refusal(1, "tx", "resolve", "order-3", "--failed", "user_timeout",
                    "--evidence", "line 7", "--reason", "x", "--data", data)  # fmt: skip
@@ -210,7 +214,7 @@ def test_the_suspense_book_is_read_and_closed(data: Path) -> None:
     assert mmo(*words, "--note", "refunded").exit_code == 0
     assert as_json("suspense", "list", "--data", data) == []
     [closed] = as_json("suspense", "list", "--all", "--data", data)
-    assert (closed["closedBy"], closed["note"]) == ("amina", "refunded")
+    assert (closed["closedBy"], closed["note"]) == (f"{machine_user().name} for amina", "refunded")
     assert "no open entry" in refusal(1, *words, "--note", "again")
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import pwd
 import sqlite3
 from pathlib import Path
 
@@ -13,6 +15,7 @@ from click.testing import CliRunner, Result
 from mmo_sansio.values.clock import Instant
 from mmo_trio.admin.audit_event import audit_event
 from mmo_trio.cli import main
+from mmo_trio.cli.support.machine_user import machine_user
 from mmo_trio.storage.open_store import open_store
 
 PASSWORD = "correct horse battery"
@@ -89,10 +92,33 @@ def test_commands_stand_in_the_audit_log(folder: Path) -> None:
         ("provider_closed", "provider:sandbox"),
         ("suspense_closed", "suspense:1"),
     ]
-    assert rows[1]["actor"] == "cli:kim"
+    assert (rows[1]["actor"], rows[1]["detail"]["operator"]) == (f"cli:{machine_user().name}", "kim")
     assert rows[0]["previous"] == rows[1]["hash"]
     about = json.loads(mmo(folder, "audit", "list", "--about", "operator:ada", "--json").stdout)
     assert [row["number"] for row in about] == [1]
+
+
+@pytest.mark.finding("security-15")
+def test_the_environment_cannot_change_who_did_it(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for variable in ("LOGNAME", "USER", "LNAME", "USERNAME"):
+        monkeypatch.setenv(variable, "mallory")
+    monkeypatch.setenv("SUDO_USER", "ada")
+    mmo(folder, "providers", "disable", "sandbox", "--reason", "a test")
+    [row] = json.loads(mmo(folder, "audit", "list", "--json").stdout)
+    assert row["actor"] == f"cli:{pwd.getpwuid(os.getuid()).pw_name}"
+    assert row["detail"]["sudoUser"] == "ada"
+    [provider] = json.loads(mmo(folder, "providers", "list", "--json").stdout)
+    assert provider["closedBy"] == pwd.getpwuid(os.getuid()).pw_name
+
+
+@pytest.mark.finding("security-15")
+def test_the_kernel_says_who_logged_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    login = tmp_path / "loginuid"
+    monkeypatch.setattr("mmo_trio.cli.support.machine_user.LOGIN_USER_FILE", login)
+    me = pwd.getpwuid(os.getuid()).pw_name
+    for text, expected in (("4294967295", None), ("", None), (str(os.getuid()), None), ("1234567", "1234567")):
+        login.write_text(text)
+        assert (machine_user().name, machine_user().login_user) == (me, expected)
 
 
 @pytest.mark.parametrize(

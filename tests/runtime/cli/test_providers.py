@@ -16,6 +16,7 @@ from mmo_sansio.testing import builders as a
 from mmo_sansio.values.clock import DAY, HOUR, MINUTE, Span
 from mmo_sansio.values.money import Money
 from mmo_trio.cli import main
+from mmo_trio.cli.support.machine_user import machine_user
 from mmo_trio.engine.one_shot import submit_once
 from mmo_trio.storage.open_store import open_store
 from mmo_trio.system.clock import WallClock
@@ -115,7 +116,7 @@ def test_a_provider_is_closed_and_opened(data: Path) -> None:
     assert mmo("providers", "disable", "sandbox", "--reason", "broken", *words).exit_code == 0
     (row,) = as_json("providers", "list", "--data", data)
     assert (row["name"], row["open"], row["closedBy"], row["reason"]) == (
-        "sandbox", False, "amina", "broken",
+        "sandbox", False, f"{machine_user().name} for amina", "broken",
     )  # fmt: skip
     assert mmo("providers", "disable", "sandbox", "--reason", "x", *words).exit_code == 1
     assert mmo("providers", "disable", "sandbx", "--reason", "x", *words).exit_code == 2

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import getpass
-
 import click
 import trio
 
 from mmo_sansio.providers.common.interface import ExchangeFailed
 from mmo_sansio.providers.mpesa_daraja.adapter import DarajaProvider, RegistrationFailed
 from mmo_trio.cli.support.errors import NegativeAnswer, UsageProblem
+from mmo_trio.cli.support.machine_user import machine_user
 from mmo_trio.cli.support.output import format_instant, print_rows, print_status
 from mmo_trio.cli.support.target import CommandTarget, json_option, running_address, target_options
 from mmo_trio.settings.errors import near_match
@@ -39,7 +38,7 @@ def list_(target: CommandTarget, as_json: bool) -> None:
 @providers.command()
 @click.argument("name")
 @click.option("--reason", required=True, help="Why; shown by `mmo providers list`.")
-@click.option("--operator", help="Who decides; by default the user of this machine.")
+@click.option("--operator", help="For whom you do it, if not for yourself; recorded next to your name.")
 @target_options
 def disable(name: str, reason: str, operator: str | None, target: CommandTarget) -> None:
     """Close a provider for new payments, on every node within seconds.
@@ -50,7 +49,7 @@ def disable(name: str, reason: str, operator: str | None, target: CommandTarget)
     if not reason.strip():
         raise UsageProblem("--reason is empty: say why.")
     _check_provider_exists(target, name)
-    closed = ClosedProvider(name, target.clock().now(), operator or getpass.getuser(), reason)
+    closed = ClosedProvider(name, target.clock().now(), machine_user().acting_for(operator), reason)
 
     async def close(store: Store) -> bool:
         subject = f"provider:{name}"

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import getpass
 import json
 
 import click
 
 from mmo_trio.cli.support.errors import NegativeAnswer, UsageProblem
+from mmo_trio.cli.support.machine_user import machine_user
 from mmo_trio.cli.support.output import format_instant, print_json, print_rows, print_status, print_table
 from mmo_trio.cli.support.target import CommandTarget, json_option, target_options
 from mmo_trio.storage.interface.admin_types import SuspenseEntry
@@ -52,7 +52,7 @@ def show(id: int, target: CommandTarget, as_json: bool) -> None:
 @suspense.command()
 @click.argument("id", type=int)
 @click.option("--note", required=True, help="Why it is closed, and what was done.")
-@click.option("--operator", help="Who closes it; by default the user of this machine.")
+@click.option("--operator", help="For whom you close it, if not for yourself; recorded next to your name.")
 @target_options
 def close(id: int, note: str, operator: str | None, target: CommandTarget) -> None:
     """Close an entry; it stays in the book."""
@@ -62,9 +62,8 @@ def close(id: int, note: str, operator: str | None, target: CommandTarget) -> No
     async def close_it(store: Store) -> bool:
         subject = f"suspense:{id}"
         await target.record(store, "suspense_closed", subject, operator, note=note)
-        return await store.admin.close_suspense(
-            id, by=operator or getpass.getuser(), note=note, now=target.clock().now()
-        )
+        by = machine_user().acting_for(operator)
+        return await store.admin.close_suspense(id, by=by, note=note, now=target.clock().now())
 
     if not target.with_store(close_it):
         raise NegativeAnswer(f"There is no open entry {id}. `mmo suspense list` shows those there are.")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import getpass
 from collections.abc import Sequence
 from functools import partial
 
@@ -15,6 +14,7 @@ from mmo_sansio.values.error_codes import ErrorCode
 from mmo_sansio.values.model import Status, Transaction
 from mmo_trio.admin.resolution import SUCCESS, ResolutionRefused, resolve_payment
 from mmo_trio.cli.support.errors import NegativeAnswer, UsageProblem
+from mmo_trio.cli.support.machine_user import machine_user
 from mmo_trio.cli.support.output import admin_transaction_json, format_instant, print_status, print_table
 from mmo_trio.cli.support.target import CommandTarget, json_option, target_options
 from mmo_trio.engine.one_shot import submit_once
@@ -131,7 +131,7 @@ def list_(brand: str | None, status: str | None, stuck: bool, limit: int, target
 @click.option("--reason", required=True, help="Why a person decides; kept in the journal.")
 @click.option("--evidence", required=True, help="What shows it, e.g. a statement's line; kept in the journal.")
 @click.option("--provider-reference", help="The provider's own id of the payment.")
-@click.option("--operator", help="Who decides; by default the user of this machine.")
+@click.option("--operator", help="For whom you decide, if not for yourself; recorded next to your name.")
 @target_options
 @json_option
 def resolve(
@@ -160,13 +160,13 @@ def resolve(
         found = await find_transaction(store, reference, brand)
         resolution = ResolveManually(
             found.reference,
-            user=operator or getpass.getuser(),
+            user=machine_user().acting_for(operator),
             reason=reason,
             evidence=evidence,
             error_code=None if code is None else ErrorCode(code),
             provider_reference=provider_reference,
         )
-        return await _resolve(target, store, found, resolution)
+        return await _resolve(target, store, found, resolution, operator)
 
     resolved = target.with_store(resolve_it)
     _print_transaction(resolved, as_json=as_json)
@@ -174,14 +174,14 @@ def resolve(
 
 
 async def _resolve(
-    target: CommandTarget, store: Store, transaction: Transaction, resolution: ResolveManually
+    target: CommandTarget, store: Store, transaction: Transaction, resolution: ResolveManually, operator: str | None
 ) -> Transaction:
     async def record(action: str, remark: str | None = None) -> None:
         await target.record(
             store,
             action,
             f"payment:{transaction.reference}",
-            resolution.user,
+            operator,
             outcome=resolution.error_code or SUCCESS,
             reason=resolution.reason,
             evidence=resolution.evidence,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import getpass
 import json
 import os
 from collections.abc import Awaitable, Callable, Mapping
@@ -17,6 +16,7 @@ from attrs import frozen
 
 from mmo_trio.admin.audit_event import audit_event
 from mmo_trio.brands.keyring import KeyRing, load_master_key
+from mmo_trio.cli.support.machine_user import machine_user
 from mmo_trio.settings import Settings, load_settings
 from mmo_trio.settings.service import CLOCK_OFFSET_FILE, RUNNING_FILE, provider_titles, sandbox_presets
 from mmo_trio.storage.interface.store import Store
@@ -79,11 +79,14 @@ class CommandTarget:
         return trio.run(use_store)
 
     async def record(
-        self, store: Store, action: str, about: str = "", user: str | None = None, **detail: object
+        self, store: Store, action: str, about: str = "", operator: str | None = None, **detail: object
     ) -> None:
-        """Append an audit event: what the command is about to do."""
-        actor = f"cli:{user or getpass.getuser()}"
-        await store.admin.append_audit(audit_event(self.clock().now(), actor, action, about, **detail))
+        """Append an audit event: what the command is about to do. The actor is the user of the machine; `operator`,
+        the name that was typed, is a detail."""
+        user = machine_user()
+        people = {"operator": operator, "loginUser": user.login_user, "sudoUser": user.sudo_user}
+        event = audit_event(self.clock().now(), f"cli:{user.name}", action, about, **detail, **people)
+        await store.admin.append_audit(event)
 
     def provider_titles(self) -> Mapping[str, str]:
         """Return the display names of the configured providers, by name."""
