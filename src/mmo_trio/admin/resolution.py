@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 from enum import StrEnum
-from functools import partial
 from types import MappingProxyType
 from typing import Protocol, TypeAlias
 
@@ -60,6 +59,7 @@ class ResolutionRefusal(StrEnum):
     NO_PROPOSAL = "There is no such proposal."
     ALREADY_PROPOSED = "There is a proposal about this payment already."
     ALREADY_DECIDED = "The proposal was decided meanwhile."
+    PROPOSER_DISABLED = "The user who proposed it is disabled: reject it, and propose it yourself if it is right."
     PAYMENT_ENDED = "The payment has ended already."
     EVIDENCE = "The evidence on record is against it"
     RULES = "It can't be resolved."
@@ -141,32 +141,25 @@ class RecordResolution(Protocol):
 
 
 async def resolve_payment(
-    store: Store,
-    submit: Submit,
-    transaction: Transaction,
-    resolution: ResolveManually,
-    record: RecordResolution,
-    *,
-    is_approved: bool = False,
+    store: Store, submit: Submit, transaction: Transaction, resolution: ResolveManually, record: RecordResolution
 ) -> Transaction:
     """Check the evidence, record, resolve the payment and record a failure; return the payment.
 
-    Unless its approval was recorded, a resolution is recorded before it is done. Raises ResolutionRefused.
+    Raises ResolutionRefused.
     """
     try:
-        succeeded = resolution.error_code is None
-        await check_evidence(store, transaction, succeeded=succeeded)
-        if not is_approved:
-            await record("payment_resolved")
-        reply = await submit(resolution)
-        if not isinstance(reply, Applied):
-            reason = getattr(reply, "reason", None)
-            raise ResolutionRefused(ResolutionRefusal.RULES, reason)
+        await check_evidence(store, transaction, succeeded=resolution.error_code is None)
+        await record("payment_resolved")
+        return await _submit_resolution(submit, resolution)
     except ResolutionRefused as refused:
         await record("resolution_failed", str(refused))
         raise
-    if is_approved:
-        await record("payment_resolved")
+
+
+async def _submit_resolution(submit: Submit, resolution: ResolveManually) -> Transaction:
+    reply = await submit(resolution)
+    if not isinstance(reply, Applied):
+        raise ResolutionRefused(ResolutionRefusal.RULES, getattr(reply, "reason", None))
     return reply.transaction
 
 
@@ -243,7 +236,8 @@ class Resolutions:
             ended = evolve(approved, state=ProposalState.DONE, remark=None)
         except ResolutionRefused as refused:
             ended = evolve(approved, state=ProposalState.REFUSED, remark=str(refused))
-        await self.store.admin.update_proposal(ProposalState.APPROVED, ended)
+        if not await self.store.admin.update_proposal(ProposalState.APPROVED, ended):
+            ended = await self.store.admin.proposal(id) or ended
         return ended
 
     async def reject(self, user: ResolutionUser, id: int, remark: str) -> Proposal:
@@ -264,6 +258,10 @@ class Resolutions:
     ) -> Proposal:
         """Record the decision, then store it unless the state changed meanwhile."""
         after = self._next_state(proposal, action, user)
+        if after is ProposalState.APPROVED and proposal is not None and proposal.state is ProposalState.OPEN:
+            proposer = await self.store.admin.user(proposal.proposed_by)
+            if proposer is None or proposer.disabled_at is not None:
+                after = ResolutionRefusal.PROPOSER_DISABLED
         if proposal is None or after is ResolutionRefusal.NOT_PERMITTED:
             assert isinstance(after, ResolutionRefusal)
             raise ResolutionRefused(after)
@@ -281,7 +279,8 @@ class Resolutions:
         return decided
 
     async def _carry_out(self, user: ResolutionUser, approved: Proposal) -> None:
-        """Resolve the payment unless an earlier attempt did. Raises ResolutionRefused."""
+        """Resolve the payment unless this proposal has resolved it already: before a crash, or at the hands of another
+        approver at the same moment. Raises ResolutionRefused."""
         transaction = await self.store.transaction(approved.gateway_reference)
         assert transaction is not None
         resolution = ResolveManually(
@@ -292,15 +291,28 @@ class Resolutions:
             error_code=None if approved.error_code is None else ErrorCode(approved.error_code),
             provider_reference=approved.provider_reference,
         )
-        record = partial(self._record, user, approved)
-        if not transaction.progress.stage.is_terminal:
-            await resolve_payment(self.store, self.submit, transaction, resolution, record, is_approved=True)
-            return
-        lines = await self.store.admin.timeline(transaction.reference)
-        if all(line.actor != f"operator:{resolution.user}" for line in lines):
-            await record("resolution_failed", "The payment has ended meanwhile.")
-            raise ResolutionRefused(ResolutionRefusal.PAYMENT_ENDED, "The payment has ended meanwhile.")
-        await record("payment_resolved")
+
+        try:
+            if transaction.progress.stage.is_terminal:
+                raise ResolutionRefused(ResolutionRefusal.PAYMENT_ENDED, "The payment has ended meanwhile.")
+            await check_evidence(self.store, transaction, succeeded=resolution.error_code is None)
+            await _submit_resolution(self.submit, resolution)
+        except ResolutionRefused as refused:
+            if not await self._has_resolved(resolution):
+                await self._record(user, approved, "resolution_failed", str(refused))
+                raise
+            if await self._is_recorded_as_resolved(approved):
+                return
+        await self._record(user, approved, "payment_resolved")
+
+    async def _has_resolved(self, resolution: ResolveManually) -> bool:
+        """Return whether the journal has this resolution."""
+        lines = await self.store.admin.timeline(resolution.gateway_reference)
+        return any(line.actor == f"operator:{resolution.user}" for line in lines)
+
+    async def _is_recorded_as_resolved(self, approved: Proposal) -> bool:
+        rows = await self.store.admin.audit(about=f"payment:{approved.gateway_reference}")
+        return any(row.event.action == "payment_resolved" for row in rows)
 
     async def _record(self, user: ResolutionUser, proposal: Proposal, action: str, remark: str | None = None) -> None:
         event = audit_event(

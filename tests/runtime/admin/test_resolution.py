@@ -11,10 +11,11 @@ import pytest
 from attrs import evolve
 
 from mmo_sansio.messages.inputs import Input
+from mmo_sansio.messages.replies import Reply
 from mmo_sansio.testing import builders as a
 from mmo_sansio.values.clock import Instant
 from mmo_sansio.values.error_codes import ErrorCode
-from mmo_sansio.values.model import Source, Status
+from mmo_sansio.values.model import Source, Stage, Status, Transaction
 from mmo_sansio.values.money import Money
 from mmo_trio.admin.resolution import (
     ProposalAction,
@@ -26,7 +27,7 @@ from mmo_trio.admin.resolution import (
     next_state,
 )
 from mmo_trio.engine.one_shot import submit_once
-from mmo_trio.storage.interface.admin_types import Proposal, ProposalState
+from mmo_trio.storage.interface.admin_types import ConsoleUser, Proposal, ProposalState, Role
 from mmo_trio.storage.memory.store import MemoryState, MemoryStore
 from mmo_trio.system.clock import WallClock
 
@@ -108,12 +109,15 @@ class Case:
     """A memory store with one submitted payment, and the resolutions of its users."""
 
     def __init__(self, *, four_eyes: bool = True) -> None:
-        self.store = MemoryStore(MemoryState())
+        self.memory = MemoryState()
+        self.store = MemoryStore(self.memory)
         clock = WallClock()
         self.submit = partial(submit_once, self.store, clock=clock)
         self.resolutions = Resolutions(self.store, self.submit, clock.now, four_eyes=four_eyes)
 
     async def begin(self, *inputs: Input) -> None:
+        for name in ("sam", "ann", "abe"):
+            await self.store.admin.add_user(ConsoleUser(name, Role.APPROVER, "$hash", Instant(0)))
         for input_ in (a.a_create_payment(), a.a_begin_submission(), *inputs):
             await self.submit(input_)
 
@@ -221,4 +225,69 @@ async def test_an_approval_that_a_crash_interrupted_is_carried_out_again() -> No
         assert await case.store.admin.update_proposal(DONE, interrupted)
         again = await case.resolutions.approve(ABE, 1)
         assert (again.state, again.decided_by) == (DONE, "ann")
-    assert [act for _, act in await case.acts()][-1] == "payment_resolved"
+    assert [act for _, act in await case.acts()].count("payment_resolved") == 1
+
+
+@pytest.mark.finding("security-19")
+async def test_of_two_who_approve_at_once_the_slower_one_undoes_nothing() -> None:
+    case = Case()
+    await case.begin()
+    await case.propose(SAM)
+    hurry = case.submit
+    faster: list[Proposal] = []
+
+    async def submit(input_: Input) -> Reply:
+        """The other approver is done while this one is about to resolve the payment."""
+        if not faster:
+            faster.append(evolve(BY_SAM))
+            faster[0] = await Resolutions(case.store, hurry, WallClock().now, four_eyes=True).approve(ABE, 1)
+        return await hurry(input_)
+
+    slower = await Resolutions(case.store, submit, WallClock().now, four_eyes=True).approve(ANN, 1)
+    assert (slower.state, faster[0].state) == (DONE, DONE)
+    stored = await case.store.admin.proposal(1)
+    assert stored is not None
+    assert (stored.state, stored.remark) == (DONE, None)
+    assert await case.acts() == [
+        ("sam", "resolution_proposed"),
+        ("ann", "resolution_approved"),
+        ("abe", "resolution_approved"),
+        ("abe", "payment_resolved"),
+    ]
+
+
+@pytest.mark.finding("security-19")
+async def test_a_refusal_after_the_other_approvers_success_is_none() -> None:
+    """The slower approver is refused before the faster one has stored that the proposal is done."""
+    case = Case()
+    await case.begin()
+    await case.propose(SAM)
+    done = await case.resolutions.approve(ABE, 1)
+    assert await case.store.admin.update_proposal(DONE, evolve(done, state=APPROVED))
+    resolved = await case.store.transaction(a.REFERENCE)
+    assert resolved is not None
+    stale = evolve(resolved, progress=evolve(resolved.progress, stage=Stage.AWAITING_RESULT))
+
+    class SlowStore(MemoryStore):
+        """Shows the payment as it was before it was resolved."""
+
+        async def transaction(self, gateway_reference: str) -> Transaction | None:
+            return stale
+
+    slow = SlowStore(case.memory)
+    ended = await Resolutions(slow, case.submit, WallClock().now, four_eyes=True).approve(ANN, 1)
+    assert (ended.state, ended.remark) == (DONE, None)
+    assert "resolution_failed" not in [act for _, act in await case.acts()]
+
+
+@pytest.mark.finding("security-19")
+async def test_the_proposal_of_a_user_who_was_disabled_since_is_not_approved() -> None:
+    case = Case()
+    await case.begin()
+    await case.propose(SAM)
+    sam = await case.store.admin.user("sam")
+    assert sam is not None
+    await case.store.admin.replace_user(evolve(sam, disabled_at=Instant(1)))
+    assert await case.refusal(case.resolutions.approve(ANN, 1)) is ResolutionRefusal.PROPOSER_DISABLED
+    assert await case.status() is Status.PENDING
+    assert (await case.resolutions.reject(ANN, 1, "sam has left")).state is REJECTED
