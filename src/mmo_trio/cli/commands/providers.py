@@ -38,7 +38,7 @@ def list_(target: CommandTarget, as_json: bool) -> None:
 @providers.command()
 @click.argument("name")
 @click.option("--reason", required=True, help="Why; shown by `mmo providers list`.")
-@click.option("--operator", help="For whom you do it, if not for yourself; recorded next to your name.")
+@click.option("--operator", help="The person who asked you to do it, if it was not you; recorded next to your name.")
 @target_options
 def disable(name: str, reason: str, operator: str | None, target: CommandTarget) -> None:
     """Close a provider for new payments, on every node within seconds.

@@ -52,7 +52,7 @@ def show(id: int, target: CommandTarget, as_json: bool) -> None:
 @suspense.command()
 @click.argument("id", type=int)
 @click.option("--note", required=True, help="Why it is closed, and what was done.")
-@click.option("--operator", help="For whom you close it, if not for yourself; recorded next to your name.")
+@click.option("--operator", help="The person who asked you to close it, if it was not you; recorded next to your name.")
 @target_options
 def close(id: int, note: str, operator: str | None, target: CommandTarget) -> None:
     """Close an entry; it stays in the book."""

@@ -131,7 +131,7 @@ def list_(brand: str | None, status: str | None, stuck: bool, limit: int, target
 @click.option("--reason", required=True, help="Why a person decides; kept in the journal.")
 @click.option("--evidence", required=True, help="What shows it, e.g. a statement's line; kept in the journal.")
 @click.option("--provider-reference", help="The provider's own id of the payment.")
-@click.option("--operator", help="For whom you decide, if not for yourself; recorded next to your name.")
+@click.option("--operator", help="The person who decides, if it is not you; recorded next to your name.")
 @target_options
 @json_option
 def resolve(
