@@ -92,6 +92,19 @@ def unmap_ipv4(address: Address) -> Address:
     return address
 
 
+def subscriber_network(address: str) -> str:
+    """Return the network that one subscriber has, to count by: an IPv6 address by its /64, any other text as it is.
+
+    An access network gives each subscriber a /64 at least (RFC 6177), so a client has 2^64 addresses to count by."""
+    if ":" not in address:
+        return address
+    try:
+        bits = int(IPv6Address(address.partition("%")[0]))
+    except AddressValueError:
+        return address
+    return f"{IPv6Address(bits >> 64 << 64)}/64"
+
+
 def _forbidden_description(address: Address, *, allow_private: bool) -> str | None:
     for forbidden in FORBIDDEN_RANGES:
         if address in forbidden.network:

@@ -36,7 +36,9 @@ class ListenerLimits:
     connections: int = 4096
     """Open connections in all; the next one receives a 503 and is closed."""
     connections_per_address: int = 1024
-    """Open connections from one address."""
+    """Open connections from one address; IPv6 addresses of one /64 count as one."""
+    write_buffer_bytes: int = 32 * 1024 * 1024
+    """Bytes of large responses that may wait for slow readers."""
 
     @property
     def short_idle_threshold(self) -> int:

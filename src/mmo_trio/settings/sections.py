@@ -159,7 +159,12 @@ class LimitsSection:
     )
     connections: int = setting(COUNT, _LISTENER.connections, "Open connections in all.")
     connections_per_address: int = setting(
-        COUNT, _LISTENER.connections_per_address, "Open connections from one address."
+        COUNT, _LISTENER.connections_per_address, "Open connections from one address, or from one /64 of IPv6."
+    )
+    write_buffer: int = setting(
+        SIZE,
+        2 * _LISTENER.write_buffer_bytes,
+        "Large responses that wait for slow readers: half for the API, a quarter each for the pages and the console.",
     )
     callbacks_per_merchant: int = setting(
         COUNT, DELIVERY_SLOTS_PER_BRAND, "Simultaneous callbacks to one merchant (K6)."
@@ -185,6 +190,7 @@ class LimitsSection:
             drain_timeout_s=to_seconds(self.drain_timeout),
             connections=self.connections,
             connections_per_address=self.connections_per_address,
+            write_buffer_bytes=self.write_buffer // 2,
         )
 
 

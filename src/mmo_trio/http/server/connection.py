@@ -13,11 +13,13 @@ from __future__ import annotations
 import math
 import ssl
 from collections.abc import Callable
+from typing import Final
 
 import structlog
 import trio
-from attrs import frozen
+from attrs import Factory, field, frozen
 
+from mmo_sansio.http.ip_rules import subscriber_network
 from mmo_sansio.http.messages import HttpResponse
 from mmo_sansio.values.problems import Problem
 from mmo_trio.http.handler import Admitted, RequestContext
@@ -25,10 +27,14 @@ from mmo_trio.http.rejections import BODY_TIMEOUT, HEAD_TIMEOUT, HandlerContext
 from mmo_trio.http.responses import CONTINUE_RESPONSE, response_bytes
 from mmo_trio.http.server.connection_table import ConnectionTable
 from mmo_trio.http.server.request_reader import ParsedHead, RequestReader
+from mmo_trio.http.server.write_budget import SMALL_RESPONSE_BYTES, WriteBudget
 from mmo_trio.http.streams import LingeringStream
 from mmo_trio.system.fault_report import describe_fault
 
 logger = structlog.get_logger(__name__)
+
+LARGE_BODY_BYTES: Final = 64 * 1024
+"""A larger body is sent as it is, neither copied behind its head nor encrypted in one piece."""
 
 
 @frozen
@@ -40,6 +46,9 @@ class ListenerContext(HandlerContext):
     """Once it is set, the next response on a connection is its last."""
     tls: Callable[[], ssl.SSLContext] | None
     """Gives the context of one connection; None for clear HTTP."""
+    write_budget: WriteBudget = field(
+        default=Factory(lambda self: WriteBudget(self.limits.write_buffer_bytes), takes_self=True)
+    )
 
     def request_context(self, client: str) -> RequestContext:
         """Return the context of a request that begins now."""
@@ -129,16 +138,30 @@ class ServerConnection:
             data = self._response_bytes(response, parsed_head, may_follow)
         self._timeout_problem = None
         self._listener_context.metrics.count_response(context, response.status, trio.current_time() - self._started_at)
-        await self._send_response(data)
+        large_body = b"" if len(response.body) <= LARGE_BODY_BYTES or _is_head_request(parsed_head) else response.body
+        await self._send_response(data, large_body)
         return may_follow
 
-    async def _send_response(self, data: bytes) -> None:
-        """Send a response; the deadline is set only when the socket does not take all of it at once."""
+    async def _send_response(self, data: bytes, large_body: bytes) -> None:
+        """Send a response; what the socket does not take at once has a deadline, and counts against the budget unless
+        it is small."""
+        rest: bytes | memoryview = large_body
         if self._stream is self._transport:
             data = self._transport.try_send(data)
-        if data:
-            self._set_deadline(self._limits.write_timeout_s)
+            if rest and not data:
+                rest = self._transport.try_send(memoryview(large_body))
+        if not (data or rest):
+            return
+        self._set_deadline(self._limits.write_timeout_s)
+        size_bytes = len(data) + len(large_body)
+        if size_bytes <= SMALL_RESPONSE_BYTES:
             await self._stream.send_all(data)
+            return
+        network = subscriber_network(self.client)
+        with self._listener_context.write_budget.hold(size_bytes, network, self._cancel_scope.cancel):
+            await self._stream.send_all(data)
+            for start in range(0, len(rest), LARGE_BODY_BYTES):
+                await self._stream.send_all(memoryview(rest)[start : start + LARGE_BODY_BYTES])
 
     async def _call_handler(self, parsed_head: ParsedHead, context: RequestContext) -> tuple[HttpResponse, bool]:
         """Return the handler's response, and whether another request may follow it."""
@@ -208,7 +231,7 @@ class ServerConnection:
             response,
             request_id=self._request_context.request_id,
             connection=connection,
-            without_body=parsed_head is not None and parsed_head.head.method == "HEAD",
+            without_body=len(response.body) > LARGE_BODY_BYTES or _is_head_request(parsed_head),
         )
 
     def _set_deadline(self, timeout_s: float) -> None:
@@ -220,3 +243,7 @@ class ServerConnection:
         await trio.lowlevel.checkpoint_if_cancelled()
         self._timeout_problem = None
         self._cancel_scope.deadline = math.inf
+
+
+def _is_head_request(parsed_head: ParsedHead | None) -> bool:
+    return parsed_head is not None and parsed_head.head.method == "HEAD"

@@ -6,6 +6,7 @@ import math
 from collections import Counter
 from typing import Protocol
 
+from mmo_sansio.http.ip_rules import subscriber_network
 from mmo_sansio.http.listener_limits import ListenerLimits
 
 
@@ -27,8 +28,8 @@ class ConnectionTable:
 
     def __init__(self, limits: ListenerLimits) -> None:
         self._limits = limits
-        self._connections: set[TrackedConnection] = set()
-        self._per_address: Counter[str] = Counter()
+        self._connections: dict[TrackedConnection, str] = {}
+        self._per_network: Counter[str] = Counter()
         self.idle_timeout_s = limits.idle_timeout_s
         """The idle timeout of a connection that begins to wait now."""
         self.idle_deadline = math.inf
@@ -40,13 +41,13 @@ class ConnectionTable:
     def has_room_for(self, client: str) -> bool:
         """Return whether the limits allow one more connection from this address."""
         return len(self._connections) < self._limits.connections and (
-            self._per_address[client] < self._limits.connections_per_address or not client
+            self._per_network[subscriber_network(client)] < self._limits.connections_per_address or not client
         )
 
     def add(self, connection: TrackedConnection) -> None:
         """Count one connection until it is removed."""
-        self._connections.add(connection)
-        self._per_address[connection.client] += 1
+        self._connections[connection] = network = subscriber_network(connection.client)
+        self._per_network[network] += 1
         if len(self._connections) >= self._limits.short_idle_threshold:
             self.shorten_idle_timeout()
         else:
@@ -54,10 +55,10 @@ class ConnectionTable:
 
     def remove(self, connection: TrackedConnection) -> None:
         """Remove a closed connection."""
-        self._connections.discard(connection)
-        self._per_address[connection.client] -= 1
-        if not self._per_address[connection.client]:
-            del self._per_address[connection.client]
+        network = self._connections.pop(connection)
+        self._per_network[network] -= 1
+        if not self._per_network[network]:
+            del self._per_network[network]
 
     def shorten_idle_timeout(self) -> None:
         """Apply the short idle timeout, as connections or descriptors run short, until a connection is added that finds

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+import pytest
 from attrs import define
 
 from mmo_sansio.http.listener_limits import ListenerLimits
@@ -81,3 +82,16 @@ def test_sending_the_idle_away_leaves_the_busy_alone() -> None:
     table.close_idle_at(deadline=120)
     assert (idle.leaves_at, busy.leaves_at) == (120, math.inf)
     assert table.idle_deadline == 120
+
+
+@pytest.mark.finding("security-13")
+def test_the_addresses_of_one_ipv6_subscriber_count_as_one() -> None:
+    table = ConnectionTable(LIMITS)
+    guests = [Guest(f"2001:db8:1:2:{number}::1") for number in range(1, 4)]
+    for guest in guests:
+        assert table.has_room_for(guest.client)
+        table.add(guest)
+    assert not table.has_room_for("2001:db8:1:2::ffff")
+    assert table.has_room_for("2001:db8:1:3::1")
+    table.remove(guests[0])
+    assert table.has_room_for("2001:db8:1:2::ffff")

@@ -1,0 +1,67 @@
+"""Bytes that wait for slow readers: counted, bounded, and taken from whoever holds most of them."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from functools import partial
+
+import attrs
+import pytest
+
+from mmo_sansio.http.listener_limits import ListenerLimits
+from mmo_trio.http.server.write_budget import WriteBudget
+from tests.support.http_listener import SmallService, get, listening
+
+LARGE = 20_000_000
+"""What the service answers to `/large`."""
+LIMITS = ListenerLimits(write_timeout_s=9, linger_timeout_s=9, write_buffer_bytes=LARGE * 5 // 2)
+
+
+def test_below_its_limit_everybody_waits() -> None:
+    budget = WriteBudget(100)
+    with budget.hold(60, "a", _not_expected), budget.hold(40, "b", _not_expected):
+        assert budget.waiting_bytes == 100
+    assert (budget.waiting_bytes, budget.broken_off) == (0, 0)
+
+
+def test_beyond_it_the_largest_holder_loses_its_oldest_response() -> None:
+    budget, lost = WriteBudget(100), list[str]()
+    with ExitStack() as held:
+        for name, holder, size in (("modest", "b", 30), ("old", "a", 20), ("young", "a", 40), ("last", "c", 20)):
+            held.enter_context(budget.hold(size, holder, partial(lost.append, name)))
+        assert lost == ["old"]
+        assert budget.waiting_bytes == 90
+    assert (budget.waiting_bytes, budget.broken_off) == (0, 1)
+
+
+def test_one_response_alone_may_be_larger_than_the_budget() -> None:
+    budget, lost = WriteBudget(100), list[str]()
+    with budget.hold(500, "a", lambda: lost.append("large")):
+        assert lost == []
+        with budget.hold(10, "b", _not_expected):
+            assert lost == ["large"]
+            assert budget.waiting_bytes == 10
+
+
+def _not_expected() -> None:
+    pytest.fail("nothing had to make room")
+
+
+@pytest.mark.finding("security-3", "hostile-F3")
+async def test_slow_readers_lose_their_responses_and_others_are_answered() -> None:
+    async with listening(LIMITS) as here:
+        slow = [await here.connect() for _ in range(3)]
+        for client in slow:
+            await client.send(get(b"/large"))
+        assert len(await slow[0].rest()) < LARGE
+        assert (await here.ask(get())).status == 200
+        for client in slow[1:]:
+            assert len((await client.answer()).body) == LARGE
+
+
+async def test_a_large_response_arrives_whole_and_the_connection_goes_on() -> None:
+    async with listening(attrs.evolve(LIMITS, write_buffer_bytes=1), service=SmallService()) as here:
+        client = await here.connect()
+        assert (await client.ask(get(b"/large"))).body == b"x" * LARGE
+        assert (await client.ask(get(b"/large", method=b"HEAD"))).headers["content-length"] == str(LARGE)
+        assert (await client.ask(get())).status == 200
