@@ -100,6 +100,8 @@ class SuspenseReason(StrEnum):
     UNMATCHED_DEPOSIT = "unmatched_deposit"
     CONFLICTING_DEPOSIT = "conflicting_deposit"
     UNSUPPORTED_CURRENCY = "unsupported_currency"
+    SETTLED_LESS = "settled_less"
+    """A payment has succeeded with less than was requested."""
     UNREADABLE = "unreadable"
 
 

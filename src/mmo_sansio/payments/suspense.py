@@ -25,7 +25,15 @@ def record_in_suspense(
     input_: SuspenseSource, reason: SuspenseReason, transaction: Transaction | None, *, now: Instant
 ) -> Decision:
     """Return a decision that only adds the report to the suspense book."""
-    noted = SuspenseRecorded(
+    noted = suspense_entry(input_, reason, transaction, now=now)
+    return Decision(Ignored(f"Kept in the suspense book: {reason}.", transaction), (noted,))
+
+
+def suspense_entry(
+    input_: SuspenseSource, reason: SuspenseReason, transaction: Transaction | None, *, now: Instant
+) -> SuspenseRecorded:
+    """Return the entry of a report in the suspense book, for a decision that changes more than that."""
+    return SuspenseRecorded(
         at=now,
         reason=reason,
         provider=input_.provider,
@@ -33,7 +41,6 @@ def record_in_suspense(
         gateway_reference=transaction.reference if transaction else _reference(input_),
         brand=transaction.order.brand if transaction else _brand(input_),
     )
-    return Decision(Ignored(f"Kept in the suspense book: {reason}.", transaction), (noted,))
 
 
 def _content(input_: SuspenseSource) -> dict[str, str | bool | None]:

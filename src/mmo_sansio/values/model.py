@@ -273,6 +273,14 @@ class Progress:
     nothing."""
     qr: QrCode | None = None
     """The code that the provider, or its adapter, made for the payer."""
+    submissions: int = 0
+    """How many submissions are on record; rows of earlier versions count none."""
+
+    @property
+    def is_resubmission(self) -> bool:
+        """Tell whether the submission on record follows an earlier one, which the provider had never received by its
+        own word."""
+        return self.submissions > 1
 
 
 @frozen

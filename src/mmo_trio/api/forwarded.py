@@ -2,7 +2,8 @@
 
 This is a security boundary with one rule for every `X-Forwarded-*` field. An IPv4-mapped address is the IPv4 address
 inside it. An unreadable address is never trusted, and never raises. Of a list only the last entry counts: the trusted
-proxy has written it, all others may be the client's invention.
+proxy has written it, all others may be the client's invention. Where that entry names another trusted proxy, the entry
+before it counts, which that proxy has written.
 """
 
 from __future__ import annotations
@@ -32,10 +33,18 @@ class TrustedProxies:
         return bool(self.networks) and is_in_networks(parse_address(peer), self.networks)
 
     def client_address(self, peer: str, forwarded_for: Sequence[str]) -> Address | None:
-        """Return the client's address; behind a trusted proxy, the one in `X-Forwarded-For`.
+        """Return the client's address; behind trusted proxies, the last one in `X-Forwarded-For` that is none of them.
 
         None when that address is missing or unreadable: the client is unknown then."""
-        return parse_address(_last_entry(forwarded_for) if self.is_trusted(peer) else peer)
+        if not self.is_trusted(peer):
+            return parse_address(peer)
+        entries = [each.strip() for line in forwarded_for for each in line.split(",")]
+        client = ""
+        while entries:
+            client = entries.pop()
+            if not self.is_trusted(client):
+                break
+        return parse_address(client)
 
     def is_secure(self, peer: str, forwarded_proto: Sequence[str]) -> bool:
         """Return whether a trusted proxy received the request over TLS (`X-Forwarded-Proto: https`)."""

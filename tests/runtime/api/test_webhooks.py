@@ -96,6 +96,19 @@ async def test_only_listed_addresses_are_let_in(client: str, forwarded: str, is_
             await bench.notify(client=client, **sent)
 
 
+@pytest.mark.finding("security-5")
+async def test_a_line_that_the_client_put_before_the_proxys_opens_no_door() -> None:
+    """A proxy that adds a line of its own leaves the client's line in front of it."""
+    hooks = Bench(allowed=("196.201.214.200",), proxies=("10.0.0.0/8",)).hooks()
+    lines = ((b"x-forwarded-for", b"196.201.214.200"), (b"x-forwarded-for", b"203.0.113.9"))
+    target = f"/hooks/test/{TOKEN}".encode()
+    context = RequestContext("r", "10.0.0.1", is_secure=True)
+    with pytest.raises(ProblemError) as caught:
+        hooks.admit("test", TOKEN, HttpRequest("POST", target, lines), context)
+    assert caught.value.problem.status == 404
+    hooks.admit("test", TOKEN, HttpRequest("POST", target, lines[::-1]), context)
+
+
 @pytest.mark.spec("S5")
 async def test_a_hint_makes_us_ask_and_is_answered_in_the_providers_words() -> None:
     bench = Bench()

@@ -6,7 +6,7 @@ import pytest
 from attrs import evolve
 
 from mmo_sansio.values.clock import Instant
-from mmo_trio.console.sign_in_limit import FAILURES_PER_NAME_MAX
+from mmo_trio.console.sign_in_limit import FAILURES_PER_ADDRESS_MAX, FAILURES_PER_NAME_MAX
 from tests.runtime.console.conftest import SignedIn
 from tests.support.console_browser import PASSWORD, ConsoleBrowser, add_users, open_store_of
 from tests.support.sandbox_gateway import Running, Serve
@@ -151,3 +151,15 @@ async def test_a_guessed_session_is_nobodys(person: ConsoleBrowser) -> None:
 
 async def test_metrics_need_no_session(person: ConsoleBrowser) -> None:
     assert b"mmo_engine_batches" in (await person.get("/metrics")).body
+
+
+@pytest.mark.finding("security-5")
+async def test_a_forged_line_before_the_proxys_escapes_no_limit(serve: Serve) -> None:
+    async with serve(environment={"MMO_LISTEN_PROXY_TRUSTED": "127.0.0.1/32"}) as running:
+        await add_users(running.directory, ada="admin")
+        statuses = []
+        for number in range(FAILURES_PER_ADDRESS_MAX + 1):
+            lines = {"X-Forwarded-For": f"198.51.100.{number}", "x-forwarded-for": "203.0.113.9"}
+            person = ConsoleBrowser(running.ready.console, headers=lines)
+            statuses.append((await person.sign_in(f"guess{number}")).status)
+        assert statuses == [403] * FAILURES_PER_ADDRESS_MAX + [429]

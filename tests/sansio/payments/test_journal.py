@@ -61,7 +61,7 @@ LINES: list[tuple[Stage | None, Input, str, Stage | None, Stage | None, dict[str
         "provider:test",
         A,
         OK,
-        {"source": "webhook", "providerReference": None, "finalAmount": "149.00 KES"},
+        {"source": "webhook", "providerReference": None, "finalAmount": "149.00 KES", "suspense": "settled_less"},
     ),
     (
         A,

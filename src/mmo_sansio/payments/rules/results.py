@@ -4,21 +4,24 @@ from __future__ import annotations
 
 from attrs import evolve
 
-from mmo_sansio.messages.changes import SuspenseReason
+from mmo_sansio.messages.changes import SuspenseReason, SuspenseRecorded
 from mmo_sansio.messages.inputs import ProviderFailed, ProviderSucceeded, ResolveManually
 from mmo_sansio.messages.intents import DeliverCallback
 from mmo_sansio.messages.replies import Applied
 from mmo_sansio.payments.decision import Decision, advance, ignore, transition_changes
 from mmo_sansio.payments.ledger import Ledger
 from mmo_sansio.payments.states import is_legal, target_stages
-from mmo_sansio.payments.suspense import record_in_suspense
+from mmo_sansio.payments.suspense import record_in_suspense, suspense_entry
 from mmo_sansio.values.clock import Instant
 from mmo_sansio.values.error_codes import EXPLANATIONS, ErrorCode
 from mmo_sansio.values.model import ProviderData, Source, Stage, Transaction
 
 
 def succeed(ledger: Ledger, input_: ProviderSucceeded, *, now: Instant) -> Decision:
-    """Record that the money moved: set finalAmount and fee, and call the merchant back (S2)."""
+    """Record that the money moved: set finalAmount and fee, and call the merchant back (S2).
+
+    A success with less than was requested also leaves an entry in the suspense book, for a person to see.
+    """
     before = ledger.transaction(input_.gateway_reference)
     if (fault := _why_not_applied(before, input_)) is not None:
         return _reject_result(before, input_, fault, now=now)
@@ -37,7 +40,10 @@ def succeed(ledger: Ledger, input_: ProviderSucceeded, *, now: Instant) -> Decis
         completed_at=now,
         completion_source=input_.source,
     )
-    return _complete(before, after)
+    if final.minor >= before.order.requested.minor:
+        return _complete(before, after)
+    noted = suspense_entry(evolve(input_, final=final), SuspenseReason.SETTLED_LESS, before, now=now)
+    return _complete(before, after, noted)
 
 
 def fail(ledger: Ledger, input_: ProviderFailed, *, now: Instant) -> Decision:
@@ -93,8 +99,9 @@ def _message(code: ErrorCode | None) -> str | None:
     return None if code is None else EXPLANATIONS[code].meaning
 
 
-def _complete(before: Transaction, after: Transaction) -> Decision:
-    return Decision(Applied(after), transition_changes(before, after), (DeliverCallback(before.reference),))
+def _complete(before: Transaction, after: Transaction, *noted: SuspenseRecorded) -> Decision:
+    changes = (*transition_changes(before, after), *noted)
+    return Decision(Applied(after), changes, (DeliverCallback(before.reference),))
 
 
 def _provider_data(before: Transaction) -> ProviderData:

@@ -103,7 +103,7 @@ def submission_report(response: AirtelResponse, payment: AirtelPayment) -> Provi
         assert code is not None
         assert code.error_code is not None
         return payment.failed(code.error_code, response.code, response.message)
-    if code is None and response.status in HTTP_REJECTIONS:
+    if code is None and response.status in HTTP_REJECTIONS and not payment.transaction.progress.is_resubmission:
         native_code = response.code or f"HTTP {response.status}"
         return payment.failed(HTTP_REJECTIONS[response.status], native_code, response.message)
     if (response.status == 200 and response.success) or (code and code.outcome is AirtelOutcome.PENDING):

@@ -209,7 +209,8 @@ class DarajaProvider:
             if answer.status == 200:
                 return self._unknown(transaction, f"Daraja's answer can't be read: {error}.")
             code = message = ""
-        means = interpret_error(answer.status, code, message)
+        is_resubmission = transaction.progress.is_resubmission
+        means = interpret_error(answer.status, code, message, is_resubmission=is_resubmission)
         if isinstance(means, ErrorCode):
             return self._failed(transaction, means, code or str(answer.status), message)
         match means:

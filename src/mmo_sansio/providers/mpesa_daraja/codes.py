@@ -113,8 +113,14 @@ TOKEN_ERROR_CODES = frozenset({"400.003.01", "401.002.01", "404.001.03"})
 """The `errorCode`s of an access token that is no longer valid, whatever the HTTP status."""
 
 
-def interpret_error(status: int, code: str, message: str) -> ErrorCode | MpesaSubmissionState:
-    """Return the meaning of an error response for the payment that it rejects."""
+def interpret_error(
+    status: int, code: str, message: str, *, is_resubmission: bool = False
+) -> ErrorCode | MpesaSubmissionState:
+    """Return the meaning of an error response for the payment that it rejects.
+
+    An unlisted 4xx to a resubmission proves nothing: the rejection may be due to the earlier submission, if that has
+    arrived after all.
+    """
     squeezed = "".join(message.lower().split())
     for each in ERROR_RULES:
         if each.code == code and each.message_contains in squeezed:
@@ -124,7 +130,7 @@ def interpret_error(status: int, code: str, message: str) -> ErrorCode | MpesaSu
             return MpesaSubmissionState.NOT_ACCEPTED
         case 408:
             return MpesaSubmissionState.UNKNOWN
-        case _ if 400 <= status < 500:
+        case _ if 400 <= status < 500 and not is_resubmission:
             return E.MERCHANT_MISCONFIGURED
         case _:
             return MpesaSubmissionState.UNKNOWN

@@ -155,6 +155,9 @@ class MtnMomoProvider:
                 return self._never_received(transaction)
             case 408:
                 return self._unknown(transaction, "A submission was answered 408.")
+            case status if 400 <= status < 500 and transaction.progress.is_resubmission and reason.code not in REASONS:
+                # It may be due to the earlier submission, if that has arrived after all.
+                return self._unknown(transaction, f"A resubmission was answered {status}.")
             case status if 400 <= status < 500:
                 return self._rejected(transaction, reason, f"HTTP {status}")
             case status if 500 <= status < 600 and reason.code in REASONS and reason.code not in INCONCLUSIVE_REASONS:

@@ -97,6 +97,7 @@ def serialize_progress(progress: model.Progress) -> bytes:
                 progress.submitted_at,
                 progress.hint,
                 progress.qr and (progress.qr.payload, progress.qr.image),
+                progress.submissions,
             )
         ).encode()
     )
@@ -157,6 +158,7 @@ def _parse_progress(row: list[Any]) -> model.Progress:
         submitted_at=row[11] if len(row) > 11 else None,
         hint=row[12] if len(row) > 12 else None,
         qr=model.QrCode(*row[13]) if len(row) > 13 and row[13] else None,
+        submissions=row[14] if len(row) > 14 else 0,
     )
 
 

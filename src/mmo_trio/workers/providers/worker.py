@@ -33,6 +33,7 @@ from mmo_trio.storage.interface.store import OutcomeUnknown, StoreUnavailable, W
 from mmo_trio.system.fault_report import describe_fault
 from mmo_trio.workers.providers.conversation import CONVERSATION_TIMEOUT_S, SendRequest, run_conversation
 from mmo_trio.workers.providers.counters import REPORT_LABELS, ProviderCounts, ProviderStatistics
+from mmo_trio.workers.providers.ended_polls import EndedPolls
 
 logger = structlog.get_logger(__name__)
 
@@ -87,6 +88,7 @@ class ProviderWorker:
     """The unfinished work by gatewayReference, with the submission that follows it, if any."""
     _never_received_in_a_row: dict[str, int] = Factory(dict)
     """The number of latest submissions of a payment that certainly did not reach its provider."""
+    _ended_polls: EndedPolls = Factory(EndedPolls)
     _conversation_finished: trio.Event = Factory(trio.Event)
     """Set, and replaced, whenever work is finished."""
     _counts: dict[str, ProviderCounts] = field(init=False)
@@ -99,7 +101,8 @@ class ProviderWorker:
         """Accept work, or return False so that the caller offers it again later.
 
         A poll is dropped when its payment has unfinished work or the queue is full, as the payment will be polled
-        again. A submission follows the unfinished work of its payment, because that work may be its cause.
+        again. A submission follows the unfinished work of its payment, because that work may be its cause. A payment
+        that has ended is polled at most once in two seconds, however many hints come.
         """
         is_poll = isinstance(work.intent, PollProvider)
         reference = work.intent.gateway_reference
@@ -110,6 +113,8 @@ class ProviderWorker:
         provider = work.transaction.order.provider
         if provider not in self.providers:
             logger.error("provider_not_configured", provider=provider, reference=reference)
+            return True
+        if work.transaction.progress.stage.is_terminal and not self._may_poll_ended(work):
             return True
         queue = self._queues.setdefault(provider, _ProviderQueue())
         if len(queue.waiting) >= self.waiting_max:
@@ -165,6 +170,18 @@ class ProviderWorker:
                     self._conversations = self._timers = None
                     timers.cancel_scope.cancel()
             conversations.cancel_scope.deadline = trio.current_time() + grace_s
+
+    def _may_poll_ended(self, work: WorkItem) -> bool:
+        """Return whether an ended payment may be polled now; otherwise it is polled once with its latest hint, later,
+        or not at all while this process ends."""
+        delay_s = self._ended_polls.delay_s(work, trio.current_time())
+        if delay_s > 0 and self._timers:
+            self._timers.start_soon(self._poll_ended_later, work.intent.gateway_reference, delay_s)
+        return delay_s == 0
+
+    async def _poll_ended_later(self, reference: str, delay_s: float) -> None:
+        await trio.sleep(delay_s)
+        self.try_enqueue(self._ended_polls.take_waiting(reference))
 
     def _claim(self, queue: _ProviderQueue, work: WorkItem) -> None:
         reference = work.intent.gateway_reference

@@ -21,7 +21,7 @@ from mmo_sansio.messages.inputs import (
     UnmatchedNotified,
 )
 from mmo_sansio.messages.intents import PollProvider, SubmitToProvider
-from mmo_sansio.payments.rules.timers import SUBMISSION_TIMEOUT
+from mmo_sansio.payments.rules.timers import POLL_INTERVAL_MIN, SUBMISSION_TIMEOUT
 from mmo_sansio.providers.common.interface import Conversation, ExchangeFailed, SignIn
 from mmo_sansio.providers.common.operations import (
     PAYIN_RESUBMISSION_PERIOD,
@@ -36,6 +36,7 @@ from mmo_sansio.values.error_codes import ErrorCode
 from mmo_sansio.values.model import Operation, Source, Stage, Transaction
 from mmo_trio.storage.interface.store import OutcomeUnknown, StoreUnavailable, WorkItem
 from mmo_trio.workers.providers.conversation import CONVERSATION_TIMEOUT_S, SendRequest
+from mmo_trio.workers.providers.ended_polls import INTERVAL_S
 from mmo_trio.workers.providers.worker import SUBMISSION_RETRY_DELAY_MAX_S, ProviderWorker
 from tests.support.engine_double import EngineDouble, now
 
@@ -47,6 +48,8 @@ class PlainProvider:
     name: str = "test"
     title: str = "Test Money"
     is_broken: bool = False
+    hints: list[str | None] = Factory(list)
+    """The hint of each poll about a payment that had ended."""
     operations: Mapping[OperationKey, ProviderOperation] = Factory(dict)
 
     def scope_of(self, request: HttpRequest) -> None:
@@ -67,6 +70,8 @@ class PlainProvider:
         return (yield from self._talk("POST", transaction))
 
     def poll(self, transaction: Transaction, *, now: Instant) -> Conversation:
+        if transaction.progress.stage.is_terminal:
+            self.hints.append(transaction.progress.hint)
         return (yield from self._talk("GET", transaction))
 
     def read_notification(self, request: HttpRequest) -> UnmatchedNotified:
@@ -92,6 +97,11 @@ class PlainProvider:
 async def succeeds(request: HttpRequest) -> HttpResponse:
     await trio.sleep(1)
     return HttpResponse(200)
+
+
+async def has_it(request: HttpRequest) -> HttpResponse:
+    await trio.lowlevel.checkpoint()
+    return HttpResponse(202)
 
 
 async def hangs(request: HttpRequest) -> HttpResponse:
@@ -303,6 +313,21 @@ async def test_what_the_provider_never_received_is_submitted_again(autojump_cloc
         assert (harness.methods, harness.stage) == (["POST", "GET", "POST"], Stage.SUCCEEDED)
 
 
+@pytest.mark.finding("security-23")
+async def test_hints_about_a_payment_that_has_ended_cause_one_poll_in_two_seconds(autojump_clock: MockClock) -> None:
+    async with at_work(WorkerHarness(answers=[succeeds, has_it])) as harness:
+        await harness.create()
+        await harness.worker.wait_idle()
+        assert harness.stage is Stage.SUCCEEDED
+        began, harness.sent = trio.current_time(), []
+        for number in range(40):
+            harness.worker_takes(harness.engine.work(PollProvider(REFERENCE, f"hint {number}")))
+            await trio.sleep(0.1)
+        await trio.sleep(60)
+        assert [round(at - began, 3) for at, _ in harness.sent] == [0, 2, 4]
+        assert harness.provider.hints == ["hint 0", "hint 19", "hint 39"]
+
+
 async def test_a_provider_that_was_removed_leaves_its_payments_pending(autojump_clock: MockClock) -> None:
     async with at_work(WorkerHarness()) as harness:
         await harness.create(provider="gone")
@@ -374,6 +399,11 @@ async def test_draining_ends_as_soon_as_conversations_have(autojump_clock: MockC
     await drained(harness)
     assert trio.current_time() == 1
     assert len(harness.sent) == 3
+
+
+@pytest.mark.finding("security-23")
+def test_an_ended_payment_is_polled_no_more_often_than_a_pending_one() -> None:
+    assert POLL_INTERVAL_MIN == INTERVAL_S * clock.SECOND
 
 
 def test_a_conversation_ends_before_the_law_loses_patience() -> None:

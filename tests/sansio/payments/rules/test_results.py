@@ -29,7 +29,7 @@ from mmo_sansio.testing import (
 )
 from mmo_sansio.values.clock import DAY, SECOND, Span, later
 from mmo_sansio.values.error_codes import EXPLANATIONS, ErrorCode
-from mmo_sansio.values.model import Progress, ProviderData, Source, Stage, Transaction
+from mmo_sansio.values.model import Progress, ProviderData, Source, Stage, Status, Transaction
 from mmo_sansio.values.money import Money
 
 NOW = later(START, Span(5 * SECOND))
@@ -65,6 +65,25 @@ def suspended(before: Transaction | None, given: Input) -> SuspenseRecorded:
     assert noted.at == NOW
     assert noted.provider == getattr(given, "provider", None)
     return noted
+
+
+@pytest.mark.finding("security-25")
+@pytest.mark.parametrize("paid", [Money(1, "KES"), Money(149_99, "KES")])
+def test_a_success_with_less_than_was_requested_stands_before_a_person(paid: Money) -> None:
+    decision = decided(WAITING, succeeded(final=paid, provider_reference="PROV-1"))
+    assert isinstance(decision.reply, Applied)
+    assert (decision.reply.transaction.status, decision.reply.transaction.progress.final) == (Status.SUCCESS, paid)
+    (noted,) = [each for each in decision.changes if isinstance(each, SuspenseRecorded)]
+    assert (noted.reason, noted.gateway_reference, noted.brand) == (SuspenseReason.SETTLED_LESS, REFERENCE, "acme")
+    content = json.loads(noted.content)
+    assert (content["result"], content["amount"], content["providerReference"]) == ("success", str(paid), "PROV-1")
+
+
+@pytest.mark.finding("security-25")
+@pytest.mark.parametrize("paid", [None, KES(150), KES(151)])
+def test_a_success_with_no_less_leaves_no_entry(paid: Money | None) -> None:
+    changes = decided(WAITING, succeeded(final=paid)).changes
+    assert not [each for each in changes if isinstance(each, SuspenseRecorded)]
 
 
 @pytest.mark.spec("S2", "K1")

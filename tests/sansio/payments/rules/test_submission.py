@@ -62,7 +62,13 @@ def test_a_submission_is_on_record_before_the_request_leaves() -> None:
     assert isinstance(line, JournalEntry)
     assert decision.intents == ()
     assert step.after.progress == Progress(
-        Stage.SUBMITTING, 2, later(NOW, SUBMISSION_TIMEOUT), polls=0, provider_data=DATA, submitted_at=NOW
+        Stage.SUBMITTING,
+        2,
+        later(NOW, SUBMISSION_TIMEOUT),
+        polls=0,
+        provider_data=DATA,
+        submitted_at=NOW,
+        submissions=1,
     )
 
 
@@ -212,3 +218,14 @@ def test_a_second_press_does_nothing() -> None:
 @pytest.mark.parametrize("before", [None, a_transaction()], ids=["unknown", "direct"])
 def test_without_a_page_there_is_nothing_to_confirm(before: Transaction | None) -> None:
     assert decided(before, a_confirmation()) == Decision(Ignored("There is no hosted page for this reference."))
+
+
+@pytest.mark.finding("security-26")
+def test_submissions_are_counted_also_from_a_row_that_counts_none() -> None:
+    first = decide(ledger_with(a_transaction()), a_begin_submission(), now=START)
+    assert isinstance(first.reply, Applied)
+    assert not first.reply.transaction.progress.is_resubmission
+    old = a_transaction(provider_data=ProviderData("test", "Test Money"), submissions=0, version=3)
+    again = decide(ledger_with(old), a_begin_submission(), now=START)
+    assert isinstance(again.reply, Applied)
+    assert again.reply.transaction.progress.is_resubmission

@@ -432,6 +432,13 @@ def test_what_is_turned_away_at_the_door_has_failed(status: int, expected: Error
     assert (report.error_code, report.native_code) == (expected, f"HTTP {status}")
 
 
+@pytest.mark.finding("security-26")
+@pytest.mark.parametrize("status", [401, 403])
+def test_an_unlisted_refusal_of_a_resubmission_proves_nothing(status: int) -> None:
+    report = submitted(a_payin(submissions=2), HttpResponse(status, (), b"<html>"))
+    assert isinstance(report, ProviderUnreachable)
+
+
 @pytest.mark.spec("S6")
 def test_a_rate_limit_moves_nothing() -> None:
     for body in (b"", b'{"status":{"code":"429","success":false}}'):

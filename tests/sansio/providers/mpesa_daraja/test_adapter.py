@@ -327,6 +327,17 @@ def test_a_refusal_is_a_failure_of_the_catalogue(status: int, code: str, message
         assert report.native_code == (code or str(status))
 
 
+@pytest.mark.finding("security-26")
+@pytest.mark.parametrize(("status", "code", "message", "means"), FOR_A_PUSH)
+def test_an_unlisted_refusal_of_a_resubmission_proves_nothing(
+    status: int, code: str, message: str, means: ErrorCode
+) -> None:
+    is_listed = any(each.code == code and each.meaning is means for each in ERROR_RULES)
+    for kind in ("payin", "payout", "tax"):
+        report = submitted(kind, status, {"errorCode": code, "errorMessage": message}, submissions=2)
+        assert isinstance(report, ProviderFailed if is_listed else ProviderUnreachable)
+
+
 UNKNOWN = [
     (500, "500.003.1001", "Internal Server Error"),
     (500, "500.002.1001", "System internal error."),

@@ -304,6 +304,19 @@ def test_a_refusal_without_a_known_code_is_a_fault_of_our_set_up(given: HttpResp
     assert (report.error_code, report.native_code) == (ErrorCode.MERCHANT_MISCONFIGURED, native)
 
 
+@pytest.mark.finding("security-26")
+@pytest.mark.parametrize("given", [answer(400), answer(404, {"code": "NEW"}), answer(403, {"message": "denied"})])
+def test_an_unlisted_refusal_of_a_resubmission_proves_nothing(given: HttpResponse) -> None:
+    assert isinstance(submitted(given, submissions=1), ProviderFailed)
+    assert isinstance(submitted(given, submissions=2), ProviderUnreachable)
+
+
+@pytest.mark.finding("security-26")
+def test_a_listed_refusal_of_a_resubmission_is_final() -> None:
+    given = answer(400, {"code": "PAYEE_NOT_FOUND"})
+    assert isinstance(submitted(given, Type.PAYOUT, submissions=2), ProviderFailed)
+
+
 def test_an_amount_that_is_not_taken_is_told_from_other_faults_of_a_request() -> None:
     document = {"code": "VALIDATION_ERROR", "message": "unsupported decimals"}
     report = submitted(answer(400, document))

@@ -171,7 +171,9 @@ ENDS: dict[str, Callable[[Sandbox], None]] = {
     "unavailable": failed_with(ErrorCode.PROVIDER_UNAVAILABLE),
     "provider_timeout": failed_with(ErrorCode.PROVIDER_TIMEOUT),
     "by_poll": succeeded_after(Span(2 * clock.SECOND), source=Source.POLL),
-    "other_amount": succeeded_after(Span(200 * clock.MILLISECOND), final=KES("149.99")),
+    "other_amount": succeeded_after(
+        Span(200 * clock.MILLISECOND), final=KES("149.99"), suspense=(SuspenseReason.SETTLED_LESS,)
+    ),
     "never": expired(),
     "after_expiry": expired(SuspenseReason.LATE_RESULT),
     "twice": succeeded_after(Span(200 * clock.MILLISECOND), suspense=(SuspenseReason.REPEATED_RESULT,)),
